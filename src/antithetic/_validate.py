@@ -1,0 +1,149 @@
+"""What comes in: rows, labels, weights and numbers are checked and brought into one form, without a copy where none is needed."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Floats: TypeAlias = NDArray[np.floating]
+Matrix: TypeAlias = Any  # C-contiguous NDArray[float32 | float64], or csr_array of the same without repeated entries
+
+
+def check_rows(X: Any, name: str = "X") -> Matrix:
+    """Return rows as C-contiguous float32 or float64, or as a ``csr_array`` without repeated entries.
+
+    float32 and float64 keep their type, float16 becomes float32, everything else float64. What has the right form already is not
+    copied. Raises ValueError naming the first row that holds NaN or infinity.
+    """
+    if sparse.issparse(X):
+        rows = _check_csr(X, name)
+        finite = np.isfinite(rows.data)
+    else:
+        rows = _check_dense(X, name)
+        # a sum is finite unless an entry is not (or the sum overflows): one fast pass, and the exact one only in doubt
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = np.True_ if np.isfinite(rows.sum()) else np.isfinite(rows)
+    if not finite.all():
+        position = int(np.argmin(finite))  # the first False
+        if sparse.issparse(rows):
+            row = int(np.searchsorted(rows.indptr, position, side="right")) - 1
+        else:
+            row = position // rows.shape[1]
+        raise ValueError(f"{name} has NaN or infinity, first in row {row}; remove or impute such rows")
+    return rows
+
+
+def _check_dense(X: Any, name: str) -> NDArray[np.floating]:
+    rows = np.asarray(X)
+    if rows.ndim != 2:
+        raise ValueError(f"{name} must have two dimensions, rows and features; got shape {rows.shape}")
+    _check_not_empty(rows.shape, name)
+    return np.ascontiguousarray(rows, dtype=_float_type(rows.dtype, name))
+
+
+def _check_csr(X: Any, name: str) -> sparse.csr_array:
+    _check_not_empty(X.shape, name)
+    rows = sparse.csr_array(X)  # shares the arrays of a CSR input
+    rows = rows.astype(_float_type(rows.dtype, name), copy=False)
+    if rows.indices.dtype != rows.indptr.dtype:
+        rows.indices, rows.indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
+    if not rows.has_canonical_format:  # repeated entries would spoil norms and hashes
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
+def _check_not_empty(shape: tuple[int, ...], name: str) -> None:
+    if 0 in shape:
+        raise ValueError(f"{name} must have at least one row and one feature; got shape {shape}")
+
+
+def _float_type(dtype: np.dtype[Any], name: str) -> type[np.floating]:
+    if dtype in (np.float32, np.float16):
+        return np.float32
+    if dtype.kind == "c":
+        raise ValueError(f"{name} must be real; got complex numbers")
+    return np.float64
+
+
+def check_column(values: Any, n: int, name: str) -> NDArray[np.float64]:
+    """Return ``n`` finite numbers as float64."""
+    column = np.asarray(values)
+    if column.shape == (n, 1):
+        column = column.ravel()
+    if column.shape != (n,):
+        raise ValueError(f"{name} must have shape ({n},), one entry per row of X; got {column.shape}")
+    column = column.astype(np.float64, copy=False)
+    finite = np.isfinite(column)
+    if not finite.all():
+        raise ValueError(f"{name} has NaN or infinity, first in row {int(np.argmin(finite))}")
+    return column
+
+
+def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
+    """Return weights of the rows, at least 0 and not all 0; None where every row counts the same."""
+    if sample_weight is None:
+        return None
+    weight = check_column(np.broadcast_to(sample_weight, (n,)) if np.ndim(sample_weight) == 0 else sample_weight, n, "sample_weight")
+    if (weight < 0.0).any():
+        raise ValueError(f"sample_weight must be at least 0; row {int(np.argmax(weight < 0.0))} has {weight.min()}")
+    if not weight.any():
+        raise ValueError("sample_weight is 0 for every row; at least one must be positive")
+    return weight
+
+
+def check_labels(y: Any, n: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Map labels of any two values to -1 and +1, the smaller to -1.
+
+    Returns
+    -------
+    signs : ndarray of shape (n,)
+        -1.0 or +1.0.
+    classes : ndarray of shape (2,)
+        The label that became -1, and the one that became +1.
+    """
+    labels = np.asarray(y)
+    if labels.shape == (n, 1):
+        labels = labels.ravel()
+    if labels.shape != (n,):
+        raise ValueError(f"y must have shape ({n},), one label per row of X; got {labels.shape}")
+    if labels.dtype.kind == "f":
+        check_column(labels, n, "y")
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError("y mixes labels that cannot be compared (numbers with strings, or None); use one kind") from error
+    if len(classes) < 2:
+        raise ValueError(f"y has one class only, {classes[0]!r}; a classifier needs two")
+    if len(classes) > 2:
+        shown = ", ".join(repr(label) for label in classes[:5].tolist())
+        raise ValueError(
+            f"y has {len(classes)} classes ({shown}{', ...' if len(classes) > 5 else ''}), and this needs two: "
+            'split it into one problem per class, or use a regression loss such as "squared_error"'
+        )
+    return 2.0 * codes.ravel() - 1.0, classes
+
+
+def check_coef(coef: Any, d: int, name: str = "coef") -> NDArray[np.float64]:
+    """Return ``d`` finite weights; None means zeros, and shape (1, d) is taken as (d,)."""
+    if coef is None:
+        return np.zeros(d)
+    weights = np.asarray(coef, dtype=np.float64)
+    if weights.shape == (1, d):
+        weights = weights.ravel()
+    if weights.shape != (d,):
+        raise ValueError(f"{name} must have shape ({d},), one weight per feature of X; got {weights.shape}")
+    if not np.isfinite(weights).all():
+        raise ValueError(f"{name} has NaN or infinity, first at feature {int(np.argmin(np.isfinite(weights)))}")
+    return weights
+
+
+def check_count(count: Any, name: str, least: int) -> int:
+    """Return a whole number that is at least ``least``."""
+    if not isinstance(count, numbers.Integral) or isinstance(count, bool) or count < least:
+        raise ValueError(f"{name} must be a whole number, at least {least}; got {count!r}")
+    return int(count)

@@ -1,0 +1,149 @@
+r"""The losses: value and slope of one prediction, and a dict of them by name.
+
+A loss is :math:`\phi(y, p)` with the prediction ``p`` first multiplied by the sign ``y`` of a binary label (margin losses) or
+compared with a number ``y`` (regression). Its slope is the derivative in ``p``; at a kink, the one that scikit-learn takes.
+
+``value`` and ``slope`` are plain scalar functions of an integer code, because a compiled function passed as an argument would be
+compiled anew in every process. Kernels compile them; everybody else uses :class:`Loss`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+LOG_LOSS, HINGE, SQUARED_HINGE, MODIFIED_HUBER, PERCEPTRON = range(5)
+SQUARED_ERROR, HUBER, EPSILON_INSENSITIVE, SQUARED_EPSILON_INSENSITIVE = range(5, 9)
+
+
+def value(code: int, epsilon: float, y: float, p: float) -> float:
+    """Loss of the prediction ``p`` for the label ``y``: infinite only where the true value exceeds the type, never NaN."""
+    if code < SQUARED_ERROR:
+        margin = y * p
+        short = max(0.0, 1.0 - margin)
+        if code == LOG_LOSS:
+            return math.log1p(math.exp(-abs(margin))) + max(0.0, -margin)
+        if code == HINGE:
+            return short
+        if code == SQUARED_HINGE:
+            return short * short
+        if code == MODIFIED_HUBER:
+            return short * short if margin >= -1.0 else -4.0 * margin
+        return max(0.0, -margin)  # PERCEPTRON
+    # half of |y - p| cannot overflow as the whole can; it is doubled last, so that only a true value too large is infinite
+    half = abs(0.5 * y - 0.5 * p)
+    if code == SQUARED_ERROR or (code == HUBER and half <= 0.5 * epsilon):
+        return 2.0 * half * half
+    if code == HUBER:
+        return 2.0 * (epsilon * (half - 0.25 * epsilon))
+    excess = max(0.0, half - 0.5 * epsilon)
+    return 2.0 * excess if code == EPSILON_INSENSITIVE else 4.0 * excess * excess
+
+
+def slope(code: int, epsilon: float, y: float, p: float) -> float:
+    """Derivative of the loss in ``p``."""
+    if code < SQUARED_ERROR:
+        margin = y * p
+        if code == LOG_LOSS:
+            tail = math.exp(-abs(margin))
+            return -y * (tail if margin >= 0.0 else 1.0) / (1.0 + tail)
+        if code == HINGE:
+            return -y if margin <= 1.0 else 0.0
+        if code == PERCEPTRON:
+            return -y if margin <= 0.0 else 0.0
+        if code == MODIFIED_HUBER and margin < -1.0:
+            return -4.0 * y
+        return -2.0 * y * max(0.0, 1.0 - margin)
+    half = 0.5 * p - 0.5 * y
+    if code == SQUARED_ERROR or (code == HUBER and abs(half) <= 0.5 * epsilon):
+        return 2.0 * half
+    sign = 1.0 if half > 0.0 else -1.0
+    if code == HUBER:
+        return sign * epsilon
+    excess = max(0.0, abs(half) - 0.5 * epsilon)
+    if code == EPSILON_INSENSITIVE:
+        return sign if excess > 0.0 else 0.0
+    return sign * 4.0 * excess
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A loss by name, with its parameter.
+
+    Parameters
+    ----------
+    name : str
+        Its scikit-learn name.
+    code : int
+        What the kernels know it by.
+    classification : bool
+        Whether labels are two classes (mapped to -1 and +1) or numbers.
+    curvature : float
+        Bound on the second derivative in ``p``; infinite where the loss has a kink.
+    epsilon : float, default=0.1
+        Where ``"huber"`` turns from square to straight, and the insensitive zone of the epsilon losses; others ignore it.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from antithetic.losses import LOSSES
+    >>> wide = replace(LOSSES["huber"], epsilon=2.0)
+    >>> wide.value([1.0, 0.0], [0.0, 5.0])
+    array([0.5, 8. ])
+    """
+
+    name: str
+    code: int
+    classification: bool
+    curvature: float
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.epsilon) and self.epsilon >= 0.0):
+            raise ValueError(f"epsilon must be a finite number, at least 0; got {self.epsilon!r}")
+
+    def value(self, y: Any, p: Any) -> NDArray[np.float64]:
+        """Loss of each prediction, shape (n,)."""
+        from antithetic._loss_kernels import values
+
+        return values(self.code, self.epsilon, *_columns(y, p))
+
+    def slope(self, y: Any, p: Any) -> NDArray[np.float64]:
+        """Derivative of each loss in its prediction, shape (n,)."""
+        from antithetic._loss_kernels import slopes
+
+        return slopes(self.code, self.epsilon, *_columns(y, p))
+
+
+def _columns(y: Any, p: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    y, p = np.broadcast_arrays(np.asarray(y, dtype=np.float64), np.asarray(p, dtype=np.float64))
+    return np.ascontiguousarray(y), np.ascontiguousarray(p)
+
+
+LOSSES = {
+    loss.name: loss
+    for loss in (
+        Loss("log_loss", LOG_LOSS, classification=True, curvature=0.25),
+        Loss("hinge", HINGE, classification=True, curvature=math.inf),
+        Loss("squared_hinge", SQUARED_HINGE, classification=True, curvature=2.0),
+        Loss("modified_huber", MODIFIED_HUBER, classification=True, curvature=2.0),
+        Loss("perceptron", PERCEPTRON, classification=True, curvature=math.inf),
+        Loss("squared_error", SQUARED_ERROR, classification=False, curvature=1.0),
+        Loss("huber", HUBER, classification=False, curvature=1.0),
+        Loss("epsilon_insensitive", EPSILON_INSENSITIVE, classification=False, curvature=math.inf),
+        Loss("squared_epsilon_insensitive", SQUARED_EPSILON_INSENSITIVE, classification=False, curvature=2.0),
+    )
+}
+
+
+def get_loss(loss: str | Loss) -> Loss:
+    """Return a loss by name; a :class:`Loss` is returned as it is."""
+    if isinstance(loss, Loss):
+        return loss
+    if loss not in LOSSES:
+        raise ValueError(f"loss {loss!r} is not known; use one of {', '.join(LOSSES)}")
+    return LOSSES[loss]

@@ -1,0 +1,48 @@
+"""Matchings: a permutation whose cycles are cut into pairs, and the repair of a permutation of which rows were taken away."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.pairing.greedy import greedy_pairs
+from antithetic.pairing.rows import Rows
+
+
+def cut_cycles(partner: NDArray[np.intp], rows: Rows) -> NDArray[np.intp]:
+    """Turn a permutation into a matching, keeping of each cycle the alternate links with the smallest sum of products.
+
+    A cycle of odd length gives up the row whose absence costs least; these rows are paired among each other, each in turn with the free
+    one that opposes it most. Time O(n d) beside that last step.
+    """
+    from antithetic.pairing._matching_kernels import alternate_links
+
+    mates = alternate_links(partner, rows.products(partner))
+    single = np.flatnonzero(mates < 0)
+    if len(single) % 2:
+        mates[single[-1]] = single[-1]
+        single = single[:-1]
+    pairs = single[greedy_pairs(Rows(rows.take(single)))]
+    mates[pairs] = pairs[:, ::-1]
+    return mates
+
+
+def restrict(partner: NDArray[np.intp], kept: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Restrict a permutation to the rows ``kept``, numbered by their place there.
+
+    A row whose partner was taken away goes on along its cycle to the next row that was kept. Rows that come back to themselves so are
+    linked with one another in pairs; the odd one joins a row that was single before, if there is one.
+    """
+    from antithetic.pairing._matching_kernels import skip_missing
+
+    place = np.full(len(partner), -1, dtype=np.intp)
+    place[kept] = np.arange(len(kept))
+    repaired = skip_missing(partner, kept, place)
+    alone = np.flatnonzero(repaired == np.arange(len(kept)))
+    was_alone = partner[kept[alone]] == kept[alone]
+    orphans = alone[~was_alone]
+    if len(orphans) % 2:
+        orphans = np.concatenate([orphans, alone[was_alone][:1]])
+    pairs = orphans[: len(orphans) // 2 * 2].reshape(-1, 2)
+    repaired[pairs] = pairs[:, ::-1]
+    return repaired

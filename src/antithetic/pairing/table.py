@@ -1,0 +1,247 @@
+"""The antithetic table: which row travels with which."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._validate import check_rows
+from antithetic.losses import Loss
+from antithetic.pairing import matching, store
+from antithetic.pairing.fingerprint import Fingerprint
+from antithetic.pairing.rows import Rows
+from antithetic.problem import Problem
+
+_FORMAT = "antithetic table 1"
+
+
+@dataclass(frozen=True, slots=True)
+class MatchingLoss:
+    """What it cost to cut a table into a matching: its exact variance ratio before and after."""
+
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AntitheticTable:
+    r"""A permutation ``partner`` of the rows: row ``i`` travels with row ``partner[i]``.
+
+    Being a permutation is what keeps the pair gradient :math:`(g_i + g_{S(i)})/2` unbiased, so it is checked here, once.
+
+    Parameters
+    ----------
+    partner : array-like of shape (n,)
+        The permutation S.
+    fingerprint : Fingerprint, optional
+        The data it was made for; checked whenever the table meets data. Without one, only the number of rows is.
+    method : str, default="given"
+        How it was made.
+    derived : bool, default=False
+        Whether it is a subset of another table, of which only the labels are checked.
+    matching_loss : MatchingLoss or None
+        What :meth:`to_matching` cost.
+
+    Examples
+    --------
+    >>> from antithetic import AntitheticTable
+    >>> table = AntitheticTable([1, 0, 2])
+    >>> table.is_matching, table.pairs.tolist(), table.single
+    (True, [[0, 1]], 2)
+    >>> table[[0, 2]].partner.tolist()
+    [1, 0]
+    """
+
+    partner: NDArray[np.intp]
+    fingerprint: Fingerprint = field(default_factory=Fingerprint, repr=False)
+    method: str = "given"
+    derived: bool = False
+    matching_loss: MatchingLoss | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "partner", check_permutation(self.partner))
+
+    def __len__(self) -> int:
+        return len(self.partner)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(n,)``: scikit-learn slices what has a shape."""
+        return (len(self),)
+
+    @property
+    def is_matching(self) -> bool:
+        """Whether partners are mutual and at most one row, of an odd number, has none."""
+        rows = np.arange(len(self))
+        mutual = np.array_equal(self.partner[self.partner], rows)
+        return bool(mutual and np.count_nonzero(self.partner == rows) == len(self) % 2)
+
+    @property
+    def pairs(self) -> NDArray[np.intp]:
+        """The pairs of a matching, shape (n // 2, 2), each once, the smaller row first."""
+        self._require_matching()
+        first = np.flatnonzero(np.arange(len(self)) < self.partner)
+        return np.column_stack([first, self.partner[first]])
+
+    @property
+    def single(self) -> int | None:
+        """The row of a matching that has no partner, or None for an even number of rows."""
+        self._require_matching()
+        return int(np.argmax(self.partner == np.arange(len(self)))) if len(self) % 2 else None
+
+    def _require_matching(self) -> None:
+        if not self.is_matching:
+            raise ValueError("this table is no matching (partners are not mutual); call to_matching(X, y) first")
+
+    def __getitem__(self, key: Any) -> AntitheticTable:
+        """Restrict the table to some rows, numbered by their place: ``table[rows]`` or ``table[rows, ...]``.
+
+        Rows whose partner is not among them go to the next row of their cycle that is, or are linked with each other.
+        """
+        if isinstance(key, tuple):
+            if len(key) != 2 or key[1] is not Ellipsis:
+                raise IndexError(f"a table takes table[rows] or table[rows, ...]; got {key!r}")
+            key = key[0]
+        rows = np.atleast_1d(np.arange(len(self))[key])
+        if len(rows) != len(np.unique(rows)):
+            raise ValueError("a table cannot be restricted to repeated rows; give each row once")
+        if not len(rows):
+            raise ValueError("a table cannot be restricted to no rows")
+        return AntitheticTable(matching.restrict(self.partner, rows), self.fingerprint.take(rows), self.method, derived=True)
+
+    def check(self, X: Any, y: Any) -> None:
+        """Raise ValueError unless the table was made for these data (a derived one: unless rows and labels agree)."""
+        X = check_rows(X)
+        if X.shape[0] != len(self):
+            raise ValueError(f"the table has {len(self)} rows and X has {X.shape[0]}; make one for these data with antithetic.pair")
+        self.fingerprint.check(X, y)
+
+    def variance_ratio(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        coef: Any = None,
+        intercept: float = 0.0,
+        loss: str | Loss = "log_loss",
+        fit_intercept: bool = False,
+        sample_weight: Any = None,
+    ) -> float:
+        """Exact variance of the gradient of a pair, divided by that of two independent rows; below 1 is a gain.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, d)
+        y : array-like of shape (n,)
+        coef : array-like of shape (d,), default=None
+            Where the gradients are taken; None means at zero.
+        intercept : float, default=0.0
+            The intercept there.
+        loss : str or Loss, default="log_loss"
+        fit_intercept : bool, default=False
+            Whether gradients have a component for the intercept.
+        sample_weight : array-like of shape (n,), default=None
+
+        Returns
+        -------
+        float
+            1.0 where both variances are zero.
+        """
+        problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
+        self.check(problem.X, y)
+        return pair_ratio(problem, problem.slopes(coef, intercept), self.partner)
+
+    def to_matching(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        coef: Any = None,
+        intercept: float = 0.0,
+        loss: str | Loss = "log_loss",
+        fit_intercept: bool = False,
+        sample_weight: Any = None,
+    ) -> AntitheticTable:
+        """Cut the cycles of the permutation into mutual pairs, so that an epoch can visit each row once.
+
+        Of each cycle, the alternate links with the smallest sum of products are kept; rows left over by odd cycles are paired among
+        each other. What that costs is recorded in ``matching_loss``. A matching is returned as it is.
+
+        The parameters are those of :meth:`variance_ratio`.
+        """
+        if self.is_matching:
+            return self
+        problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
+        self.check(problem.X, y)
+        return matched(self, problem, coef, intercept)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the table to one ``.npz`` file without pickle, with its fingerprint; the file appears only when it is complete."""
+        mark = self.fingerprint
+        loss = self.matching_loss
+        meta = {
+            "format": _FORMAT,
+            "method": self.method,
+            "derived": self.derived,
+            "width": mark.width,
+            "values": mark.values,
+            "matching_loss": None if loss is None else [loss.before, loss.after],
+        }
+        arrays: dict[str, NDArray[Any]] = {"partner": self.partner.astype(np.int64)}
+        if mark.labels is not None:
+            arrays["labels"] = mark.labels
+        store.write(path, meta, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> AntitheticTable:
+        """Read a table that :meth:`save` wrote. Nothing is unpickled; a damaged or foreign file raises ValueError."""
+        meta, arrays = store.read(path, {"partner": np.int64, "labels": np.uint64})
+        try:
+            if meta["format"] != _FORMAT:
+                raise ValueError(f"its format is {meta['format']!r}, and this version reads {_FORMAT!r}")
+            loss = None if meta["matching_loss"] is None else MatchingLoss(*map(float, meta["matching_loss"]))
+            mark = Fingerprint(arrays.get("labels"), *(None if meta[key] is None else int(meta[key]) for key in ("width", "values")))
+            if mark.labels is not None and len(mark.labels) != len(arrays["partner"]):
+                raise ValueError("it has another number of labels than of rows")
+            return cls(arrays["partner"].astype(np.intp), mark, str(meta["method"]), bool(meta["derived"]), loss)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{os.fspath(path)} is not a table file, or it is damaged: {error}") from error
+
+
+def check_permutation(partner: Any) -> NDArray[np.intp]:
+    """Return a read-only copy, or raise ValueError unless it is a permutation of 0..n-1 with n at least 1."""
+    given = np.asarray(partner)
+    if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu":
+        raise ValueError(f"partner must be one column of whole numbers, not empty; got shape {given.shape} of {given.dtype}")
+    n = len(given)
+    table = given.astype(np.intp)
+    inside = (table >= 0) & (table < n)
+    if not inside.all():
+        row = int(np.argmin(inside))
+        raise ValueError(f"partner must be a permutation of 0..{n - 1}; row {row} has {given[row]}")
+    counts = np.bincount(table, minlength=n)
+    if (counts != 1).any():
+        raise ValueError(f"partner must be a permutation of 0..{n - 1}; {int(np.argmax(counts != 1))} appears {counts[counts != 1][0]} times")
+    table.flags.writeable = False
+    return table
+
+
+def pair_ratio(problem: Problem, slopes: NDArray[np.float64], partner: NDArray[np.intp]) -> float:
+    """Variance of a pair's gradient divided by that of two independent rows; 0 / 0 is 1."""
+    alone = problem.group_variance(slopes) / 2.0
+    paired = problem.group_variance(slopes, np.column_stack([np.arange(problem.n), partner]))
+    return 1.0 if alone == 0.0 and paired == 0.0 else paired / alone
+
+
+def matched(table: AntitheticTable, problem: Problem, coef: Any = None, intercept: float = 0.0) -> AntitheticTable:
+    """Cut a table into a matching by the gradients of a problem, recording the loss."""
+    if table.is_matching:
+        return table
+    mates = matching.cut_cycles(table.partner, Rows.of_problem(problem, coef, intercept))
+    slopes = problem.slopes(coef, intercept)
+    loss = MatchingLoss(*(pair_ratio(problem, slopes, partner) for partner in (table.partner, mates)))
+    return replace(table, partner=mates, matching_loss=loss)

@@ -1,0 +1,33 @@
+"""The batches of one epoch, and how rows and pairs are laid out in them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Batches(NamedTuple):
+    """Rows of one epoch in order, and where each batch begins.
+
+    Attributes
+    ----------
+    rows : ndarray of intp
+        Row numbers, one batch after the other.
+    starts : ndarray of intp of shape (batches + 1,)
+        Batch k is ``rows[starts[k]:starts[k + 1]]``.
+    size : int
+        Rows of a full batch; one with m rows takes the step ``eta * m / size``.
+    """
+
+    rows: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    size: int
+
+
+def cut(rows: NDArray[np.intp], size: int) -> Batches:
+    """Cut rows into batches of ``size``, the last one shorter if need be."""
+    starts = np.arange(0, len(rows) + size, size)
+    starts[-1] = len(rows)
+    return Batches(rows, starts, size)

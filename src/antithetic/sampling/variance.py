@@ -1,0 +1,97 @@
+"""The exact variance of the gradient of a drawn batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._validate import check_count
+from antithetic.losses import Loss
+from antithetic.pairing.table import AntitheticTable, matched
+from antithetic.problem import Problem
+
+
+def gradient_variance(
+    X: Any,
+    y: Any,
+    coef: Any = None,
+    *,
+    intercept: float = 0.0,
+    loss: str | Loss = "log_loss",
+    table: AntitheticTable | None = None,
+    sampling: str = "uniform",
+    batch_size: int = 2,
+    fit_intercept: bool = False,
+    sample_weight: Any = None,
+) -> float:
+    r"""Exact :math:`\mathrm{Var}(g_t) = E |g_t - E g_t|^2` of the mean gradient of a batch, by enumeration in O(n d).
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n, d)
+    y : array-like of shape (n,)
+    coef : array-like of shape (d,), default=None
+        Where the gradients are taken; None means at zero.
+    intercept : float, default=0.0
+    loss : str or Loss, default="log_loss"
+    table : AntitheticTable, default=None
+        Draw antithetic pairs; None draws rows.
+    sampling : {"uniform", "shuffle"}, default="uniform"
+        With replacement, or a full batch of a shuffled epoch. For the latter a table is cut into a matching if need be, and the single
+        row of an odd number is left out.
+    batch_size : int, default=2
+        At most n is used.
+    fit_intercept : bool, default=False
+    sample_weight : array-like of shape (n,), default=None
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import antithetic
+    >>> X, y = [[1.0], [2.0], [3.0], [2.0]], [1, 1, 0, 0]
+    >>> antithetic.gradient_variance(X, y)
+    0.5625
+    >>> antithetic.gradient_variance(X, y, table=antithetic.pair(X, y))
+    0.0625
+    """
+    problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
+    if table is not None:
+        table.check(problem.X, y)
+        if sampling == "shuffle":
+            table = matched(table, problem, coef, intercept)
+    batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
+    return batch_variance(problem, problem.slopes(coef, intercept), table, sampling, batch_size)
+
+
+def batch_variance(
+    problem: Problem, slopes: NDArray[np.float64], table: AntitheticTable | None, sampling: str, batch_size: int
+) -> float:
+    """Variance of a batch's mean gradient, given the slopes of all rows."""
+    if sampling not in ("uniform", "shuffle"):
+        raise ValueError(f'sampling {sampling!r} has no variance to compute; use "uniform" or "shuffle"')
+    if table is None or batch_size == 1:
+        return problem.group_variance(slopes) / batch_size * (_finite(problem.n, batch_size) if sampling == "shuffle" else 1.0)
+    k = batch_size // 2  # pairs of a batch
+    odd = batch_size % 2
+    if sampling == "uniform":
+        pair = problem.group_variance(slopes, np.column_stack([np.arange(problem.n), table.partner]))
+        row = problem.group_variance(slopes) if odd else 0.0
+        return (4.0 * k * pair + row) / batch_size**2
+    pairs = table.pairs
+    K = len(pairs)
+    pair = problem.group_variance(slopes, pairs)
+    if not odd:
+        return pair / k * _finite(K, k)
+    # k pairs and one member of another: 2 sum(u_p) + u_q + (half the difference inside q, either sign)
+    between = 4.0 * k * _finite(K, k) + 1.0 - (4.0 * k / (K - 1) if K > 1 else 0.0)
+    return (between * pair + problem.group_variance(slopes, pairs, halves=True)) / batch_size**2
+
+
+def _finite(population: int, drawn: int) -> float:
+    """Factor by which drawing without replacement lowers a variance."""
+    return (population - drawn) / (population - 1) if population > 1 else 0.0

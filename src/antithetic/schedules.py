@@ -1,0 +1,94 @@
+r"""Step sizes: how long the step is, as a function of the steps and samples before it.
+
+=================  ==========================================================================================
+``inverse_time``   the paper's :math:`\eta_0 / (1 + \eta_0 \cdot \mathrm{decay} \cdot t)`, with t in steps, 1 at the first
+``constant``       :math:`\eta_0`
+``optimal``        scikit-learn's :math:`1 / (\alpha (t_0 + t))`, with t in samples and Bottou's choice of :math:`t_0`
+``invscaling``     scikit-learn's :math:`\eta_0 / t^{\mathrm{power\_t}}`, with t in samples, 1 at the first
+``adaptive``       :math:`\eta_0`, divided by 5 whenever the objective no longer falls by ``tol``
+=================  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from antithetic.losses import Loss
+
+CONSTANT, INVERSE_TIME, OPTIMAL, INVSCALING = range(4)
+_CODES = {"inverse_time": INVERSE_TIME, "constant": CONSTANT, "optimal": OPTIMAL, "invscaling": INVSCALING, "adaptive": CONSTANT}
+_SMALLEST_ADAPTIVE_STEP = 1e-6
+
+
+class Schedule(NamedTuple):
+    """A rule for step sizes as numbers only, so that kernels can take it.
+
+    ``rate`` is the decay of inverse_time, the alpha of optimal, the power of invscaling; ``start`` is the t0 of optimal.
+    """
+
+    code: int
+    eta0: float
+    rate: float
+    start: float
+
+
+def step_size(code: int, eta0: float, rate: float, start: float, steps: int, samples: int) -> float:
+    """Length of the next step after so many steps and samples."""
+    if code == INVERSE_TIME:
+        return eta0 / (1.0 + eta0 * rate * (steps + 1.0))
+    if code == OPTIMAL:
+        return 1.0 / (rate * (start + samples))
+    if code == INVSCALING:
+        return eta0 / math.pow(samples + 1.0, rate)
+    return eta0
+
+
+def make_schedule(
+    name: str, *, eta0: float | None, decay: float | None, alpha: float, power_t: float, loss: Loss
+) -> Schedule:
+    """Check a schedule's parameters and turn them into numbers.
+
+    Parameters
+    ----------
+    name : str
+        One of the schedules above.
+    eta0 : float or None
+        First step size; needed by all but ``"optimal"``.
+    decay : float or None
+        Decay of ``"inverse_time"``; None means ``alpha``.
+    alpha : float
+        Strength of the penalty, l2 + l1.
+    power_t : float
+        Exponent of ``"invscaling"``.
+    loss : Loss
+        ``"optimal"`` takes its first step size from the loss.
+    """
+    if name not in _CODES:
+        raise ValueError(f"learning_rate {name!r} is not known; use one of {', '.join(_CODES)}")
+    code = _CODES[name]
+    if code == OPTIMAL:
+        if alpha <= 0.0:
+            raise ValueError('learning_rate="optimal" needs l2 or l1 above 0; use "inverse_time" or "constant" without a penalty')
+        return Schedule(code, 0.0, alpha, _bottou_start(alpha, loss))
+    if eta0 is None or not (math.isfinite(eta0) and eta0 > 0.0):
+        raise ValueError(f"learning_rate={name!r} needs eta0, a finite number above 0; got {eta0!r}")
+    if code == INVERSE_TIME:
+        rate = alpha if decay is None else decay
+    else:
+        rate = power_t if code == INVSCALING else 0.0
+    if not (math.isfinite(rate) and (rate >= 0.0 or code == INVSCALING)):
+        raise ValueError(f"decay must be a finite number, at least 0, and power_t a finite number; got {rate!r}")
+    return Schedule(code, float(eta0), float(rate), 0.0)
+
+
+def _bottou_start(alpha: float, loss: Loss) -> float:
+    """Choose t0 so that the first step moves a typical weight by about its own size, as scikit-learn does."""
+    typical_weight = math.sqrt(1.0 / math.sqrt(alpha))
+    first_step = typical_weight / max(1.0, loss.slope(1.0, -typical_weight).item())
+    return 1.0 / (first_step * alpha)
+
+
+def lower(schedule: Schedule) -> Schedule | None:
+    """Divide an adaptive schedule's step by 5; None once it is too small to go on."""
+    return schedule._replace(eta0=schedule.eta0 / 5.0) if schedule.eta0 > _SMALLEST_ADAPTIVE_STEP else None

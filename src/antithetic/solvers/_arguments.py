@@ -1,0 +1,65 @@
+"""What the SGD kernels take: a few named tuples of arrays and numbers, which numba reads as they are."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class DenseRows(NamedTuple):
+    """Rows (n, d), labels and weights (n,), all of one float type; no weights have length 0."""
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    weight: NDArray[Any]
+
+
+class CsrRows(NamedTuple):
+    """Entries, their features and where each row begins, then labels and weights as for dense rows; indices are unsigned."""
+
+    data: NDArray[Any]
+    indices: NDArray[Any]
+    indptr: NDArray[Any]
+    y: NDArray[Any]
+    weight: NDArray[Any]
+
+
+class Epoch(NamedTuple):
+    """The batches of one epoch, with unsigned row numbers, and the steps and samples that went before it."""
+
+    rows: NDArray[Any]
+    starts: NDArray[Any]
+    size: int
+    steps: int
+    samples: int
+
+
+class Rule(NamedTuple):
+    """How a step is made: loss, penalty, schedule, and what is averaged.
+
+    ``average_from`` is the number of samples after which averaging begins, 0 for none; with ``linear``, step t has weight t.
+    """
+
+    loss: int
+    epsilon: float
+    l2: float
+    l1: float
+    schedule: int
+    eta0: float
+    rate: float
+    start: float
+    fit_intercept: bool
+    average_from: int
+    linear: bool
+
+
+class Model(NamedTuple):
+    """Arrays that a kernel changes: weights, intercept (1,), and their averages with the sum of weights they have (1,)."""
+
+    coef: NDArray[Any]
+    intercept: NDArray[np.float64]
+    average: NDArray[Any]
+    average_intercept: NDArray[np.float64]
+    average_weight: NDArray[np.float64]

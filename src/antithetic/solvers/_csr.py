@@ -1,0 +1,188 @@
+r"""One epoch of SGD on sparse rows: a step costs only the stored entries of its batch.
+
+The weights are kept as :math:`w = s v`. Shrinking by the L2 penalty changes ``s`` alone. In terms of ``v`` the soft thresholds of the L1
+penalty just add up, :math:`U = \sum_t \tau_t / s_t`, so a feature that was last seen at :math:`U_0` is brought up to date by one
+threshold :math:`U - U_0`. Its share of the average since then is a sum of :math:`q_t s_t v_t`, with :math:`v_t` falling linearly in
+:math:`U_t` until it reaches zero: it comes from running sums of :math:`q s` and :math:`q s U`, with the step where zero is reached found by
+bisection. All this begins anew each epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic import schedules
+from antithetic._jit import jit, prefetch
+from antithetic._loss_kernels import slope
+from antithetic.solvers._arguments import CsrRows, Epoch, Model, Rule
+
+step_size = jit(schedules.step_size)
+
+_ONE, _TWO = np.uintp(1), np.uintp(2)
+_ENTRIES_AHEAD, _STARTS_AHEAD = np.uintp(4), np.uintp(16)  # rows ahead whose entries, and whose place, are prefetched
+_CACHE_LINE = 64
+_SMALLEST_SCALE = 1e-6  # below it s is multiplied into v, so that neither overflows
+
+
+class _Lazy(NamedTuple):
+    """What each feature has missed.
+
+    ``seen_threshold`` and ``seen_step`` say up to where a feature is up to date; ``thresholds``, ``scales`` and ``products`` are the running
+    sums U, q s and q s U after each step (entry 0 before the first); ``sums`` collects the average. Arrays that a rule does not need are empty.
+    """
+
+    seen_threshold: NDArray[np.float64]
+    seen_step: NDArray[np.intp]
+    thresholds: NDArray[np.float64]
+    scales: NDArray[np.float64]
+    products: NDArray[np.float64]
+    sums: NDArray[np.float64]
+
+
+@jit
+def _make_lazy(d: int, n_batches: int, thresholds: bool, averages: bool) -> Any:
+    features = d if thresholds else 0
+    steps = n_batches + 1 if averages else 0
+    both = steps if thresholds else 0
+    return _Lazy(
+        np.zeros(features),
+        np.zeros(d if averages else 0, np.intp),
+        np.zeros(both),
+        np.zeros(steps),
+        np.zeros(both),
+        np.zeros(d if averages else 0),
+    )
+
+
+@jit
+def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
+    """Take one step per batch; the same steps as on dense rows."""
+    data, indices, indptr, y, weight = rows
+    order, starts, size, steps, samples = epoch
+    v, intercept = model.coef, model.intercept[0]
+    real, n, line = data.dtype.type, np.uintp(len(order)), np.uintp(_CACHE_LINE // data.itemsize)
+    averaged = rule.average_from > 0
+    behind = averaged or rule.l1 > 0.0  # features fall behind while no row of a batch has them
+    lazy = _make_lazy(len(v), len(starts) - 1, rule.l1 > 0.0, averaged)
+    features = np.arange(len(v) if behind else 0).astype(indices.dtype)
+    shares = np.empty(size, data.dtype)
+    scale, threshold, gained = 1.0, 0.0, 0.0
+    for batch in range(np.uintp(len(starts) - 1)):
+        first, last = starts[batch], starts[batch + _ONE]
+        for k in range(first, last):
+            if k + _STARTS_AHEAD < n:
+                prefetch(indptr, order[k + _STARTS_AHEAD])
+                prefetch(y, order[k + _STARTS_AHEAD])
+                row = order[k + _ENTRIES_AHEAD]
+                for place in range(indptr[row], indptr[row + _ONE], line):
+                    prefetch(data, place)
+                    prefetch(indices, place)
+
+        eta = step_size(rule.schedule, rule.eta0, rule.rate, rule.start, steps, samples)
+        rate, total = eta / size, 0.0
+        for k in range(first, last):
+            i = order[k]
+            if behind:
+                _catch_up(lazy, v, indices, indptr[i], indptr[i + _ONE], batch, threshold)
+            # two sums, since one would wait for itself (and reordering it would gather v, which is slower than it looks)
+            product, other = real(0.0), real(0.0)
+            for place in range(indptr[i], indptr[i + _ONE] - (indptr[i + _ONE] - indptr[i]) % _TWO, _TWO):
+                product += v[indices[place]] * data[place]
+                other += v[indices[place + _ONE]] * data[place + _ONE]
+            if (indptr[i + _ONE] - indptr[i]) % _TWO:
+                product += v[indices[indptr[i + _ONE] - _ONE]] * data[indptr[i + _ONE] - _ONE]
+            product += other
+            steepness = slope(rule.loss, rule.epsilon, float(y[i]), scale * product + intercept)
+            if len(weight) > 0:
+                steepness *= weight[i]
+            shares[k - first] = real(-rate * steepness)
+            total += rate * steepness
+
+        part = (last - first) / size
+        shrink = max(0.0, 1.0 - eta * part * rule.l2)
+        scale *= shrink
+        if scale < _SMALLEST_SCALE:
+            if behind:
+                _catch_up(lazy, v, features, np.uintp(0), np.uintp(len(v)), batch, threshold)
+            v *= real(scale)
+            scale = 1.0
+        for k in range(first, last):
+            i = order[k]
+            share = real(shares[k - first] / scale)
+            for place in range(indptr[i], indptr[i + _ONE]):
+                v[indices[place]] += share * data[place]
+
+        if rule.fit_intercept:
+            intercept -= total
+        threshold += eta * part * rule.l1 / scale
+        steps += 1
+        samples += np.intp(last - first)
+        if averaged:
+            gain = 0.0 if samples < rule.average_from else float(steps) if rule.linear else 1.0
+            gained += gain
+            _record(lazy, batch, gain * scale, threshold)
+            if gain > 0.0:
+                share_of_step = gain / (model.average_weight[0] + gained)
+                model.average_intercept[0] += share_of_step * (intercept - model.average_intercept[0])
+    if behind:
+        _catch_up(lazy, v, features, np.uintp(0), np.uintp(len(v)), np.uintp(len(starts) - 1), threshold)
+    v *= real(scale)
+    model.intercept[0] = intercept
+    if gained > 0.0:
+        _add_average(model, lazy.sums, gained)
+
+
+@jit
+def _catch_up(lazy: Any, v: NDArray[Any], indices: NDArray[Any], begin: int, end: int, step: int, threshold: float) -> None:
+    """Bring the features ``indices[begin:end]`` up to date before a step: missed thresholds, and their share of the average."""
+    now = np.intp(step)
+    for place in range(begin, end):
+        feature = indices[place]
+        if len(lazy.seen_threshold) == 0:
+            lazy.sums[feature] += v[feature] * (lazy.scales[now] - lazy.scales[lazy.seen_step[feature]])
+            lazy.seen_step[feature] = now
+            continue
+        missed = threshold - lazy.seen_threshold[feature]
+        length, sign = abs(float(v[feature])), 1.0 if v[feature] > 0.0 else -1.0
+        if len(lazy.sums) > 0:
+            since = lazy.seen_step[feature]
+            until = now if length > missed else _last_before_zero(lazy.thresholds, since, now, length)
+            weights = lazy.scales[until] - lazy.scales[since]
+            thresholds = lazy.products[until] - lazy.products[since] - lazy.seen_threshold[feature] * weights
+            lazy.sums[feature] += sign * (length * weights - thresholds)
+            lazy.seen_step[feature] = now
+        v[feature] = v.dtype.type(sign * max(0.0, length - missed))
+        lazy.seen_threshold[feature] = threshold
+
+
+@jit
+def _last_before_zero(thresholds: NDArray[np.float64], since: int, now: int, length: float) -> int:
+    """Last step up to which the thresholds since ``since`` add up to less than ``length``, by bisection."""
+    low, high = since, now
+    while low < high:
+        middle = (low + high + 1) // 2
+        if thresholds[middle] - thresholds[since] < length:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@jit
+def _record(lazy: Any, step: int, scale: float, threshold: float) -> None:
+    now = np.intp(step)
+    lazy.scales[now + 1] = lazy.scales[now] + scale
+    if len(lazy.thresholds) > 0:
+        lazy.thresholds[now + 1] = threshold
+        lazy.products[now + 1] = lazy.products[now] + scale * threshold
+
+
+@jit
+def _add_average(model: Model, sums: NDArray[np.float64], gained: float) -> None:
+    model.average_weight[0] += gained
+    kept = 1.0 - gained / model.average_weight[0]
+    for c in range(len(sums)):
+        model.average[c] = model.average.dtype.type(kept * model.average[c] + sums[c] / model.average_weight[0])

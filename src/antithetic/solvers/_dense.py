@@ -1,0 +1,95 @@
+"""One epoch of SGD on dense rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic import schedules
+from antithetic._jit import jit, jit_sums, prefetch
+from antithetic._loss_kernels import slope
+from antithetic.solvers._arguments import DenseRows, Epoch, Model, Rule
+
+# The loops over rows stand in one function: an array handed on to a helper is counted as a reference, which costs more than a short row.
+
+step_size = jit(schedules.step_size)
+
+_ONE, _TWO = np.uintp(1), np.uintp(2)
+_AHEAD = np.uintp(10)  # rows between the one that is used and the one that is prefetched
+_CACHE_LINE = 64
+
+
+@jit_sums
+def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None:
+    """Take one step per batch: shrink by the L2 penalty, step along the mean gradient, threshold by the L1 penalty, average."""
+    X, y, weight = rows
+    order, starts, size, steps, samples = epoch
+    coef, intercept = model.coef, model.intercept[0]
+    real, zero = X.dtype.type, X.dtype.type(0.0)
+    flat, d, n = X.reshape(X.size), np.uintp(X.shape[1]), np.uintp(len(order))
+    line = np.uintp(_CACHE_LINE // X.itemsize)
+    shares = np.empty(size, X.dtype)
+    for batch in range(np.uintp(len(starts) - 1)):
+        first, last = starts[batch], starts[batch + _ONE]
+        for k in range(first + _AHEAD, min(last + _AHEAD, n)):
+            prefetch(y, order[k])
+            for place in range(order[k] * d, order[k] * d + d, line):
+                prefetch(flat, place)
+            prefetch(flat, order[k] * d + d - _ONE)
+
+        # predictions, two rows at a time; the last of an odd number together with itself
+        for k in range(first, last, _TWO):
+            i, j = order[k], order[min(k + _ONE, last - _ONE)]
+            p, q = zero, zero
+            for c in range(d):
+                p += X[i, c] * coef[c]
+                q += X[j, c] * coef[c]
+            shares[min(k + _ONE, last - _ONE) - first] = q
+            shares[k - first] = p
+
+        eta = step_size(rule.schedule, rule.eta0, rule.rate, rule.start, steps, samples)
+        rate, total = eta / size, 0.0
+        for k in range(first, last):
+            steepness = slope(rule.loss, rule.epsilon, float(y[order[k]]), shares[k - first] + intercept)
+            if len(weight) > 0:
+                steepness *= weight[order[k]]
+            shares[k - first] = real(-rate * steepness)
+            total += rate * steepness
+
+        part = (last - first) / size  # a short batch takes a short step, for data and penalty alike
+        shrink = real(max(0.0, 1.0 - eta * part * rule.l2))
+        for k in range(first, last, _TWO):
+            i, j = order[k], order[min(k + _ONE, last - _ONE)]
+            a, b = shares[k - first], shares[k + _ONE - first] if k + _ONE < last else zero
+            for c in range(d):
+                coef[c] = shrink * coef[c] + (a * X[i, c] + b * X[j, c])
+            shrink = real(1.0)
+
+        if rule.fit_intercept:
+            intercept -= total
+        if rule.l1 > 0.0:
+            _soft_threshold(coef, real(eta * part * rule.l1))
+        steps += 1
+        samples += np.intp(last - first)
+        if rule.average_from > 0 and samples >= rule.average_from:
+            gain = float(steps) if rule.linear else 1.0
+            model.average_weight[0] += gain
+            share = gain / model.average_weight[0]
+            model.average_intercept[0] += share * (intercept - model.average_intercept[0])
+            _move_towards(model.average, coef, real(share))
+    model.intercept[0] = intercept
+
+
+@jit
+def _soft_threshold(coef: NDArray[Any], threshold: float) -> None:
+    for c in range(len(coef)):
+        size = max(coef.dtype.type(0.0), abs(coef[c]) - threshold)
+        coef[c] = size if coef[c] > 0.0 else -size
+
+
+@jit
+def _move_towards(average: NDArray[Any], coef: NDArray[Any], share: float) -> None:
+    for c in range(len(coef)):
+        average[c] += share * (coef[c] - average[c])

@@ -1,0 +1,134 @@
+"""Mini-batch SGD: `init` and one transition, `epoch`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic._validate import check_coef, check_count
+from antithetic.problem import Problem
+from antithetic.sampling.batches import Batches
+from antithetic.schedules import Schedule
+from antithetic.solvers._arguments import CsrRows, DenseRows, Epoch, Model, Rule
+
+
+class SgdState(NamedTuple):
+    """Where a run stands after some epochs; arrays are never changed once they are here.
+
+    ``average`` is None where nothing is averaged (yet).
+    """
+
+    coef: NDArray[Any]
+    intercept: float
+    average: NDArray[Any] | None
+    average_intercept: float
+    average_weight: float
+    epochs: int
+    steps: int
+    samples: int
+
+    @property
+    def solution(self) -> tuple[NDArray[Any], float]:
+        """Weights and intercept to be used: the averaged ones where there are such."""
+        if self.average is None or not self.average_weight:
+            return self.coef, self.intercept
+        return self.average, self.average_intercept
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sgd:
+    r"""Stochastic gradient descent with a proximal step.
+
+    One step is :math:`w \leftarrow \mathrm{soft}\big((1 - \eta l_2) w - \eta\,\bar g,\ \eta l_1\big)` with the mean data gradient of the batch;
+    a batch of m rows instead of b takes :math:`\eta m / b`. The factor of the L2 penalty is kept at 0 or more.
+
+    Attributes
+    ----------
+    problem : Problem
+    average_from : int
+        Samples after which averaging begins; 0 means none.
+    linear : bool
+        Whether step t has weight t in the average, rather than each the same.
+    """
+
+    problem: Problem
+    average_from: int
+    linear: bool
+
+    def init(self, coef: Any = None, intercept: float = 0.0) -> SgdState:
+        """State before the first step."""
+        real = self.problem.X.dtype
+        weights = check_coef(coef, self.problem.d, "coef_init").astype(real)
+        average = np.zeros_like(weights) if self.average_from else None
+        return SgdState(weights, float(intercept), average, 0.0, 0.0, 0, 0, 0)
+
+    def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
+        """State after the batches of one more epoch."""
+        problem = self.problem
+        model = Model(
+            state.coef.copy(),
+            np.array([state.intercept]),
+            np.empty(0, problem.X.dtype) if state.average is None else state.average.copy(),
+            np.array([state.average_intercept]),
+            np.array([state.average_weight]),
+        )
+        rule = Rule(
+            problem.loss.code,
+            problem.loss.epsilon,
+            float(problem.penalty.l2),
+            float(problem.penalty.l1),
+            *schedule,
+            problem.fit_intercept,
+            self.average_from,
+            self.linear,
+        )
+        _run_kernel(problem, batches, rule, model, state.steps, state.samples)
+        return SgdState(
+            model.coef,
+            float(model.intercept[0]),
+            None if state.average is None else model.average,
+            float(model.average_intercept[0]),
+            float(model.average_weight[0]),
+            state.epochs + 1,
+            state.steps + len(batches.starts) - 1,
+            state.samples + len(batches.rows),
+        )
+
+
+def make_sgd(problem: Problem, average: bool | int | str) -> Sgd:
+    """Return SGD on a problem; ``average`` is a bool, a number of samples before it begins, or ``"linear"``."""
+    if average == "linear":
+        return Sgd(problem, average_from=1, linear=True)
+    if isinstance(average, str):
+        raise ValueError(f'average must be True, False, a number of samples, or "linear"; got {average!r}')
+    return Sgd(problem, check_count(int(average) if isinstance(average, bool) else average, "average", least=0), linear=False)
+
+
+def _run_kernel(problem: Problem, batches: Batches, rule: Rule, model: Model, steps: int, samples: int) -> None:
+    from antithetic._jit import unsigned
+
+    real = problem.X.dtype
+    epoch = Epoch(unsigned(batches.rows), unsigned(batches.starts), batches.size, steps, samples)
+    labels = _read_only(problem.y.astype(real, copy=False))
+    weights = _read_only(np.empty(0, real) if problem.weight is None else problem.weight.astype(real, copy=False))
+    if sparse.issparse(problem.X):
+        from antithetic.solvers._csr import csr_epoch
+
+        X = problem.X
+        rows = CsrRows(_read_only(X.data), unsigned(_read_only(X.indices)), unsigned(_read_only(X.indptr)), labels, weights)
+        csr_epoch(rows, epoch, rule, model)
+    else:
+        from antithetic.solvers._dense import dense_epoch
+
+        dense_epoch(DenseRows(_read_only(problem.X), labels, weights), epoch, rule, model)
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written to: kernels then see one type, whether the user's array was read-only or not."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

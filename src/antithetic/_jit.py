@@ -43,8 +43,8 @@ def unsigned(index: np.ndarray) -> np.ndarray:
     return index.view(np.dtype(f"u{index.itemsize}"))
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba is untyped
-def _prefetch_in_kernel(context: Any, array: Any, index: Any) -> Any:
+@intrinsic
+def _prefetch_in_kernel(_typing: Any, array: Any, index: Any) -> Any:
     signature = numba.types.void(array, index)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -67,4 +67,4 @@ def _prefetch_in_python(array: np.ndarray, index: int) -> None:
 
 
 # prefetch(array, index): start to load the cache line of array[index] (one-dimensional, contiguous)
-prefetch = _prefetch_in_python if numba.config.DISABLE_JIT else _prefetch_in_kernel
+prefetch: Any = _prefetch_in_python if numba.config.DISABLE_JIT else _prefetch_in_kernel  # type: ignore[attr-defined]  # set at run time

@@ -14,7 +14,7 @@ _SECONDS_BETWEEN_LINES = 5.0
 def progress_bar(description: str, total: int, show: bool) -> Iterator[Callable[[int], None]]:
     """Give a function that is told how much of ``total`` is done."""
     if not show:
-        yield lambda done: None
+        yield lambda _done: None
         return
     try:
         from rich.console import Console

@@ -125,7 +125,7 @@ def check_labels(y: Any, n: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
             f"y has {len(classes)} classes ({shown}{', ...' if len(classes) > 5 else ''}), and this needs two: "
             'split it into one problem per class, or use a regression loss such as "squared_error"'
         )
-    return 2.0 * codes.ravel() - 1.0, classes
+    return np.where(codes.ravel() == 1, 1.0, -1.0), classes
 
 
 def check_coef(coef: Any, d: int, name: str = "coef") -> NDArray[np.float64]:
@@ -144,6 +144,6 @@ def check_coef(coef: Any, d: int, name: str = "coef") -> NDArray[np.float64]:
 
 def check_count(count: Any, name: str, least: int) -> int:
     """Return a whole number that is at least ``least``."""
-    if not isinstance(count, numbers.Integral) or isinstance(count, bool) or count < least:
+    if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < least:
         raise ValueError(f"{name} must be a whole number, at least {least}; got {count!r}")
     return int(count)

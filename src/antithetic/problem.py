@@ -142,14 +142,12 @@ class Problem:
 
     def _mean_group(self, shares: NDArray[np.float64], groups: NDArray[np.intp]) -> tuple[NDArray[np.float64], float]:
         per_row = np.bincount(groups.ravel(), weights=shares.ravel(), minlength=self.n) * (self.n / len(groups))
-        return self.data_gradient(per_row)
+        return self.data_gradient(per_row.astype(np.float64, copy=False))
 
     def _group_gradients(self, shares: NDArray[np.float64], groups: NDArray[np.intp]) -> Matrix:
         # one sparse row per group; its product with X adds the group's rows without gathering them
         starts = np.arange(0, groups.size + 1, groups.shape[1])
-        selector = sparse.csr_array(
-            (shares.ravel().astype(self.X.dtype, copy=False), groups.ravel(), starts), shape=(len(groups), self.n)
-        )
+        selector = sparse.csr_array((shares.ravel().astype(self.X.dtype, copy=False), groups.ravel(), starts), shape=(len(groups), self.n))
         return selector @ self.X
 
 
@@ -161,3 +159,10 @@ def _squared_distances(vectors: Matrix, centre: NDArray[np.float64]) -> float:
         return max(0.0, expanded)
     centred = vectors - centre
     return float(np.einsum("ij,ij->", centred, centred))
+
+
+def ratio(variance: float, reference: float) -> float:
+    """``variance / reference``, with 0 / 0 = 1: neither varies, so neither is better."""
+    if reference == 0.0:
+        return 1.0 if variance == 0.0 else np.inf
+    return variance / reference

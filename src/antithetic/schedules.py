@@ -44,9 +44,7 @@ def step_size(code: int, eta0: float, rate: float, start: float, steps: int, sam
     return eta0
 
 
-def make_schedule(
-    name: str, *, eta0: float | None, decay: float | None, alpha: float, power_t: float, loss: Loss
-) -> Schedule:
+def make_schedule(name: str, *, eta0: float | None, decay: float, alpha: float, power_t: float, loss: Loss) -> Schedule:
     """Check a schedule's parameters and turn them into numbers.
 
     Parameters
@@ -55,8 +53,8 @@ def make_schedule(
         One of the schedules above.
     eta0 : float or None
         First step size; needed by all but ``"optimal"``.
-    decay : float or None
-        Decay of ``"inverse_time"``; None means ``alpha``.
+    decay : float
+        Decay of ``"inverse_time"``.
     alpha : float
         Strength of the penalty, l2 + l1.
     power_t : float
@@ -74,7 +72,7 @@ def make_schedule(
     if eta0 is None or not (math.isfinite(eta0) and eta0 > 0.0):
         raise ValueError(f"learning_rate={name!r} needs eta0, a finite number above 0; got {eta0!r}")
     if code == INVERSE_TIME:
-        rate = alpha if decay is None else decay
+        rate = decay
     else:
         rate = power_t if code == INVSCALING else 0.0
     if not (math.isfinite(rate) and (rate >= 0.0 or code == INVSCALING)):

@@ -24,7 +24,7 @@ def write(path: str | os.PathLike[str], meta: dict[str, Any], arrays: dict[str, 
     handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".unfinished")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, meta=encoded, **arrays)
+            np.savez(file, allow_pickle=False, meta=encoded, **arrays)
         os.replace(unfinished, path)
     except BaseException:
         Path(unfinished).unlink(missing_ok=True)

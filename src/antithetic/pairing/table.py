@@ -14,7 +14,7 @@ from antithetic.losses import Loss
 from antithetic.pairing import matching, store
 from antithetic.pairing.fingerprint import Fingerprint
 from antithetic.pairing.rows import Rows
-from antithetic.problem import Problem
+from antithetic.problem import Problem, ratio
 
 _FORMAT = "antithetic table 1"
 
@@ -225,7 +225,9 @@ def check_permutation(partner: Any) -> NDArray[np.intp]:
         raise ValueError(f"partner must be a permutation of 0..{n - 1}; row {row} has {given[row]}")
     counts = np.bincount(table, minlength=n)
     if (counts != 1).any():
-        raise ValueError(f"partner must be a permutation of 0..{n - 1}; {int(np.argmax(counts != 1))} appears {counts[counts != 1][0]} times")
+        raise ValueError(
+            f"partner must be a permutation of 0..{n - 1}; {int(np.argmax(counts != 1))} appears {counts[counts != 1][0]} times"
+        )
     table.flags.writeable = False
     return table
 
@@ -234,7 +236,7 @@ def pair_ratio(problem: Problem, slopes: NDArray[np.float64], partner: NDArray[n
     """Variance of a pair's gradient divided by that of two independent rows; 0 / 0 is 1."""
     alone = problem.group_variance(slopes) / 2.0
     paired = problem.group_variance(slopes, np.column_stack([np.arange(problem.n), partner]))
-    return 1.0 if alone == 0.0 and paired == 0.0 else paired / alone
+    return ratio(paired, alone)
 
 
 def matched(table: AntitheticTable, problem: Problem, coef: Any = None, intercept: float = 0.0) -> AntitheticTable:

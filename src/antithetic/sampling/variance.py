@@ -68,9 +68,7 @@ def gradient_variance(
     return batch_variance(problem, problem.slopes(coef, intercept), table, sampling, batch_size)
 
 
-def batch_variance(
-    problem: Problem, slopes: NDArray[np.float64], table: AntitheticTable | None, sampling: str, batch_size: int
-) -> float:
+def batch_variance(problem: Problem, slopes: NDArray[np.float64], table: AntitheticTable | None, sampling: str, batch_size: int) -> float:
     """Variance of a batch's mean gradient, given the slopes of all rows."""
     if sampling not in ("uniform", "shuffle"):
         raise ValueError(f'sampling {sampling!r} has no variance to compute; use "uniform" or "shuffle"')

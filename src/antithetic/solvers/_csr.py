@@ -30,8 +30,9 @@ _SMALLEST_SCALE = 1e-6  # below it s is multiplied into v, so that neither overf
 class _Lazy(NamedTuple):
     """What each feature has missed.
 
-    ``seen_threshold`` and ``seen_step`` say up to where a feature is up to date; ``thresholds``, ``scales`` and ``products`` are the running
-    sums U, q s and q s U after each step (entry 0 before the first); ``sums`` collects the average. Arrays that a rule does not need are empty.
+    ``seen_threshold`` and ``seen_step`` say up to where a feature is up to date; ``thresholds``, ``scales`` and ``products`` are the
+    running sums U, q s and q s U after each step (entry 0 before the first); ``sums`` collects the average. Arrays that a rule does not
+    need are empty.
     """
 
     seen_threshold: NDArray[np.float64]
@@ -119,7 +120,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
             intercept -= total
         threshold += eta * part * rule.l1 / scale
         steps += 1
-        samples += np.intp(last - first)
+        samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
         if averaged:
             gain = 0.0 if samples < rule.average_from else float(steps) if rule.linear else 1.0
             gained += gain
@@ -136,7 +137,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
 
 
 @jit
-def _catch_up(lazy: Any, v: NDArray[Any], indices: NDArray[Any], begin: int, end: int, step: int, threshold: float) -> None:
+def _catch_up(lazy: Any, v: NDArray[Any], indices: NDArray[Any], begin: Any, end: Any, step: Any, threshold: float) -> None:
     """Bring the features ``indices[begin:end]`` up to date before a step: missed thresholds, and their share of the average."""
     now = np.intp(step)
     for place in range(begin, end):
@@ -159,7 +160,7 @@ def _catch_up(lazy: Any, v: NDArray[Any], indices: NDArray[Any], begin: int, end
 
 
 @jit
-def _last_before_zero(thresholds: NDArray[np.float64], since: int, now: int, length: float) -> int:
+def _last_before_zero(thresholds: NDArray[np.float64], since: Any, now: Any, length: float) -> Any:
     """Last step up to which the thresholds since ``since`` add up to less than ``length``, by bisection."""
     low, high = since, now
     while low < high:
@@ -172,7 +173,7 @@ def _last_before_zero(thresholds: NDArray[np.float64], since: int, now: int, len
 
 
 @jit
-def _record(lazy: Any, step: int, scale: float, threshold: float) -> None:
+def _record(lazy: Any, step: Any, scale: float, threshold: float) -> None:
     now = np.intp(step)
     lazy.scales[now + 1] = lazy.scales[now] + scale
     if len(lazy.thresholds) > 0:

@@ -72,7 +72,7 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
         if rule.l1 > 0.0:
             _soft_threshold(coef, real(eta * part * rule.l1))
         steps += 1
-        samples += np.intp(last - first)
+        samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
         if rule.average_from > 0 and samples >= rule.average_from:
             gain = float(steps) if rule.linear else 1.0
             model.average_weight[0] += gain

@@ -43,8 +43,8 @@ class SgdState(NamedTuple):
 class Sgd:
     r"""Stochastic gradient descent with a proximal step.
 
-    One step is :math:`w \leftarrow \mathrm{soft}\big((1 - \eta l_2) w - \eta\,\bar g,\ \eta l_1\big)` with the mean data gradient of the batch;
-    a batch of m rows instead of b takes :math:`\eta m / b`. The factor of the L2 penalty is kept at 0 or more.
+    One step is :math:`w \leftarrow \mathrm{soft}\big((1 - \eta l_2) w - \eta\,\bar g,\ \eta l_1\big)` with the mean data gradient of
+    the batch; a batch of m rows instead of b takes :math:`\eta m / b`. The factor of the L2 penalty is kept at 0 or more.
 
     Attributes
     ----------

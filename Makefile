@@ -1,0 +1,23 @@
+.PHONY: check format kernels slow bench wheel
+
+check:
+	ruff format --check
+	ruff check
+	mypy
+	pytest
+
+format:
+	ruff format
+	ruff check --fix
+
+kernels:
+	NUMBA_DISABLE_JIT=1 pytest -m kernel
+
+slow: bench
+	for seed in 1 2 3 4 5 6 7 8 9 10; do pytest --hypothesis-seed=$$seed tests || exit 1; done
+
+bench:
+	python benchmarks/core.py
+
+wheel:
+	python -m build --wheel

@@ -1,0 +1,276 @@
+"""Print the figures of the core, each with its bar: speed, memory, variance ratios, compilations, import time.
+
+"Epoch ratio" and "import ratio" are seconds of ours divided by those of scikit-learn: ``SGDClassifier(loss="log_loss", max_iter=1,
+tol=None).fit`` and ``import sklearn.linear_model``. All seconds are the least of repeats that take turns.
+
+Run ``python benchmarks/core.py`` on a quiet machine; ``--quick`` repeats less. The exit status is 1 if a bar is missed. Figures on
+ijcnn1.tr, fourclass_scale and a9a need the environment variable ANTITHETIC_DATA and are left out, with a line that says so, without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+from sklearn.linear_model import SGDClassifier
+
+import antithetic
+from antithetic.problem import Problem
+from antithetic.sampling import make_sampler
+from antithetic.schedules import make_schedule
+from antithetic.solvers import make_sgd
+
+VARIANCE_RATIOS = {
+    "sonar_scale": 0.346,
+    "breast-cancer_scale": 0.698,
+    "splice": 0.165,
+    "fourclass_scale": 0.277,
+    "diabetes_scale": 0.395,
+    "ijcnn1.tr": 0.684,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measured number, and the interval in which it must lie (None: no bar)."""
+
+    name: str
+    value: float
+    least: float | None = None
+    most: float | None = None
+    remark: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it lies there."""
+        return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
+
+    def line(self) -> str:
+        """Format it as one line of the report."""
+        if self.most is None:
+            bar, verdict = "no bar", ""
+        else:
+            bar = f"at most {self.most:g}" if self.least is None else f"{self.least:.3f} to {self.most:.3f}"
+            verdict = "pass" if self.passed else "FAIL"
+        return f"{self.name:<50}{self.value:>9.3f}   {bar:<16}{verdict:<6}{self.remark}".rstrip()
+
+
+# ---- seconds per epoch -------------------------------------------------------------------------------------------------------------
+
+
+def one_epoch(X, y, table=None) -> Callable[[], None]:
+    """Return a function that runs the next epoch of SGD with batches of 2, the drawing of its order included."""
+    problem = Problem.build(X, y, l2=1e-4)
+    solver = make_sgd(problem, average=False)
+    sampler = make_sampler("shuffle", problem.n, 2, 0, table)
+    schedule = make_schedule("inverse_time", eta0=0.1, decay=1e-4, alpha=1e-4, power_t=0.5, loss=problem.loss)
+    state = solver.init()
+
+    def epoch() -> None:
+        nonlocal state
+        state = solver.epoch(state, sampler.batches(state.epochs), schedule)
+
+    return epoch
+
+
+def best_seconds(jobs: list[Callable[[], object]], repeats: int) -> list[float]:
+    """Run the jobs in turn, over and over; return the least seconds of each."""
+    best = [np.inf] * len(jobs)
+    for _ in range(repeats):
+        for j, job in enumerate(jobs):
+            start = time.perf_counter()
+            job()
+            best[j] = min(best[j], time.perf_counter() - start)
+    return best
+
+
+def speed(name: str, X, y, most: float, repeats: int) -> Iterator[Figure]:
+    """Seconds per epoch of rows, and of antithetic pairs, divided by those of scikit-learn."""
+    rows, pairs = one_epoch(X, y), one_epoch(X, y, antithetic.pair(X, y, "random", random_state=0))
+    rows(), pairs()  # compile
+    peer = SGDClassifier(loss="log_loss", max_iter=1, tol=None)
+    peer_seconds, *ours = best_seconds([lambda: peer.fit(X, y), rows, pairs], repeats)
+    for kind, seconds, bar in zip(("rows", "pairs"), ours, (most, None), strict=True):
+        remark = f"{seconds * 1e3:.2f} ms against {peer_seconds * 1e3:.2f} ms"
+        yield Figure(f"epoch ratio: {name}, {kind}", seconds / peer_seconds, most=bar, remark=remark)
+
+
+def random_dense(dtype) -> tuple:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200_000, 50))
+    y = np.sign(X[:, 0] + rng.normal(size=len(X)))
+    return X.astype(dtype), y
+
+
+def random_csr() -> tuple:
+    """Return 100000 x 10000 with density 0.005: exactly 50 entries a row, in random distinct columns."""
+    n, d, stored = 100_000, 10_000, 50
+    rng = np.random.default_rng(0)
+    columns = np.empty((n, stored), dtype=np.int32)
+    redraw = np.arange(n)
+    while len(redraw):
+        columns[redraw] = np.sort(rng.integers(d, size=(len(redraw), stored)), axis=1)
+        redraw = redraw[(np.diff(columns[redraw], axis=1) == 0).any(axis=1)]
+    starts = np.arange(0, n * stored + 1, stored, dtype=np.int32)
+    X = sparse.csr_array((rng.random(n * stored), columns.ravel(), starts), shape=(n, d))
+    return X, np.sign(rng.normal(size=n))
+
+
+def speeds(repeats: int) -> Iterator[Figure]:
+    yield from speed("dense 200000 x 50 float64", *random_dense(np.float64), 0.25, repeats)
+    yield from speed("dense 200000 x 50 float32", *random_dense(np.float32), 0.25, repeats)
+    yield from speed("CSR 100000 x 10000", *random_csr(), 0.45, repeats)
+    for name, form, most in (("ijcnn1.tr", "dense", 0.35), ("a9a", "CSR", 0.5)):
+        if (data := load(name)) is not None:
+            yield from speed(f"{name} {form}", *data, most, repeats)
+
+
+# ---- tables ------------------------------------------------------------------------------------------------------------------------
+
+
+def greedy_cost(repeats: int) -> Iterator[Figure]:
+    """Seconds and peak memory of the greedy table of ijcnn1.tr."""
+    if (data := load("ijcnn1.tr")) is None:
+        return
+    X, y = data
+    antithetic.pair(X[:500], y[:500], "greedy")  # compile
+    yield Figure("greedy table of ijcnn1.tr, seconds", *best_seconds([lambda: antithetic.pair(X, y, "greedy")], repeats), most=1.5)
+    if not Path("/proc/self/status").exists():
+        print("left out: peak memory, which is read from /proc")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(Path(folder) / "data.npz", X=X, y=y)
+        megabytes = float(child(MEMORY, str(Path(folder) / "data.npz")))
+    yield Figure("greedy table of ijcnn1.tr, MB beyond the data", megabytes, most=300.0)
+
+
+# The peak of the whole process minus what it held just before: at least what the table needed, since an earlier peak counts as well.
+# Taken from /proc, as getrusage in a child process begins with the peak of its parent.
+MEMORY = """
+import sys
+import numpy as np
+import antithetic
+
+def megabytes(field):
+    return next(int(line.split()[1]) / 1024 for line in open("/proc/self/status") if line.startswith(field))
+
+data = np.load(sys.argv[1])
+X, y = data["X"], data["y"]
+antithetic.pair(X[:500], y[:500], "greedy")
+before = megabytes("VmRSS")
+antithetic.pair(X, y, "greedy")
+print(megabytes("VmHWM") - before)
+"""
+
+
+def variance_ratios() -> Iterator[Figure]:
+    """Exact variance at zero weights of the greedy table's pairs, divided by that of two independent rows."""
+    for name, expected in VARIANCE_RATIOS.items():
+        if (data := load(name)) is not None:
+            value = antithetic.pair(*data, "greedy").variance_ratio(*data)
+            yield Figure(f"variance ratio at w = 0: {name}", value, expected - 0.01, expected + 0.01)
+
+
+# ---- processes ---------------------------------------------------------------------------------------------------------------------
+
+
+def compilations() -> Iterator[Figure]:
+    """Functions compiled by a process that finds the cache of another."""
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = (json.loads(child(COMPILE, NUMBA_CACHE_DIR=folder)) for _ in range(2))
+    remark = f"{first['compiled']} in the first; {second['loaded']} loaded from the cache"
+    yield Figure("compilations in a second process", second["compiled"], most=0, remark=remark)
+
+
+COMPILE = """
+import json, sys
+import numpy as np
+from scipy import sparse
+import antithetic
+
+rng = np.random.default_rng(0)
+X, y = rng.normal(size=(301, 5)), rng.integers(2, size=301)
+for real in (np.float64, np.float32):
+    for data in (X.astype(real), sparse.csr_array(X.astype(real))):
+        for sampling in ("uniform", "shuffle"):
+            for options in ({"l2": 0.1}, {"l2": 0.1, "l1": 0.1, "average": True, "fit_intercept": True}):
+                antithetic.minimize(data, y, pairing="greedy", sampling=sampling, eta0=0.1, epochs=2, trace="variance", **options)
+
+modules = [module for name, module in sys.modules.items() if name.startswith("antithetic")]
+functions = {id(f): f for module in modules for f in vars(module).values() if hasattr(f, "stats") and hasattr(f, "py_func")}
+compiled, loaded = (sum(sum(getattr(f.stats, kind).values()) for f in functions.values()) for kind in ("cache_misses", "cache_hits"))
+print(json.dumps({"compiled": compiled, "loaded": loaded}))
+"""
+
+
+def import_time(repeats: int) -> Iterator[Figure]:
+    """Seconds of ``import antithetic`` divided by those of ``import sklearn.linear_model``, each in fresh processes."""
+    best = {"antithetic": np.inf, "sklearn.linear_model": np.inf}
+    for _ in range(repeats):
+        for module in best:
+            seconds = float(child(f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"))
+            best[module] = min(best[module], seconds)
+    ours, peer = best.values()
+    yield Figure("import ratio", ours / peer, most=1.2, remark=f"{ours:.2f} s against {peer:.2f} s")
+
+
+def child(code: str, *arguments: str, **environment: str) -> str:
+    """Run code in a fresh process and return what it printed."""
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, env=os.environ | environment, check=True, capture_output=True, text=True).stdout
+
+
+# ---- the whole ---------------------------------------------------------------------------------------------------------------------
+
+
+def load(name: str) -> tuple | None:
+    try:
+        return antithetic.datasets.load(name, return_X_y=True)
+    except FileNotFoundError:
+        print(f"left out: {name}, which is not in the package; set ANTITHETIC_DATA to a folder that holds it")
+        return None
+
+
+def machine() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor() or "unknown CPU")
+    versions = ", ".join(f"{package} {version(package)}" for package in ("antithetic", "numpy", "scipy", "scikit-learn", "numba"))
+    return f"{model}, {os.cpu_count()} cores, {platform.system()}\nPython {platform.python_version()}, {versions}\n"
+
+
+def figures(quick: bool) -> Iterator[Figure]:
+    yield from speeds(3 if quick else 9)
+    yield from greedy_cost(1 if quick else 3)
+    yield from variance_ratios()
+    yield from compilations()
+    yield from import_time(3 if quick else 7)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer repeats, less to be trusted")
+    quick = parser.parse_args().quick
+    print(machine())
+    missed = 0
+    for figure in figures(quick):
+        print(figure.line(), flush=True)
+        missed += not figure.passed
+    print(f"\n{missed} missed" if missed else "\nall bars met")
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

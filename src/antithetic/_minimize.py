@@ -1,0 +1,306 @@
+"""`minimize`: the paper without an estimator."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from antithetic._progress import progress_bar
+from antithetic._validate import check_coef, check_count
+from antithetic.losses import Loss
+from antithetic.pairing import AntitheticTable, pair
+from antithetic.pairing._pair import Method
+from antithetic.pairing.table import matched
+from antithetic.problem import Problem, ratio
+from antithetic.sampling import batch_variance, make_sampler
+from antithetic.schedules import make_schedule
+from antithetic.solvers import DivergenceError, Patience, SgdState, advice, make_sgd, run
+
+TRACES = ("objective", "variance", "variance_ratio", "distance")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """What :func:`minimize` returns.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (d,)
+        Weights: the averaged ones where averaging was asked for.
+    intercept : float
+    trace : dict of str to ndarray of shape (epochs + 1,)
+        ``"epoch"``, and one entry per epoch of whatever was asked for; the first entry is before the first step.
+    table : AntitheticTable or None
+        The table that was used; for ``sampling="shuffle"`` the matching made of it, whose ``matching_loss`` says what that cost.
+    classes : ndarray of shape (2,) or None
+        The labels that were taken as -1 and +1.
+    state : SgdState
+        Where the run stands: pass the whole result as ``resume=`` to go on.
+    """
+
+    coef: NDArray[Any]
+    intercept: float
+    trace: dict[str, NDArray[np.float64]]
+    table: AntitheticTable | None
+    classes: NDArray[Any] | None
+    state: SgdState = field(repr=False)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during :func:`minimize`; ``result`` is that of the last whole epoch, to be used as it is or resumed."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(f"interrupted after {result.state.epochs} epochs; .result holds them, and resume=.result goes on from there")
+        self.result = result
+
+
+def minimize(
+    X: Any,
+    y: Any,
+    *,
+    loss: str | Loss = "log_loss",
+    l2: float = 0.0,
+    l1: float = 0.0,
+    fit_intercept: bool = False,
+    sample_weight: Any = None,
+    coef_init: Any = None,
+    intercept_init: float = 0.0,
+    average: bool | int | str = False,
+    table: AntitheticTable | None = None,
+    pairing: Method | AntitheticTable | None = None,
+    sampling: str = "uniform",
+    solver: str = "sgd",
+    batch_size: int = 2,
+    learning_rate: str = "inverse_time",
+    eta0: float | None = None,
+    decay: float | None = None,
+    power_t: float = 0.5,
+    epochs: int = 20,
+    tol: float | None = None,
+    n_iter_no_change: int = 5,
+    seed: int = 0,
+    w_star: Any = None,
+    trace: str | Sequence[str] = (),
+    resume: Result | None = None,
+    progress: bool = False,
+) -> Result:
+    r"""Minimise :math:`\frac1n \sum_i s_i \phi(y_i, \langle w, x_i\rangle) + \frac{l_2}{2}|w|^2 + l_1 |w|_1` by SGD.
+
+    ``pairing=None`` is the paper's SGD, ``pairing="greedy"`` its SGD-as.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n, d)
+        Rows. float32 and float64 are kept, and nothing is copied that is C-contiguous or CSR.
+    y : array-like of shape (n,)
+        Labels of any two values for a classification loss, numbers for regression.
+    loss : str or Loss, default="log_loss"
+        ``"log_loss"``, ``"hinge"``, ``"squared_hinge"``, ``"modified_huber"``, ``"perceptron"``; for regression
+        ``"squared_error"``, ``"huber"``, ``"epsilon_insensitive"``, ``"squared_epsilon_insensitive"``.
+    l2, l1 : float, default=0.0
+        Strengths of the penalties. The quadratic one is part of the gradient, the other a proximal step that gives exact zeros.
+    fit_intercept : bool, default=False
+        Fit an intercept, which is not penalised.
+    sample_weight : array-like of shape (n,), default=None
+        Weight of each row's loss.
+    coef_init : array-like of shape (d,), default=None
+        Where to begin; None means at zero.
+    intercept_init : float, default=0.0
+    average : bool, int or "linear", default=False
+        Return the mean of the weights after each step: of all, from a number of samples on, or with weight t for step t.
+    table : AntitheticTable, default=None
+        A table made for these data; it takes the place of ``pairing``.
+    pairing : None, str, callable or AntitheticTable, default=None
+        None draws single rows; anything else is passed on to :func:`pair` as its ``method``.
+    sampling : {"uniform", "shuffle"}, default="uniform"
+        Draw with replacement, or visit each row once per epoch in random order.
+    solver : {"sgd"}, default="sgd"
+    batch_size : int, default=2
+        Rows of a step, at most n: ``batch_size / 2`` pairs if there is a table, and one more row if it is odd.
+    learning_rate : {"inverse_time", "constant", "optimal", "invscaling", "adaptive"}, default="inverse_time"
+        See :mod:`antithetic.schedules`. ``"adaptive"`` needs ``tol``.
+    eta0 : float
+        First step size; needed by all schedules but ``"optimal"``.
+    decay : float, default=None
+        Decay of ``"inverse_time"``; None means l2.
+    power_t : float, default=0.5
+        Exponent of ``"invscaling"``.
+    epochs : int, default=20
+        Passes over the data: ``ceil(n / batch_size)`` steps each.
+    tol : float, default=None
+        Stop, or lower an adaptive step, when the objective has not fallen by this for ``n_iter_no_change`` epochs; None never does.
+    n_iter_no_change : int, default=5
+    seed : int, default=0
+        The same seed gives the same bits.
+    w_star : array-like of shape (d,), default=None
+        A solution, for the trace of distances.
+    trace : str or sequence of str, default=()
+        What to record before the first step and after each epoch: ``"objective"``, ``"variance"`` (exact, of this run's batches at the
+        current weights), ``"variance_ratio"`` (that, divided by the variance of independent rows), ``"distance"`` to ``w_star``.
+        Each costs about one pass over the data. Objective and distance are those of the averaged weights where there are such.
+    resume : Result, default=None
+        Go on from an earlier result with the same data and parameters until ``epochs`` in all are done.
+    progress : bool, default=False
+        Show a progress bar on the error stream.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    DivergenceError
+        When the weights become infinite; it holds the last good result and says what to try.
+    Interrupted
+        On Ctrl-C; it holds the result of the last whole epoch.
+
+    Examples
+    --------
+    >>> import antithetic
+    >>> X, y = antithetic.datasets.load("breast-cancer_scale", return_X_y=True)
+    >>> result = antithetic.minimize(X, y, l2=1e-2, pairing="greedy", eta0=0.1, epochs=5, trace=["objective", "variance_ratio"])
+    >>> result.trace["objective"].round(3).tolist()
+    [0.693, 0.198, 0.182, 0.176, 0.174, 0.171]
+    """
+    if solver != "sgd":
+        raise ValueError(f'solver {solver!r} is not known; use "sgd"')
+    problem = Problem.build(X, y, loss=loss, l2=l2, l1=l1, sample_weight=sample_weight, fit_intercept=fit_intercept)
+    schedule = make_schedule(
+        learning_rate, eta0=eta0, decay=l2 if decay is None else decay, alpha=l2 + l1, power_t=power_t, loss=problem.loss
+    )
+    patience = _check_patience(learning_rate, tol, n_iter_no_change)
+    epochs, seed = check_count(epochs, "epochs", least=0), check_count(seed, "seed", least=0)
+    batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
+    algorithm = make_sgd(problem, average)
+    names = _check_trace(trace, w_star)
+    table = _find_table(problem, y, pairing if table is None else table, sampling, seed)
+    sampler = make_sampler(sampling, problem.n, batch_size, seed, table)
+
+    def measure(state: SgdState) -> dict[str, float]:
+        return _measure(names, problem, state, w_star, partial(batch_variance, sampling=sampling, batch_size=batch_size), table)
+
+    if resume is None:
+        start = algorithm.init(coef_init, intercept_init)
+        recorded = _Recorded(problem, table, start, [measure(start)])
+    else:
+        recorded = _Recorded.earlier(problem, table, resume, names)
+        start = recorded.state
+    states = run(algorithm, sampler, schedule, start, epochs=epochs, patience=patience, adaptive=learning_rate == "adaptive")
+    try:
+        with progress_bar("epochs", epochs, progress) as update:
+            for state in states:
+                recorded = recorded.after(state, measure(state))
+                update(state.epochs)
+    except DivergenceError as error:
+        error.result = recorded.result()
+        raise
+    except KeyboardInterrupt as stop:
+        raise Interrupted(recorded.result()) from stop
+    _warn_if_worse(problem, start, recorded.state, advice(problem, schedule))
+    return recorded.result()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Recorded:
+    """A run so far: its state and what was measured after each epoch. Replaced as a whole, so that an interruption finds it complete."""
+
+    problem: Problem
+    table: AntitheticTable | None
+    state: SgdState
+    measured: list[dict[str, float]]
+
+    @classmethod
+    def earlier(cls, problem: Problem, table: AntitheticTable | None, result: Result, names: tuple[str, ...]) -> _Recorded:
+        if result.state.coef.shape != (problem.d,) or result.state.coef.dtype != problem.X.dtype:
+            raise ValueError(
+                f"resume= has {len(result.state.coef)} weights of {result.state.coef.dtype}, "
+                f"and X has {problem.d} features of {problem.X.dtype}"
+            )
+        if set(result.trace) != {"epoch", *names}:
+            raise ValueError(f"resume= recorded {', '.join(result.trace)}; ask for the same trace")
+        rows = zip(*result.trace.values(), strict=True)
+        return cls(problem, table, result.state, [dict(zip(result.trace, row, strict=True)) for row in rows])
+
+    def after(self, state: SgdState, measured: dict[str, float]) -> _Recorded:
+        return replace(self, state=state, measured=[*self.measured, measured])
+
+    def result(self) -> Result:
+        coef, intercept = self.state.solution
+        trace = {name: np.array([measured[name] for measured in self.measured]) for name in self.measured[0]}
+        return Result(coef, intercept, trace, self.table, self.problem.classes, self.state)
+
+
+def _measure(
+    names: tuple[str, ...], problem: Problem, state: SgdState, w_star: Any, variance: Any, table: AntitheticTable | None
+) -> dict[str, float]:
+    measured = {"epoch": float(state.epochs)}
+    if "objective" in names:
+        measured["objective"] = problem.objective(*state.solution)
+    if "variance" in names or "variance_ratio" in names:
+        slopes = problem.slopes(state.coef, state.intercept)
+        own = variance(problem, slopes, table)
+        if "variance" in names:
+            measured["variance"] = own
+        if "variance_ratio" in names:
+            measured["variance_ratio"] = ratio(own, variance(problem, slopes, None, sampling="uniform"))
+    if "distance" in names:
+        measured["distance"] = float(np.linalg.norm(state.solution[0] - check_coef(w_star, problem.d, "w_star")))
+    return measured
+
+
+def _check_trace(trace: str | Sequence[str], w_star: Any) -> tuple[str, ...]:
+    names = (trace,) if isinstance(trace, str) else tuple(trace)
+    for name in names:
+        if name not in TRACES:
+            raise ValueError(f"trace {name!r} is not known; use some of {', '.join(TRACES)}")
+    if "distance" in names and w_star is None:
+        raise ValueError('trace="distance" needs w_star')
+    return names
+
+
+def _check_patience(learning_rate: str, tol: float | None, n_iter_no_change: int) -> Patience | None:
+    if tol is None:
+        if learning_rate == "adaptive":
+            raise ValueError('learning_rate="adaptive" lowers the step when the objective stops falling by tol, so it needs tol, say 1e-3')
+        return None
+    if math.isnan(tol):
+        raise ValueError("tol must be a number or None; got nan")
+    return Patience(float(tol), check_count(n_iter_no_change, "n_iter_no_change", least=1))
+
+
+def _find_table(problem: Problem, y: Any, pairing: Method | AntitheticTable | None, sampling: str, seed: int) -> AntitheticTable | None:
+    """Return the table of a run, made or checked, and cut into a matching where each row is visited once."""
+    if pairing is None:
+        return None
+    if isinstance(pairing, AntitheticTable):
+        table = pairing
+        table.check(problem.X, y)
+    else:
+        table = pair(
+            problem.X,
+            y,
+            pairing,
+            loss=problem.loss,
+            fit_intercept=problem.fit_intercept,
+            sample_weight=problem.weight,
+            random_state=seed,
+        )
+    return matched(table, problem) if sampling == "shuffle" else table
+
+
+def _warn_if_worse(problem: Problem, start: SgdState, end: SgdState, what_to_try: str) -> None:
+    before, after = problem.objective(*start.solution), problem.objective(*end.solution)
+    if after > 1.1 * before > 0.0:
+        warnings.warn(
+            f"the objective rose from {before:.4g} to {after:.4g}: the steps are too long. {what_to_try}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,141 @@
+"""The package as a whole: public names, version, who imports whom, and that a second process compiles nothing."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import antithetic
+
+PACKAGE = Path(antithetic.__file__).parent
+# from bottom to top: a module may import those before it, and those of its own line
+LAYERS = [
+    {"_jit"},
+    {"_validate", "_progress"},
+    {"_threads"},
+    {"losses", "_loss_kernels"},
+    {"penalties", "schedules"},
+    {"problem"},
+    {"pairing"},
+    {"sampling"},
+    {"solvers"},
+    {"_minimize"},
+    {"datasets"},
+    {"__init__"},
+]
+
+
+def layer(module):
+    part = module.removeprefix("antithetic").removeprefix(".").split(".")[0] or "__init__"
+    return next(level for level, names in enumerate(LAYERS) if part in names)
+
+
+def imports(path):
+    """Modules of the package that a file imports, wherever in the file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "antithetic":
+            yield from (f"antithetic.{name.name}" for name in node.names) if node.module == "antithetic" else [node.module]
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.split(".")[0] == "antithetic")
+
+
+def module_name(path):
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(("antithetic", *parts)).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_imports_point_one_way(path):
+    """No module imports one above it, so each can be understood from those below."""
+    own = layer(module_name(path))
+    assert [name for name in imports(path) if layer(name) > own] == []
+
+
+def test_numba_is_imported_in_one_place():
+    """And only when a kernel is needed."""
+    importing = {
+        path.name
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if (isinstance(node, ast.Import) and any(name.name.split(".")[0] == "numba" for name in node.names))
+        or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "numba")
+    }
+    assert importing == {"_jit.py"}
+    loaded = run_python("import sys, antithetic; print('numba' in sys.modules)")
+    assert loaded.strip() == "False"
+
+
+def test_all_is_what_is_documented():
+    """Every public name exists, has a docstring, and is listed in order."""
+    assert antithetic.__all__ == sorted(antithetic.__all__)
+    for name in antithetic.__all__:
+        assert getattr(antithetic, name).__doc__, name
+
+
+def test_every_parameter_is_documented():
+    """numpydoc sections name exactly the parameters that public functions take."""
+    import inspect
+
+    for name in ("pair", "pair_rows", "gradient_variance", "minimize"):
+        function = getattr(antithetic, name)
+        section = inspect.getdoc(function).split("Parameters\n----------\n")[1].split("\nReturns\n")[0]
+        documented = [part for line in re.findall(r"^(\w[\w, ]*?)(?: :.*)?$", section, flags=re.MULTILINE) for part in line.split(", ")]
+        assert documented == list(inspect.signature(function).parameters), name
+
+
+def test_the_version_is_that_of_the_changelog():
+    """The newest entry."""
+    changelog = Path(__file__).parent.parent / "CHANGELOG.md"
+    if not changelog.exists():  # the tests are run against a wheel, without the repository around them
+        changelog = Path(os.environ["ANTITHETIC_REPOSITORY"]) / "CHANGELOG.md"
+    assert re.search(r"^## (\d+\.\d+\.\d+)", changelog.read_text(), flags=re.MULTILINE).group(1) == antithetic.__version__
+
+
+def test_the_package_is_typed():
+    """py.typed is shipped."""
+    assert (PACKAGE / "py.typed").is_file()
+
+
+def run_python(code, **environment):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False, env=os.environ | environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+COUNT_COMPILATIONS = """
+import json, sys, numpy as np, antithetic
+from scipy import sparse
+rng = np.random.default_rng(0)
+X = rng.normal(size=(30, 3))
+y = np.where(X[:, 0] > 0, 1, -1)
+for rows in (X, X.astype(np.float32), sparse.csr_array(X)):
+    table = antithetic.pair(rows, y)
+    for sampling in ("uniform", "shuffle"):
+        antithetic.minimize(rows, y, table=table, sampling=sampling, eta0=0.01, l1=1e-3, epochs=1, average=True, trace=["objective", "variance"])
+    table[:7]
+compiled = {}
+for name, module in list(sys.modules.items()):
+    if name.startswith("antithetic"):
+        for function in vars(module).values():
+            if hasattr(function, "stats") and hasattr(function, "py_func"):
+                compiled[f"{function.py_func.__module__}.{function.py_func.__name__}"] = sum(function.stats.cache_misses.values())
+print(json.dumps(compiled))
+"""
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    """Everything comes from the cache that the first process wrote."""
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        pytest.fail("this test is about compiled code: do not mark it as a kernel test")
+    first, second = (json.loads(run_python(COUNT_COMPILATIONS, NUMBA_CACHE_DIR=str(tmp_path))) for _ in range(2))
+    assert sum(first.values()) >= 10
+    assert {name: count for name, count in second.items() if count} == {}

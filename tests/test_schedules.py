@@ -1,0 +1,66 @@
+"""Step sizes: the paper's and scikit-learn's formulas."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from antithetic.losses import LOSSES
+from antithetic.schedules import lower, make_schedule, step_size
+
+LOG = LOSSES["log_loss"]
+
+
+def schedule(name, **changes):
+    given = {"eta0": 0.5, "decay": 0.01, "alpha": 1e-4, "power_t": 0.25, "loss": LOG} | changes
+    return make_schedule(name, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "formula"),
+    [
+        ("inverse_time", lambda steps, samples: 0.5 / (1 + 0.5 * 0.01 * (steps + 1))),
+        ("constant", lambda steps, samples: 0.5),
+        ("adaptive", lambda steps, samples: 0.5),
+        ("invscaling", lambda steps, samples: 0.5 / (samples + 1) ** 0.25),
+        ("optimal", lambda steps, samples: 1 / (1e-4 * (1 / (math.sqrt(1 / math.sqrt(1e-4)) * 1e-4) + samples))),
+    ],
+)
+@pytest.mark.parametrize(("steps", "samples"), [(0, 0), (1, 2), (1000, 2001)])
+def test_the_formula(name, formula, steps, samples):
+    """Each schedule is its formula; t is 1 at the first step or sample."""
+    assert step_size(*schedule(name), steps, samples) == pytest.approx(formula(steps, samples), rel=1e-14)
+
+
+def test_optimal_divides_by_the_slope_of_a_steep_regression_loss():
+    """scikit-learn's first step is smaller where the loss is steep at a typical weight: d/dp (y - p)^2 / 2 at y=1, p=-typw is negative."""
+    assert schedule("optimal", loss=LOSSES["squared_error"]).start == schedule("optimal").start
+
+
+def test_an_adaptive_step_is_divided_by_five_until_it_is_too_small():
+    """As in scikit-learn: steps of at most 1e-6 are not lowered further."""
+    current, values = schedule("adaptive", eta0=1e-4), []
+    while current is not None:
+        values.append(current.eta0)
+        current = lower(current)
+    assert values == pytest.approx([1e-4, 2e-5, 4e-6, 8e-7])
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("sometimes", {}, r"inverse_time, constant, optimal, invscaling, adaptive"),
+        ("constant", {"eta0": None}, "eta0"),
+        ("constant", {"eta0": 0.0}, "eta0"),
+        ("inverse_time", {"eta0": math.nan}, "eta0"),
+        ("inverse_time", {"decay": -1.0}, "decay"),
+        ("inverse_time", {"decay": math.inf}, "decay"),
+        ("invscaling", {"power_t": math.nan}, "power_t"),
+        ("optimal", {"alpha": 0.0}, "inverse_time"),
+    ],
+)
+def test_bad_parameters_are_refused(name, changes, message):
+    """With a message that names the parameter or the alternatives."""
+    with pytest.raises(ValueError, match=message):
+        schedule(name, **changes)

@@ -1,0 +1,188 @@
+"""SGD kernels: equal to the plain twin, dense equal to CSR, float32 near float64, exact zeros, no bias from short batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from reference import algorithm_2, split
+from scipy import sparse
+from scipy.optimize import minimize as scipy_minimize
+
+from antithetic.losses import LOSSES
+from antithetic.problem import Problem
+from antithetic.sampling import make_sampler
+from antithetic.schedules import make_schedule, step_size
+from antithetic.solvers import make_sgd, run
+
+pytestmark = pytest.mark.kernel
+
+N, D = 23, 7
+PENALTIES = [(0.0, 0.0), (0.1, 0.0), (0.0, 0.05), (0.02, 0.02), (6.0, 0.01)]  # the last shrinks weights to zero at first
+AVERAGES = [False, True, 30, "linear"]
+
+
+def make_problem(loss="log_loss", dtype=np.float64, form=np.asarray, weighted=True, intercept=True, **penalty):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.5)
+    X[3] = 0.0  # a row without entries
+    target = X @ rng.normal(size=D) + 0.2 * rng.normal(size=N)
+    y = np.sign(target + 1e-3) if LOSSES[loss].classification else target
+    weight = rng.uniform(0.5, 1.5, N) if weighted else None
+    return Problem.build(form(X.astype(dtype)), y, loss=loss, sample_weight=weight, fit_intercept=intercept, **penalty)
+
+
+def schedule_for(problem, name="inverse_time", eta0=0.3):
+    return make_schedule(name, eta0=eta0, decay=0.1, alpha=0.01, power_t=0.5, loss=problem.loss)
+
+
+def kernel_and_twin(problem, *, size=2, average=False, name="inverse_time", epochs=3, eta0=0.3):
+    """Solution of the kernel and of the twin after some epochs on the same batches."""
+    solver, schedule = make_sgd(problem, average), schedule_for(problem, name, eta0)
+    sampler = make_sampler("shuffle", problem.n, size, seed=1)
+    *_, state = run(solver, sampler, schedule, solver.init(), epochs=epochs)
+    batches = [rows for epoch in range(epochs) for rows in split(sampler.batches(epoch))]
+    last, mean = algorithm_2(
+        problem,
+        batches,
+        size,
+        lambda steps, samples: step_size(*schedule, steps, samples),
+        coef=np.zeros(problem.d),
+        average_from=solver.average_from,
+        linear=solver.linear,
+    )
+    return state.solution, (mean if average else last)
+
+
+def assert_same(found, expected, tolerance):
+    scale = float(max(np.abs(expected[0]).max(), 1e-2))
+    np.testing.assert_allclose(found[0], expected[0], rtol=0, atol=tolerance * scale)
+    assert found[1] == pytest.approx(expected[1], abs=tolerance * scale)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize(("l2", "l1"), PENALTIES)
+@pytest.mark.parametrize("average", AVERAGES)
+def test_the_kernel_equals_its_twin(form, l2, l1, average):
+    """For every penalty and kind of averaging, with weights and intercept, and a short last batch."""
+    assert_same(*kernel_and_twin(make_problem(form=form, l2=l2, l1=l1), average=average), tolerance=1e-10)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("loss", [name for name in LOSSES if name != "perceptron"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_the_kernel_equals_its_twin_for_every_loss_and_batch(form, loss, size):
+    """Rows go two at a time, so odd batches walk another path."""
+    problem = make_problem(loss, form=form, weighted=False, l2=0.01)
+    assert_same(*kernel_and_twin(problem, size=size, eta0=0.05), tolerance=1e-10)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("name", ["constant", "optimal", "invscaling", "adaptive"])
+def test_the_kernel_equals_its_twin_for_every_schedule(form, name):
+    """Steps and samples are counted from the first epoch on."""
+    assert_same(*kernel_and_twin(make_problem(form=form, l2=0.01), name=name, eta0=0.05), tolerance=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("l2", "l1"), PENALTIES)
+@pytest.mark.parametrize("average", AVERAGES)
+def test_dense_equals_csr(dtype, l2, l1, average):
+    """To rounding, in both float types."""
+    dense, csr = (
+        kernel_and_twin(make_problem(dtype=dtype, form=form, l2=l2, l1=l1), average=average)[0] for form in (np.asarray, sparse.csr_array)
+    )
+    assert dense[0].dtype == csr[0].dtype == dtype
+    assert_same(csr, dense, tolerance=1e-10 if dtype == np.float64 else 2e-4)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_float32_is_near_float64(form):
+    """The weights agree to about the precision of float32."""
+    single, double = (kernel_and_twin(make_problem(dtype=dtype, form=form, l2=0.01, l1=0.01))[0] for dtype in (np.float32, np.float64))
+    assert_same(single, double, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_the_l1_penalty_gives_exact_zeros(form):
+    """The same features are exactly zero in the kernel and in the twin, and there are some."""
+    found, expected = kernel_and_twin(make_problem(form=form, l1=0.2), epochs=10)
+    np.testing.assert_array_equal(found[0] == 0.0, expected[0] == 0.0)
+    assert 0 < np.count_nonzero(found[0] == 0.0) < D
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_a_penalty_that_kills_all_weights(form):
+    """eta l2 above 1 sets the weights to zero rather than turning their sign, and a large l1 keeps them there."""
+    problem = make_problem(form=form, l2=50.0, l1=50.0, intercept=False)
+    found, expected = kernel_and_twin(problem)
+    np.testing.assert_array_equal(found[0], 0.0)
+    np.testing.assert_array_equal(expected[0], 0.0)
+
+
+@pytest.mark.parametrize("indices", [np.int32, np.int64])
+def test_index_types_make_no_difference(indices):
+    """int32 and int64 indices give the same bits."""
+    X = sparse.csr_array(make_problem().X)
+    X.indices, X.indptr = X.indices.astype(indices), X.indptr.astype(indices)
+    problem = Problem.build(X, make_problem().y, l2=0.01)
+    usual = Problem.build(sparse.csr_array(make_problem().X), make_problem().y, l2=0.01)
+    np.testing.assert_array_equal(kernel_and_twin(problem)[0][0], kernel_and_twin(usual)[0][0])
+
+
+def test_read_only_and_writeable_rows_share_one_compilation():
+    """Kernels see read-only arrays always, so a memory map compiles nothing new and cannot be written to."""
+    problem = make_problem(l2=0.01)
+    before = problem.X.copy()
+    problem.X.flags.writeable = False
+    writeable = make_problem(l2=0.01)
+    np.testing.assert_array_equal(kernel_and_twin(problem)[0][0], kernel_and_twin(writeable)[0][0])
+    np.testing.assert_array_equal(problem.X, before)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6, 8])
+@pytest.mark.parametrize(("l2", "l1"), [(0.1, 0.0), (0.05, 0.05)])
+def test_short_batches_leave_no_bias(size, l2, l1):
+    """With a small constant step the mean of the epochs comes to the optimum whatever remains for the last batch.
+
+    A short batch that took a full step would pull towards its rows (or shrink too much) in every epoch, by some 1e-2 here.
+    """
+    problem = make_problem("squared_error", weighted=False, intercept=False, l2=l2, l1=l1)
+    best = _optimum(problem)
+    solver, schedule = make_sgd(problem, False), make_schedule("constant", eta0=0.002, decay=0, alpha=1, power_t=0, loss=problem.loss)
+    sampler = make_sampler("shuffle", problem.n, size, seed=0)
+    states = list(run(solver, sampler, schedule, solver.init(best), epochs=60 if l1 == 0.0 else 80))
+    mean = np.mean([state.coef for state in states], axis=0)
+    assert np.abs(mean - best).max() < 2e-3
+
+
+def _optimum(problem):
+    """Solution for a squared loss: w = p - m with p and m at least 0 makes the L1 norm linear."""
+
+    def target(both):
+        w = both[:D] - both[D:]
+        gradient = problem.gradient(w)[0]
+        value = problem.objective(w) - problem.penalty.l1 * np.abs(w).sum() + problem.penalty.l1 * both.sum()
+        return value, np.concatenate([gradient, -gradient]) + problem.penalty.l1
+
+    both = scipy_minimize(
+        target, np.zeros(2 * D), jac=True, bounds=[(0, None)] * 2 * D, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-10}
+    ).x
+    return both[:D] - both[D:]
+
+
+def test_the_state_of_an_epoch_is_not_changed_by_the_next():
+    """So an interruption in the middle of an epoch leaves the last state whole."""
+    problem = make_problem(l2=0.01)
+    solver, sampler = make_sgd(problem, True), make_sampler("shuffle", N, 2, 0)
+    first = solver.epoch(solver.init(), sampler.batches(0), schedule_for(problem))
+    coef, average = first.coef.copy(), first.average.copy()
+    solver.epoch(first, sampler.batches(1), schedule_for(problem))
+    np.testing.assert_array_equal(first.coef, coef)
+    np.testing.assert_array_equal(first.average, average)
+
+
+@pytest.mark.parametrize("average", ["quadratic", -1, 1.5])
+def test_unknown_averages_are_refused(average):
+    """With what is allowed."""
+    with pytest.raises(ValueError, match="average"):
+        make_sgd(make_problem(), average)

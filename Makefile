@@ -5,6 +5,7 @@ check:
 	ruff check
 	mypy
 	pytest
+	python -m doctest README.md
 
 format:
 	ruff format

@@ -252,7 +252,7 @@ def machine() -> str:
 
 
 def figures(quick: bool) -> Iterator[Figure]:
-    yield from speeds(3 if quick else 9)
+    yield from speeds(5 if quick else 21)
     yield from greedy_cost(1 if quick else 3)
     yield from variance_ratios()
     yield from compilations()

@@ -1,6 +1,7 @@
 """Train the paper's SGD and SGD-as on a small set, and print the exact variance of the gradients that each of them followed.
 
-SGD draws two independent rows a step. SGD-as draws one row and takes its antithetic partner along. Everything else is the same.
+SGD draws two independent rows a step. SGD-as draws one row and takes its antithetic partner along. Everything else is the same, and each
+variance is taken at the weights that its own run has reached.
 """
 
 from __future__ import annotations
@@ -52,10 +53,8 @@ def main():
     ):
         print(f"  {name:<29}{objective:.6f}   {objective - least:.1e} above it")
 
-    saved = 1.0 - paired_variance / plain_variance
-    print(
-        f"\nAntithetic pairs saved {saved[0]:.0%} of the variance at the start and {saved[-1]:.0%} at the end, at the same cost per step."
-    )
+    first, *_, last = 1.0 - paired_variance / plain_variance
+    print(f"\nAntithetic pairs saved {first:.0%} of the variance at the start and {last:.0%} at the end, for the same number of gradients.")
 
 
 if __name__ == "__main__":

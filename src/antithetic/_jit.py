@@ -43,6 +43,13 @@ def unsigned(index: np.ndarray) -> np.ndarray:
     return index.view(np.dtype(f"u{index.itemsize}"))
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    """View an array as read-only: kernels then see one type, whether the user's array could be written to or not."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 @intrinsic
 def _prefetch_in_kernel(_typing: Any, array: Any, index: Any) -> Any:
     signature = numba.types.void(array, index)

@@ -39,14 +39,12 @@ def check_rows(X: Any, name: str = "X") -> Matrix:
 
 def _check_dense(X: Any, name: str) -> NDArray[np.floating]:
     rows = np.asarray(X)
-    if rows.ndim != 2:
-        raise ValueError(f"{name} must have two dimensions, rows and features; got shape {rows.shape}")
-    _check_not_empty(rows.shape, name)
+    _check_shape(rows.shape, name)
     return np.ascontiguousarray(rows, dtype=_float_type(rows.dtype, name))
 
 
 def _check_csr(X: Any, name: str) -> sparse.csr_array:
-    _check_not_empty(X.shape, name)
+    _check_shape(X.shape, name)
     rows = sparse.csr_array(X)  # shares the arrays of a CSR input
     rows = rows.astype(_float_type(rows.dtype, name), copy=False)
     if rows.indices.dtype != rows.indptr.dtype:
@@ -57,7 +55,9 @@ def _check_csr(X: Any, name: str) -> sparse.csr_array:
     return rows
 
 
-def _check_not_empty(shape: tuple[int, ...], name: str) -> None:
+def _check_shape(shape: tuple[int, ...], name: str) -> None:
+    if len(shape) != 2:
+        raise ValueError(f"{name} must have two dimensions, rows and features; got shape {shape}")
     if 0 in shape:
         raise ValueError(f"{name} must have at least one row and one feature; got shape {shape}")
 
@@ -90,22 +90,15 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
         return None
     weight = check_column(np.broadcast_to(sample_weight, (n,)) if np.ndim(sample_weight) == 0 else sample_weight, n, "sample_weight")
     if (weight < 0.0).any():
-        raise ValueError(f"sample_weight must be at least 0; row {int(np.argmax(weight < 0.0))} has {weight.min()}")
+        row = int(np.argmax(weight < 0.0))
+        raise ValueError(f"sample_weight must be at least 0; row {row} has {weight[row]}")
     if not weight.any():
         raise ValueError("sample_weight is 0 for every row; at least one must be positive")
     return weight
 
 
-def check_labels(y: Any, n: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Map labels of any two values to -1 and +1, the smaller to -1.
-
-    Returns
-    -------
-    signs : ndarray of shape (n,)
-        -1.0 or +1.0.
-    classes : ndarray of shape (2,)
-        The label that became -1, and the one that became +1.
-    """
+def check_classes(y: Any, n: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    """Return the class of each label as a number from 0, and the classes in order; at least two are needed."""
     labels = np.asarray(y)
     if labels.shape == (n, 1):
         labels = labels.ravel()
@@ -119,13 +112,27 @@ def check_labels(y: Any, n: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
         raise ValueError("y mixes labels that cannot be compared (numbers with strings, or None); use one kind") from error
     if len(classes) < 2:
         raise ValueError(f"y has one class only, {classes[0]!r}; a classifier needs two")
+    return codes.ravel(), classes
+
+
+def check_labels(y: Any, n: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Map labels of any two values to -1 and +1, the smaller to -1.
+
+    Returns
+    -------
+    signs : ndarray of shape (n,)
+        -1.0 or +1.0.
+    classes : ndarray of shape (2,)
+        The label that became -1, and the one that became +1.
+    """
+    codes, classes = check_classes(y, n)
     if len(classes) > 2:
         shown = ", ".join(repr(label) for label in classes[:5].tolist())
         raise ValueError(
             f"y has {len(classes)} classes ({shown}{', ...' if len(classes) > 5 else ''}), and this needs two: "
             'split it into one problem per class, or use a regression loss such as "squared_error"'
         )
-    return np.where(codes.ravel() == 1, 1.0, -1.0), classes
+    return np.where(codes == 1, 1.0, -1.0), classes
 
 
 def check_coef(coef: Any, d: int, name: str = "coef") -> NDArray[np.float64]:

@@ -124,25 +124,50 @@ class Problem:
         """
         if groups is None:
             groups = np.arange(self.n)[:, None]
-        signs = np.array([1.0, -1.0]) if halves else np.ones(groups.shape[1])
-        shares = slopes[groups] * (signs / groups.shape[1])
+        if halves:
+            return self.group_spread(slopes, groups, (np.zeros(self.d), 0.0), signs=np.array([1.0, -1.0]))
+        drawn = np.bincount(groups.ravel(), minlength=self.n) * (self.n / groups.size)
+        return self.group_spread(slopes, groups, self.data_gradient(slopes * drawn), is_mean=True)
+
+    def group_spread(
+        self,
+        slopes: NDArray[np.float64],
+        groups: NDArray[np.intp],
+        centre: tuple[NDArray[np.float64], float],
+        *,
+        signs: NDArray[np.float64] | None = None,
+        is_mean: bool = False,
+    ) -> float:
+        """Mean squared distance of the groups' mean gradients from a centre (coef and intercept); members may be given signs.
+
+        Where the centre is meant to be the mean, what rounding made of it is taken out again.
+        """
+        shares = slopes[groups] / groups.shape[1]
+        if signs is not None:
+            shares = shares * signs
         block = max(1, _BLOCK_ENTRIES // max(1, self.d))
-        centre, constant = (np.zeros(self.d), 0.0) if halves else self._mean_group(shares, groups)
-        total = 0.0
+        total, left = 0.0, np.zeros(self.d)
         for start in range(0, len(groups), block):
             part = slice(start, start + block)
-            total += _squared_distances(self._group_gradients(shares[part], groups[part]), centre)
-            if self.fit_intercept:
-                total += float(((shares[part].sum(axis=1) - constant) ** 2).sum())
-        variance = total / len(groups)
+            squares, sums = _deviations(self._group_gradients(shares[part], groups[part]), centre[0])
+            total += squares
+            left += sums
+        if self.fit_intercept:
+            total += float(((shares.sum(axis=1) - centre[1]) ** 2).sum())
+        spread = total / len(groups)
+        if is_mean:
+            spread = max(0.0, spread - float(left @ left) / len(groups) ** 2)
         # what rounding alone can make of groups that are all equal: less than this is zero
-        noise = 4.0 * np.finfo(self.X.dtype).eps
-        square = variance + centre @ centre + constant**2
-        return 0.0 if variance <= square * (noise if sparse.issparse(self.X) else noise**2) else variance
+        square = spread + centre[0] @ centre[0] + centre[1] ** 2
+        return 0.0 if spread <= square * (4.0 * np.finfo(self.X.dtype).eps) ** 2 else spread
 
-    def _mean_group(self, shares: NDArray[np.float64], groups: NDArray[np.intp]) -> tuple[NDArray[np.float64], float]:
-        per_row = np.bincount(groups.ravel(), weights=shares.ravel(), minlength=self.n) * (self.n / len(groups))
-        return self.data_gradient(per_row.astype(np.float64, copy=False))
+    def safe_unit(self, slopes: NDArray[np.float64]) -> float:
+        """Power of two by which gradients can be multiplied so that their squares neither overflow nor vanish."""
+        values = self.X.data if sparse.issparse(self.X) else self.X
+        if not values.size or not slopes.any():
+            return 1.0
+        largest = max(abs(float(values.max())), abs(float(values.min())), float(self.fit_intercept)) * float(np.abs(slopes).max())
+        return float(2.0 ** -np.frexp(largest)[1]) if np.isfinite(largest) and largest > 0.0 else 1.0
 
     def _group_gradients(self, shares: NDArray[np.float64], groups: NDArray[np.intp]) -> Matrix:
         # one sparse row per group; its product with X adds the group's rows without gathering them
@@ -151,14 +176,15 @@ class Problem:
         return selector @ self.X
 
 
-def _squared_distances(vectors: Matrix, centre: NDArray[np.float64]) -> float:
-    """Sum over the rows of ``|row - centre|^2``."""
-    if sparse.issparse(vectors):  # expanded, since centring would fill the zeros
-        data = vectors.data.astype(np.float64, copy=False)
-        expanded = float(data @ data - 2.0 * (vectors @ centre).sum() + vectors.shape[0] * (centre @ centre))
-        return max(0.0, expanded)
+def _deviations(vectors: Matrix, centre: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    """Sum over the rows of ``|row - centre|^2``, and of ``row - centre``. Only terms of one sign are added: no digit cancels."""
+    if sparse.issparse(vectors):  # the zeros of a column all deviate alike
+        stored = vectors.data - centre[vectors.indices]
+        zeros = vectors.shape[0] - np.bincount(vectors.indices, minlength=len(centre))
+        sums = np.bincount(vectors.indices, weights=stored, minlength=len(centre)) - zeros * centre
+        return float(stored @ stored + zeros @ (centre * centre)), sums
     centred = vectors - centre
-    return float(np.einsum("ij,ij->", centred, centred))
+    return float(np.einsum("ij,ij->", centred, centred)), centred.sum(axis=0)
 
 
 def ratio(variance: float, reference: float) -> float:

@@ -234,6 +234,7 @@ def check_permutation(partner: Any) -> NDArray[np.intp]:
 
 def pair_ratio(problem: Problem, slopes: NDArray[np.float64], partner: NDArray[np.intp]) -> float:
     """Variance of a pair's gradient divided by that of two independent rows; 0 / 0 is 1."""
+    slopes = slopes * problem.safe_unit(slopes)  # a ratio of squares: neither may overflow
     alone = problem.group_variance(slopes) / 2.0
     paired = problem.group_variance(slopes, np.column_stack([np.arange(problem.n), partner]))
     return ratio(paired, alone)

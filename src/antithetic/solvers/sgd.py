@@ -109,26 +109,20 @@ def make_sgd(problem: Problem, average: bool | int | str) -> Sgd:
 
 
 def _run_kernel(problem: Problem, batches: Batches, rule: Rule, model: Model, steps: int, samples: int) -> None:
-    from antithetic._jit import unsigned
+    from antithetic._jit import read_only, unsigned
 
     real = problem.X.dtype
     epoch = Epoch(unsigned(batches.rows), unsigned(batches.starts), batches.size, steps, samples)
-    labels = _read_only(problem.y.astype(real, copy=False))
-    weights = _read_only(np.empty(0, real) if problem.weight is None else problem.weight.astype(real, copy=False))
+    labels = read_only(problem.y.astype(real, copy=False))
+    weights = read_only(np.empty(0, real) if problem.weight is None else problem.weight.astype(real, copy=False))
     if sparse.issparse(problem.X):
         from antithetic.solvers._csr import csr_epoch
 
         X = problem.X
-        rows = CsrRows(_read_only(X.data), unsigned(_read_only(X.indices)), unsigned(_read_only(X.indptr)), labels, weights)
+        rows = CsrRows(read_only(X.data), unsigned(read_only(X.indices)), unsigned(read_only(X.indptr)), labels, weights)
         csr_epoch(rows, epoch, rule, model)
     else:
         from antithetic.solvers._dense import dense_epoch
 
-        dense_epoch(DenseRows(_read_only(problem.X), labels, weights), epoch, rule, model)
+        dense_epoch(DenseRows(read_only(problem.X), labels, weights), epoch, rule, model)
 
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that cannot be written to: kernels then see one type, whether the user's array was read-only or not."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

@@ -1,0 +1,56 @@
+"""A few principal coordinates of the rows that are paired: where they lie, roughly, for the price of a few numbers each."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic.pairing.rows import Rows
+
+_AXES = 12
+_SAMPLE_ROWS = 10_000  # rows from which the axes are found
+_DENSE_FEATURES = 1000  # up to here the covariance matrix of the features is formed
+_EXTRA, _POWERS = 8, 3  # of the subspace iteration beyond
+_BLOCK = 1 << 14
+
+
+def principal_coordinates(rows: Rows, seed: int) -> NDArray[np.float32]:
+    """Return the centred rows' coordinates along their widest directions, shape (n, at most 12), float32.
+
+    The directions come from a sample of the rows: from the covariance matrix, or by subspace iteration where there are many features. With
+    classes, a row is the tensor product of its class and its features, and the features are reduced before the product is formed.
+    """
+    rng = np.random.default_rng(seed)
+    sample = rng.choice(len(rows), min(len(rows), _SAMPLE_ROWS), replace=False)
+    sample.sort()
+    axes = _principal_axes(rows.take(sample), _AXES, rng)
+    second = None
+    if rows.codes is not None:
+        second = _principal_axes(rows.with_classes(rows.take(sample) @ axes, sample), _AXES, rng)
+    n_axes = axes.shape[1] if second is None else second.shape[1]
+    points = np.empty((len(rows), n_axes), dtype=np.float32)
+    for start in range(0, len(rows), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        block = rows.take(part) @ axes
+        points[part] = block if second is None else rows.with_classes(block, part) @ second
+    points -= points.mean(axis=0, dtype=np.float64).astype(np.float32)
+    return points
+
+
+def _principal_axes(sample: NDArray[np.floating] | sparse.csr_array, count: int, rng: np.random.Generator) -> NDArray[np.floating]:
+    """Directions in which a sample varies most, shape (features, at most count)."""
+    d = sample.shape[1]
+    count = min(count, d)
+    mean = np.asarray(sample.mean(axis=0)).reshape(1, d)
+    if d <= _DENSE_FEATURES:
+        square = sample.T @ sample
+        square = square.toarray() if sparse.issparse(square) else square
+        covariance = np.asarray(square, dtype=np.float64) / sample.shape[0] - mean.T.astype(np.float64) @ mean
+        return np.linalg.eigh(covariance)[1][:, ::-1][:, :count].astype(sample.dtype)
+    basis = rng.standard_normal((d, count + _EXTRA)).astype(sample.dtype)
+    for _ in range(_POWERS):
+        image = sample @ basis - mean @ basis
+        basis = np.linalg.qr(sample.T @ image - mean.T @ image.sum(axis=0, keepdims=True))[0]
+    image = sample @ basis - mean @ basis
+    return basis @ np.linalg.svd(image, full_matrices=False)[2].T[:, :count]

@@ -1,0 +1,292 @@
+"""The losses: value and slope, checked by exact arithmetic, by differences, and against scikit-learn."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import _sgd_fast
+from strategies import finite_floats, problems
+
+from antithetic import losses, pair
+from antithetic.losses import LOSSES, get_loss
+
+MARGIN = [name for name, loss in LOSSES.items() if loss.classification]
+REGRESSION = [name for name, loss in LOSSES.items() if not loss.classification]
+PREDICTIONS = np.linspace(-4.0, 4.0, 161)  # every kink, and both sides of it
+NUMBERS = (-1.5, 0.0, 2.0)  # regression labels on the same grid
+EPSILON = 0.125  # a power of two: the kinks of the regression losses are then on the grid exactly
+LARGEST = Fraction(sys.float_info.max)
+SMALLEST = Fraction(1, 2**1060)  # what underflow may lose
+ROUNDING = Fraction(1, 2**50)
+
+SCIKIT_LEARN = {
+    "hinge": _sgd_fast.Hinge(1.0),
+    "squared_hinge": _sgd_fast.SquaredHinge(1.0),
+    "modified_huber": _sgd_fast.ModifiedHuber(),
+    "perceptron": _sgd_fast.Hinge(0.0),
+    "epsilon_insensitive": _sgd_fast.EpsilonInsensitive(EPSILON),
+    "squared_epsilon_insensitive": _sgd_fast.SquaredEpsilonInsensitive(EPSILON),
+}
+
+
+def named(name):
+    return replace(LOSSES[name], epsilon=EPSILON)
+
+
+def grid(name):
+    """Labels and predictions to try a loss at, as two columns."""
+    y, p = np.meshgrid((-1.0, 1.0) if name in MARGIN else NUMBERS, PREDICTIONS)
+    return y.ravel(), p.ravel()
+
+
+def exact_value(name, epsilon, y, p):
+    """The loss in rational arithmetic (not log_loss)."""
+    y, p, epsilon = Fraction(y), Fraction(p), Fraction(epsilon)
+    short, error = max(Fraction(0), 1 - y * p), abs(y - p)
+    excess = max(Fraction(0), error - epsilon)
+    return {
+        "hinge": short,
+        "squared_hinge": short**2,
+        "modified_huber": short**2 if y * p >= -1 else -4 * y * p,
+        "perceptron": max(Fraction(0), -y * p),
+        "squared_error": error**2 / 2,
+        "huber": error**2 / 2 if error <= epsilon else epsilon * (error - epsilon / 2),
+        "epsilon_insensitive": excess,
+        "squared_epsilon_insensitive": excess**2,
+    }[name]
+
+
+def exact_slope_bound(name, epsilon, y, p):
+    """Size of the slope in rational arithmetic (not log_loss)."""
+    y, p, epsilon = Fraction(y), Fraction(p), Fraction(epsilon)
+    short, error = max(Fraction(0), 1 - y * p), abs(y - p)
+    return {
+        "squared_hinge": 2 * short,
+        "modified_huber": min(Fraction(4), 2 * short),
+        "squared_error": error,
+        "huber": min(error, epsilon),
+        "squared_epsilon_insensitive": 2 * max(Fraction(0), error * (1 + ROUNDING) - epsilon),
+    }.get(name, Fraction(1))
+
+
+def distance_from_kinks(name, y, p):
+    kinks = {"hinge": [1.0], "perceptron": [0.0], "squared_hinge": [1.0], "modified_huber": [1.0, -1.0]}
+    place = y * p if name in MARGIN else np.abs(y - p)
+    return np.min([np.abs(place - kink) for kink in kinks.get(name, [EPSILON] if name in REGRESSION else [np.inf])], axis=0)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", SCIKIT_LEARN)
+def test_values_and_slopes_are_those_of_scikit_learn(name):
+    """Value and slope, at kinks as well, equal those that scikit-learn's own SGD uses."""
+    y, p = grid(name)
+    theirs = SCIKIT_LEARN[name]
+    np.testing.assert_allclose(named(name).value(y, p), [theirs.py_loss(*at) for at in zip(p, y, strict=True)], rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(named(name).slope(y, p), [theirs.py_dloss(*at) for at in zip(p, y, strict=True)], rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.kernel
+def test_log_loss_is_the_plain_formula():
+    """Value log(1 + exp(-m)) and slope -y / (1 + exp(m))."""
+    y, p = grid("log_loss")
+    np.testing.assert_allclose(named("log_loss").value(y, p), np.log(1.0 + np.exp(-y * p)), rtol=1e-14)
+    np.testing.assert_allclose(named("log_loss").slope(y, p), -y / (1.0 + np.exp(y * p)), rtol=1e-14)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", ["squared_error", "huber"])
+def test_least_squares_and_huber_are_the_plain_formulas(name):
+    """Value and slope of a half square, straight beyond epsilon for huber."""
+    y, p = grid(name)
+    error = p - y
+    straight = (np.abs(error) > EPSILON) & (name == "huber")
+    value = np.where(straight, EPSILON * (np.abs(error) - EPSILON / 2.0), error**2 / 2.0)
+    np.testing.assert_allclose(named(name).value(y, p), value, rtol=1e-14, atol=1e-300)
+    np.testing.assert_allclose(named(name).slope(y, p), np.where(straight, EPSILON * np.sign(error), error), rtol=1e-14, atol=1e-300)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_slope_is_the_derivative_of_the_value(name):
+    """Away from kinks, central differences of the value give the slope."""
+    y, p = grid(name)
+    smooth = distance_from_kinks(name, y, p) > 1e-3
+    y, p = y[smooth], p[smooth]
+    step = 1e-5
+    difference = (named(name).value(y, p + step) - named(name).value(y, p - step)) / (2.0 * step)
+    assert smooth.mean() > 0.9
+    np.testing.assert_allclose(named(name).slope(y, p), difference, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_slope_never_falls(name):
+    """Losses are convex: the slope does not decrease along the grid, kinks included."""
+    for y in (-1.0, 1.0):
+        slopes = [losses.slope(LOSSES[name].code, EPSILON, y, p) for p in PREDICTIONS.tolist()]
+        assert (np.diff(slopes) >= -1e-15).all()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_curvature_bounds_how_fast_the_slope_changes(name):
+    """Over every step of the grid, the slope changes by at most ``curvature`` times the step."""
+    loss = LOSSES[name]
+    for y in (-1.0, 1.0):
+        slopes = [losses.slope(loss.code, EPSILON, y, p) for p in PREDICTIONS.tolist()]
+        assert (np.abs(np.diff(slopes)) <= loss.curvature * np.diff(PREDICTIONS) * (1.0 + 1e-12)).all()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_slopes_at_kinks_are_documented(y):
+    """At its kink hinge (margin 1) and perceptron (margin 0) still push, -y; epsilon losses (error epsilon) no longer do."""
+    assert LOSSES["hinge"].slope([y], [y]) == [-y]
+    assert LOSSES["perceptron"].slope([y], [0.0]) == [-y]
+    assert LOSSES["perceptron"].slope([y], [-0.0]) == [-y]
+    assert named("epsilon_insensitive").slope([0.0], [y * EPSILON]) == [0.0]
+    assert named("huber").slope([0.0], [y * EPSILON]) == [y * EPSILON]
+
+
+def accuracy(name, epsilon, y, p):
+    """How far rounding may move a value: some units in the last place, more where ``|y - p| - epsilon`` cancels."""
+    relative = exact_value(name, epsilon, y, p) * ROUNDING + SMALLEST
+    if "epsilon" not in name:
+        return relative
+    error = abs(Fraction(y) - Fraction(p))
+    excess = max(Fraction(0), error - Fraction(epsilon))
+    wrong = error * ROUNDING
+    return relative + (wrong if name == "epsilon_insensitive" else 2 * excess * wrong + wrong**2)
+
+
+@given(name=st.sampled_from(REGRESSION), epsilon=finite_floats().map(abs), y=finite_floats(), p=finite_floats())
+def test_regression_losses_overflow_only_where_the_true_value_does(name, epsilon, y, p):
+    """For any finite input the value is a number, near the exact one, and infinite only if that exceeds float64."""
+    check_value(name, epsilon, y, p)
+
+
+@given(name=st.sampled_from(MARGIN[1:]), y=st.sampled_from([-1.0, 1.0]), p=finite_floats())
+def test_margin_losses_overflow_only_where_the_true_value_does(name, y, p):
+    """For any finite input the value is a number, near the exact one, and infinite only if that exceeds float64."""
+    check_value(name, EPSILON, y, p)
+
+
+def check_value(name, epsilon, y, p):
+    value, exact = losses.value(LOSSES[name].code, epsilon, y, p), exact_value(name, epsilon, y, p)
+    assert not math.isnan(value)
+    assert value >= 0.0
+    if math.isinf(value):
+        assert exact + accuracy(name, epsilon, y, p) > LARGEST
+    else:
+        assert abs(Fraction(value) - exact) <= accuracy(name, epsilon, y, p)
+
+
+@given(name=st.sampled_from(REGRESSION), epsilon=finite_floats().map(abs), y=finite_floats(), p=finite_floats())
+def test_regression_slopes_overflow_only_where_the_true_slope_does(name, epsilon, y, p):
+    """For any finite input the slope is a number with the sign of p - y, and infinite only if the exact one exceeds float64."""
+    slope = losses.slope(LOSSES[name].code, epsilon, y, p)
+    check_slope(slope, exact_slope_bound(name, epsilon, y, p))
+    assert slope == 0.0 or (slope > 0.0) == (p > y)
+
+
+@given(name=st.sampled_from(MARGIN), y=st.sampled_from([-1.0, 1.0]), p=finite_floats())
+def test_margin_slopes_push_towards_the_label(name, y, p):
+    """For any finite prediction, ``-y * slope`` is a number, at least 0, and infinite only if the exact one exceeds float64."""
+    slope = losses.slope(LOSSES[name].code, EPSILON, y, p)
+    check_slope(slope, exact_slope_bound(name, EPSILON, y, p))
+    assert -y * slope >= 0.0
+
+
+def check_slope(slope, bound):
+    assert not math.isnan(slope)
+    if math.isinf(slope):
+        assert bound * (1 + ROUNDING) > LARGEST
+    else:
+        assert abs(Fraction(slope)) <= bound * (1 + ROUNDING) + SMALLEST
+
+
+@given(y=st.sampled_from([-1.0, 1.0]), p=finite_floats())
+def test_log_loss_is_finite_everywhere(y, p):
+    """Between the hinge at 0 and that plus log 2, for any finite prediction."""
+    value = losses.value(LOSSES["log_loss"].code, EPSILON, y, p)
+    assert max(0.0, -y * p) <= value <= max(0.0, -y * p) + math.log(2.0) * (1.0 + 1e-15) + abs(p) * 1e-15
+
+
+@pytest.mark.parametrize("margin", [30.0, 200.0, 700.0, 740.0])
+def test_log_loss_keeps_its_digits_far_out(margin):
+    """At a large margin value and slope are exp(-margin), not 0."""
+    code = LOSSES["log_loss"].code
+    assert losses.value(code, 0.0, 1.0, margin) == pytest.approx(math.exp(-margin), rel=1e-12)
+    assert losses.slope(code, 0.0, 1.0, margin) == pytest.approx(-math.exp(-margin), rel=1e-12)
+    assert losses.slope(code, 0.0, 1.0, -margin) == pytest.approx(-1.0, rel=1e-12)
+
+
+@pytest.mark.kernel
+@given(name=st.sampled_from(list(LOSSES)), y=finite_floats(), p=st.lists(finite_floats(), min_size=1, max_size=5))
+def test_compiled_and_plain_losses_agree(name, y, p):
+    """The compiled functions give the numbers of the plain ones, at the ends of the range as well."""
+    loss = named(name)
+    y = math.copysign(1.0, y) if loss.classification else y
+    with np.errstate(over="ignore"):
+        values, slopes = loss.value(y, p), loss.slope(y, p)
+    np.testing.assert_allclose(values, [losses.value(loss.code, EPSILON, y, at) for at in p], rtol=1e-15)
+    np.testing.assert_allclose(slopes, [losses.slope(loss.code, EPSILON, y, at) for at in p], rtol=1e-15)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 1e300])
+def test_huber_takes_an_epsilon_of_its_own(epsilon):
+    """``replace(loss, epsilon=...)`` moves the place where the square turns straight, where value and slope are continuous."""
+    loss = replace(LOSSES["huber"], epsilon=epsilon)
+    assert loss.slope([0.0, 0.0], [3.0, -3.0]).tolist() == [min(3.0, epsilon), -min(3.0, epsilon)]
+    assert loss.value([0.0], [3.0])[0] == (4.5 if epsilon >= 3.0 else epsilon * (3.0 - epsilon / 2.0))
+    assert LOSSES["huber"].epsilon == 0.1
+
+
+@pytest.mark.parametrize("epsilon", [-0.1, math.nan, math.inf])
+def test_an_impossible_epsilon_is_refused(epsilon):
+    """Epsilon is a finite number, at least 0."""
+    with pytest.raises(ValueError, match="epsilon must be a finite number, at least 0"):
+        replace(LOSSES["huber"], epsilon=epsilon)
+
+
+def test_an_unknown_name_is_told_all_names():
+    """The error lists every loss there is, and a loss object is taken as it is."""
+    with pytest.raises(ValueError, match="'logistic' is not known") as error:
+        get_loss("logistic")
+    assert all(name in str(error.value) for name in LOSSES)
+    assert get_loss(LOSSES["hinge"]) is LOSSES["hinge"]
+    assert get_loss("hinge") is LOSSES["hinge"]
+
+
+def test_names_and_codes_are_one_to_one():
+    """Each loss stands under its own name, with a code of its own, classification losses first."""
+    assert [loss.name for loss in LOSSES.values()] == list(LOSSES)
+    assert [loss.code for loss in LOSSES.values()] == list(range(9))
+    assert [loss.classification for loss in LOSSES.values()] == [True] * 5 + [False] * 4
+
+
+@pytest.mark.kernel
+@given(problems())
+def test_the_zero_one_likelihood_has_the_gradient_of_log_loss(problem):
+    """The paper's last remark: with y in {0, 1}, (mu - y) x is the gradient of log_loss with the label 2y - 1."""
+    X, signs = problem
+    y = (signs + 1.0) / 2.0
+    w = np.linspace(-1.0, 1.0, X.shape[1])
+    mu = 1.0 / (1.0 + np.exp(-X @ w))
+    gradients = LOSSES["log_loss"].slope(2.0 * y - 1.0, X @ w)[:, None] * X
+    np.testing.assert_allclose(gradients, (mu - y)[:, None] * X, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.kernel
+@given(names=st.sampled_from([(0, 1), (False, True), ("benign", "malignant"), (0.0, 1.0), (3, 7)]), problem=problems())
+def test_any_two_labels_give_the_same_table(names, problem):
+    """{0, 1}, strings and whatever else maps to signs: the table is that of {-1, +1}."""
+    X, signs = problem
+    renamed = np.array(names)[(signs > 0.0).astype(int)]
+    assert pair(X, renamed, n_jobs=1).partner.tolist() == pair(X, signs, n_jobs=1).partner.tolist()

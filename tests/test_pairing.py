@@ -1,0 +1,394 @@
+"""From rows to a table: every method, against the literal algorithm, enumeration, and the paper's figures."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from itertools import permutations as all_permutations
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from outside_data import load_or_skip
+from reference_pairing import algorithm_1, largest_excess, signed_rows
+from scipy import sparse
+from strategies import EXACT_SCALES, EXACT_SCALES_32, integer_rows, problems, real_rows, weights
+
+from antithetic import datasets, pair, pair_rows
+from antithetic.pairing import greedy
+from antithetic.pairing._pair import OPTIMAL_MAX_ROWS
+from antithetic.pairing.greedy import greedy_pairs
+from antithetic.pairing.matching import cut_cycles
+from antithetic.pairing.rows import Rows
+
+FORMS = {"dense": np.asarray, "csr": sparse.csr_array}
+METHODS = ["greedy", "optimal", "random", "auto"]
+# candidates kept, smallest and largest block, rows of a share, columns of a tile: small ones walk every path on a dozen rows
+SIZES = [(1, 1, 1, 1, 1), (1, 1, 12, 12, 12), (2, 1, 5, 2, 3), (3, 2, 8, 3, 5), (24, 32, 256, 64, 256)]
+
+
+def small(sizes):
+    """Let the greedy pairing work with other sizes of lists, blocks, shares and tiles."""
+    names = ("_CANDIDATES", "_SMALLEST_BLOCK", "_LARGEST_BLOCK", "_SHARE", "_TILE")
+    return mock.patch.multiple(greedy, **dict(zip(names, sizes, strict=True)))
+
+
+def some_data(n=300, d=5):
+    rng = np.random.default_rng(1)
+    return rng.normal(size=(n, d)), np.where(rng.random(n) < 0.5, 1.0, -1.0)
+
+
+def hubs(n=40):
+    """All rows but four oppose the same four most: nearly every list is used up at once."""
+    X = np.column_stack([np.ones(n), np.arange(n) % 3])
+    X[::10] = [-50.0, 0.0]
+    return X
+
+
+class Stuck(Exception):
+    """The algorithm goes round and round without pairing a row."""
+
+
+@contextmanager
+def watched(rounds=100):
+    """Raise where the greedy pairing takes more rounds than there are rows, and a test would never end."""
+    next_size, left = greedy._next_size, iter(range(rounds))
+
+    def counted(size, resolved):
+        if next(left, None) is None:
+            raise Stuck(f"no end after {rounds} rounds")
+        return next_size(size, resolved)
+
+    with mock.patch.object(greedy, "_next_size", counted):
+        yield
+
+
+# ------------------------------------------------------------------------------------------------ greedy: Algorithm 1
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@given(data=st.data(), sizes=st.sampled_from(SIZES), fit_intercept=st.booleans())
+def test_greedy_is_algorithm_1(form, data, sizes, fit_intercept):
+    """On whole numbers the table equals the literal algorithm, with weights and intercept, for all sizes of lists and blocks."""
+    X, y = data.draw(problems())
+    s = data.draw(st.none() | weights(len(y)))
+    with small(sizes):
+        table = pair(form(X), y, "greedy", fit_intercept=fit_intercept, sample_weight=s, n_jobs=1)
+    assert table.partner.tolist() == algorithm_1(signed_rows(X, y, fit_intercept, s)).tolist()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(("dtype", "scales"), [(np.float64, EXACT_SCALES), (np.float32, EXACT_SCALES_32)])
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@given(data=st.data(), sizes=st.sampled_from(SIZES))
+def test_greedy_is_algorithm_1_at_any_scale(form, dtype, scales, data, sizes):
+    """Huge and tiny whole-numbered rows, float32 ones as well, give the literal algorithm's table; n = 1, 2, 3 among them."""
+    X = data.draw(integer_rows(scales=scales))
+    with small(sizes):
+        table = pair_rows(form(X.astype(dtype)), "greedy", n_jobs=1)
+    assert table.partner.tolist() == algorithm_1(X).tolist()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_greedy_is_algorithm_1_among_hubs(form, sizes):
+    """Where all rows prefer the same few partners, lists run out, blocks shrink and grow, and the table is still exact."""
+    with small(sizes):
+        assert pair_rows(form(hubs()), n_jobs=1).partner.tolist() == algorithm_1(hubs()).tolist()
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rows", [hubs(700), np.round(4.0 * some_data(700)[0])], ids=["hubs", "spread"])
+def test_greedy_is_algorithm_1_on_many_blocks(rows, dtype, form):
+    """With the sizes as they are, on more rows than a block, a share and a tile hold."""
+    assert pair_rows(form(rows.astype(dtype))).partner.tolist() == algorithm_1(rows).tolist()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("sizes", [SIZES[2], SIZES[-1]])
+def test_ties_go_to_the_lowest_index(sizes):
+    """Equal products: the lowest free row wins, so equal rows pair each with itself."""
+    with small(sizes):
+        assert pair_rows(np.zeros((70, 2)), n_jobs=1).partner.tolist() == list(range(70))
+        assert pair_rows(np.ones((70, 1)), n_jobs=1).partner.tolist() == list(range(70))
+        assert pair_rows([[1.0], [-1.0], [1.0], [-1.0]], n_jobs=1).partner.tolist() == [1, 0, 3, 2]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@given(problem=problems(real_rows(min_rows=2)), sizes=st.sampled_from(SIZES))
+def test_greedy_choices_are_the_smallest_of_their_own_run(form, problem, sizes):
+    """On numbers of all digits each choice is within 1e-12 of the smallest product over the rows free in its run."""
+    X, y = problem
+    with small(sizes):
+        partner = pair(form(X), y, n_jobs=1).partner
+    assert largest_excess(signed_rows(X, y), partner) <= 1e-12
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-5)])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_greedy_choices_are_the_smallest_on_many_rows(form, dtype, tolerance, fit_intercept):
+    """The same on several blocks: 1e-12, and 1e-5 for float32."""
+    X, y = some_data(600)
+    X = X.astype(dtype)
+    partner = pair(form(X), y, "greedy", fit_intercept=fit_intercept).partner
+    assert largest_excess(signed_rows(X, y, fit_intercept), partner) <= tolerance
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_table_does_not_depend_on_the_number_of_threads(form, dtype):
+    """One thread, several, or all cores: the same table, to the last row."""
+    X, y = some_data(500, 20)
+    tables = [pair(form(X.astype(dtype)), y, n_jobs=n_jobs).partner.tolist() for n_jobs in (1, 2, 3, -1, None)]
+    assert all(table == tables[0] for table in tables)
+
+
+@pytest.mark.parametrize("n_jobs", [0, -2, 1.5])
+def test_an_impossible_number_of_threads_is_refused(n_jobs):
+    """Threads are a whole number, at least 1, or -1 or None for all."""
+    with pytest.raises(ValueError, match="n_jobs must be a whole number, at least 1"):
+        pair_rows([[1.0], [2.0]], n_jobs=n_jobs)
+
+
+BEYOND = pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [(np.float64, 2.0**600), (np.float64, 2.0**-600), (np.float32, 2.0**80), (np.float32, 2.0**-80)],
+    ids=["overflow", "underflow", "overflow32", "underflow32"],
+)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@BEYOND
+@pytest.mark.parametrize("rows", [hubs(8), np.eye(3)], ids=["hubs", "none"])
+def test_greedy_pairs_rows_whose_products_leave_the_range_of_their_type(rows, dtype, scale, form):
+    """Finite rows whose products overflow or underflow have the table of the same rows in other units, in finite time."""
+    with watched():
+        partner = pair_rows(form((rows * scale).astype(dtype)), "greedy", n_jobs=1).partner
+    assert partner.tolist() == algorithm_1(rows).tolist()
+
+
+@pytest.mark.kernel
+@BEYOND
+def test_cutting_cycles_ends_where_products_leave_the_range_of_their_type(dtype, scale):
+    """The mutual variant, too: rows left over by odd cycles are paired as they are in other units."""
+    rows = np.abs(hubs(8))
+    with watched():
+        scaled = cut_cycles(np.arange(8), Rows((rows * scale).astype(dtype)))
+    assert scaled.tolist() == cut_cycles(np.arange(8), Rows(rows)).tolist()
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@BEYOND
+def test_optimal_pairs_rows_whose_products_leave_the_range_of_their_type(dtype, scale, form):
+    """The least sum of products in other units is the least sum."""
+    rows = hubs(8)
+    best, scaled = (pair_rows(form(some), "optimal").partner for some in (rows, (rows * scale).astype(dtype)))
+    assert sum_of_products(rows, scaled) == sum_of_products(rows, best)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@given(X=integer_rows(min_rows=2), sizes=st.sampled_from(SIZES[2:]))
+def test_greedy_pairs_leave_together(form, X, sizes):
+    """The mutual variant: each row in turn, if free, leaves with the free other row that opposes it most."""
+    X = X[: len(X) // 2 * 2]
+    free, expected = list(range(len(X))), []
+    while free:
+        row = free.pop(0)
+        expected.append([row, free.pop(int(np.argmin(X[free] @ X[row])))])
+    with small(sizes):
+        assert greedy_pairs(Rows(form(X)), 1).tolist() == expected
+
+
+# --------------------------------------------------------------------------------------------------- other methods
+
+
+def sum_of_products(Z, partner):
+    return float((Z * Z[partner]).sum())
+
+
+@given(rows=integer_rows(max_rows=6))
+def test_optimal_has_the_least_sum_of_all_permutations(rows):
+    """By enumerating every permutation of up to six rows."""
+    best = min(sum_of_products(rows, list(order)) for order in all_permutations(range(len(rows))))
+    assert sum_of_products(rows, pair_rows(rows, "optimal").partner) == best
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@given(problem=problems(real_rows(min_rows=2)), fit_intercept=st.booleans())
+def test_optimal_is_never_worse_than_greedy(form, problem, fit_intercept):
+    """Its sum of products is at most that of the greedy table."""
+    X, y = problem
+    Z = signed_rows(X, y, fit_intercept)
+    best, quick = (pair(form(X), y, method, fit_intercept=fit_intercept, n_jobs=1).partner for method in ("optimal", "greedy"))
+    assert sum_of_products(Z, best) <= sum_of_products(Z, quick) + 1e-12 * (Z**2).sum()
+
+
+def test_optimal_states_its_size():
+    """More rows than it takes are refused at once, with the limit and what to use instead."""
+    with pytest.raises(ValueError, match=rf'"optimal" takes at most {OPTIMAL_MAX_ROWS} rows .*got {OPTIMAL_MAX_ROWS + 1}; use "greedy"'):
+        pair_rows(np.ones((OPTIMAL_MAX_ROWS + 1, 1)), "optimal")
+
+
+@pytest.mark.parametrize("n", range(1, 8))
+def test_random_is_a_matching_given_by_its_seed(n):
+    """Random pairs with at most one single row, the same for the same seed."""
+    G = np.ones((n, 1))
+    for seed in range(10):
+        table = pair_rows(G, "random", random_state=seed)
+        assert table.is_matching
+        assert table.partner.tolist() == pair_rows(G, "random", random_state=seed).partner.tolist()
+
+
+def test_random_pairs_differ_between_seeds():
+    """All three matchings of four rows come up within 50 seeds; missing one has probability 3 (2/3)^50 < 1e-8."""
+    seen = {tuple(pair_rows(np.ones((4, 1)), "random", random_state=seed).partner.tolist()) for seed in range(50)}
+    assert seen == {(1, 0, 3, 2), (2, 3, 0, 1), (3, 2, 1, 0)}
+
+
+@pytest.mark.kernel
+def test_auto_is_greedy():
+    """Until there is more to choose from, and the table says so."""
+    X, y = some_data(40)
+    auto, literal = pair(X, y), pair(X, y, "greedy")
+    assert auto.partner.tolist() == literal.partner.tolist()
+    assert auto.method == "greedy"
+
+
+@pytest.mark.parametrize("method", ["nearest", "", None, 3])
+def test_an_unknown_method_is_told_the_known_ones(method):
+    """The error lists the methods, and that a callable is one."""
+    with pytest.raises(ValueError, match="is not known; use one of greedy, optimal, random, auto, or a callable"):
+        pair_rows([[1.0], [2.0]], method)
+
+
+# ------------------------------------------------------------------------------------------------- a method of one's own
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_callable_is_given_the_signed_rows(form):
+    """It sees weighted, signed rows with the intercept's feature, dense or CSR as X is, and its name goes into the table."""
+    X, y = some_data(6)
+    s = np.arange(1.0, 7.0)
+    shown = []
+
+    def backwards(rows):
+        shown.append(rows)
+        return range(rows.shape[0] - 1, -1, -1)
+
+    table = pair(form(X), y, backwards, fit_intercept=True, sample_weight=s)
+    assert table.partner.tolist() == [5, 4, 3, 2, 1, 0]
+    assert table.method == "backwards"
+    assert sparse.issparse(shown[0]) == (form is sparse.csr_array)
+    np.testing.assert_allclose(shown[0].toarray() if sparse.issparse(shown[0]) else shown[0], signed_rows(X, y, True, s), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        ([1, 0], "returned 2 partners for 3 rows"),
+        ([0, 0, 1], "did not return a table: partner must be a permutation of 0..2; 0 appears 2 times"),
+        ([0, 1, 3], "did not return a table: partner must be a permutation of 0..2; row 2 has 3"),
+        ([0.0, 1.0, 2.0], "did not return a table: partner must be one column of whole numbers"),
+        ([[0, 1, 2]], "did not return a table: partner must be one column of whole numbers"),
+        (None, "did not return a table"),
+    ],
+)
+def test_a_callable_that_returns_no_table_is_named(answer, complaint):
+    """What it returned is checked like any table, and the error says which method it was."""
+
+    def mine(rows):
+        return answer
+
+    with pytest.raises(ValueError, match=f"method=mine {complaint}"):
+        pair_rows([[1.0], [2.0], [3.0]], mine)
+
+
+# ------------------------------------------------------------------------------------- what is paired, and arguments
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_the_smallest_data_have_tables(n, method, form):
+    """One, two and three rows are paired by every method."""
+    rows = form(np.array([[1.0, 0.0], [-1.0, 1.0], [0.0, -2.0]])[:n])
+    assert sorted(pair_rows(rows, method).partner.tolist()) == list(range(n))
+    assert len(pair(rows, np.arange(n), method, loss="squared_error")) == n
+    if n > 1:
+        assert len(pair(rows, [0, 1, 1][:n], method)) == n
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@given(X=integer_rows(), data=st.data())
+def test_regression_pairs_the_gradients_at_prediction_zero(form, X, data):
+    """For squares that is ``-y_i x_i``, with whatever numbers y are, all equal ones too."""
+    y = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=len(X), max_size=len(X))), dtype=np.float64)
+    assert pair(form(X), y, loss="squared_error", n_jobs=1).partner.tolist() == algorithm_1(-y[:, None] * X).tolist()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@given(problem=problems(), intercept=st.integers(-2, 2), fit_intercept=st.booleans())
+def test_coef_pairs_the_gradients_there(form, problem, intercept, fit_intercept):
+    """With weights and an intercept of one's own, the rows paired are the gradients ``slope_i (x_i, 1)`` at them."""
+    X, y = problem
+    w = np.arange(1.0, X.shape[1] + 1.0)
+    table = pair(form(X), y, coef=w, intercept=intercept, loss="squared_hinge", fit_intercept=fit_intercept, n_jobs=1)
+    short = np.maximum(0.0, 1.0 - y * (X @ w + intercept))
+    assert table.partner.tolist() == algorithm_1(signed_rows(X, -2.0 * y * short, fit_intercept)).tolist()
+
+
+@pytest.mark.kernel
+def test_pairing_at_coef_differs_from_pairing_signed_rows():
+    """Where one class is classified well, its gradients are short: the table at these weights is another one."""
+    X, y = some_data(30)
+    w = np.full(5, 3.0)
+    moved = pair(X, y, coef=w, n_jobs=1)
+    assert moved.partner.tolist() != pair(X, y, n_jobs=1).partner.tolist()
+    assert largest_excess(signed_rows(X, y / (1.0 + np.exp(y * (X @ w)))), moved.partner) <= 1e-12
+
+
+@pytest.mark.parametrize("argument", ["init", "nest", "budget"])
+def test_what_is_to_come_is_refused_by_name(argument):
+    """``init``, ``nest`` and ``budget`` are not available yet, in both functions."""
+    for build in (lambda **more: pair([[1.0], [2.0]], [0, 1], **more), lambda **more: pair_rows([[1.0], [2.0]], **more)):
+        with pytest.raises(NotImplementedError, match=f"^{argument}= is not available yet"):
+            build(**{argument: 8})
+
+
+def test_pairing_leaves_the_data_alone():
+    """Rows, labels and weights are what they were, whatever the method."""
+    X, y = some_data(20)
+    s = np.arange(1.0, 21.0)
+    before = X.copy(), y.copy(), s.copy()
+    for method in METHODS:
+        pair(X, y, method, fit_intercept=True, sample_weight=s)
+    assert all(np.array_equal(now, then) for now, then in zip((X, y, s), before, strict=True))
+
+
+# ------------------------------------------------------------------------------------------------ the paper's figures
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("sonar_scale", 0.346), ("breast-cancer_scale", 0.698), ("splice", 0.165), ("diabetes_scale", 0.395)]
+)
+def test_the_greedy_table_saves_what_the_paper_says(name, expected):
+    """Exact variance ratios at w = 0 on the sets in the package."""
+    X, y = datasets.load(name, return_X_y=True)
+    assert pair(X, y, "greedy").variance_ratio(X, y) == pytest.approx(expected, abs=0.01)
+
+
+def test_the_greedy_table_saves_what_the_paper_says_on_fourclass():
+    """The exact variance ratio at w = 0 of a set that is not in the package."""
+    X, y = load_or_skip("fourclass_scale")
+    assert pair(X, y, "greedy").variance_ratio(X, y) == pytest.approx(0.277, abs=0.01)

@@ -248,7 +248,8 @@ def machine() -> str:
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor() or "unknown CPU")
     versions = ", ".join(f"{package} {version(package)}" for package in ("antithetic", "numpy", "scipy", "scikit-learn", "numba"))
-    return f"{model}, {os.cpu_count()} cores, {platform.system()}\nPython {platform.python_version()}, {versions}\n"
+    load = f"load of the last minute {os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "load unknown"
+    return f"{model}, {os.cpu_count()} cores, {platform.system()}, {load}\nPython {platform.python_version()}, {versions}\n"
 
 
 def figures(quick: bool) -> Iterator[Figure]:

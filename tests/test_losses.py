@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import _sgd_fast
-from strategies import finite_floats, problems
+from strategies import EXTREMES, finite_floats, problems
 
 from antithetic import losses, pair
 from antithetic.losses import LOSSES, get_loss
@@ -210,6 +211,15 @@ def check_slope(slope, bound):
         assert abs(Fraction(slope)) <= bound * (1 + ROUNDING) + SMALLEST
 
 
+@pytest.mark.parametrize("name", REGRESSION)
+def test_regression_losses_at_the_ends_of_the_range(name):
+    """Every combination of the largest and the smallest numbers: where ``y - p`` overflows, the loss need not."""
+    sizes = sorted({abs(number) for number in EXTREMES})
+    for epsilon, y, p in itertools.product(sizes, sizes, EXTREMES):
+        check_value(name, epsilon, y, p)
+        check_slope(losses.slope(LOSSES[name].code, epsilon, y, p), exact_slope_bound(name, epsilon, y, p))
+
+
 @given(y=st.sampled_from([-1.0, 1.0]), p=finite_floats())
 def test_log_loss_is_finite_everywhere(y, p):
     """Between the hinge at 0 and that plus log 2, for any finite prediction."""
@@ -221,8 +231,8 @@ def test_log_loss_is_finite_everywhere(y, p):
 def test_log_loss_keeps_its_digits_far_out(margin):
     """At a large margin value and slope are exp(-margin), not 0."""
     code = LOSSES["log_loss"].code
-    assert losses.value(code, 0.0, 1.0, margin) == pytest.approx(math.exp(-margin), rel=1e-12)
-    assert losses.slope(code, 0.0, 1.0, margin) == pytest.approx(-math.exp(-margin), rel=1e-12)
+    assert losses.value(code, 0.0, 1.0, margin) == pytest.approx(math.exp(-margin), rel=1e-12, abs=0.0)
+    assert losses.slope(code, 0.0, 1.0, margin) == pytest.approx(-math.exp(-margin), rel=1e-12, abs=0.0)
     assert losses.slope(code, 0.0, 1.0, -margin) == pytest.approx(-1.0, rel=1e-12)
 
 
@@ -289,4 +299,4 @@ def test_any_two_labels_give_the_same_table(names, problem):
     """{0, 1}, strings and whatever else maps to signs: the table is that of {-1, +1}."""
     X, signs = problem
     renamed = np.array(names)[(signs > 0.0).astype(int)]
-    assert pair(X, renamed, n_jobs=1).partner.tolist() == pair(X, signs, n_jobs=1).partner.tolist()
+    assert pair(X, renamed, "greedy", n_jobs=1).partner.tolist() == pair(X, signs, "greedy", n_jobs=1).partner.tolist()

@@ -205,7 +205,7 @@ def test_progress_goes_to_the_error_stream(data, capsys):
     [
         ({"solver": "saga"}, "sgd"),
         ({"sampling": "balanced"}, "uniform, shuffle"),
-        ({"pairing": "tree"}, "greedy, optimal, random"),
+        ({"pairing": "best"}, "greedy, optimal, tree, random"),
         ({"loss": "logistic"}, "log_loss"),
         ({"learning_rate": "fast"}, "inverse_time"),
         ({"learning_rate": "adaptive"}, "needs tol"),

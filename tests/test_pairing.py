@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from itertools import permutations as all_permutations
 from unittest import mock
 
 import numpy as np
 import pytest
+from data import needs_data
 from hypothesis import given
 from hypothesis import strategies as st
-from outside_data import load_or_skip
 from reference_pairing import algorithm_1, largest_excess, signed_rows
 from scipy import sparse
 from strategies import EXACT_SCALES, EXACT_SCALES_32, integer_rows, problems, real_rows, weights
 
-from antithetic import datasets, pair, pair_rows
+from antithetic import AntitheticTable, datasets, pair, pair_rows
 from antithetic.pairing import greedy
 from antithetic.pairing._pair import OPTIMAL_MAX_ROWS
 from antithetic.pairing.greedy import greedy_pairs
-from antithetic.pairing.matching import cut_cycles
 from antithetic.pairing.rows import Rows
 
 FORMS = {"dense": np.asarray, "csr": sparse.csr_array}
@@ -46,7 +46,7 @@ def hubs(n=40):
     return X
 
 
-class Stuck(Exception):
+class StuckError(Exception):
     """The algorithm goes round and round without pairing a row."""
 
 
@@ -57,7 +57,7 @@ def watched(rounds=100):
 
     def counted(size, resolved):
         if next(left, None) is None:
-            raise Stuck(f"no end after {rounds} rounds")
+            raise StuckError(f"no end after {rounds} rounds")
         return next_size(size, resolved)
 
     with mock.patch.object(greedy, "_next_size", counted):
@@ -97,7 +97,7 @@ def test_greedy_is_algorithm_1_at_any_scale(form, dtype, scales, data, sizes):
 def test_greedy_is_algorithm_1_among_hubs(form, sizes):
     """Where all rows prefer the same few partners, lists run out, blocks shrink and grow, and the table is still exact."""
     with small(sizes):
-        assert pair_rows(form(hubs()), n_jobs=1).partner.tolist() == algorithm_1(hubs()).tolist()
+        assert pair_rows(form(hubs()), "greedy", n_jobs=1).partner.tolist() == algorithm_1(hubs()).tolist()
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -105,7 +105,7 @@ def test_greedy_is_algorithm_1_among_hubs(form, sizes):
 @pytest.mark.parametrize("rows", [hubs(700), np.round(4.0 * some_data(700)[0])], ids=["hubs", "spread"])
 def test_greedy_is_algorithm_1_on_many_blocks(rows, dtype, form):
     """With the sizes as they are, on more rows than a block, a share and a tile hold."""
-    assert pair_rows(form(rows.astype(dtype))).partner.tolist() == algorithm_1(rows).tolist()
+    assert pair_rows(form(rows.astype(dtype)), "greedy").partner.tolist() == algorithm_1(rows).tolist()
 
 
 @pytest.mark.kernel
@@ -113,9 +113,9 @@ def test_greedy_is_algorithm_1_on_many_blocks(rows, dtype, form):
 def test_ties_go_to_the_lowest_index(sizes):
     """Equal products: the lowest free row wins, so equal rows pair each with itself."""
     with small(sizes):
-        assert pair_rows(np.zeros((70, 2)), n_jobs=1).partner.tolist() == list(range(70))
-        assert pair_rows(np.ones((70, 1)), n_jobs=1).partner.tolist() == list(range(70))
-        assert pair_rows([[1.0], [-1.0], [1.0], [-1.0]], n_jobs=1).partner.tolist() == [1, 0, 3, 2]
+        assert pair_rows(np.zeros((70, 2)), "greedy", n_jobs=1).partner.tolist() == list(range(70))
+        assert pair_rows(np.ones((70, 1)), "greedy", n_jobs=1).partner.tolist() == list(range(70))
+        assert pair_rows([[1.0], [-1.0], [1.0], [-1.0]], "greedy", n_jobs=1).partner.tolist() == [1, 0, 3, 2]
 
 
 @pytest.mark.kernel
@@ -125,7 +125,7 @@ def test_greedy_choices_are_the_smallest_of_their_own_run(form, problem, sizes):
     """On numbers of all digits each choice is within 1e-12 of the smallest product over the rows free in its run."""
     X, y = problem
     with small(sizes):
-        partner = pair(form(X), y, n_jobs=1).partner
+        partner = pair(form(X), y, "greedy", n_jobs=1).partner
     assert largest_excess(signed_rows(X, y), partner) <= 1e-12
 
 
@@ -145,7 +145,7 @@ def test_greedy_choices_are_the_smallest_on_many_rows(form, dtype, tolerance, fi
 def test_the_table_does_not_depend_on_the_number_of_threads(form, dtype):
     """One thread, several, or all cores: the same table, to the last row."""
     X, y = some_data(500, 20)
-    tables = [pair(form(X.astype(dtype)), y, n_jobs=n_jobs).partner.tolist() for n_jobs in (1, 2, 3, -1, None)]
+    tables = [pair(form(X.astype(dtype)), y, "greedy", n_jobs=n_jobs).partner.tolist() for n_jobs in (1, 2, 3, -1, None)]
     assert all(table == tables[0] for table in tables)
 
 
@@ -153,7 +153,7 @@ def test_the_table_does_not_depend_on_the_number_of_threads(form, dtype):
 def test_an_impossible_number_of_threads_is_refused(n_jobs):
     """Threads are a whole number, at least 1, or -1 or None for all."""
     with pytest.raises(ValueError, match="n_jobs must be a whole number, at least 1"):
-        pair_rows([[1.0], [2.0]], n_jobs=n_jobs)
+        pair_rows([[1.0], [2.0]], "greedy", n_jobs=n_jobs)
 
 
 BEYOND = pytest.mark.parametrize(
@@ -175,13 +175,16 @@ def test_greedy_pairs_rows_whose_products_leave_the_range_of_their_type(rows, dt
 
 
 @pytest.mark.kernel
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @BEYOND
-def test_cutting_cycles_ends_where_products_leave_the_range_of_their_type(dtype, scale):
-    """The mutual variant, too: rows left over by odd cycles are paired as they are in other units."""
-    rows = np.abs(hubs(8))
+def test_cutting_cycles_ends_where_products_leave_the_range_of_their_type(dtype, scale, form):
+    """The mutual variant, too: rows left over by odd cycles are paired as they are in other units, all products positive."""
+    y = np.array([1.0, -1.0] * 4)
+    X = np.abs(hubs(8)) * y[:, None]
+    table = AntitheticTable(np.arange(8))
     with watched():
-        scaled = cut_cycles(np.arange(8), Rows((rows * scale).astype(dtype)))
-    assert scaled.tolist() == cut_cycles(np.arange(8), Rows(rows)).tolist()
+        scaled = table.to_matching(form((X * scale).astype(dtype)), y)
+    assert scaled.partner.tolist() == table.to_matching(X, y).partner.tolist()
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -233,7 +236,7 @@ def test_optimal_is_never_worse_than_greedy(form, problem, fit_intercept):
 
 def test_optimal_states_its_size():
     """More rows than it takes are refused at once, with the limit and what to use instead."""
-    with pytest.raises(ValueError, match=rf'"optimal" takes at most {OPTIMAL_MAX_ROWS} rows .*got {OPTIMAL_MAX_ROWS + 1}; use "greedy"'):
+    with pytest.raises(ValueError, match=rf'"optimal" takes at most {OPTIMAL_MAX_ROWS} rows .*got {OPTIMAL_MAX_ROWS + 1}; use .*"greedy"'):
         pair_rows(np.ones((OPTIMAL_MAX_ROWS + 1, 1)), "optimal")
 
 
@@ -254,19 +257,20 @@ def test_random_pairs_differ_between_seeds():
 
 
 @pytest.mark.kernel
-def test_auto_is_greedy():
-    """Until there is more to choose from, and the table says so."""
+def test_auto_says_what_it_chose():
+    """The table of "auto" is that of another method, which it names."""
     X, y = some_data(40)
-    auto, literal = pair(X, y), pair(X, y, "greedy")
-    assert auto.partner.tolist() == literal.partner.tolist()
-    assert auto.method == "greedy"
+    auto = pair(X, y)
+    assert auto.method in METHODS[:-1]
+    assert auto.partner.tolist() == pair(X, y, auto.method).partner.tolist()
 
 
 @pytest.mark.parametrize("method", ["nearest", "", None, 3])
 def test_an_unknown_method_is_told_the_known_ones(method):
     """The error lists the methods, and that a callable is one."""
-    with pytest.raises(ValueError, match="is not known; use one of greedy, optimal, random, auto, or a callable"):
+    with pytest.raises(ValueError, match=r"is not known; use one of .*, or a callable") as error:
         pair_rows([[1.0], [2.0]], method)
+    assert all(known in str(error.value) for known in METHODS)
 
 
 # ------------------------------------------------------------------------------------------------- a method of one's own
@@ -304,7 +308,7 @@ def test_a_callable_is_given_the_signed_rows(form):
 def test_a_callable_that_returns_no_table_is_named(answer, complaint):
     """What it returned is checked like any table, and the error says which method it was."""
 
-    def mine(rows):
+    def mine(_rows):
         return answer
 
     with pytest.raises(ValueError, match=f"method=mine {complaint}"):
@@ -333,7 +337,7 @@ def test_the_smallest_data_have_tables(n, method, form):
 def test_regression_pairs_the_gradients_at_prediction_zero(form, X, data):
     """For squares that is ``-y_i x_i``, with whatever numbers y are, all equal ones too."""
     y = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=len(X), max_size=len(X))), dtype=np.float64)
-    assert pair(form(X), y, loss="squared_error", n_jobs=1).partner.tolist() == algorithm_1(-y[:, None] * X).tolist()
+    assert pair(form(X), y, "greedy", loss="squared_error", n_jobs=1).partner.tolist() == algorithm_1(-y[:, None] * X).tolist()
 
 
 @pytest.mark.kernel
@@ -343,7 +347,7 @@ def test_coef_pairs_the_gradients_there(form, problem, intercept, fit_intercept)
     """With weights and an intercept of one's own, the rows paired are the gradients ``slope_i (x_i, 1)`` at them."""
     X, y = problem
     w = np.arange(1.0, X.shape[1] + 1.0)
-    table = pair(form(X), y, coef=w, intercept=intercept, loss="squared_hinge", fit_intercept=fit_intercept, n_jobs=1)
+    table = pair(form(X), y, "greedy", coef=w, intercept=intercept, loss="squared_hinge", fit_intercept=fit_intercept, n_jobs=1)
     short = np.maximum(0.0, 1.0 - y * (X @ w + intercept))
     assert table.partner.tolist() == algorithm_1(signed_rows(X, -2.0 * y * short, fit_intercept)).tolist()
 
@@ -353,17 +357,17 @@ def test_pairing_at_coef_differs_from_pairing_signed_rows():
     """Where one class is classified well, its gradients are short: the table at these weights is another one."""
     X, y = some_data(30)
     w = np.full(5, 3.0)
-    moved = pair(X, y, coef=w, n_jobs=1)
-    assert moved.partner.tolist() != pair(X, y, n_jobs=1).partner.tolist()
+    moved = pair(X, y, "greedy", coef=w, n_jobs=1)
+    assert moved.partner.tolist() != pair(X, y, "greedy", n_jobs=1).partner.tolist()
     assert largest_excess(signed_rows(X, y / (1.0 + np.exp(y * (X @ w)))), moved.partner) <= 1e-12
 
 
-@pytest.mark.parametrize("argument", ["init", "nest", "budget"])
-def test_what_is_to_come_is_refused_by_name(argument):
-    """``init``, ``nest`` and ``budget`` are not available yet, in both functions."""
-    for build in (lambda **more: pair([[1.0], [2.0]], [0, 1], **more), lambda **more: pair_rows([[1.0], [2.0]], **more)):
-        with pytest.raises(NotImplementedError, match=f"^{argument}= is not available yet"):
-            build(**{argument: 8})
+@pytest.mark.parametrize(("argument", "value"), [("init", [1, 0]), ("nest", 3), ("budget", 1.0)])
+def test_what_greedy_cannot_use_is_refused_by_name(argument, value):
+    """``init``, ``budget`` and groups of three are nothing for Algorithm 1, in both functions."""
+    for build in (partial(pair, [[1.0], [2.0]], [0, 1], "greedy"), partial(pair_rows, [[1.0], [2.0]], "greedy")):
+        with pytest.raises((NotImplementedError, ValueError), match=f"^{argument}"):
+            build(**{argument: value})
 
 
 def test_pairing_leaves_the_data_alone():
@@ -388,7 +392,8 @@ def test_the_greedy_table_saves_what_the_paper_says(name, expected):
     assert pair(X, y, "greedy").variance_ratio(X, y) == pytest.approx(expected, abs=0.01)
 
 
+@needs_data
 def test_the_greedy_table_saves_what_the_paper_says_on_fourclass():
     """The exact variance ratio at w = 0 of a set that is not in the package."""
-    X, y = load_or_skip("fourclass_scale")
+    X, y = datasets.load("fourclass_scale", return_X_y=True)
     assert pair(X, y, "greedy").variance_ratio(X, y) == pytest.approx(0.277, abs=0.01)

@@ -18,7 +18,6 @@ from scipy import sparse
 from strategies import integer_rows, labels, matchings, permutations, problems
 
 from antithetic import AntitheticTable, MatchingLoss, pair, pair_rows
-from antithetic.pairing.fingerprint import Fingerprint
 
 FORMS = {"dense": np.asarray, "csr": sparse.csr_array}
 X = np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
@@ -31,6 +30,11 @@ def tables(draw, max_rows=12, mutual=False):
     """A table of 1 to 12 rows, any permutation or a matching."""
     n = draw(st.integers(1, max_rows))
     return AntitheticTable(draw(matchings(n) if mutual else permutations(n)))
+
+
+def mark_of(rows, y):
+    """Fingerprint of data, in whatever way they are paired."""
+    return pair(rows, y, "random", loss="squared_error", random_state=0).fingerprint
 
 
 def subsets(n):
@@ -177,7 +181,7 @@ def test_rows_in_every_form(key):
     table = pair(X, Y)
     part = table[key]
     assert part.partner.tolist() == table[[1, 2, 4]].partner.tolist()
-    assert part.fingerprint.labels.tolist() == Fingerprint.of(X, Y).labels[[1, 2, 4]].tolist()
+    assert part.fingerprint.labels.tolist() == mark_of(X, Y).labels[[1, 2, 4]].tolist()
 
 
 @pytest.mark.kernel
@@ -212,7 +216,7 @@ def test_a_subset_of_a_subset_is_a_subset():
     """Rows can be taken away in two steps; the labels follow."""
     table = pair(X, Y)[[4, 3, 1, 0]][[3, 1, 0]]
     assert table.derived
-    assert table.fingerprint.labels.tolist() == Fingerprint.of(X, Y).labels[[0, 3, 4]].tolist()
+    assert table.fingerprint.labels.tolist() == mark_of(X, Y).labels[[0, 3, 4]].tolist()
 
 
 # ------------------------------------------------------------------------------------------------------- fingerprint
@@ -228,32 +232,32 @@ def test_dense_and_csr_have_one_fingerprint(data, rows):
     y = data.draw(st.lists(st.integers(0, 1), min_size=len(rows), max_size=len(rows)))
     stored = sparse.csr_array(np.ones_like(rows))
     stored.data[:] = rows.ravel()
-    mark = Fingerprint.of(rows, y)
-    assert same(mark, Fingerprint.of(sparse.csr_array(rows), y))
-    assert same(mark, Fingerprint.of(stored, y))
-    assert same(mark, Fingerprint.of(np.where(rows == 0.0, -0.0, rows), y))
-    assert not same(mark, Fingerprint.of(rows.astype(np.float32), y))
+    mark = mark_of(rows, y)
+    assert same(mark, mark_of(sparse.csr_array(rows), y))
+    assert same(mark, mark_of(stored, y))
+    assert same(mark, mark_of(np.where(rows == 0.0, -0.0, rows), y))
+    assert not same(mark, mark_of(rows.astype(np.float32), y))
 
 
 @given(data=st.data(), rows=integer_rows(min_rows=2))
 def test_any_change_of_the_rows_changes_the_fingerprint(data, rows):
     """One value changed, or two different rows swapped: another hash."""
-    mark = Fingerprint.of(rows, range(len(rows)))
+    mark = mark_of(rows, np.arange(len(rows)))
     place = tuple(data.draw(st.integers(0, k - 1)) for k in rows.shape)
     changed = rows.copy()
     changed[place] += 1.0
-    assert Fingerprint.of(changed, range(len(rows))).values != mark.values
+    assert mark_of(changed, np.arange(len(rows))).values != mark.values
     swapped = rows[[1, 0, *range(2, len(rows))]]
-    assert (Fingerprint.of(swapped, range(len(rows))).values == mark.values) == np.array_equal(rows[0], rows[1])
+    assert (mark_of(swapped, np.arange(len(rows))).values == mark.values) == np.array_equal(rows[0], rows[1])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_hash_does_not_depend_on_blocks(dtype, monkeypatch):
     """Rows are hashed block by block, and the blocks leave no trace."""
     rows = np.random.default_rng(0).normal(size=(50, 3)).astype(dtype)
-    whole = [Fingerprint.of(form(rows), range(50)).values for form in FORMS.values()]
+    whole = [mark_of(form(rows), np.arange(50)).values for form in FORMS.values()]
     monkeypatch.setattr("antithetic.pairing.fingerprint._BLOCK_ENTRIES", 7)
-    assert [Fingerprint.of(form(rows), range(50)).values for form in FORMS.values()] == whole
+    assert [mark_of(form(rows), np.arange(50)).values for form in FORMS.values()] == whole
 
 
 OTHER_DATA = {
@@ -353,6 +357,17 @@ def test_a_table_that_pairs_each_row_with_itself_doubles_the_variance():
     """The identity draws one row twice: twice the variance of two rows; with no variance at all the ratio is 1."""
     assert AntitheticTable(np.arange(5)).variance_ratio(X, Y) == pytest.approx(2.0, rel=1e-14)
     assert AntitheticTable([1, 0]).variance_ratio([[1.0], [-1.0]], [1, 0]) == 1.0
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [(np.float64, 2.0**600), (np.float64, 2.0**-600), (np.float32, 2.0**80), (np.float32, 2.0**-80)]
+)
+def test_the_variance_ratio_has_no_unit(dtype, scale, form):
+    """It is the same in any unit of X, where variances themselves would overflow or vanish."""
+    table = AntitheticTable(CYCLE)
+    assert table.variance_ratio(form((X * scale).astype(dtype)), Y) == pytest.approx(table.variance_ratio(X, Y), rel=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------------- to_matching
@@ -514,9 +529,10 @@ def test_a_failing_disk_leaves_the_old_table(failing, error, tmp_path, monkeypat
     def fail(*_arguments, **_options):
         raise error
 
-    with monkeypatch.context() as patch, pytest.raises(type(error)):
+    with monkeypatch.context() as patch:
         patch.setattr(failing, fail)
-        AntitheticTable([1, 0]).save(path)
+        with pytest.raises(type(error)):
+            AntitheticTable([1, 0]).save(path)
     assert os.listdir(tmp_path) == ["table.npz"]
     assert AntitheticTable.load(path).partner.tolist() == CYCLE
 

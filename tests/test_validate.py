@@ -61,9 +61,9 @@ def test_the_largest_numbers_are_finite(form, dtype):
 def test_the_error_names_the_argument():
     """``pair_rows`` speaks of G, ``pair`` of X."""
     bad = [[1.0], [np.nan]]
-    with pytest.raises(ValueError, match="^G has NaN or infinity, first in row 1"):
+    with pytest.raises(ValueError, match=r"^G has NaN or infinity, first in row 1"):
         pair_rows(bad)
-    with pytest.raises(ValueError, match="^X has NaN or infinity, first in row 1"):
+    with pytest.raises(ValueError, match=r"^X has NaN or infinity, first in row 1"):
         pair(bad, [0, 1])
 
 
@@ -189,9 +189,9 @@ def test_any_memory_layout_is_taken(X):
 def test_any_memory_layout_gives_the_same_table(X):
     """Layout and type of the input do not change the table."""
     y = np.array([1.0, -1.0, 1.0, -1.0])
-    expected = pair(np.array(X), y, n_jobs=1).partner.tolist()
+    expected = pair(np.array(X), y, "greedy", n_jobs=1).partner.tolist()
     for same in (X, X.tolist(), X.astype(np.int64), X.astype(np.float16), read_only(np.array(X)), sparse.csr_matrix(X)):
-        assert pair(same, y, n_jobs=1).partner.tolist() == expected
+        assert pair(same, y, "greedy", n_jobs=1).partner.tolist() == expected
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -230,7 +230,7 @@ def test_explicit_zeros_are_zeros():
     assert X.nnz == ROWS.size
     np.testing.assert_array_equal(check_rows(X).toarray(), ROWS)
     y = [0, 1, 1, 0]
-    assert pair(X, y, n_jobs=1).partner.tolist() == pair(ROWS, y, n_jobs=1).partner.tolist()
+    assert pair(X, y, "greedy", n_jobs=1).partner.tolist() == pair(ROWS, y, "greedy", n_jobs=1).partner.tolist()
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])

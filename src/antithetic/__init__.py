@@ -6,7 +6,7 @@ See :func:`antithetic.minimize` for the paper's SGD and SGD-as, :func:`antitheti
 
 from antithetic import datasets
 from antithetic._minimize import Interrupted, Result, minimize
-from antithetic.pairing import AntitheticTable, MatchingLoss, pair, pair_rows
+from antithetic.pairing import AntitheticTable, GroupTable, MatchingLoss, Quality, pair, pair_rows
 from antithetic.sampling import gradient_variance
 from antithetic.solvers import DivergenceError
 
@@ -14,8 +14,10 @@ __version__ = "0.1.0"
 __all__ = [
     "AntitheticTable",
     "DivergenceError",
+    "GroupTable",
     "Interrupted",
     "MatchingLoss",
+    "Quality",
     "Result",
     "datasets",
     "gradient_variance",

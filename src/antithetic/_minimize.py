@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -284,7 +284,7 @@ def _find_table(problem: Problem, y: Any, pairing: Method | AntitheticTable | No
         table = pairing
         table.check(problem.X, y)
     else:
-        table = pair(
+        made = pair(
             problem.X,
             y,
             pairing,
@@ -293,6 +293,7 @@ def _find_table(problem: Problem, y: Any, pairing: Method | AntitheticTable | No
             sample_weight=problem.weight,
             random_state=seed,
         )
+        table = cast("AntitheticTable", made)  # without nest= it is one
     return matched(table, problem) if sampling == "shuffle" else table
 
 

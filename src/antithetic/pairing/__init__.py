@@ -1,6 +1,8 @@
 """Who travels with whom: from rows to a table."""
 
 from antithetic.pairing._pair import pair, pair_rows
+from antithetic.pairing.groups import GroupTable
+from antithetic.pairing.quality import Quality
 from antithetic.pairing.table import AntitheticTable, MatchingLoss
 
-__all__ = ["AntitheticTable", "MatchingLoss", "pair", "pair_rows"]
+__all__ = ["AntitheticTable", "GroupTable", "MatchingLoss", "Quality", "pair", "pair_rows"]

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.optimize import linear_sum_assignment
 
 from antithetic._progress import progress_bar
-from antithetic._validate import Matrix, check_rows
+from antithetic._validate import Matrix, check_count, check_rows
 from antithetic.losses import Loss
 from antithetic.pairing.fingerprint import Fingerprint
 from antithetic.pairing.greedy import greedy_table
-from antithetic.pairing.rows import Rows
-from antithetic.pairing.table import AntitheticTable
-from antithetic.problem import Problem
+from antithetic.pairing.groups import GroupTable, nested_order
+from antithetic.pairing.optimal import OPTIMAL_MAX_ROWS, optimal_table
+from antithetic.pairing.rows import Rows, read_rows
+from antithetic.pairing.shards import DEFAULT_SHARD_ROWS, Shards, is_chunks, shard_table
+from antithetic.pairing.table import AntitheticTable, check_permutation
+from antithetic.pairing.tree import ONE_LEAF, count_rounds, tree_table
 
-OPTIMAL_MAX_ROWS = 5000  # 200 MB of float64 products, some 10 s
-METHODS = ("greedy", "optimal", "random", "auto")
+__all__ = ["METHODS", "OPTIMAL_MAX_ROWS", "Method", "pair", "pair_rows"]
+
+METHODS = ("auto", "greedy", "optimal", "tree", "random")
 
 Method = str | Callable[[Matrix], Any]
+Partners = NDArray[np.intp]
 
 
 def pair(
@@ -36,29 +40,32 @@ def pair(
     fit_intercept: bool = False,
     sample_weight: Any = None,
     init: Any = None,
-    nest: Any = None,
-    budget: Any = None,
+    nest: int | bool | None = None,
+    budget: float | None = None,
+    shard_rows: int | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
     random_state: int | None = None,
-) -> AntitheticTable:
+) -> AntitheticTable | GroupTable:
     r"""Build the antithetic table of labelled data: each row's partner is one whose gradient opposes its own.
 
     The gradient of a margin loss is :math:`-c_i z_i` with the signed row :math:`z_i = y_i x_i` and some :math:`c_i \ge 0`, so one table
-    made from the inner products of the :math:`z_i` serves a whole run.
+    made from the inner products of the :math:`z_i` serves a whole run. With K > 2 classes the rows are :math:`(e_{y_i} - 1/K) \otimes x_i`,
+    the gradients of softmax regression at zero, which are never formed.
 
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n, d)
         Rows; no copy is made of C-contiguous float32 and float64, or of CSR.
     y : array-like of shape (n,)
-        Labels of any two values for a classification loss, numbers for regression.
-    method : {"auto", "greedy", "optimal", "random"} or callable, default="auto"
+        Labels of two or more values for a classification loss, numbers for regression.
+    method : {"auto", "greedy", "optimal", "tree", "random"} or callable, default="auto"
         - ``"greedy"``: Algorithm 1 of the paper. For i = 1..n the row that is still free (i itself included) with the smallest product;
           ties go to the lowest index. O(n^2 d) time.
         - ``"optimal"``: the least sum of products over all permutations, an assignment problem. O(n^3) time, at most 5000 rows.
+        - ``"tree"``: nearly as good as the optimum (up to 1500 rows, the optimum) in O(n log n) time. See :mod:`antithetic.pairing.tree`.
         - ``"random"``: random pairs, the control group.
-        - ``"auto"``: greedy.
+        - ``"auto"``: the optimum up to 1500 rows, else the tree; the table's ``method`` and ``note`` say which and why.
         - a callable ``rows -> partner``, given the signed rows, dense or CSR; it returns a permutation.
     coef : array-like of shape (d,), default=None
         Pair the gradients at these weights instead of the signed rows (for regression, None means the gradients at zero).
@@ -70,18 +77,29 @@ def pair(
         Whether the model has an intercept: then rows have one more feature, 1.
     sample_weight : array-like of shape (n,), default=None
         Weights of the rows, which scale their gradients.
-    init, nest, budget : None
-        Not available yet.
+    init : AntitheticTable or array-like of shape (n,), default=None
+        A table to polish instead of building a new one, for ``"tree"`` and ``"auto"``: a fraction of a build,
+        for gradients that changed a little.
+    nest : None, int or True, default=None
+        Pair the sums of pairs again, into groups of this size, a power of two; True goes to the top, an order of all rows.
+        Returns a GroupTable.
+    budget : float, default=None
+        Seconds that ``"tree"`` and ``"auto"`` may take: rounds go on until they are spent or gain nothing. The result then
+        depends on the machine. None means a fixed number of rounds.
+    shard_rows : int, default=None
+        Deal the rows at random into shards of at most so many, and pair within each: for data larger than memory. X may then be a
+        memory map, or a list of chunks (with y as one column, or in as many parts); a list always is dealt so, 200000 rows to a shard
+        unless given.
     n_jobs : int or None, default=None
         Threads; None and -1 mean all cores. The result does not depend on it.
     progress : bool, default=False
         Show a progress bar on the error stream.
     random_state : int or None, default=None
-        Seed of ``"random"``.
+        Seed of ``"random"``, ``"tree"`` and of the shards; None means 0.
 
     Returns
     -------
-    AntitheticTable
+    AntitheticTable, or GroupTable with ``nest``
 
     Examples
     --------
@@ -90,10 +108,21 @@ def pair(
     >>> table.partner.tolist()
     [1, 0, 2]
     """
-    _refuse_for_now(init=init, nest=nest, budget=budget)
-    problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
-    rows = Rows.of_problem(problem, coef, intercept)
-    return _pair(rows, method, n_jobs, progress, random_state, Fingerprint.of(problem.X, y))
+    find = _finder(method, init, budget, n_jobs, random_state)
+    if is_chunks(X) or shard_rows is not None:
+        if nest is not None or init is not None:
+            raise ValueError("nest= and init= need all rows at once; leave them at None for chunks and shards")
+        shards = Shards.read(
+            X, y, loss=loss, coef=coef, intercept=intercept, fit_intercept=bool(fit_intercept), sample_weight=sample_weight
+        )
+        limit = check_count(DEFAULT_SHARD_ROWS if shard_rows is None else shard_rows, "shard_rows", least=2)
+        with progress_bar("pairing rows", len(shards.target), progress) as update:
+            partner = shard_table(shards, limit, random_state or 0, find, update)
+        return AntitheticTable(
+            partner, shards.fingerprint, _name(method, limit), note=f"paired within random shards of at most {limit} rows"
+        )
+    rows, problem = read_rows(X, y, loss=loss, coef=coef, intercept=intercept, fit_intercept=fit_intercept, sample_weight=sample_weight)
+    return _pair(rows, method, find, nest, progress, Fingerprint.of([check_rows(X) if problem is None else problem.X], y))
 
 
 def pair_rows(
@@ -101,12 +130,12 @@ def pair_rows(
     method: Method = "auto",
     *,
     init: Any = None,
-    nest: Any = None,
-    budget: Any = None,
+    nest: int | bool | None = None,
+    budget: float | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
     random_state: int | None = None,
-) -> AntitheticTable:
+) -> AntitheticTable | GroupTable:
     """Build a table from vectors of one's own, whose inner products should be small: gradients, or bounds on them.
 
     Parameters
@@ -118,7 +147,7 @@ def pair_rows(
 
     Returns
     -------
-    AntitheticTable
+    AntitheticTable, or GroupTable with ``nest``
         Its fingerprint is the number of rows only.
 
     Examples
@@ -127,54 +156,103 @@ def pair_rows(
     >>> pair_rows([[1.0], [2.0], [-3.0], [-1.0]], method="optimal").partner.tolist()
     [3, 2, 1, 0]
     """
-    _refuse_for_now(init=init, nest=nest, budget=budget)
-    return _pair(Rows(check_rows(G, "G")), method, n_jobs, progress, random_state, Fingerprint())
-
-
-def _refuse_for_now(**parameters: Any) -> None:
-    for name, value in parameters.items():
-        if value is not None:
-            raise NotImplementedError(f"{name}= is not available yet; leave it at None")
+    find = _finder(method, init, budget, n_jobs, random_state)
+    return _pair(Rows(check_rows(G, "G")).tamed(), method, find, nest, progress, Fingerprint())
 
 
 def _pair(
-    rows: Rows, method: Method, n_jobs: int | None, progress: bool, random_state: int | None, fingerprint: Fingerprint
-) -> AntitheticTable:
+    rows: Rows, method: Method, find: Callable[..., Partners], nest: int | bool | None, progress: bool, mark: Fingerprint
+) -> AntitheticTable | GroupTable:
+    name = _name(method, len(rows))
+    if nest is None:
+        total = count_rounds(len(rows)) + 1 if name == "tree" else len(rows)
+        with progress_bar("pairing rows", total, progress) as update:
+            return AntitheticTable(find(rows, update), mark, name, note=_note(method, len(rows)))
+    size = _group_size(nest, len(rows))
+    with progress_bar("pairing groups", max(1, size.bit_length() - 1), progress) as update:
+        return GroupTable(nested_order(rows, size, find, update), size, mark, name)
+
+
+def _group_size(nest: int | bool, n: int) -> int:
+    if nest is True:
+        return 1 << (n.bit_length() - 1)
+    size = check_count(nest, "nest", least=2)
+    if size & (size - 1) or size > n:
+        raise ValueError(f"nest must be True or a power of two, at most the number of rows; got {nest} for {n} rows")
+    return size
+
+
+def _name(method: Method, n: int) -> str:
+    """Name of the method that is used, once ``"auto"`` has chosen."""
     if callable(method):
-        partner = method(rows.take(slice(None)))
-        name = getattr(method, "__name__", type(method).__name__)
-        try:
-            table = AntitheticTable(partner, fingerprint, name)
-        except ValueError as error:
-            raise ValueError(f"method={name} did not return a table: {error}") from error
-        if len(table) != len(rows):
-            raise ValueError(f"method={name} returned {len(table)} partners for {len(rows)} rows")
-        return table
-    if method not in METHODS:
+        return getattr(method, "__name__", type(method).__name__)
+    if method == "auto":
+        return "optimal" if n <= ONE_LEAF else "tree"
+    return method
+
+
+def _note(method: Method, n: int) -> str:
+    if method != "auto":
+        return ""
+    if n <= ONE_LEAF:
+        return f"auto chose the best table, since {n} rows are few"
+    return f"auto chose the tree, since the best table of {n} rows would take too long (its time is cubic) and Algorithm 1's is quadratic"
+
+
+def _finder(method: Method, init: Any, budget: float | None, n_jobs: int | None, random_state: int | None) -> Callable[..., Partners]:
+    """Return ``find(rows, progress)``, which makes a permutation by the method, after checking what goes with it."""
+    if not callable(method) and method not in METHODS:
         raise ValueError(f"method {method!r} is not known; use one of {', '.join(METHODS)}, or a callable")
+    for name, value in (("init", init), ("budget", budget)):
+        if value is not None and method not in ("auto", "tree"):
+            raise ValueError(f'{name}= goes with method="tree" or "auto" only; leave it at None')
+    if budget is not None and not budget > 0.0:
+        raise ValueError(f"budget must be a number of seconds above 0; got {budget!r}")
+    seed = 0 if random_state is None else check_count(random_state, "random_state", least=0)
+    return partial(_find, method=method, init=init, budget=budget, n_jobs=n_jobs, seed=seed)
+
+
+def _find(
+    rows: Rows,
+    progress: Callable[[int], None] = lambda _: None,
+    *,
+    method: Method,
+    init: Any,
+    budget: float | None,
+    n_jobs: int | None,
+    seed: int,
+) -> Partners:
+    if callable(method):
+        return _call(method, rows)
     if method == "optimal":
-        return AntitheticTable(_optimal_table(rows), fingerprint, "optimal")
+        return optimal_table(rows)
     if method == "random":
-        return AntitheticTable(_random_table(len(rows), random_state), fingerprint, "random")
-    with progress_bar("pairing rows", len(rows), progress) as update:
-        return AntitheticTable(greedy_table(rows, n_jobs, update), fingerprint, "greedy")
+        return _random_table(len(rows), seed)
+    if method == "greedy":
+        return greedy_table(rows, n_jobs, progress)
+    if init is not None:
+        init = check_permutation(init.partner if isinstance(init, AntitheticTable) else init)
+        if len(init) != len(rows):
+            raise ValueError(f"init= has {len(init)} rows and X has {len(rows)}")
+    return tree_table(rows, init=init, budget=budget, n_jobs=n_jobs, seed=seed, progress=progress)
 
 
-def _optimal_table(rows: Rows) -> NDArray[np.intp]:
-    """Solve the assignment problem of the paper's eq. 13: the permutation with the least sum of products."""
-    n = len(rows)
-    if n > OPTIMAL_MAX_ROWS:
-        raise ValueError(f'method="optimal" takes at most {OPTIMAL_MAX_ROWS} rows (its time is cubic), got {n}; use "greedy"')
-    vectors = rows.take(slice(None))
-    products = vectors @ vectors.T
-    if sparse.issparse(products):
-        products = products.toarray()
-    partner: NDArray[np.intp] = linear_sum_assignment(products)[1]
+def _call(method: Callable[[Matrix], Any], rows: Rows) -> Partners:
+    """Ask a callable of the user's for the partners, and check them."""
+    name = getattr(method, "__name__", type(method).__name__)
+    if rows.codes is not None:
+        raise ValueError(f"method={name} takes rows of two classes or of a regression; for more, give vectors of your own to pair_rows")
+    try:
+        partner = check_permutation(method(rows.take(slice(None))))
+    except ValueError as error:
+        raise ValueError(f"method={name} did not return a table: {error}") from error
+    if len(partner) != len(rows):
+        raise ValueError(f"method={name} returned {len(partner)} partners for {len(rows)} rows")
     return partner
 
 
-def _random_table(n: int, random_state: int | None) -> NDArray[np.intp]:
-    order = np.random.default_rng(random_state).permutation(n)
+def _random_table(n: int, seed: int) -> Partners:
+    order = np.random.default_rng(seed).permutation(n)
     partner = np.arange(n)
     pairs = order[: n // 2 * 2].reshape(-1, 2)
     partner[pairs] = pairs[:, ::-1]

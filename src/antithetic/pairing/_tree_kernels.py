@@ -14,7 +14,9 @@ _DEPTH = 64  # more than the deepest tree has levels
 
 
 @jit
-def buckets(points: NDArray[np.float32], low: int, high: int, leaf: int, rows: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.intp]:
+def buckets(
+    points: NDArray[np.float32], low: int, high: int, leaf: int, rows: NDArray[np.intp], others: NDArray[np.intp]
+) -> NDArray[np.intp]:
     """Cut ``rows[low:high]`` at medians of ``points``, along the widest axis, into buckets of at most ``leaf``; return their ends.
 
     Both lists are reordered in place. If ``others`` is not empty, it holds the points' reflections: each node sends as many of them to the

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from antithetic._validate import Matrix
 from antithetic.pairing.rows import Rows
 
 _AXES = 12
@@ -16,7 +17,14 @@ _BLOCK = 1 << 14
 
 
 def principal_coordinates(rows: Rows, seed: int) -> NDArray[np.float32]:
-    """Return the centred rows' coordinates along their widest directions, shape (n, at most 12), float32.
+    """Return the centred rows' coordinates along their widest directions, shape (n, at most 12), float32."""
+    points = sketch(rows, _AXES, seed)
+    points -= points.mean(axis=0, dtype=np.float64).astype(np.float32)
+    return points
+
+
+def sketch(rows: Rows, n_axes: int, seed: int) -> NDArray[np.float32]:
+    """Return the rows' coordinates along their widest directions, shape (n, at most n_axes), float32.
 
     The directions come from a sample of the rows: from the covariance matrix, or by subspace iteration where there are many features. With
     classes, a row is the tensor product of its class and its features, and the features are reduced before the product is formed.
@@ -24,21 +32,19 @@ def principal_coordinates(rows: Rows, seed: int) -> NDArray[np.float32]:
     rng = np.random.default_rng(seed)
     sample = rng.choice(len(rows), min(len(rows), _SAMPLE_ROWS), replace=False)
     sample.sort()
-    axes = _principal_axes(rows.take(sample), _AXES, rng)
-    second = None
+    axes = _principal_axes(rows.take(sample), n_axes, rng)
+    of_classes = None
     if rows.codes is not None:
-        second = _principal_axes(rows.with_classes(rows.take(sample) @ axes, sample), _AXES, rng)
-    n_axes = axes.shape[1] if second is None else second.shape[1]
-    points = np.empty((len(rows), n_axes), dtype=np.float32)
+        of_classes = _principal_axes(rows.with_classes(rows.take(sample) @ axes, sample), n_axes, rng)
+    points = np.empty((len(rows), (axes if of_classes is None else of_classes).shape[1]), dtype=np.float32)
     for start in range(0, len(rows), _BLOCK):
         part = slice(start, start + _BLOCK)
         block = rows.take(part) @ axes
-        points[part] = block if second is None else rows.with_classes(block, part) @ second
-    points -= points.mean(axis=0, dtype=np.float64).astype(np.float32)
+        points[part] = block if of_classes is None else rows.with_classes(block, part) @ of_classes
     return points
 
 
-def _principal_axes(sample: NDArray[np.floating] | sparse.csr_array, count: int, rng: np.random.Generator) -> NDArray[np.floating]:
+def _principal_axes(sample: Matrix, count: int, rng: np.random.Generator) -> Matrix:
     """Directions in which a sample varies most, shape (features, at most count)."""
     d = sample.shape[1]
     count = min(count, d)

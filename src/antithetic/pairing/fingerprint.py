@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,9 +35,9 @@ class Fingerprint:
     values: int | None = None
 
     @classmethod
-    def of(cls, X: Matrix, y: Any) -> Fingerprint:
-        """Fingerprint of checked rows and the labels as they were given."""
-        return cls(hash_labels(y), int(X.shape[1]), hash_rows(X))
+    def of(cls, chunks: list[Matrix], y: Any) -> Fingerprint:
+        """Fingerprint of checked rows, in one chunk or several, and the labels as they were given."""
+        return cls(hash_labels(y), int(chunks[0].shape[1]), hash_rows(chunks))
 
     def take(self, rows: NDArray[np.intp]) -> Fingerprint:
         """Fingerprint of a subset: its labels are known, its values are not."""
@@ -52,7 +53,7 @@ class Fingerprint:
                 raise ValueError(
                     f"the table was made for other labels: {differs.sum()} differ, first that of row {int(np.argmax(differs))}; {_ADVICE}"
                 )
-        if self.values is not None and self.values != hash_rows(X):
+        if self.values is not None and self.values != hash_rows([X]):
             raise ValueError(f"the table was made for other values of X (or another float type, or order of rows); {_ADVICE}")
 
 
@@ -74,23 +75,32 @@ def _hash_text(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def hash_rows(X: Matrix) -> int:
-    """Add up a hash of each entry that is not zero with its place: the sum does not care how the zeros are stored."""
-    n, d = X.shape
-    total = np.uint64(X.dtype.itemsize)
-    block = max(1, _BLOCK_ENTRIES // d)
+def hash_rows(chunks: list[Matrix]) -> int:
+    """Add up a hash of each entry that is not zero with its place: the sum cares neither how zeros are stored nor for the chunks."""
+    total = np.uint64(chunks[0].dtype.itemsize)
+    first = 0
     with np.errstate(over="ignore"):
-        if sparse.issparse(X):
-            rows = np.repeat(np.arange(n, dtype=np.uint64), np.diff(X.indptr))
-            for start in range(0, X.nnz, _BLOCK_ENTRIES):
-                part = slice(start, start + _BLOCK_ENTRIES)
-                total += _hash_entries(X.data[part], rows[part] * np.uint64(d) + X.indices[part].astype(np.uint64))
-            return int(total)
-        for start in range(0, n, block):
-            entries = X[start : start + block].ravel()
-            places = np.arange(start * d, start * d + len(entries), dtype=np.uint64)
-            total += _hash_entries(entries, places)
+        for chunk in chunks:
+            for entries, places in _entries(chunk, first):
+                total += _hash_entries(entries, places)
+            first += chunk.shape[0]
     return int(total)
+
+
+def _entries(X: Matrix, first: int) -> Iterator[tuple[NDArray[np.floating], NDArray[np.uint64]]]:
+    """Entries and their places, a block at a time; row 0 of X is row ``first`` of the whole."""
+    n, d = X.shape
+    if sparse.issparse(X):
+        rows = np.repeat(np.arange(first, first + n, dtype=np.uint64), np.diff(X.indptr))
+        for start in range(0, X.nnz, _BLOCK_ENTRIES):
+            part = slice(start, start + _BLOCK_ENTRIES)
+            yield X.data[part], rows[part] * np.uint64(d) + X.indices[part].astype(np.uint64)
+        return
+    block = max(1, _BLOCK_ENTRIES // d)
+    for start in range(0, n, block):
+        entries = X[start : start + block].ravel()
+        begin = (first + start) * d
+        yield entries, np.arange(begin, begin + len(entries), dtype=np.uint64)
 
 
 def _hash_entries(entries: NDArray[np.floating], places: NDArray[np.uint64]) -> np.uint64:

@@ -38,8 +38,8 @@ def greedy_table(rows: Rows, n_jobs: int | None, progress: Callable[[int], None]
     start, size = 0, _LARGEST_BLOCK
     with thread_map(n_jobs) as threads:
         while start < n:
-            block = rows.take(slice(start, start + size))
-            chosen = choose(_candidates(block, vectors, threads), len(free))
+            block = np.arange(start, min(start + size, n))
+            chosen = choose(_candidates(rows, block, free, vectors, threads), len(free))
             partner[start : start + len(chosen)] = free[chosen]
             start += len(chosen)
             size = _next_size(size, len(chosen))
@@ -59,7 +59,7 @@ def greedy_pairs(rows: Rows, n_jobs: int | None = None) -> NDArray[np.intp]:
     pairs, size = [np.empty((0, 2), dtype=np.intp)], _LARGEST_BLOCK
     with thread_map(n_jobs) as threads:
         while len(free):
-            chosen = choose_pairs(_candidates(vectors[:size], vectors, threads), len(free))
+            chosen = choose_pairs(_candidates(rows, free[:size], free, vectors, threads), len(free))
             pairs.append(free[chosen])
             size = _next_size(size, 2 * len(chosen))
             free, vectors = _without(free, vectors, chosen)
@@ -79,23 +79,25 @@ def _next_size(size: int, resolved: int) -> int:
     return min(_LARGEST_BLOCK, 2 * size)
 
 
-def _candidates(block: Matrix, vectors: Matrix, threads: Any) -> NDArray[np.intp]:
-    """Positions of the smallest products of each block row with ``vectors``, smallest first, -1 where there are no more."""
-    block = block.toarray() if sparse.issparse(block) else block
+def _candidates(rows: Rows, block: NDArray[np.intp], free: NDArray[np.intp], vectors: Matrix, threads: Any) -> NDArray[np.intp]:
+    """Positions in ``free`` of the smallest products of each block row, smallest first, -1 where there are no more."""
     shares = [block[start : start + _SHARE] for start in range(0, len(block), _SHARE)]
-    return np.concatenate(threads(lambda share: _candidates_of_share(share, vectors), shares))
+    return np.concatenate(threads(lambda share: _candidates_of_share(rows, share, free, vectors), shares))
 
 
-def _candidates_of_share(share: NDArray[np.floating], vectors: Matrix) -> NDArray[np.intp]:
+def _candidates_of_share(rows: Rows, share: NDArray[np.intp], free: NDArray[np.intp], vectors: Matrix) -> NDArray[np.intp]:
     from antithetic.pairing._greedy_kernels import offer, offer_all
 
-    values = np.full((len(share), _CANDIDATES), np.inf, dtype=share.dtype)
+    block = rows.take(share)
+    block = block.toarray() if sparse.issparse(block) else block
+    values = np.full((len(share), _CANDIDATES), np.inf, dtype=block.dtype)
     positions = np.full((len(share), _CANDIDATES), -1, dtype=np.intp)
-    if sparse.issparse(vectors):
-        columns = np.ascontiguousarray(share.T)
-        for start in range(0, vectors.shape[0], _TILE):
-            products = (vectors[start : start + _TILE] @ columns).T
-            offer(np.ascontiguousarray(products), start, values, positions)
-    else:
-        offer_all(share, vectors, _TILE, values, positions)
+    if not sparse.issparse(vectors) and rows.codes is None:
+        offer_all(block, vectors, _TILE, values, positions)
+        return positions
+    columns = np.ascontiguousarray(block.T)
+    for start in range(0, vectors.shape[0], _TILE):
+        tile = slice(start, start + _TILE)
+        products = (vectors[tile] @ columns).T * rows.agreement(share[:, None], free[None, tile])
+        offer(np.ascontiguousarray(products), start, values, positions)
     return positions

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import Matrix
-from antithetic.problem import Problem
+from antithetic._validate import Matrix, check_classes, check_rows, check_weights
+from antithetic.losses import Loss, get_loss
+from antithetic.problem import Problem, ratio
 
 _BLOCK_ENTRIES = 1 << 20
 
@@ -50,6 +51,11 @@ class Rows:
             scale = problem.slopes(coef, intercept)
         return cls(problem.X, scale.astype(problem.X.dtype, copy=False), problem.fit_intercept).tamed()
 
+    @classmethod
+    def of_classes(cls, X: Matrix, codes: NDArray[np.intp], classes: int, weight: NDArray[np.float64] | None, constant: bool) -> Rows:
+        """Gradients of softmax regression at zero, for checked rows of more than two classes."""
+        return cls(X, None if weight is None else weight.astype(X.dtype), constant, codes, classes).tamed()
+
     def tamed(self) -> Rows:
         """Divide by a power of two where products would overflow or vanish; no choice depends on it, and no digit changes."""
         X, scale = self.X, self.scale
@@ -65,6 +71,11 @@ class Rows:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    def subset(self, index: NDArray[np.intp]) -> Rows:
+        """Rows of an index array, as Rows."""
+        scale = None if self.scale is None else self.scale[index]
+        return replace(self, X=self.X[index], scale=scale, codes=None if self.codes is None else self.codes[index])
+
     def take(self, index: Any) -> Matrix:
         """Form the rows of an index array or slice, dense or CSR as X is; with classes, their features only."""
         part = self.X[index]
@@ -77,17 +88,18 @@ class Rows:
             part = np.concatenate([part, np.ones((len(part), 1), part.dtype)], axis=1)
         return part if scale is None else part * scale[:, None]
 
-    def agreement(self, index: Any, other: Any) -> NDArray[np.floating] | float:
+    def agreement(self, index: Any, other: Any) -> Any:
         """Factor of the products of two lists of rows, one class against the other, that broadcasts; 1 without classes."""
         if self.codes is None:
             return 1.0
         return (self.codes[index] == self.codes[other]).astype(self.X.dtype) - self.X.dtype.type(1.0 / self.classes)
 
-    def with_classes(self, features: NDArray[np.floating], index: Any) -> NDArray[np.floating]:
+    def with_classes(self, features: NDArray[np.floating], index: Any) -> NDArray[Any]:
         """Form the tensor products of classes and a few given features, shape (rows, K * features)."""
         assert self.codes is not None
-        memberships = np.eye(self.classes, dtype=features.dtype)[self.codes[index]] - features.dtype.type(1.0 / self.classes)
-        return (memberships[:, :, None] * features[:, None, :]).reshape(len(features), -1)
+        memberships: NDArray[Any] = np.eye(self.classes, dtype=features.dtype)[self.codes[index]] - features.dtype.type(1.0 / self.classes)
+        product: NDArray[Any] = memberships[:, :, None] * features[:, None, :]
+        return product.reshape(len(features), -1)
 
     def products(self, partner: NDArray[np.intp]) -> NDArray[np.float64]:
         """Inner product of each row with its partner, shape (n,), in bounded blocks."""
@@ -112,4 +124,47 @@ def _taming_factor(values: NDArray[np.floating]) -> float | None:
     edge = 1e100 if values.dtype == np.float64 else 1e12
     if largest == 0.0 or 1.0 / edge < largest < edge:
         return None
-    return 2.0 ** -np.frexp(largest)[1]
+    return float(2.0 ** -np.frexp(largest)[1])
+
+
+def read_rows(
+    X: Any, y: Any, *, loss: str | Loss, coef: Any, intercept: float, fit_intercept: bool, sample_weight: Any
+) -> tuple[Rows, Problem | None]:
+    """Rows to be paired, from labelled data as the user gave them; and their problem, unless there are more than two classes."""
+    if get_loss(loss).classification:
+        X = check_rows(X)
+        codes, classes = check_classes(y, X.shape[0])
+        if len(classes) > 2:
+            if coef is not None:
+                raise ValueError(
+                    f"coef= pairs gradients of two classes or of a regression, and y has {len(classes)} classes; leave it at None"
+                )
+            return Rows.of_classes(X, codes, len(classes), check_weights(sample_weight, X.shape[0]), bool(fit_intercept)), None
+    problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
+    return Rows.of_problem(problem, coef, intercept), problem
+
+
+def rows_ratio(rows: Rows, partner: NDArray[np.intp]) -> float:
+    """Variance of a pair's mean divided by that of two independent rows, from inner products alone."""
+    everyone = np.arange(len(rows))
+    square = float(rows.products(everyone).mean())
+    centre = mean_square(rows)
+    return ratio(max(0.0, 0.5 * (square + float(rows.products(partner).mean())) - centre), max(0.0, 0.5 * (square - centre)))
+
+
+def mean_square(rows: Rows) -> float:
+    """Squared norm of the mean of the rows."""
+    classes = 1 if rows.codes is None else rows.classes
+    total = np.zeros((classes, rows.X.shape[1] + rows.constant))
+    block = max(1, _BLOCK_ENTRIES // rows.X.shape[1])
+    for start in range(0, len(rows), block):
+        part = slice(start, start + block)
+        vectors = rows.take(part)
+        codes = np.zeros(vectors.shape[0], dtype=np.intp) if rows.codes is None else rows.codes[part]
+        member = sparse.csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=(classes, len(codes)))
+        sums = member @ vectors
+        total += sums.toarray() if sparse.issparse(sums) else sums
+    total /= len(rows)
+    if rows.codes is not None:
+        total -= total.mean(axis=0)
+    return float((total * total).sum())

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from antithetic.pairing.fingerprint import Fingerprint
+
 _LARGEST_META = 1 << 16
 
 
@@ -46,6 +48,14 @@ def read(path: str | os.PathLike[str], dtypes: dict[str, Any]) -> tuple[dict[str
     if not isinstance(meta, dict):
         raise ValueError(f"{os.fspath(path)} is not a table file: its description is not a dict")
     return meta, arrays
+
+
+def read_fingerprint(meta: dict[str, Any], arrays: dict[str, NDArray[Any]], n: int) -> Fingerprint:
+    """Fingerprint of a table of ``n`` rows, from what :func:`read` returned."""
+    labels = arrays.get("labels")
+    if labels is not None and len(labels) != n:
+        raise ValueError(f"it has {len(labels)} labels for {n} rows")
+    return Fingerprint(labels, *(None if meta[key] is None else int(meta[key]) for key in ("width", "values")))
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, dtype: Any, largest: int | None = None) -> NDArray[Any]:

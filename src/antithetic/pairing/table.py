@@ -13,7 +13,8 @@ from antithetic._validate import check_rows
 from antithetic.losses import Loss
 from antithetic.pairing import matching, store
 from antithetic.pairing.fingerprint import Fingerprint
-from antithetic.pairing.rows import Rows
+from antithetic.pairing.quality import Quality, measure_quality
+from antithetic.pairing.rows import Rows, read_rows, rows_ratio
 from antithetic.problem import Problem, ratio
 
 _FORMAT = "antithetic table 1"
@@ -41,6 +42,8 @@ class AntitheticTable:
         The data it was made for; checked whenever the table meets data. Without one, only the number of rows is.
     method : str, default="given"
         How it was made.
+    note : str
+        Why, where the method was chosen automatically.
     derived : bool, default=False
         Whether it is a subset of another table, of which only the labels are checked.
     matching_loss : MatchingLoss or None
@@ -61,6 +64,7 @@ class AntitheticTable:
     method: str = "given"
     derived: bool = False
     matching_loss: MatchingLoss | None = None
+    note: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "partner", check_permutation(self.partner))
@@ -151,8 +155,9 @@ class AntitheticTable:
         float
             1.0 where both variances are zero.
         """
-        problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
-        self.check(problem.X, y)
+        rows, problem = self._read(X, y, coef, intercept, loss, fit_intercept, sample_weight)
+        if problem is None:
+            return rows_ratio(rows, self.partner)
         return pair_ratio(problem, problem.slopes(coef, intercept), self.partner)
 
     def to_matching(
@@ -173,11 +178,50 @@ class AntitheticTable:
 
         The parameters are those of :meth:`variance_ratio`.
         """
-        if self.is_matching:
-            return self
-        problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
-        self.check(problem.X, y)
-        return matched(self, problem, coef, intercept)
+        rows, problem = self._read(X, y, coef, intercept, loss, fit_intercept, sample_weight)
+        if problem is not None:
+            return matched(self, problem, coef, intercept)
+        mates = matching.cut_cycles(self.partner, rows)
+        return (
+            self
+            if self.is_matching
+            else replace(self, partner=mates, matching_loss=MatchingLoss(rows_ratio(rows, self.partner), rows_ratio(rows, mates)))
+        )
+
+    def quality(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        coef: Any = None,
+        intercept: float = 0.0,
+        loss: str | Loss = "log_loss",
+        fit_intercept: bool = False,
+        sample_weight: Any = None,
+        random_state: int = 0,
+    ) -> Quality:
+        """Say how good the table is, and how much better any other could be.
+
+        The parameters are those of :meth:`variance_ratio`; ``random_state`` chooses the subset that is solved exactly for large n.
+
+        Returns
+        -------
+        Quality
+        """
+        rows, problem = self._read(X, y, coef, intercept, loss, fit_intercept, sample_weight)
+        found = self.variance_ratio(
+            X, y, coef=coef, intercept=intercept, loss=loss, fit_intercept=fit_intercept, sample_weight=sample_weight
+        )
+        labels = None if problem is not None and problem.classes is None else np.asarray(y).ravel()
+        return measure_quality(rows, self.partner, found, labels, random_state)
+
+    def _read(
+        self, X: Any, y: Any, coef: Any, intercept: float, loss: str | Loss, fit_intercept: bool, sample_weight: Any
+    ) -> tuple[Rows, Problem | None]:
+        """Rows and problem of the data, once they are known to be those of the table."""
+        rows, problem = read_rows(X, y, loss=loss, coef=coef, intercept=intercept, fit_intercept=fit_intercept, sample_weight=sample_weight)
+        self.check(X, y)
+        return rows, problem
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the table to one ``.npz`` file without pickle, with its fingerprint; the file appears only when it is complete."""
@@ -204,9 +248,7 @@ class AntitheticTable:
             if meta["format"] != _FORMAT:
                 raise ValueError(f"its format is {meta['format']!r}, and this version reads {_FORMAT!r}")
             loss = None if meta["matching_loss"] is None else MatchingLoss(*map(float, meta["matching_loss"]))
-            mark = Fingerprint(arrays.get("labels"), *(None if meta[key] is None else int(meta[key]) for key in ("width", "values")))
-            if mark.labels is not None and len(mark.labels) != len(arrays["partner"]):
-                raise ValueError("it has another number of labels than of rows")
+            mark = store.read_fingerprint(meta, arrays, len(arrays["partner"]))
             return cls(arrays["partner"].astype(np.intp), mark, str(meta["method"]), bool(meta["derived"]), loss)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{os.fspath(path)} is not a table file, or it is damaged: {error}") from error

@@ -1,17 +1,21 @@
 r"""A near-linear pairing: transport of the cloud of rows to its own reflection, bucket by bucket.
 
-Minimising :math:`\sum_i \langle z_i, z_{S(i)} \rangle` means to move each centred row to the reflection :math:`-z_j` of another, at the least
-total squared distance. A first tree cuts rows and reflections at the same medians into buckets of ``LEAF`` rows, and each bucket's assignment
-problem is solved exactly. Then, round after round, the pairs are cut into buckets anew, by where their middles lie, along axes turned at
-random, and each bucket is solved again, which can only improve it. Up to ``ONE_LEAF`` rows there is one bucket: the optimum.
+Minimising :math:`\sum_i \langle z_i, z_{S(i)} \rangle` means to move each centred row to the reflection :math:`-z_j` of another, at
+the least total squared distance. A first tree cuts rows and reflections at the same medians into buckets of at most ``LEAF`` rows, and
+each bucket's assignment problem is solved exactly. Then the pairs are put into buckets anew, round after round, and solved again, which
+can only improve them: by turns at random, which mends what the first tree did wrong on a large scale, and by where their middles lie
+along axes turned at random, which mends it on a small one (two pairs gain by changing partners if their middles are close and their
+distances are not alike). A round takes only the pairs that make up most of the distance left. Up to ``ONE_LEAF`` rows there is one bucket:
+the optimum.
 
-O(n log n) time. Memory: some 130 bytes a row. Buckets are independent of each other, so the number of threads changes nothing.
+O(n log n) time; beside the rows, some 150 bytes a row. Buckets are independent of each other, so the number of threads changes nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,18 +24,23 @@ from scipy import sparse
 
 from antithetic._threads import thread_map
 from antithetic.pairing.coordinates import principal_coordinates
+from antithetic.pairing.optimal import optimal_table
 from antithetic.pairing.rows import Rows
 
 LEAF = 32
 ONE_LEAF = 1500
-ROUNDS = 5
-_SHARES = 16  # subtrees that threads take one by one
-_LEAST_GAIN = 1e-3  # with a budget: a round that lowers the sum of products by less, relatively, is the last
+ROUNDS, ROUNDS_OF_MANY, MANY = 4, 2, 300_000  # rounds, and rounds from so many rows on
+_SHARES = 16  # parts of the work that threads take one by one
+_DISTANCE_SHARE = 0.9  # of the squared distance left, in the pairs that a round takes
+_LEAST_GAIN = 1e-3  # with a budget: when two rounds lower the sum of products by less, relatively, it is enough
+_BLOCK = 1 << 14
+
+Partners = NDArray[np.intp]
 
 
 def tree_table(
-    rows: Rows, *, init: NDArray[np.intp] | None, budget: float | None, n_jobs: int | None, seed: int, progress: Callable[[int], None]
-) -> NDArray[np.intp]:
+    rows: Rows, *, init: Partners | None, budget: float | None, n_jobs: int | None, seed: int, progress: Callable[[int], None]
+) -> Partners:
     """Return a permutation with a nearly minimal sum of products, shape (n,).
 
     Parameters
@@ -40,73 +49,103 @@ def tree_table(
     init : ndarray of shape (n,) or None
         A permutation to polish by one round instead of building a tree.
     budget : float or None
-        Seconds: rounds go on until they are spent or nothing is gained. None means a fixed number of rounds, and a result that depends on
-        nothing but the rows and the seed.
+        Seconds: rounds go on until they are spent or nothing is gained. None means a fixed number of rounds, and a result that depends
+        on nothing but the rows and the seed.
     n_jobs : int or None
     seed : int
     progress : callable
-        Called with the number of rounds that are done, of ``ROUNDS + 1``.
+        Called with the number of steps done: the tree, and each round.
     """
     n, begun = len(rows), time.monotonic()
+    everyone = np.arange(n)
     if n <= ONE_LEAF:
-        partner = np.arange(n) if init is None else init.copy()
-        solve = _solver(rows)
-        solve(np.arange(n), partner.copy(), np.array([0, n]), partner)
-        return partner
+        return optimal_table(rows)
     points = principal_coordinates(rows, seed)
+    partner = np.empty(n, dtype=np.intp) if init is None else init.copy()
     with thread_map(n_jobs) as threads:
         if init is None:
-            partner = np.empty(n, dtype=np.intp)
-            order, reflected = np.arange(n), np.arange(n)
-            _solve_buckets(rows, points, order, reflected, partner, threads)
-            rounds = ROUNDS
-        else:
-            partner, rounds = init.copy(), 1
-        progress(1)
-        spent = 0
-        before = rows.products(partner).sum() if budget is not None else 0.0
-        while spent < rounds if budget is None else time.monotonic() - begun < budget:
-            middles = _turned_middles(points, partner, np.random.default_rng((seed, spent)))
-            _solve_buckets(rows, middles, np.arange(n), None, partner, threads)
-            spent += 1
-            progress(1 + spent)
-            if budget is not None:
-                after = rows.products(partner).sum()
-                if before - after < _LEAST_GAIN * abs(after):
-                    break
-                before = after
+            order, reflected = everyone.copy(), everyone.copy()
+            starts = _cut(points, order, reflected, threads)
+            _solve(rows, order, reflected, starts, partner, threads)
+            progress(1)
+        for number in _rounds(rows, partner, init is not None, budget, begun):
+            _improve(
+                rows, points, partner, local=init is not None or number % 2 == 1, rng=np.random.default_rng((seed, number)), threads=threads
+            )
+            progress(number + 2)
     return partner
 
 
-def _turned_middles(points: NDArray[np.float32], partner: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.float32]:
+def count_rounds(n: int) -> int:
+    """Number of rounds after the tree where no budget is given."""
+    return ROUNDS if n <= MANY else ROUNDS_OF_MANY
+
+
+def _rounds(rows: Rows, partner: Partners, polish: bool, budget: float | None, begun: float) -> Iterator[int]:
+    """Number the rounds that are to be done: a fixed number, or as long as the budget lasts and something is gained."""
+    if budget is None:
+        yield from range(1 if polish else count_rounds(len(rows)))
+        return
+    before = np.inf
+    for number in count():
+        if time.monotonic() - begun >= budget:
+            return
+        if number % 2 == 0:
+            now = float(rows.products(partner).sum())
+            if before - now < _LEAST_GAIN * abs(now):
+                return
+            before = now
+        yield number
+
+
+def _improve(rows: Rows, points: NDArray[np.float32], partner: Partners, *, local: bool, rng: np.random.Generator, threads: Any) -> None:
+    """Put the pairs that have most of the distance left into buckets, by place or at random, and solve each."""
+    order = _far_pairs(points, partner)
+    if local:
+        starts = _cut(_turned_middles(points, partner, rng), order, np.empty(0, dtype=np.intp), threads)
+    else:
+        order = rng.permutation(order)
+        starts = np.linspace(0, len(order), -(-len(order) // LEAF) + 1).astype(np.intp)
+    _solve(rows, order, partner[order], starts, partner, threads)
+
+
+def _far_pairs(points: NDArray[np.float32], partner: Partners) -> NDArray[np.intp]:
+    """Rows whose distance to their partner's reflection is largest, down to where they have most of the squared distance."""
+    left = np.empty(len(points))
+    for start in range(0, len(points), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        gap = points[part] + points[partner[part]]
+        np.einsum("ij,ij->i", gap, gap, out=left[part], casting="same_kind")
+    falling = np.sort(left)[::-1]
+    reached = np.searchsorted(np.cumsum(falling), _DISTANCE_SHARE * falling.sum())
+    return np.flatnonzero(left >= falling[min(reached, len(falling) - 1)])
+
+
+def _turned_middles(points: NDArray[np.float32], partner: Partners, rng: np.random.Generator) -> NDArray[np.float32]:
     """Twice the middle between each row and its partner's reflection, along axes turned at random."""
     axes = points.shape[1]
     turn = np.linalg.qr(rng.standard_normal((axes, axes)))[0].astype(np.float32)
     middles = np.empty_like(points)
-    for start in range(0, len(points), 1 << 14):
-        part = slice(start, start + (1 << 14))
+    for start in range(0, len(points), _BLOCK):
+        part = slice(start, start + _BLOCK)
         np.matmul(points[part] - points[partner[part]], turn, out=middles[part])
     return middles
 
 
-def _solve_buckets(
-    rows: Rows, points: NDArray[np.float32], order: NDArray[np.intp], reflected: NDArray[np.intp] | None, partner: NDArray[np.intp], threads: Any
-) -> None:
-    """Cut into buckets and solve each; with ``reflected`` rows and reflections are cut apart, else partners stay where their rows are."""
+def _cut(points: NDArray[np.float32], order: NDArray[np.intp], reflected: NDArray[np.intp], threads: Any) -> NDArray[np.intp]:
+    """Reorder rows, and reflections if there are any, into buckets, and return where these begin."""
     from antithetic.pairing._tree_kernels import buckets
 
-    n = len(order)
-    others = np.empty(0, dtype=np.intp) if reflected is None else reflected
+    ends = buckets(points, 0, len(order), -(-len(order) // _SHARES), order, reflected).tolist()
+    subtrees = list(zip([0, *ends[:-1]], ends, strict=True))
+    return np.concatenate([[0], *threads(lambda bounds: buckets(points, bounds[0], bounds[1], LEAF, order, reflected), subtrees)])
+
+
+def _solve(rows: Rows, order: NDArray[np.intp], partners: Partners, starts: NDArray[np.intp], partner: Partners, threads: Any) -> None:
+    """Solve each bucket's assignment problem, and write the rows' new partners."""
     solve = _solver(rows)
-    ends = buckets(points, 0, n, -(-n // _SHARES), order, others)
-
-    def solve_share(bounds: tuple[int, int]) -> None:
-        low, high = bounds
-        starts = np.concatenate([[low], buckets(points, low, high, LEAF, order, others)])
-        partners = partner[order[low:high]] if reflected is None else reflected[low:high]
-        solve(order[low:high], partners, starts - low, partner)
-
-    threads(solve_share, list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)))
+    cuts = np.unique(np.linspace(0, len(starts) - 1, _SHARES + 1).astype(np.intp)).tolist()
+    threads(lambda part: solve(order, partners, starts[part[0] : part[1] + 1], partner), list(pairwise(cuts)))
 
 
 def _solver(rows: Rows) -> Callable[..., None]:

@@ -125,4 +125,3 @@ def _run_kernel(problem: Problem, batches: Batches, rule: Rule, model: Model, st
         from antithetic.solvers._dense import dense_epoch
 
         dense_epoch(DenseRows(read_only(problem.X), labels, weights), epoch, rule, model)
-

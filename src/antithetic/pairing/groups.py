@@ -1,0 +1,152 @@
+"""Nested groups: pairs of pairs of pairs, whose sums cancel, and to the top an order of all rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._validate import check_rows
+from antithetic.losses import Loss
+from antithetic.pairing import store
+from antithetic.pairing.coordinates import sketch
+from antithetic.pairing.fingerprint import Fingerprint
+from antithetic.pairing.matching import cut_cycles
+from antithetic.pairing.rows import Rows
+from antithetic.pairing.table import check_permutation
+from antithetic.problem import Problem, ratio
+
+_FORMAT = "antithetic groups 1"
+_SKETCH_AXES = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupTable:
+    """Rows in an order in which every aligned block of 2, 4, 8, ... up to ``size`` rows nearly cancels.
+
+    Parameters
+    ----------
+    order : array-like of shape (n,)
+        Each row once: the groups one after the other, then the blocks that were left over at each level, the largest first.
+    size : int
+        Rows of a group, a power of two; with ``nest=True``, the largest that fits into n.
+    fingerprint : Fingerprint, optional
+        The data it was made for.
+    method : str, default="given"
+        How the pairs of each level were found.
+
+    Examples
+    --------
+    >>> from antithetic import pair
+    >>> groups = pair([[1.0], [2.0], [1.0], [2.0], [5.0]], [0, 0, 1, 1, 1], nest=4)
+    >>> groups.groups.shape, groups.rest.tolist()
+    ((1, 4), [4])
+    """
+
+    order: NDArray[np.intp]
+    size: int
+    fingerprint: Fingerprint = field(default_factory=Fingerprint, repr=False)
+    method: str = "given"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", check_permutation(self.order))
+        if self.size < 1 or self.size & (self.size - 1) or self.size > len(self.order):
+            raise ValueError(f"size must be a power of two, at most the number of rows; got {self.size} for {len(self.order)} rows")
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @property
+    def groups(self) -> NDArray[np.intp]:
+        """The rows of each group, shape (n // size, size)."""
+        return self.order[: len(self) // self.size * self.size].reshape(-1, self.size)
+
+    @property
+    def rest(self) -> NDArray[np.intp]:
+        """Rows that are in no group, fewer than ``size``."""
+        return self.order[len(self) // self.size * self.size :]
+
+    def variance_ratio(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        coef: Any = None,
+        intercept: float = 0.0,
+        loss: str | Loss = "log_loss",
+        fit_intercept: bool = False,
+        sample_weight: Any = None,
+    ) -> float:
+        """Exact variance of the mean gradient of a group, divided by that of as many independent rows; below 1 is a gain.
+
+        A group is drawn by drawing a row; the rest counts as one group. The parameters are those of
+        :meth:`AntitheticTable.variance_ratio`.
+        """
+        X = check_rows(X)
+        if X.shape[0] != len(self):
+            raise ValueError(f"the groups have {len(self)} rows and X has {X.shape[0]}; make them for these data with antithetic.pair")
+        self.fingerprint.check(X, y)
+        problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
+        slopes = problem.slopes(coef, intercept)
+        slopes = slopes * problem.safe_unit(slopes)
+        centre = problem.data_gradient(slopes)
+        grouped = problem.group_spread(slopes, self.groups, centre) * self.groups.size / len(self)
+        if len(self.rest):
+            grouped += problem.group_spread(slopes, self.rest[None, :], centre) * len(self.rest) / len(self)
+        return ratio(grouped, problem.group_variance(slopes) / self.size)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the groups to one ``.npz`` file without pickle, with their fingerprint."""
+        mark = self.fingerprint
+        meta = {"format": _FORMAT, "size": self.size, "method": self.method, "width": mark.width, "values": mark.values}
+        arrays: dict[str, NDArray[Any]] = {"order": self.order.astype(np.int64)}
+        if mark.labels is not None:
+            arrays["labels"] = mark.labels
+        store.write(path, meta, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> GroupTable:
+        """Read groups that :meth:`save` wrote. Nothing is unpickled; a damaged or foreign file raises ValueError."""
+        meta, arrays = store.read(path, {"order": np.int64, "labels": np.uint64})
+        try:
+            if meta["format"] != _FORMAT:
+                raise ValueError(f"its format is {meta['format']!r}, and this version reads {_FORMAT!r}")
+            mark = store.read_fingerprint(meta, arrays, len(arrays["order"]))
+            return cls(arrays["order"].astype(np.intp), int(meta["size"]), mark, str(meta["method"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{os.fspath(path)} is not a file of groups, or it is damaged: {error}") from error
+
+
+def nested_order(
+    rows: Rows, size: int, find_table: Callable[[Rows], NDArray[np.intp]], progress: Callable[[int], None]
+) -> NDArray[np.intp]:
+    """Pair the rows, then the sums of pairs, and so on up to groups of ``size``; what is left over at each level comes last.
+
+    ``find_table`` makes a permutation of any rows; it is cut into a matching at each level.
+    """
+    groups, left = np.arange(len(rows))[:, None], np.empty(0, dtype=np.intp)
+    level = 0
+    while groups.shape[1] < size:
+        mates = cut_cycles(find_table(rows), rows)
+        first = np.flatnonzero(np.arange(len(mates)) < mates)
+        single = np.flatnonzero(mates == np.arange(len(mates)))
+        left = np.concatenate([groups[single].ravel(), left])
+        pairs = np.column_stack([first, mates[first]])
+        groups = groups[pairs].reshape(len(pairs), -1)
+        level += 1
+        progress(level)
+        if groups.shape[1] < size:
+            rows = _sums(rows, pairs)
+    return np.concatenate([groups.ravel(), left])
+
+
+def _sums(rows: Rows, pairs: NDArray[np.intp]) -> Rows:
+    """Sums of pairs of rows; with classes, in a few principal coordinates of the tensor products, which are never formed."""
+    if rows.codes is not None:
+        points = sketch(rows, _SKETCH_AXES, seed=0)
+        return Rows(points[pairs[:, 0]] + points[pairs[:, 1]])
+    return Rows(rows.take(pairs[:, 0]) + rows.take(pairs[:, 1]))

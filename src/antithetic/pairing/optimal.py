@@ -1,0 +1,25 @@
+"""The best table: an assignment problem."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+
+from antithetic.pairing.rows import Rows
+
+OPTIMAL_MAX_ROWS = 5000  # 200 MB of float64 products, some 10 s
+
+
+def optimal_table(rows: Rows) -> NDArray[np.intp]:
+    """Solve the assignment problem of the paper's eq. 13: the permutation with the least sum of products. O(n^3) time."""
+    n = len(rows)
+    if n > OPTIMAL_MAX_ROWS:
+        raise ValueError(f'method="optimal" takes at most {OPTIMAL_MAX_ROWS} rows (its time is cubic), got {n}; use "tree" or "greedy"')
+    vectors = rows.take(slice(None))
+    products = vectors @ vectors.T
+    products = products.toarray() if sparse.issparse(products) else products
+    everyone = np.arange(n)
+    partner: NDArray[np.intp] = linear_sum_assignment(products * rows.agreement(everyone[:, None], everyone[None, :]))[1]
+    return partner

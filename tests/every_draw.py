@@ -36,7 +36,7 @@ class _ScriptedGenerator:
 def every_draw(sampler, monkeypatch):
     """Yield ``(probability, batches)`` of each outcome of an epoch; the number of choices may not depend on earlier ones."""
     generator = _ScriptedGenerator([])
-    monkeypatch.setattr(np.random, "default_rng", lambda seed: generator)
+    monkeypatch.setattr(np.random, "default_rng", lambda _seed: generator)
     sampler.batches(0)
     sizes = list(generator.sizes)
     for script in product(*(range(size) for size in sizes)):

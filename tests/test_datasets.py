@@ -6,10 +6,10 @@ import bz2
 
 import numpy as np
 import pytest
+from data import needs_data
 from scipy import sparse
 
 from antithetic import datasets
-from data import needs_data
 
 EMBEDDED = ["sonar_scale", "breast-cancer", "breast-cancer_scale", "splice", "splice_scale", "splice.t", "diabetes", "diabetes_scale"]
 
@@ -35,7 +35,7 @@ def test_the_others_are_found_through_the_environment(name):
 
 @pytest.mark.parametrize("name", EMBEDDED)
 @needs_data
-def test_embedded_sets_equal_those_of_the_collection(name, tmp_path, monkeypatch):
+def test_embedded_sets_equal_those_of_the_collection(name, monkeypatch):
     """To the rounding of the printed digits, with the same labels in the same order."""
     monkeypatch.setitem(datasets._load._SETS, name, datasets._load._Set(*datasets.load(name).data.shape, "the collection"))
     theirs = datasets.load(name)

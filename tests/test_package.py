@@ -115,12 +115,13 @@ COUNT_COMPILATIONS = """
 import json, sys, numpy as np, antithetic
 from scipy import sparse
 rng = np.random.default_rng(0)
-X = rng.normal(size=(30, 3))
+X = rng.normal(size=(1600, 3))
 y = np.where(X[:, 0] > 0, 1, -1)
 for rows in (X, X.astype(np.float32), sparse.csr_array(X)):
-    table = antithetic.pair(rows, y)
+    table = antithetic.pair(rows, y, "greedy")
+    antithetic.pair(rows, y, "tree", init=table)
     for sampling in ("uniform", "shuffle"):
-        antithetic.minimize(rows, y, table=table, sampling=sampling, eta0=0.01, l1=1e-3, epochs=1, average=True, trace=["objective", "variance"])
+        antithetic.minimize(rows, y, table=table, sampling=sampling, eta0=0.01, l1=1e-3, epochs=1, average=True, trace=["variance"])
     table[:7]
 compiled = {}
 for name, module in list(sys.modules.items()):

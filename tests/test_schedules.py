@@ -20,11 +20,11 @@ def schedule(name, **changes):
 @pytest.mark.parametrize(
     ("name", "formula"),
     [
-        ("inverse_time", lambda steps, samples: 0.5 / (1 + 0.5 * 0.01 * (steps + 1))),
-        ("constant", lambda steps, samples: 0.5),
-        ("adaptive", lambda steps, samples: 0.5),
-        ("invscaling", lambda steps, samples: 0.5 / (samples + 1) ** 0.25),
-        ("optimal", lambda steps, samples: 1 / (1e-4 * (1 / (math.sqrt(1 / math.sqrt(1e-4)) * 1e-4) + samples))),
+        ("inverse_time", lambda steps, _: 0.5 / (1 + 0.5 * 0.01 * (steps + 1))),
+        ("constant", lambda *_: 0.5),
+        ("adaptive", lambda *_: 0.5),
+        ("invscaling", lambda _, samples: 0.5 / (samples + 1) ** 0.25),
+        ("optimal", lambda _, samples: 1 / (1e-4 * (1 / (math.sqrt(1 / math.sqrt(1e-4)) * 1e-4) + samples))),
     ],
 )
 @pytest.mark.parametrize(("steps", "samples"), [(0, 0), (1, 2), (1000, 2001)])

@@ -77,6 +77,11 @@ def check_column(values: Any, n: int, name: str) -> NDArray[np.float64]:
         column = column.ravel()
     if column.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), one entry per row of X; got {column.shape}")
+    if column.dtype.kind not in "biuf":
+        try:
+            column = column.astype(np.float64, casting="same_kind" if column.dtype.kind == "c" else "unsafe")
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must be real numbers; got {column.dtype}") from error
     column = column.astype(np.float64, copy=False)
     finite = np.isfinite(column)
     if not finite.all():

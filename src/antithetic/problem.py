@@ -86,14 +86,17 @@ class Problem:
     def slopes(self, coef: Any = None, intercept: float = 0.0) -> NDArray[np.float64]:
         """Weighted slope of each row's loss, shape (n,): the data gradient of row i is ``slopes[i] * X[i]``."""
         p = np.full(self.n, float(intercept)) if coef is None else self.predictions(coef, intercept)
-        slopes = self.loss.slope(self.y, p)
-        return slopes if self.weight is None else self.weight * slopes
+        return self._weigh(self.loss.slope(self.y, p))
 
     def objective(self, coef: Any, intercept: float = 0.0) -> float:
         """Mean loss plus penalty."""
-        losses = self.loss.value(self.y, self.predictions(coef, intercept))
-        mean = losses.mean() if self.weight is None else (self.weight * losses).mean()
-        return float(mean) + self.penalty.value(check_coef(coef, self.d))
+        losses = self._weigh(self.loss.value(self.y, self.predictions(coef, intercept)))
+        return float(losses.mean()) + self.penalty.value(check_coef(coef, self.d))
+
+    def _weigh(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.weight is None:
+            return values
+        return np.multiply(values, self.weight, out=np.zeros(self.n), where=self.weight > 0.0)  # weight 0 beats an infinite loss
 
     def gradient(self, coef: Any, intercept: float = 0.0) -> tuple[NDArray[np.float64], float]:
         """Gradient in coef and intercept of the mean loss and the quadratic part of the penalty."""

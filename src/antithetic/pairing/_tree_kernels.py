@@ -203,6 +203,14 @@ def _make_work(n: int) -> Any:
 
 
 @jit
+def row_duals(cost: NDArray[np.float64]) -> Any:
+    """Dual values of the rows of an assignment problem: with those of the columns, nowhere more than the cost, and equal where assigned."""
+    work = _make_work(len(cost))
+    _assign(cost, len(cost), work)
+    return work.row_dual
+
+
+@jit
 def _assign(cost: NDArray[Any], n: int, work: Any) -> None:
     """Solve the assignment problem of ``cost[:n, :n]`` by shortest augmenting paths; the result is in ``work.column_of``."""
     row_dual, column_dual, column_of, row_of = work.row_dual, work.column_dual, work.column_of, work.row_of

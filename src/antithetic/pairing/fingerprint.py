@@ -48,7 +48,10 @@ class Fingerprint:
         if self.width is not None and self.width != X.shape[1]:
             raise ValueError(f"the table was made for {self.width} features and X has {X.shape[1]}; {_ADVICE}")
         if self.labels is not None:
-            differs = self.labels != hash_labels(y)
+            labels = hash_labels(y)
+            if len(labels) != len(self.labels):
+                raise ValueError(f"the table was made for {len(self.labels)} labels and y has {len(labels)}; {_ADVICE}")
+            differs = self.labels != labels
             if differs.any():
                 raise ValueError(
                     f"the table was made for other labels: {differs.sum()} differ, first that of row {int(np.argmax(differs))}; {_ADVICE}"

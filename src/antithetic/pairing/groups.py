@@ -117,7 +117,7 @@ class GroupTable:
                 raise ValueError(f"its format is {meta['format']!r}, and this version reads {_FORMAT!r}")
             mark = store.read_fingerprint(meta, arrays, len(arrays["order"]))
             return cls(arrays["order"].astype(np.intp), int(meta["size"]), mark, str(meta["method"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{os.fspath(path)} is not a file of groups, or it is damaged: {error}") from error
 
 

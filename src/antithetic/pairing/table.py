@@ -250,7 +250,7 @@ class AntitheticTable:
             loss = None if meta["matching_loss"] is None else MatchingLoss(*map(float, meta["matching_loss"]))
             mark = store.read_fingerprint(meta, arrays, len(arrays["partner"]))
             return cls(arrays["partner"].astype(np.intp), mark, str(meta["method"]), bool(meta["derived"]), loss)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{os.fspath(path)} is not a table file, or it is damaged: {error}") from error
 
 

@@ -21,7 +21,7 @@ from antithetic.solvers._arguments import CsrRows, Epoch, Model, Rule
 
 step_size = jit(schedules.step_size)
 
-_ONE, _TWO = np.uintp(1), np.uintp(2)
+_ONE, _TWO, _THREE, _FOUR = np.uintp(1), np.uintp(2), np.uintp(3), np.uintp(4)
 _ENTRIES_AHEAD, _STARTS_AHEAD = np.uintp(4), np.uintp(16)  # rows ahead whose entries, and whose place, are prefetched
 _CACHE_LINE = 64
 _SMALLEST_SCALE = 1e-6  # below it s is multiplied into v, so that neither overflows
@@ -88,14 +88,18 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
             i = order[k]
             if behind:
                 _catch_up(lazy, v, indices, indptr[i], indptr[i + _ONE], batch, threshold)
-            # two sums, since one would wait for itself (and reordering it would gather v, which is slower than it looks)
-            product, other = real(0.0), real(0.0)
-            for place in range(indptr[i], indptr[i + _ONE] - (indptr[i + _ONE] - indptr[i]) % _TWO, _TWO):
-                product += v[indices[place]] * data[place]
-                other += v[indices[place + _ONE]] * data[place + _ONE]
-            if (indptr[i + _ONE] - indptr[i]) % _TWO:
-                product += v[indices[indptr[i + _ONE] - _ONE]] * data[indptr[i + _ONE] - _ONE]
-            product += other
+            # four sums, since one would wait for itself (and a vectorised one would gather v, which is slower still)
+            begin, end = indptr[i], indptr[i + _ONE]
+            fours = end - (end - begin) % _FOUR
+            a, b, c, d = real(0.0), real(0.0), real(0.0), real(0.0)
+            for place in range(begin, fours, _FOUR):
+                a += v[indices[place]] * data[place]
+                b += v[indices[place + _ONE]] * data[place + _ONE]
+                c += v[indices[place + _TWO]] * data[place + _TWO]
+                d += v[indices[place + _THREE]] * data[place + _THREE]
+            for place in range(fours, end):
+                a += v[indices[place]] * data[place]
+            product = (a + b) + (c + d)
             steepness = slope(rule.loss, rule.epsilon, float(y[i]), scale * product + intercept)
             if len(weight) > 0:
                 steepness *= weight[i]

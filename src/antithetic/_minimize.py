@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from antithetic._progress import progress_bar
 from antithetic._validate import check_coef, check_count
@@ -300,6 +299,8 @@ def _find_table(problem: Problem, y: Any, pairing: Method | AntitheticTable | No
 def _warn_if_worse(problem: Problem, start: SgdState, end: SgdState, what_to_try: str) -> None:
     before, after = problem.objective(*start.solution), problem.objective(*end.solution)
     if after > 1.1 * before > 0.0:
+        from sklearn.exceptions import ConvergenceWarning  # a second of import that a good run need not wait for
+
         warnings.warn(
             f"the objective rose from {before:.4g} to {after:.4g}: the steps are too long. {what_to_try}",
             ConvergenceWarning,

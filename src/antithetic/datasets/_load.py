@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import os
 from dataclasses import dataclass
 from importlib import resources
@@ -12,8 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_svmlight_file
-from sklearn.utils import Bunch
+from scipy import sparse
 
 _FOLDERS = ("", "bench", "mnist")
 _DENSE_FROM = 1 / 3  # share of stored entries from which a set is given dense
@@ -104,6 +104,8 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, return_X
         raise ValueError(f"the file of {name} has shape {X.shape} instead of {(expected.n, expected.d)}: it is not the set of that name")
     if return_X_y:
         return X, y
+    from sklearn.utils import Bunch
+
     description = f"{name}: {expected.n} rows, {expected.d} features. Origin: {expected.origin}."
     return Bunch(data=X, target=y, name=name, DESCR=description)
 
@@ -114,13 +116,11 @@ def _read_svmlight(name: str, data_home: str | os.PathLike[str] | None) -> tuple
         compressed = source.read_bytes()
     else:
         compressed = _find(f"{name}.bz2", name, data_home).read_bytes()
-    from io import BytesIO
-
-    from scipy import sparse
+    from sklearn.datasets import load_svmlight_file  # a slow import that few need
 
     try:
         text = bz2.decompress(compressed)
-        X, y = load_svmlight_file(BytesIO(text), n_features=_SETS[name].d, zero_based=False)
+        X, y = load_svmlight_file(io.BytesIO(text), n_features=_SETS[name].d, zero_based=False)
     except (OSError, ValueError) as error:
         raise ValueError(f"the file of {name} cannot be read: {error}") from error
     X = sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)

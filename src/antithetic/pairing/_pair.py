@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -104,7 +105,7 @@ def pair(
     Examples
     --------
     >>> from antithetic import pair
-    >>> table = pair([[1.0, 0.0], [0.9, 0.1], [0.2, 1.0]], ["a", "b", "a"])
+    >>> table = pair([[1.0, 0.0], [0.9, 0.1], [0.2, 1.0]], ["a", "b", "a"], method="greedy")
     >>> table.partner.tolist()
     [1, 0, 2]
     """
@@ -119,7 +120,10 @@ def pair(
         with progress_bar("pairing rows", len(shards.target), progress) as update:
             partner = shard_table(shards, limit, random_state or 0, find, update)
         return AntitheticTable(
-            partner, shards.fingerprint, _name(method, limit), note=f"paired within random shards of at most {limit} rows"
+            partner,
+            shards.fingerprint,
+            _name(method, min(limit, len(partner))),
+            note=f"paired within random shards of at most {limit} rows",
         )
     rows, problem = read_rows(X, y, loss=loss, coef=coef, intercept=intercept, fit_intercept=fit_intercept, sample_weight=sample_weight)
     return _pair(rows, method, find, nest, progress, Fingerprint.of([check_rows(X) if problem is None else problem.X], y))
@@ -161,13 +165,15 @@ def pair_rows(
 
 
 def _pair(
-    rows: Rows, method: Method, find: Callable[..., Partners], nest: int | bool | None, progress: bool, mark: Fingerprint
+    rows: Rows, method: Method, find: partial[Partners], nest: int | bool | None, progress: bool, mark: Fingerprint
 ) -> AntitheticTable | GroupTable:
     name = _name(method, len(rows))
     if nest is None:
         total = count_rounds(len(rows)) + 1 if name == "tree" else len(rows)
         with progress_bar("pairing rows", total, progress) as update:
             return AntitheticTable(find(rows, update), mark, name, note=_note(method, len(rows)))
+    if find.keywords["init"] is not None:
+        raise ValueError("init= polishes a table, and nest= builds groups from none; leave one of them at None")
     size = _group_size(nest, len(rows))
     with progress_bar("pairing groups", max(1, size.bit_length() - 1), progress) as update:
         return GroupTable(nested_order(rows, size, find, update), size, mark, name)
@@ -199,14 +205,14 @@ def _note(method: Method, n: int) -> str:
     return f"auto chose the tree, since the best table of {n} rows would take too long (its time is cubic) and Algorithm 1's is quadratic"
 
 
-def _finder(method: Method, init: Any, budget: float | None, n_jobs: int | None, random_state: int | None) -> Callable[..., Partners]:
+def _finder(method: Method, init: Any, budget: Any, n_jobs: int | None, random_state: int | None) -> partial[Partners]:
     """Return ``find(rows, progress)``, which makes a permutation by the method, after checking what goes with it."""
     if not callable(method) and method not in METHODS:
         raise ValueError(f"method {method!r} is not known; use one of {', '.join(METHODS)}, or a callable")
     for name, value in (("init", init), ("budget", budget)):
         if value is not None and method not in ("auto", "tree"):
             raise ValueError(f'{name}= goes with method="tree" or "auto" only; leave it at None')
-    if budget is not None and not budget > 0.0:
+    if budget is not None and not (isinstance(budget, numbers.Real) and budget > 0.0):
         raise ValueError(f"budget must be a number of seconds above 0; got {budget!r}")
     seed = 0 if random_state is None else check_count(random_state, "random_state", least=0)
     return partial(_find, method=method, init=init, budget=budget, n_jobs=n_jobs, seed=seed)

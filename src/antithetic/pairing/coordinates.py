@@ -36,12 +36,19 @@ def sketch(rows: Rows, n_axes: int, seed: int) -> NDArray[np.float32]:
     of_classes = None
     if rows.codes is not None:
         of_classes = _principal_axes(rows.with_classes(rows.take(sample) @ axes, sample), n_axes, rng)
+    unit = _unit(rows.take(sample) @ axes)
     points = np.empty((len(rows), (axes if of_classes is None else of_classes).shape[1]), dtype=np.float32)
     for start in range(0, len(rows), _BLOCK):
         part = slice(start, start + _BLOCK)
-        block = rows.take(part) @ axes
+        block = unit * (rows.take(part) @ axes)
         points[part] = block if of_classes is None else rows.with_classes(block, part) @ of_classes
     return points
+
+
+def _unit(sample: NDArray[np.floating]) -> np.floating:
+    """Power of two that brings a sample near 1: float32 has a smaller range than the rows may have. No direction depends on it."""
+    largest = float(np.abs(sample).max())
+    return sample.dtype.type(2.0 ** -np.frexp(largest)[1] if largest > 0.0 else 1.0)
 
 
 def _principal_axes(sample: Matrix, count: int, rng: np.random.Generator) -> Matrix:

@@ -16,9 +16,9 @@ from antithetic.pairing import store
 from antithetic.pairing.coordinates import sketch
 from antithetic.pairing.fingerprint import Fingerprint
 from antithetic.pairing.matching import cut_cycles
-from antithetic.pairing.rows import Rows
+from antithetic.pairing.rows import Rows, group_squares, mean_square, read_rows
 from antithetic.pairing.table import check_permutation
-from antithetic.problem import Problem, ratio
+from antithetic.problem import ratio
 
 _FORMAT = "antithetic groups 1"
 _SKETCH_AXES = 64
@@ -43,8 +43,8 @@ class GroupTable:
     --------
     >>> from antithetic import pair
     >>> groups = pair([[1.0], [2.0], [1.0], [2.0], [5.0]], [0, 0, 1, 1, 1], nest=4)
-    >>> groups.groups.shape, groups.rest.tolist()
-    ((1, 4), [4])
+    >>> groups.groups.shape, groups.rest.shape
+    ((1, 4), (1,))
     """
 
     order: NDArray[np.intp]
@@ -54,7 +54,8 @@ class GroupTable:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", check_permutation(self.order))
-        if self.size < 1 or self.size & (self.size - 1) or self.size > len(self.order):
+        whole = isinstance(self.size, (int, np.integer)) and not isinstance(self.size, bool)
+        if not whole or self.size < 1 or self.size & (self.size - 1) or self.size > len(self.order):
             raise ValueError(f"size must be a power of two, at most the number of rows; got {self.size} for {len(self.order)} rows")
 
     def __len__(self) -> int:
@@ -90,7 +91,9 @@ class GroupTable:
         if X.shape[0] != len(self):
             raise ValueError(f"the groups have {len(self)} rows and X has {X.shape[0]}; make them for these data with antithetic.pair")
         self.fingerprint.check(X, y)
-        problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
+        rows, problem = read_rows(X, y, loss=loss, coef=coef, intercept=intercept, fit_intercept=fit_intercept, sample_weight=sample_weight)
+        if problem is None:
+            return self._ratio_of_classes(rows)
         slopes = problem.slopes(coef, intercept)
         slopes = slopes * problem.safe_unit(slopes)
         centre = problem.data_gradient(slopes)
@@ -98,6 +101,13 @@ class GroupTable:
         if len(self.rest):
             grouped += problem.group_spread(slopes, self.rest[None, :], centre) * len(self.rest) / len(self)
         return ratio(grouped, problem.group_variance(slopes) / self.size)
+
+    def _ratio_of_classes(self, rows: Rows) -> float:
+        square, centre = float(rows.products(np.arange(len(rows))).mean()), mean_square(rows)
+        grouped = group_squares(rows, self.groups).sum() * self.size / len(self)
+        if len(self.rest):
+            grouped += group_squares(rows, self.rest[None, :]).sum() * len(self.rest) / len(self)
+        return ratio(max(0.0, float(grouped) - centre), max(0.0, square - centre) / self.size)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the groups to one ``.npz`` file without pickle, with their fingerprint."""
@@ -116,7 +126,7 @@ class GroupTable:
             if meta["format"] != _FORMAT:
                 raise ValueError(f"its format is {meta['format']!r}, and this version reads {_FORMAT!r}")
             mark = store.read_fingerprint(meta, arrays, len(arrays["order"]))
-            return cls(arrays["order"].astype(np.intp), int(meta["size"]), mark, str(meta["method"]))
+            return cls(arrays["order"].astype(np.intp), meta["size"], mark, str(meta["method"]))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{os.fspath(path)} is not a file of groups, or it is damaged: {error}") from error
 

@@ -22,7 +22,7 @@ def cut_cycles(partner: NDArray[np.intp], rows: Rows) -> NDArray[np.intp]:
     if len(single) % 2:
         mates[single[-1]] = single[-1]
         single = single[:-1]
-    pairs = single[greedy_pairs(Rows(rows.take(single)))]
+    pairs = single[greedy_pairs(rows.subset(single))]
     mates[pairs] = pairs[:, ::-1]
     return mates
 

@@ -58,7 +58,7 @@ def measure_quality(rows: Rows, partner: NDArray[np.intp], found: float, labels:
         best, best_by = dual_bound(rows, np.random.default_rng(random_state))
     return Quality(
         found,
-        float(products.mean()),
+        float(products.mean() / rows.unit**2),
         float((products < 0.0).mean()),
         None if labels is None else float((labels != labels[partner]).mean()),
         min(best, found),  # but for rounding it is below anyway

@@ -28,19 +28,22 @@ class Rows:
     X : ndarray or csr_array of shape (n, d)
     scale : ndarray of shape (n,) or None
         None means that every row is taken as it is.
-    constant : bool
-        Whether each row has one more feature, 1, for the intercept.
+    constant : float
+        One more feature of each row, for the intercept; 0 for none.
     codes : ndarray of shape (n,) or None
         Class of each row, where there are more than two.
     classes : int
         Number of classes K where there are codes.
+    unit : float
+        What everything was multiplied by to keep products in range; see :meth:`tamed`.
     """
 
     X: Matrix
     scale: NDArray[np.floating] | None = None
-    constant: bool = False
+    constant: float = 0.0
     codes: NDArray[np.intp] | None = None
     classes: int = 2
+    unit: float = 1.0
 
     @classmethod
     def of_problem(cls, problem: Problem, coef: Any = None, intercept: float = 0.0) -> Rows:
@@ -49,24 +52,23 @@ class Rows:
             scale = problem.y if problem.weight is None else problem.y * problem.weight
         else:
             scale = problem.slopes(coef, intercept)
-        return cls(problem.X, scale.astype(problem.X.dtype, copy=False), problem.fit_intercept).tamed()
+        return cls(problem.X, scale.astype(problem.X.dtype, copy=False), float(problem.fit_intercept)).tamed()
 
     @classmethod
     def of_classes(cls, X: Matrix, codes: NDArray[np.intp], classes: int, weight: NDArray[np.float64] | None, constant: bool) -> Rows:
         """Gradients of softmax regression at zero, for checked rows of more than two classes."""
-        return cls(X, None if weight is None else weight.astype(X.dtype), constant, codes, classes).tamed()
+        return cls(X, None if weight is None else weight.astype(X.dtype), float(constant), codes, classes).tamed()
 
     def tamed(self) -> Rows:
         """Divide by a power of two where products would overflow or vanish; no choice depends on it, and no digit changes."""
         X, scale = self.X, self.scale
-        values = X.data if sparse.issparse(X) else X
-        tame = _taming_factor(values)
-        if tame is not None:
-            X = X * values.dtype.type(tame)
-        if scale is not None:
-            tame = _taming_factor(scale)
-            scale = scale if tame is None else scale * scale.dtype.type(tame)
-        return replace(self, X=X, scale=scale)
+        features = _taming_factor(X.data if sparse.issparse(X) else X, self.constant)
+        weights = 1.0 if scale is None else _taming_factor(scale)
+        if features != 1.0:
+            X = X * X.dtype.type(features)
+        if scale is not None and weights != 1.0:
+            scale = scale * scale.dtype.type(weights)
+        return replace(self, X=X, scale=scale, constant=self.constant * features, unit=features * weights)
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -82,10 +84,10 @@ class Rows:
         scale = None if self.scale is None else self.scale[index]
         if sparse.issparse(part):
             if self.constant:
-                part = sparse.csr_array(sparse.hstack([part, np.ones((part.shape[0], 1), part.dtype)], format="csr"))
+                part = sparse.csr_array(sparse.hstack([part, np.full((part.shape[0], 1), self.constant, part.dtype)], format="csr"))
             return part if scale is None else sparse.csr_array(sparse.diags_array(scale) @ part)
         if self.constant:
-            part = np.concatenate([part, np.ones((len(part), 1), part.dtype)], axis=1)
+            part = np.concatenate([part, np.full((len(part), 1), self.constant, part.dtype)], axis=1)
         return part if scale is None else part * scale[:, None]
 
     def agreement(self, index: Any, other: Any) -> Any:
@@ -116,15 +118,11 @@ class Rows:
         return out
 
 
-def _taming_factor(values: NDArray[np.floating]) -> float | None:
-    """Power of two that brings the largest value near 1 where its square, or a sum of many, might leave the range of the type."""
-    if not values.size:
-        return None
-    largest = max(abs(float(values.max())), abs(float(values.min())))
-    edge = 1e100 if values.dtype == np.float64 else 1e12
-    if largest == 0.0 or 1.0 / edge < largest < edge:
-        return None
-    return float(2.0 ** -np.frexp(largest)[1])
+def _taming_factor(values: NDArray[np.floating], beside: float = 0.0) -> float:
+    """Power of two that brings the largest value near 1 where products of four such values might leave the range of the type; else 1."""
+    largest = max(abs(float(values.max())), abs(float(values.min())), beside) if values.size else 0.0
+    edge = 1e50 if values.dtype == np.float64 else 1e8
+    return 1.0 if largest == 0.0 or 1.0 / edge < largest < edge else float(2.0 ** -np.frexp(largest)[1])
 
 
 def read_rows(
@@ -155,7 +153,7 @@ def rows_ratio(rows: Rows, partner: NDArray[np.intp]) -> float:
 def mean_square(rows: Rows) -> float:
     """Squared norm of the mean of the rows."""
     classes = 1 if rows.codes is None else rows.classes
-    total = np.zeros((classes, rows.X.shape[1] + rows.constant))
+    total = np.zeros((classes, rows.X.shape[1] + bool(rows.constant)))
     block = max(1, _BLOCK_ENTRIES // rows.X.shape[1])
     for start in range(0, len(rows), block):
         part = slice(start, start + block)
@@ -168,3 +166,29 @@ def mean_square(rows: Rows) -> float:
     if rows.codes is not None:
         total -= total.mean(axis=0)
     return float((total * total).sum())
+
+
+def group_squares(rows: Rows, groups: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Squared norm of the mean of each group of rows, shape (groups,), in bounded blocks."""
+    size, classes = groups.shape[1], 1 if rows.codes is None else rows.classes
+    out = np.empty(len(groups))
+    block = max(1, _BLOCK_ENTRIES // (size * classes * rows.X.shape[1]))
+    for start in range(0, len(groups), block):
+        members = groups[start : start + block].ravel()
+        owner = np.repeat(np.arange(len(members) // size) * classes, size) + (0 if rows.codes is None else rows.codes[members])
+        shape = (len(members) // size * classes, len(members))
+        selector = sparse.csr_array((np.full(len(members), 1.0 / size), (owner, np.arange(len(members)))), shape=shape)
+        sums = selector @ rows.take(members)  # one row per group and class
+        squares = _row_squares(sums).reshape(-1, classes).sum(axis=1)
+        if classes > 1:
+            together = sparse.csr_array(sparse.kron(sparse.eye_array(len(members) // size), np.ones((1, classes)))) @ sums
+            squares -= _row_squares(together) / classes
+        out[start : start + block] = squares
+    return out
+
+
+def _row_squares(vectors: Matrix) -> NDArray[np.float64]:
+    if sparse.issparse(vectors):
+        return np.asarray(vectors.multiply(vectors).sum(axis=1), dtype=np.float64).ravel()
+    squares: NDArray[np.float64] = np.einsum("ij,ij->i", vectors, vectors)
+    return squares

@@ -29,7 +29,7 @@ from antithetic.pairing.rows import Rows
 
 LEAF = 32
 ONE_LEAF = 1500
-ROUNDS, ROUNDS_OF_MANY, MANY = 4, 2, 300_000  # rounds, and rounds from so many rows on
+FEW, ROUNDS_OF_FEW, ROUNDS, ROUNDS_OF_MANY, MANY = 4000, 40, 4, 2, 300_000
 _SHARES = 16  # parts of the work that threads take one by one
 _DISTANCE_SHARE = 0.9  # of the squared distance left, in the pairs that a round takes
 _LEAST_GAIN = 1e-3  # with a budget: when two rounds lower the sum of products by less, relatively, it is enough
@@ -77,8 +77,10 @@ def tree_table(
 
 
 def count_rounds(n: int) -> int:
-    """Number of rounds after the tree where no budget is given."""
-    return ROUNDS if n <= MANY else ROUNDS_OF_MANY
+    """Number of rounds after the tree where no budget is given: as many as take about the same time, within limits."""
+    if n > MANY:
+        return ROUNDS_OF_MANY
+    return max(ROUNDS, min(ROUNDS_OF_FEW, ROUNDS_OF_FEW * FEW // n))
 
 
 def _rounds(rows: Rows, partner: Partners, polish: bool, budget: float | None, begun: float) -> Iterator[int]:
@@ -92,7 +94,7 @@ def _rounds(rows: Rows, partner: Partners, polish: bool, budget: float | None, b
             return
         if number % 2 == 0:
             now = float(rows.products(partner).sum())
-            if before - now < _LEAST_GAIN * abs(now):
+            if before - now <= _LEAST_GAIN * abs(now):
                 return
             before = now
         yield number
@@ -158,7 +160,7 @@ def _solver(rows: Rows) -> Callable[..., None]:
         read_only(np.empty(0, real) if rows.scale is None else rows.scale.astype(real, copy=False)),
         read_only(np.empty(0, np.intp) if rows.codes is None else rows.codes),
         1.0 / rows.classes,
-        float(rows.constant),
+        rows.constant**2,
     )
     if sparse.issparse(rows.X):
         X = rows.X

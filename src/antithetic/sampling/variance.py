@@ -55,9 +55,9 @@ def gradient_variance(
     >>> import antithetic
     >>> X, y = [[1.0], [2.0], [3.0], [2.0]], [1, 1, 0, 0]
     >>> antithetic.gradient_variance(X, y)
-    0.5625
+    0.53125
     >>> antithetic.gradient_variance(X, y, table=antithetic.pair(X, y))
-    0.0625
+    0.0
     """
     problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
     if table is not None:

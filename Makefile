@@ -19,6 +19,7 @@ slow: bench
 
 bench:
 	python benchmarks/core.py
+	python benchmarks/pairing.py
 
 wheel:
 	python -m build --wheel

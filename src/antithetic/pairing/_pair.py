@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -212,7 +211,7 @@ def _finder(method: Method, init: Any, budget: Any, n_jobs: int | None, random_s
     for name, value in (("init", init), ("budget", budget)):
         if value is not None and method not in ("auto", "tree"):
             raise ValueError(f'{name}= goes with method="tree" or "auto" only; leave it at None')
-    if budget is not None and not (isinstance(budget, numbers.Real) and budget > 0.0):
+    if budget is not None and (isinstance(budget, str) or not budget > 0.0):
         raise ValueError(f"budget must be a number of seconds above 0; got {budget!r}")
     seed = 0 if random_state is None else check_count(random_state, "random_state", least=0)
     return partial(_find, method=method, init=init, budget=budget, n_jobs=n_jobs, seed=seed)

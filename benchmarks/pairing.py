@@ -4,7 +4,7 @@
 divided by that of two independent rows (``table.variance_ratio``), for the logistic loss without intercept. Seconds are the least of
 repeats that take turns. The synthetic rows are ``normal * linspace(1, 0.2, 50) + 0.3 + 0.5 * exponential``, float32.
 
-Run ``python benchmarks/pairing.py`` on a quiet machine, some ten minutes; ``--quick`` repeats less and leaves out the tables at the end.
+Run ``python benchmarks/pairing.py`` on a quiet machine, some six minutes; ``--quick`` repeats less and leaves out the tables at the end.
 The exit status is 1 if a bar is missed. Sets that are not in the package need the environment variable ANTITHETIC_DATA; without it they are
 left out, with a line that says so. So is the comparison with faiss where that is not installed.
 """

@@ -111,6 +111,62 @@ def test_resume_refuses_another_problem(data):
             minimize(rows, y, resume=earlier, **extra, **FEW)
 
 
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"average": True}, "average"),
+        ({"fit_intercept": True}, "fit_intercept"),
+        ({"sampling": "shuffle"}, "sampling"),
+        ({"seed": 1}, "seed"),
+        ({"pairing": "greedy"}, "table"),
+        ({"resume": 3}, "Result"),
+    ],
+)
+def test_resume_refuses_another_run(data, changed, named):
+    """Whatever would make it another run than the one that was interrupted, by name."""
+    earlier = minimize(*data, **FEW)
+    with pytest.raises(ValueError, match=named):
+        minimize(*data, **({"resume": earlier} | FEW | changed))
+
+
+def test_an_adaptive_run_is_resumed_with_its_lowered_step(data):
+    """The best objective, the epochs waited and the step are part of the state: the run ends where it would have ended."""
+    given = {"learning_rate": "adaptive", "eta0": 0.5, "tol": 1e-2, "n_iter_no_change": 2, "sampling": "shuffle", "l2": 1e-2}
+    whole = minimize(*data, epochs=60, **given)
+    resumed = minimize(*data, epochs=60, resume=minimize(*data, epochs=7, **given), **given)
+    np.testing.assert_array_equal(whole.coef, resumed.coef)
+    assert whole.state.epochs == resumed.state.epochs < 60
+    assert minimize(*data, epochs=60, resume=whole, **given).state.epochs == whole.state.epochs
+
+
+def test_a_result_is_the_users_to_change(data):
+    """Without changing what a resumed run starts from."""
+    first, whole = minimize(*data, **(FEW | {"epochs": 1})), minimize(*data, **FEW)
+    first.coef[:] = 7.0
+    np.testing.assert_array_equal(minimize(*data, resume=first, **FEW).coef, whole.coef)
+
+
+@pytest.mark.parametrize("given", [np.arange(208), antithetic.GroupTable(np.arange(208), 2)])
+def test_what_is_no_table_is_named(data, given):
+    """An array, or groups."""
+    with pytest.raises(ValueError, match="must be an AntitheticTable"):
+        minimize(*data, table=given, **FEW)
+    with pytest.raises(ValueError, match="must be an AntitheticTable"):
+        antithetic.gradient_variance(*data, table=given)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_float32_loses_neither_small_shrinking_nor_late_averages(form):
+    """A factor nearer to 1 than float32 can tell still shrinks, and the average still moves after many steps."""
+    X, y = np.ones((20000, 1)), np.tile([0.0, 1.0], 10000)
+    given = {"loss": "squared_error", "l2": 1e-3, "learning_rate": "constant", "eta0": 2e-5, "batch_size": 1, "epochs": 3}
+    for average in (False, True):
+        single, double = (
+            minimize(form(X.astype(dtype)), y, average=average, coef_init=[5.0], **given).coef for dtype in (np.float32, np.float64)
+        )
+        assert single[0] == pytest.approx(double[0], rel=2e-4)
+
+
 def test_diverging_steps_stop_with_advice_and_the_last_good_result(data):
     """The message names a step that does not diverge."""
     X, y = data

@@ -173,6 +173,18 @@ def test_the_variance_of_a_permutation_that_is_no_matching(monkeypatch):
     assert antithetic.gradient_variance(problem.X, problem.y, loss="squared_error", table=ROTATION, sampling="shuffle") >= 0.0
 
 
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_a_batch_of_all_rows_has_no_variance(n):
+    """b = n without replacement: the batch is all there is, pairs or not, odd or not."""
+    problem = small_problem(n)
+    for table in (None, table_of(n)):
+        for size in (n, n + 1):
+            stated = antithetic.gradient_variance(
+                problem.X, problem.y, loss="squared_error", table=table, sampling="shuffle", batch_size=size
+            )
+            assert stated == 0.0
+
+
 def test_one_row_has_no_variance():
     """n = 1: 0, for every scheme."""
     for sampling in ("uniform", "shuffle"):

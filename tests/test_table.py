@@ -547,7 +547,15 @@ def test_a_missing_file_is_a_missing_file(tmp_path):
 
 # ------------------------------------------------------------------------------------------------------ hostile files
 
-META = {"format": "antithetic table 1", "method": "greedy", "derived": False, "width": None, "values": None, "matching_loss": None}
+META = {
+    "format": "antithetic table 1",
+    "method": "greedy",
+    "derived": False,
+    "width": None,
+    "values": None,
+    "matching_loss": None,
+    "note": "",
+}
 
 
 def npy(array):

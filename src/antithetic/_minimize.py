@@ -17,9 +17,9 @@ from antithetic._validate import check_coef, check_count
 from antithetic.losses import Loss
 from antithetic.pairing import AntitheticTable, pair
 from antithetic.pairing._pair import Method
-from antithetic.pairing.table import matched
+from antithetic.pairing.table import check_table, matched
 from antithetic.problem import Problem, ratio
-from antithetic.sampling import batch_variance, make_sampler
+from antithetic.sampling import SAMPLINGS, batch_variance, make_sampler
 from antithetic.schedules import make_schedule
 from antithetic.solvers import DivergenceError, Patience, SgdState, advice, make_sgd, run
 
@@ -43,6 +43,8 @@ class Result:
         The labels that were taken as -1 and +1.
     state : SgdState
         Where the run stands: pass the whole result as ``resume=`` to go on.
+    settings : dict
+        What the run was made with, so that it is resumed with the same.
     """
 
     coef: NDArray[Any]
@@ -51,6 +53,7 @@ class Result:
     table: AntitheticTable | None
     classes: NDArray[Any] | None
     state: SgdState = field(repr=False)
+    settings: dict[str, Any] = field(repr=False)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -171,6 +174,8 @@ def minimize(
     """
     if solver != "sgd":
         raise ValueError(f'solver {solver!r} is not known; use "sgd"')
+    if sampling not in SAMPLINGS:
+        raise ValueError(f"sampling {sampling!r} is not known; use one of {', '.join(SAMPLINGS)}")
     problem = Problem.build(X, y, loss=loss, l2=l2, l1=l1, sample_weight=sample_weight, fit_intercept=fit_intercept)
     schedule = make_schedule(
         learning_rate, eta0=eta0, decay=l2 if decay is None else decay, alpha=l2 + l1, power_t=power_t, loss=problem.loss
@@ -186,11 +191,24 @@ def minimize(
     def measure(state: SgdState) -> dict[str, float]:
         return _measure(names, problem, state, w_star, partial(batch_variance, sampling=sampling, batch_size=batch_size), table)
 
+    settings = {
+        "rows": problem.X.shape,
+        "float type": problem.X.dtype.name,
+        "loss": problem.loss,
+        "penalty": problem.penalty,
+        "fit_intercept": problem.fit_intercept,
+        "average": average,
+        "sampling": sampling,
+        "batch_size": batch_size,
+        "schedule": schedule,
+        "seed": seed,
+        "trace": ("epoch", *names),
+    }
     if resume is None:
         start = algorithm.init(coef_init, intercept_init)
-        recorded = _Recorded(problem, table, start, [measure(start)])
+        recorded = _Recorded(problem, table, start, [measure(start)], settings)
     else:
-        recorded = _Recorded.earlier(problem, table, resume, names)
+        recorded = _Recorded.earlier(problem, table, resume, settings)
         start = recorded.state
     states = run(algorithm, sampler, schedule, start, epochs=epochs, patience=patience, adaptive=learning_rate == "adaptive")
     try:
@@ -215,26 +233,30 @@ class _Recorded:
     table: AntitheticTable | None
     state: SgdState
     measured: list[dict[str, float]]
+    settings: dict[str, Any]
 
     @classmethod
-    def earlier(cls, problem: Problem, table: AntitheticTable | None, result: Result, names: tuple[str, ...]) -> _Recorded:
-        if result.state.coef.shape != (problem.d,) or result.state.coef.dtype != problem.X.dtype:
-            raise ValueError(
-                f"resume= has {len(result.state.coef)} weights of {result.state.coef.dtype}, "
-                f"and X has {problem.d} features of {problem.X.dtype}"
-            )
-        if set(result.trace) != {"epoch", *names}:
-            raise ValueError(f"resume= recorded {', '.join(result.trace)}; ask for the same trace")
+    def earlier(cls, problem: Problem, table: AntitheticTable | None, result: Result, settings: dict[str, Any]) -> _Recorded:
+        """Take up an earlier result, if it was made with the same settings and table."""
+        if not isinstance(result, Result):
+            raise ValueError(f"resume= must be a Result of minimize; got {type(result).__name__}")
+        for name, value in settings.items():
+            if result.settings[name] != value:
+                raise ValueError(f"resume= was made with another {name}: {result.settings[name]!r} instead of {value!r}")
+        before, now = (np.empty(0) if used is None else used.partner for used in (result.table, table))
+        if not np.array_equal(before, now):
+            raise ValueError("resume= was made with another table")
         rows = zip(*result.trace.values(), strict=True)
-        return cls(problem, table, result.state, [dict(zip(result.trace, row, strict=True)) for row in rows])
+        return cls(problem, table, result.state, [dict(zip(result.trace, row, strict=True)) for row in rows], settings)
 
     def after(self, state: SgdState, measured: dict[str, float]) -> _Recorded:
         return replace(self, state=state, measured=[*self.measured, measured])
 
     def result(self) -> Result:
         coef, intercept = self.state.solution
+        coef = coef.copy()  # the user's to change, without changing what a resumed run starts from
         trace = {name: np.array([measured[name] for measured in self.measured]) for name in self.measured[0]}
-        return Result(coef, intercept, trace, self.table, self.problem.classes, self.state)
+        return Result(coef, intercept, trace, self.table, self.problem.classes, self.state, self.settings)
 
 
 def _measure(
@@ -279,8 +301,8 @@ def _find_table(problem: Problem, y: Any, pairing: Method | AntitheticTable | No
     """Return the table of a run, made or checked, and cut into a matching where each row is visited once."""
     if pairing is None:
         return None
-    if isinstance(pairing, AntitheticTable):
-        table = pairing
+    if not (callable(pairing) or isinstance(pairing, str)):
+        table = check_table(pairing)
         table.check(problem.X, y)
     else:
         made = pair(

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-Floats: TypeAlias = NDArray[np.floating]
 Matrix: TypeAlias = Any  # C-contiguous NDArray[float32 | float64], or csr_array of the same without repeated entries
+
+BLOCK_ENTRIES = 1 << 20
 
 
 def check_rows(X: Any, name: str = "X") -> Matrix:
@@ -111,12 +112,16 @@ def check_classes(y: Any, n: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
         raise ValueError(f"y must have shape ({n},), one label per row of X; got {labels.shape}")
     if labels.dtype.kind == "f":
         check_column(labels, n, "y")
+    if labels.dtype.kind == "O" and (labels != labels).any():  # NaN differs from itself
+        raise ValueError(f"y has NaN, first in row {int(np.argmax(labels != labels))}")
     try:
         classes, codes = np.unique(labels, return_inverse=True)
     except TypeError as error:
         raise ValueError("y mixes labels that cannot be compared (numbers with strings, or None); use one kind") from error
     if len(classes) < 2:
-        raise ValueError(f"y has one class only, {classes[0]!r}; a classifier needs two")
+        raise ValueError(f"y has one class only, {classes.tolist()[0]!r}; a classifier needs two")
+    if len(classes) > 2 and labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+        raise ValueError('y has continuous values, which are no classes; use a regression loss such as loss="squared_error"')
     return codes.ravel(), classes
 
 
@@ -152,6 +157,27 @@ def check_coef(coef: Any, d: int, name: str = "coef") -> NDArray[np.float64]:
     if not np.isfinite(weights).all():
         raise ValueError(f"{name} has NaN or infinity, first at feature {int(np.argmin(np.isfinite(weights)))}")
     return weights
+
+
+def check_number(value: Any, name: str) -> float:
+    """Return a finite number."""
+    if not isinstance(value, numbers.Real) or not np.isfinite(float(value)):
+        raise ValueError(f"{name} must be a finite number; got {value!r}")
+    return float(value)
+
+
+def block_rows(X: Matrix) -> int:
+    """Rows of a block whose stored entries take 8 MB: what is worked on at once."""
+    per_row: int = X.nnz // X.shape[0] if sparse.issparse(X) else X.shape[1]
+    return max(1, BLOCK_ENTRIES // max(1, per_row))
+
+
+def power_of_two_near(values: NDArray[np.floating], beside: float = 0.0) -> float:
+    """Power of two by which values can be multiplied, without changing a digit, to bring the largest near 1; 1 where all are 0."""
+    largest = max(abs(float(values.max())), abs(float(values.min())), beside) if values.size else beside
+    if largest == 0.0 or not np.isfinite(largest):
+        return 1.0
+    return float(np.ldexp(1.0, min(-int(np.frexp(largest)[1]), 1000)))
 
 
 def check_count(count: Any, name: str, least: int) -> int:

@@ -119,9 +119,13 @@ class Loss:
         return slopes(self.code, self.epsilon, *_columns(y, p))
 
 
-def _columns(y: Any, p: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    y, p = np.broadcast_arrays(np.asarray(y, dtype=np.float64), np.asarray(p, dtype=np.float64))
-    return np.ascontiguousarray(y), np.ascontiguousarray(p)
+def _columns(y: Any, p: Any) -> list[NDArray[np.float64]]:
+    """Labels and predictions as columns of one length, which kernels cannot write to."""
+    from antithetic._jit import read_only
+
+    given = [np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in (y, p)]
+    shape = np.broadcast_shapes(*(column.shape for column in given))
+    return [read_only(np.ascontiguousarray(column) if column.shape == shape else np.full(shape, column)) for column in given]
 
 
 LOSSES = {

@@ -13,11 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import Matrix, check_coef, check_column, check_labels, check_rows, check_weights
+from antithetic._validate import (
+    Matrix,
+    block_rows,
+    check_coef,
+    check_column,
+    check_labels,
+    check_number,
+    check_rows,
+    check_weights,
+    power_of_two_near,
+)
 from antithetic.losses import Loss, get_loss
 from antithetic.penalties import ElasticNet
-
-_BLOCK_ENTRIES = 1 << 20  # entries of a dense block of group gradients held at once, 8 MB
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +93,8 @@ class Problem:
 
     def slopes(self, coef: Any = None, intercept: float = 0.0) -> NDArray[np.float64]:
         """Weighted slope of each row's loss, shape (n,): the data gradient of row i is ``slopes[i] * X[i]``."""
-        p = np.full(self.n, float(intercept)) if coef is None else self.predictions(coef, intercept)
+        intercept = check_number(intercept, "intercept")
+        p = np.full(self.n, intercept) if coef is None else self.predictions(coef, intercept)
         return self._weigh(self.loss.slope(self.y, p))
 
     def objective(self, coef: Any, intercept: float = 0.0) -> float:
@@ -107,6 +116,16 @@ class Problem:
         """Mean over all rows of their gradients, in coef and intercept (0 without one)."""
         data = (self.X.T @ slopes.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False) / self.n
         return data, float(slopes.mean()) if self.fit_intercept else 0.0
+
+    def centred_gradient(self, slopes: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """Mean gradient of the rows, with what rounding made of it taken out: rows that are all equal do not deviate from it."""
+        centre, constant = self.data_gradient(slopes)
+        left, block = np.zeros(self.d), block_rows(self.X)
+        everyone = np.arange(self.n)[:, None]
+        for start in range(0, self.n, block):
+            part = slice(start, start + block)
+            left += _deviations(self._group_gradients(slopes[part, None], everyone[part]), centre)[1]
+        return centre + left / self.n, constant
 
     def group_variance(self, slopes: NDArray[np.float64], groups: NDArray[np.intp] | None = None, *, halves: bool = False) -> float:
         r"""Exact variance :math:`\frac1K \sum_k |u_k - \bar u|^2` of the mean gradient :math:`u_k` of a group drawn uniformly.
@@ -148,7 +167,7 @@ class Problem:
         shares = slopes[groups] / groups.shape[1]
         if signs is not None:
             shares = shares * signs
-        block = max(1, _BLOCK_ENTRIES // max(1, self.d))
+        block = max(1, block_rows(self.X) // groups.shape[1])
         total, left = 0.0, np.zeros(self.d)
         for start in range(0, len(groups), block):
             part = slice(start, start + block)
@@ -167,10 +186,7 @@ class Problem:
     def safe_unit(self, slopes: NDArray[np.float64]) -> float:
         """Power of two by which gradients can be multiplied so that their squares neither overflow nor vanish."""
         values = self.X.data if sparse.issparse(self.X) else self.X
-        if not values.size or not slopes.any():
-            return 1.0
-        largest = max(abs(float(values.max())), abs(float(values.min())), float(self.fit_intercept)) * float(np.abs(slopes).max())
-        return float(2.0 ** -np.frexp(largest)[1]) if np.isfinite(largest) and largest > 0.0 else 1.0
+        return power_of_two_near(values, float(self.fit_intercept)) * power_of_two_near(slopes)
 
     def _group_gradients(self, shares: NDArray[np.float64], groups: NDArray[np.intp]) -> Matrix:
         # one sparse row per group; its product with X adds the group's rows without gathering them

@@ -19,6 +19,7 @@ from antithetic.losses import Loss
 CONSTANT, INVERSE_TIME, OPTIMAL, INVSCALING = range(4)
 _CODES = {"inverse_time": INVERSE_TIME, "constant": CONSTANT, "optimal": OPTIMAL, "invscaling": INVSCALING, "adaptive": CONSTANT}
 _SMALLEST_ADAPTIVE_STEP = 1e-6
+LOWERING = 5.0  # what an adaptive step is divided by
 
 
 class Schedule(NamedTuple):
@@ -75,8 +76,10 @@ def make_schedule(name: str, *, eta0: float | None, decay: float, alpha: float, 
         rate = decay
     else:
         rate = power_t if code == INVSCALING else 0.0
-    if not (math.isfinite(rate) and (rate >= 0.0 or code == INVSCALING)):
-        raise ValueError(f"decay must be a finite number, at least 0, and power_t a finite number; got {rate!r}")
+    if code == INVERSE_TIME and not (math.isfinite(rate) and rate >= 0.0):
+        raise ValueError(f"decay must be a finite number, at least 0; got {rate!r}")
+    if code == INVSCALING and not math.isfinite(rate):
+        raise ValueError(f"power_t must be a finite number; got {rate!r}")
     return Schedule(code, float(eta0), float(rate), 0.0)
 
 
@@ -87,6 +90,6 @@ def _bottou_start(alpha: float, loss: Loss) -> float:
     return 1.0 / (first_step * alpha)
 
 
-def lower(schedule: Schedule) -> Schedule | None:
-    """Divide an adaptive schedule's step by 5; None once it is too small to go on."""
-    return schedule._replace(eta0=schedule.eta0 / 5.0) if schedule.eta0 > _SMALLEST_ADAPTIVE_STEP else None
+def can_be_lowered(schedule: Schedule) -> bool:
+    """Whether an adaptive schedule's step may still be divided by ``LOWERING``."""
+    return schedule.eta0 > _SMALLEST_ADAPTIVE_STEP

@@ -18,7 +18,7 @@ from antithetic.pairing.groups import GroupTable, nested_order
 from antithetic.pairing.optimal import OPTIMAL_MAX_ROWS, optimal_table
 from antithetic.pairing.rows import Rows, read_rows
 from antithetic.pairing.shards import DEFAULT_SHARD_ROWS, Shards, is_chunks, shard_table
-from antithetic.pairing.table import AntitheticTable, check_permutation
+from antithetic.pairing.table import AntitheticTable, check_permutation, check_table
 from antithetic.pairing.tree import ONE_LEAF, count_rounds, tree_table
 
 __all__ = ["METHODS", "OPTIMAL_MAX_ROWS", "Method", "pair", "pair_rows"]
@@ -206,10 +206,10 @@ def _note(method: Method, n: int) -> str:
 
 def _finder(method: Method, init: Any, budget: Any, n_jobs: int | None, random_state: int | None) -> partial[Partners]:
     """Return ``find(rows, progress)``, which makes a permutation by the method, after checking what goes with it."""
-    if not callable(method) and method not in METHODS:
+    if not callable(method) and not (isinstance(method, str) and method in METHODS):
         raise ValueError(f"method {method!r} is not known; use one of {', '.join(METHODS)}, or a callable")
     for name, value in (("init", init), ("budget", budget)):
-        if value is not None and method not in ("auto", "tree"):
+        if value is not None and (callable(method) or method not in ("auto", "tree")):
             raise ValueError(f'{name}= goes with method="tree" or "auto" only; leave it at None')
     if budget is not None and (isinstance(budget, str) or not budget > 0.0):
         raise ValueError(f"budget must be a number of seconds above 0; got {budget!r}")
@@ -229,14 +229,15 @@ def _find(
 ) -> Partners:
     if callable(method):
         return _call(method, rows)
-    if method == "optimal":
-        return optimal_table(rows)
     if method == "random":
         return _random_table(len(rows), seed)
+    rows = rows.compacted()
+    if method == "optimal":
+        return optimal_table(rows)
     if method == "greedy":
         return greedy_table(rows, n_jobs, progress)
     if init is not None:
-        init = check_permutation(init.partner if isinstance(init, AntitheticTable) else init)
+        init = check_permutation(init) if isinstance(init, (list, np.ndarray)) else check_table(init).partner
         if len(init) != len(rows):
             raise ValueError(f"init= has {len(init)} rows and X has {len(rows)}")
     return tree_table(rows, init=init, budget=budget, n_jobs=n_jobs, seed=seed, progress=progress)
@@ -247,8 +248,9 @@ def _call(method: Callable[[Matrix], Any], rows: Rows) -> Partners:
     name = getattr(method, "__name__", type(method).__name__)
     if rows.codes is not None:
         raise ValueError(f"method={name} takes rows of two classes or of a regression; for more, give vectors of your own to pair_rows")
+    answer = method(rows.take(slice(None)))
     try:
-        partner = check_permutation(method(rows.take(slice(None))))
+        partner = check_permutation(answer)
     except ValueError as error:
         raise ValueError(f"method={name} did not return a table: {error}") from error
     if len(partner) != len(rows):

@@ -88,7 +88,7 @@ def _select(points: NDArray[np.float32], axis: int, sign: float, rows: NDArray[n
 
 
 class Weighing(NamedTuple):
-    """What turns the product of two rows of X into that of two vectors: ``scale_i scale_j (classes agree - 1/K) (product + constant)``.
+    """What turns the product of two rows of X into that of two vectors: ``(classes agree - 1/K) scale_i scale_j (product + constant)``.
 
     ``scale`` and ``codes`` may be empty: all scales are 1, all rows of one class.
     """
@@ -117,6 +117,11 @@ def solve_dense(
         for i in range(m):
             left[i] = X[rows[low + i]]
             right[i] = X[partners[low + i]]
+            if len(weighing.scale) > 0:
+                left[i] *= weighing.scale[rows[low + i]]
+                right[i] *= weighing.scale[partners[low + i]]
+        if len(weighing.codes) == 0:
+            _centre(left, right, m)
         products[:m, :m] = np.dot(left[:m], right[:m].T)
         _weigh(products, weighing, rows, partners, low, m)
         _assign(products, m, work)
@@ -138,19 +143,19 @@ def solve_csr(
 ) -> None:
     """Do the same for sparse rows: each is scattered once, and the entries of its possible partners are looked up in it."""
     largest = np.max(np.diff(starts))
-    scattered = np.zeros(d, data.dtype)
-    products, work = np.empty((largest, largest), data.dtype), _make_work(largest)
+    scattered, scale = np.zeros(d), weighing.scale
+    products, work = np.empty((largest, largest)), _make_work(largest)
     for k in range(len(starts) - 1):
         low, m = starts[k], starts[k + 1] - starts[k]
         for i in range(m):
             begin, end = indptr[rows[low + i]], indptr[rows[low + i] + 1]
             for place in range(begin, end):
-                scattered[indices[place]] = data[place]
+                scattered[indices[place]] = data[place] * (scale[rows[low + i]] if len(scale) > 0 else 1.0)
             for j in range(m):
-                product = data.dtype.type(0.0)
+                product = 0.0
                 for place in range(indptr[partners[low + j]], indptr[partners[low + j] + 1]):
                     product += scattered[indices[place]] * data[place]
-                products[i, j] = product
+                products[i, j] = product * (scale[partners[low + j]] if len(scale) > 0 else 1.0)
             for place in range(begin, end):
                 scattered[indices[place]] = 0.0
         _weigh(products, weighing, rows, partners, low, m)
@@ -160,17 +165,33 @@ def solve_csr(
 
 
 @jit
+def _centre(left: NDArray[Any], right: NDArray[Any], m: int) -> None:
+    """Subtract the mean of the left rows from both sides: no choice depends on it, and rows that share an offset keep their digits."""
+    for c in range(left.shape[1]):
+        mean = 0.0
+        for i in range(m):
+            mean += left[i, c]
+        shift = left.dtype.type(mean / m)
+        for i in range(m):
+            left[i, c] -= shift
+            right[i, c] -= shift
+
+
+@jit
 def _weigh(products: NDArray[Any], weighing: Weighing, rows: NDArray[np.intp], partners: NDArray[np.intp], low: int, m: int) -> None:
+    """Add the product of the constant features, and multiply by the agreement of classes."""
     scale, codes, share, constant = weighing
-    real = products.dtype.type
+    if constant == 0.0 and len(codes) == 0:
+        return
     for i in range(m):
         for j in range(m):
-            weight = real(1.0)
+            weight = 1.0
             if len(scale) > 0:
-                weight = scale[rows[low + i]] * scale[partners[low + j]]
+                weight = float(scale[rows[low + i]]) * float(scale[partners[low + j]])
+            product = products[i, j] + weight * constant
             if len(codes) > 0:
-                weight *= real((1.0 if codes[rows[low + i]] == codes[partners[low + j]] else 0.0) - share)
-            products[i, j] = weight * (products[i, j] + real(constant))
+                product *= (1.0 if codes[rows[low + i]] == codes[partners[low + j]] else 0.0) - share
+            products[i, j] = product
 
 
 class _Work(NamedTuple):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import Matrix
+from antithetic._validate import BLOCK_ENTRIES, Matrix, power_of_two_near
 from antithetic.pairing.rows import Rows
 
 _AXES = 12
@@ -14,6 +14,7 @@ _SAMPLE_ROWS = 10_000  # rows from which the axes are found
 _DENSE_FEATURES = 1000  # up to here the covariance matrix of the features is formed
 _EXTRA, _POWERS = 8, 3  # of the subspace iteration beyond
 _BLOCK = 1 << 14
+_SAMPLE_ENTRIES = 1 << 23
 
 
 def principal_coordinates(rows: Rows, seed: int) -> NDArray[np.float32]:
@@ -30,32 +31,31 @@ def sketch(rows: Rows, n_axes: int, seed: int) -> NDArray[np.float32]:
     classes, a row is the tensor product of its class and its features, and the features are reduced before the product is formed.
     """
     rng = np.random.default_rng(seed)
-    sample = rng.choice(len(rows), min(len(rows), _SAMPLE_ROWS), replace=False)
-    sample.sort()
-    axes = _principal_axes(rows.take(sample), n_axes, rng)
+    limit = _SAMPLE_ROWS if rows.codes is None else min(_SAMPLE_ROWS, max(1, _SAMPLE_ENTRIES // (rows.classes * n_axes)))
+    sample = np.sort(rng.choice(len(rows), min(len(rows), limit), replace=False))
+    vectors = rows.take(sample)
+    axes = _principal_axes(vectors, n_axes, rng, centred=rows.codes is None)
+    unit = vectors.dtype.type(power_of_two_near(vectors @ axes))  # float32 has a smaller range than the rows may have
     of_classes = None
     if rows.codes is not None:
-        of_classes = _principal_axes(rows.with_classes(rows.take(sample) @ axes, sample), n_axes, rng)
-    unit = _unit(rows.take(sample) @ axes)
+        of_classes = _principal_axes(rows.with_classes(vectors @ axes, sample), n_axes, rng)
     points = np.empty((len(rows), (axes if of_classes is None else of_classes).shape[1]), dtype=np.float32)
-    for start in range(0, len(rows), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        block = unit * (rows.take(part) @ axes)
-        points[part] = block if of_classes is None else rows.with_classes(block, part) @ of_classes
+    block = _BLOCK if rows.codes is None else max(1, BLOCK_ENTRIES // (rows.classes * n_axes))
+    for start in range(0, len(rows), block):
+        part = slice(start, start + block)
+        features = unit * (rows.take(part) @ axes)
+        points[part] = features if of_classes is None else rows.with_classes(features, part) @ of_classes
     return points
 
 
-def _unit(sample: NDArray[np.floating]) -> np.floating:
-    """Power of two that brings a sample near 1: float32 has a smaller range than the rows may have. No direction depends on it."""
-    largest = float(np.abs(sample).max())
-    return sample.dtype.type(2.0 ** -np.frexp(largest)[1] if largest > 0.0 else 1.0)
+def _principal_axes(sample: Matrix, count: int, rng: np.random.Generator, *, centred: bool = True) -> Matrix:
+    """Directions in which a sample varies most, shape (features, at most count).
 
-
-def _principal_axes(sample: Matrix, count: int, rng: np.random.Generator) -> Matrix:
-    """Directions in which a sample varies most, shape (features, at most count)."""
+    The features of several classes are not centred: their mean direction tells the tensor products of different classes apart.
+    """
     d = sample.shape[1]
     count = min(count, d)
-    mean = np.asarray(sample.mean(axis=0)).reshape(1, d)
+    mean = np.asarray(sample.mean(axis=0)).reshape(1, d) * centred
     if d <= _DENSE_FEATURES:
         square = sample.T @ sample
         square = square.toarray() if sparse.issparse(square) else square

@@ -40,6 +40,7 @@ def greedy_table(rows: Rows, n_jobs: int | None, progress: Callable[[int], None]
         while start < n:
             block = np.arange(start, min(start + size, n))
             chosen = choose(_candidates(rows, block, free, vectors, threads), len(free))
+            _require_progress(chosen)
             partner[start : start + len(chosen)] = free[chosen]
             start += len(chosen)
             size = _next_size(size, len(chosen))
@@ -60,10 +61,17 @@ def greedy_pairs(rows: Rows, n_jobs: int | None = None) -> NDArray[np.intp]:
     with thread_map(n_jobs) as threads:
         while len(free):
             chosen = choose_pairs(_candidates(rows, free[:size], free, vectors, threads), len(free))
+            _require_progress(chosen)
             pairs.append(free[chosen])
             size = _next_size(size, 2 * len(chosen))
             free, vectors = _without(free, vectors, chosen)
     return np.concatenate(pairs)
+
+
+def _require_progress(chosen: NDArray[np.intp]) -> None:
+    """Fail rather than loop for ever where products overflow in spite of the scaling."""
+    if not len(chosen):
+        raise FloatingPointError("the products of some rows are not finite; scale the features")
 
 
 def _without(free: NDArray[np.intp], vectors: Matrix, positions: NDArray[np.intp]) -> tuple[NDArray[np.intp], Matrix]:

@@ -96,7 +96,7 @@ class GroupTable:
             return self._ratio_of_classes(rows)
         slopes = problem.slopes(coef, intercept)
         slopes = slopes * problem.safe_unit(slopes)
-        centre = problem.data_gradient(slopes)
+        centre = problem.centred_gradient(slopes)
         grouped = problem.group_spread(slopes, self.groups, centre) * self.groups.size / len(self)
         if len(self.rest):
             grouped += problem.group_spread(slopes, self.rest[None, :], centre) * len(self.rest) / len(self)

@@ -17,9 +17,13 @@ def optimal_table(rows: Rows) -> NDArray[np.intp]:
     n = len(rows)
     if n > OPTIMAL_MAX_ROWS:
         raise ValueError(f'method="optimal" takes at most {OPTIMAL_MAX_ROWS} rows (its time is cubic), got {n}; use "tree" or "greedy"')
-    vectors = rows.take(slice(None))
+    vectors = rows.take(slice(None)).astype(np.float64)
+    if rows.codes is None and not sparse.issparse(vectors):
+        vectors -= vectors.mean(axis=0)  # it changes no choice, and keeps the digits of rows that share a large offset
     products = vectors @ vectors.T
     products = products.toarray() if sparse.issparse(products) else products
-    everyone = np.arange(n)
-    partner: NDArray[np.intp] = linear_sum_assignment(products * rows.agreement(everyone[:, None], everyone[None, :]))[1]
+    if rows.codes is not None:
+        everyone = np.arange(n)
+        products *= rows.agreement(everyone[:, None], everyone[None, :])
+    partner: NDArray[np.intp] = linear_sum_assignment(products)[1]
     return partner

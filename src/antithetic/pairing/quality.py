@@ -23,12 +23,14 @@ _BLOCK_PRODUCTS = 1 << 21
 class Quality:
     """What :meth:`AntitheticTable.quality` says.
 
+    Products are those of the vectors that were paired: without ``coef``, the signed rows.
+
     Attributes
     ----------
     variance_ratio : float
         Exact variance of a pair's gradient, divided by that of two independent rows.
     mean_product : float
-        Mean inner product of partners' gradients.
+        Mean inner product of partners.
     negative_share : float
         Share of rows whose product with their partner is negative: the paper's eq. 15.
     opposite_share : float or None
@@ -112,7 +114,8 @@ def _smallest(rows: Rows, some: NDArray[np.intp], addend: NDArray[np.float64], *
 
 
 def _products(rows: Rows, index: NDArray[np.intp], other: NDArray[np.intp]) -> NDArray[np.float64]:
-    products = rows.take(index) @ rows.take(other).T
-    products = products.toarray() if sparse.issparse(products) else products
-    weighed: NDArray[np.float64] = (products * rows.agreement(index[:, None], other[None, :])).astype(np.float64, copy=False)
+    products = rows.take(index).astype(np.float64) @ rows.take(other).astype(np.float64).T
+    weighed: NDArray[np.float64] = products.toarray() if sparse.issparse(products) else products
+    if rows.codes is not None:
+        weighed *= rows.agreement(index[:, None], other[None, :])
     return weighed

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import Matrix, check_classes, check_rows, check_weights
+from antithetic._validate import Matrix, block_rows, check_classes, check_rows, check_weights, power_of_two_near
 from antithetic.losses import Loss, get_loss
 from antithetic.problem import Problem, ratio
-
-_BLOCK_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +46,7 @@ class Rows:
     @classmethod
     def of_problem(cls, problem: Problem, coef: Any = None, intercept: float = 0.0) -> Rows:
         """Gradients of the rows at ``coef``; without one, the signed and weighted rows that bound a margin loss's gradients."""
-        if coef is None and problem.loss.classification:
+        if coef is None and intercept == 0.0 and problem.loss.classification:
             scale = problem.y if problem.weight is None else problem.y * problem.weight
         else:
             scale = problem.slopes(coef, intercept)
@@ -73,6 +71,16 @@ class Rows:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    def compacted(self) -> Rows:
+        """Leave out features that no row has: of a million hashed words a small sparse set has few. No product depends on them."""
+        if not sparse.issparse(self.X):
+            return self
+        used, indices = np.unique(self.X.indices, return_inverse=True)
+        if len(used) > self.X.shape[1] // 2 or not len(used):
+            return self
+        X = sparse.csr_array((self.X.data, indices.astype(self.X.indices.dtype), self.X.indptr), shape=(len(self), len(used)))
+        return replace(self, X=X)
+
     def subset(self, index: NDArray[np.intp]) -> Rows:
         """Rows of an index array, as Rows."""
         scale = None if self.scale is None else self.scale[index]
@@ -85,7 +93,10 @@ class Rows:
         if sparse.issparse(part):
             if self.constant:
                 part = sparse.csr_array(sparse.hstack([part, np.full((part.shape[0], 1), self.constant, part.dtype)], format="csr"))
-            return part if scale is None else sparse.csr_array(sparse.diags_array(scale) @ part)
+            if scale is not None:
+                scaled = part.data * np.repeat(scale, np.diff(part.indptr))
+                part = sparse.csr_array((scaled, part.indices, part.indptr), shape=part.shape)
+            return part
         if self.constant:
             part = np.concatenate([part, np.full((len(part), 1), self.constant, part.dtype)], axis=1)
         return part if scale is None else part * scale[:, None]
@@ -106,23 +117,23 @@ class Rows:
     def products(self, partner: NDArray[np.intp]) -> NDArray[np.float64]:
         """Inner product of each row with its partner, shape (n,), in bounded blocks."""
         out = np.empty(len(self))
-        block = max(1, _BLOCK_ENTRIES // self.X.shape[1])
+        block = block_rows(self.X)
         for start in range(0, len(self), block):
             part = slice(start, start + block)
             rows, partners = self.take(part), self.take(partner[part])
             if sparse.issparse(rows):
-                out[part] = rows.multiply(partners).sum(axis=1)
+                out[part] = rows.astype(np.float64).multiply(partners).sum(axis=1)
             else:
-                np.einsum("ij,ij->i", rows, partners, out=out[part], casting="same_kind")
+                np.einsum("ij,ij->i", rows, partners, out=out[part], dtype=np.float64)
             out[part] *= self.agreement(part, partner[part])
         return out
 
 
 def _taming_factor(values: NDArray[np.floating], beside: float = 0.0) -> float:
     """Power of two that brings the largest value near 1 where products of four such values might leave the range of the type; else 1."""
-    largest = max(abs(float(values.max())), abs(float(values.min())), beside) if values.size else 0.0
+    near = power_of_two_near(values, beside)
     edge = 1e50 if values.dtype == np.float64 else 1e8
-    return 1.0 if largest == 0.0 or 1.0 / edge < largest < edge else float(2.0 ** -np.frexp(largest)[1])
+    return 1.0 if 1.0 / edge < near < edge else near
 
 
 def read_rows(
@@ -144,17 +155,21 @@ def read_rows(
 
 def rows_ratio(rows: Rows, partner: NDArray[np.intp]) -> float:
     """Variance of a pair's mean divided by that of two independent rows, from inner products alone."""
-    everyone = np.arange(len(rows))
-    square = float(rows.products(everyone).mean())
-    centre = mean_square(rows)
-    return ratio(max(0.0, 0.5 * (square + float(rows.products(partner).mean())) - centre), max(0.0, 0.5 * (square - centre)))
+    square = float(rows.products(np.arange(len(rows))).mean())
+    return ratio(pair_variance(rows, partner), max(0.0, 0.5 * (square - mean_square(rows))))
+
+
+def pair_variance(rows: Rows, partner: NDArray[np.intp]) -> float:
+    """Variance of a pair's mean, from inner products alone."""
+    square = float(rows.products(np.arange(len(rows))).mean())
+    return max(0.0, 0.5 * (square + float(rows.products(partner).mean())) - mean_square(rows))
 
 
 def mean_square(rows: Rows) -> float:
     """Squared norm of the mean of the rows."""
     classes = 1 if rows.codes is None else rows.classes
     total = np.zeros((classes, rows.X.shape[1] + bool(rows.constant)))
-    block = max(1, _BLOCK_ENTRIES // rows.X.shape[1])
+    block = block_rows(rows.X)
     for start in range(0, len(rows), block):
         part = slice(start, start + block)
         vectors = rows.take(part)
@@ -172,7 +187,7 @@ def group_squares(rows: Rows, groups: NDArray[np.intp]) -> NDArray[np.float64]:
     """Squared norm of the mean of each group of rows, shape (groups,), in bounded blocks."""
     size, classes = groups.shape[1], 1 if rows.codes is None else rows.classes
     out = np.empty(len(groups))
-    block = max(1, _BLOCK_ENTRIES // (size * classes * rows.X.shape[1]))
+    block = max(1, block_rows(rows.X) // (size * classes))
     for start in range(0, len(groups), block):
         members = groups[start : start + block].ravel()
         owner = np.repeat(np.arange(len(members) // size) * classes, size) + (0 if rows.codes is None else rows.codes[members])

@@ -181,12 +181,10 @@ class AntitheticTable:
         rows, problem = self._read(X, y, coef, intercept, loss, fit_intercept, sample_weight)
         if problem is not None:
             return matched(self, problem, coef, intercept)
+        if self.is_matching:
+            return self
         mates = matching.cut_cycles(self.partner, rows)
-        return (
-            self
-            if self.is_matching
-            else replace(self, partner=mates, matching_loss=MatchingLoss(rows_ratio(rows, self.partner), rows_ratio(rows, mates)))
-        )
+        return replace(self, partner=mates, matching_loss=MatchingLoss(rows_ratio(rows, self.partner), rows_ratio(rows, mates)))
 
     def quality(
         self,
@@ -231,6 +229,7 @@ class AntitheticTable:
             "format": _FORMAT,
             "method": self.method,
             "derived": self.derived,
+            "note": self.note,
             "width": mark.width,
             "values": mark.values,
             "matching_loss": None if loss is None else [loss.before, loss.after],
@@ -249,9 +248,16 @@ class AntitheticTable:
                 raise ValueError(f"its format is {meta['format']!r}, and this version reads {_FORMAT!r}")
             loss = None if meta["matching_loss"] is None else MatchingLoss(*map(float, meta["matching_loss"]))
             mark = store.read_fingerprint(meta, arrays, len(arrays["partner"]))
-            return cls(arrays["partner"].astype(np.intp), mark, str(meta["method"]), bool(meta["derived"]), loss)
+            return cls(arrays["partner"].astype(np.intp), mark, str(meta["method"]), bool(meta["derived"]), loss, str(meta["note"]))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"{os.fspath(path)} is not a table file, or it is damaged: {error}") from error
+
+
+def check_table(table: Any) -> AntitheticTable:
+    """Return a table, or say how to make one of what was given."""
+    if not isinstance(table, AntitheticTable):
+        raise ValueError(f"a table must be an AntitheticTable (AntitheticTable(partner) makes one of an array); got {type(table).__name__}")
+    return table
 
 
 def check_permutation(partner: Any) -> NDArray[np.intp]:

@@ -25,14 +25,14 @@ from scipy import sparse
 from antithetic._threads import thread_map
 from antithetic.pairing.coordinates import principal_coordinates
 from antithetic.pairing.optimal import optimal_table
-from antithetic.pairing.rows import Rows
+from antithetic.pairing.rows import Rows, pair_variance
 
 LEAF = 32
 ONE_LEAF = 1500
-FEW, ROUNDS_OF_FEW, ROUNDS, ROUNDS_OF_MANY, MANY = 4000, 40, 4, 2, 300_000
+FEW, ROUNDS_OF_FEW, ROUNDS, ROUNDS_OF_MANY, MANY = 4000, 40, 7, 4, 300_000
 _SHARES = 16  # parts of the work that threads take one by one
 _DISTANCE_SHARE = 0.9  # of the squared distance left, in the pairs that a round takes
-_LEAST_GAIN = 1e-3  # with a budget: when two rounds lower the sum of products by less, relatively, it is enough
+_LEAST_GAIN = 1e-3  # with a budget: when two rounds lower the variance of a pair by less, relatively, it is enough
 _BLOCK = 1 << 14
 
 Partners = NDArray[np.intp]
@@ -93,8 +93,8 @@ def _rounds(rows: Rows, partner: Partners, polish: bool, budget: float | None, b
         if time.monotonic() - begun >= budget:
             return
         if number % 2 == 0:
-            now = float(rows.products(partner).sum())
-            if before - now <= _LEAST_GAIN * abs(now):
+            now = pair_variance(rows, partner)
+            if before - now <= _LEAST_GAIN * now:
                 return
             before = now
         yield number

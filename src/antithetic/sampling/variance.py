@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from antithetic._validate import check_count
 from antithetic.losses import Loss
-from antithetic.pairing.table import AntitheticTable, matched
+from antithetic.pairing.table import AntitheticTable, check_table, matched
 from antithetic.problem import Problem
 
 
@@ -61,7 +61,7 @@ def gradient_variance(
     """
     problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
     if table is not None:
-        table.check(problem.X, y)
+        check_table(table).check(problem.X, y)
         if sampling == "shuffle":
             table = matched(table, problem, coef, intercept)
     batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
@@ -71,7 +71,9 @@ def gradient_variance(
 def batch_variance(problem: Problem, slopes: NDArray[np.float64], table: AntitheticTable | None, sampling: str, batch_size: int) -> float:
     """Variance of a batch's mean gradient, given the slopes of all rows."""
     if sampling not in ("uniform", "shuffle"):
-        raise ValueError(f'sampling {sampling!r} has no variance to compute; use "uniform" or "shuffle"')
+        raise ValueError(f'sampling {sampling!r} is not known here; use "uniform" or "shuffle"')
+    if sampling == "shuffle" and batch_size >= problem.n:
+        return 0.0  # the batch is all there is
     if table is None or batch_size == 1:
         return problem.group_variance(slopes) / batch_size * (_finite(problem.n, batch_size) if sampling == "shuffle" else 1.0)
     k = batch_size // 2  # pairs of a batch

@@ -56,10 +56,10 @@ class Rule(NamedTuple):
 
 
 class Model(NamedTuple):
-    """Arrays that a kernel changes: weights, intercept (1,), and their averages with the sum of weights they have (1,)."""
+    """Arrays that a kernel changes: weights, intercept (1,), their averages in float64, and the weight these have so far (1,)."""
 
     coef: NDArray[Any]
     intercept: NDArray[np.float64]
-    average: NDArray[Any]
+    average: NDArray[np.float64]
     average_intercept: NDArray[np.float64]
     average_weight: NDArray[np.float64]

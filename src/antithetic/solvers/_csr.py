@@ -190,4 +190,4 @@ def _add_average(model: Model, sums: NDArray[np.float64], gained: float) -> None
     model.average_weight[0] += gained
     kept = 1.0 - gained / model.average_weight[0]
     for c in range(len(sums)):
-        model.average[c] = model.average.dtype.type(kept * model.average[c] + sums[c] / model.average_weight[0])
+        model.average[c] = kept * model.average[c] + sums[c] / model.average_weight[0]

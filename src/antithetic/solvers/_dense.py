@@ -19,6 +19,7 @@ step_size = jit(schedules.step_size)
 _ONE, _TWO = np.uintp(1), np.uintp(2)
 _AHEAD = np.uintp(10)  # rows between the one that is used and the one that is prefetched
 _CACHE_LINE = 64
+_SMALLEST_SCALE = 1e-6  # below it the scale is multiplied into the weights, so that neither overflows
 
 
 @jit_sums
@@ -31,6 +32,7 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
     flat, d, n = X.reshape(X.size), np.uintp(X.shape[1]), np.uintp(len(order))
     line = np.uintp(_CACHE_LINE // X.itemsize)
     shares = np.empty(size, X.dtype)
+    scale = 1.0  # the weights are scale * coef: in float32 a factor near 1 would be lost
     for batch in range(np.uintp(len(starts) - 1)):
         first, last = starts[batch], starts[batch + _ONE]
         for k in range(first + _AHEAD, min(last + _AHEAD, n)):
@@ -52,25 +54,27 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
         eta = step_size(rule.schedule, rule.eta0, rule.rate, rule.start, steps, samples)
         rate, total = eta / size, 0.0
         for k in range(first, last):
-            steepness = slope(rule.loss, rule.epsilon, float(y[order[k]]), shares[k - first] + intercept)
+            steepness = slope(rule.loss, rule.epsilon, float(y[order[k]]), scale * shares[k - first] + intercept)
             if len(weight) > 0:
                 steepness *= weight[order[k]]
-            shares[k - first] = real(-rate * steepness)
             total += rate * steepness
+            shares[k - first] = real(-rate * steepness)
 
         part = (last - first) / size  # a short batch takes a short step, for data and penalty alike
-        shrink = real(max(0.0, 1.0 - eta * part * rule.l2))
+        scale *= max(0.0, 1.0 - eta * part * rule.l2)
+        if scale < _SMALLEST_SCALE:
+            coef *= real(scale)
+            scale = 1.0
         for k in range(first, last, _TWO):
             i, j = order[k], order[min(k + _ONE, last - _ONE)]
-            a, b = shares[k - first], shares[k + _ONE - first] if k + _ONE < last else zero
+            a, b = real(shares[k - first] / scale), real(shares[k + _ONE - first] / scale) if k + _ONE < last else zero
             for c in range(d):
-                coef[c] = shrink * coef[c] + (a * X[i, c] + b * X[j, c])
-            shrink = real(1.0)
+                coef[c] += a * X[i, c] + b * X[j, c]
 
         if rule.fit_intercept:
             intercept -= total
         if rule.l1 > 0.0:
-            _soft_threshold(coef, real(eta * part * rule.l1))
+            _soft_threshold(coef, real(eta * part * rule.l1 / scale))
         steps += 1
         samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
         if rule.average_from > 0 and samples >= rule.average_from:
@@ -78,7 +82,8 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
             model.average_weight[0] += gain
             share = gain / model.average_weight[0]
             model.average_intercept[0] += share * (intercept - model.average_intercept[0])
-            _move_towards(model.average, coef, real(share))
+            _move_towards(model.average, coef, scale, share)
+    coef *= real(scale)
     model.intercept[0] = intercept
 
 
@@ -90,6 +95,6 @@ def _soft_threshold(coef: NDArray[Any], threshold: float) -> None:
 
 
 @jit
-def _move_towards(average: NDArray[Any], coef: NDArray[Any], share: float) -> None:
+def _move_towards(average: NDArray[np.float64], coef: NDArray[Any], scale: float, share: float) -> None:
     for c in range(len(coef)):
-        average[c] += share * (coef[c] - average[c])
+        average[c] += share * (scale * coef[c] - average[c])

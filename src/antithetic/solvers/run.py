@@ -10,7 +10,7 @@ from scipy import sparse
 
 from antithetic.problem import Problem
 from antithetic.sampling import Sampler
-from antithetic.schedules import Schedule, lower, step_size
+from antithetic.schedules import LOWERING, Schedule, can_be_lowered, step_size
 from antithetic.solvers.sgd import Sgd, SgdState
 
 
@@ -48,21 +48,22 @@ def run(
 
     With ``patience`` the run ends early once the objective no longer falls; an adaptive schedule is lowered instead, until it is too small.
     """
-    best, waited = np.inf, 0
-    while state.epochs < epochs:
-        state = solver.epoch(state, sampler.batches(state.epochs), schedule)
+    while state.epochs < epochs and not state.stopped:
+        lowered = schedule._replace(eta0=schedule.eta0 / LOWERING**state.lowered)
+        state = solver.epoch(state, sampler.batches(state.epochs), lowered)
         check_finite(solver.problem, state, schedule)
+        if patience is not None:
+            state = _lose_patience(state, solver.problem.objective(*state.solution), patience, adaptive and can_be_lowered(lowered))
         yield state
-        if patience is None:
-            continue
-        objective = solver.problem.objective(*state.solution)
-        waited = waited + 1 if objective > best - patience.tol else 0
-        best = min(best, objective)
-        if waited >= patience.epochs:
-            lowered = lower(schedule) if adaptive else None
-            if lowered is None:
-                return
-            schedule, waited = lowered, 0
+
+
+def _lose_patience(state: SgdState, objective: float, patience: Patience, can_lower: bool) -> SgdState:
+    """Count epochs in which the objective did not fall; after so many, lower the step or stop."""
+    waited = state.waited + 1 if objective > state.best - patience.tol else 0
+    state = state._replace(best=min(state.best, objective), waited=waited)
+    if waited < patience.epochs:
+        return state
+    return state._replace(waited=0, lowered=state.lowered + 1) if can_lower else state._replace(stopped=True)
 
 
 def check_finite(problem: Problem, state: SgdState, schedule: Schedule) -> None:

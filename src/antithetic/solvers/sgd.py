@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import check_coef, check_count
+from antithetic._validate import check_coef, check_count, check_number
 from antithetic.problem import Problem
 from antithetic.sampling.batches import Batches
 from antithetic.schedules import Schedule
@@ -19,7 +19,9 @@ from antithetic.solvers._arguments import CsrRows, DenseRows, Epoch, Model, Rule
 class SgdState(NamedTuple):
     """Where a run stands after some epochs; arrays are never changed once they are here.
 
-    ``average`` is None where nothing is averaged (yet).
+    ``average``, in float64 whatever the rows are, is None where nothing is averaged. ``best``, ``waited``, ``lowered`` and ``stopped``
+    belong to :class:`~antithetic.solvers.run.Patience`: the least objective, epochs without a better one, how often an adaptive step was
+    lowered, and whether the run has ended by itself.
     """
 
     coef: NDArray[Any]
@@ -30,13 +32,17 @@ class SgdState(NamedTuple):
     epochs: int
     steps: int
     samples: int
+    best: float = np.inf
+    waited: int = 0
+    lowered: int = 0
+    stopped: bool = False
 
     @property
     def solution(self) -> tuple[NDArray[Any], float]:
         """Weights and intercept to be used: the averaged ones where there are such."""
         if self.average is None or not self.average_weight:
             return self.coef, self.intercept
-        return self.average, self.average_intercept
+        return self.average.astype(self.coef.dtype), self.average_intercept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,8 +69,8 @@ class Sgd:
         """State before the first step."""
         real = self.problem.X.dtype
         weights = check_coef(coef, self.problem.d, "coef_init").astype(real)
-        average = np.zeros_like(weights) if self.average_from else None
-        return SgdState(weights, float(intercept), average, 0.0, 0.0, 0, 0, 0)
+        average = np.zeros(self.problem.d) if self.average_from else None
+        return SgdState(weights, check_number(intercept, "intercept_init"), average, 0.0, 0.0, 0, 0, 0)
 
     def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
         """State after the batches of one more epoch."""
@@ -72,7 +78,7 @@ class Sgd:
         model = Model(
             state.coef.copy(),
             np.array([state.intercept]),
-            np.empty(0, problem.X.dtype) if state.average is None else state.average.copy(),
+            np.empty(0) if state.average is None else state.average.copy(),
             np.array([state.average_intercept]),
             np.array([state.average_weight]),
         )
@@ -87,15 +93,15 @@ class Sgd:
             self.linear,
         )
         _run_kernel(problem, batches, rule, model, state.steps, state.samples)
-        return SgdState(
-            model.coef,
-            float(model.intercept[0]),
-            None if state.average is None else model.average,
-            float(model.average_intercept[0]),
-            float(model.average_weight[0]),
-            state.epochs + 1,
-            state.steps + len(batches.starts) - 1,
-            state.samples + len(batches.rows),
+        return state._replace(
+            coef=model.coef,
+            intercept=float(model.intercept[0]),
+            average=None if state.average is None else model.average,
+            average_intercept=float(model.average_intercept[0]),
+            average_weight=float(model.average_weight[0]),
+            epochs=state.epochs + 1,
+            steps=state.steps + len(batches.starts) - 1,
+            samples=state.samples + len(batches.rows),
         )
 
 

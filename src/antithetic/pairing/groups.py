@@ -111,24 +111,14 @@ class GroupTable:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the groups to one ``.npz`` file without pickle, with their fingerprint."""
-        mark = self.fingerprint
-        meta = {"format": _FORMAT, "size": self.size, "method": self.method, "width": mark.width, "values": mark.values}
-        arrays: dict[str, NDArray[Any]] = {"order": self.order.astype(np.int64)}
-        if mark.labels is not None:
-            arrays["labels"] = mark.labels
-        store.write(path, meta, arrays)
+        described = {"format": _FORMAT, "size": int(self.size), "method": self.method}
+        store.write_table(path, "order", self.order, self.fingerprint, described)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> GroupTable:
         """Read groups that :meth:`save` wrote. Nothing is unpickled; a damaged or foreign file raises ValueError."""
-        meta, arrays = store.read(path, {"order": np.int64, "labels": np.uint64})
-        try:
-            if meta["format"] != _FORMAT:
-                raise ValueError(f"its format is {meta['format']!r}, and this version reads {_FORMAT!r}")
-            mark = store.read_fingerprint(meta, arrays, len(arrays["order"]))
-            return cls(arrays["order"].astype(np.intp), meta["size"], mark, str(meta["method"]))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"{os.fspath(path)} is not a file of groups, or it is damaged: {error}") from error
+        with store.read_table(path, "order", _FORMAT) as (order, mark, meta):
+            return cls(order, meta["size"], mark, str(meta["method"]))
 
 
 def nested_order(

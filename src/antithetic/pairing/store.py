@@ -7,6 +7,8 @@ import json
 import os
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +61,28 @@ def _umask() -> int:
     return mask
 
 
-def read_fingerprint(meta: dict[str, Any], arrays: dict[str, NDArray[Any]], n: int) -> Fingerprint:
-    """Fingerprint of a table of ``n`` rows, from what :func:`read` returned."""
-    labels = arrays.get("labels")
-    if labels is not None and len(labels) != n:
-        raise ValueError(f"it has {len(labels)} labels for {n} rows")
-    return Fingerprint(labels, *(None if meta[key] is None else int(meta[key]) for key in ("width", "values")))
+def write_table(path: str | os.PathLike[str], name: str, column: NDArray[np.intp], mark: Fingerprint, described: dict[str, Any]) -> None:
+    """Write a permutation, what describes it, and the fingerprint of its data."""
+    arrays: dict[str, NDArray[Any]] = {name: column.astype(np.int64)}
+    if mark.labels is not None:
+        arrays["labels"] = mark.labels
+    write(path, described | {"width": mark.width, "values": mark.values}, arrays)
+
+
+@contextmanager
+def read_table(path: str | os.PathLike[str], name: str, form: str) -> Iterator[tuple[NDArray[np.intp], Fingerprint, dict[str, Any]]]:
+    """Give what :func:`write_table` wrote; whatever turns out wrong with it inside the block is an error that names the file."""
+    meta, arrays = read(path, {name: np.int64, "labels": np.uint64})
+    try:
+        if meta["format"] != form:
+            raise ValueError(f"its format is {meta['format']!r}, and this version reads {form!r}")
+        column, labels = arrays[name].astype(np.intp), arrays.get("labels")
+        if labels is not None and len(labels) != len(column):
+            raise ValueError(f"it has {len(labels)} labels for {len(column)} rows")
+        width, values = (None if meta[key] is None else int(meta[key]) for key in ("width", "values"))
+        yield column, Fingerprint(labels, width, values), meta
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{os.fspath(path)} is not a table file, or it is damaged: {error}") from error
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, dtype: Any, largest: int | None = None) -> NDArray[Any]:

@@ -223,34 +223,22 @@ class AntitheticTable:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the table to one ``.npz`` file without pickle, with its fingerprint; the file appears only when it is complete."""
-        mark = self.fingerprint
         loss = self.matching_loss
-        meta = {
+        described = {
             "format": _FORMAT,
             "method": self.method,
             "derived": self.derived,
             "note": self.note,
-            "width": mark.width,
-            "values": mark.values,
             "matching_loss": None if loss is None else [loss.before, loss.after],
         }
-        arrays: dict[str, NDArray[Any]] = {"partner": self.partner.astype(np.int64)}
-        if mark.labels is not None:
-            arrays["labels"] = mark.labels
-        store.write(path, meta, arrays)
+        store.write_table(path, "partner", self.partner, self.fingerprint, described)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AntitheticTable:
         """Read a table that :meth:`save` wrote. Nothing is unpickled; a damaged or foreign file raises ValueError."""
-        meta, arrays = store.read(path, {"partner": np.int64, "labels": np.uint64})
-        try:
-            if meta["format"] != _FORMAT:
-                raise ValueError(f"its format is {meta['format']!r}, and this version reads {_FORMAT!r}")
+        with store.read_table(path, "partner", _FORMAT) as (partner, mark, meta):
             loss = None if meta["matching_loss"] is None else MatchingLoss(*map(float, meta["matching_loss"]))
-            mark = store.read_fingerprint(meta, arrays, len(arrays["partner"]))
-            return cls(arrays["partner"].astype(np.intp), mark, str(meta["method"]), bool(meta["derived"]), loss, str(meta["note"]))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"{os.fspath(path)} is not a table file, or it is damaged: {error}") from error
+            return cls(partner, mark, str(meta["method"]), bool(meta["derived"]), loss, str(meta["note"]))
 
 
 def check_table(table: Any) -> AntitheticTable:

@@ -12,17 +12,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+from common import Figure, best_seconds, close, load, machine, report
 from scipy import sparse
 from sklearn.linear_model import SGDClassifier
 
@@ -42,31 +39,6 @@ VARIANCE_RATIOS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A measured number, and the interval in which it must lie (None: no bar)."""
-
-    name: str
-    value: float
-    least: float | None = None
-    most: float | None = None
-    remark: str = ""
-
-    @property
-    def passed(self) -> bool:
-        """Whether it lies there."""
-        return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
-
-    def line(self) -> str:
-        """Format it as one line of the report."""
-        if self.most is None:
-            bar, verdict = "no bar", ""
-        else:
-            bar = f"at most {self.most:g}" if self.least is None else f"{self.least:.3f} to {self.most:.3f}"
-            verdict = "pass" if self.passed else "FAIL"
-        return f"{self.name:<50}{self.value:>9.3f}   {bar:<16}{verdict:<6}{self.remark}".rstrip()
-
-
 # ---- seconds per epoch -------------------------------------------------------------------------------------------------------------
 
 
@@ -83,17 +55,6 @@ def one_epoch(X, y, table=None) -> Callable[[], None]:
         state = solver.epoch(state, sampler.batches(state.epochs), schedule)
 
     return epoch
-
-
-def best_seconds(jobs: list[Callable[[], object]], repeats: int) -> list[float]:
-    """Run the jobs in turn, over and over; return the least seconds of each."""
-    best = [np.inf] * len(jobs)
-    for _ in range(repeats):
-        for j, job in enumerate(jobs):
-            start = time.perf_counter()
-            job()
-            best[j] = min(best[j], time.perf_counter() - start)
-    return best
 
 
 def speed(name: str, X, y, most: float, repeats: int) -> Iterator[Figure]:
@@ -235,23 +196,6 @@ def child(code: str, *arguments: str, **environment: str) -> str:
 # ---- the whole ---------------------------------------------------------------------------------------------------------------------
 
 
-def load(name: str) -> tuple | None:
-    try:
-        return antithetic.datasets.load(name, return_X_y=True)
-    except FileNotFoundError:
-        print(f"left out: {name}, which is not in the package; set ANTITHETIC_DATA to a folder that holds it")
-        return None
-
-
-def machine() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor() or "unknown CPU")
-    versions = ", ".join(f"{package} {version(package)}" for package in ("antithetic", "numpy", "scipy", "scikit-learn", "numba"))
-    load = f"load of the last minute {os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "load unknown"
-    return f"{model}, {os.cpu_count()} cores, {platform.system()}, {load}\nPython {platform.python_version()}, {versions}\n"
-
-
 def figures(quick: bool) -> Iterator[Figure]:
     yield from speeds(5 if quick else 21)
     yield from greedy_cost(1 if quick else 3)
@@ -265,12 +209,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer repeats, less to be trusted")
     quick = parser.parse_args().quick
     print(machine())
-    missed = 0
-    for figure in figures(quick):
-        print(figure.line(), flush=True)
-        missed += not figure.passed
-    print(f"\n{missed} missed" if missed else "\nall bars met")
-    return int(missed > 0)
+    return close(report(figures(quick)))
 
 
 if __name__ == "__main__":

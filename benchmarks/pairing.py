@@ -14,19 +14,16 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
-import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache, partial
-from importlib.metadata import version
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+from common import Figure, best_seconds, close, load, machine, report
 from scipy.optimize import minimize as scipy_minimize
 
 import antithetic
@@ -42,28 +39,6 @@ L2 = {  # the paper's
     "splice": 1e-3,
 }
 SHARD_ROWS = (1000, 3000, 10_000)
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A measured number, and the interval in which it must lie (None: no bar)."""
-
-    name: str
-    value: float
-    least: float | None = None
-    most: float | None = None
-    remark: str = ""
-
-    @property
-    def passed(self) -> bool:
-        """Whether it lies there."""
-        return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
-
-    def line(self) -> str:
-        """Format it as one line of the report."""
-        bars = [f"{word} {bar:.4g}" for word, bar in (("at least", self.least), ("at most", self.most)) if bar is not None]
-        verdict = ("pass" if self.passed else "FAIL") if bars else ""
-        return f"{self.name:<62}{self.value:>9.3f}   {', '.join(bars) or 'no bar':<17}{verdict:<6}{self.remark}".rstrip()
 
 
 # ---- small sets: against the best table --------------------------------------------------------------------------------------------
@@ -118,17 +93,6 @@ def tree_proper() -> Iterator[Figure]:
 
 
 # ---- larger sets: against Algorithm 1 ----------------------------------------------------------------------------------------------
-
-
-def best_seconds(jobs: list[Callable[[], object]], repeats: int) -> list[float]:
-    """Run the jobs in turn, over and over; return the least seconds of each."""
-    best = [np.inf] * len(jobs)
-    for _ in range(repeats):
-        for j, job in enumerate(jobs):
-            start = time.perf_counter()
-            job()
-            best[j] = min(best[j], time.perf_counter() - start)
-    return best
 
 
 def against_greedy(name: str, most: float | None, most_seconds: float, repeats: int) -> Iterator[Figure]:
@@ -382,24 +346,6 @@ def some(X, y, n: int) -> tuple:
     return X[rows], y[rows]
 
 
-@cache
-def load(name: str) -> tuple | None:
-    try:
-        return antithetic.datasets.load(name, return_X_y=True)
-    except FileNotFoundError:
-        print(f"left out: {name}, which is not in the package; set ANTITHETIC_DATA to a folder that holds it")
-        return None
-
-
-def machine() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor() or "unknown CPU")
-    versions = ", ".join(f"{package} {version(package)}" for package in ("antithetic", "numpy", "scipy", "scikit-learn", "numba"))
-    busy = f"load of the last minute {os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "load unknown"
-    return f"{model}, {os.cpu_count()} cores, {platform.system()}, {busy}\nPython {platform.python_version()}, {versions}\n"
-
-
 def figures(quick: bool) -> Iterator[Figure]:
     yield from small_sets()
     yield from tree_proper()
@@ -419,14 +365,10 @@ def main() -> int:
         print(json.dumps(million(options.million)))
         return 0
     print(machine())
-    missed = 0
-    for figure in figures(options.quick):
-        print(figure.line(), flush=True)
-        missed += not figure.passed
+    missed = report(figures(options.quick))
     if not options.quick:
         shards(), budgets(), indexes()
-    print(f"\n{missed} missed" if missed else "\nall bars met")
-    return int(missed > 0)
+    return close(missed)
 
 
 if __name__ == "__main__":

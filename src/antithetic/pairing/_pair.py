@@ -85,7 +85,7 @@ def pair(
         Returns a GroupTable.
     budget : float, default=None
         Seconds that ``"tree"`` and ``"auto"`` may take: rounds go on until they are spent or gain nothing. The result then
-        depends on the machine. None means a fixed number of rounds.
+        depends on the machine. Each shard, and each level of groups, may take as long. None means a fixed number of rounds.
     shard_rows : int, default=None
         Deal the rows at random into shards of at most so many, and pair within each: for data larger than memory. X may then be a
         memory map, or a list of chunks (with y as one column, or in as many parts); a list always is dealt so, 200000 rows to a shard
@@ -168,7 +168,8 @@ def _pair(
 ) -> AntitheticTable | GroupTable:
     name = _name(method, len(rows))
     if nest is None:
-        total = count_rounds(len(rows)) + 1 if name == "tree" else len(rows)
+        steps = 1 if find.keywords["init"] is not None else count_rounds(len(rows)) + 1
+        total = steps if name == "tree" else len(rows)
         with progress_bar("pairing rows", total, progress) as update:
             return AntitheticTable(find(rows, update), mark, name, note=_note(method, len(rows)))
     if find.keywords["init"] is not None:

@@ -63,7 +63,7 @@ def measure_quality(rows: Rows, partner: NDArray[np.intp], found: float, labels:
         float(products.mean() / rows.unit**2),
         float((products < 0.0).mean()),
         None if labels is None else float((labels != labels[partner]).mean()),
-        min(best, found),  # but for rounding it is below anyway
+        found if best <= found * (1.0 + 1e-9) and best > found else best,  # the best table found: rounding apart, the same
         best_by,
     )
 

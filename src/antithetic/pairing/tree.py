@@ -72,7 +72,7 @@ def tree_table(
             _improve(
                 rows, points, partner, local=init is not None or number % 2 == 1, rng=np.random.default_rng((seed, number)), threads=threads
             )
-            progress(number + 2)
+            progress(number + 1 + (init is None))
     return partner
 
 

@@ -1,0 +1,84 @@
+"""What the benchmarks share: figures with bars, seconds of jobs that take turns, and the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+import antithetic
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measured number, and the interval in which it must lie (None: no bar)."""
+
+    name: str
+    value: float
+    least: float | None = None
+    most: float | None = None
+    remark: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it lies there."""
+        return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
+
+    def line(self) -> str:
+        """Format it as one line of the report."""
+        bars = [f"{word} {bar:.4g}" for word, bar in (("at least", self.least), ("at most", self.most)) if bar is not None]
+        verdict = ("pass" if self.passed else "FAIL") if bars else ""
+        return f"{self.name:<62}{self.value:>9.3f}   {', '.join(bars) or 'no bar':<31}{verdict:<6}{self.remark}".rstrip()
+
+
+def report(figures: Iterable[Figure]) -> int:
+    """Print figures as they come; return how many missed their bar."""
+    missed = 0
+    for figure in figures:
+        print(figure.line(), flush=True)
+        missed += not figure.passed
+    return missed
+
+
+def close(missed: int) -> int:
+    """Print the verdict and return the exit status."""
+    print(f"\n{missed} missed" if missed else "\nall bars met")
+    return int(missed > 0)
+
+
+def best_seconds(jobs: list[Callable[[], object]], repeats: int) -> list[float]:
+    """Run the jobs in turn, over and over; return the least seconds of each."""
+    best = [np.inf] * len(jobs)
+    for _ in range(repeats):
+        for j, job in enumerate(jobs):
+            start = time.perf_counter()
+            job()
+            best[j] = min(best[j], time.perf_counter() - start)
+    return best
+
+
+@cache
+def load(name: str) -> tuple | None:
+    """Rows and labels of a set, or None, with a line that says so, where it is not to be had."""
+    try:
+        return antithetic.datasets.load(name, return_X_y=True)
+    except FileNotFoundError:
+        print(f"left out: {name}, which is not in the package; set ANTITHETIC_DATA to a folder that holds it")
+        return None
+
+
+def machine() -> str:
+    """Describe the machine, how busy it is, and the versions."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor() or "unknown CPU")
+    versions = ", ".join(f"{package} {version(package)}" for package in ("antithetic", "numpy", "scipy", "scikit-learn", "numba"))
+    busy = f"load of the last minute {os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "load unknown"
+    return f"{model}, {os.cpu_count()} cores, {platform.system()}, {busy}\nPython {platform.python_version()}, {versions}\n"

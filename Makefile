@@ -5,7 +5,7 @@ check:
 	ruff check
 	mypy
 	pytest
-	python -m doctest README.md
+	python -m doctest README.md docs/*.md
 
 format:
 	ruff format

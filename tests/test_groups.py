@@ -340,7 +340,7 @@ def test_tables_and_groups_are_not_taken_for_each_other(tmp_path):
     X, y = some_data(10)
     pair(X, y).save(tmp_path / "table.npz")
     pair(X, y, nest=2).save(tmp_path / "groups.npz")
-    with pytest.raises(ValueError, match=r"table\.npz is not a file of groups"):
+    with pytest.raises(ValueError, match=r"table\.npz is not a table file"):
         GroupTable.load(tmp_path / "table.npz")
     with pytest.raises(ValueError, match=r"groups\.npz is not a table file"):
         AntitheticTable.load(tmp_path / "groups.npz")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from antithetic._progress import progress_bar
 from antithetic._validate import Matrix, check_count, check_rows
 from antithetic.losses import Loss
+from antithetic.pairing.budget import best_within
 from antithetic.pairing.fingerprint import Fingerprint
 from antithetic.pairing.greedy import greedy_table
 from antithetic.pairing.groups import GroupTable, nested_order
@@ -65,7 +66,8 @@ def pair(
         - ``"optimal"``: the least sum of products over all permutations, an assignment problem. O(n^3) time, at most 5000 rows.
         - ``"tree"``: nearly as good as the optimum (up to 1500 rows, the optimum) in O(n log n) time. See :mod:`antithetic.pairing.tree`.
         - ``"random"``: random pairs, the control group.
-        - ``"auto"``: the optimum up to 1500 rows, else the tree; the table's ``method`` and ``note`` say which and why.
+        - ``"auto"``: the optimum up to 1500 rows, else the tree. With a ``budget``, the best outcome of the methods that fit into it, by
+          number of rows, features and sparsity. The table's ``method`` and ``note`` say which and why.
         - a callable ``rows -> partner``, given the signed rows, dense or CSR; it returns a permutation.
     coef : array-like of shape (d,), default=None
         Pair the gradients at these weights instead of the signed rows (for regression, None means the gradients at zero).
@@ -84,7 +86,7 @@ def pair(
         Pair the sums of pairs again, into groups of this size, a power of two; True goes to the top, an order of all rows.
         Returns a GroupTable.
     budget : float, default=None
-        Seconds that ``"tree"`` and ``"auto"`` may take: rounds go on until they are spent or gain nothing. The result then
+        Seconds that ``"tree"`` and ``"auto"`` may take, roughly: rounds go on until they are spent or gain nothing. The result then
         depends on the machine. Each shard, and each level of groups, may take as long. None means a fixed number of rounds.
     shard_rows : int, default=None
         Deal the rows at random into shards of at most so many, and pair within each: for data larger than memory. X may then be a
@@ -167,12 +169,17 @@ def _pair(
     rows: Rows, method: Method, find: partial[Partners], nest: int | bool | None, progress: bool, mark: Fingerprint
 ) -> AntitheticTable | GroupTable:
     name = _name(method, len(rows))
+    given = find.keywords
+    if nest is None and method == "auto" and given["budget"] is not None and given["init"] is None:
+        with progress_bar("pairing rows", count_rounds(len(rows)) + 1, progress) as update:
+            partner, name, note = best_within(rows.compacted(), given["budget"], given["n_jobs"], given["seed"], update)
+        return AntitheticTable(partner, mark, name, note=note)
     if nest is None:
-        steps = 1 if find.keywords["init"] is not None else count_rounds(len(rows)) + 1
+        steps = 1 if given["init"] is not None else count_rounds(len(rows)) + 1
         total = steps if name == "tree" else len(rows)
         with progress_bar("pairing rows", total, progress) as update:
             return AntitheticTable(find(rows, update), mark, name, note=_note(method, len(rows)))
-    if find.keywords["init"] is not None:
+    if given["init"] is not None:
         raise ValueError("init= polishes a table, and nest= builds groups from none; leave one of them at None")
     size = _group_size(nest, len(rows))
     with progress_bar("pairing groups", max(1, size.bit_length() - 1), progress) as update:

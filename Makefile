@@ -15,7 +15,7 @@ kernels:
 	NUMBA_DISABLE_JIT=1 pytest -m kernel
 
 slow: bench
-	for seed in 1 2 3 4 5 6 7 8 9 10; do pytest --hypothesis-seed=$$seed tests || exit 1; done
+	for seed in 1 2 3 4 5 6 7 8 9 10; do pytest --hypothesis-profile=searching --hypothesis-seed=$$seed tests || exit 1; done
 
 bench:
 	python benchmarks/core.py

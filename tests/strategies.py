@@ -6,13 +6,8 @@ Rows are whole numbers times a power of two wherever a test compares with equali
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-
-# The first call of a kernel compiles it, so no deadline; the same examples in every run, so that a failure can be seen again.
-settings.register_profile("repeatable", deadline=None, derandomize=True, database=None, max_examples=60)
-settings.load_profile("repeatable")
 
 EXACT_SCALES = (1.0, 2.0**-500, 2.0**500)  # powers of two: products and their sums stay exact, and inside float64
 EXACT_SCALES_32 = (1.0, 2.0**-60, 2.0**60)  # the same for float32

@@ -9,6 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from antithetic import AntitheticTable
+
 EXACT_SCALES = (1.0, 2.0**-500, 2.0**500)  # powers of two: products and their sums stay exact, and inside float64
 EXACT_SCALES_32 = (1.0, 2.0**-60, 2.0**60)  # the same for float32
 WEIGHTS = (0.0, 0.5, 1.0, 2.0, 3.0)
@@ -79,3 +81,10 @@ def matchings(draw, n):
     partner = np.arange(n)
     partner[pairs] = pairs[:, ::-1]
     return partner
+
+
+@st.composite
+def tables(draw, max_rows=12, mutual=False):
+    """A table of 1 to 12 rows, any permutation or a matching."""
+    n = draw(st.integers(1, max_rows))
+    return AntitheticTable(draw(matchings(n) if mutual else permutations(n)))

@@ -123,10 +123,7 @@ def solve_dense(
         if len(weighing.codes) == 0:
             _centre(left, right, m)
         products[:m, :m] = np.dot(left[:m], right[:m].T)
-        _weigh(products, weighing, rows, partners, low, m)
-        _assign(products, m, work)
-        for i in range(m):
-            partner[rows[low + i]] = partners[low + work.column_of[i]]
+        _give_partners(products, weighing, rows, partners, low, m, work, partner)
 
 
 @jit
@@ -158,10 +155,25 @@ def solve_csr(
                 products[i, j] = product * (scale[partners[low + j]] if len(scale) > 0 else 1.0)
             for place in range(begin, end):
                 scattered[indices[place]] = 0.0
-        _weigh(products, weighing, rows, partners, low, m)
-        _assign(products, m, work)
-        for i in range(m):
-            partner[rows[low + i]] = partners[low + work.column_of[i]]
+        _give_partners(products, weighing, rows, partners, low, m, work, partner)
+
+
+@jit
+def _give_partners(
+    products: NDArray[Any],
+    weighing: Weighing,
+    rows: NDArray[np.intp],
+    partners: NDArray[np.intp],
+    low: int,
+    m: int,
+    work: Any,
+    partner: NDArray[np.intp],
+) -> None:
+    """Solve a bucket whose products are known, and write its rows' partners."""
+    _weigh(products, weighing, rows, partners, low, m)
+    _assign(products, m, work)
+    for i in range(m):
+        partner[rows[low + i]] = partners[low + work.column_of[i]]
 
 
 @jit

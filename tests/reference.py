@@ -5,23 +5,28 @@ from __future__ import annotations
 import numpy as np
 
 
-def algorithm_2(problem, batches, size, eta, *, coef, intercept=0.0, average_from=0, linear=False):
+def algorithm_2(problem, batches, size, eta, *, coef, intercept=0.0, average_from=0, linear=False, row_eta=None):
     """SGD on given batches of rows, with the proximal step of the L1 penalty and averaging.
 
-    ``eta(steps, samples)`` is the step size after so many steps and samples. Returns coef, intercept and their averages (None before any).
+    ``eta(steps, samples)`` is the step size after so many steps and samples; ``row_eta(losses, squares)``, if given, those of the rows, and
+    ``eta`` is the penalty's alone. Returns coef, intercept and their averages (None before any).
     """
     X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
     w, b, steps, samples = np.array(coef, dtype=float), intercept, 0, 0
     mean, mean_b, total = np.zeros_like(w), 0.0, 0.0
     for rows in batches:
-        slopes = problem.loss.slope(problem.y[rows], X[rows] @ w + b)
+        y, p = problem.y[rows], X[rows] @ w + b
+        slopes = problem.loss.slope(y, p)
         if problem.weight is not None:
             slopes = slopes * problem.weight[rows]
         step = eta(steps, samples) * len(rows) / size
-        w = max(0.0, 1.0 - step * problem.penalty.l2) * w - step * np.mean(slopes[:, None] * X[rows], axis=0)
+        moves = step * slopes
+        if row_eta is not None:
+            moves = row_eta(problem.loss.value(y, p), np.sum(X[rows] ** 2, axis=1)) * slopes * len(rows) / size
+        w = max(0.0, 1.0 - step * problem.penalty.l2) * w - np.mean(moves[:, None] * X[rows], axis=0)
         w = np.sign(w) * np.maximum(np.abs(w) - step * problem.penalty.l1, 0.0)
         if problem.fit_intercept:
-            b -= step * slopes.mean()
+            b -= moves.mean()
         steps, samples = steps + 1, samples + len(rows)
         if 0 < average_from <= samples:
             gain = steps if linear else 1
@@ -29,6 +34,13 @@ def algorithm_2(problem, batches, size, eta, *, coef, intercept=0.0, average_fro
             mean += gain / total * (w - mean)
             mean_b += gain / total * (b - mean_b)
     return (w, b), ((mean, mean_b) if total else None)
+
+
+def passive_aggressive(name, eta0, losses, squares):
+    """Step sizes PA-I and PA-II of Crammer et al. (2006), with eta0 their C; PA-I leaves a row without entries alone."""
+    if name == "pa2":
+        return losses / (squares + 1.0 / (2.0 * eta0))
+    return np.array([min(eta0, loss / square) if square > 0.0 else 0.0 for loss, square in zip(losses, squares, strict=True)])
 
 
 def split(batches):

@@ -27,6 +27,9 @@ LAYERS = [
     {"sampling"},
     {"solvers"},
     {"_minimize"},
+    {"_train"},
+    {"linear_model"},
+    {"display"},
     {"datasets"},
     {"__init__"},
 ]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from antithetic.losses import LOSSES
-from antithetic.schedules import LOWERING, can_be_lowered, make_schedule, step_size
+from antithetic.schedules import LOWERING, PA1, PA2, can_be_lowered, make_schedule, row_step_size, step_size
 
 LOG = LOSSES["log_loss"]
 
@@ -33,6 +33,43 @@ def test_the_formula(name, formula, steps, samples):
     assert step_size(*schedule(name), steps, samples) == pytest.approx(formula(steps, samples), rel=1e-14)
 
 
+@pytest.mark.parametrize("name", ["pa1", "pa2"])
+@pytest.mark.parametrize("loss", ["hinge", "epsilon_insensitive"])
+def test_a_passive_aggressive_penalty_takes_eta0(name, loss):
+    """At any step, whatever the rows take."""
+    assert step_size(*schedule(name, loss=LOSSES[loss]), 1000, 2001) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("loss", "square", "pa1", "pa2"),
+    [
+        (2.0, 8.0, 0.25, 2.0 / 9.0),  # as far as it takes the row's loss to zero
+        (9.0, 3.0, 0.5, 9.0 / 4.0),  # eta0 at most
+        (0.0, 3.0, 0.0, 0.0),  # passive
+        (2.0, 0.0, 0.0, 2.0),  # a row without entries
+        (0.0, 0.0, 0.0, 0.0),
+        (2.0, 5e-324, 0.5, 2.0),  # the ratio overflows
+        (2.0, math.inf, 0.0, 0.0),  # the square did
+        (math.inf, 3.0, 0.5, math.inf),
+        (math.inf, math.inf, math.nan, math.nan),  # not to be taken for a good step
+        (math.nan, 3.0, math.nan, math.nan),
+    ],
+)
+def test_the_passive_aggressive_formula(loss, square, pa1, pa2):
+    """The least of eta0 and l / |x|^2, and l / (|x|^2 + 1 / (2 eta0)); never more than eta0 with PA-I, and NaN stays NaN."""
+    assert row_step_size(PA1, 0.5, loss, square) == pytest.approx(pa1, rel=1e-15, nan_ok=True)
+    assert row_step_size(PA2, 0.5, loss, square) == pytest.approx(pa2, rel=1e-15, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", ["pa1", "pa2"])
+@pytest.mark.parametrize("loss", [name for name in LOSSES if name not in ("hinge", "epsilon_insensitive")])
+def test_passive_aggressive_steps_need_their_losses(name, loss):
+    """In scikit-learn's words, and with the loss that was given."""
+    message = rf"Learning rate '{name}' only works with loss 'hinge' \(or 'epsilon_insensitive' for regression\); got loss '{loss}'"
+    with pytest.raises(ValueError, match=message):
+        schedule(name, loss=LOSSES[loss])
+
+
 def test_optimal_divides_by_the_slope_of_a_steep_regression_loss():
     """scikit-learn's first step is smaller where the loss is steep at a typical weight: d/dp (y - p)^2 / 2 at y=1, p=-typw is negative."""
     assert schedule("optimal", loss=LOSSES["squared_error"]).start == schedule("optimal").start
@@ -50,10 +87,11 @@ def test_an_adaptive_step_is_divided_by_five_until_it_is_too_small():
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("sometimes", {}, r"inverse_time, constant, optimal, invscaling, adaptive"),
+        ("sometimes", {}, r"inverse_time, constant, optimal, invscaling, adaptive, pa1, pa2"),
         ("constant", {"eta0": None}, "eta0"),
         ("constant", {"eta0": 0.0}, "eta0"),
         ("inverse_time", {"eta0": math.nan}, "eta0"),
+        ("pa1", {"eta0": None, "loss": LOSSES["hinge"]}, "eta0"),
         ("inverse_time", {"decay": -1.0}, "decay"),
         ("inverse_time", {"decay": math.inf}, "decay"),
         ("invscaling", {"power_t": math.nan}, "power_t"),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
-from reference import algorithm_2, split
+from reference import algorithm_2, passive_aggressive, split
 from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
+from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 from antithetic.losses import LOSSES
 from antithetic.problem import Problem
 from antithetic.sampling import make_sampler
+from antithetic.sampling.batches import cut
 from antithetic.schedules import make_schedule, step_size
 from antithetic.solvers import make_sgd, run
 
@@ -19,6 +23,7 @@ pytestmark = pytest.mark.kernel
 N, D = 23, 7
 PENALTIES = [(0.0, 0.0), (0.1, 0.0), (0.0, 0.05), (0.02, 0.02), (6.0, 0.01)]  # the last shrinks weights to zero at first
 AVERAGES = [False, True, 30, "linear"]
+PASSIVE_LOSSES = ["hinge", "epsilon_insensitive"]
 
 
 def make_problem(loss="log_loss", dtype=np.float64, form=np.asarray, weighted=True, intercept=True, **penalty):
@@ -49,6 +54,7 @@ def kernel_and_twin(problem, *, size=2, average=False, name="inverse_time", epoc
         coef=np.zeros(problem.d),
         average_from=solver.average_from,
         linear=solver.linear,
+        row_eta=partial(passive_aggressive, name, eta0) if name in ("pa1", "pa2") else None,
     )
     return state.solution, (mean if average else last)
 
@@ -81,6 +87,65 @@ def test_the_kernel_equals_its_twin_for_every_loss_and_batch(form, loss, size):
 def test_the_kernel_equals_its_twin_for_every_schedule(form, name):
     """Steps and samples are counted from the first epoch on."""
     assert_same(*kernel_and_twin(make_problem(form=form, l2=0.01), name=name, eta0=0.05), tolerance=1e-10)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("name", ["pa1", "pa2"])
+@pytest.mark.parametrize("loss", PASSIVE_LOSSES)
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize(("l2", "l1"), PENALTIES)
+def test_passive_aggressive_steps_equal_their_twin(form, name, loss, size, l2, l1):
+    """Each row steps by its own loss and norm, in full and short batches, with weights, and one row without entries."""
+    assert_same(*kernel_and_twin(make_problem(loss, form=form, l2=l2, l1=l1), size=size, name=name), tolerance=1e-10)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("name", ["pa1", "pa2"])
+@pytest.mark.parametrize("loss", PASSIVE_LOSSES)
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_passive_aggressive_steps_in_float32(form, name, loss, size):
+    """They agree with those in float64 to about the precision of float32."""
+    single, double = (
+        kernel_and_twin(make_problem(loss, dtype=dtype, form=form, l2=0.01, l1=0.01), size=size, name=name)[0]
+        for dtype in (np.float32, np.float64)
+    )
+    assert single[0].dtype == np.float32
+    assert_same(single, double, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("name", ["pa1", "pa2"])
+@pytest.mark.parametrize("loss", PASSIVE_LOSSES)
+@pytest.mark.parametrize("l2", [0.0, 0.05])
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_passive_aggressive_steps_are_those_of_scikit_learn(name, loss, l2, epochs):
+    """Row by row in the given order, with weights and intercept.
+
+    Only under l2 is the row without entries left out: PA-I of scikit-learn does not shrink the weights at such a row.
+    """
+    full = make_problem(loss, l2=l2)
+    kept = full.X.any(axis=1) | (l2 == 0.0)
+    X, y, weight = full.X[kept], full.y[kept], full.weight[kept]
+    problem = Problem.build(X, y, loss=loss, l2=l2, sample_weight=weight, fit_intercept=True)
+    solver = make_sgd(problem, False)
+    state = solver.init()
+    for _ in range(epochs):
+        state = solver.epoch(state, cut(np.arange(problem.n), 1), schedule_for(problem, name))
+    given = {"penalty": "l2" if l2 else None, "alpha": l2, "learning_rate": name, "eta0": 0.3, "max_iter": epochs, "tol": None}
+    peer = (SGDClassifier if problem.loss.classification else SGDRegressor)(loss=loss, shuffle=False, **given)
+    peer.fit(X, y, sample_weight=weight)
+    assert_same((state.coef, state.intercept), (peer.coef_.ravel(), peer.intercept_[0]), tolerance=1e-12)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("name", ["pa1", "pa2"])
+@pytest.mark.parametrize("entry", [1e-25, 3e19])
+def test_a_squared_norm_beyond_float32(form, name, entry):
+    """Rows of float32 of which the square would be 0 or infinite there take their steps all the same."""
+    problem = Problem.build(form(np.diag([entry, entry]).astype(np.float32)), [-1.0, 1.0], loss="hinge")
+    solver = make_sgd(problem, False)
+    state = solver.epoch(solver.init(), cut(np.arange(2), 1), schedule_for(problem, name))
+    length = passive_aggressive(name, 0.3, np.ones(1), np.array([entry**2]))
+    np.testing.assert_allclose(state.coef, problem.y * length * entry, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -21,7 +21,7 @@ from antithetic.pairing.table import check_table, matched
 from antithetic.problem import Problem, ratio
 from antithetic.sampling import SAMPLINGS, batch_variance, make_sampler
 from antithetic.schedules import make_schedule
-from antithetic.solvers import DivergenceError, Patience, SgdState, advice, make_sgd, run
+from antithetic.solvers import DivergenceError, Patience, SgdState, advice, find_steps, make_sgd, run
 
 TRACES = ("objective", "variance", "variance_ratio", "distance")
 
@@ -127,10 +127,11 @@ def minimize(
     solver : {"sgd"}, default="sgd"
     batch_size : int, default=2
         Rows of a step, at most n: ``batch_size / 2`` pairs if there is a table, and one more row if it is odd.
-    learning_rate : {"inverse_time", "constant", "optimal", "invscaling", "adaptive"}, default="inverse_time"
-        See :mod:`antithetic.schedules`. ``"adaptive"`` needs ``tol``.
+    learning_rate : {"auto", "inverse_time", "constant", "optimal", "invscaling", "adaptive", "pa1", "pa2"}, default="inverse_time"
+        See :mod:`antithetic.schedules`; ``"auto"`` is ``"inverse_time"`` with ``eta0``, and ``decay`` where it is None, found from the
+        data. ``"adaptive"`` needs ``tol``.
     eta0 : float
-        First step size; needed by all schedules but ``"optimal"``.
+        First step size; needed by all schedules but ``"auto"`` and ``"optimal"``.
     decay : float, default=None
         Decay of ``"inverse_time"``; None means l2.
     power_t : float, default=0.5
@@ -177,19 +178,26 @@ def minimize(
     if sampling not in SAMPLINGS:
         raise ValueError(f"sampling {sampling!r} is not known; use one of {', '.join(SAMPLINGS)}")
     problem = Problem.build(X, y, loss=loss, l2=l2, l1=l1, sample_weight=sample_weight, fit_intercept=fit_intercept)
-    schedule = make_schedule(
-        learning_rate, eta0=eta0, decay=l2 if decay is None else decay, alpha=l2 + l1, power_t=power_t, loss=problem.loss
-    )
     patience = _check_patience(learning_rate, tol, n_iter_no_change)
     epochs, seed = check_count(epochs, "epochs", least=0), check_count(seed, "seed", least=0)
     batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
     algorithm = make_sgd(problem, average)
     names = _check_trace(trace, w_star)
-    table = _find_table(problem, y, pairing if table is None else table, sampling, seed)
+    begin = algorithm.init(coef_init, intercept_init)
+    if learning_rate == "auto":
+        learning_rate, steps = "inverse_time", find_steps(problem, batch_size, seed, begin.coef, begin.intercept)
+        eta0, decay, careful = steps.eta0, steps.decay if decay is None else decay, True
+    else:
+        decay, careful = l2 if decay is None else decay, False
+    schedule = make_schedule(learning_rate, eta0=eta0, decay=decay, alpha=l2 + l1, power_t=power_t, loss=problem.loss)
+    pairing = pairing if table is None else table
+    if not (pairing is None or callable(pairing) or isinstance(pairing, str)):
+        check_table(pairing).check(problem.X, y)
+    table = find_table(problem, y, pairing, sampling, seed)
     sampler = make_sampler(sampling, problem.n, batch_size, seed, table)
 
     def measure(state: SgdState) -> dict[str, float]:
-        return _measure(names, problem, state, w_star, partial(batch_variance, sampling=sampling, batch_size=batch_size), table)
+        return measure_state(names, problem, state, w_star, partial(batch_variance, sampling=sampling, batch_size=batch_size), table)
 
     settings = {
         "rows": problem.X.shape,
@@ -205,12 +213,13 @@ def minimize(
         "trace": ("epoch", *names),
     }
     if resume is None:
-        start = algorithm.init(coef_init, intercept_init)
+        start = begin
         recorded = _Recorded(problem, table, start, [measure(start)], settings)
     else:
         recorded = _Recorded.earlier(problem, table, resume, settings)
         start = recorded.state
-    states = run(algorithm, sampler, schedule, start, epochs=epochs, patience=patience, adaptive=learning_rate == "adaptive")
+    adaptive = learning_rate == "adaptive"
+    states = run(algorithm, sampler, schedule, start, epochs=epochs, patience=patience, adaptive=adaptive, careful=careful)
     try:
         with progress_bar("epochs", epochs, progress) as update:
             for state in states:
@@ -259,7 +268,7 @@ class _Recorded:
         return Result(coef, intercept, trace, self.table, self.problem.classes, self.state, self.settings)
 
 
-def _measure(
+def measure_state(
     names: tuple[str, ...], problem: Problem, state: SgdState, w_star: Any, variance: Any, table: AntitheticTable | None
 ) -> dict[str, float]:
     measured = {"epoch": float(state.epochs)}
@@ -297,13 +306,12 @@ def _check_patience(learning_rate: str, tol: float | None, n_iter_no_change: int
     return Patience(float(tol), check_count(n_iter_no_change, "n_iter_no_change", least=1))
 
 
-def _find_table(problem: Problem, y: Any, pairing: Method | AntitheticTable | None, sampling: str, seed: int) -> AntitheticTable | None:
-    """Return the table of a run, made or checked, and cut into a matching where each row is visited once."""
+def find_table(problem: Problem, y: Any, pairing: Method | AntitheticTable | None, sampling: str, seed: int) -> AntitheticTable | None:
+    """Return the table of a run, given or made, cut into a matching where each row is visited once."""
     if pairing is None:
         return None
-    if not (callable(pairing) or isinstance(pairing, str)):
-        table = check_table(pairing)
-        table.check(problem.X, y)
+    if isinstance(pairing, AntitheticTable):
+        table = pairing
     else:
         made = pair(
             problem.X,

@@ -47,7 +47,12 @@ def _check_dense(X: Any, name: str) -> NDArray[np.floating]:
 def _check_csr(X: Any, name: str) -> sparse.csr_array:
     _check_shape(X.shape, name)
     rows = sparse.csr_array(X)  # shares the arrays of a CSR input
-    rows = rows.astype(_float_type(rows.dtype, name), copy=False)
+    return canonical_csr(rows.astype(_float_type(rows.dtype, name), copy=False))
+
+
+def canonical_csr(rows: Any) -> sparse.csr_array:
+    """Return a CSR matrix as a ``csr_array`` without repeated entries and with one index type; nothing is copied that is so already."""
+    rows = sparse.csr_array(rows)  # shares the arrays of a CSR input
     if rows.indices.dtype != rows.indptr.dtype:
         rows.indices, rows.indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
     if not rows.has_canonical_format:  # repeated entries would spoil norms and hashes
@@ -90,15 +95,15 @@ def check_column(values: Any, n: int, name: str) -> NDArray[np.float64]:
     return column
 
 
-def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
-    """Return weights of the rows, at least 0 and not all 0; None where every row counts the same."""
+def check_weights(sample_weight: Any, n: int, *, all_zero: bool = False) -> NDArray[np.float64] | None:
+    """Return weights of the rows, at least 0 and (unless ``all_zero``) not all 0; None where every row counts the same."""
     if sample_weight is None:
         return None
     weight = check_column(np.broadcast_to(sample_weight, (n,)) if np.ndim(sample_weight) == 0 else sample_weight, n, "sample_weight")
     if (weight < 0.0).any():
         row = int(np.argmax(weight < 0.0))
         raise ValueError(f"sample_weight must be at least 0; row {row} has {weight[row]}")
-    if not weight.any():
+    if not all_zero and not weight.any():
         raise ValueError("sample_weight is 0 for every row; at least one must be positive")
     return weight
 

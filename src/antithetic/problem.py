@@ -99,8 +99,11 @@ class Problem:
 
     def objective(self, coef: Any, intercept: float = 0.0) -> float:
         """Mean loss plus penalty."""
-        losses = self._weigh(self.loss.value(self.y, self.predictions(coef, intercept)))
-        return float(losses.mean()) + self.penalty.value(check_coef(coef, self.d))
+        return self.mean_loss(self.predictions(coef, intercept)) + self.penalty.value(check_coef(coef, self.d))
+
+    def mean_loss(self, predictions: NDArray[np.float64]) -> float:
+        """Weighted mean loss of the given predictions, shape (n,)."""
+        return float(self._weigh(self.loss.value(self.y, predictions)).mean())
 
     def _weigh(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.weight is None:
@@ -182,6 +185,23 @@ class Problem:
         # what rounding alone can make of groups that are all equal: less than this is zero
         square = spread + centre[0] @ centre[0] + centre[1] ** 2
         return 0.0 if spread <= square * (4.0 * np.finfo(self.X.dtype).eps) ** 2 else spread
+
+    def row_curvature(self) -> float:
+        """Curvature of the objective along a mean row: the loss's bound times the mean of ``s |x|^2``, plus that of the penalty.
+
+        A loss with a kink counts as one of curvature 1. Infinite where the squares overflow.
+        """
+        entries = self.X.data if sparse.issparse(self.X) else self.X.ravel()
+        with np.errstate(over="ignore"):
+            if self.weight is None:
+                square = float(np.einsum("i,i->", entries, entries, dtype=np.float64))
+            elif sparse.issparse(self.X):
+                square = float(np.einsum("i,i,i->", np.repeat(self.weight, np.diff(self.X.indptr)), entries, entries))
+            else:
+                square = float(np.einsum("i,ij,ij->", self.weight, self.X, self.X))
+        weight = self.n if self.weight is None else float(self.weight.sum())
+        curvature = self.loss.curvature if np.isfinite(self.loss.curvature) else 1.0
+        return curvature * (square + self.fit_intercept * weight) / self.n + self.penalty.l2
 
     def safe_unit(self, slopes: NDArray[np.float64]) -> float:
         """Power of two by which gradients can be multiplied so that their squares neither overflow nor vanish."""

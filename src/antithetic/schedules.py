@@ -6,7 +6,12 @@ r"""Step sizes: how long the step is, as a function of the steps and samples bef
 ``optimal``        scikit-learn's :math:`1 / (\alpha (t_0 + t))`, with t in samples and Bottou's choice of :math:`t_0`
 ``invscaling``     scikit-learn's :math:`\eta_0 / t^{\mathrm{power\_t}}`, with t in samples, 1 at the first
 ``adaptive``       :math:`\eta_0`, divided by 5 whenever the objective no longer falls by ``tol``
+``pa1``            passive-aggressive: each row x with loss l takes its own :math:`\min(\eta_0, l / |x|^2)`, the penalty :math:`\eta_0`
+``pa2``            likewise with :math:`l / (|x|^2 + 1 / (2 \eta_0))`
 =================  ==========================================================================================
+
+The passive-aggressive ones need ``"hinge"`` or ``"epsilon_insensitive"``, of which the slope is -1, 0 or 1: a row then moves its own
+prediction to where its loss is zero, as far as :math:`\eta_0` allows (Crammer et al., 2006). A batch takes the mean of its rows' steps.
 """
 
 from __future__ import annotations
@@ -14,10 +19,18 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from antithetic.losses import Loss
+from antithetic.losses import EPSILON_INSENSITIVE, HINGE, Loss
 
-CONSTANT, INVERSE_TIME, OPTIMAL, INVSCALING = range(4)
-_CODES = {"inverse_time": INVERSE_TIME, "constant": CONSTANT, "optimal": OPTIMAL, "invscaling": INVSCALING, "adaptive": CONSTANT}
+CONSTANT, INVERSE_TIME, OPTIMAL, INVSCALING, PA1, PA2 = range(6)
+_CODES = {
+    "inverse_time": INVERSE_TIME,
+    "constant": CONSTANT,
+    "optimal": OPTIMAL,
+    "invscaling": INVSCALING,
+    "adaptive": CONSTANT,
+    "pa1": PA1,
+    "pa2": PA2,
+}
 _SMALLEST_ADAPTIVE_STEP = 1e-6
 LOWERING = 5.0  # what an adaptive step is divided by
 
@@ -45,6 +58,16 @@ def step_size(code: int, eta0: float, rate: float, start: float, steps: int, sam
     return eta0
 
 
+def row_step_size(code: int, eta0: float, loss: float, square: float) -> float:
+    """Length of a passive-aggressive step along one row, from its loss and its squared norm."""
+    if code == PA2:
+        return loss / (square + 0.5 / eta0)
+    if square == 0.0:
+        return 0.0  # nothing in the row can lower its loss
+    length = loss / square
+    return eta0 if length > eta0 else length  # min() would hide a NaN from the divergence check
+
+
 def make_schedule(name: str, *, eta0: float | None, decay: float, alpha: float, power_t: float, loss: Loss) -> Schedule:
     """Check a schedule's parameters and turn them into numbers.
 
@@ -61,7 +84,7 @@ def make_schedule(name: str, *, eta0: float | None, decay: float, alpha: float, 
     power_t : float
         Exponent of ``"invscaling"``.
     loss : Loss
-        ``"optimal"`` takes its first step size from the loss.
+        ``"optimal"`` takes its first step size from the loss; ``"pa1"`` and ``"pa2"`` work with two losses only.
     """
     if name not in _CODES:
         raise ValueError(f"learning_rate {name!r} is not known; use one of {', '.join(_CODES)}")
@@ -72,6 +95,10 @@ def make_schedule(name: str, *, eta0: float | None, decay: float, alpha: float, 
         return Schedule(code, 0.0, alpha, _bottou_start(alpha, loss))
     if eta0 is None or not (math.isfinite(eta0) and eta0 > 0.0):
         raise ValueError(f"learning_rate={name!r} needs eta0, a finite number above 0; got {eta0!r}")
+    if code in (PA1, PA2) and loss.code not in (HINGE, EPSILON_INSENSITIVE):
+        raise ValueError(
+            f"Learning rate {name!r} only works with loss 'hinge' (or 'epsilon_insensitive' for regression); got loss {loss.name!r}"
+        )
     if code == INVERSE_TIME:
         rate = decay
     else:

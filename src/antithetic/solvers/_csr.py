@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from antithetic import schedules
 from antithetic._jit import jit, prefetch
-from antithetic._loss_kernels import slope
+from antithetic._loss_kernels import slope, value
 from antithetic.solvers._arguments import CsrRows, Epoch, Model, Rule
 
 step_size = jit(schedules.step_size)
+row_step_size = jit(schedules.row_step_size)
 
 _ONE, _TWO, _THREE, _FOUR = np.uintp(1), np.uintp(2), np.uintp(3), np.uintp(4)
 _ENTRIES_AHEAD, _STARTS_AHEAD = np.uintp(4), np.uintp(16)  # rows ahead whose entries, and whose place, are prefetched
@@ -70,6 +71,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
     lazy = _make_lazy(len(v), len(starts) - 1, rule.l1 > 0.0, averaged)
     features = np.arange(len(v) if behind else 0).astype(indices.dtype)
     shares = np.empty(size, data.dtype)
+    passive = rule.schedule >= schedules.PA1  # each row has its own step size
     scale, threshold, gained = 1.0, 0.0, 0.0
     for batch in range(np.uintp(len(starts) - 1)):
         first, last = starts[batch], starts[batch + _ONE]
@@ -83,7 +85,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
                     prefetch(indices, place)
 
         eta = step_size(rule.schedule, rule.eta0, rule.rate, rule.start, steps, samples)
-        rate, total = eta / size, 0.0
+        rate, total = (1.0 if passive else eta) / size, 0.0
         for k in range(first, last):
             i = order[k]
             if behind:
@@ -101,6 +103,12 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
                 a += v[indices[place]] * data[place]
             product = (a + b) + (c + d)
             steepness = slope(rule.loss, rule.epsilon, float(y[i]), scale * product + intercept)
+            if passive:
+                square = 0.0  # in float64, as that of a float32 row may be beyond float32; float() would stay float32 in numba
+                for place in range(begin, end):
+                    square += np.float64(data[place]) * np.float64(data[place])
+                short = value(rule.loss, rule.epsilon, float(y[i]), scale * product + intercept)
+                steepness *= row_step_size(rule.schedule, rule.eta0, short, square)
             if len(weight) > 0:
                 steepness *= weight[i]
             shares[k - first] = real(-rate * steepness)

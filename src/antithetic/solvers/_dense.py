@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from antithetic import schedules
 from antithetic._jit import jit, jit_sums, prefetch
-from antithetic._loss_kernels import slope
+from antithetic._loss_kernels import slope, value
 from antithetic.solvers._arguments import DenseRows, Epoch, Model, Rule
 
 # The loops over rows stand in one function: an array handed on to a helper is counted as a reference, which costs more than a short row.
 
 step_size = jit(schedules.step_size)
+row_step_size = jit(schedules.row_step_size)
 
 _ONE, _TWO = np.uintp(1), np.uintp(2)
 _AHEAD = np.uintp(10)  # rows between the one that is used and the one that is prefetched
@@ -32,6 +33,8 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
     flat, d, n = X.reshape(X.size), np.uintp(X.shape[1]), np.uintp(len(order))
     line = np.uintp(_CACHE_LINE // X.itemsize)
     shares = np.empty(size, X.dtype)
+    passive = rule.schedule >= schedules.PA1
+    lengths = np.empty(size if passive else 0)  # each row's own step size
     scale = 1.0  # the weights are scale * coef: in float32 a factor near 1 would be lost
     for batch in range(np.uintp(len(starts) - 1)):
         first, last = starts[batch], starts[batch + _ONE]
@@ -52,9 +55,18 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
             shares[k - first] = p
 
         eta = step_size(rule.schedule, rule.eta0, rule.rate, rule.start, steps, samples)
-        rate, total = eta / size, 0.0
+        rate, total = (1.0 if passive else eta) / size, 0.0
+        if passive:  # in a loop of its own, to keep the next one, which all schedules use, short
+            for k in range(first, last):
+                square = 0.0  # in float64, as that of a float32 row may be beyond float32; float() would stay float32 in numba
+                for c in range(d):
+                    square += np.float64(X[order[k], c]) * np.float64(X[order[k], c])
+                short = value(rule.loss, rule.epsilon, float(y[order[k]]), scale * shares[k - first] + intercept)
+                lengths[k - first] = row_step_size(rule.schedule, rule.eta0, short, square)
         for k in range(first, last):
             steepness = slope(rule.loss, rule.epsilon, float(y[order[k]]), scale * shares[k - first] + intercept)
+            if passive:
+                steepness *= lengths[k - first]
             if len(weight) > 0:
                 steepness *= weight[order[k]]
             total += rate * steepness

@@ -72,6 +72,13 @@ class Sgd:
         average = np.zeros(self.problem.d) if self.average_from else None
         return SgdState(weights, check_number(intercept, "intercept_init"), average, 0.0, 0.0, 0, 0, 0)
 
+    def take_up(self, state: SgdState) -> SgdState:
+        """State of an earlier run, made to fit this one: of the rows' float type, and with an average exactly where one is asked for."""
+        average = state.average if self.average_from else None
+        if self.average_from and average is None:
+            state, average = state._replace(average_intercept=0.0, average_weight=0.0), np.zeros(self.problem.d)
+        return state._replace(coef=state.coef.astype(self.problem.X.dtype), average=average)
+
     def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
         """State after the batches of one more epoch."""
         problem = self.problem

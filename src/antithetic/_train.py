@@ -1,0 +1,186 @@
+"""The linear problems of one estimator, each trained from its first step to its last, with what is recorded after each epoch."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._minimize import measure_state
+from antithetic._progress import progress_bar
+from antithetic.pairing.table import AntitheticTable
+from antithetic.sampling import Sampler, batch_variance
+from antithetic.schedules import Schedule
+from antithetic.solvers import Patience, Sgd, SgdState, run
+
+Score = Callable[[NDArray[Any], float], float]
+Watch = Callable[["Record"], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a fit used where the user left it open, and why.
+
+    Attributes
+    ----------
+    pairing : str or None
+        How rows were paired; None if they were not.
+    sampling : str
+        How rows or pairs were drawn.
+    nest, refresh : None
+        Nested groups and tables that follow the gradient; not used.
+    batch_size : int
+        Rows of a step.
+    why : str
+        The reason in a sentence.
+    """
+
+    pairing: str | None
+    sampling: str
+    nest: None
+    refresh: None
+    batch_size: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """One linear problem, ready to be trained: one class against the rest, or all there is.
+
+    Attributes
+    ----------
+    solver, sampler, schedule, start, epochs, adaptive, careful
+        See :func:`antithetic.solvers.run.run`.
+    patience : Patience or None
+        None runs all epochs.
+    trace : tuple of str
+        What to record after each epoch, besides the validation score.
+    table : AntitheticTable or None
+        The pairs of the batches, for their variance.
+    sampling : str
+    batch_size : int
+    score : callable or None
+        Weights and intercept to a validation score.
+    early_stopping : bool
+        Whether patience looks at that score instead of the objective.
+    """
+
+    solver: Sgd
+    sampler: Sampler
+    schedule: Schedule
+    start: SgdState
+    epochs: int
+    patience: Patience | None
+    adaptive: bool
+    careful: bool
+    trace: tuple[str, ...]
+    table: AntitheticTable | None
+    sampling: str
+    batch_size: int
+    score: Score | None
+    early_stopping: bool
+
+    def measure(self, state: SgdState) -> dict[str, float]:
+        """What is recorded of a state."""
+        names = self.trace
+        if self.patience is not None and not self.early_stopping and "objective" not in names:
+            names = (*names, "objective")
+
+        def variance(problem: Any, slopes: Any, table: Any, sampling: str = self.sampling) -> float:
+            return batch_variance(problem, slopes, table, sampling, self.batch_size)
+
+        measured = measure_state(names, self.solver.problem, state, None, variance, self.table)
+        if self.score is not None:
+            measured["validation_score"] = self.score(*state.solution)
+        return measured
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """A task as far as it has come: the state after the last whole epoch and what was measured after each.
+
+    Another thread may read it at any time, so the two are replaced together.
+    """
+
+    task: Task
+    held: tuple[SgdState, list[dict[str, float]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.held = (self.task.start, [])
+
+    @property
+    def state(self) -> SgdState:
+        """State after the last whole epoch."""
+        return self.held[0]
+
+    @property
+    def epochs(self) -> int:
+        """Epochs done."""
+        return len(self.held[1])
+
+    def history(self) -> dict[str, NDArray[Any]]:
+        """One array per measured thing, one entry per epoch."""
+        entries = self.held[1]
+        columns = {name: np.array([entry[name] for entry in entries]) for name in (entries[0] if entries else ("epoch", "seconds"))}
+        return {**columns, "epoch": np.arange(1, len(entries) + 1)}
+
+
+def train(record: Record, began: float, watch: Watch) -> None:
+    """Train one task, keeping its record up to date; ``watch`` is called after each epoch and may end it by returning True."""
+    task = record.task
+    pending: dict[str, float] = {}
+
+    def judge(state: SgdState) -> float:
+        nonlocal pending
+        pending = task.measure(state)
+        pending["seconds"] = time.perf_counter() - began
+        if task.patience is None:
+            return 0.0
+        return -pending["validation_score"] if task.early_stopping else pending["objective"]
+
+    states = run(
+        task.solver,
+        task.sampler,
+        task.schedule,
+        task.start,
+        epochs=task.start.epochs + task.epochs,
+        patience=task.patience or Patience(-np.inf),  # without a tolerance everything is an improvement
+        adaptive=task.adaptive,
+        careful=task.careful,
+        judge=judge,
+    )
+    for state in states:
+        record.held = (state, [*record.held[1], pending])
+        if watch(record):
+            return
+
+
+def train_all(records: list[Record], began: float, watch: Watch, n_jobs: int | None) -> None:
+    """Train all tasks, several at a time in threads (the kernels run outside the interpreter's lock)."""
+    if len(records) == 1:
+        return train(records[0], began, watch)
+    from sklearn.utils.parallel import Parallel, delayed
+
+    Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(train)(record, began, watch) for record in records)
+    return None
+
+
+@contextmanager
+def epochs_bar(total: int, show: bool) -> Iterator[Callable[[], None]]:
+    """Give a function that is called, from any thread, once for each epoch that was done."""
+    done, lock = 0, threading.Lock()
+    with progress_bar("epochs", total, show) as update:
+
+        def advance() -> None:
+            nonlocal done
+            with lock:
+                done += 1
+                update(done)
+
+        yield advance

@@ -1,0 +1,114 @@
+r"""``learning_rate="auto"``: a first step size and its decay, from a few passes over a small sample of the rows.
+
+**eta0.** A batch of b rows overshoots on its own rows when :math:`\eta\,c\,|x|^2 > 2b`, with c the bound on the loss's curvature. Steps from
+there down, each a quarter of the one before, are tried for one pass each. The longest is taken that gains at least half of what the best
+of them gains: noise that a long step leaves behind is taken away by the decay, whereas a short step never catches up.
+
+**decay.** With steps :math:`1/(\mu t)`, a direction of curvature h is fitted best when :math:`\mu` is near h: a larger one freezes it, a
+smaller one keeps its noise. The direction that counts is that of the solution itself, so the curvature of the objective along the
+weights found on the sample is measured, and half of it is taken, never less than the L2 penalty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from antithetic.problem import Problem
+from antithetic.sampling import make_sampler
+from antithetic.schedules import Schedule, make_schedule
+from antithetic.solvers.run import DivergenceError, finite_objective, overflow_message
+from antithetic.solvers.sgd import Sgd, SgdState
+
+_SAMPLE_ROWS = 1000
+_RATIO = 4.0  # between one trial step and the next
+_MOST_TRIALS = 40
+_SHARE_OF_GAIN = 0.5
+_MORE_PASSES = 3  # over the sample, before the curvature is measured
+_STRETCH = 0.25  # the weights are stretched and shrunk by this to measure it
+_SHARE_OF_CURVATURE = 0.5
+
+
+class Steps(NamedTuple):
+    """What ``"inverse_time"`` needs."""
+
+    eta0: float
+    decay: float
+
+
+class _Trial(NamedTuple):
+    eta0: float
+    objective: float
+    state: SgdState
+
+
+def find_steps(problem: Problem, batch_size: int, seed: int, coef: Any = None, intercept: float = 0.0) -> Steps:
+    """Choose eta0 and decay for a run that begins at the given weights; a pure function of its arguments.
+
+    Costs six to eight passes over at most 1000 rows.
+    """
+    sample = _sample(problem, seed)
+    solver = Sgd(sample, average_from=0, linear=False)
+    start = solver.init(coef, intercept)
+    sampler = make_sampler("shuffle", sample.n, min(batch_size, sample.n), seed)
+
+    def try_step(eta0: float, state: SgdState) -> _Trial:
+        after = solver.epoch(state, sampler.batches(state.epochs), _schedule(sample, eta0))
+        return _Trial(eta0, finite_objective(sample, after), after)
+
+    before = finite_objective(sample, start)
+    trials = _search(lambda eta0: try_step(eta0, start), _longest_step(sample, batch_size), before)
+    best = min(trials, key=lambda trial: trial.objective)
+    enough = best.objective + _SHARE_OF_GAIN * max(0.0, before - best.objective)
+    eta0 = max(trial.eta0 for trial in trials if trial.objective <= enough)
+    state = best.state
+    for _ in range(_MORE_PASSES):
+        state = try_step(best.eta0, state).state
+    return Steps(eta0, max(problem.penalty.l2, _SHARE_OF_CURVATURE * _curvature_along(sample, state)))
+
+
+def _sample(problem: Problem, seed: int) -> Problem:
+    if problem.n <= _SAMPLE_ROWS:
+        return problem
+    rng = np.random.default_rng((seed, 0, 1))  # apart from the epochs' own (seed, epoch)
+    rows = np.sort(rng.choice(problem.n, _SAMPLE_ROWS, replace=False))
+    return replace(problem, X=problem.X[rows], y=problem.y[rows], weight=None if problem.weight is None else problem.weight[rows])
+
+
+def _longest_step(problem: Problem, batch_size: int) -> float:
+    """Step at which a batch just overshoots on its own rows."""
+    curvature = problem.row_curvature()
+    if not np.isfinite(curvature):
+        raise DivergenceError(overflow_message(0, "the squares of the features are too large. "))
+    return 2.0 * batch_size / curvature if curvature > 0.0 else 1.0  # rows of zeros: no step moves anything
+
+
+def _search(try_step: Any, longest: float, before: float) -> list[_Trial]:
+    """Try the second longest step, the longest, and if that is no better ever shorter ones while they improve."""
+    trials = [try_step(longest / _RATIO), try_step(longest)]
+    if trials[1].objective < min(trials[0].objective, before):
+        return trials
+    least = trials[0].objective
+    for k in range(2, _MOST_TRIALS):
+        trials.append(try_step(longest / _RATIO**k))
+        if trials[-1].objective >= least and least < before:
+            break
+        least = min(least, trials[-1].objective)
+    return trials
+
+
+def _schedule(problem: Problem, eta0: float) -> Schedule:
+    l2 = problem.penalty.l2
+    return make_schedule("inverse_time", eta0=eta0, decay=l2, alpha=l2, power_t=0.5, loss=problem.loss)
+
+
+def _curvature_along(problem: Problem, state: SgdState) -> float:
+    """Second difference of the mean loss along the weights, per unit length, plus the penalty's curvature."""
+    square = float(state.coef.astype(np.float64) @ state.coef) + state.intercept**2
+    if not (np.isfinite(square) and square > 0.0):
+        return problem.penalty.l2
+    predictions = problem.predictions(state.coef, state.intercept)
+    shorter, here, longer = (problem.mean_loss(stretch * predictions) for stretch in (1.0 - _STRETCH, 1.0, 1.0 + _STRETCH))
+    return (longer - 2.0 * here + shorter) / (_STRETCH**2 * square) + problem.penalty.l2

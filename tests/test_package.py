@@ -28,6 +28,8 @@ LAYERS = [
     {"solvers"},
     {"_minimize"},
     {"_train"},
+    {"_callbacks"},
+    {"_estimator"},
     {"linear_model"},
     {"display"},
     {"datasets"},

@@ -20,8 +20,8 @@ from antithetic.pairing._pair import Method
 from antithetic.pairing.table import check_table, matched
 from antithetic.problem import Problem, ratio
 from antithetic.sampling import SAMPLINGS, batch_variance, make_sampler
-from antithetic.schedules import make_schedule
-from antithetic.solvers import DivergenceError, Patience, SgdState, advice, find_steps, make_sgd, run
+from antithetic.schedules import Schedule, make_schedule
+from antithetic.solvers import Care, DivergenceError, Patience, SgdState, advice, find_steps, make_sgd, run
 
 TRACES = ("objective", "variance", "variance_ratio", "distance")
 
@@ -139,7 +139,8 @@ def minimize(
     epochs : int, default=20
         Passes over the data: ``ceil(n / batch_size)`` steps each.
     tol : float, default=None
-        Stop, or lower an adaptive step, when the objective has not fallen by this for ``n_iter_no_change`` epochs; None never does.
+        Stop, or lower an adaptive step, when the objective has not fallen by this for ``n_iter_no_change`` epochs; None never does. It is
+        the objective met on the way, as in scikit-learn: each row's loss just before the step that it takes part in, plus the penalty.
     n_iter_no_change : int, default=5
     seed : int, default=0
         The same seed gives the same bits.
@@ -181,14 +182,15 @@ def minimize(
     patience = _check_patience(learning_rate, tol, n_iter_no_change)
     epochs, seed = check_count(epochs, "epochs", least=0), check_count(seed, "seed", least=0)
     batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
-    algorithm = make_sgd(problem, average)
+    algorithm = make_sgd(problem, average, watch=patience is not None)
     names = _check_trace(trace, w_star)
     begin = algorithm.init(coef_init, intercept_init)
     if learning_rate == "auto":
         learning_rate, steps = "inverse_time", find_steps(problem, batch_size, seed, begin.coef, begin.intercept)
-        eta0, decay, careful = steps.eta0, steps.decay if decay is None else decay, True
+        care = Care(l2 if decay is None else decay)
+        eta0, decay = steps.eta0, steps.decay if decay is None else decay
     else:
-        decay, careful = l2 if decay is None else decay, False
+        decay, care = l2 if decay is None else decay, None
     schedule = make_schedule(learning_rate, eta0=eta0, decay=decay, alpha=l2 + l1, power_t=power_t, loss=problem.loss)
     pairing = pairing if table is None else table
     if not (pairing is None or callable(pairing) or isinstance(pairing, str)):
@@ -219,7 +221,7 @@ def minimize(
         recorded = _Recorded.earlier(problem, table, resume, settings)
         start = recorded.state
     adaptive = learning_rate == "adaptive"
-    states = run(algorithm, sampler, schedule, start, epochs=epochs, patience=patience, adaptive=adaptive, careful=careful)
+    states = run(algorithm, sampler, schedule, start, epochs=epochs, patience=patience, adaptive=adaptive, care=care)
     try:
         with progress_bar("epochs", epochs, progress) as update:
             for state in states:
@@ -230,7 +232,7 @@ def minimize(
         raise
     except KeyboardInterrupt as stop:
         raise Interrupted(recorded.result()) from stop
-    _warn_if_worse(problem, start, recorded.state, advice(problem, schedule))
+    warn_if_worse(problem, start, recorded.state, schedule)
     return recorded.result()
 
 
@@ -326,13 +328,14 @@ def find_table(problem: Problem, y: Any, pairing: Method | AntitheticTable | Non
     return matched(table, problem) if sampling == "shuffle" else table
 
 
-def _warn_if_worse(problem: Problem, start: SgdState, end: SgdState, what_to_try: str) -> None:
+def warn_if_worse(problem: Problem, start: SgdState, end: SgdState, schedule: Schedule) -> None:
+    """Warn of steps that were too long: they led to an objective above the one that they began with."""
     before, after = problem.objective(*start.solution), problem.objective(*end.solution)
     if after > 1.1 * before > 0.0:
         from sklearn.exceptions import ConvergenceWarning  # a second of import that a good run need not wait for
 
         warnings.warn(
-            f"the objective rose from {before:.4g} to {after:.4g}: the steps are too long. {what_to_try}",
+            f"the objective rose from {before:.4g} to {after:.4g}: the steps are too long. {advice(problem, schedule)}",
             ConvergenceWarning,
             stacklevel=3,
         )

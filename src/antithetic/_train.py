@@ -17,7 +17,7 @@ from antithetic._progress import progress_bar
 from antithetic.pairing.table import AntitheticTable
 from antithetic.sampling import Sampler, batch_variance
 from antithetic.schedules import Schedule
-from antithetic.solvers import Patience, Sgd, SgdState, run
+from antithetic.solvers import Care, Patience, Sgd, SgdState, run
 
 Score = Callable[[NDArray[Any], float], float]
 Watch = Callable[["Record"], bool]
@@ -55,7 +55,7 @@ class Task:
 
     Attributes
     ----------
-    solver, sampler, schedule, start, epochs, adaptive, careful
+    solver, sampler, schedule, start, epochs, adaptive, care
         See :func:`antithetic.solvers.run.run`.
     patience : Patience or None
         None runs all epochs.
@@ -78,7 +78,7 @@ class Task:
     epochs: int
     patience: Patience | None
     adaptive: bool
-    careful: bool
+    care: Care | None
     trace: tuple[str, ...]
     table: AntitheticTable | None
     sampling: str
@@ -88,14 +88,11 @@ class Task:
 
     def measure(self, state: SgdState) -> dict[str, float]:
         """What is recorded of a state."""
-        names = self.trace
-        if self.patience is not None and not self.early_stopping and "objective" not in names:
-            names = (*names, "objective")
 
         def variance(problem: Any, slopes: Any, table: Any, sampling: str = self.sampling) -> float:
             return batch_variance(problem, slopes, table, sampling, self.batch_size)
 
-        measured = measure_state(names, self.solver.problem, state, None, variance, self.table)
+        measured = measure_state(self.trace, self.solver.problem, state, None, variance, self.table)
         if self.score is not None:
             measured["validation_score"] = self.score(*state.solution)
         return measured
@@ -142,7 +139,7 @@ def train(record: Record, began: float, watch: Watch) -> None:
         pending["seconds"] = time.perf_counter() - began
         if task.patience is None:
             return 0.0
-        return -pending["validation_score"] if task.early_stopping else pending["objective"]
+        return -pending["validation_score"] if task.early_stopping else state.loss + task.solver.problem.penalty.value(state.coef)
 
     states = run(
         task.solver,
@@ -152,7 +149,7 @@ def train(record: Record, began: float, watch: Watch) -> None:
         epochs=task.start.epochs + task.epochs,
         patience=task.patience or Patience(-np.inf),  # without a tolerance everything is an improvement
         adaptive=task.adaptive,
-        careful=task.careful,
+        care=task.care,
         judge=judge,
     )
     for state in states:

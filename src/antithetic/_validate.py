@@ -99,12 +99,13 @@ def check_weights(sample_weight: Any, n: int, *, all_zero: bool = False) -> NDAr
     """Return weights of the rows, at least 0 and (unless ``all_zero``) not all 0; None where every row counts the same."""
     if sample_weight is None:
         return None
-    weight = check_column(np.broadcast_to(sample_weight, (n,)) if np.ndim(sample_weight) == 0 else sample_weight, n, "sample_weight")
+    given = np.asarray(sample_weight)
+    weight = check_column(np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n, "sample_weight")
     if (weight < 0.0).any():
         row = int(np.argmax(weight < 0.0))
         raise ValueError(f"sample_weight must be at least 0; row {row} has {weight[row]}")
     if not all_zero and not weight.any():
-        raise ValueError("sample_weight is 0 for every row; at least one must be positive")
+        raise ValueError("sample_weight is zero for every row; at least one must be positive")
     return weight
 
 

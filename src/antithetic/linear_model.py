@@ -2,475 +2,27 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-from dataclasses import replace
-from functools import partial
-from numbers import Integral, Real
-from typing import Any, NamedTuple
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
+from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.metrics import r2_score
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
-from sklearn.utils import check_random_state, compute_class_weight
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils import compute_class_weight
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from antithetic._minimize import TRACES, find_table
-from antithetic._train import Plan, Record, Task, Watch, epochs_bar, train_all
-from antithetic._validate import canonical_csr, check_weights
-from antithetic.losses import LOSSES, Loss
-from antithetic.pairing.table import AntitheticTable, check_table, pair_ratio
-from antithetic.penalties import ElasticNet
-from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.sampling.in_order import InOrder
-from antithetic.schedules import make_schedule
-from antithetic.solvers import Patience, SgdState, Steps, find_steps, lower, make_sgd
-
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # scikit-learn before 1.9 has no callbacks
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callbacks."""
-
-    def with_callbacks(method: Any) -> Any:
-        """Return the method as it is."""
-        return method
-
-
-_LARGEST_SEED = np.iinfo(np.int32).max
-_PAIRINGS = {"auto", "greedy", "optimal", "tree", "random"}
-
-
-class _Rows(NamedTuple):
-    """Checked data: rows, targets as given, and weights of the rows (None where all are 1)."""
-
-    X: Any
-    y: NDArray[Any]
-    weight: NDArray[np.float64] | None
-
-    def take(self, rows: NDArray[np.intp]) -> _Rows:
-        return _Rows(self.X[rows], self.y[rows], None if self.weight is None else self.weight[rows])
-
-
-class _SGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """What the classifier and the regressor share: from checked data to trained weights."""
-
-    _doc_link_module = "antithetic"
-    _doc_link_template = "https://antithetic.readthedocs.io/en/stable/generated/antithetic.{estimator_name}.html"
-    _doc_link_url_param_generator = staticmethod(lambda estimator: {"estimator_name": type(estimator).__name__})
-
-    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
-        "penalty": [StrOptions({"l2", "l1", "elasticnet"}), None],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
-        "fit_intercept": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left"), None],
-        "shuffle": ["boolean"],
-        "verbose": ["verbose"],
-        "epsilon": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "learning_rate": [StrOptions({"auto", "inverse_time", "constant", "optimal", "invscaling", "adaptive", "pa1", "pa2"})],
-        "eta0": [Interval(Real, 0, None, closed="neither")],
-        "power_t": [Interval(Real, None, None, closed="neither")],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "warm_start": ["boolean"],
-        "average": [Interval(Integral, 0, None, closed="neither"), "boolean", StrOptions({"linear"})],
-        "pairing": [StrOptions(_PAIRINGS), callable, AntitheticTable, None],
-        "sampling": [StrOptions({"auto", "uniform", "shuffle"})],
-        "solver": [StrOptions({"sgd"})],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "nest": [StrOptions({"auto"}), None],
-        "refresh": [StrOptions({"auto"}), None],
-        "decay": [Interval(Real, 0, None, closed="left"), None],
-        "stopping": [StrOptions({"objective"})],
-        "groups": [None],
-        "n_strata": [None],
-        "allocation": [StrOptions({"proportional"})],
-        "trace": [StrOptions(set(TRACES) - {"distance"}), tuple, list, None],
-    }
-
-    # ---- from parameters to what the solvers take
-
-    def _check_parameters(self, for_partial_fit: bool = False) -> None:
-        """Check what depends on more than one parameter, before the first step."""
-        if self.early_stopping and for_partial_fit:
-            raise ValueError("early_stopping should be False with partial_fit")
-        if self.penalty == "elasticnet" and self.l1_ratio is None:
-            raise ValueError("l1_ratio must be set when penalty is 'elasticnet'")
-        if not self.shuffle and self.sampling not in ("auto", "shuffle"):
-            raise ValueError(f"shuffle=False takes the rows in the order given, without sampling={self.sampling!r}; use sampling='auto'")
-        if not self.shuffle and self.pairing not in (None, "auto"):
-            raise ValueError("shuffle=False takes the rows in the order given, without pairs; use shuffle=True or pairing=None")
-        self._schedule(Steps(1.0, 0.0))
-        for name in self._trace():
-            if name not in TRACES or name == "distance":
-                raise ValueError(f"trace {name!r} is not known; use some of objective, variance, variance_ratio")
-
-    def _trace(self) -> tuple[str, ...]:
-        if self.trace is None:
-            return ()
-        return (self.trace,) if isinstance(self.trace, str) else tuple(self.trace)
-
-    def _loss(self) -> Loss:
-        return replace(LOSSES[self.loss], epsilon=float(self.epsilon))
-
-    def _penalty(self) -> ElasticNet:
-        l1_ratio = {None: 0.0, "l2": 0.0, "l1": 1.0}.get(self.penalty, self.l1_ratio)
-        alpha = 0.0 if self.penalty is None else float(self.alpha)
-        return ElasticNet((1.0 - l1_ratio) * alpha, l1_ratio * alpha)
-
-    def _schedule(self, steps: Steps) -> Any:
-        """Return the schedule of the parameters; ``steps`` is what "auto" found."""
-        decay = steps.decay if self.learning_rate == "auto" else float(self.alpha)
-        if self.decay is not None:
-            decay = float(self.decay)
-        if self.learning_rate == "optimal" and self.alpha == 0:
-            raise ValueError("alpha must be > 0 since learning_rate is 'optimal': the step size is computed from it; use 'auto' instead")
-        return make_schedule(
-            "inverse_time" if self.learning_rate == "auto" else self.learning_rate,
-            eta0=steps.eta0 if self.learning_rate == "auto" else float(self.eta0),
-            decay=decay,
-            alpha=float(self.alpha),
-            power_t=float(self.power_t),
-            loss=self._loss(),
-        )
-
-    def _plan(self, n: int, table: AntitheticTable | None) -> Plan:
-        batch_size = min(int(self.batch_size), n)
-        if not self.shuffle:
-            return Plan(None, "in order", None, None, batch_size, "shuffle=False: the rows are taken in the order given")
-        sampling = "shuffle" if self.sampling == "auto" else self.sampling
-        if table is not None:
-            return Plan(table.method, sampling, None, None, batch_size, "table= was given to fit")
-        if self.pairing is None or self.pairing == "auto":
-            why = (
-                "pairing=None" if self.pairing is None else 'pairing="auto": each row once per epoch in random order is as cheap as can be'
-            )
-            return Plan(None, sampling, None, None, batch_size, why)
-        name = self.pairing if isinstance(self.pairing, str) else getattr(self.pairing, "method", "own")
-        return Plan(name, sampling, None, None, batch_size, f"pairing={name!r} was asked for")
-
-    # ---- from data to tasks
-
-    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> _Rows:
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset, y_numeric=self._y_numeric
-        )
-        weight = None
-        if sample_weight is not None:
-            weight = check_weights(sample_weight, X.shape[0], all_zero=True)
-        return _Rows(canonical_csr(X) if sparse.issparse(X) else X, y, weight)
-
-    def _split(
-        self, rows: _Rows, table: AntitheticTable | None, X_val: Any, y_val: Any
-    ) -> tuple[_Rows, AntitheticTable | None, _Rows | None]:
-        """Rows to train on, their table, and rows to validate on, if any."""
-        if (X_val is None) != (y_val is None):
-            raise ValueError("X_val and y_val belong together; give both or neither")
-        if X_val is not None:
-            validation = self._read(X_val, y_val, None, reset=False)
-            self._check_targets(validation.y)
-            return rows, table, validation
-        if not self.early_stopping:
-            return rows, table, None
-        split = self._splitter(test_size=self.validation_fraction, random_state=self.random_state)
-        train, held = (np.sort(part) for part in next(split.split(np.zeros((len(rows.y), 1)), rows.y)))
-        validation = rows.take(held)
-        if validation.weight is not None and not validation.weight.any():
-            raise ValueError("The sample weights for validation set are all zero, consider using a different random state.")
-        return rows.take(train), None if table is None else table[train], validation
-
-    def _tasks(
-        self,
-        rows: _Rows,
-        starts: list[Any],
-        plan: Plan,
-        *,
-        epochs: int,
-        known: list[Steps] | None = None,
-        table: AntitheticTable | None = None,
-        validation: _Rows | None = None,
-    ) -> list[Task]:
-        seeds = check_random_state(self.random_state).randint(_LARGEST_SEED, size=len(starts))
-        return [
-            self._task(number, rows, start, int(seed), plan, epochs, known, table, validation)
-            for number, (start, seed) in enumerate(zip(starts, seeds, strict=True))
-        ]
-
-    def _task(
-        self,
-        number: int,
-        rows: _Rows,
-        start: Any,
-        seed: int,
-        plan: Plan,
-        epochs: int,
-        known: list[Steps] | None,
-        table: AntitheticTable | None,
-        validation: _Rows | None,
-    ) -> Task:
-        problem = Problem(
-            rows.X, self._target(rows.y, number), self._loss(), self._penalty(), self._weights(rows, number), bool(self.fit_intercept), None
-        )
-        solver = make_sgd(problem, self.average)
-        state = solver.take_up(start) if isinstance(start, SgdState) else solver.init(*start)
-        steps = known[number] if known else Steps(1.0, 0.0)
-        if self.learning_rate == "auto" and not known:
-            steps = find_steps(problem, plan.batch_size, seed, state.coef, state.intercept)
-        partners = self._table(problem, plan, table, seed, number)
-        if plan.sampling == "in order":
-            sampler: Any = InOrder(problem.n, plan.batch_size)
-        else:
-            sampler = make_sampler(plan.sampling, problem.n, plan.batch_size, seed, partners)
-        return Task(
-            solver,
-            sampler,
-            self._schedule(steps),
-            state,
-            epochs,
-            patience=None if self.tol is None else Patience(float(self.tol), int(self.n_iter_no_change)),
-            adaptive=self.learning_rate == "adaptive",
-            careful=self.learning_rate == "auto",
-            trace=self._trace(),
-            table=partners,
-            sampling="shuffle" if plan.sampling == "in order" else plan.sampling,
-            batch_size=plan.batch_size,
-            score=None if validation is None else partial(self._score, validation, self._target(validation.y, number)),
-            early_stopping=bool(self.early_stopping),
-        )
-
-    def _table(self, problem: Problem, plan: Plan, table: AntitheticTable | None, seed: int, number: int) -> AntitheticTable | None:
-        """Find the table of one task: the one given to fit, unless it does harm there, or one made for it."""
-        if plan.pairing is None:
-            return None
-        if table is None:
-            return find_table(problem, problem.y, self.pairing, plan.sampling, seed)
-        found = find_table(problem, problem.y, table, plan.sampling, seed)
-        if self._n_tasks() == 1 or found is None:
-            return found
-        gain = pair_ratio(problem, problem.slopes(), found.partner)
-        if gain < 1.0:
-            return found
-        warnings.warn(
-            f"table= is set aside for class {self._name(number)!r} against the rest, where it would raise the variance ({gain:.2f} times "
-            "that of independent rows); a table for each class is made by pairing='greedy', 'tree' or 'optimal'",
-            UserWarning,
-            stacklevel=2,
-        )
-        return None
-
-    # ---- training
-
-    def _solve(self, tasks: list[Task], rows: _Rows, plan: Plan, *, with_history: bool) -> None:
-        """Train the tasks and take over what came out; on Ctrl-C, what has come out so far."""
-        records, began = [Record(task) for task in tasks], time.perf_counter()
-        total = sum(task.epochs for task in tasks)
-        with epochs_bar(total, bool(self.verbose) and with_history) as advance:
-            watch = self._watch(records, rows, advance, with_history)
-            try:
-                train_all(records, began, watch, getattr(self, "n_jobs", None))
-            except KeyboardInterrupt:
-                if any(record.epochs for record in records):
-                    self._adopt(records, plan, with_history)
-                raise
-        self._adopt(records, plan, with_history)
-
-    def _watch(self, records: list[Record], rows: _Rows, advance: Any, with_history: bool) -> Watch:
-        """Return what is called after each epoch: it moves the progress bar and runs the callbacks, which may end the task."""
-        if not (with_history and getattr(self, "_skl_callbacks", None)):
-
-            def count(_record: Record) -> bool:
-                advance()
-                return False
-
-            return count
-        contexts = self._epoch_contexts(records, rows)
-
-        def call(record: Record) -> bool:
-            advance()
-            return contexts(record)
-
-        return call
-
-    def _epoch_contexts(self, records: list[Record], rows: _Rows) -> Any:
-        """Open scikit-learn's callback contexts: the fit, for more than two classes each class in it, and in that each epoch."""
-        metadata = None if rows.weight is None else {"sample_weight": rows.weight}
-        seen = {"estimator": self, "X": rows.X, "y": rows.y, "metadata": metadata}
-        root = self._callback_fit_ctx
-        parents = {}
-        for number, record in enumerate(records):
-            parent = root
-            if len(records) > 1:
-                parent = root.subcontext(task_name="class", task_id=number, max_subtasks=record.task.epochs)
-                parent.call_on_fit_task_begin(**seen)
-            parents[id(record)] = parent
-        epochs = {id(record): self._begin_epoch(parents[id(record)], seen) for record in records}
-
-        def end_epoch(record: Record) -> bool:
-            finished = epochs[id(record)].call_on_fit_task_end(**seen, reconstruction_attributes=lambda: self._fitted(records))
-            over = finished or record.state.stopped or record.epochs == record.task.epochs
-            if not over:
-                epochs[id(record)] = self._begin_epoch(parents[id(record)], seen)
-            elif parents[id(record)] is not root:
-                parents[id(record)].call_on_fit_task_end(**seen, reconstruction_attributes=lambda: self._fitted(records))
-            return bool(finished)
-
-        return end_epoch
-
-    @staticmethod
-    def _begin_epoch(parent: Any, seen: dict[str, Any]) -> Any:
-        context = parent.subcontext(task_name="epoch")
-        context.call_on_fit_task_begin(**seen)
-        return context
-
-    def _fitted(self, records: list[Record]) -> dict[str, Any]:
-        """Public attributes of a model that is made of the records as they stand."""
-        solutions = [record.state.solution for record in records]
-        real = records[0].task.solver.problem.X.dtype
-        return {
-            "coef_": self._shape(np.stack([coef for coef, _ in solutions])),
-            "intercept_": np.array([intercept for _, intercept in solutions], dtype=real),
-            "n_iter_": max(record.epochs for record in records),
-            "t_": 1 + max(record.state.samples for record in records),
-        }
-
-    def _adopt(self, records: list[Record], plan: Plan, with_history: bool) -> None:
-        vars(self).update(self._fitted(records))
-        self.plan_ = plan
-        self._states = [_without_doubles(record.state) for record in records]
-        if with_history:
-            histories = [record.history() for record in records]
-            self.history_ = histories if len(records) > 1 else histories[0]
-        vars(self).pop("eta0_", None), vars(self).pop("decay_", None)
-        if self.learning_rate == "auto":
-            schedules = [lower(record.task.schedule, record.state) for record in records]
-            self.eta0_ = _one_or_all([schedule.eta0 for schedule in schedules])
-            self.decay_ = _one_or_all([schedule.rate for schedule in schedules])
-
-    # ---- where a fit begins
-
-    def _first_weights(self, coef_init: Any, intercept_init: Any, d: int) -> list[tuple[Any, float]]:
-        """Check the weights that a fit begins with, one pair per task; those of the fit before with warm_start."""
-        if self.warm_start and getattr(self, "coef_", None) is not None:
-            coef_init = self._dense_coef() if coef_init is None else coef_init
-            intercept_init = self.intercept_ if intercept_init is None else intercept_init
-        k = self._n_tasks()
-        coef = np.zeros((k, d)) if coef_init is None else np.asarray(coef_init, dtype=np.float64)
-        intercept = np.zeros(k) if intercept_init is None else np.asarray(intercept_init, dtype=np.float64)
-        if coef.shape != (k, d) and not (k == 1 and coef.shape == (d,)):
-            raise ValueError(f"Provided coef_init does not match dataset: it has shape {coef.shape} and should have {(k, d)}.")
-        if intercept.shape != (k,) and not (k == 1 and intercept.shape == ()):
-            raise ValueError(f"Provided intercept_init does not match dataset: it has shape {intercept.shape} and should have {(k,)}.")
-        return list(zip(coef.reshape(k, d), intercept.reshape(k).tolist(), strict=True))
-
-    def _later_states(self, d: int) -> list[Any]:
-        """States to go on from in partial_fit: the public weights, which the user may have changed, with the counts behind them."""
-        coef = np.atleast_2d(self._dense_coef())
-        if coef.shape[1] != d:
-            raise ValueError(f"X has {d} features, but {type(self).__name__} is expecting {coef.shape[1]} features as input.")
-        if not hasattr(self, "_states"):  # the weights were set by hand
-            return list(zip(coef, np.ravel(self.intercept_).tolist(), strict=True))
-        return [
-            SgdState(**state)
-            if state["average"] is not None
-            else SgdState(**{**state, "coef": weights.astype(coef.dtype), "intercept": float(intercept)})
-            for state, weights, intercept in zip(self._states, coef, np.ravel(self.intercept_), strict=True)
-        ]
-
-    def _known_steps(self) -> list[Steps] | None:
-        """Steps that "auto" found on an earlier call, if they are to be kept."""
-        if self.learning_rate != "auto" or not hasattr(self, "eta0_") or np.size(self.eta0_) != self._n_tasks():
-            return None
-        return [Steps(float(eta0), float(decay)) for eta0, decay in zip(np.ravel(self.eta0_), np.ravel(self.decay_), strict=True)]
-
-    def _dense_coef(self) -> NDArray[Any]:
-        return self.coef_.toarray() if sparse.issparse(self.coef_) else np.asarray(self.coef_)
-
-    # ---- what both kinds of fit do
-
-    def _fit(self, rows: _Rows, coef_init: Any, intercept_init: Any, table: AntitheticTable | None, X_val: Any, y_val: Any) -> None:
-        if table is None and isinstance(self.pairing, AntitheticTable):
-            table = self.pairing
-        if table is not None:
-            check_table(table).check(rows.X, rows.y)
-        starts = self._first_weights(coef_init, intercept_init, rows.X.shape[1])
-        known = self._known_steps() if self.warm_start else None
-        rows, table, validation = self._split(rows, table, X_val, y_val)
-        if rows.weight is not None and not rows.weight.any():
-            raise ValueError("sample_weight is 0 for every row; at least one must be positive")
-        plan = self._plan(rows.X.shape[0], table)
-        if hasattr(self, "_init_callback_context"):
-            several = self._n_tasks() > 1
-            root = self._init_callback_context(max_subtasks=self._n_tasks() if several else self.max_iter, sequential_subtasks=not several)
-            root.call_on_fit_task_begin(estimator=self, X=rows.X, y=rows.y)
-        if self.verbose:
-            print(f"{type(self).__name__}: {plan.sampling}, pairing {plan.pairing}, batches of {plan.batch_size} ({plan.why})")
-        tasks = self._tasks(rows, starts, plan, epochs=self.max_iter, known=known, table=table, validation=validation)
-        self._solve(tasks, rows, plan, with_history=True)
-        if hasattr(self, "_init_callback_context"):
-            root.call_on_fit_task_end(estimator=self, X=rows.X, y=rows.y, reconstruction_attributes={})
-        self._warn_after_fit()
-
-    def _partial_fit(self, rows: _Rows, first: bool) -> None:
-        d = rows.X.shape[1]
-        states = [(np.zeros(d), 0.0)] * self._n_tasks() if first else self._later_states(d)
-        if rows.weight is not None and not rows.weight.any():  # nothing was seen
-            if first:
-                self.coef_ = self._shape(np.zeros((self._n_tasks(), d), dtype=rows.X.dtype))
-                self.intercept_ = np.zeros(self._n_tasks(), dtype=rows.X.dtype)
-                self.t_, self.n_iter_ = 1, 0
-            return
-        plan = self._plan(rows.X.shape[0], None)
-        tasks = self._tasks(rows, states, plan, epochs=1, known=self._known_steps())
-        self._solve([replace(task, patience=None, trace=()) for task in tasks], rows, plan, with_history=False)
-
-    def _warn_after_fit(self) -> None:
-        if self.tol is not None and self.n_iter_ == self.max_iter:
-            warnings.warn(
-                "Maximum number of iteration reached before convergence. Consider increasing max_iter to improve the fit.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        if self.power_t < 0:
-            warnings.warn(
-                "Negative values for `power_t` are deprecated in version 1.8 and will raise an error in 1.10. "
-                "Use values in the range [0.0, inf) instead.",
-                FutureWarning,
-                stacklevel=4,
-            )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def _one_or_all(values: list[float]) -> Any:
-    return values[0] if len(values) == 1 else np.array(values)
-
-
-def _without_doubles(state: SgdState) -> dict[str, Any]:
-    """A state as plain values, which any serialiser can write; weights that `coef_` holds already are left out."""
-    kept = state._asdict()
-    if state.average is None:
-        kept["coef"] = None
-    return kept
-
+from antithetic._callbacks import with_callbacks
+from antithetic._estimator import LinearSGD, Rows
+from antithetic.losses import LOSSES
+from antithetic.pairing.table import AntitheticTable
 
 _BALANCED = (
     "class_weight 'balanced' is not supported for partial_fit. In order to use 'balanced' weights, use "
@@ -490,7 +42,7 @@ def _has_probabilities(estimator: SGDClassifier) -> bool:
     raise AttributeError(f"probability estimates are not available for loss={estimator.loss!r}; use 'log_loss' or 'modified_huber'")
 
 
-class SGDClassifier(LinearClassifierMixin, ClassifierMixin, _SGD):  # type: ignore[misc]
+class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type: ignore[misc]
     """Linear classifier fitted by SGD that chooses its steps and its batches: scikit-learn's ``SGDClassifier`` and more.
 
     It minimises the mean loss plus a penalty, with everything that scikit-learn's class of the same name offers, and besides: a step
@@ -515,7 +67,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, _SGD):  # type: igno
         Most passes over the data (epochs) of ``fit``.
     tol : float or None, default=1e-3
         Stop when the objective (with ``early_stopping`` the validation score) has not become better by ``tol`` for
-        ``n_iter_no_change`` epochs in a row. The objective is the exact one after each epoch. None runs ``max_iter`` epochs.
+        ``n_iter_no_change`` epochs in a row. As in scikit-learn it is the objective met on the way: each row's loss just before
+        the step that it takes part in, plus the penalty. None runs ``max_iter`` epochs.
     shuffle : bool, default=True
         Whether each epoch has an order of its own. False takes the rows in the order given.
     verbose : int, default=0
@@ -618,7 +171,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, _SGD):  # type: igno
 
     loss_functions = {name: (loss.name, loss.epsilon) for name, loss in LOSSES.items()}  # noqa: RUF012 - scikit-learn's name and form
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
-        **_SGD._parameter_constraints,
+        **LinearSGD._parameter_constraints,
         "loss": [StrOptions(set(LOSSES))],
         "n_jobs": [Integral, None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -749,7 +302,6 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, _SGD):  # type: igno
         self._check_parameters()
         _refuse_strata(strata)
         rows = self._read(X, y, sample_weight, reset=True)
-        check_classification_targets(rows.y)
         self._set_classes(np.unique(rows.y), rows.y)
         self._fit(rows, coef_init, intercept_init, table, X_val, y_val)
         return self
@@ -779,7 +331,6 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, _SGD):  # type: igno
             if self.class_weight == "balanced":
                 raise ValueError(_BALANCED)
         rows = self._read(X, y, sample_weight, reset=first)
-        check_classification_targets(rows.y)
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         if not first and classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
@@ -790,6 +341,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, _SGD):  # type: igno
         return self
 
     def _set_classes(self, classes: NDArray[Any], y: NDArray[Any]) -> None:
+        if y.dtype.kind not in "biuSU":  # those can only be classes
+            check_classification_targets(y)
         if len(classes) < 2:
             raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class")
         self._class_weights = compute_class_weight(self.class_weight, classes=classes, y=y)
@@ -813,7 +366,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, _SGD):  # type: igno
     def _target(self, y: NDArray[Any], number: int) -> NDArray[np.float64]:
         return np.where(y == self.classes_[self._positive(number)], 1.0, -1.0)
 
-    def _weights(self, rows: _Rows, number: int) -> NDArray[np.float64] | None:
+    def _weights(self, rows: Rows, number: int) -> NDArray[np.float64] | None:
         own = self._class_weights[self._positive(number)]
         other = self._class_weights[0] if self._n_tasks() == 1 else 1.0
         if own == other == 1.0:
@@ -821,7 +374,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, _SGD):  # type: igno
         weight = np.where(self._target(rows.y, number) > 0.0, own, other)
         return weight if rows.weight is None else weight * rows.weight
 
-    def _score(self, rows: _Rows, target: NDArray[np.float64], coef: NDArray[Any], intercept: float) -> float:
+    def _score(self, rows: Rows, target: NDArray[np.float64], coef: NDArray[Any], intercept: float) -> float:
         """Accuracy on one task."""
         right = (rows.X @ coef + intercept > 0.0) == (target > 0.0)
         return float(np.average(right, weights=rows.weight))
@@ -848,9 +401,10 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, _SGD):  # type: igno
         scores = self.decision_function(X)
         own = expit(scores) if self.loss == "log_loss" else (np.clip(scores, -1.0, 1.0) + 1.0) / 2.0
         if own.ndim == 1:
-            return np.column_stack([1.0 - own, own])
+            return np.stack([1.0 - own, own], axis=1)
         total = own.sum(axis=1, keepdims=True)
-        return np.divide(own, total, out=np.full_like(own, 1.0 / own.shape[1]), where=total > 0.0)  # 0 everywhere: all the same
+        shares: NDArray[Any] = np.divide(own, total, out=np.full_like(own, 1.0 / own.shape[1]), where=total > 0.0)
+        return shares  # where all are 0, each is the same
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
@@ -865,10 +419,11 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, _SGD):  # type: igno
         ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
         """
-        return np.log(self.predict_proba(X))
+        logarithms: NDArray[Any] = np.log(self.predict_proba(X))
+        return logarithms
 
 
-class SGDRegressor(RegressorMixin, _SGD):  # type: ignore[misc]
+class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]
     """Linear regression fitted by SGD that chooses its steps and its batches: scikit-learn's ``SGDRegressor`` and more.
 
     It minimises the mean loss plus a penalty, with everything that scikit-learn's class of the same name offers, and besides: a step
@@ -892,7 +447,8 @@ class SGDRegressor(RegressorMixin, _SGD):  # type: ignore[misc]
         Most passes over the data (epochs) of ``fit``.
     tol : float or None, default=1e-3
         Stop when the objective (with ``early_stopping`` the validation score) has not become better by ``tol`` for
-        ``n_iter_no_change`` epochs in a row. The objective is the exact one after each epoch. None runs ``max_iter`` epochs.
+        ``n_iter_no_change`` epochs in a row. As in scikit-learn it is the objective met on the way: each row's loss just before
+        the step that it takes part in, plus the penalty. None runs ``max_iter`` epochs.
     shuffle : bool, default=True
         Whether each epoch has an order of its own. False takes the rows in the order given.
     verbose : int, default=0
@@ -988,7 +544,7 @@ class SGDRegressor(RegressorMixin, _SGD):  # type: ignore[misc]
     """
 
     loss_functions = {name: (loss.name, loss.epsilon) for name, loss in LOSSES.items() if not loss.classification}  # noqa: RUF012
-    _parameter_constraints: dict[str, list[Any]] = {**_SGD._parameter_constraints, "loss": [StrOptions(set(loss_functions))]}  # noqa: RUF012
+    _parameter_constraints: dict[str, list[Any]] = {**LinearSGD._parameter_constraints, "loss": [StrOptions(set(loss_functions))]}  # noqa: RUF012
     _splitter = ShuffleSplit
     _y_numeric = True
 
@@ -1164,10 +720,10 @@ class SGDRegressor(RegressorMixin, _SGD):  # type: ignore[misc]
     def _target(self, y: NDArray[Any], _number: int) -> NDArray[np.float64]:
         return y.astype(np.float64, copy=False)
 
-    def _weights(self, rows: _Rows, _number: int) -> NDArray[np.float64] | None:
+    def _weights(self, rows: Rows, _number: int) -> NDArray[np.float64] | None:
         return rows.weight
 
-    def _score(self, rows: _Rows, target: NDArray[np.float64], coef: NDArray[Any], intercept: float) -> float:
+    def _score(self, rows: Rows, target: NDArray[np.float64], coef: NDArray[Any], intercept: float) -> float:
         """Coefficient of determination."""
         return float(r2_score(target, rows.X @ coef + intercept, sample_weight=rows.weight))
 

@@ -39,7 +39,8 @@ class Epoch(NamedTuple):
 class Rule(NamedTuple):
     """How a step is made: loss, penalty, schedule, and what is averaged.
 
-    ``average_from`` is the number of samples after which averaging begins, 0 for none; with ``linear``, step t has weight t.
+    ``average_from`` is the number of samples after which averaging begins, 0 for none; with ``linear``, step t has weight t. Slopes
+    beyond ``steepest`` are cut off; with ``watch``, the losses that are met on the way are added up.
     """
 
     loss: int
@@ -53,13 +54,23 @@ class Rule(NamedTuple):
     fit_intercept: bool
     average_from: int
     linear: bool
+    steepest: float
+    watch: bool
 
 
 class Model(NamedTuple):
-    """Arrays that a kernel changes: weights, intercept (1,), their averages in float64, and the weight these have so far (1,)."""
+    """Arrays that a kernel changes.
+
+    Weights, intercept (1,), their averages in float64, the weight these have so far (1,), the sum of the losses met (1,), and, where there
+    is an L1 penalty, what each weight at zero has gathered since it is there: the sum of its steps, ``pushed``, and of its thresholds,
+    ``owed`` (see ``soft_threshold``).
+    """
 
     coef: NDArray[Any]
     intercept: NDArray[np.float64]
     average: NDArray[np.float64]
     average_intercept: NDArray[np.float64]
     average_weight: NDArray[np.float64]
+    met: NDArray[np.float64]
+    pushed: NDArray[np.float64]
+    owed: NDArray[np.float64]

@@ -2,9 +2,9 @@ r"""One epoch of SGD on sparse rows: a step costs only the stored entries of its
 
 The weights are kept as :math:`w = s v`. Shrinking by the L2 penalty changes ``s`` alone. In terms of ``v`` the soft thresholds of the L1
 penalty just add up, :math:`U = \sum_t \tau_t / s_t`, so a feature that was last seen at :math:`U_0` is brought up to date by one
-threshold :math:`U - U_0`. Its share of the average since then is a sum of :math:`q_t s_t v_t`, with :math:`v_t` falling linearly in
-:math:`U_t` until it reaches zero: it comes from running sums of :math:`q s` and :math:`q s U`, with the step where zero is reached found by
-bisection. All this begins anew each epoch.
+threshold :math:`U - U_0`; those that a step moved are so at its end. The share of a feature in the average since then is a sum of
+:math:`q_t s_t v_t`, with :math:`v_t` falling linearly in :math:`U_t` until it reaches zero: it comes from running sums of :math:`q s` and
+:math:`q s U`, with the step where zero is reached found by bisection. All this begins anew each epoch.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from antithetic import schedules
 from antithetic._jit import jit, prefetch
 from antithetic._loss_kernels import slope, value
+from antithetic.solvers import _threshold
 from antithetic.solvers._arguments import CsrRows, Epoch, Model, Rule
 
 step_size = jit(schedules.step_size)
+soft_threshold = jit(_threshold.soft_threshold)
 row_step_size = jit(schedules.row_step_size)
 
 _ONE, _TWO, _THREE, _FOUR = np.uintp(1), np.uintp(2), np.uintp(3), np.uintp(4)
@@ -72,7 +74,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
     features = np.arange(len(v) if behind else 0).astype(indices.dtype)
     shares = np.empty(size, data.dtype)
     passive = rule.schedule >= schedules.PA1  # each row has its own step size
-    scale, threshold, gained = 1.0, 0.0, 0.0
+    scale, threshold, gained, met = 1.0, 0.0, 0.0, 0.0
     for batch in range(np.uintp(len(starts) - 1)):
         first, last = starts[batch], starts[batch + _ONE]
         for k in range(first, last):
@@ -89,7 +91,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
         for k in range(first, last):
             i = order[k]
             if behind:
-                _catch_up(lazy, v, indices, indptr[i], indptr[i + _ONE], batch, threshold)
+                _catch_up(lazy, model, indices, indptr[i], indptr[i + _ONE], batch, threshold)
             # four sums, since one would wait for itself (and a vectorised one would gather v, which is slower still)
             begin, end = indptr[i], indptr[i + _ONE]
             fours = end - (end - begin) % _FOUR
@@ -102,15 +104,20 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
             for place in range(fours, end):
                 a += v[indices[place]] * data[place]
             product = (a + b) + (c + d)
-            steepness = slope(rule.loss, rule.epsilon, float(y[i]), scale * product + intercept)
+            label, prediction = float(y[i]), scale * product + intercept
+            steepness = slope(rule.loss, rule.epsilon, label, prediction)
+            if abs(steepness) > rule.steepest:
+                steepness = rule.steepest if steepness > 0.0 else -rule.steepest
             if passive:
                 square = 0.0  # in float64, as that of a float32 row may be beyond float32; float() would stay float32 in numba
                 for place in range(begin, end):
                     square += np.float64(data[place]) * np.float64(data[place])
-                short = value(rule.loss, rule.epsilon, float(y[i]), scale * product + intercept)
+                short = value(rule.loss, rule.epsilon, label, prediction)
                 steepness *= row_step_size(rule.schedule, rule.eta0, short, square)
             if len(weight) > 0:
                 steepness *= weight[i]
+            if rule.watch:
+                met += value(rule.loss, rule.epsilon, label, prediction) * (weight[i] if len(weight) > 0 else real(1.0))
             shares[k - first] = real(-rate * steepness)
             total += rate * steepness
 
@@ -119,8 +126,8 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
         scale *= shrink
         if scale < _SMALLEST_SCALE:
             if behind:
-                _catch_up(lazy, v, features, np.uintp(0), np.uintp(len(v)), batch, threshold)
-            v *= real(scale)
+                _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), batch, threshold)
+            _rescale(model, scale)
             scale = 1.0
         for k in range(first, last):
             i = order[k]
@@ -130,7 +137,10 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
 
         if rule.fit_intercept:
             intercept -= total
-        threshold += eta * part * rule.l1 / scale
+        if rule.l1 > 0.0:
+            threshold += eta * part * rule.l1 / scale
+            for k in range(first, last):
+                _settle(lazy, model, indices, indptr[order[k]], indptr[order[k] + _ONE], threshold)
         steps += 1
         samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
         if averaged:
@@ -141,47 +151,71 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
                 share_of_step = gain / (model.average_weight[0] + gained)
                 model.average_intercept[0] += share_of_step * (intercept - model.average_intercept[0])
     if behind:
-        _catch_up(lazy, v, features, np.uintp(0), np.uintp(len(v)), np.uintp(len(starts) - 1), threshold)
-    v *= real(scale)
+        _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), np.uintp(len(starts) - 1), threshold)
+    _rescale(model, scale)
     model.intercept[0] = intercept
+    model.met[0] += met
     if gained > 0.0:
         _add_average(model, lazy.sums, gained)
 
 
 @jit
-def _catch_up(lazy: Any, v: NDArray[Any], indices: NDArray[Any], begin: Any, end: Any, step: Any, threshold: float) -> None:
+def _catch_up(lazy: Any, model: Model, indices: NDArray[Any], begin: Any, end: Any, step: Any, threshold: float) -> None:
     """Bring the features ``indices[begin:end]`` up to date before a step: missed thresholds, and their share of the average."""
-    now = np.intp(step)
+    now, v = np.intp(step), model.coef
     for place in range(begin, end):
         feature = indices[place]
         if len(lazy.seen_threshold) == 0:
             lazy.sums[feature] += v[feature] * (lazy.scales[now] - lazy.scales[lazy.seen_step[feature]])
             lazy.seen_step[feature] = now
             continue
-        missed = threshold - lazy.seen_threshold[feature]
-        length, sign = abs(float(v[feature])), 1.0 if v[feature] > 0.0 else -1.0
         if len(lazy.sums) > 0:
-            since = lazy.seen_step[feature]
-            until = now if length > missed else _last_before_zero(lazy.thresholds, since, now, length)
+            since, seen, length = lazy.seen_step[feature], lazy.seen_threshold[feature], abs(float(v[feature]))
+            until = now if length > threshold - seen else _last_before_zero(lazy.thresholds, since, now, seen + length)
             weights = lazy.scales[until] - lazy.scales[since]
-            thresholds = lazy.products[until] - lazy.products[since] - lazy.seen_threshold[feature] * weights
-            lazy.sums[feature] += sign * (length * weights - thresholds)
+            thresholds = lazy.products[until] - lazy.products[since] - seen * weights
+            lazy.sums[feature] += (1.0 if v[feature] > 0.0 else -1.0) * (length * weights - thresholds)
             lazy.seen_step[feature] = now
-        v[feature] = v.dtype.type(sign * max(0.0, length - missed))
-        lazy.seen_threshold[feature] = threshold
+        _threshold_one(lazy, model, feature, threshold)
 
 
 @jit
-def _last_before_zero(thresholds: NDArray[np.float64], since: Any, now: Any, length: float) -> Any:
-    """Last step up to which the thresholds since ``since`` add up to less than ``length``, by bisection."""
+def _settle(lazy: Any, model: Model, indices: NDArray[Any], begin: Any, end: Any, threshold: float) -> None:
+    """Apply the threshold of the step itself to the features that it moved; one that two rows share is settled once."""
+    for place in range(begin, end):
+        if lazy.seen_threshold[indices[place]] < threshold:
+            _threshold_one(lazy, model, indices[place], threshold)
+
+
+@jit
+def _threshold_one(lazy: Any, model: Model, feature: Any, threshold: float) -> None:
+    missed = threshold - lazy.seen_threshold[feature]
+    left, model.pushed[feature], model.owed[feature] = soft_threshold(
+        float(model.coef[feature]), model.pushed[feature], model.owed[feature], missed
+    )
+    model.coef[feature] = model.coef.dtype.type(left)
+    lazy.seen_threshold[feature] = threshold
+
+
+@jit
+def _last_before_zero(thresholds: NDArray[np.float64], since: Any, now: Any, zero: float) -> Any:
+    """Last step after which the thresholds have added up to less than ``zero``, where the weight gets there, by bisection."""
     low, high = since, now
     while low < high:
         middle = (low + high + 1) // 2
-        if thresholds[middle] - thresholds[since] < length:
+        if thresholds[middle] < zero:
             low = middle
         else:
             high = middle - 1
     return low
+
+
+@jit
+def _rescale(model: Model, scale: float) -> None:
+    """Multiply the scale into the weights, and into what those at zero have gathered."""
+    model.coef[:] *= model.coef.dtype.type(scale)
+    model.pushed[:] *= scale
+    model.owed[:] *= scale
 
 
 @jit

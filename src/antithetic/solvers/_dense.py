@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from antithetic import schedules
 from antithetic._jit import jit, jit_sums, prefetch
 from antithetic._loss_kernels import slope, value
+from antithetic.solvers import _threshold
 from antithetic.solvers._arguments import DenseRows, Epoch, Model, Rule
 
 # The loops over rows stand in one function: an array handed on to a helper is counted as a reference, which costs more than a short row.
 
 step_size = jit(schedules.step_size)
+soft_threshold = jit(_threshold.soft_threshold)
 row_step_size = jit(schedules.row_step_size)
 
 _ONE, _TWO = np.uintp(1), np.uintp(2)
@@ -35,7 +37,7 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
     shares = np.empty(size, X.dtype)
     passive = rule.schedule >= schedules.PA1
     lengths = np.empty(size if passive else 0)  # each row's own step size
-    scale = 1.0  # the weights are scale * coef: in float32 a factor near 1 would be lost
+    scale, met = 1.0, 0.0  # the weights are scale * coef: in float32 a factor near 1 would be lost
     for batch in range(np.uintp(len(starts) - 1)):
         first, last = starts[batch], starts[batch + _ONE]
         for k in range(first + _AHEAD, min(last + _AHEAD, n)):
@@ -64,18 +66,23 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
                 short = value(rule.loss, rule.epsilon, float(y[order[k]]), scale * shares[k - first] + intercept)
                 lengths[k - first] = row_step_size(rule.schedule, rule.eta0, short, square)
         for k in range(first, last):
-            steepness = slope(rule.loss, rule.epsilon, float(y[order[k]]), scale * shares[k - first] + intercept)
+            label, prediction = float(y[order[k]]), scale * shares[k - first] + intercept
+            steepness = slope(rule.loss, rule.epsilon, label, prediction)
+            if abs(steepness) > rule.steepest:
+                steepness = rule.steepest if steepness > 0.0 else -rule.steepest
             if passive:
                 steepness *= lengths[k - first]
             if len(weight) > 0:
                 steepness *= weight[order[k]]
+            if rule.watch:
+                met += value(rule.loss, rule.epsilon, label, prediction) * (weight[order[k]] if len(weight) > 0 else real(1.0))
             total += rate * steepness
             shares[k - first] = real(-rate * steepness)
 
         part = (last - first) / size  # a short batch takes a short step, for data and penalty alike
         scale *= max(0.0, 1.0 - eta * part * rule.l2)
         if scale < _SMALLEST_SCALE:
-            coef *= real(scale)
+            _rescale(model, scale)
             scale = 1.0
         for k in range(first, last, _TWO):
             i, j = order[k], order[min(k + _ONE, last - _ONE)]
@@ -86,7 +93,7 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
         if rule.fit_intercept:
             intercept -= total
         if rule.l1 > 0.0:
-            _soft_threshold(coef, real(eta * part * rule.l1 / scale))
+            _threshold_all(coef, model.pushed, model.owed, eta * part * rule.l1 / scale)
         steps += 1
         samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
         if rule.average_from > 0 and samples >= rule.average_from:
@@ -95,15 +102,24 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
             share = gain / model.average_weight[0]
             model.average_intercept[0] += share * (intercept - model.average_intercept[0])
             _move_towards(model.average, coef, scale, share)
-    coef *= real(scale)
+    _rescale(model, scale)
     model.intercept[0] = intercept
+    model.met[0] += met
 
 
 @jit
-def _soft_threshold(coef: NDArray[Any], threshold: float) -> None:
+def _threshold_all(coef: NDArray[Any], pushed: NDArray[np.float64], owed: NDArray[np.float64], threshold: float) -> None:
     for c in range(len(coef)):
-        size = max(coef.dtype.type(0.0), abs(coef[c]) - threshold)
-        coef[c] = size if coef[c] > 0.0 else -size
+        left, pushed[c], owed[c] = soft_threshold(float(coef[c]), pushed[c], owed[c], threshold)
+        coef[c] = coef.dtype.type(left)
+
+
+@jit
+def _rescale(model: Model, scale: float) -> None:
+    """Multiply the scale into the weights, and into what those at zero have gathered."""
+    model.coef[:] *= model.coef.dtype.type(scale)
+    model.pushed[:] *= scale
+    model.owed[:] *= scale
 
 
 @jit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from antithetic.sampling import Sampler
 from antithetic.schedules import LOWERING, Schedule, can_be_lowered, step_size
 from antithetic.solvers.sgd import Sgd, SgdState
 
-_MOST_CARE = 30  # times that the steps of the first epoch are lowered
+_MOST_LOWERINGS = 30
+_SAME_WAY, _EPOCHS_THE_SAME_WAY = 0.7, 3  # cosine between the ways of two epochs, and how often in a row
 
 
 class DivergenceError(ValueError):
@@ -35,6 +37,16 @@ class Patience:
     epochs: int = 5
 
 
+class Care(NamedTuple):
+    """What is watched over where steps were found and not chosen.
+
+    The very first epoch is done again with shorter steps when it led to worse weights than it began with, and than zero. The decay is
+    halved, down to ``least_decay``, after every three epochs that all go the same way: the steps have then become too short.
+    """
+
+    least_decay: float
+
+
 def run(
     solver: Sgd,
     sampler: Sampler,
@@ -44,7 +56,7 @@ def run(
     epochs: int,
     patience: Patience | None = None,
     adaptive: bool = False,
-    careful: bool = False,
+    care: Care | None = None,
     judge: Callable[[SgdState], float] | None = None,
 ) -> Iterator[SgdState]:
     """Yield the state after each epoch until ``epochs`` of them are done, counting those that the state has behind it.
@@ -57,33 +69,49 @@ def run(
         End early once what ``judge`` says no longer falls.
     adaptive : bool, default=False
         Lower the step instead, until it is too small.
-    careful : bool, default=False
-        Do the very first epoch again with shorter steps when it led to worse weights than it began with, and than zero.
+    care : Care or None
+        Watch over steps that nobody chose.
     judge : callable or None
-        State to a number that should fall, asked once after each epoch if there is patience; None means the objective.
+        State to a number that should fall, asked once after each epoch if there is patience; None means the mean loss that was met on the
+        way (the solver must watch) plus the penalty, as in scikit-learn.
     """
     while state.epochs < epochs and not state.stopped:
-        lowered = lower(schedule, state)
+        lowered = lower(schedule, state, care)
         after = solver.epoch(state, sampler.batches(state.epochs), lowered)
-        if careful and state.epochs == 0 and state.lowered < _MOST_CARE and _is_worse(solver.problem, state, after):
+        if care is not None and state.epochs == 0 and state.lowered < _MOST_LOWERINGS and _is_worse(solver.problem, state, after):
             state = state._replace(lowered=state.lowered + 1)
             continue
-        state = after
-        check_finite(solver.problem, state, schedule)
+        check_finite(solver.problem, after, schedule)
+        state = after if care is None else _ease(state, after)
         if patience is not None:
-            verdict = judge(state) if judge else solver.problem.objective(*state.solution)
+            verdict = judge(state) if judge else state.loss + solver.problem.penalty.value(state.coef)
             state = _lose_patience(state, verdict, patience, adaptive and can_be_lowered(lowered))
         yield state
 
 
-def lower(schedule: Schedule, state: SgdState) -> Schedule:
-    """Schedule of the next epoch: the given one, divided as often as the state says."""
-    return schedule._replace(eta0=schedule.eta0 / LOWERING**state.lowered)
+def lower(schedule: Schedule, state: SgdState, care: Care | None = None) -> Schedule:
+    """Schedule of the next epoch: the given one, its step lowered and its decay eased as often as the state says."""
+    lowered = schedule._replace(eta0=schedule.eta0 / LOWERING**state.lowered)
+    return lowered if care is None else lowered._replace(rate=max(min(schedule.rate, care.least_decay), schedule.rate / 2.0**state.eased))
+
+
+def _ease(before: SgdState, after: SgdState) -> SgdState:
+    """Halve the decay after some epochs that all went the same way: they were short of where they were going."""
+    moved = np.append(after.coef - before.coef, after.intercept - before.intercept).astype(np.float64)
+    aligned = 0
+    if before.moved is not None:
+        together = float(moved @ before.moved)
+        if together > _SAME_WAY * np.sqrt(float(moved @ moved) * float(before.moved @ before.moved)):
+            aligned = before.aligned + 1
+    if aligned == _EPOCHS_THE_SAME_WAY:
+        return after._replace(moved=moved, aligned=0, eased=after.eased + 1)
+    return after._replace(moved=moved, aligned=aligned)
 
 
 def _is_worse(problem: Problem, before: SgdState, after: SgdState) -> bool:
-    least = max(finite_objective(problem, before), problem.mean_loss(np.zeros(problem.n)))
-    return finite_objective(problem, after) > least
+    """Whether an epoch ended worse than it began, and than zero weights; where those lose nothing, whether it overflowed."""
+    reached, at_zero = finite_objective(problem, after), problem.mean_loss(np.zeros(problem.n))
+    return reached == np.inf or (reached > at_zero > 0.0 and reached > finite_objective(problem, before))
 
 
 def finite_objective(problem: Problem, state: SgdState) -> float:

@@ -19,9 +19,12 @@ from antithetic.solvers._arguments import CsrRows, DenseRows, Epoch, Model, Rule
 class SgdState(NamedTuple):
     """Where a run stands after some epochs; arrays are never changed once they are here.
 
-    ``average``, in float64 whatever the rows are, is None where nothing is averaged. ``best``, ``waited``, ``lowered`` and ``stopped``
-    belong to :class:`~antithetic.solvers.run.Patience`: the least objective, epochs without a better one, how often an adaptive step was
-    lowered, and whether the run has ended by itself.
+    ``average``, in float64 whatever the rows are, is None where nothing is averaged. ``zeros`` (2, d), of an L1 penalty, is what weights at
+    zero have gathered (see :func:`~antithetic.solvers._threshold.soft_threshold`). ``loss`` is the mean loss that was met in the last
+    epoch, each row's before the step that it took part in; NaN where nobody watches.
+    ``best``, ``waited``, ``lowered`` and ``stopped`` belong to :class:`~antithetic.solvers.run.Patience`: the least objective, epochs without
+    a better one, how often the step was lowered, and whether the run has ended by itself. ``moved``, ``aligned`` and ``eased`` belong to
+    :class:`~antithetic.solvers.run.Care`: where the last epoch went, how many went the same way, and how often the decay was halved.
     """
 
     coef: NDArray[Any]
@@ -32,10 +35,15 @@ class SgdState(NamedTuple):
     epochs: int
     steps: int
     samples: int
+    zeros: NDArray[np.float64] | None = None
+    loss: float = np.nan
     best: float = np.inf
     waited: int = 0
     lowered: int = 0
     stopped: bool = False
+    moved: NDArray[np.float64] | None = None
+    aligned: int = 0
+    eased: int = 0
 
     @property
     def solution(self) -> tuple[NDArray[Any], float]:
@@ -59,25 +67,35 @@ class Sgd:
         Samples after which averaging begins; 0 means none.
     linear : bool
         Whether step t has weight t in the average, rather than each the same.
+    steepest : float, default=inf
+        Slopes beyond it are cut off.
+    watch : bool, default=False
+        Whether to record the mean loss that an epoch meets.
     """
 
     problem: Problem
     average_from: int
     linear: bool
+    steepest: float = np.inf
+    watch: bool = False
 
     def init(self, coef: Any = None, intercept: float = 0.0) -> SgdState:
         """State before the first step."""
         real = self.problem.X.dtype
         weights = check_coef(coef, self.problem.d, "coef_init").astype(real)
         average = np.zeros(self.problem.d) if self.average_from else None
-        return SgdState(weights, check_number(intercept, "intercept_init"), average, 0.0, 0.0, 0, 0, 0)
+        return SgdState(weights, check_number(intercept, "intercept_init"), average, 0.0, 0.0, 0, 0, 0, zeros=self._zeros())
+
+    def _zeros(self) -> NDArray[np.float64] | None:
+        return np.zeros((2, self.problem.d)) if self.problem.penalty.l1 > 0.0 else None
 
     def take_up(self, state: SgdState) -> SgdState:
         """State of an earlier run, made to fit this one: of the rows' float type, and with an average exactly where one is asked for."""
         average = state.average if self.average_from else None
         if self.average_from and average is None:
             state, average = state._replace(average_intercept=0.0, average_weight=0.0), np.zeros(self.problem.d)
-        return state._replace(coef=state.coef.astype(self.problem.X.dtype), average=average)
+        zeros = self._zeros() if state.zeros is None or self.problem.penalty.l1 == 0.0 else state.zeros
+        return state._replace(coef=state.coef.astype(self.problem.X.dtype), average=average, zeros=zeros)
 
     def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
         """State after the batches of one more epoch."""
@@ -88,6 +106,8 @@ class Sgd:
             np.empty(0) if state.average is None else state.average.copy(),
             np.array([state.average_intercept]),
             np.array([state.average_weight]),
+            np.zeros(1),
+            *(np.empty((2, 0)) if state.zeros is None else state.zeros.copy()),
         )
         rule = Rule(
             problem.loss.code,
@@ -98,6 +118,8 @@ class Sgd:
             problem.fit_intercept,
             self.average_from,
             self.linear,
+            self.steepest,
+            self.watch,
         )
         _run_kernel(problem, batches, rule, model, state.steps, state.samples)
         return state._replace(
@@ -109,16 +131,18 @@ class Sgd:
             epochs=state.epochs + 1,
             steps=state.steps + len(batches.starts) - 1,
             samples=state.samples + len(batches.rows),
+            zeros=None if state.zeros is None else np.stack([model.pushed, model.owed]),
+            loss=float(model.met[0]) / len(batches.rows) if self.watch else np.nan,
         )
 
 
-def make_sgd(problem: Problem, average: bool | int | str) -> Sgd:
+def make_sgd(problem: Problem, average: bool | int | str, *, steepest: float = np.inf, watch: bool = False) -> Sgd:
     """Return SGD on a problem; ``average`` is a bool, a number of samples before it begins, or ``"linear"``."""
     if average == "linear":
-        return Sgd(problem, average_from=1, linear=True)
+        return Sgd(problem, 1, True, steepest, watch)
     if isinstance(average, str):
         raise ValueError(f'average must be True, False, a number of samples, or "linear"; got {average!r}')
-    return Sgd(problem, check_count(int(average) if isinstance(average, bool) else average, "average", least=0), linear=False)
+    return Sgd(problem, check_count(int(average) if isinstance(average, bool) else average, "average", least=0), False, steepest, watch)
 
 
 def _run_kernel(problem: Problem, batches: Batches, rule: Rule, model: Model, steps: int, samples: int) -> None:

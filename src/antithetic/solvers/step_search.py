@@ -1,8 +1,8 @@
 r"""``learning_rate="auto"``: a first step size and its decay, from a few passes over a small sample of the rows.
 
-**eta0.** A batch of b rows overshoots on its own rows when :math:`\eta\,c\,|x|^2 > 2b`, with c the bound on the loss's curvature. Steps from
-there down, each a quarter of the one before, are tried for one pass each. The longest is taken that gains at least half of what the best
-of them gains: noise that a long step leaves behind is taken away by the decay, whereas a short step never catches up.
+**eta0.** A batch of b rows overshoots on its own rows when :math:`\eta\,c\,|x|^2 > 2b`, with c the bound on the loss's curvature. Steps
+from there down, each a quarter of the one before, are tried for one pass each. The longest is taken that gains at least half of what the
+best of them gains: noise that a long step leaves behind is taken away by the decay, whereas a short step never catches up.
 
 **decay.** With steps :math:`1/(\mu t)`, a direction of curvature h is fitted best when :math:`\mu` is near h: a larger one freezes it, a
 smaller one keeps its noise. The direction that counts is that of the solution itself, so the curvature of the objective along the
@@ -11,6 +11,7 @@ weights found on the sample is measured, and half of it is taken, never less tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -54,18 +55,23 @@ def find_steps(problem: Problem, batch_size: int, seed: int, coef: Any = None, i
     start = solver.init(coef, intercept)
     sampler = make_sampler("shuffle", sample.n, min(batch_size, sample.n), seed)
 
-    def try_step(eta0: float, state: SgdState) -> _Trial:
-        after = solver.epoch(state, sampler.batches(state.epochs), _schedule(sample, eta0))
+    def one_pass(eta0: float, state: SgdState) -> SgdState:
+        return solver.epoch(state, sampler.batches(state.epochs), _schedule(sample, eta0))
+
+    def try_step(eta0: float) -> _Trial:
+        after = one_pass(eta0, start)
         return _Trial(eta0, finite_objective(sample, after), after)
 
     before = finite_objective(sample, start)
-    trials = _search(lambda eta0: try_step(eta0, start), _longest_step(sample, batch_size), before)
+    if sample.mean_loss(np.zeros(sample.n)) == 0.0:  # nothing is lost at zero, as for the perceptron: only the direction matters
+        return Steps(_longest_step(sample, batch_size) / _RATIO, problem.penalty.l2)
+    trials = _search(try_step, _longest_step(sample, batch_size), before)
     best = min(trials, key=lambda trial: trial.objective)
     enough = best.objective + _SHARE_OF_GAIN * max(0.0, before - best.objective)
     eta0 = max(trial.eta0 for trial in trials if trial.objective <= enough)
     state = best.state
     for _ in range(_MORE_PASSES):
-        state = try_step(best.eta0, state).state
+        state = one_pass(eta0, state)
     return Steps(eta0, max(problem.penalty.l2, _SHARE_OF_CURVATURE * _curvature_along(sample, state)))
 
 
@@ -85,7 +91,7 @@ def _longest_step(problem: Problem, batch_size: int) -> float:
     return 2.0 * batch_size / curvature if curvature > 0.0 else 1.0  # rows of zeros: no step moves anything
 
 
-def _search(try_step: Any, longest: float, before: float) -> list[_Trial]:
+def _search(try_step: Callable[[float], _Trial], longest: float, before: float) -> list[_Trial]:
     """Try the second longest step, the longest, and if that is no better ever shorter ones while they improve."""
     trials = [try_step(longest / _RATIO), try_step(longest)]
     if trials[1].objective < min(trials[0].objective, before):

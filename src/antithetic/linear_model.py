@@ -718,7 +718,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]
         """Any number will do."""
 
     def _target(self, y: NDArray[Any], _number: int) -> NDArray[np.float64]:
-        return y.astype(np.float64, copy=False)
+        return np.asarray(y, dtype=np.float64)
 
     def _weights(self, rows: Rows, _number: int) -> NDArray[np.float64] | None:
         return rows.weight
@@ -728,4 +728,4 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]
         return float(r2_score(target, rows.X @ coef + intercept, sample_weight=rows.weight))
 
     def _shape(self, coef: NDArray[Any]) -> NDArray[Any]:
-        return coef[0]
+        return coef.reshape(-1)

@@ -22,9 +22,11 @@ class SgdState(NamedTuple):
     ``average``, in float64 whatever the rows are, is None where nothing is averaged. ``zeros`` (2, d), of an L1 penalty, is what weights at
     zero have gathered (see :func:`~antithetic.solvers._threshold.soft_threshold`). ``loss`` is the mean loss that was met in the last
     epoch, each row's before the step that it took part in; NaN where nobody watches.
-    ``best``, ``waited``, ``lowered`` and ``stopped`` belong to :class:`~antithetic.solvers.run.Patience`: the least objective, epochs without
-    a better one, how often the step was lowered, and whether the run has ended by itself. ``moved``, ``aligned`` and ``eased`` belong to
-    :class:`~antithetic.solvers.run.Care`: where the last epoch went, how many went the same way, and how often the decay was halved.
+
+    To :class:`~antithetic.solvers.run.Patience` belong ``best``, the least objective, ``waited``, the epochs without a better one,
+    ``lowered``, how often the step was lowered, and ``stopped``, whether the run has ended by itself. To
+    :class:`~antithetic.solvers.run.Care` belong ``moved``, where the last epoch went, ``aligned``, how many went the same way, and
+    ``eased``, how often the decay was halved.
     """
 
     coef: NDArray[Any]

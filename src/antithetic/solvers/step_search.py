@@ -27,6 +27,7 @@ _SAMPLE_ROWS = 1000
 _RATIO = 4.0  # between one trial step and the next
 _MOST_TRIALS = 40
 _SHARE_OF_GAIN = 0.5
+_OWN_EPOCHS = 1 << 31  # orders that no epoch of the run will have
 _MORE_PASSES = 3  # over the sample, before the curvature is measured
 _STRETCH = 0.25  # the weights are stretched and shrunk by this to measure it
 _SHARE_OF_CURVATURE = 0.5
@@ -56,7 +57,7 @@ def find_steps(problem: Problem, batch_size: int, seed: int, coef: Any = None, i
     sampler = make_sampler("shuffle", sample.n, min(batch_size, sample.n), seed)
 
     def one_pass(eta0: float, state: SgdState) -> SgdState:
-        return solver.epoch(state, sampler.batches(state.epochs), _schedule(sample, eta0))
+        return solver.epoch(state, sampler.batches(_OWN_EPOCHS + state.epochs), _schedule(sample, eta0))
 
     def try_step(eta0: float) -> _Trial:
         after = one_pass(eta0, start)
@@ -78,7 +79,7 @@ def find_steps(problem: Problem, batch_size: int, seed: int, coef: Any = None, i
 def _sample(problem: Problem, seed: int) -> Problem:
     if problem.n <= _SAMPLE_ROWS:
         return problem
-    rng = np.random.default_rng((seed, 0, 1))  # apart from the epochs' own (seed, epoch)
+    rng = np.random.default_rng((seed, _OWN_EPOCHS - 1))
     rows = np.sort(rng.choice(problem.n, _SAMPLE_ROWS, replace=False))
     return replace(problem, X=problem.X[rows], y=problem.y[rows], weight=None if problem.weight is None else problem.weight[rows])
 

@@ -6,17 +6,21 @@ from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from reference import algorithm_2, passive_aggressive, split
 from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
-from sklearn.linear_model import SGDClassifier, SGDRegressor
+from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
 
+from antithetic import datasets, minimize
 from antithetic.losses import LOSSES
 from antithetic.problem import Problem
 from antithetic.sampling import make_sampler
 from antithetic.sampling.batches import cut
 from antithetic.schedules import make_schedule, step_size
 from antithetic.solvers import make_sgd, run
+from antithetic.solvers._threshold import cumulative_threshold
 
 pytestmark = pytest.mark.kernel
 
@@ -46,7 +50,7 @@ def kernel_and_twin(problem, *, size=2, average=False, name="inverse_time", epoc
     sampler = make_sampler("shuffle", problem.n, size, seed=1)
     *_, state = run(solver, sampler, schedule, solver.init(), epochs=epochs)
     batches = [rows for epoch in range(epochs) for rows in split(sampler.batches(epoch))]
-    last, mean = algorithm_2(
+    last, mean, _ = algorithm_2(
         problem,
         batches,
         size,
@@ -170,9 +174,82 @@ def test_float32_is_near_float64(form):
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 def test_the_l1_penalty_gives_exact_zeros(form):
     """The same features are exactly zero in the kernel and in the twin, and there are some."""
-    found, expected = kernel_and_twin(make_problem(form=form, l1=0.2), epochs=10)
+    found, expected = kernel_and_twin(make_problem(form=form, l1=0.05), epochs=10)
     np.testing.assert_array_equal(found[0] == 0.0, expected[0] == 0.0)
     assert 0 < np.count_nonzero(found[0] == 0.0) < D
+
+
+@given(weight=st.floats(-2.0, 2.0), received=st.floats(-1.0, 1.0), charges=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=5))
+def test_charges_may_be_collected_together(weight, received, charges):
+    """So that a feature which no row has may be brought up to date in one go."""
+    left, owing, charged = weight, received, 1.0
+    for charge in charges:
+        charged += charge
+        left, owing = cumulative_threshold(left, owing, charged)
+    np.testing.assert_allclose((left, owing), cumulative_threshold(weight, received, charged), rtol=0, atol=1e-12)
+
+
+def test_a_weight_leaves_zero_when_its_gradients_outweigh_the_penalty():
+    """Noise of both signs keeps it there, however large; a small push that stays does not; NaN is left for the divergence check."""
+    noisy, steady = (0.0, 0.0), (0.0, 0.0)
+    for step in range(40):
+        charged = 0.5 * (step + 1)
+        noisy = cumulative_threshold(noisy[0] + (2.0 if step % 2 else -2.0), noisy[1], 2.0 + charged)
+        steady = cumulative_threshold(steady[0] + 0.6, steady[1], charged)
+    assert noisy[0] == 0.0
+    assert steady[0] == pytest.approx(40 * 0.1)
+    assert np.isnan(cumulative_threshold(np.nan, 0.0, 1.0)[0])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_noisy_rows_leave_the_right_weights_at_zero(form):
+    """Those that are zero at the optimum, where the usual proximal step would leave hardly any."""
+    X, y = datasets.load("diabetes_scale", return_X_y=True)
+    found = minimize(form(X), y, l1=0.01, sampling="shuffle", learning_rate="auto", epochs=20)
+    lasso = LogisticRegression(l1_ratio=1.0, C=1 / (0.01 * len(y)), solver="liblinear", fit_intercept=False, tol=1e-8).fit(X, y)
+    np.testing.assert_array_equal(found.coef == 0.0, lasso.coef_[0] == 0.0)
+    assert 0 < np.count_nonzero(found.coef) < X.shape[1]
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_loss_met_on_the_way(form, weighted):
+    """It is the mean of each row's loss just before its step, and is recorded only if somebody watches."""
+    problem = make_problem(form=form, weighted=weighted, l2=0.01)
+    sampler, schedule = make_sampler("shuffle", problem.n, 2, seed=1), schedule_for(problem)
+    watching, blind = (make_sgd(problem, False, watch=watch) for watch in (True, False))
+    (state,) = run(watching, sampler, schedule, watching.init(), epochs=1)
+    met = algorithm_2(problem, split(sampler.batches(0)), 2, lambda t, n: step_size(*schedule, t, n), coef=np.zeros(D))[2]
+    assert state.loss == pytest.approx(met, rel=1e-12)
+    (unseen,) = run(blind, sampler, schedule, blind.init(), epochs=1)
+    assert np.isnan(unseen.loss)
+    np.testing.assert_array_equal(unseen.coef, state.coef)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_slopes_are_cut_off_where_asked(form):
+    """A squared error of a prediction that is off by more moves the weights only so far."""
+    problem = Problem.build(form(np.array([[1.0], [1.0]])), [1e6, 1e6], loss="squared_error")
+    solver = make_sgd(problem, False, steepest=10.0)
+    state = solver.epoch(
+        solver.init(), cut(np.arange(2), 1), make_schedule("constant", eta0=0.5, decay=0, alpha=0, power_t=0, loss=problem.loss)
+    )
+    assert state.coef[0] == 10.0
+
+
+def test_an_earlier_state_is_made_to_fit():
+    """Averages appear and go with what is asked for, and weights take the type of the rows."""
+    double, single = make_problem(l1=0.1), make_problem(dtype=np.float32)
+    plain, averaged = make_sgd(single, False), make_sgd(double, True)
+    state = averaged.take_up(plain.init(np.ones(D)))
+    assert state.coef.dtype == np.float64
+    np.testing.assert_array_equal(state.average, 0.0)
+    np.testing.assert_array_equal(state.received, np.zeros(D + 1))
+    back = plain.take_up(state._replace(average_weight=3.0))
+    assert back.average is None
+    assert back.received is None
+    np.testing.assert_array_equal(back.solution[0], 1.0)
+    assert averaged.take_up(back).average_weight == 0.0
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])

@@ -311,7 +311,7 @@ def test_a_negative_weight_is_named_with_its_row():
 @pytest.mark.parametrize("weight", [0.0, [0.0, 0.0, 0.0], [0, -0.0, 0]])
 def test_weights_that_are_all_zero_are_refused(weight):
     """At least one weight must be positive."""
-    with pytest.raises(ValueError, match="sample_weight is 0 for every row"):
+    with pytest.raises(ValueError, match="sample_weight is zero for every row"):
         check_weights(weight, 3)
 
 

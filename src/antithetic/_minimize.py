@@ -108,7 +108,8 @@ def minimize(
         ``"log_loss"``, ``"hinge"``, ``"squared_hinge"``, ``"modified_huber"``, ``"perceptron"``; for regression
         ``"squared_error"``, ``"huber"``, ``"epsilon_insensitive"``, ``"squared_epsilon_insensitive"``.
     l2, l1 : float, default=0.0
-        Strengths of the penalties. The quadratic one is part of the gradient, the other a proximal step that gives exact zeros.
+        Strengths of the penalties. The quadratic one is part of the gradient, the other a proximal step that gives exact zeros, since
+        weights at zero are not forgiven what they owe (see :mod:`antithetic.solvers._threshold`).
     fit_intercept : bool, default=False
         Fit an intercept, which is not penalised.
     sample_weight : array-like of shape (n,), default=None

@@ -62,8 +62,7 @@ class Model(NamedTuple):
     """Arrays that a kernel changes.
 
     Weights, intercept (1,), their averages in float64, the weight these have so far (1,), the sum of the losses met (1,), and, where there
-    is an L1 penalty, what each weight at zero has gathered since it is there: the sum of its steps, ``pushed``, and of its thresholds,
-    ``owed`` (see ``soft_threshold``).
+    is an L1 penalty, what each weight has received of it and what all were charged with (1,), see ``cumulative_threshold``.
     """
 
     coef: NDArray[Any]
@@ -72,5 +71,5 @@ class Model(NamedTuple):
     average_intercept: NDArray[np.float64]
     average_weight: NDArray[np.float64]
     met: NDArray[np.float64]
-    pushed: NDArray[np.float64]
-    owed: NDArray[np.float64]
+    received: NDArray[np.float64]
+    charged: NDArray[np.float64]

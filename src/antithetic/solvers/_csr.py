@@ -1,10 +1,9 @@
 r"""One epoch of SGD on sparse rows: a step costs only the stored entries of its batch.
 
-The weights are kept as :math:`w = s v`. Shrinking by the L2 penalty changes ``s`` alone. In terms of ``v`` the soft thresholds of the L1
-penalty just add up, :math:`U = \sum_t \tau_t / s_t`, so a feature that was last seen at :math:`U_0` is brought up to date by one
-threshold :math:`U - U_0`; those that a step moved are so at its end. The share of a feature in the average since then is a sum of
-:math:`q_t s_t v_t`, with :math:`v_t` falling linearly in :math:`U_t` until it reaches zero: it comes from running sums of :math:`q s` and
-:math:`q s U`, with the step where zero is reached found by bisection. All this begins anew each epoch.
+The weights are kept as :math:`w = s v`. Shrinking by the L2 penalty changes ``s`` alone. In terms of ``v`` the charges of the L1 penalty
+just add up, :math:`U = \sum_t \tau_t / s_t`, and a feature pays what it owes when it is next met. Its share of the average since then is
+a sum of :math:`q_t s_t v_t`, with :math:`v_t` falling linearly in :math:`U_t` until it reaches zero: it comes from running sums of
+:math:`q s` and :math:`q s U`, with the step where zero is reached found by bisection. All this begins anew each epoch.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from antithetic.solvers import _threshold
 from antithetic.solvers._arguments import CsrRows, Epoch, Model, Rule
 
 step_size = jit(schedules.step_size)
-soft_threshold = jit(_threshold.soft_threshold)
+cumulative_threshold = jit(_threshold.cumulative_threshold)
 row_step_size = jit(schedules.row_step_size)
 
 _ONE, _TWO, _THREE, _FOUR = np.uintp(1), np.uintp(2), np.uintp(3), np.uintp(4)
@@ -31,34 +30,24 @@ _SMALLEST_SCALE = 1e-6  # below it s is multiplied into v, so that neither overf
 
 
 class _Lazy(NamedTuple):
-    """What each feature has missed.
+    """What each feature has missed of the average.
 
-    ``seen_threshold`` and ``seen_step`` say up to where a feature is up to date; ``thresholds``, ``scales`` and ``products`` are the
-    running sums U, q s and q s U after each step (entry 0 before the first); ``sums`` collects the average. Arrays that a rule does not
-    need are empty.
+    ``seen_step`` says up to where a feature is up to date; ``charges``, ``scales`` and ``products`` are the sums U, q s and q s U after
+    each step (entry 0 before the first); ``sums`` collects the average. Arrays that a rule does not need are empty.
     """
 
-    seen_threshold: NDArray[np.float64]
     seen_step: NDArray[np.intp]
-    thresholds: NDArray[np.float64]
+    charges: NDArray[np.float64]
     scales: NDArray[np.float64]
     products: NDArray[np.float64]
     sums: NDArray[np.float64]
 
 
 @jit
-def _make_lazy(d: int, n_batches: int, thresholds: bool, averages: bool) -> Any:
-    features = d if thresholds else 0
-    steps = n_batches + 1 if averages else 0
-    both = steps if thresholds else 0
-    return _Lazy(
-        np.zeros(features),
-        np.zeros(d if averages else 0, np.intp),
-        np.zeros(both),
-        np.zeros(steps),
-        np.zeros(both),
-        np.zeros(d if averages else 0),
-    )
+def _make_lazy(d: int, n_batches: int, charges: bool, averages: bool) -> Any:
+    features, steps = (d, n_batches + 1) if averages else (0, 0)
+    both = steps if charges else 0
+    return _Lazy(np.zeros(features, np.intp), np.zeros(both), np.zeros(steps), np.zeros(both), np.zeros(features))
 
 
 @jit
@@ -74,7 +63,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
     features = np.arange(len(v) if behind else 0).astype(indices.dtype)
     shares = np.empty(size, data.dtype)
     passive = rule.schedule >= schedules.PA1  # each row has its own step size
-    scale, threshold, gained, met = 1.0, 0.0, 0.0, 0.0
+    scale, gained, met = 1.0, 0.0, 0.0
     for batch in range(np.uintp(len(starts) - 1)):
         first, last = starts[batch], starts[batch + _ONE]
         for k in range(first, last):
@@ -91,7 +80,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
         for k in range(first, last):
             i = order[k]
             if behind:
-                _catch_up(lazy, model, indices, indptr[i], indptr[i + _ONE], batch, threshold)
+                _catch_up(lazy, model, indices, indptr[i], indptr[i + _ONE], batch)
             # four sums, since one would wait for itself (and a vectorised one would gather v, which is slower still)
             begin, end = indptr[i], indptr[i + _ONE]
             fours = end - (end - begin) % _FOUR
@@ -126,7 +115,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
         scale *= shrink
         if scale < _SMALLEST_SCALE:
             if behind:
-                _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), batch, threshold)
+                _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), batch)
             _rescale(model, scale)
             scale = 1.0
         for k in range(first, last):
@@ -138,20 +127,18 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
         if rule.fit_intercept:
             intercept -= total
         if rule.l1 > 0.0:
-            threshold += eta * part * rule.l1 / scale
-            for k in range(first, last):
-                _settle(lazy, model, indices, indptr[order[k]], indptr[order[k] + _ONE], threshold)
+            model.charged[0] += eta * part * rule.l1 / scale
         steps += 1
         samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
         if averaged:
             gain = 0.0 if samples < rule.average_from else float(steps) if rule.linear else 1.0
             gained += gain
-            _record(lazy, batch, gain * scale, threshold)
+            _record(lazy, batch, gain * scale, model.charged[0])
             if gain > 0.0:
                 share_of_step = gain / (model.average_weight[0] + gained)
                 model.average_intercept[0] += share_of_step * (intercept - model.average_intercept[0])
     if behind:
-        _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), np.uintp(len(starts) - 1), threshold)
+        _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), np.uintp(len(starts) - 1))
     _rescale(model, scale)
     model.intercept[0] = intercept
     model.met[0] += met
@@ -160,50 +147,33 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
 
 
 @jit
-def _catch_up(lazy: Any, model: Model, indices: NDArray[Any], begin: Any, end: Any, step: Any, threshold: float) -> None:
-    """Bring the features ``indices[begin:end]`` up to date before a step: missed thresholds, and their share of the average."""
+def _catch_up(lazy: Any, model: Model, indices: NDArray[Any], begin: Any, end: Any, step: Any) -> None:
+    """Bring the features ``indices[begin:end]`` up to date before a step: what they owe, and their share of the average."""
     now, v = np.intp(step), model.coef
     for place in range(begin, end):
         feature = indices[place]
-        if len(lazy.seen_threshold) == 0:
+        if len(model.received) == 0:
             lazy.sums[feature] += v[feature] * (lazy.scales[now] - lazy.scales[lazy.seen_step[feature]])
             lazy.seen_step[feature] = now
             continue
         if len(lazy.sums) > 0:
-            since, seen, length = lazy.seen_step[feature], lazy.seen_threshold[feature], abs(float(v[feature]))
-            until = now if length > threshold - seen else _last_before_zero(lazy.thresholds, since, now, seen + length)
+            since, sign = lazy.seen_step[feature], 1.0 if v[feature] > 0.0 else -1.0
+            zero = sign * (v[feature] - model.received[feature])  # the charge at which the weight reaches zero
+            until = now if zero > model.charged[0] else _last_before_zero(lazy.charges, since, now, zero)
             weights = lazy.scales[until] - lazy.scales[since]
-            thresholds = lazy.products[until] - lazy.products[since] - seen * weights
-            lazy.sums[feature] += (1.0 if v[feature] > 0.0 else -1.0) * (length * weights - thresholds)
+            lazy.sums[feature] += sign * (zero * weights - (lazy.products[until] - lazy.products[since]))
             lazy.seen_step[feature] = now
-        _threshold_one(lazy, model, feature, threshold)
+        left, model.received[feature] = cumulative_threshold(float(v[feature]), model.received[feature], model.charged[0])
+        v[feature] = v.dtype.type(left)
 
 
 @jit
-def _settle(lazy: Any, model: Model, indices: NDArray[Any], begin: Any, end: Any, threshold: float) -> None:
-    """Apply the threshold of the step itself to the features that it moved; one that two rows share is settled once."""
-    for place in range(begin, end):
-        if lazy.seen_threshold[indices[place]] < threshold:
-            _threshold_one(lazy, model, indices[place], threshold)
-
-
-@jit
-def _threshold_one(lazy: Any, model: Model, feature: Any, threshold: float) -> None:
-    missed = threshold - lazy.seen_threshold[feature]
-    left, model.pushed[feature], model.owed[feature] = soft_threshold(
-        float(model.coef[feature]), model.pushed[feature], model.owed[feature], missed
-    )
-    model.coef[feature] = model.coef.dtype.type(left)
-    lazy.seen_threshold[feature] = threshold
-
-
-@jit
-def _last_before_zero(thresholds: NDArray[np.float64], since: Any, now: Any, zero: float) -> Any:
-    """Last step after which the thresholds have added up to less than ``zero``, where the weight gets there, by bisection."""
+def _last_before_zero(charges: NDArray[np.float64], since: Any, now: Any, zero: float) -> Any:
+    """Last step after which the charges have added up to less than ``zero``, by bisection."""
     low, high = since, now
     while low < high:
         middle = (low + high + 1) // 2
-        if thresholds[middle] < zero:
+        if charges[middle] < zero:
             low = middle
         else:
             high = middle - 1
@@ -212,19 +182,19 @@ def _last_before_zero(thresholds: NDArray[np.float64], since: Any, now: Any, zer
 
 @jit
 def _rescale(model: Model, scale: float) -> None:
-    """Multiply the scale into the weights, and into what those at zero have gathered."""
+    """Multiply the scale into all that is kept in its units."""
     model.coef[:] *= model.coef.dtype.type(scale)
-    model.pushed[:] *= scale
-    model.owed[:] *= scale
+    model.received[:] *= scale
+    model.charged[:] *= scale
 
 
 @jit
-def _record(lazy: Any, step: Any, scale: float, threshold: float) -> None:
+def _record(lazy: Any, step: Any, scale: float, charged: float) -> None:
     now = np.intp(step)
     lazy.scales[now + 1] = lazy.scales[now] + scale
-    if len(lazy.thresholds) > 0:
-        lazy.thresholds[now + 1] = threshold
-        lazy.products[now + 1] = lazy.products[now] + scale * threshold
+    if len(lazy.charges) > 0:
+        lazy.charges[now + 1] = charged
+        lazy.products[now + 1] = lazy.products[now] + scale * charged
 
 
 @jit

@@ -16,7 +16,7 @@ from antithetic.solvers._arguments import DenseRows, Epoch, Model, Rule
 # The loops over rows stand in one function: an array handed on to a helper is counted as a reference, which costs more than a short row.
 
 step_size = jit(schedules.step_size)
-soft_threshold = jit(_threshold.soft_threshold)
+cumulative_threshold = jit(_threshold.cumulative_threshold)
 row_step_size = jit(schedules.row_step_size)
 
 _ONE, _TWO = np.uintp(1), np.uintp(2)
@@ -93,7 +93,8 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
         if rule.fit_intercept:
             intercept -= total
         if rule.l1 > 0.0:
-            _threshold_all(coef, model.pushed, model.owed, eta * part * rule.l1 / scale)
+            model.charged[0] += eta * part * rule.l1 / scale
+            _collect(model)
         steps += 1
         samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
         if rule.average_from > 0 and samples >= rule.average_from:
@@ -108,18 +109,18 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
 
 
 @jit
-def _threshold_all(coef: NDArray[Any], pushed: NDArray[np.float64], owed: NDArray[np.float64], threshold: float) -> None:
-    for c in range(len(coef)):
-        left, pushed[c], owed[c] = soft_threshold(float(coef[c]), pushed[c], owed[c], threshold)
-        coef[c] = coef.dtype.type(left)
+def _collect(model: Model) -> None:
+    for c in range(len(model.coef)):
+        left, model.received[c] = cumulative_threshold(float(model.coef[c]), model.received[c], model.charged[0])
+        model.coef[c] = model.coef.dtype.type(left)
 
 
 @jit
 def _rescale(model: Model, scale: float) -> None:
-    """Multiply the scale into the weights, and into what those at zero have gathered."""
+    """Multiply the scale into all that is kept in its units."""
     model.coef[:] *= model.coef.dtype.type(scale)
-    model.pushed[:] *= scale
-    model.owed[:] *= scale
+    model.received[:] *= scale
+    model.charged[:] *= scale
 
 
 @jit

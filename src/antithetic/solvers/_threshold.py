@@ -1,29 +1,30 @@
-"""The proximal step of the L1 penalty on one weight, with a memory that keeps weights at zero which belong there."""
+"""The step of the L1 penalty on one weight, which remembers, so that weights stay at zero which belong there."""
 
 from __future__ import annotations
 
 
-def soft_threshold(weight: float, pushed: float, owed: float, threshold: float) -> tuple[float, float, float]:
-    r"""Bring a weight nearer to zero by a threshold; return it with its memory.
+def cumulative_threshold(weight: float, received: float, charged: float) -> tuple[float, float]:
+    r"""Bring a weight nearer to zero by the penalty that it still owes, at most to zero; return it and what it has received.
 
-    A weight away from zero takes the usual proximal step. One that reaches zero owes what it could not pay, and from then on its steps
-    and its thresholds are added up: it leaves zero when the sum of the steps exceeds that of the thresholds, by the difference. The
-    usual step would let any single gradient above the penalty move it, so that on noisy data hardly a weight would stay at zero;
-    summed up, the noise cancels and the penalty does not.
+    Every step charges each weight with :math:`\tau = \eta\, l_1`. The proximal step takes :math:`\tau` from a weight and forgives what is
+    left when that is at zero, so any single gradient above the penalty moves the weight away again, and on noisy data hardly one stays.
+    Here nothing is forgiven: with u the sum of all charges and q what a weight has received of them (negative while it was positive), it
+    owes u + q as a positive and u - q as a negative weight. A weight away from zero takes exactly the proximal step; one at zero leaves
+    when the sum of its gradients, in which noise cancels, exceeds that of its charges. This is the cumulative penalty of Tsuruoka et
+    al. (2009), which scikit-learn uses too.
 
     Parameters
     ----------
     weight : float
-        The weight after the gradient's step; for one at zero, that step.
-    pushed, owed : float
-        Sum of the steps, and of the thresholds, since the weight is at zero; both 0 if it is not.
-    threshold : float
-        At least 0. Several thresholds without a step between them may be given as their sum.
+        The weight after the gradient's step.
+    received : float
+        q. Where nothing moves the weight in between, several charges may be added up before they are collected.
+    charged : float
+        u, at least 0.
     """
-    due = owed + threshold
-    total = pushed + weight
-    if not abs(total) <= due:  # NaN passes, to be found by the divergence check
-        return (total - due if total > 0.0 else total + due), 0.0, 0.0
-    if owed == 0.0:
-        return 0.0, 0.0, due - abs(total)
-    return 0.0, total, due
+    left = weight
+    if weight > 0.0:
+        left = max(0.0, weight - max(0.0, charged + received))
+    elif weight < 0.0:  # NaN is neither, and is left for the divergence check
+        left = min(0.0, weight + max(0.0, charged - received))
+    return left, received + (left - weight)

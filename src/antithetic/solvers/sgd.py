@@ -19,9 +19,9 @@ from antithetic.solvers._arguments import CsrRows, DenseRows, Epoch, Model, Rule
 class SgdState(NamedTuple):
     """Where a run stands after some epochs; arrays are never changed once they are here.
 
-    ``average``, in float64 whatever the rows are, is None where nothing is averaged. ``zeros`` (2, d), of an L1 penalty, is what weights at
-    zero have gathered (see :func:`~antithetic.solvers._threshold.soft_threshold`). ``loss`` is the mean loss that was met in the last
-    epoch, each row's before the step that it took part in; NaN where nobody watches.
+    ``average``, in float64 whatever the rows are, is None where nothing is averaged. ``received`` (d + 1,), of an L1 penalty, is what the
+    weights have received of it and, last, what each was charged with (see :mod:`antithetic.solvers._threshold`). ``loss`` is the mean loss
+    that was met in the last epoch, each row's before the step that it took part in; NaN where nobody watches.
 
     To :class:`~antithetic.solvers.run.Patience` belong ``best``, the least objective, ``waited``, the epochs without a better one,
     ``lowered``, how often the step was lowered, and ``stopped``, whether the run has ended by itself. To
@@ -37,7 +37,7 @@ class SgdState(NamedTuple):
     epochs: int
     steps: int
     samples: int
-    zeros: NDArray[np.float64] | None = None
+    received: NDArray[np.float64] | None = None
     loss: float = np.nan
     best: float = np.inf
     waited: int = 0
@@ -60,7 +60,8 @@ class Sgd:
     r"""Stochastic gradient descent with a proximal step.
 
     One step is :math:`w \leftarrow \mathrm{soft}\big((1 - \eta l_2) w - \eta\,\bar g,\ \eta l_1\big)` with the mean data gradient of
-    the batch; a batch of m rows instead of b takes :math:`\eta m / b`. The factor of the L2 penalty is kept at 0 or more.
+    the batch, and a threshold that is not forgiven to weights at zero (:mod:`antithetic.solvers._threshold`); a batch of m rows instead of
+    b takes :math:`\eta m / b`. The factor of the L2 penalty is kept at 0 or more.
 
     Attributes
     ----------
@@ -86,22 +87,23 @@ class Sgd:
         real = self.problem.X.dtype
         weights = check_coef(coef, self.problem.d, "coef_init").astype(real)
         average = np.zeros(self.problem.d) if self.average_from else None
-        return SgdState(weights, check_number(intercept, "intercept_init"), average, 0.0, 0.0, 0, 0, 0, zeros=self._zeros())
+        return SgdState(weights, check_number(intercept, "intercept_init"), average, 0.0, 0.0, 0, 0, 0, received=self._received())
 
-    def _zeros(self) -> NDArray[np.float64] | None:
-        return np.zeros((2, self.problem.d)) if self.problem.penalty.l1 > 0.0 else None
+    def _received(self) -> NDArray[np.float64] | None:
+        return np.zeros(self.problem.d + 1) if self.problem.penalty.l1 > 0.0 else None
 
     def take_up(self, state: SgdState) -> SgdState:
         """State of an earlier run, made to fit this one: of the rows' float type, and with an average exactly where one is asked for."""
         average = state.average if self.average_from else None
         if self.average_from and average is None:
             state, average = state._replace(average_intercept=0.0, average_weight=0.0), np.zeros(self.problem.d)
-        zeros = self._zeros() if state.zeros is None or self.problem.penalty.l1 == 0.0 else state.zeros
-        return state._replace(coef=state.coef.astype(self.problem.X.dtype), average=average, zeros=zeros)
+        received = self._received() if state.received is None or self.problem.penalty.l1 == 0.0 else state.received
+        return state._replace(coef=state.coef.astype(self.problem.X.dtype), average=average, received=received)
 
     def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
         """State after the batches of one more epoch."""
         problem = self.problem
+        received = np.zeros(1) if state.received is None else state.received.copy()
         model = Model(
             state.coef.copy(),
             np.array([state.intercept]),
@@ -109,7 +111,8 @@ class Sgd:
             np.array([state.average_intercept]),
             np.array([state.average_weight]),
             np.zeros(1),
-            *(np.empty((2, 0)) if state.zeros is None else state.zeros.copy()),
+            received[:-1],
+            received[-1:],
         )
         rule = Rule(
             problem.loss.code,
@@ -133,7 +136,7 @@ class Sgd:
             epochs=state.epochs + 1,
             steps=state.steps + len(batches.starts) - 1,
             samples=state.samples + len(batches.rows),
-            zeros=None if state.zeros is None else np.stack([model.pushed, model.owed]),
+            received=None if state.received is None else received,
             loss=float(model.met[0]) / len(batches.rows) if self.watch else np.nan,
         )
 

@@ -20,6 +20,7 @@ slow: bench
 bench:
 	python benchmarks/core.py
 	python benchmarks/pairing.py
+	python benchmarks/estimators.py
 
 wheel:
 	python -m build --wheel

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -23,7 +25,7 @@ from antithetic._callbacks import CallbackSupportMixin, fit_context, watch_epoch
 from antithetic._minimize import TRACES, find_table, warn_if_worse
 from antithetic._train import Plan, Record, Task, epochs_bar, train_all
 from antithetic._validate import canonical_csr, check_weights
-from antithetic.losses import LOSSES, Loss
+from antithetic.losses import Loss, get_loss
 from antithetic.pairing.table import AntitheticTable, check_table, pair_ratio
 from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
@@ -58,7 +60,9 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
 
     _doc_link_module = "antithetic"
     _doc_link_template = "https://antithetic.readthedocs.io/en/stable/generated/antithetic.{estimator_name}.html"
-    _doc_link_url_param_generator = staticmethod(lambda estimator: {"estimator_name": type(estimator).__name__})
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        return {"estimator_name": type(self).__name__}
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
         "penalty": [StrOptions({"l2", "l1", "elasticnet"}), None],
@@ -116,7 +120,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         return (self.trace,) if isinstance(self.trace, str) else tuple(self.trace)
 
     def _loss(self) -> Loss:
-        return replace(LOSSES[self.loss], epsilon=float(self.epsilon))
+        return replace(get_loss(self.loss), epsilon=float(self.epsilon))
 
     def _penalty(self) -> ElasticNet:
         l1_ratio = {None: 0.0, "l2": 0.0, "l1": 1.0}[self.penalty] if self.penalty != "elasticnet" else float(self.l1_ratio)
@@ -214,7 +218,8 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         problem = Problem(
             rows.X, self._target(rows.y, number), self._loss(), self._penalty(), self._weights(rows, number), bool(self.fit_intercept), None
         )
-        solver = make_sgd(problem, self.average, steepest=_STEEPEST, watch=self.tol is not None and not self.early_stopping)
+        watch = (self.tol is not None and not self.early_stopping) or (self.learning_rate == "auto" and not problem.loss.is_bounded)
+        solver = make_sgd(problem, self.average, steepest=_STEEPEST, watch=watch)
         state = solver.take_up(start) if isinstance(start, SgdState) else solver.init(*start)
         steps = known[number] if known else Steps(1.0, 0.0)
         if self.learning_rate == "auto" and not known:
@@ -350,10 +355,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
     # ---- what both kinds of fit do
 
     def _fit(self, rows: Rows, coef_init: Any, intercept_init: Any, table: AntitheticTable | None, X_val: Any, y_val: Any) -> None:
-        if table is None and isinstance(self.pairing, AntitheticTable):
-            table = self.pairing
-        if table is not None:
-            check_table(table).check(rows.X, rows.y)
+        table = self._given_table(rows, table)
         starts = self._first_weights(coef_init, intercept_init, rows.X.shape[1])
         known = self._known_steps() if self.warm_start else None
         rows, table, validation = self._split(rows, table, X_val, y_val)
@@ -367,6 +369,29 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             records = self._solve(tasks, rows, plan, with_history=True)
         self._warn_after_fit(records)
 
+    def _given_table(self, rows: Rows, table: AntitheticTable | None) -> AntitheticTable | None:
+        """Return the table that fit or the constructor was given, once it is known to belong to the rows."""
+        if table is None and isinstance(self.pairing, AntitheticTable):
+            table = self.pairing
+        if table is not None:
+            if not self.shuffle:
+                raise ValueError("shuffle=False takes the rows in the order given, without table=; use shuffle=True")
+            check_table(table).check(rows.X, rows.y)
+        return table
+
+    @contextmanager
+    def _unchanged_on_errors(self) -> Iterator[None]:
+        """Leave a model that could not be fitted anew what it was."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except Exception:
+            for name in set(self.__dict__) - set(before):
+                if not name.startswith(("_skl", "_callback")):  # which scikit-learn takes away itself
+                    del self.__dict__[name]
+            self.__dict__.update(before)
+            raise
+
     def _partial_fit(self, rows: Rows, first: bool) -> None:
         d = rows.X.shape[1]
         states = [(np.zeros(d), 0.0)] * self._n_tasks() if first else self._later_states(d)
@@ -376,8 +401,9 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
                 self.intercept_ = np.zeros(self._n_tasks(), dtype=rows.X.dtype)
                 self.t_, self.n_iter_ = 1, 0
             return
-        plan = self._plan(rows.X.shape[0], None)
-        tasks = self._tasks(rows, states, plan, epochs=1, known=self._known_steps())
+        table = self._given_table(rows, None)
+        plan = self._plan(rows.X.shape[0], table)
+        tasks = self._tasks(rows, states, plan, epochs=1, known=self._known_steps(), table=table)
         self._solve([replace(task, patience=None, trace=()) for task in tasks], rows, plan, with_history=False)
 
     def _warn_after_fit(self, records: list[Record]) -> None:

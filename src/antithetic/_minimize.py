@@ -183,7 +183,7 @@ def minimize(
     patience = _check_patience(learning_rate, tol, n_iter_no_change)
     epochs, seed = check_count(epochs, "epochs", least=0), check_count(seed, "seed", least=0)
     batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
-    algorithm = make_sgd(problem, average, watch=patience is not None)
+    algorithm = make_sgd(problem, average, watch=patience is not None or (learning_rate == "auto" and not problem.loss.is_bounded))
     names = _check_trace(trace, w_star)
     begin = algorithm.init(coef_init, intercept_init)
     if learning_rate == "auto":

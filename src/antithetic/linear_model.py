@@ -83,7 +83,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         How the step size falls:
 
         - ``"auto"``: ``"inverse_time"`` with ``eta0``, and ``decay`` where it is None, found from the data by a few passes over at most
-          1000 rows; kept by ``partial_fit`` and ``warm_start``. It needs no tuning, and does not diverge on unscaled features;
+          1000 rows; kept by ``partial_fit`` and ``warm_start``, but for a decay that turns out too fast. It needs no
+          tuning, and does not diverge on unscaled features;
         - ``"inverse_time"``: ``eta0 / (1 + eta0 * decay * t)``, t in steps;
         - ``"optimal"``: ``1 / (alpha * (t0 + t))``, t in samples, t0 chosen by a rule of Bottou;
         - ``"invscaling"``: ``eta0 / t ** power_t``, t in samples;
@@ -301,9 +302,10 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         """
         self._check_parameters()
         _refuse_strata(strata)
-        rows = self._read(X, y, sample_weight, reset=True)
-        self._set_classes(np.unique(rows.y), rows.y)
-        self._fit(rows, coef_init, intercept_init, table, X_val, y_val)
+        with self._unchanged_on_errors():
+            rows = self._read(X, y, sample_weight, reset=True)
+            self._set_classes(np.unique(rows.y), rows.y)
+            self._fit(rows, coef_init, intercept_init, table, X_val, y_val)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -326,27 +328,32 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         self : object
         """
         first = not hasattr(self, "classes_")
-        if first:
-            self._check_parameters(for_partial_fit=True)
-            if self.class_weight == "balanced":
-                raise ValueError(_BALANCED)
+        self._check_parameters(for_partial_fit=True)
+        if self.class_weight == "balanced":
+            raise ValueError(_BALANCED)
+        with self._unchanged_on_errors():
+            self._go_on(X, y, classes, sample_weight, first)
+        return self
+
+    def _go_on(self, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool) -> None:
         rows = self._read(X, y, sample_weight, reset=first)
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         if not first and classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
             raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}")
         self._set_classes(np.unique(classes) if first else self.classes_, rows.y)
-        self._check_targets(rows.y)
         self._partial_fit(rows, first or getattr(self, "coef_", None) is None)
-        return self
 
     def _set_classes(self, classes: NDArray[Any], y: NDArray[Any]) -> None:
         if y.dtype.kind not in "biuSU":  # those can only be classes
             check_classification_targets(y)
         if len(classes) < 2:
             raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class")
-        self._class_weights = compute_class_weight(self.class_weight, classes=classes, y=y)
         self.classes_ = classes
+        self._check_targets(y)
+        self._class_weights = compute_class_weight(self.class_weight, classes=classes, y=y)
+        if (self._class_weights < 0.0).any():
+            raise ValueError(f"class_weight must be at least 0; got {self.class_weight!r}")
 
     def _check_targets(self, y: NDArray[Any]) -> None:
         unknown = np.setdiff1d(y, self.classes_)
@@ -461,7 +468,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]
         How the step size falls:
 
         - ``"auto"``: ``"inverse_time"`` with ``eta0``, and ``decay`` where it is None, found from the data by a few passes over at most
-          1000 rows; kept by ``partial_fit`` and ``warm_start``. It needs no tuning, and does not diverge on unscaled features;
+          1000 rows; kept by ``partial_fit`` and ``warm_start``, but for a decay that turns out too fast. It needs no
+          tuning, and does not diverge on unscaled features;
         - ``"inverse_time"``: ``eta0 / (1 + eta0 * decay * t)``, t in steps;
         - ``"optimal"``: ``1 / (alpha * (t0 + t))``, t in samples, t0 chosen by a rule of Bottou;
         - ``"invscaling"``: ``eta0 / t ** power_t``, t in samples;
@@ -666,7 +674,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]
         """
         self._check_parameters()
         _refuse_strata(strata)
-        self._fit(self._read(X, y, sample_weight, reset=True), coef_init, intercept_init, table, X_val, y_val)
+        with self._unchanged_on_errors():
+            self._fit(self._read(X, y, sample_weight, reset=True), coef_init, intercept_init, table, X_val, y_val)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -687,9 +696,9 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]
         self : object
         """
         first = getattr(self, "coef_", None) is None
-        if first:
-            self._check_parameters(for_partial_fit=True)
-        self._partial_fit(self._read(X, y, sample_weight, reset=first), first)
+        self._check_parameters(for_partial_fit=True)
+        with self._unchanged_on_errors():
+            self._partial_fit(self._read(X, y, sample_weight, reset=first), first)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -102,6 +102,11 @@ class Loss:
     curvature: float
     epsilon: float = 0.1
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its slopes are bounded, so that no step can be longer than eta times a row."""
+        return self.code not in (SQUARED_HINGE, SQUARED_ERROR, SQUARED_EPSILON_INSENSITIVE)
+
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon >= 0.0):
             raise ValueError(f"epsilon must be a finite number, at least 0; got {self.epsilon!r}")

@@ -40,8 +40,9 @@ class Patience:
 class Care(NamedTuple):
     """What is watched over where steps were found and not chosen.
 
-    The very first epoch is done again with shorter steps when it led to worse weights than it began with, and than zero. The decay is
-    halved, down to ``least_decay``, after every three epochs that all go the same way: the steps have then become too short.
+    An epoch is done again with shorter steps when it led to worse weights than it began with, and than zero (after the first epoch, only
+    with losses whose slopes are unbounded, and if the solver watches). The decay is halved, down to ``least_decay``, after every three
+    epochs that all go the same way: the steps have then become too short.
     """
 
     least_decay: float
@@ -78,7 +79,7 @@ def run(
     while state.epochs < epochs and not state.stopped:
         lowered = lower(schedule, state, care)
         after = solver.epoch(state, sampler.batches(state.epochs), lowered)
-        if care is not None and state.epochs == 0 and state.lowered < _MOST_LOWERINGS and _is_worse(solver.problem, state, after):
+        if care is not None and state.lowered < _MOST_LOWERINGS and _went_wrong(solver, state, after):
             state = state._replace(lowered=state.lowered + 1)
             continue
         check_finite(solver.problem, after, schedule)
@@ -108,9 +109,17 @@ def _ease(before: SgdState, after: SgdState) -> SgdState:
     return after._replace(moved=moved, aligned=aligned)
 
 
-def _is_worse(problem: Problem, before: SgdState, after: SgdState) -> bool:
-    """Whether an epoch ended worse than it began, and than zero weights; where those lose nothing, whether it overflowed."""
-    reached, at_zero = finite_objective(problem, after), problem.mean_loss(np.zeros(problem.n))
+def _went_wrong(solver: Sgd, before: SgdState, after: SgdState) -> bool:
+    """Whether an epoch ended worse than it began, and than zero weights; where those lose nothing, whether it overflowed.
+
+    This costs a pass or two over the data, so after the first epoch it is asked only if the losses met on the way were above those of
+    zero weights, which bounded slopes do not lead to.
+    """
+    problem = solver.problem
+    at_zero = problem.mean_loss(np.zeros(problem.n)) if before.epochs == 0 or not problem.loss.is_bounded else np.inf
+    if before.epochs > 0 and after.loss <= at_zero:
+        return False
+    reached = finite_objective(problem, after)
     return reached == np.inf or (reached > at_zero > 0.0 and reached > finite_objective(problem, before))
 
 

@@ -65,6 +65,8 @@ def find_steps(problem: Problem, batch_size: int, seed: int, coef: Any = None, i
         return _Trial(eta0, finite_objective(sample, after), after)
 
     before = finite_objective(sample, start)
+    if before == np.inf:
+        raise DivergenceError(overflow_message(0, "the loss of the first weights is too large. "))
     if sample.mean_loss(np.zeros(sample.n)) == 0.0:  # nothing is lost at zero, as for the perceptron: only the direction matters
         return Steps(_longest_step(sample, batch_size) / _RATIO, problem.penalty.l2)
     trials = _search(try_step, _longest_step(sample, batch_size), before)
@@ -117,7 +119,8 @@ def _schedule(problem: Problem, eta0: float) -> Schedule:
 
 def _curvature_along(problem: Problem, state: SgdState) -> float:
     """Second difference of the mean loss along the weights, per unit length, plus the penalty's curvature."""
-    square = float(state.coef.astype(np.float64) @ state.coef) + state.intercept**2
+    with np.errstate(over="ignore"):
+        square = float(state.coef.astype(np.float64) @ state.coef + np.square(state.intercept))
     if not (np.isfinite(square) and square > 0.0):
         return problem.penalty.l2
     predictions = problem.predictions(state.coef, state.intercept)

@@ -1,0 +1,84 @@
+"""Which of scikit-learn's tests fail with our estimators in place of its own, and why; with other versions than this they may pass."""
+
+from __future__ import annotations
+
+VERSION = "1.9."
+
+PRIVATE = "looks for scikit-learn's private attributes (_standard_coef and the like), which are no part of its interface"
+CALLBACK = "patches scikit-learn's private _ValidationScoreCallback, which our classes do not use"
+DECAY = (
+    "compares with a recursion in which sparse rows move the intercept by 0.01 of the step; our fits do not depend on how rows are stored"
+)
+PROBABILITIES = (
+    "asks of sparse rows that the least of three scores has the least probability, when two are clipped to 0. That holds for "
+    "scikit-learn's sparse fit, whose intercept hardly moves, but not for its dense fit of the same rows, and so not for ours"
+)
+LUCK = (
+    "puts its point (0.2, -1) on the decision boundary of the optimum, whose weights are (-1, -0.2): the sign is that of the order of "
+    "the last rows. Of the seeds 0 to 59, scikit-learn's own class fails with 30, ours with its defaults with 32"
+)
+ONE_ROW = "compares to 14 or 16 digits with a recursion that takes one row a step; our default is two, and batch_size=1 passes"
+CORNER = (
+    "wants exact zeros after 2000 passes in one fixed order. Two rows a step, half as many steps, are still on their way: the objective "
+    "is 0.429, and 0.414 with scikit-learn's learning rate; the optimum is 0.4. With shuffle=True our defaults find the zeros"
+)
+INTERCEPT = (
+    "each step sets the weights to 0 and adds rows that are violated, so 0 is left once the intercept alone satisfies them. In the last "
+    "50 rows, all of one class, it has to go from -1.1 to 1.1 by 0.1 in every other step: that takes 44 steps, and two rows a step are 25"
+)
+POOR_FIT = (
+    "wants weights of two seeds to differ by more than 1 after one epoch. scikit-learn's differ by 33, at a mean hinge loss of 1.6 where "
+    "zero weights have 1; ours by 0.6, at 0.04"
+)
+PARTIAL = (
+    "wants two calls of partial_fit with 7 rows to equal one fit of 14. That is twice 2+2+2+1 rows, not 7 times 2, and 'auto' finds its "
+    "steps from the rows of the first call; batch_size=1 with scikit-learn's learning rate passes"
+)
+SELECTION = (
+    "wants two epochs (partial_fit twice, for us too the same as fit of the rows twice over with max_iter=1) to select the features "
+    "that ten epochs select. In other orders of the rows they do not: in 37 of 60 with scikit-learn's class, in 7 of 60 with ours"
+)
+
+SGD = "sklearn.linear_model.tests.test_sgd::"
+
+EITHER = {
+    f"{SGD}test_plain_has_no_average_attr[SGDClassifier]": PRIVATE,
+    f"{SGD}test_plain_has_no_average_attr[SparseSGDClassifier]": PRIVATE,
+    f"{SGD}test_plain_has_no_average_attr[SGDRegressor]": PRIVATE,
+    f"{SGD}test_plain_has_no_average_attr[SparseSGDRegressor]": PRIVATE,
+    f"{SGD}test_validation_mask_correctly_subsets": CALLBACK,
+    f"{SGD}test_late_onset_averaging_reached[SparseSGDClassifier]": DECAY,
+    f"{SGD}test_late_onset_averaging_reached[SparseSGDRegressor]": DECAY,
+    f"{SGD}test_average_binary_computed_correctly[SparseSGDClassifier]": DECAY,
+    f"{SGD}test_sgd_multiclass_average[SparseSGDClassifier]": DECAY,
+    f"{SGD}test_sgd_averaged_computed_correctly[SparseSGDRegressor]": DECAY,
+    f"{SGD}test_sgd_averaged_partial_fit[SparseSGDRegressor]": DECAY,
+    f"{SGD}test_average_sparse[SparseSGDRegressor]": DECAY,
+}
+
+FAILURES = {
+    "sklearn": {
+        **EITHER,
+        f"{SGD}test_sgd_proba[SparseSGDClassifier]": PROBABILITIES,
+        f"{SGD}test_class_weights[SGDClassifier]": LUCK,
+        f"{SGD}test_class_weights[SparseSGDClassifier]": LUCK,
+        f"{SGD}test_sample_weights[SGDClassifier]": LUCK,
+        f"{SGD}test_sample_weights[SparseSGDClassifier]": LUCK,
+    },
+    "ours": {
+        **EITHER,
+        f"{SGD}test_late_onset_averaging_reached[SGDClassifier]": ONE_ROW,
+        f"{SGD}test_late_onset_averaging_reached[SGDRegressor]": ONE_ROW,
+        f"{SGD}test_average_binary_computed_correctly[SGDClassifier]": ONE_ROW,
+        f"{SGD}test_sgd_multiclass_average[SGDClassifier]": ONE_ROW,
+        f"{SGD}test_sgd_averaged_computed_correctly[SGDRegressor]": ONE_ROW,
+        f"{SGD}test_sgd_averaged_partial_fit[SGDRegressor]": ONE_ROW,
+        f"{SGD}test_average_sparse[SGDRegressor]": ONE_ROW,
+        f"{SGD}test_sgd_l1[SGDClassifier]": CORNER,
+        f"{SGD}test_sgd_l1[SparseSGDClassifier]": CORNER,
+        f"{SGD}test_large_regularization[l2]": INTERCEPT,
+        f"{SGD}test_sgd_random_state[42-SGDClassifier]": POOR_FIT,
+        "sklearn.tests.test_multiclass::test_ovr_partial_fit": PARTIAL,
+        "sklearn.feature_selection.tests.test_from_model::test_partial_fit": SELECTION,
+    },
+}

@@ -11,7 +11,7 @@ import pytest
 
 import antithetic
 
-PACKAGE = Path(antithetic.__file__).parent
+INSTALLED = Path(antithetic.__file__).parents[1]
 SUITE = Path(__file__).parent / "sklearn_suite"
 SGD = ["linear_model.tests.test_sgd"]
 USERS = ["tests.test_multiclass", "tests.test_multioutput", "feature_selection.tests.test_from_model", "model_selection.tests.test_search"]
@@ -23,26 +23,13 @@ USERS = ["tests.test_multiclass", "tests.test_multioutput", "feature_selection.t
 def test_scikit_learns_tests_pass_with_our_estimators(standin, modules, tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")  # and so neither our settings nor our conftest
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "SKLEARN_"))}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "standin",
-        f"--standin={standin}",
-        "-p",
-        "no:cacheprovider",
-        "-q",
-        "-rfE",
-        "-W",
-        "ignore",
-    ]
+    command = [sys.executable, "-m", "pytest", *f"-p standin --standin={standin} -p no:cacheprovider -q -rfE -W ignore".split()]
     command += ["-n", "0" if "PYTEST_XDIST_WORKER" in os.environ else "2"]  # no more than two processes in all
     command += ["-k", "not oneclass and not one_class and not ocsvm"]  # a third class, which is slow to test and not ours
     run = subprocess.run(
         [*command, "--pyargs", *(f"sklearn.{module}" for module in modules)],
         cwd=tmp_path,
-        env={**environment, "PYTHONPATH": os.pathsep.join([str(SUITE), str(PACKAGE.parent)])},
+        env={**environment, "PYTHONPATH": os.pathsep.join([str(SUITE), str(INSTALLED)])},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -26,3 +26,15 @@ def slopes(code: int, epsilon: float, y: NDArray[np.float64], p: NDArray[np.floa
     for i in range(len(y)):
         out[i] = slope(code, epsilon, y[i], p[i])
     return out
+
+
+@jit
+def mean_value(code: int, epsilon: float, y: NDArray[np.float64], p: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+    """Weighted mean of the losses; no weights have length 0, and weight 0 beats an infinite loss."""
+    total = 0.0
+    for i in range(len(y)):
+        if len(weight) == 0:
+            total += value(code, epsilon, y[i], p[i])
+        elif weight[i] > 0.0:
+            total += weight[i] * value(code, epsilon, y[i], p[i])
+    return total / len(y)

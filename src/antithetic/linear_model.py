@@ -55,8 +55,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         ``"hinge"`` is a linear SVM, ``"log_loss"`` logistic regression; also ``"squared_hinge"``, ``"modified_huber"``,
         ``"perceptron"``, and on labels -1 and +1 the losses of :class:`SGDRegressor`.
     penalty : {"l2", "l1", "elasticnet"} or None, default="l2"
-        Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``. The L1 part is a proximal step,
-        which gives exact zeros.
+        Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``. The L1 part gives exact
+        zeros, since weights at zero are not forgiven what they owe of it.
     alpha : float, default=0.0001
         Strength of the penalty; also the decay of ``"inverse_time"`` and the rate of ``"optimal"``.
     l1_ratio : float or None, default=0.15
@@ -351,7 +351,9 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
             raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class")
         self.classes_ = classes
         self._check_targets(y)
-        self._class_weights = compute_class_weight(self.class_weight, classes=classes, y=y)
+        self._class_weights = np.ones(len(classes))
+        if self.class_weight is not None:
+            self._class_weights = compute_class_weight(self.class_weight, classes=classes, y=y)
         if (self._class_weights < 0.0).any():
             raise ValueError(f"class_weight must be at least 0; got {self.class_weight!r}")
 
@@ -442,8 +444,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]
     loss : str, default="squared_error"
         ``"squared_error"``, ``"huber"``, ``"epsilon_insensitive"`` or ``"squared_epsilon_insensitive"``.
     penalty : {"l2", "l1", "elasticnet"} or None, default="l2"
-        Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``. The L1 part is a proximal step,
-        which gives exact zeros.
+        Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``. The L1 part gives exact
+        zeros, since weights at zero are not forgiven what they owe of it.
     alpha : float, default=0.0001
         Strength of the penalty; also the decay of ``"inverse_time"`` and the rate of ``"optimal"``.
     l1_ratio : float or None, default=0.15

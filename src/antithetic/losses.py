@@ -123,6 +123,14 @@ class Loss:
 
         return slopes(self.code, self.epsilon, *_columns(y, p))
 
+    def mean(self, y: NDArray[np.float64], p: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
+        """Mean of the weighted losses, each row counting as one; float64 columns of one length, None for weights of 1."""
+        from antithetic._jit import read_only
+        from antithetic._loss_kernels import mean_value
+
+        weights = np.empty(0) if weight is None else weight
+        return mean_value(self.code, self.epsilon, read_only(np.ascontiguousarray(y)), read_only(p), read_only(weights))
+
 
 def _columns(y: Any, p: Any) -> list[NDArray[np.float64]]:
     """Labels and predictions as columns of one length, which kernels cannot write to."""

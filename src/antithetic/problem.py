@@ -103,7 +103,7 @@ class Problem:
 
     def mean_loss(self, predictions: NDArray[np.float64]) -> float:
         """Weighted mean loss of the given predictions, shape (n,)."""
-        return float(self._weigh(self.loss.value(self.y, predictions)).mean())
+        return self.loss.mean(self.y, predictions, self.weight)
 
     def _weigh(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.weight is None:

@@ -116,7 +116,9 @@ def _went_wrong(solver: Sgd, before: SgdState, after: SgdState) -> bool:
     zero weights, which bounded slopes do not lead to.
     """
     problem = solver.problem
-    at_zero = problem.mean_loss(np.zeros(problem.n)) if before.epochs == 0 or not problem.loss.is_bounded else np.inf
+    if before.epochs > 0 and (problem.loss.is_bounded or np.isnan(after.loss)):
+        return False
+    at_zero = problem.mean_loss(np.zeros(problem.n))
     if before.epochs > 0 and after.loss <= at_zero:
         return False
     reached = finite_objective(problem, after)

@@ -56,9 +56,10 @@ def find_steps(problem: Problem, batch_size: int, seed: int, coef: Any = None, i
     solver = Sgd(sample, average_from=0, linear=False)
     start = solver.init(coef, intercept)
     sampler = make_sampler("shuffle", sample.n, min(batch_size, sample.n), seed)
+    orders = [sampler.batches(_OWN_EPOCHS + k) for k in range(1 + _MORE_PASSES)]  # the first for all trials
 
     def one_pass(eta0: float, state: SgdState) -> SgdState:
-        return solver.epoch(state, sampler.batches(_OWN_EPOCHS + state.epochs), _schedule(sample, eta0))
+        return solver.epoch(state, orders[state.epochs], _schedule(sample, eta0))
 
     def try_step(eta0: float) -> _Trial:
         after = one_pass(eta0, start)

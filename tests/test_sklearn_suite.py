@@ -17,9 +17,8 @@ SGD = ["linear_model.tests.test_sgd"]
 USERS = ["tests.test_multiclass", "tests.test_multioutput", "feature_selection.tests.test_from_model", "model_selection.tests.test_search"]
 
 
-@pytest.mark.parametrize(
-    ("standin", "modules"), [("sklearn", SGD), ("ours", SGD), ("ours", USERS)], ids=["sklearn-sgd", "ours-sgd", "ours-users"]
-)
+@pytest.mark.parametrize("modules", [SGD, USERS], ids=["sgd", "users"])
+@pytest.mark.parametrize("standin", ["sklearn", "ours"])
 def test_scikit_learns_tests_pass_with_our_estimators(standin, modules, tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\n")  # and so neither our settings nor our conftest
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "SKLEARN_"))}

@@ -503,7 +503,9 @@ def test_first_weights_must_have_the_shape_of_the_last():
         ({"penalty": "l3"}, "'elasticnet'"),
         ({"learning_rate": "fast"}, "'inverse_time'"),
         ({"pairing": "best"}, "'greedy'"),
-        ({"sampling": "balanced"}, "'uniform'"),
+        ({"sampling": "sorted"}, "'balanced'"),
+        ({"nest": 3}, "power of two"),
+        ({"refresh": "often"}, "refresh"),
         ({"solver": "saga"}, "'sgd'"),
         ({"average": "sometimes"}, "'linear'"),
         ({"stopping": "gap"}, "'objective'"),
@@ -624,9 +626,10 @@ def test_ctrl_c_leaves_the_last_whole_epoch(y, monkeypatch):
 
     def interrupted(*arguments):
         calls.append(1)
-        kernel(*arguments)
+        order = kernel(*arguments)
         if len(calls) == 3:
             raise KeyboardInterrupt
+        return order
 
     monkeypatch.setattr(sgd, "_run_kernel", interrupted)
     model = kind(**given)
@@ -648,5 +651,5 @@ def test_verbose_shows_the_plan_and_a_bar(capsys):
     SGDClassifier(verbose=1, pairing="greedy", **FEW).fit(X, TWO)
     printed, bar = capsys.readouterr()
     assert "epochs" in bar
-    for word in ("SGDClassifier", "shuffle", "greedy", "2"):
+    for word in ("SGDClassifier", "balanced", "greedy", "2"):
         assert word in printed + bar

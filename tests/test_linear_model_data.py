@@ -111,7 +111,7 @@ def test_rows_reach_the_solver_uncopied(y, dtype, tmp_path, monkeypatch):
     np.save(tmp_path / "rows.npy", THIN.astype(dtype))
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     kernel, seen = sgd._run_kernel, []
-    monkeypatch.setattr(sgd, "_run_kernel", lambda problem, *rest: (seen.append(problem.X), kernel(problem, *rest)))
+    monkeypatch.setattr(sgd, "_run_kernel", lambda problem, *rest: (seen.append(problem.X), kernel(problem, *rest))[1])
     for rows in (THIN.astype(dtype), sealed(THIN.astype(dtype)), mapped, sealed_csr(THIN.astype(dtype))):
         seen.clear()
         kind_for(y)(max_iter=2, tol=None).fit(rows, y)

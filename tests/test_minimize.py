@@ -260,7 +260,7 @@ def test_progress_goes_to_the_error_stream(data, capsys):
     ("given", "message"),
     [
         ({"solver": "saga"}, "sgd"),
-        ({"sampling": "balanced"}, "uniform, shuffle"),
+        ({"sampling": "sorted"}, "uniform, shuffle, balanced"),
         ({"pairing": "best"}, "greedy, optimal, tree, random"),
         ({"loss": "logistic"}, "log_loss"),
         ({"learning_rate": "fast"}, "inverse_time"),

@@ -193,7 +193,7 @@ def test_one_row_has_no_variance():
 
 
 @pytest.mark.parametrize(
-    "call", [lambda: make_sampler("balanced", 4, 2, 0), lambda: antithetic.gradient_variance([[1.0], [2.0]], [0, 1], sampling="sorted")]
+    "call", [lambda: make_sampler("sorted", 4, 2, 0), lambda: antithetic.gradient_variance([[1.0], [2.0]], [0, 1], sampling="sorted")]
 )
 def test_unknown_names_are_refused_with_the_known_ones(call):
     """The message says which names exist."""

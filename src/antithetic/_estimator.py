@@ -21,16 +21,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
+from antithetic._advise import choose_sampling
 from antithetic._callbacks import CallbackSupportMixin, fit_context, watch_epochs
-from antithetic._minimize import TRACES, find_table, warn_if_worse
+from antithetic._measure import TRACES
+from antithetic._minimize import warn_if_worse
+from antithetic._tables import Tables, check_nest, check_refresh
 from antithetic._train import Plan, Record, Task, epochs_bar, train_all
 from antithetic._validate import canonical_csr, check_weights
 from antithetic.losses import Loss, get_loss
 from antithetic.pairing.table import AntitheticTable, check_table, pair_ratio
 from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.sampling.in_order import InOrder
+from antithetic.sampling import SAMPLINGS
 from antithetic.schedules import make_schedule
 from antithetic.solvers import Care, Patience, SgdState, Steps, find_steps, lower, make_sgd
 
@@ -84,11 +86,11 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         "warm_start": ["boolean"],
         "average": [Interval(Integral, 0, None, closed="neither"), "boolean", StrOptions({"linear"})],
         "pairing": [StrOptions(_PAIRINGS), callable, AntitheticTable, None],
-        "sampling": [StrOptions({"auto", "uniform", "shuffle"})],
+        "sampling": [StrOptions({"auto", *SAMPLINGS})],
         "solver": [StrOptions({"sgd"})],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "nest": [StrOptions({"auto"}), None],
-        "refresh": [StrOptions({"auto"}), None],
+        "nest": [StrOptions({"auto"}), "boolean", Interval(Integral, 2, None, closed="left"), None],
+        "refresh": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like", None],
         "decay": [Interval(Real, 0, None, closed="left"), None],
         "stopping": [StrOptions({"objective"})],
         "groups": [None],
@@ -110,9 +112,13 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         if not self.shuffle and self.pairing not in (None, "auto"):
             raise ValueError("shuffle=False takes the rows in the order given, without pairs; use shuffle=True or pairing=None")
         self._schedule(Steps(1.0, 0.0))
+        if self.nest != "auto":
+            check_nest(self.nest)
+        if not isinstance(self.refresh, str):
+            check_refresh(self.refresh, self.max_iter)
         for name in self._trace():
             if name not in TRACES or name == "distance":
-                raise ValueError(f"trace {name!r} is not known; use some of objective, variance, variance_ratio")
+                raise ValueError(f"trace {name!r} is not known; use some of objective, variance, variance_ratio, partial_sum")
 
     def _trace(self) -> tuple[str, ...]:
         if self.trace is None:
@@ -143,20 +149,23 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             loss=self._loss(),
         )
 
-    def _plan(self, n: int, table: AntitheticTable | None) -> Plan:
+    def _plan(self, rows: Rows, table: AntitheticTable | None, *, epochs: int) -> Plan:
+        """Decide what the parameters leave open, and say why."""
+        n, d = rows.X.shape
         batch_size = min(int(self.batch_size), n)
         if not self.shuffle:
             return Plan(None, "in order", None, None, batch_size, "shuffle=False: the rows are taken in the order given")
-        sampling = "shuffle" if self.sampling == "auto" else self.sampling
+        nest, refresh = (None if word == "auto" else word for word in (self.nest, self.refresh))
+        sampling, why = self.sampling, f"sampling={self.sampling!r} was asked for"
+        if sampling == "auto":
+            sampling, why = choose_sampling(n, d, batch_size=batch_size, epochs=epochs)
         if table is not None:
-            return Plan(table.method, sampling, None, None, batch_size, "table= was given to fit")
+            return Plan(table.method, sampling, None, refresh, batch_size, f"table= was given to fit; {why}")
         if self.pairing is None or self.pairing == "auto":
-            why = (
-                "pairing=None" if self.pairing is None else 'pairing="auto": each row once per epoch in random order is as cheap as can be'
-            )
-            return Plan(None, sampling, None, None, batch_size, why)
+            no_table = "" if self.pairing is None else "; no table, which costs a linear model tens of epochs"
+            return Plan(None, sampling, None, None, batch_size, why + no_table)
         name = self.pairing if isinstance(self.pairing, str) else getattr(self.pairing, "method", "own")
-        return Plan(name, sampling, None, None, batch_size, f"pairing={name!r} was asked for")
+        return Plan(name, sampling, nest, refresh, batch_size, f"pairing={name!r} was asked for; {why}")
 
     # ---- from data to tasks
 
@@ -223,15 +232,11 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         state = solver.take_up(start) if isinstance(start, SgdState) else solver.init(*start)
         steps = known[number] if known else Steps(1.0, 0.0)
         if self.learning_rate == "auto" and not known:
-            steps = find_steps(problem, plan.batch_size, seed, state.coef, state.intercept)
-        partners = self._table(problem, plan, table, seed, number)
-        if plan.sampling == "in order":
-            sampler: Any = InOrder(problem.n, plan.batch_size)
-        else:
-            sampler = make_sampler(plan.sampling, problem.n, plan.batch_size, seed, partners)
+            balanced = plan.sampling == "balanced"
+            steps = find_steps(problem, plan.batch_size, seed, state.coef, state.intercept, balanced=balanced)
         return Task(
             solver,
-            sampler,
+            self._tables(problem, plan, table, seed, number),
             self._schedule(steps),
             state,
             epochs,
@@ -239,32 +244,24 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             adaptive=self.learning_rate == "adaptive",
             care=Care(problem.penalty.l2 if self.decay is None else float(self.decay)) if self.learning_rate == "auto" else None,
             trace=self._trace(),
-            table=partners,
-            sampling="shuffle" if plan.sampling == "in order" else plan.sampling,
-            batch_size=plan.batch_size,
             score=None if validation is None else partial(self._score, validation, self._target(validation.y, number)),
             early_stopping=bool(self.early_stopping),
         )
 
-    def _table(self, problem: Problem, plan: Plan, table: AntitheticTable | None, seed: int, number: int) -> AntitheticTable | None:
+    def _tables(self, problem: Problem, plan: Plan, table: AntitheticTable | None, seed: int, number: int) -> Tables:
         """Find the table of one task: the one given to fit, unless it does harm there, or one made for it."""
-        if plan.pairing is None:
-            return None
-        if table is None:
-            return find_table(problem, problem.y, self.pairing, plan.sampling, seed)
-        found = find_table(problem, problem.y, table, plan.sampling, seed)
-        if self._n_tasks() == 1 or found is None:
-            return found
-        gain = pair_ratio(problem, problem.slopes(), found.partner)
-        if gain < 1.0:
-            return found
-        warnings.warn(
-            f"table= is set aside for class {self._name(number)!r} against the rest, where it would raise the variance ({gain:.2f} times "
-            "that of independent rows); a table for each class is made by pairing='greedy', 'tree' or 'optimal'",
-            UserWarning,
-            stacklevel=2,
-        )
-        return None
+        pairing = None if plan.pairing is None else self.pairing if table is None else table
+        if isinstance(pairing, AntitheticTable) and self._n_tasks() > 1:
+            gain = pair_ratio(problem, problem.slopes(), pairing.partner)
+            if gain >= 1.0:
+                warnings.warn(
+                    f"table= is set aside for class {self._name(number)!r} against the rest, where it would raise the variance "
+                    f"({gain:.2f} times that of independent rows); a table for each class is made by pairing='greedy', 'tree' or 'optimal'",
+                    UserWarning,
+                    stacklevel=2,
+                )
+                pairing = None
+        return Tables(problem, problem.y, pairing, plan.sampling, plan.batch_size, seed, plan.nest, plan.refresh)
 
     # ---- training
 
@@ -361,7 +358,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         rows, table, validation = self._split(rows, table, X_val, y_val)
         if rows.weight is not None and not rows.weight.any():
             raise ValueError("sample_weight is zero for every row; at least one must be positive")
-        plan = self._plan(rows.X.shape[0], table)
+        plan = self._plan(rows, table, epochs=self.max_iter)
         if self.verbose:
             print(f"{type(self).__name__}: {plan.sampling}, pairing {plan.pairing}, batches of {plan.batch_size} ({plan.why})")
         with fit_context(self, rows.shown(), self._n_tasks()):
@@ -402,7 +399,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
                 self.t_, self.n_iter_ = 1, 0
             return
         table = self._given_table(rows, None)
-        plan = self._plan(rows.X.shape[0], table)
+        plan = self._plan(rows, table, epochs=1)
         tasks = self._tasks(rows, states, plan, epochs=1, known=self._known_steps(), table=table)
         self._solve([replace(task, patience=None, trace=()) for task in tasks], rows, plan, with_history=False)
 
@@ -443,7 +440,7 @@ def _kept(state: SgdState) -> dict[str, Any]:
 
     Left out are weights that `coef_` holds already, what `eta0_` and `decay_` say, and how the last fit came to its end.
     """
-    kept = state._replace(lowered=0, eased=0, best=np.inf, waited=0, stopped=False)._asdict()
+    kept = state._replace(lowered=0, eased=0, best=np.inf, waited=0, stopped=False, order=None)._asdict()
     if state.average is None:
         kept["coef"] = None
     return kept

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._measure import TRACES, measure_state
 from antithetic._progress import progress_bar
-from antithetic._validate import check_coef, check_count
+from antithetic._tables import Tables, check_nest, check_refresh, make_step_by_step
+from antithetic._validate import check_count
 from antithetic.losses import Loss
-from antithetic.pairing import AntitheticTable, pair
+from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.pairing._pair import Method
-from antithetic.pairing.table import check_table, matched
-from antithetic.problem import Problem, ratio
-from antithetic.sampling import SAMPLINGS, batch_variance, make_sampler
+from antithetic.pairing.table import check_table
+from antithetic.problem import Problem
+from antithetic.sampling import SAMPLINGS
 from antithetic.schedules import Schedule, make_schedule
 from antithetic.solvers import Care, DivergenceError, Patience, SgdState, advice, find_steps, make_sgd, run
-
-TRACES = ("objective", "variance", "variance_ratio", "distance")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,8 +37,9 @@ class Result:
     intercept : float
     trace : dict of str to ndarray of shape (epochs + 1,)
         ``"epoch"``, and one entry per epoch of whatever was asked for; the first entry is before the first step.
-    table : AntitheticTable or None
-        The table that was used; for ``sampling="shuffle"`` the matching made of it, whose ``matching_loss`` says what that cost.
+    table : AntitheticTable, GroupTable or None
+        The table that was used last; where each row is visited once, the matching made of it, whose ``matching_loss`` says what that
+        cost.
     classes : ndarray of shape (2,) or None
         The labels that were taken as -1 and +1.
     state : SgdState
@@ -50,7 +51,7 @@ class Result:
     coef: NDArray[Any]
     intercept: float
     trace: dict[str, NDArray[np.float64]]
-    table: AntitheticTable | None
+    table: AntitheticTable | GroupTable | None
     classes: NDArray[Any] | None
     state: SgdState = field(repr=False)
     settings: dict[str, Any] = field(repr=False)
@@ -79,6 +80,8 @@ def minimize(
     table: AntitheticTable | None = None,
     pairing: Method | AntitheticTable | None = None,
     sampling: str = "uniform",
+    nest: int | bool | None = None,
+    refresh: int | Collection[int] | str | None = None,
     solver: str = "sgd",
     batch_size: int = 2,
     learning_rate: str = "inverse_time",
@@ -123,8 +126,16 @@ def minimize(
         A table made for these data; it takes the place of ``pairing``.
     pairing : None, str, callable or AntitheticTable, default=None
         None draws single rows; anything else is passed on to :func:`pair` as its ``method``.
-    sampling : {"uniform", "shuffle"}, default="uniform"
-        Draw with replacement, or visit each row once per epoch in random order.
+    sampling : {"uniform", "shuffle", "balanced"}, default="uniform"
+        Draw with replacement; visit each row once per epoch in random order; or in an order that follows the gradients of the epoch
+        before so that partial sums stay small (see :class:`antithetic.sampling.balanced.Balanced`).
+    nest : int, True or None, default=None
+        With a pairing: groups of this many rows, a power of two, instead of pairs. True nests to the top, which is an order of the whole
+        epoch: with ``"shuffle"`` of each, with fresh flips, with ``"balanced"`` of the first. Not with ``"uniform"``.
+    refresh : int, collection of int, "auto", "step" or None, default=None
+        Make the table anew from the gradients of the moment: every so many epochs, before these epochs, or when it has lost a third of
+        the reduction that it had when it was made ("auto"; always before the second epoch). "step" is Algorithm 2 to the letter, a new
+        table in each step, for at most 2000 rows and ``"uniform"``: an oracle, not a method.
     solver : {"sgd"}, default="sgd"
     batch_size : int, default=2
         Rows of a step, at most n: ``batch_size / 2`` pairs if there is a table, and one more row if it is odd.
@@ -149,7 +160,9 @@ def minimize(
         A solution, for the trace of distances.
     trace : str or sequence of str, default=()
         What to record before the first step and after each epoch: ``"objective"``, ``"variance"`` (exact, of this run's batches at the
-        current weights), ``"variance_ratio"`` (that, divided by the variance of independent rows), ``"distance"`` to ``w_star``.
+        current weights; of an order without a draw, the mean over its full batches), ``"variance_ratio"`` (that, divided by the variance
+        of independent rows), ``"partial_sum"`` (largest norm of a partial sum of centred gradients in the order to come, divided by that
+        of a random order), ``"distance"`` to ``w_star``.
         Each costs about one pass over the data. Objective and distance are those of the averaged weights where there are such.
     resume : Result, default=None
         Go on from an earlier result with the same data and parameters until ``epochs`` in all are done.
@@ -187,7 +200,10 @@ def minimize(
     names = _check_trace(trace, w_star)
     begin = algorithm.init(coef_init, intercept_init)
     if learning_rate == "auto":
-        learning_rate, steps = "inverse_time", find_steps(problem, batch_size, seed, begin.coef, begin.intercept)
+        learning_rate, steps = (
+            "inverse_time",
+            find_steps(problem, batch_size, seed, begin.coef, begin.intercept, balanced=sampling == "balanced"),
+        )
         care = Care(l2 if decay is None else decay)
         eta0, decay = steps.eta0, steps.decay if decay is None else decay
     else:
@@ -196,12 +212,14 @@ def minimize(
     pairing = pairing if table is None else table
     if not (pairing is None or callable(pairing) or isinstance(pairing, str)):
         check_table(pairing).check(problem.X, y)
-    table = find_table(problem, y, pairing, sampling, seed)
-    sampler = make_sampler(sampling, problem.n, batch_size, seed, table)
-
-    def measure(state: SgdState) -> dict[str, float]:
-        return measure_state(names, problem, state, w_star, partial(batch_variance, sampling=sampling, batch_size=batch_size), table)
-
+    nest, refresh = check_nest(nest), check_refresh(refresh, epochs)
+    if pairing is None and (nest is not None or refresh is not None):
+        raise ValueError("nest= and refresh= refine a table; they need pairing= or table=")
+    if resume is not None and refresh == "auto":
+        raise ValueError('a run with refresh="auto" cannot be resumed, since what its table was worth is not kept; give the epochs instead')
+    earlier = None if resume is None or refresh is None else resume.table
+    tables = Tables(problem, y, pairing, sampling, batch_size, seed, nest, refresh, earlier)
+    measure = partial(measure_state, names, tables, w_star=w_star)
     settings = {
         "rows": problem.X.shape,
         "float type": problem.X.dtype.name,
@@ -211,18 +229,30 @@ def minimize(
         "average": average,
         "sampling": sampling,
         "batch_size": batch_size,
+        "nest": nest,
+        "refresh": refresh,
         "schedule": schedule,
         "seed": seed,
         "trace": ("epoch", *names),
     }
     if resume is None:
         start = begin
-        recorded = _Recorded(problem, table, start, [measure(start)], settings)
+        recorded = _Recorded(tables, start, [measure(start)], settings)
     else:
-        recorded = _Recorded.earlier(problem, table, resume, settings)
+        recorded = _Recorded.earlier(tables, resume, settings)
         start = recorded.state
     adaptive = learning_rate == "adaptive"
-    states = run(algorithm, sampler, schedule, start, epochs=epochs, patience=patience, adaptive=adaptive, care=care)
+    states = run(
+        make_step_by_step(algorithm, tables) if refresh == "step" else algorithm,
+        tables.sampler(),
+        schedule,
+        start,
+        epochs=epochs,
+        patience=patience,
+        adaptive=adaptive,
+        care=care,
+        renew=tables.renew,
+    )
     try:
         with progress_bar("epochs", epochs, progress) as update:
             for state in states:
@@ -241,25 +271,23 @@ def minimize(
 class _Recorded:
     """A run so far: its state and what was measured after each epoch. Replaced as a whole, so that an interruption finds it complete."""
 
-    problem: Problem
-    table: AntitheticTable | None
+    tables: Tables
     state: SgdState
     measured: list[dict[str, float]]
     settings: dict[str, Any]
 
     @classmethod
-    def earlier(cls, problem: Problem, table: AntitheticTable | None, result: Result, settings: dict[str, Any]) -> _Recorded:
+    def earlier(cls, tables: Tables, result: Result, settings: dict[str, Any]) -> _Recorded:
         """Take up an earlier result, if it was made with the same settings and table."""
         if not isinstance(result, Result):
             raise ValueError(f"resume= must be a Result of minimize; got {type(result).__name__}")
         for name, value in settings.items():
             if result.settings[name] != value:
                 raise ValueError(f"resume= was made with another {name}: {result.settings[name]!r} instead of {value!r}")
-        before, now = (np.empty(0) if used is None else used.partner for used in (result.table, table))
-        if not np.array_equal(before, now):
+        if not np.array_equal(_rows_of(result.table), _rows_of(tables.table)):
             raise ValueError("resume= was made with another table")
         rows = zip(*result.trace.values(), strict=True)
-        return cls(problem, table, result.state, [dict(zip(result.trace, row, strict=True)) for row in rows], settings)
+        return cls(tables, result.state, [dict(zip(result.trace, row, strict=True)) for row in rows], settings)
 
     def after(self, state: SgdState, measured: dict[str, float]) -> _Recorded:
         return replace(self, state=state, measured=[*self.measured, measured])
@@ -268,25 +296,13 @@ class _Recorded:
         coef, intercept = self.state.solution
         coef = coef.copy()  # the user's to change, without changing what a resumed run starts from
         trace = {name: np.array([measured[name] for measured in self.measured]) for name in self.measured[0]}
-        return Result(coef, intercept, trace, self.table, self.problem.classes, self.state, self.settings)
+        return Result(coef, intercept, trace, self.tables.table, self.tables.problem.classes, self.state, self.settings)
 
 
-def measure_state(
-    names: tuple[str, ...], problem: Problem, state: SgdState, w_star: Any, variance: Any, table: AntitheticTable | None
-) -> dict[str, float]:
-    measured = {"epoch": float(state.epochs)}
-    if "objective" in names:
-        measured["objective"] = problem.objective(*state.solution)
-    if "variance" in names or "variance_ratio" in names:
-        slopes = problem.slopes(state.coef, state.intercept)
-        own = variance(problem, slopes, table)
-        if "variance" in names:
-            measured["variance"] = own
-        if "variance_ratio" in names:
-            measured["variance_ratio"] = ratio(own, variance(problem, slopes, None, sampling="uniform"))
-    if "distance" in names:
-        measured["distance"] = float(np.linalg.norm(state.solution[0] - check_coef(w_star, problem.d, "w_star")))
-    return measured
+def _rows_of(table: AntitheticTable | GroupTable | None) -> NDArray[np.intp]:
+    if table is None:
+        return np.empty(0, np.intp)
+    return table.partner if isinstance(table, AntitheticTable) else table.order
 
 
 def _check_trace(trace: str | Sequence[str], w_star: Any) -> tuple[str, ...]:
@@ -307,26 +323,6 @@ def _check_patience(learning_rate: str, tol: float | None, n_iter_no_change: int
     if math.isnan(tol):
         raise ValueError("tol must be a number or None; got nan")
     return Patience(float(tol), check_count(n_iter_no_change, "n_iter_no_change", least=1))
-
-
-def find_table(problem: Problem, y: Any, pairing: Method | AntitheticTable | None, sampling: str, seed: int) -> AntitheticTable | None:
-    """Return the table of a run, given or made, cut into a matching where each row is visited once."""
-    if pairing is None:
-        return None
-    if isinstance(pairing, AntitheticTable):
-        table = pairing
-    else:
-        made = pair(
-            problem.X,
-            y,
-            pairing,
-            loss=problem.loss,
-            fit_intercept=problem.fit_intercept,
-            sample_weight=problem.weight,
-            random_state=seed,
-        )
-        table = cast("AntitheticTable", made)  # without nest= it is one
-    return matched(table, problem) if sampling == "shuffle" else table
 
 
 def warn_if_worse(problem: Problem, start: SgdState, end: SgdState, schedule: Schedule) -> None:

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._minimize import measure_state
+from antithetic._measure import measure_state
 from antithetic._progress import progress_bar
-from antithetic.pairing.table import AntitheticTable
-from antithetic.sampling import Sampler, batch_variance
+from antithetic._tables import Tables
 from antithetic.schedules import Schedule
 from antithetic.solvers import Care, Patience, Sgd, SgdState, run
 
@@ -33,8 +32,8 @@ class Plan:
         How rows were paired; None if they were not.
     sampling : str
         How rows or pairs were drawn.
-    nest, refresh : None
-        Nested groups and tables that follow the gradient; not used.
+    nest, refresh
+        Nested groups, and when tables are made anew; None where not.
     batch_size : int
         Rows of a step.
     why : str
@@ -43,8 +42,8 @@ class Plan:
 
     pairing: str | None
     sampling: str
-    nest: None
-    refresh: None
+    nest: Any
+    refresh: Any
     batch_size: int
     why: str
 
@@ -55,16 +54,14 @@ class Task:
 
     Attributes
     ----------
-    solver, sampler, schedule, start, epochs, adaptive, care
+    solver, schedule, start, epochs, adaptive, care
         See :func:`antithetic.solvers.run.run`.
+    tables : Tables
+        What batches are drawn from, and when that is made anew.
     patience : Patience or None
         None runs all epochs.
     trace : tuple of str
         What to record after each epoch, besides the validation score.
-    table : AntitheticTable or None
-        The pairs of the batches, for their variance.
-    sampling : str
-    batch_size : int
     score : callable or None
         Weights and intercept to a validation score.
     early_stopping : bool
@@ -72,7 +69,7 @@ class Task:
     """
 
     solver: Sgd
-    sampler: Sampler
+    tables: Tables
     schedule: Schedule
     start: SgdState
     epochs: int
@@ -80,19 +77,12 @@ class Task:
     adaptive: bool
     care: Care | None
     trace: tuple[str, ...]
-    table: AntitheticTable | None
-    sampling: str
-    batch_size: int
     score: Score | None
     early_stopping: bool
 
     def measure(self, state: SgdState) -> dict[str, float]:
         """What is recorded of a state."""
-
-        def variance(problem: Any, slopes: Any, table: Any, sampling: str = self.sampling) -> float:
-            return batch_variance(problem, slopes, table, sampling, self.batch_size)
-
-        measured = measure_state(self.trace, self.solver.problem, state, None, variance, self.table)
+        measured = measure_state(self.trace, self.tables, state)
         if self.score is not None:
             measured["validation_score"] = self.score(*state.solution)
         return measured
@@ -143,7 +133,7 @@ def train(record: Record, began: float, watch: Watch) -> None:
 
     states = run(
         task.solver,
-        task.sampler,
+        task.tables.sampler(),
         task.schedule,
         task.start,
         epochs=task.start.epochs + task.epochs,
@@ -151,6 +141,7 @@ def train(record: Record, began: float, watch: Watch) -> None:
         adaptive=task.adaptive,
         care=task.care,
         judge=judge,
+        renew=task.tables.renew,
     )
     for state in states:
         record.held = (state, [*record.held[1], pending])

@@ -110,15 +110,22 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Whether ``coef_`` is the mean of the weights after each step: of all, from a number of samples on, or with weight 2/(t+1) for
         step t ("linear": later ones count more).
     pairing : {"auto", "greedy", "optimal", "tree", "random"}, callable, AntitheticTable or None, default="auto"
-        Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table at present.
-    sampling : {"auto", "shuffle", "uniform"}, default="auto"
-        Visit each row once per epoch in random order ("auto", "shuffle"), or draw with replacement.
+        Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table, which for
+        a linear model costs more than it saves.
+    sampling : {"auto", "balanced", "shuffle", "uniform"}, default="auto"
+        Visit each row once per epoch, in an order that follows the gradients of the epoch before so that partial sums stay small
+        ("balanced") or in random order ("shuffle"), or draw with replacement ("uniform"). "auto" is balanced, but for data with many
+        features and few rows, and for a single epoch, where it is shuffle.
     solver : {"sgd"}, default="sgd"
         How the gradient is used.
     batch_size : int, default=2
         Rows of a step: it follows their mean gradient. At most the rows there are.
-    nest, refresh : "auto" or None, default="auto"
-        Reserved for nested groups and for tables that follow the gradient.
+    nest : int, bool, "auto" or None, default="auto"
+        With a pairing, groups of this many rows instead of pairs, a power of two; True nests to the top, which is an order of the whole
+        epoch. "auto" does not.
+    refresh : int, array-like of int, "auto" or None, default="auto"
+        With a pairing, make the table anew from the gradients of the moment: every so many epochs, or before these epochs. "auto" does
+        not: a table costs a linear model more than the epochs that it saves.
     decay : float or None, default=None
         Decay of ``"inverse_time"`` and ``"auto"``; None means ``alpha``, or what "auto" finds.
     stopping : {"objective"}, default="objective"
@@ -128,7 +135,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Reserved for group penalties and stratified sampling.
     trace : str, sequence of str or None, default="objective"
         What ``history_`` holds besides the seconds and validation scores: ``"objective"``, ``"variance"`` (exact, of the gradient of a
-        batch) and ``"variance_ratio"`` (that, divided by the variance of independent rows). Each costs about one pass over the data.
+        batch), ``"variance_ratio"`` (that, divided by the variance of independent rows) and ``"partial_sum"`` (largest norm of a partial
+        sum of centred gradients in the order to come, divided by that of a random order). Each costs about one pass over the data.
 
     Attributes
     ----------
@@ -328,7 +336,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         self : object
         """
         first = not hasattr(self, "classes_")
-        self._check_parameters(for_partial_fit=True)
+        self._check_parameters(for_partial_fit=first)
         if self.class_weight == "balanced":
             raise ValueError(_BALANCED)
         with self._unchanged_on_errors():
@@ -495,15 +503,22 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]
         Whether ``coef_`` is the mean of the weights after each step: of all, from a number of samples on, or with weight 2/(t+1) for
         step t ("linear": later ones count more).
     pairing : {"auto", "greedy", "optimal", "tree", "random"}, callable, AntitheticTable or None, default="auto"
-        Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table at present.
-    sampling : {"auto", "shuffle", "uniform"}, default="auto"
-        Visit each row once per epoch in random order ("auto", "shuffle"), or draw with replacement.
+        Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table, which for
+        a linear model costs more than it saves.
+    sampling : {"auto", "balanced", "shuffle", "uniform"}, default="auto"
+        Visit each row once per epoch, in an order that follows the gradients of the epoch before so that partial sums stay small
+        ("balanced") or in random order ("shuffle"), or draw with replacement ("uniform"). "auto" is balanced, but for data with many
+        features and few rows, and for a single epoch, where it is shuffle.
     solver : {"sgd"}, default="sgd"
         How the gradient is used.
     batch_size : int, default=2
         Rows of a step: it follows their mean gradient. At most the rows there are.
-    nest, refresh : "auto" or None, default="auto"
-        Reserved for nested groups and for tables that follow the gradient.
+    nest : int, bool, "auto" or None, default="auto"
+        With a pairing, groups of this many rows instead of pairs, a power of two; True nests to the top, which is an order of the whole
+        epoch. "auto" does not.
+    refresh : int, array-like of int, "auto" or None, default="auto"
+        With a pairing, make the table anew from the gradients of the moment: every so many epochs, or before these epochs. "auto" does
+        not: a table costs a linear model more than the epochs that it saves.
     decay : float or None, default=None
         Decay of ``"inverse_time"`` and ``"auto"``; None means ``alpha``, or what "auto" finds.
     stopping : {"objective"}, default="objective"
@@ -513,7 +528,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]
         Reserved for group penalties and stratified sampling.
     trace : str, sequence of str or None, default="objective"
         What ``history_`` holds besides the seconds and validation scores: ``"objective"``, ``"variance"`` (exact, of the gradient of a
-        batch) and ``"variance_ratio"`` (that, divided by the variance of independent rows). Each costs about one pass over the data.
+        batch), ``"variance_ratio"`` (that, divided by the variance of independent rows) and ``"partial_sum"`` (largest norm of a partial
+        sum of centred gradients in the order to come, divided by that of a random order). Each costs about one pass over the data.
 
     Attributes
     ----------
@@ -698,7 +714,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]
         self : object
         """
         first = getattr(self, "coef_", None) is None
-        self._check_parameters(for_partial_fit=True)
+        self._check_parameters(for_partial_fit=first)
         with self._unchanged_on_errors():
             self._partial_fit(self._read(X, y, sample_weight, reset=first), first)
         return self

@@ -19,11 +19,14 @@ class Batches(NamedTuple):
         Batch k is ``rows[starts[k]:starts[k + 1]]``.
     size : int
         Rows of a full batch; one with m rows takes the step ``eta * m / size``.
+    unit : int, default=0
+        Rows that stay together when the solver is to balance the order of the next epoch; 0 where it is not.
     """
 
     rows: NDArray[np.intp]
     starts: NDArray[np.intp]
     size: int
+    unit: int = 0
 
 
 def cut(rows: NDArray[np.intp], size: int) -> Batches:

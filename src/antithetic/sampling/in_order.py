@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antithetic.sampling.batches import Batches, cut
 
@@ -16,6 +17,6 @@ class InOrder:
     n: int
     batch_size: int
 
-    def batches(self, epoch: int) -> Batches:  # noqa: ARG002 - every epoch is the same
+    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002 - nothing is learnt from an epoch
         """Batches of an epoch."""
         return cut(np.arange(self.n), self.batch_size)

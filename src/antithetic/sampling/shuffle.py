@@ -18,7 +18,7 @@ class Shuffle:
     batch_size: int
     seed: int
 
-    def batches(self, epoch: int) -> Batches:
+    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002 - nothing is learnt from an epoch
         """Batches of an epoch, a pure function of the seed and the epoch."""
         return cut(np.random.default_rng((self.seed, epoch)).permutation(self.n), self.batch_size)
 
@@ -49,7 +49,7 @@ class ShufflePairs:
     batch_size: int
     seed: int
 
-    def batches(self, epoch: int) -> Batches:
+    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002 - nothing is learnt from an epoch
         """Batches of an epoch, a pure function of the seed and the epoch."""
         rng = np.random.default_rng((self.seed, epoch))
         pairs = self.pairs[rng.permutation(len(self.pairs))]

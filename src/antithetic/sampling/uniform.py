@@ -32,7 +32,7 @@ class Uniform:
     seed: int
     partner: NDArray[np.intp] | None = None
 
-    def batches(self, epoch: int) -> Batches:
+    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002 - nothing is learnt from an epoch
         """Batches of an epoch, a pure function of the seed and the epoch."""
         rng = np.random.default_rng((self.seed, epoch))
         steps = -(-self.n // self.batch_size)

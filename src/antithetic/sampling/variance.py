@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from antithetic._validate import check_count
+from antithetic._validate import BLOCK_ENTRIES, check_count
 from antithetic.losses import Loss
 from antithetic.pairing.table import AntitheticTable, check_table, matched
 from antithetic.problem import Problem
+from antithetic.sampling.batches import Batches
 
 
 def gradient_variance(
@@ -70,6 +72,8 @@ def gradient_variance(
 
 def batch_variance(problem: Problem, slopes: NDArray[np.float64], table: AntitheticTable | None, sampling: str, batch_size: int) -> float:
     """Variance of a batch's mean gradient, given the slopes of all rows."""
+    if sampling == "balanced":
+        raise ValueError('a balanced order has no draw and so no variance; minimize(trace="variance") measures it along a run')
     if sampling not in ("uniform", "shuffle"):
         raise ValueError(f'sampling {sampling!r} is not known here; use "uniform" or "shuffle"')
     if sampling == "shuffle" and batch_size >= problem.n:
@@ -95,3 +99,33 @@ def batch_variance(problem: Problem, slopes: NDArray[np.float64], table: Antithe
 def _finite(population: int, drawn: int) -> float:
     """Factor by which drawing without replacement lowers a variance."""
     return (population - drawn) / (population - 1) if population > 1 else 0.0
+
+
+def order_variance(problem: Problem, slopes: NDArray[np.float64], batches: Batches) -> float:
+    r"""Mean of :math:`|g_B - g|^2` over the full batches of an epoch, g the gradient of all rows.
+
+    An order without a draw has this for a variance.
+    """
+    full = np.flatnonzero(np.diff(batches.starts) == batches.size)
+    groups = batches.rows[batches.starts[full][:, None] + np.arange(batches.size)]
+    return problem.group_spread(slopes, groups, problem.centred_gradient(slopes)) if len(full) else 0.0
+
+
+def largest_partial_sum(problem: Problem, slopes: NDArray[np.float64], rows: NDArray[np.intp]) -> float:
+    r"""Largest norm of :math:`\sum_{i \le k} (g_i - g)` over the first k rows of an order, in O(n d) and bounded memory."""
+    centre, constant = problem.data_gradient(slopes)
+    block, largest = max(1, BLOCK_ENTRIES // problem.d), 0.0
+    so_far, so_far_constant = np.zeros(problem.d), 0.0
+    for start in range(0, len(rows), block):
+        part = rows[start : start + block]
+        taken = problem.X[part]
+        dense = taken.toarray() if sparse.issparse(taken) else taken
+        sums = np.cumsum(slopes[part, None] * dense - centre, axis=0, dtype=np.float64) + so_far
+        squares = np.einsum("ij,ij->i", sums, sums)
+        so_far = sums[-1]
+        if problem.fit_intercept:
+            constants = np.cumsum(slopes[part] - constant) + so_far_constant
+            squares += constants**2
+            so_far_constant = float(constants[-1])
+        largest = max(largest, float(squares.max()))
+    return float(np.sqrt(largest))

@@ -36,6 +36,17 @@ class Epoch(NamedTuple):
     samples: int
 
 
+class Balance(NamedTuple):
+    """What a balanced order needs: rows of a unit, the rows of the next epoch, which the kernel writes, and the signed sum.
+
+    ``signed`` (d + 1,), zero at first, has the intercept's part last. Where the order is not balanced, ``unit`` is 0 and all are empty.
+    """
+
+    unit: int
+    following: NDArray[Any]
+    signed: NDArray[Any]
+
+
 class Rule(NamedTuple):
     """How a step is made: loss, penalty, schedule, and what is averaged.
 

@@ -17,7 +17,7 @@ from antithetic import schedules
 from antithetic._jit import jit, prefetch
 from antithetic._loss_kernels import slope, value
 from antithetic.solvers import _threshold
-from antithetic.solvers._arguments import CsrRows, Epoch, Model, Rule
+from antithetic.solvers._arguments import Balance, CsrRows, Epoch, Model, Rule
 
 step_size = jit(schedules.step_size)
 cumulative_threshold = jit(_threshold.cumulative_threshold)
@@ -51,8 +51,8 @@ def _make_lazy(d: int, n_batches: int, charges: bool, averages: bool) -> Any:
 
 
 @jit
-def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
-    """Take one step per batch; the same steps as on dense rows."""
+def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Balance) -> None:
+    """Take one step per batch, and balance the order; the same steps and order as on dense rows."""
     data, indices, indptr, y, weight = rows
     order, starts, size, steps, samples = epoch
     v, intercept = model.coef, model.intercept[0]
@@ -63,6 +63,12 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
     features = np.arange(len(v) if behind else 0).astype(indices.dtype)
     shares = np.empty(size, data.dtype)
     passive = rule.schedule >= schedules.PA1  # each row has its own step size
+    unit, following, signed = np.uintp(balance.unit), balance.following, balance.signed
+    pulls = np.empty(2 * balance.unit, data.dtype)  # slopes of the rows of two units, the second's negated
+    front, back, lean = np.uintp(0), n, 0.0
+    if unit > 0:
+        back = n - n % (_TWO * unit)
+        following[back:] = order[back:]  # rows without another unit stay last
     scale, gained, met = 1.0, 0.0, 0.0
     for batch in range(np.uintp(len(starts) - 1)):
         first, last = starts[batch], starts[batch + _ONE]
@@ -109,6 +115,32 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model) -> None:
                 met += value(rule.loss, rule.epsilon, label, prediction) * (weight[i] if len(weight) > 0 else real(1.0))
             shares[k - first] = real(-rate * steepness)
             total += rate * steepness
+            if unit == 0:
+                continue
+            a, b, c, d = signed[len(v)] if rule.fit_intercept else real(0.0), real(0.0), real(0.0), real(0.0)
+            for place in range(begin, fours, _FOUR):
+                a += signed[indices[place]] * data[place]
+                b += signed[indices[place + _ONE]] * data[place + _ONE]
+                c += signed[indices[place + _TWO]] * data[place + _TWO]
+                d += signed[indices[place + _THREE]] * data[place + _THREE]
+            for place in range(fours, end):
+                a += signed[indices[place]] * data[place]
+            position = k % (_TWO * unit)
+            pulls[position] = real(steepness if position < unit else -steepness)
+            lean += pulls[position] * ((a + b) + (c + d))
+            if position + _ONE == _TWO * unit:  # two units are over
+                sign, start = real(1.0 if lean <= 0.0 else -1.0), k - position
+                lean = 0.0
+                for row in range(_TWO * unit):
+                    pull = sign * pulls[row]
+                    for place in range(indptr[order[start + row]], indptr[order[start + row] + _ONE]):
+                        signed[indices[place]] += pull * data[place]
+                    signed[len(v)] += pull
+                back -= unit
+                for row in range(unit):
+                    following[(front if sign > 0.0 else back) + row] = order[start + row]
+                    following[(back if sign > 0.0 else front) + row] = order[start + unit + row]
+                front += unit
 
         part = (last - first) / size
         shrink = max(0.0, 1.0 - eta * part * rule.l2)

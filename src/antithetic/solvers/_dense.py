@@ -11,7 +11,7 @@ from antithetic import schedules
 from antithetic._jit import jit, jit_sums, prefetch
 from antithetic._loss_kernels import slope, value
 from antithetic.solvers import _threshold
-from antithetic.solvers._arguments import DenseRows, Epoch, Model, Rule
+from antithetic.solvers._arguments import Balance, DenseRows, Epoch, Model, Rule
 
 # The loops over rows stand in one function: an array handed on to a helper is counted as a reference, which costs more than a short row.
 
@@ -26,8 +26,12 @@ _SMALLEST_SCALE = 1e-6  # below it the scale is multiplied into the weights, so 
 
 
 @jit_sums
-def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None:
-    """Take one step per batch: shrink by the L2 penalty, step along the mean gradient, threshold by the L1 penalty, average."""
+def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance: Balance) -> None:
+    """Take one step per batch: shrink by the L2 penalty, step along the mean gradient, threshold by the L1 penalty, average.
+
+    With a ``balance``, also write the order of the next epoch: of every two units, the one whose gradient, less that of the other, does
+    not point along the signed sum of such differences goes to the front and the other to the back.
+    """
     X, y, weight = rows
     order, starts, size, steps, samples = epoch
     coef, intercept = model.coef, model.intercept[0]
@@ -37,6 +41,13 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
     shares = np.empty(size, X.dtype)
     passive = rule.schedule >= schedules.PA1
     lengths = np.empty(size if passive else 0)  # each row's own step size
+    unit, following, signed = np.uintp(balance.unit), balance.following, balance.signed
+    held = np.zeros(len(signed), X.dtype)  # the first unit's gradient less the second's, as far as they are seen
+    front, back, lean = np.uintp(0), n, 0.0
+    if unit > 0:
+        back = n - n % (_TWO * unit)
+        following[back:] = order[back:]  # rows without another unit stay last
+    stride = _TWO if unit == 0 or size % 2 == 0 else _ONE  # in odd batches, two rows may belong to different units
     scale, met = 1.0, 0.0  # the weights are scale * coef: in float32 a factor near 1 would be lost
     for batch in range(np.uintp(len(starts) - 1)):
         first, last = starts[batch], starts[batch + _ONE]
@@ -84,11 +95,38 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model) -> None
         if scale < _SMALLEST_SCALE:
             _rescale(model, scale)
             scale = 1.0
-        for k in range(first, last, _TWO):
-            i, j = order[k], order[min(k + _ONE, last - _ONE)]
-            a, b = real(shares[k - first] / scale), real(shares[k + _ONE - first] / scale) if k + _ONE < last else zero
+        for k in range(first, last, stride):
+            i, j = order[k], order[min(k + stride - _ONE, last - _ONE)]
+            two = stride == _TWO and k + _ONE < last
+            a, b = real(shares[k - first] / scale), real(shares[k + _ONE - first] / scale) if two else zero
+            if unit == 0:
+                for c in range(d):
+                    coef[c] += a * X[i, c] + b * X[j, c]
+                continue
+            place = k % (_TWO * unit)  # type: ignore[assignment]  # unsigned here, whatever the loops above used it for
+            e = real((1.0 if place < unit else -1.0) * shares[k - first] / -rate)
+            f = real((1.0 if place + _ONE < unit else -1.0) * shares[k + _ONE - first] / -rate) if two else zero
+            along = zero
             for c in range(d):
+                apart = e * X[i, c] + f * X[j, c]
                 coef[c] += a * X[i, c] + b * X[j, c]
+                along += signed[c] * apart
+                held[c] += apart
+            if rule.fit_intercept:
+                along += signed[d] * (e + f)
+                held[d] += e + f
+            lean += along
+            if place + stride == _TWO * unit and k + stride <= last:  # two units are over
+                sign = real(1.0 if lean <= 0.0 else -1.0)
+                for c in range(len(signed)):
+                    signed[c] += sign * held[c]
+                    held[c] = zero
+                start, lean = k + stride - _TWO * unit, 0.0
+                back -= unit
+                for c in range(unit):
+                    following[(front if sign > 0.0 else back) + c] = order[start + c]
+                    following[(back if sign > 0.0 else front) + c] = order[start + unit + c]
+                front += unit
 
         if rule.fit_intercept:
             intercept -= total

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from antithetic.problem import Problem
-from antithetic.sampling import Sampler
+from antithetic.sampling import Batches, Sampler
 from antithetic.schedules import LOWERING, Schedule, can_be_lowered, step_size
-from antithetic.solvers.sgd import Sgd, SgdState
+from antithetic.solvers.sgd import SgdState
 
 _MOST_LOWERINGS = 30
 _SAME_WAY, _EPOCHS_THE_SAME_WAY = 0.7, 3  # cosine between the ways of two epochs, and how often in a row
@@ -37,6 +37,17 @@ class Patience:
     epochs: int = 5
 
 
+class Solver(Protocol):
+    """Whatever makes the transition from one epoch to the next."""
+
+    @property
+    def problem(self) -> Problem:
+        """What it solves."""
+
+    def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
+        """State after the batches of one more epoch."""
+
+
 class Care(NamedTuple):
     """What is watched over where steps were found and not chosen.
 
@@ -49,7 +60,7 @@ class Care(NamedTuple):
 
 
 def run(
-    solver: Sgd,
+    solver: Solver,
     sampler: Sampler,
     schedule: Schedule,
     state: SgdState,
@@ -59,6 +70,7 @@ def run(
     adaptive: bool = False,
     care: Care | None = None,
     judge: Callable[[SgdState], float] | None = None,
+    renew: Callable[[SgdState], Sampler | None] | None = None,
 ) -> Iterator[SgdState]:
     """Yield the state after each epoch until ``epochs`` of them are done, counting those that the state has behind it.
 
@@ -75,10 +87,15 @@ def run(
     judge : callable or None
         State to a number that should fall, asked once after each epoch if there is patience; None means the mean loss that was met on the
         way (the solver must watch) plus the penalty, as in scikit-learn.
+    renew : callable or None
+        Asked before each epoch for a sampler to take the place of the one there was; None keeps it.
     """
     while state.epochs < epochs and not state.stopped:
         lowered = lower(schedule, state, care)
-        after = solver.epoch(state, sampler.batches(state.epochs), lowered)
+        renewed = renew(state) if renew is not None else None
+        if renewed is not None:
+            sampler, state = renewed, state._replace(order=None)
+        after = solver.epoch(state, sampler.batches(state.epochs, state.order), lowered)
         if care is not None and state.lowered < _MOST_LOWERINGS and _went_wrong(solver, state, after):
             state = state._replace(lowered=state.lowered + 1)
             continue
@@ -109,7 +126,7 @@ def _ease(before: SgdState, after: SgdState) -> SgdState:
     return after._replace(moved=moved, aligned=aligned)
 
 
-def _went_wrong(solver: Sgd, before: SgdState, after: SgdState) -> bool:
+def _went_wrong(solver: Solver, before: SgdState, after: SgdState) -> bool:
     """Whether an epoch ended worse than it began, and than zero weights; where those lose nothing, whether it overflowed.
 
     This costs a pass or two over the data, so after the first epoch it is asked only if the losses met on the way were above those of

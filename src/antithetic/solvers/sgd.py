@@ -13,7 +13,7 @@ from antithetic._validate import check_coef, check_count, check_number
 from antithetic.problem import Problem
 from antithetic.sampling.batches import Batches
 from antithetic.schedules import Schedule
-from antithetic.solvers._arguments import CsrRows, DenseRows, Epoch, Model, Rule
+from antithetic.solvers._arguments import Balance, CsrRows, DenseRows, Epoch, Model, Rule
 
 
 class SgdState(NamedTuple):
@@ -26,7 +26,7 @@ class SgdState(NamedTuple):
     To :class:`~antithetic.solvers.run.Patience` belong ``best``, the least objective, ``waited``, the epochs without a better one,
     ``lowered``, how often the step was lowered, and ``stopped``, whether the run has ended by itself. To
     :class:`~antithetic.solvers.run.Care` belong ``moved``, where the last epoch went, ``aligned``, how many went the same way, and
-    ``eased``, how often the decay was halved.
+    ``eased``, how often the decay was halved. ``order`` is what a balanced epoch left behind for the next.
     """
 
     coef: NDArray[Any]
@@ -46,6 +46,7 @@ class SgdState(NamedTuple):
     moved: NDArray[np.float64] | None = None
     aligned: int = 0
     eased: int = 0
+    order: NDArray[np.intp] | None = None
 
     @property
     def solution(self) -> tuple[NDArray[Any], float]:
@@ -126,7 +127,7 @@ class Sgd:
             self.steepest,
             self.watch,
         )
-        _run_kernel(problem, batches, rule, model, state.steps, state.samples)
+        order = _run_kernel(problem, batches, rule, model, state.steps, state.samples)
         return state._replace(
             coef=model.coef,
             intercept=float(model.intercept[0]),
@@ -138,6 +139,7 @@ class Sgd:
             samples=state.samples + len(batches.rows),
             received=None if state.received is None else received,
             loss=float(model.met[0]) / len(batches.rows) if self.watch else np.nan,
+            order=order,
         )
 
 
@@ -150,20 +152,24 @@ def make_sgd(problem: Problem, average: bool | int | str, *, steepest: float = n
     return Sgd(problem, check_count(int(average) if isinstance(average, bool) else average, "average", least=0), False, steepest, watch)
 
 
-def _run_kernel(problem: Problem, batches: Batches, rule: Rule, model: Model, steps: int, samples: int) -> None:
+def _run_kernel(problem: Problem, batches: Batches, rule: Rule, model: Model, steps: int, samples: int) -> NDArray[np.intp] | None:
+    """Run an epoch; return the order that the next one should have, if it is to be balanced."""
     from antithetic._jit import read_only, unsigned
 
     real = problem.X.dtype
     epoch = Epoch(unsigned(batches.rows), unsigned(batches.starts), batches.size, steps, samples)
     labels = read_only(problem.y.astype(real, copy=False))
     weights = read_only(np.empty(0, real) if problem.weight is None else problem.weight.astype(real, copy=False))
+    following = np.empty(len(batches.rows) if batches.unit else 0, np.intp)
+    balance = Balance(batches.unit, unsigned(following), np.zeros(problem.d + 1 if batches.unit else 0, real))
     if sparse.issparse(problem.X):
         from antithetic.solvers._csr import csr_epoch
 
         X = problem.X
         rows = CsrRows(read_only(X.data), unsigned(read_only(X.indices)), unsigned(read_only(X.indptr)), labels, weights)
-        csr_epoch(rows, epoch, rule, model)
+        csr_epoch(rows, epoch, rule, model, balance)
     else:
         from antithetic.solvers._dense import dense_epoch
 
-        dense_epoch(DenseRows(read_only(problem.X), labels, weights), epoch, rule, model)
+        dense_epoch(DenseRows(read_only(problem.X), labels, weights), epoch, rule, model, balance)
+    return following if batches.unit else None

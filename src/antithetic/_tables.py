@@ -1,0 +1,191 @@
+"""Which table a run has, what is drawn from it, and when it is made anew from the gradients of the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from antithetic._validate import check_count
+from antithetic.pairing import AntitheticTable, GroupTable, pair
+from antithetic.pairing._pair import METHODS, Method
+from antithetic.pairing.table import matched, pair_ratio
+from antithetic.problem import Problem
+from antithetic.sampling import ONCE_PER_EPOCH, Batches, Sampler, make_sampler
+from antithetic.sampling.batches import cut
+from antithetic.schedules import Schedule
+from antithetic.solvers import Sgd, SgdState
+
+_MOST_ROWS_STEP_BY_STEP = 2000
+_WORTH_KEEPING = 0.7  # share of the reduction it had when it was made that a table must still have
+Table = AntitheticTable | GroupTable
+
+
+@dataclass(slots=True, eq=False)
+class Tables:
+    """The tables of one run.
+
+    Attributes
+    ----------
+    problem : Problem
+    y : array-like
+        The labels as given, which the table's fingerprint is of.
+    pairing : str, callable, AntitheticTable, GroupTable or None
+        How tables are made, or the first one.
+    sampling : str
+    batch_size : int
+    seed : int
+    nest : int, True or None
+        Groups of a power of two, or an order to the top.
+    refresh : int, collection of int, "auto" or None
+        Epochs before which the table is made anew: every so many, these, or those where it pays.
+    table : AntitheticTable, GroupTable or None
+        The present one.
+    """
+
+    problem: Problem
+    y: Any
+    pairing: Method | Table | None
+    sampling: str
+    batch_size: int
+    seed: int
+    nest: int | bool | None = None
+    refresh: int | Collection[int] | str | None = None
+    table: Table | None = None
+    _made_at: float = field(default=1.0, init=False)
+    _n_made: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.table is None:
+            self.table = self._make(None)
+
+    def sampler(self) -> Sampler:
+        """Return what draws from the present table."""
+        return make_sampler(
+            self.sampling, self.problem.n, self.batch_size, self.seed, self.table, to_the_top=isinstance(self.nest, bool) and self.nest
+        )
+
+    def renew(self, state: SgdState) -> Sampler | None:
+        """Make the table anew if it is time to; return what draws from it, or None where nothing changed."""
+        if self.table is None or self.refresh in (None, "step") or state.epochs == 0 or not self._is_due(state):
+            return None
+        self.table = self._make(state)
+        return self.sampler()
+
+    def made_from(self, state: SgdState) -> AntitheticTable:
+        """Return a table made from the gradients at a state, whatever the one there is."""
+        return cast("AntitheticTable", self._make(state))
+
+    def _is_due(self, state: SgdState) -> bool:
+        if self.refresh == "auto":
+            return state.epochs == 1 or self._reduction(state) < _WORTH_KEEPING * self._made_at
+        if isinstance(self.refresh, (int, np.integer)):
+            return state.epochs % int(self.refresh) == 0
+        return not isinstance(self.refresh, str) and self.refresh is not None and state.epochs in self.refresh
+
+    def _make(self, state: SgdState | None) -> Table | None:
+        """Make a table from the signed rows, or from the gradients at a state; the first may have been given."""
+        if self.pairing is None:
+            return None
+        if state is None and isinstance(self.pairing, (AntitheticTable, GroupTable)):
+            found: Table = self.pairing
+        else:
+            method = self.pairing
+            if isinstance(method, (AntitheticTable, GroupTable)):
+                method = method.method if method.method in METHODS else "auto"
+            problem = self.problem
+            polish = state is not None and state.epochs > 1 and self.nest is None and isinstance(self.table, AntitheticTable)
+            found = pair(
+                problem.X,
+                self.y,
+                method,
+                coef=None if state is None else state.coef,
+                intercept=0.0 if state is None else state.intercept,
+                loss=problem.loss,
+                fit_intercept=problem.fit_intercept,
+                sample_weight=problem.weight,
+                init=self.table if polish and method in ("auto", "tree") else None,
+                nest=self.nest,
+                random_state=self.seed,
+            )
+        if isinstance(found, AntitheticTable) and self.sampling in ONCE_PER_EPOCH:
+            found = matched(found, self.problem, *(() if state is None else (state.coef, state.intercept)))
+        self.table = found
+        if state is not None and self.refresh == "auto":
+            self._made_at = self._reduction(state)
+        return found
+
+    def _reduction(self, state: SgdState) -> float:
+        """By how much the pairs of the present table lower the variance at a state."""
+        partner = self.table.partner if isinstance(self.table, AntitheticTable) else _neighbours(self.table)
+        return 1.0 - pair_ratio(self.problem, self.problem.slopes(state.coef, state.intercept), partner)
+
+
+def _neighbours(groups: GroupTable | None) -> Any:
+    """Partners of the lowest level: rows that follow each other."""
+    assert groups is not None
+    rows = groups.order[: len(groups) // 2 * 2].reshape(-1, 2)
+    partner = np.arange(len(groups))
+    partner[rows] = rows[:, ::-1]
+    return partner
+
+
+def check_nest(nest: Any) -> int | bool | None:
+    """Return a power of two, True or None."""
+    if nest is None or nest is True:
+        return nest
+    if nest is False or check_count(nest, "nest", least=2) & (nest - 1):
+        raise ValueError(f"nest must be a power of two, True (to the top) or None; got {nest!r}")
+    return int(nest)
+
+
+def check_refresh(refresh: Any, epochs: int) -> int | Collection[int] | str | None:
+    """Return every how many epochs, which epochs, or a word."""
+    if refresh is None or refresh in ("auto", "step"):
+        return refresh  # type: ignore[no-any-return]
+    if isinstance(refresh, str):
+        raise ValueError(f'refresh {refresh!r} is not known; use "auto", "step", a number of epochs, some epochs, or None')
+    if np.ndim(refresh) == 0:
+        return check_count(refresh, "refresh", least=1)
+    chosen = frozenset(check_count(epoch, "refresh", least=0) for epoch in refresh)
+    return frozenset(epoch for epoch in chosen if epoch <= epochs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepByStep:
+    """Algorithm 2 to the letter: each step has a table of its own, made from the gradients of the moment.
+
+    It takes the place of a solver; of the batches it is given, each first row of a pair is kept and its partner looked up anew.
+    """
+
+    solver: Sgd
+    tables: Tables
+
+    @property
+    def problem(self) -> Problem:
+        """The solver's."""
+        return self.solver.problem
+
+    def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
+        """State after the batches of one more epoch."""
+        epochs = state.epochs
+        for rows in np.split(batches.rows, batches.starts[1:-1]):
+            table = self.tables.made_from(state)
+            drawn = rows.copy()
+            drawn[1::2] = table.partner[drawn[: len(rows) // 2 * 2 : 2]]
+            state = self.solver.epoch(state, cut(drawn, batches.size), schedule)
+        return state._replace(epochs=epochs + 1)
+
+
+def make_step_by_step(solver: Sgd, tables: Tables) -> StepByStep:
+    """Return the oracle, where it can be had."""
+    if tables.sampling != "uniform" or tables.nest is not None or tables.batch_size < 2:
+        raise ValueError('refresh="step" is Algorithm 2: it needs sampling="uniform", batch_size of at least 2, and no nest=')
+    if solver.problem.n > _MOST_ROWS_STEP_BY_STEP:
+        raise ValueError(
+            f'refresh="step" makes a table in every step, so at most {_MOST_ROWS_STEP_BY_STEP} rows are allowed; X has {solver.problem.n}. '
+            'Use refresh="auto" or some epochs instead'
+        )
+    return StepByStep(solver, tables)

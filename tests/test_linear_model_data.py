@@ -221,7 +221,7 @@ def assert_gains(model, gains=True):
 def test_pairs_are_made_by_name_or_by_a_function(kind, pairing):
     """The plan says so; the chosen ones lower the variance, no pairs leave it as it is."""
     model = kind(pairing=pairing, **TRACED).fit(X, target_of(kind))
-    assert model.plan_.pairing == (pairing if isinstance(pairing, str) else "own")
+    assert model.plan_.pairing == (pairing if isinstance(pairing, str) else "<lambda>")
     if pairing in ("greedy", "tree", "optimal"):
         assert_gains(model)
     for none in (None, "auto"):

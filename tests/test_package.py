@@ -18,7 +18,7 @@ PACKAGE = Path(antithetic.__file__).parent
 # from bottom to top: a module may import those before it, and those of its own line
 LAYERS = [
     {"_jit"},
-    {"_validate", "_progress"},
+    {"_validate", "_progress", "_warn"},
     {"_threads"},
     {"losses", "_loss_kernels"},
     {"penalties", "schedules"},

@@ -179,14 +179,20 @@ def test_the_l1_penalty_gives_exact_zeros(form):
     assert 0 < np.count_nonzero(found[0] == 0.0) < D
 
 
+def collect(weight, received, charged):
+    """A weight after what it owes was collected, and what it has received."""
+    left = cumulative_threshold(weight, received, charged)
+    return left, received + left - weight
+
+
 @given(weight=st.floats(-2.0, 2.0), received=st.floats(-1.0, 1.0), charges=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=5))
 def test_charges_may_be_collected_together(weight, received, charges):
     """So that a feature which no row has may be brought up to date in one go."""
     left, owing, charged = weight, received, 1.0
     for charge in charges:
         charged += charge
-        left, owing = cumulative_threshold(left, owing, charged)
-    np.testing.assert_allclose((left, owing), cumulative_threshold(weight, received, charged), rtol=0, atol=1e-12)
+        left, owing = collect(left, owing, charged)
+    np.testing.assert_allclose((left, owing), collect(weight, received, charged), rtol=0, atol=1e-12)
 
 
 def test_a_weight_leaves_zero_when_its_gradients_outweigh_the_penalty():
@@ -194,11 +200,21 @@ def test_a_weight_leaves_zero_when_its_gradients_outweigh_the_penalty():
     noisy, steady = (0.0, 0.0), (0.0, 0.0)
     for step in range(40):
         charged = 0.5 * (step + 1)
-        noisy = cumulative_threshold(noisy[0] + (2.0 if step % 2 else -2.0), noisy[1], 2.0 + charged)
-        steady = cumulative_threshold(steady[0] + 0.6, steady[1], charged)
+        noisy = collect(noisy[0] + (2.0 if step % 2 else -2.0), noisy[1], 2.0 + charged)
+        steady = collect(steady[0] + 0.6, steady[1], charged)
     assert noisy[0] == 0.0
     assert steady[0] == pytest.approx(40 * 0.1)
-    assert np.isnan(cumulative_threshold(np.nan, 0.0, 1.0)[0])
+    assert np.isnan(cumulative_threshold(np.nan, 0.0, 1.0))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_small_charges_are_not_lost_in_float32(form):
+    """A charge below the precision of a weight is owed until it can be paid."""
+    problem = Problem.build(form(np.full((2, 1), 1e-20, np.float32)), [0, 1], l1=1e-3)
+    solver = make_sgd(problem, False)
+    schedule = make_schedule("constant", eta0=1e-5, decay=0, alpha=0, power_t=0, loss=problem.loss)
+    *_, state = run(solver, make_sampler("shuffle", 2, 2, 0), schedule, solver.init([1.0]), epochs=1000)
+    assert state.coef[0] == pytest.approx(1.0 - 1000 * 1e-8, abs=1e-7)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])

@@ -48,7 +48,7 @@ def watch_epochs(estimator: Any, records: list[Record], shown: dict[str, Any], f
     parents = {id(record): root for record in records}
     if len(records) > 1:
         for number, record in enumerate(records):
-            parent = root.subcontext(task_name="class", task_id=number, max_subtasks=record.task.epochs)
+            parent = root.subcontext(task_name="class", task_id=number, max_subtasks=record.most_epochs)
             parents[id(record)] = parent.call_on_fit_task_begin(**seen)
 
     def begin(record: Record) -> Any:
@@ -58,7 +58,7 @@ def watch_epochs(estimator: Any, records: list[Record], shown: dict[str, Any], f
 
     def end(record: Record) -> bool:
         stop = bool(epochs[id(record)].call_on_fit_task_end(**seen, reconstruction_attributes=fitted))
-        if not (stop or record.state.stopped or record.epochs == record.task.epochs):
+        if not (stop or record.is_over):
             epochs[id(record)] = begin(record)
         elif parents[id(record)] is not root:
             parents[id(record)].call_on_fit_task_end(**seen, reconstruction_attributes=fitted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,17 +23,17 @@ from sklearn.utils.validation import validate_data
 from antithetic._advise import choose_sampling
 from antithetic._callbacks import CallbackSupportMixin, fit_context, watch_epochs
 from antithetic._measure import TRACES
-from antithetic._minimize import warn_if_worse
 from antithetic._tables import Tables, check_nest, check_refresh
-from antithetic._train import Plan, Record, Task, epochs_bar, train_all
+from antithetic._train import Plan, Record, Task, epochs_bar, train, train_all
 from antithetic._validate import canonical_csr, check_weights
+from antithetic._warn import warn
 from antithetic.losses import Loss, get_loss
 from antithetic.pairing.table import AntitheticTable, check_table, pair_ratio
 from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
 from antithetic.sampling import SAMPLINGS
-from antithetic.schedules import make_schedule
-from antithetic.solvers import Care, Patience, SgdState, Steps, find_steps, lower, make_sgd
+from antithetic.schedules import Schedule, make_schedule
+from antithetic.solvers import Care, Patience, SgdState, Steps, find_steps, make_sgd
 
 _LARGEST_SEED = np.iinfo(np.int32).max
 _STEEPEST = 1e12  # where slopes are cut off, as in scikit-learn: a first step that is far too long then need not overflow
@@ -160,11 +159,12 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         if sampling == "auto":
             sampling, why = choose_sampling(n, d, batch_size=batch_size, epochs=epochs)
         if table is not None:
-            return Plan(table.method, sampling, None, refresh, batch_size, f"table= was given to fit; {why}")
+            given = "pairing= is a table" if table is self.pairing else "table= was given to fit"
+            return Plan(table.method, sampling, None, refresh, batch_size, f"{given}; {why}")
         if self.pairing is None or self.pairing == "auto":
             no_table = "" if self.pairing is None else "; no table, which costs a linear model tens of epochs"
             return Plan(None, sampling, None, None, batch_size, why + no_table)
-        name = self.pairing if isinstance(self.pairing, str) else getattr(self.pairing, "method", "own")
+        name = self.pairing if isinstance(self.pairing, str) else getattr(self.pairing, "__name__", type(self.pairing).__name__)
         return Plan(name, sampling, nest, refresh, batch_size, f"pairing={name!r} was asked for; {why}")
 
     # ---- from data to tasks
@@ -195,7 +195,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             raise ValueError("The sample weights for validation set are all zero, consider using a different random state.")
         return rows.take(train), None if table is None else table[train], validation
 
-    def _tasks(
+    def _records(
         self,
         rows: Rows,
         starts: list[Any],
@@ -205,110 +205,115 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         known: list[Steps] | None = None,
         table: AntitheticTable | None = None,
         validation: Rows | None = None,
-    ) -> list[Task]:
+    ) -> list[Record]:
+        """One record per task, which is made when its turn comes."""
         seeds = check_random_state(self.random_state).randint(_LARGEST_SEED, size=len(starts))
-        return [
-            self._task(number, rows, start, int(seed), plan, epochs, known, table, validation)
-            for number, (start, seed) in enumerate(zip(starts, seeds, strict=True))
-        ]
 
-    def _task(
-        self,
-        number: int,
-        rows: Rows,
-        start: Any,
-        seed: int,
-        plan: Plan,
-        epochs: int,
-        known: list[Steps] | None,
-        table: AntitheticTable | None,
-        validation: Rows | None,
-    ) -> Task:
-        problem = Problem(
-            rows.X, self._target(rows.y, number), self._loss(), self._penalty(), self._weights(rows, number), bool(self.fit_intercept), None
+        def make(number: int) -> Task:
+            problem = self._problem(rows, number)
+            tables = self._tables(problem, plan, table, int(seeds[number]), number)
+            score = None if validation is None else partial(self._score, validation, self._target(validation.y, number))
+            return self._task(problem, tables, starts[number], known[number] if known else None, epochs, score)
+
+        real = rows.X.dtype
+        firsts = [(start.coef, start.intercept) if isinstance(start, SgdState) else start for start in starts]
+        return [Record(partial(make, number), (coef.astype(real), intercept), epochs) for number, (coef, intercept) in enumerate(firsts)]
+
+    def _problem(self, rows: Rows, number: int) -> Problem:
+        weight = self._weights(rows, number)
+        return Problem(rows.X, self._target(rows.y, number), self._loss(), self._penalty(), weight, bool(self.fit_intercept), None)
+
+    def _task(self, problem: Problem, tables: Tables, start: Any, steps: Steps | None, epochs: int, score: Any) -> Task:
+        automatic, partial_fit = self.learning_rate == "auto", isinstance(start, SgdState)
+        solver = make_sgd(
+            problem,
+            self.average,
+            steepest=np.inf if automatic else _STEEPEST,
+            watch=(self.tol is not None and not self.early_stopping) or (automatic and not problem.loss.is_bounded),
         )
-        watch = (self.tol is not None and not self.early_stopping) or (self.learning_rate == "auto" and not problem.loss.is_bounded)
-        solver = make_sgd(problem, self.average, steepest=_STEEPEST, watch=watch)
-        state = solver.take_up(start) if isinstance(start, SgdState) else solver.init(*start)
-        steps = known[number] if known else Steps(1.0, 0.0)
-        if self.learning_rate == "auto" and not known:
-            balanced = plan.sampling == "balanced"
-            steps = find_steps(problem, plan.batch_size, seed, state.coef, state.intercept, balanced=balanced)
+        state = solver.take_up(start) if partial_fit else solver.init(*start)
+        if automatic and steps is None:
+            balanced = tables.sampling == "balanced"
+            steps = find_steps(problem, tables.batch_size, tables.seed, state.coef, state.intercept, balanced=balanced)
         return Task(
             solver,
-            self._tables(problem, plan, table, seed, number),
-            self._schedule(steps),
+            tables,
+            self._schedule(steps or Steps(1.0, 0.0)),
             state,
             epochs,
             patience=None if self.tol is None else Patience(float(self.tol), int(self.n_iter_no_change)),
             adaptive=self.learning_rate == "adaptive",
-            care=Care(problem.penalty.l2 if self.decay is None else float(self.decay)) if self.learning_rate == "auto" else None,
+            care=Care(problem.penalty.l2 if self.decay is None else float(self.decay)) if automatic else None,
             trace=self._trace(),
-            score=None if validation is None else partial(self._score, validation, self._target(validation.y, number)),
+            score=score,
             early_stopping=bool(self.early_stopping),
         )
 
     def _tables(self, problem: Problem, plan: Plan, table: AntitheticTable | None, seed: int, number: int) -> Tables:
         """Find the table of one task: the one given to fit, unless it does harm there, or one made for it."""
         pairing = None if plan.pairing is None else self.pairing if table is None else table
+        if self._y_numeric is False and (problem.y == problem.y[0]).all():  # some rows of one class: nothing opposes anything
+            pairing = None
         if isinstance(pairing, AntitheticTable) and self._n_tasks() > 1:
             gain = pair_ratio(problem, problem.slopes(), pairing.partner)
             if gain >= 1.0:
-                warnings.warn(
+                warn(
                     f"table= is set aside for class {self._name(number)!r} against the rest, where it would raise the variance "
                     f"({gain:.2f} times that of independent rows); a table for each class is made by pairing='greedy', 'tree' or 'optimal'",
                     UserWarning,
-                    stacklevel=2,
                 )
                 pairing = None
         return Tables(problem, problem.y, pairing, plan.sampling, plan.batch_size, seed, plan.nest, plan.refresh)
 
     # ---- training
 
-    def _solve(self, tasks: list[Task], rows: Rows, plan: Plan, *, with_history: bool) -> list[Record]:
-        """Train the tasks and take over what came out; on Ctrl-C, what has come out so far."""
-        records, began = [Record(task) for task in tasks], time.perf_counter()
-        total = sum(task.epochs for task in tasks)
-        ended = watch_epochs(self, records, rows.shown(), lambda: self._fitted(records)) if with_history else _never
-        with epochs_bar(total, bool(self.verbose) and with_history) as advance:
+    def _solve(self, records: list[Record], rows: Rows, plan: Plan) -> None:
+        """Train, and take over what comes out; on Ctrl-C, what has come out so far."""
+        ended = watch_epochs(self, records, rows.shown(), lambda: self._fitted([record.copy() for record in records], plan))
+        try:
+            with epochs_bar(sum(record.most_epochs for record in records), bool(self.verbose)) as advance:
 
-            def watch(record: Record) -> bool:
-                advance()
-                return ended(record)
+                def watch(record: Record) -> bool:
+                    advance()
+                    return ended(record)
 
-            try:
-                train_all(records, began, watch, getattr(self, "n_jobs", None))
-            except KeyboardInterrupt:
-                if any(record.epochs for record in records):
-                    self._adopt(records, plan, with_history)
-                raise
-        self._adopt(records, plan, with_history)
-        return records
+                train_all(records, time.perf_counter(), watch, getattr(self, "n_jobs", None))
+        except KeyboardInterrupt:
+            so_far = [record.copy() for record in records]
+            if any(record.epochs for record in so_far):
+                self._adopt(self._fitted(so_far, plan))
+            raise
+        self._adopt(self._fitted(records, plan))
 
-    def _fitted(self, records: list[Record]) -> dict[str, Any]:
-        """Public attributes of a model that is made of the records as they stand."""
-        solutions = [record.state.solution for record in records]
-        real = records[0].task.solver.problem.X.dtype
+    def _fitted(self, records: list[Record], plan: Plan) -> dict[str, Any]:
+        """Attributes of a model that is made of the records as they stand."""
+        solutions, histories = [record.solution for record in records], [record.history() for record in records]
         return {
-            "coef_": self._shape(np.stack([coef for coef, _ in solutions])),
-            "intercept_": np.array([intercept for _, intercept in solutions], dtype=real),
+            **self._weights_of(solutions),
             "n_iter_": max(record.epochs for record in records),
-            "t_": 1 + max(record.state.samples for record in records),
+            "t_": 1 + max(0 if record.state is None else record.state.samples for record in records),
+            "plan_": plan,
+            "history_": histories if len(records) > 1 else histories[0],
+            "_states": [None if record.state is None else _kept(record.state) for record in records],
+            **self._steps_of([record.held[2] for record in records]),
         }
 
-    def _adopt(self, records: list[Record], plan: Plan, with_history: bool) -> None:
-        self.__dict__.update(self._fitted(records))
-        self.plan_ = plan
-        self._states = [_kept(record.state) for record in records]
-        if with_history:
-            histories = [record.history() for record in records]
-            self.history_ = histories if len(records) > 1 else histories[0]
+    def _weights_of(self, solutions: list[tuple[NDArray[Any], float]]) -> dict[str, NDArray[Any]]:
+        coef = np.stack([coef for coef, _ in solutions])
+        return {"coef_": self._shape(coef), "intercept_": np.array([intercept for _, intercept in solutions], dtype=coef.dtype)}
+
+    def _steps_of(self, schedules: list[Schedule | None]) -> dict[str, Any]:
+        if self.learning_rate != "auto" or None in schedules:
+            return {}
+        return {
+            "eta0_": _one_or_all([schedule.eta0 for schedule in schedules if schedule]),
+            "decay_": _one_or_all([schedule.rate for schedule in schedules if schedule]),
+        }
+
+    def _adopt(self, fitted: dict[str, Any]) -> None:
         for name in ("eta0_", "decay_"):
             self.__dict__.pop(name, None)
-        if self.learning_rate == "auto":
-            schedules = [lower(record.task.schedule, record.state, record.task.care) for record in records]
-            self.eta0_ = _one_or_all([schedule.eta0 for schedule in schedules])
-            self.decay_ = _one_or_all([schedule.rate for schedule in schedules])
+        self.__dict__.update(fitted)
 
     # ---- where a fit begins
 
@@ -327,16 +332,18 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         return list(zip(coef.reshape(k, d), intercept.reshape(k).tolist(), strict=True))
 
     def _later_states(self, d: int) -> list[Any]:
-        """States to go on from in partial_fit: the public weights, which the user may have changed, with the counts behind them."""
+        """States to go on from in partial_fit: the public weights, which the user may have changed (unless they are averages)."""
         coef = np.atleast_2d(self._dense_coef())
         if coef.shape[1] != d:
             raise ValueError(f"X has {d} features, but {type(self).__name__} is expecting {coef.shape[1]} features as input.")
         if not hasattr(self, "_states"):  # the weights were set by hand
             return list(zip(coef, np.ravel(self.intercept_).tolist(), strict=True))
         return [
-            SgdState(**state)
+            (weights, float(intercept))
+            if state is None
+            else SgdState(**state)
             if state["average"] is not None
-            else SgdState(**{**state, "coef": weights.astype(coef.dtype), "intercept": float(intercept)})
+            else SgdState(**{**state, "coef": weights, "intercept": float(intercept)})
             for state, weights, intercept in zip(self._states, coef, np.ravel(self.intercept_), strict=True)
         ]
 
@@ -361,10 +368,14 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         plan = self._plan(rows, table, epochs=self.max_iter)
         if self.verbose:
             print(f"{type(self).__name__}: {plan.sampling}, pairing {plan.pairing}, batches of {plan.batch_size} ({plan.why})")
+        for number in range(self._n_tasks()):
+            weight = self._weights(rows, number)
+            if weight is not None and not weight.any():
+                raise ValueError("sample_weight times class_weight is zero for every row; at least one must be positive")
         with fit_context(self, rows.shown(), self._n_tasks()):
-            tasks = self._tasks(rows, starts, plan, epochs=self.max_iter, known=known, table=table, validation=validation)
-            records = self._solve(tasks, rows, plan, with_history=True)
-        self._warn_after_fit(records)
+            records = self._records(rows, starts, plan, epochs=self.max_iter, known=known, table=table, validation=validation)
+            self._solve(records, rows, plan)
+        self._warn_after_fit()
 
     def _given_table(self, rows: Rows, table: AntitheticTable | None) -> AntitheticTable | None:
         """Return the table that fit or the constructor was given, once it is known to belong to the rows."""
@@ -382,7 +393,9 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         before = dict(self.__dict__)
         try:
             yield
-        except Exception:
+        except BaseException:
+            if self.__dict__.get("coef_") is not before.get("coef_"):  # it was fitted; a warning or an interruption came after that
+                raise
             for name in set(self.__dict__) - set(before):
                 if not name.startswith(("_skl", "_callback")):  # which scikit-learn takes away itself
                     del self.__dict__[name]
@@ -394,31 +407,31 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         states = [(np.zeros(d), 0.0)] * self._n_tasks() if first else self._later_states(d)
         if rows.weight is not None and not rows.weight.any():  # nothing was seen
             if first:
-                self.coef_ = self._shape(np.zeros((self._n_tasks(), d), dtype=rows.X.dtype))
-                self.intercept_ = np.zeros(self._n_tasks(), dtype=rows.X.dtype)
-                self.t_, self.n_iter_ = 1, 0
+                self._adopt({**self._weights_of([(np.zeros(d, rows.X.dtype), 0.0)] * self._n_tasks()), "t_": 1, "n_iter_": 0})
             return
         table = self._given_table(rows, None)
         plan = self._plan(rows, table, epochs=1)
-        tasks = self._tasks(rows, states, plan, epochs=1, known=self._known_steps(), table=table)
-        self._solve([replace(task, patience=None, trace=()) for task in tasks], rows, plan, with_history=False)
+        known = self._known_steps()
+        records = self._records(rows, states, plan, epochs=1, known=known, table=table)
+        for record in records:
+            train(_quiet(record), time.perf_counter(), _never)
+        fitted = self._fitted(records, plan)
+        del fitted["history_"]
+        if known:  # a chunk may need shorter steps, but those after it need not
+            fitted |= self._steps_of([self._schedule(steps) for steps in known])
+        self._adopt(fitted)
 
-    def _warn_after_fit(self, records: list[Record]) -> None:
+    def _warn_after_fit(self) -> None:
         if self.tol is not None and self.n_iter_ == self.max_iter:
-            warnings.warn(
+            warn(
                 "Maximum number of iteration reached before convergence. Consider increasing max_iter to improve the fit.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
-        if self.learning_rate != "auto":  # which takes care of itself
-            for record in records:
-                warn_if_worse(record.task.solver.problem, record.task.start, record.state, record.task.schedule)
         if self.power_t < 0:
-            warnings.warn(
+            warn(
                 "Negative values for `power_t` are deprecated in version 1.8 and will raise an error in 1.10. "
                 "Use values in the range [0.0, inf) instead.",
                 FutureWarning,
-                stacklevel=4,
             )
 
     def __sklearn_tags__(self) -> Any:
@@ -435,12 +448,19 @@ def _never(_record: Record) -> bool:
     return False
 
 
+def _quiet(record: Record) -> Record:
+    """Have a record's task run without patience and without measuring anything, for partial_fit."""
+    make = record.make
+    record.make = lambda: replace(make(), patience=None, trace=(), score=None)
+    return record
+
+
 def _kept(state: SgdState) -> dict[str, Any]:
     """A state as plain values, which any serialiser can write, for partial_fit to go on from.
 
     Left out are weights that `coef_` holds already, what `eta0_` and `decay_` say, and how the last fit came to its end.
     """
-    kept = state._replace(lowered=0, eased=0, best=np.inf, waited=0, stopped=False, order=None)._asdict()
+    kept = state._replace(lowered=0, eased=0, moved=None, aligned=0, best=np.inf, waited=0, stopped=False, order=None)._asdict()
     if state.average is None:
         kept["coef"] = None
     return kept

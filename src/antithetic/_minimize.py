@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +15,7 @@ from antithetic._measure import TRACES, measure_state
 from antithetic._progress import progress_bar
 from antithetic._tables import Tables, check_nest, check_refresh, make_step_by_step
 from antithetic._validate import check_count
+from antithetic._warn import warn
 from antithetic.losses import Loss
 from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.pairing._pair import Method
@@ -331,8 +331,6 @@ def warn_if_worse(problem: Problem, start: SgdState, end: SgdState, schedule: Sc
     if after > 1.1 * before > 0.0:
         from sklearn.exceptions import ConvergenceWarning  # a second of import that a good run need not wait for
 
-        warnings.warn(
-            f"the objective rose from {before:.4g} to {after:.4g}: the steps are too long. {advice(problem, schedule)}",
-            ConvergenceWarning,
-            stacklevel=3,
+        warn(
+            f"the objective rose from {before:.4g} to {after:.4g}: the steps are too long. {advice(problem, schedule)}", ConvergenceWarning
         )

@@ -168,6 +168,11 @@ class StepByStep:
         """The solver's."""
         return self.solver.problem
 
+    @property
+    def watch(self) -> bool:
+        """Nobody does."""
+        return False
+
     def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
         """State after the batches of one more epoch."""
         epochs = state.epochs

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._measure import measure_state
+from antithetic._minimize import warn_if_worse
 from antithetic._progress import progress_bar
 from antithetic._tables import Tables
 from antithetic.schedules import Schedule
-from antithetic.solvers import Care, Patience, Sgd, SgdState, run
+from antithetic.solvers import Care, Patience, Sgd, SgdState, lower, run
 
 Score = Callable[[NDArray[Any], float], float]
 Watch = Callable[["Record"], bool]
@@ -92,44 +93,68 @@ class Task:
 class Record:
     """A task as far as it has come: the state after the last whole epoch and what was measured after each.
 
-    Another thread may read it at any time, so the two are replaced together.
+    Another thread may read it at any time, so what belongs together is replaced together.
+
+    Attributes
+    ----------
+    make : callable
+        Makes the task when its turn comes; its labels, weights and tables are dropped when it is done.
+    first : tuple of ndarray and float
+        Weights and intercept before it.
+    most_epochs : int
+    held : tuple of SgdState or None, int, Schedule or None
+        State, epochs done, and steps in use, None before the first epoch.
+    entries : list of dict
+        What was measured, in which epochs that are not whole yet may be one ahead.
     """
 
-    task: Task
-    held: tuple[SgdState, list[dict[str, float]]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.held = (self.task.start, [])
+    make: Callable[[], Task]
+    first: tuple[NDArray[Any], float]
+    most_epochs: int
+    held: tuple[SgdState | None, int, Schedule | None] = (None, 0, None)
+    entries: list[dict[str, float]] = field(default_factory=list)
 
     @property
-    def state(self) -> SgdState:
-        """State after the last whole epoch."""
+    def state(self) -> SgdState | None:
+        """State after the last whole epoch; None before the first."""
         return self.held[0]
 
     @property
     def epochs(self) -> int:
         """Epochs done."""
-        return len(self.held[1])
+        return self.held[1]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no epoch will follow by itself."""
+        return self.epochs == self.most_epochs or (self.state is not None and self.state.stopped)
+
+    @property
+    def solution(self) -> tuple[NDArray[Any], float]:
+        """Weights and intercept as they stand."""
+        return self.first if self.state is None else self.state.solution
+
+    def copy(self) -> Record:
+        """The record as it stands, whatever other threads go on to do."""
+        return Record(self.make, self.first, self.most_epochs, self.held, self.entries)
 
     def history(self) -> dict[str, NDArray[Any]]:
         """One array per measured thing, one entry per epoch."""
-        entries = self.held[1]
+        entries = self.entries[: self.epochs]
         columns = {name: np.array([entry[name] for entry in entries]) for name in (entries[0] if entries else ("epoch", "seconds"))}
         return {**columns, "epoch": np.arange(1, len(entries) + 1)}
 
 
 def train(record: Record, began: float, watch: Watch) -> None:
     """Train one task, keeping its record up to date; ``watch`` is called after each epoch and may end it by returning True."""
-    task = record.task
-    pending: dict[str, float] = {}
+    task = record.make()
+    problem = task.solver.problem
 
     def judge(state: SgdState) -> float:
-        nonlocal pending
-        pending = task.measure(state)
-        pending["seconds"] = time.perf_counter() - began
+        record.entries.append({**task.measure(state), "seconds": time.perf_counter() - began})
         if task.patience is None:
             return 0.0
-        return -pending["validation_score"] if task.early_stopping else state.loss + task.solver.problem.penalty.value(state.coef)
+        return -record.entries[-1]["validation_score"] if task.early_stopping else state.loss + problem.penalty.value(state.coef)
 
     states = run(
         task.solver,
@@ -144,9 +169,11 @@ def train(record: Record, began: float, watch: Watch) -> None:
         renew=task.tables.renew,
     )
     for state in states:
-        record.held = (state, [*record.held[1], pending])
+        record.held = (state, len(record.entries), lower(task.schedule, state, task.care))
         if watch(record):
-            return
+            break
+    if task.care is None and record.state is not None:  # steps that are watched over cannot have been too long
+        warn_if_worse(problem, task.start, record.state, task.schedule)
 
 
 def train_all(records: list[Record], began: float, watch: Watch, n_jobs: int | None) -> None:
@@ -172,3 +199,4 @@ def epochs_bar(total: int, show: bool) -> Iterator[Callable[[], None]]:
                 update(done)
 
         yield advance
+        update(total)  # a run that ended early is done as well

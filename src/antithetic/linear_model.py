@@ -150,7 +150,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Epochs of the last call, of one-vs-rest problems the most.
     t_ : int
         One more than the number of samples that were used.
-    history_ : dict of str to ndarray of shape (n_iter_,), or a list of dicts, one per class
+    history_ : dict of str to ndarray of shape (epochs of the last fit,), or a list of dicts, one per class
         One entry per epoch of ``fit``: ``"epoch"``, ``"seconds"`` since it began, ``"validation_score"`` where there is a validation
         set, and what ``trace`` asks for.
     eta0_, decay_ : float or ndarray of shape (n_classes,)
@@ -362,8 +362,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         self._class_weights = np.ones(len(classes))
         if self.class_weight is not None:
             self._class_weights = compute_class_weight(self.class_weight, classes=classes, y=y)
-        if (self._class_weights < 0.0).any():
-            raise ValueError(f"class_weight must be at least 0; got {self.class_weight!r}")
+        if not (np.isfinite(self._class_weights) & (self._class_weights >= 0.0)).all():
+            raise ValueError(f"class_weight must be finite numbers, at least 0; got {self.class_weight!r}")
 
     def _check_targets(self, y: NDArray[Any]) -> None:
         unknown = np.setdiff1d(y, self.classes_)
@@ -541,7 +541,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]
         Epochs of the last call, of one-vs-rest problems the most.
     t_ : int
         One more than the number of samples that were used.
-    history_ : dict of str to ndarray of shape (n_iter_,)
+    history_ : dict of str to ndarray of shape (epochs of the last fit,)
         One entry per epoch of ``fit``: ``"epoch"``, ``"seconds"`` since it began, ``"validation_score"`` where there is a validation
         set, and what ``trace`` asks for.
     eta0_, decay_ : float

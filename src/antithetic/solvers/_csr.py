@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from antithetic import schedules
 from antithetic._jit import jit, prefetch
 from antithetic._loss_kernels import slope, value
-from antithetic.solvers import _threshold
 from antithetic.solvers._arguments import Balance, CsrRows, Epoch, Model, Rule
+from antithetic.solvers._weights import collect_one, rescale
 
 step_size = jit(schedules.step_size)
-cumulative_threshold = jit(_threshold.cumulative_threshold)
 row_step_size = jit(schedules.row_step_size)
 
 _ONE, _TWO, _THREE, _FOUR = np.uintp(1), np.uintp(2), np.uintp(3), np.uintp(4)
@@ -111,7 +110,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
                 steepness *= row_step_size(rule.schedule, rule.eta0, short, square)
             if len(weight) > 0:
                 steepness *= weight[i]
-            if rule.watch:
+            if rule.watch and (len(weight) == 0 or weight[i] > 0.0):
                 met += value(rule.loss, rule.epsilon, label, prediction) * (weight[i] if len(weight) > 0 else real(1.0))
             shares[k - first] = real(-rate * steepness)
             total += rate * steepness
@@ -148,7 +147,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
         if scale < _SMALLEST_SCALE:
             if behind:
                 _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), batch)
-            _rescale(model, scale)
+            rescale(model, scale)
             scale = 1.0
         for k in range(first, last):
             i = order[k]
@@ -171,7 +170,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
                 model.average_intercept[0] += share_of_step * (intercept - model.average_intercept[0])
     if behind:
         _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), np.uintp(len(starts) - 1))
-    _rescale(model, scale)
+    rescale(model, scale)
     model.intercept[0] = intercept
     model.met[0] += met
     if gained > 0.0:
@@ -195,8 +194,7 @@ def _catch_up(lazy: Any, model: Model, indices: NDArray[Any], begin: Any, end: A
             weights = lazy.scales[until] - lazy.scales[since]
             lazy.sums[feature] += sign * (zero * weights - (lazy.products[until] - lazy.products[since]))
             lazy.seen_step[feature] = now
-        left, model.received[feature] = cumulative_threshold(float(v[feature]), model.received[feature], model.charged[0])
-        v[feature] = v.dtype.type(left)
+        collect_one(model, feature)
 
 
 @jit
@@ -210,14 +208,6 @@ def _last_before_zero(charges: NDArray[np.float64], since: Any, now: Any, zero: 
         else:
             high = middle - 1
     return low
-
-
-@jit
-def _rescale(model: Model, scale: float) -> None:
-    """Multiply the scale into all that is kept in its units."""
-    model.coef[:] *= model.coef.dtype.type(scale)
-    model.received[:] *= scale
-    model.charged[:] *= scale
 
 
 @jit

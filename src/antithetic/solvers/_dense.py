@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from antithetic import schedules
 from antithetic._jit import jit, jit_sums, prefetch
 from antithetic._loss_kernels import slope, value
-from antithetic.solvers import _threshold
 from antithetic.solvers._arguments import Balance, DenseRows, Epoch, Model, Rule
+from antithetic.solvers._weights import collect_one, rescale
 
 # The loops over rows stand in one function: an array handed on to a helper is counted as a reference, which costs more than a short row.
 
 step_size = jit(schedules.step_size)
-cumulative_threshold = jit(_threshold.cumulative_threshold)
 row_step_size = jit(schedules.row_step_size)
 
 _ONE, _TWO = np.uintp(1), np.uintp(2)
@@ -85,7 +84,7 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
                 steepness *= lengths[k - first]
             if len(weight) > 0:
                 steepness *= weight[order[k]]
-            if rule.watch:
+            if rule.watch and (len(weight) == 0 or weight[order[k]] > 0.0):
                 met += value(rule.loss, rule.epsilon, label, prediction) * (weight[order[k]] if len(weight) > 0 else real(1.0))
             total += rate * steepness
             shares[k - first] = real(-rate * steepness)
@@ -93,7 +92,7 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
         part = (last - first) / size  # a short batch takes a short step, for data and penalty alike
         scale *= max(0.0, 1.0 - eta * part * rule.l2)
         if scale < _SMALLEST_SCALE:
-            _rescale(model, scale)
+            rescale(model, scale)
             scale = 1.0
         for k in range(first, last, stride):
             i, j = order[k], order[min(k + stride - _ONE, last - _ONE)]
@@ -141,7 +140,7 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
             share = gain / model.average_weight[0]
             model.average_intercept[0] += share * (intercept - model.average_intercept[0])
             _move_towards(model.average, coef, scale, share)
-    _rescale(model, scale)
+    rescale(model, scale)
     model.intercept[0] = intercept
     model.met[0] += met
 
@@ -149,16 +148,7 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
 @jit
 def _collect(model: Model) -> None:
     for c in range(len(model.coef)):
-        left, model.received[c] = cumulative_threshold(float(model.coef[c]), model.received[c], model.charged[0])
-        model.coef[c] = model.coef.dtype.type(left)
-
-
-@jit
-def _rescale(model: Model, scale: float) -> None:
-    """Multiply the scale into all that is kept in its units."""
-    model.coef[:] *= model.coef.dtype.type(scale)
-    model.received[:] *= scale
-    model.charged[:] *= scale
+        collect_one(model, c)
 
 
 @jit

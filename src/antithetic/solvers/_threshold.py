@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-def cumulative_threshold(weight: float, received: float, charged: float) -> tuple[float, float]:
-    r"""Bring a weight nearer to zero by the penalty that it still owes, at most to zero; return it and what it has received.
+def cumulative_threshold(weight: float, received: float, charged: float) -> float:
+    r"""Bring a weight nearer to zero by the penalty that it still owes, at most to zero. The difference is what it then has received.
 
     Every step charges each weight with :math:`\tau = \eta\, l_1`. The proximal step takes :math:`\tau` from a weight and forgives what is
     left when that is at zero, so any single gradient above the penalty moves the weight away again, and on noisy data hardly one stays.
@@ -22,9 +22,8 @@ def cumulative_threshold(weight: float, received: float, charged: float) -> tupl
     charged : float
         u, at least 0.
     """
-    left = weight
     if weight > 0.0:
-        left = max(0.0, weight - max(0.0, charged + received))
-    elif weight < 0.0:  # NaN is neither, and is left for the divergence check
-        left = min(0.0, weight + max(0.0, charged - received))
-    return left, received + (left - weight)
+        return max(0.0, weight - max(0.0, charged + received))
+    if weight < 0.0:  # NaN is neither, and is left for the divergence check
+        return min(0.0, weight + max(0.0, charged - received))
+    return weight

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -13,7 +14,7 @@ from antithetic.sampling import Batches, Sampler
 from antithetic.schedules import LOWERING, Schedule, can_be_lowered, step_size
 from antithetic.solvers.sgd import SgdState
 
-_MOST_LOWERINGS = 30
+_MOST_LOWERINGS, _MOST_EASINGS = 30, 60
 _SAME_WAY, _EPOCHS_THE_SAME_WAY = 0.7, 3  # cosine between the ways of two epochs, and how often in a row
 
 
@@ -43,6 +44,10 @@ class Solver(Protocol):
     @property
     def problem(self) -> Problem:
         """What it solves."""
+
+    @property
+    def watch(self) -> bool:
+        """Whether it records the losses that it meets."""
 
     def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
         """State after the batches of one more epoch."""
@@ -110,7 +115,11 @@ def run(
 def lower(schedule: Schedule, state: SgdState, care: Care | None = None) -> Schedule:
     """Schedule of the next epoch: the given one, its step lowered and its decay eased as often as the state says."""
     lowered = schedule._replace(eta0=schedule.eta0 / LOWERING**state.lowered)
-    return lowered if care is None else lowered._replace(rate=max(min(schedule.rate, care.least_decay), schedule.rate / 2.0**state.eased))
+    return (
+        lowered
+        if care is None
+        else lowered._replace(rate=max(min(schedule.rate, care.least_decay), math.ldexp(schedule.rate, -state.eased)))
+    )
 
 
 def _ease(before: SgdState, after: SgdState) -> SgdState:
@@ -122,7 +131,7 @@ def _ease(before: SgdState, after: SgdState) -> SgdState:
         if together > _SAME_WAY * np.sqrt(float(moved @ moved) * float(before.moved @ before.moved)):
             aligned = before.aligned + 1
     if aligned == _EPOCHS_THE_SAME_WAY:
-        return after._replace(moved=moved, aligned=0, eased=after.eased + 1)
+        return after._replace(moved=moved, aligned=0, eased=min(after.eased + 1, _MOST_EASINGS))
     return after._replace(moved=moved, aligned=aligned)
 
 
@@ -133,7 +142,7 @@ def _went_wrong(solver: Solver, before: SgdState, after: SgdState) -> bool:
     zero weights, which bounded slopes do not lead to.
     """
     problem = solver.problem
-    if before.epochs > 0 and (problem.loss.is_bounded or np.isnan(after.loss)):
+    if before.epochs > 0 and (problem.loss.is_bounded or not solver.watch):
         return False
     at_zero = problem.mean_loss(np.zeros(problem.n))
     if before.epochs > 0 and after.loss <= at_zero:
@@ -153,7 +162,7 @@ def finite_objective(problem: Problem, state: SgdState) -> float:
 
 def _lose_patience(state: SgdState, verdict: float, patience: Patience, can_lower: bool) -> SgdState:
     """Count epochs in which the verdict did not fall; after so many, lower the step or stop."""
-    waited = state.waited + 1 if verdict > state.best - patience.tol else 0
+    waited = 0 if verdict <= state.best - patience.tol else state.waited + 1  # NaN is no improvement
     state = state._replace(best=min(state.best, verdict), waited=waited)
     if waited < patience.epochs:
         return state

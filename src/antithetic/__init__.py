@@ -7,6 +7,7 @@ See :func:`antithetic.minimize` for the paper's SGD and SGD-as, :func:`antitheti
 from typing import TYPE_CHECKING, Any
 
 from antithetic import datasets
+from antithetic._advise import Advice, advise
 from antithetic._minimize import Interrupted, Result, minimize
 from antithetic.pairing import AntitheticTable, GroupTable, MatchingLoss, Quality, pair, pair_rows
 from antithetic.sampling import gradient_variance
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Advice",
     "AntitheticTable",
     "ConvergenceDisplay",
     "DivergenceError",
@@ -29,6 +31,7 @@ __all__ = [
     "SGDClassifier",
     "SGDRegressor",
     "VarianceDisplay",
+    "advise",
     "datasets",
     "gradient_variance",
     "minimize",

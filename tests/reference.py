@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 
 
@@ -51,3 +53,42 @@ def passive_aggressive(name, eta0, losses, squares):
 def split(batches):
     """Rows of each batch, as a list."""
     return np.split(batches.rows, batches.starts[1:-1])
+
+
+def balanced_order(order, gradients, unit):
+    """Order that follows an epoch in this order, in which row i had ``gradients[i]``; units of so many rows stay together."""
+    front, back, signed = [], [], np.zeros(gradients.shape[1])
+    paired = len(order) // (2 * unit) * 2 * unit
+    for start in range(0, paired, 2 * unit):
+        a, b = order[start : start + unit], order[start + unit : start + 2 * unit]
+        apart = gradients[a].sum(axis=0) - gradients[b].sum(axis=0)
+        if signed @ apart <= 0.0:
+            front, back, signed = [*front, a], [b, *back], signed + apart
+        else:
+            front, back, signed = [*front, b], [a, *back], signed - apart
+    return np.concatenate([*front, *back, order[paired:]])
+
+
+def balanced_algorithm_2(problem, order, size, unit, epochs, eta, **given):
+    """`algorithm_2` with each epoch in the order that the gradients met in the one before lead to; also returns the order that follows."""
+    X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
+    rows, met = np.hstack([X, np.full((len(X), 1), float(problem.fit_intercept))]), []
+
+    def slope(y, p):
+        met.append(problem.loss.slope(y, p))
+        return met[-1]
+
+    def batches():
+        nonlocal order
+        for _ in range(epochs):
+            met.clear()
+            yield from (order[start : start + size] for start in range(0, len(order), size))
+            slopes = np.empty(len(order))
+            slopes[order] = np.concatenate(met)
+            slopes *= 1.0 if problem.weight is None else problem.weight
+            order = balanced_order(order, slopes[:, None] * rows, unit)
+
+    watched = SimpleNamespace(**{name: getattr(problem, name) for name in ("X", "y", "weight", "penalty", "fit_intercept")})
+    watched.loss = SimpleNamespace(slope=slope, value=problem.loss.value)
+    last, mean, _ = algorithm_2(watched, batches(), size, eta, **given)
+    return last, mean, order

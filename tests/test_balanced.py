@@ -1,0 +1,420 @@
+"""The balanced order: that of the plain rule, each row once, small partial sums, and what they gain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import balanced_algorithm_2, balanced_order, split
+from scipy import sparse
+from scipy.optimize import minimize as scipy_minimize
+from strategies import integer_rows, matchings
+
+import antithetic
+from antithetic import AntitheticTable, SGDClassifier, SGDRegressor, datasets, minimize
+from antithetic.problem import Problem
+from antithetic.sampling import largest_partial_sum, make_sampler, order_variance, variance
+from antithetic.sampling.balanced import Balanced
+from antithetic.sampling.batches import cut
+from antithetic.schedules import make_schedule, step_size
+from antithetic.solvers import make_sgd, run
+
+pytestmark = pytest.mark.kernel
+
+FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+PENALTIES = [(0.1, 0.0), (0.0, 0.05), (6.0, 0.01)]  # the last shrinks weights to zero at first
+D = 7
+
+
+def make_problem(n, form=np.asarray, *, loss="log_loss", weighted=True, intercept=True, **penalty):
+    """Rows without symmetries, so that no product is near zero but those that are zero."""
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, D)) * (rng.random((n, D)) < 0.5)
+    X[n // 3] = 0.0  # a row without entries
+    y = np.where(np.arange(n) % 2, 1.0, -1.0)
+    weight = rng.uniform(0.5, 1.5, n) if weighted else None
+    return Problem.build(form(X), y, loss=loss, sample_weight=weight, fit_intercept=intercept, **penalty)
+
+
+def schedule_for(problem, name="inverse_time", eta0=0.3):
+    return make_schedule(name, eta0=eta0, decay=0.1, alpha=0.01, power_t=0.5, loss=problem.loss)
+
+
+def kernel_and_twin(problem, size, unit, *, average=False, epochs=3):
+    """Solution and following order of the kernel and of the twin."""
+    solver, schedule = make_sgd(problem, average), schedule_for(problem)
+    first = np.random.default_rng(1).permutation(problem.n)
+    *_, state = run(solver, Balanced(first, size, unit), schedule, solver.init(), epochs=epochs)
+    last, mean, order = balanced_algorithm_2(
+        problem,
+        first,
+        size,
+        unit,
+        epochs,
+        lambda steps, samples: step_size(*schedule, steps, samples),
+        coef=np.zeros(problem.d),
+        average_from=solver.average_from,
+        linear=solver.linear,
+    )
+    return (state.solution, state.order), (mean if average else last, order)
+
+
+def assert_same(found, expected):
+    np.testing.assert_array_equal(found[1], expected[1])
+    np.testing.assert_allclose(found[0][0], expected[0][0], rtol=0, atol=1e-10 * max(np.abs(expected[0][0]).max(), 1e-2))
+    assert found[0][1] == pytest.approx(expected[0][1], abs=1e-10)
+
+
+# ---- the kernels against the plain rule
+
+
+def test_the_rule_by_hand():
+    """Gradients 1 3 | 2 0 | 4: s = -2 after 0 first and 1 last; then d = 2 opposes it, so 2 is second and 3 third; 4 has no other."""
+    gradients = np.array([[1.0], [3.0], [2.0], [0.0], [4.0]])
+    np.testing.assert_array_equal(balanced_order(np.arange(5), gradients, 1), [0, 2, 3, 1, 4])
+    gradients[2] = -2.0  # d = -2 goes along: the other way round
+    np.testing.assert_array_equal(balanced_order(np.arange(5), gradients, 1), [0, 3, 2, 1, 4])
+    np.testing.assert_array_equal(balanced_order(np.arange(9), np.ones((9, 1)), 2), [0, 1, 4, 5, 6, 7, 2, 3, 8])  # units stay whole
+
+
+@FORMS
+@pytest.mark.parametrize("n", [1, 7, 16, 22, 27])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("unit", [1, 2, 4])
+def test_the_kernel_equals_its_twin(form, n, size, unit):
+    """Weights after three epochs and the order that follows, where two units lie in one batch, or across several, or have no other."""
+    if n == 1:
+        size = 1
+    problem = Problem.build(form([[2.0]]), [1.0], loss="squared_error") if n == 1 else make_problem(n, form, l2=0.01)
+    assert_same(*kernel_and_twin(problem, size, unit))
+
+
+@FORMS
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize(("l2", "l1"), PENALTIES)
+@pytest.mark.parametrize("average", [False, 30, "linear"])
+def test_the_kernel_equals_its_twin_with_penalties_and_averages(form, size, l2, l1, average):
+    """Gradients are those of the weights that the steps go on from, whatever is returned."""
+    assert_same(*kernel_and_twin(make_problem(23, form, l2=l2, l1=l1), size, 1, average=average))
+
+
+@FORMS
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_kernel_equals_its_twin_with_and_without_weights_and_intercept(form, weighted, intercept, size):
+    """The intercept's part of a gradient counts, and only where there is an intercept."""
+    found, expected = kernel_and_twin(make_problem(40, form, weighted=weighted, intercept=intercept), size, 2)
+    assert_same(found, expected)
+    other = kernel_and_twin(make_problem(40, form, weighted=weighted, intercept=not intercept), size, 2)[0]
+    assert not np.array_equal(found[1], other[1])
+
+
+def one_epoch(problem, order, size, unit, name="constant", eta0=0.25):
+    solver = make_sgd(problem, False)
+    return solver.epoch(solver.init(), Balanced(order, size, unit).batches(0), schedule_for(problem, name, eta0))
+
+
+@given(
+    X=integer_rows(min_rows=2, max_rows=14),
+    size=st.integers(1, 5),
+    unit=st.sampled_from([1, 2]),
+    eta0=st.sampled_from([0.25, 0.3, 1e-3]),
+    intercept=st.booleans(),
+    weighted=st.booleans(),
+)
+def test_one_order_for_dense_csr_float32_and_float64_on_whole_numbers(X, size, unit, eta0, intercept, weighted):
+    """Steps that leave the slopes of the hinge at 1: all products are whole, so ties are ties in every kernel."""
+    n = len(X)
+    y, weight = np.where(np.arange(n) % 3, 1.0, -1.0), np.arange(n) % 4 + 1.0 if weighted else None
+    orders = []
+    for dtype in (np.float64, np.float32):
+        for form in (np.asarray, sparse.csr_array):
+            problem = Problem.build(form(X.astype(dtype)), y, loss="hinge", fit_intercept=intercept, sample_weight=weight)
+            orders.append(one_epoch(problem, np.arange(n), min(size, n), unit, eta0=eta0 * 2.0**-12).order)
+    gradients = -(np.ones(n) if weight is None else weight)[:, None] * y[:, None] * np.hstack([X, np.full((n, 1), float(intercept))])
+    for order in orders:
+        np.testing.assert_array_equal(order, balanced_order(np.arange(n), gradients, unit))
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("name", ["pa1", "pa2"])
+def test_dense_and_csr_agree_on_passive_aggressive_steps(size, name):
+    """There a row's gradient is what it moves the weights by."""
+    dense, csr = (make_problem(30, form, loss="hinge") for form in (np.asarray, sparse.csr_array))
+    first = np.arange(30)
+    np.testing.assert_array_equal(one_epoch(dense, first, size, 1, name).order, one_epoch(csr, first, size, 1, name).order)
+
+
+@FORMS
+@pytest.mark.parametrize("n", [22, 23])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("unit", [1, 2, 4])
+@pytest.mark.parametrize(("l2", "l1"), [(0.1, 0.0), (0.02, 0.02)])
+def test_balancing_does_not_change_the_epoch_itself(form, n, size, unit, l2, l1):
+    """The same bits as the same batches without it (where rows of dense odd batches go one at a time, the same to rounding)."""
+    problem = make_problem(n, form, l2=l2, l1=l1)
+    solver, order = make_sgd(problem, True), np.random.default_rng(2).permutation(n)
+    plain, balanced = (
+        solver.epoch(solver.init(), batches, schedule_for(problem))
+        for batches in (cut(order, size), cut(order, size)._replace(unit=unit))
+    )
+    assert plain.order is None
+    tolerance = 1e-13 if form is np.asarray and size in (3, 5) else 0.0
+    for name in ("coef", "intercept", "average", "average_intercept"):
+        np.testing.assert_allclose(getattr(balanced, name), getattr(plain, name), rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+# ---- the order
+
+
+@st.composite
+def orders_and_units(draw):
+    n = draw(st.integers(1, 40))
+    unit = draw(st.sampled_from([1, 2, 4]))
+    return n, draw(st.integers(1, min(n, 7))), unit, draw(st.integers(0, 2**31))
+
+
+@settings(max_examples=40)
+@given(orders_and_units())
+def test_each_row_once_and_units_stay_together(case):
+    """In every epoch: each row in one batch, all batches full but the last, and the same sets of rows in the units."""
+    n, size, unit, seed = case
+    rng = np.random.default_rng(seed)
+    problem = Problem.build(rng.normal(size=(n, 3)), rng.normal(size=n), loss="squared_error")
+    first = rng.permutation(n)
+    solver, sampler = make_sgd(problem, False), Balanced(first, size, unit)
+    units = {tuple(part) for part in first[: n // unit * unit].reshape(-1, unit)}
+    for state in run(solver, sampler, schedule_for(problem, eta0=0.01), solver.init(), epochs=3):
+        batches = sampler.batches(state.epochs, state.order)
+        np.testing.assert_array_equal(np.sort(batches.rows), np.arange(n))
+        assert batches.rows.dtype == np.intp
+        lengths = np.diff(batches.starts)
+        assert (lengths[:-1] == size).all()
+        assert 0 < lengths[-1] <= size == batches.size
+        assert {tuple(part) for part in batches.rows[: n // unit * unit].reshape(-1, unit)} == units
+        np.testing.assert_array_equal(batches.rows[n // (2 * unit) * 2 * unit :], first[n // (2 * unit) * 2 * unit :])
+
+
+@settings(max_examples=30)
+@given(st.data(), st.integers(2, 24), st.sampled_from([1, 2, 3, 4, 6]))
+def test_partners_are_neighbours_in_every_epoch(data, n, size):
+    """And in the same batch where batches are even; the single row comes last."""
+    table = AntitheticTable(data.draw(matchings(n)))
+    rng = np.random.default_rng(n)
+    problem = Problem.build(rng.normal(size=(n, 3)), np.arange(n) % 2)
+    solver, sampler = make_sgd(problem, False), make_sampler("balanced", n, min(size, n), 3, table)
+    for state in run(solver, sampler, schedule_for(problem), solver.init(), epochs=4):
+        batches = sampler.batches(state.epochs, state.order)
+        pairs = batches.rows[: n // 2 * 2].reshape(-1, 2)
+        np.testing.assert_array_equal(table.partner[pairs[:, 0]], pairs[:, 1])
+        if n % 2:
+            assert batches.rows[-1] == table.single
+        if batches.size % 2 == 0:
+            assert all(table.partner[row] in batch for batch in split(batches) for row in batch)
+
+
+def test_the_first_order_depends_on_the_seed_and_the_others_on_the_one_before():
+    """Not on the epoch's number, nor on what was asked before; each seed has its own first order."""
+    sampler, again = (make_sampler("balanced", 25, 3, 5) for _ in range(2))
+    np.testing.assert_array_equal(sampler.batches(0).rows, again.batches(7).rows)
+    assert not np.array_equal(sampler.batches(0).rows, make_sampler("balanced", 25, 3, 6).batches(0).rows)
+    assert not np.array_equal(sampler.batches(0).rows, np.arange(25))
+    left = np.arange(25)[::-1].copy()
+    np.testing.assert_array_equal(sampler.batches(3, left).rows, left)
+    table = antithetic.pair_rows(np.arange(24.0)[:, None] - 11.5, "random", random_state=1)
+    firsts = [make_sampler("balanced", 24, 2, seed, table).batches(0).rows for seed in (5, 5, 6)]
+    np.testing.assert_array_equal(firsts[0], firsts[1])
+    assert not np.array_equal(firsts[0], firsts[2])
+
+
+# ---- partial sums and variances
+
+
+@FORMS
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("entries", [1, 4 * D, 1 << 20])
+def test_the_measures_of_an_order_by_brute_force(form, weighted, intercept, entries, monkeypatch):
+    """The largest partial sum in blocks of any length, and the mean over full batches of the squared distance to the gradient."""
+    monkeypatch.setattr(variance, "BLOCK_ENTRIES", entries)
+    problem = make_problem(23, form, weighted=weighted, intercept=intercept)
+    rng = np.random.default_rng(3)
+    order, slopes = rng.permutation(23), problem.slopes(rng.normal(size=D), 0.3)
+    X = problem.X if form is np.asarray else problem.X.toarray()
+    gradients = slopes[:, None] * np.hstack([X, np.full((23, 1), float(intercept))])
+    centred = gradients - gradients.mean(axis=0)
+    expected = max(np.linalg.norm(centred[order[:k]].sum(axis=0)) for k in range(1, 24))
+    assert largest_partial_sum(problem, slopes, order) == pytest.approx(expected, rel=1e-12)
+    batches = cut(order, 4)
+    full = [np.sum(centred[batch].mean(axis=0) ** 2) for batch in split(batches) if len(batch) == 4]
+    assert len(full) == 5
+    assert order_variance(problem, slopes, batches) == pytest.approx(np.mean(full), rel=1e-12)
+    assert order_variance(problem, slopes, cut(order[:3], 4)) == 0.0  # no full batch
+
+
+@FORMS
+@pytest.mark.parametrize("unit", [1, 2])
+def test_balancing_fixed_gradients_makes_partial_sums_small(form, unit):
+    """Steps too short to move the weights: after ten epochs the largest partial sum is a fraction of a random order's.
+
+    Of 200 random orders of these rows none comes near it.
+    """
+    X, y = datasets.load("breast-cancer_scale", return_X_y=True)
+    X, y = (X[:300], y[:300])
+    problem = Problem.build(form(X), y, fit_intercept=True)
+    solver, rng = make_sgd(problem, False), np.random.default_rng(0)
+    coef = rng.normal(size=problem.d)
+    slopes = problem.slopes(coef)
+    sampler = Balanced(rng.permutation(problem.n), 2, unit)
+    *_, state = run(solver, sampler, schedule_for(problem, "constant", 1e-9), solver.init(coef), epochs=10)
+    np.testing.assert_allclose(state.coef, coef, atol=1e-6)
+    random = [largest_partial_sum(problem, slopes, rng.permutation(problem.n)) for _ in range(50)]
+    assert largest_partial_sum(problem, slopes, state.order) < 0.4 * np.min(random)
+
+
+@pytest.mark.parametrize("pairing", [None, "random"])
+def test_the_trace_shows_small_partial_sums(pairing):
+    """Along a run as well; the first order is a random one."""
+    X, y = datasets.load("breast-cancer_scale", return_X_y=True)
+    given = {"l2": 1e-2, "eta0": 0.1, "epochs": 10, "trace": ["partial_sum", "variance", "variance_ratio"], "pairing": pairing}
+    balanced, shuffled = (minimize(X, y, sampling=sampling, **given).trace for sampling in ("balanced", "shuffle"))
+    assert balanced["partial_sum"][0] > 0.5
+    assert (balanced["partial_sum"][8:] < 0.5).all()
+    assert (shuffled["partial_sum"] > 0.5).all()
+    assert (balanced["variance"] > 0.0).all()
+
+
+def test_the_traced_variance_is_that_of_the_batches_to_come():
+    """Recomputed from the state that the run ends with."""
+    X, y = datasets.load("diabetes_scale", return_X_y=True)
+    result = minimize(X, y, sampling="balanced", eta0=0.1, batch_size=4, epochs=3, trace=["variance", "partial_sum"])
+    problem = Problem.build(X, y)
+    slopes = problem.slopes(result.coef)
+    assert result.trace["variance"][-1] == order_variance(problem, slopes, cut(result.state.order, 4))
+    random = np.random.default_rng((0, 3)).permutation(problem.n)
+    expected = largest_partial_sum(problem, slopes, result.state.order) / largest_partial_sum(problem, slopes, random)
+    assert result.trace["partial_sum"][-1] == expected
+
+
+def test_the_variance_of_a_balanced_order_is_refused():
+    """It has no draw; the message says where to look instead."""
+    with pytest.raises(ValueError, match=r"balanced order has no draw.*trace"):
+        antithetic.gradient_variance([[1.0], [2.0]], [0, 1], sampling="balanced")
+
+
+# ---- runs
+
+
+@FORMS
+@pytest.mark.parametrize("pairing", [None, "greedy"])
+@pytest.mark.parametrize("more", [{"eta0": 0.1}, {"learning_rate": "auto"}, {"eta0": 0.1, "l1": 0.01, "average": True}], ids=str)
+def test_a_resumed_run_is_the_unbroken_one(form, pairing, more):
+    """To the bit, the order and what was traced included; the same seed gives the same bits, another one others."""
+    problem = make_problem(41, form)
+    given = {"sampling": "balanced", "pairing": pairing, "l2": 0.01, "fit_intercept": True, "batch_size": 3, "trace": "partial_sum", **more}
+
+    def solve(epochs, seed=4, resume=None):
+        return minimize(problem.X, problem.y, epochs=epochs, seed=seed, resume=resume, **given)
+
+    whole, again, resumed = solve(6), solve(6), solve(6, resume=solve(3, resume=solve(2)))
+    for other in (again, resumed):
+        np.testing.assert_array_equal(other.coef, whole.coef)
+        np.testing.assert_array_equal(other.state.order, whole.state.order)
+        np.testing.assert_array_equal(other.trace["partial_sum"], whole.trace["partial_sum"])
+        assert other.intercept == whole.intercept
+    assert not np.array_equal(solve(6, seed=5).coef, whole.coef)
+
+
+@FORMS
+def test_float32_agrees_with_float64(form):
+    """To about its precision, as long as no near-tie is broken another way: on these rows none is."""
+    problem = make_problem(30)
+    single, double = (
+        minimize(form(problem.X.astype(dtype)), problem.y, sampling="balanced", l2=0.01, eta0=0.1, epochs=5)
+        for dtype in (np.float32, np.float64)
+    )
+    assert single.coef.dtype == np.float32
+    np.testing.assert_array_equal(single.state.order, double.state.order)
+    np.testing.assert_allclose(single.coef, double.coef, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["breast-cancer_scale", "diabetes_scale"])
+def test_a_balanced_order_beats_a_random_one(name):
+    """After 20 epochs with automatic steps, the gap to the optimum is at most a tenth, on average over three seeds."""
+    X, y = datasets.load(name, return_X_y=True)
+    problem = Problem.build(X, y, l2=1e-2)
+    best = scipy_minimize(
+        problem.objective,
+        np.zeros(problem.d),
+        jac=lambda w: problem.gradient(w)[0],
+        method="L-BFGS-B",
+        options={"ftol": 1e-16, "gtol": 1e-10},
+    ).fun
+    balanced, shuffled = (
+        np.mean([problem.objective(minimize(X, y, l2=1e-2, sampling=s, learning_rate="auto", seed=k).coef) - best for k in range(3)])
+        for s in ("balanced", "shuffle")
+    )
+    assert -1e-12 < balanced <= 0.1 * shuffled
+
+
+# ---- estimators
+
+
+def rows_and_labels(n, d):
+    rng = np.random.default_rng(n + d)
+    X = rng.normal(size=(n, d))
+    return X, X[:, 0] + rng.normal(size=n) > 0.0
+
+
+@pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor])
+@pytest.mark.parametrize(
+    ("n", "d", "given", "sampling", "why"),
+    [
+        (60, 3, {}, "balanced", "3 features of 60 rows"),
+        (60, 30, {}, "balanced", "30 features"),
+        (60, 31, {}, "shuffle", "31 features of 60 rows"),
+        (60, 3, {"max_iter": 1}, "shuffle", "a single epoch"),
+        (60, 3, {"batch_size": 60}, "shuffle", "a batch holds all rows"),
+        (60, 3, {"batch_size": 59}, "balanced", "3 features"),
+        (60, 3, {"sampling": "uniform"}, "uniform", "was asked for"),
+        (60, 31, {"sampling": "balanced"}, "balanced", "was asked for"),
+    ],
+)
+def test_the_automatic_sampling(kind, n, d, given, sampling, why):
+    """Balanced where rows are many and features few; the plan says so, and why."""
+    X, y = rows_and_labels(n, d)
+    plan = kind(**{"max_iter": 3, "tol": None, "sampling": "auto", **given}).fit(X, y.astype(float)).plan_
+    assert plan.sampling == sampling
+    assert why in plan.why
+
+
+def test_a_chunk_is_shuffled():
+    """``partial_fit`` is one epoch of rows that do not come back."""
+    X, y = rows_and_labels(60, 3)
+    model = SGDClassifier(sampling="auto").partial_fit(X, y, classes=[False, True])
+    assert model.plan_.sampling == "shuffle"
+    assert "single epoch" in model.plan_.why
+
+
+@pytest.mark.parametrize("given", [{}, {"pairing": "tree"}, {"pairing": "tree", "nest": True}, {"pairing": "greedy", "nest": 4}], ids=str)
+def test_estimators_fit_in_a_balanced_order(given):
+    """With and without pairs and nested groups; a good model comes out, and partial sums are recorded and become small."""
+    X, y = datasets.load("breast-cancer_scale", return_X_y=True)
+    model = SGDClassifier(sampling="balanced", max_iter=10, tol=None, trace=["partial_sum", "variance_ratio"], **given).fit(X, y)
+    assert (model.plan_.sampling, model.plan_.nest) == ("balanced", given.get("nest"))
+    assert model.score(X, y) > 0.95
+    assert model.history_["partial_sum"].shape == (10,)
+    assert model.history_["partial_sum"][-1] < 0.6
+
+
+def test_the_estimator_is_minimize():
+    """The same bits, given the seed that the estimator draws."""
+    X, y = datasets.load("diabetes_scale", return_X_y=True)
+    model = SGDClassifier(
+        loss="log_loss", sampling="balanced", learning_rate="auto", alpha=1e-2, fit_intercept=False, batch_size=2, max_iter=5, tol=None, random_state=0
+    ).fit(X, y)
+    seed = int(np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1)[0])
+    result = minimize(X, y, sampling="balanced", learning_rate="auto", l2=1e-2, epochs=5, seed=seed)
+    np.testing.assert_array_equal(model.coef_[0], result.coef)

@@ -138,6 +138,23 @@ def test_one_order_for_dense_csr_float32_and_float64_on_whole_numbers(X, size, u
         np.testing.assert_array_equal(order, balanced_order(np.arange(n), gradients, unit))
 
 
+@FORMS
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ties_do_not_depend_on_the_length_of_the_steps(form, dtype, weighted):
+    """Slopes of the hinge are balanced as they are, not as what is left of them once they were multiplied by a step size."""
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(4, 9))
+        X, y = rng.integers(-3, 4, size=(n, 1)).astype(float), np.where(np.arange(n) % 3, 1.0, -1.0)
+        weight = rng.integers(1, 6, n).astype(float) if weighted else np.ones(n)
+        problem = Problem.build(form(X.astype(dtype)), y, loss="hinge", sample_weight=weight)
+        schedule = make_schedule("inverse_time", eta0=rng.uniform(1, 2) * 2.0**-14, decay=1e3, alpha=0, power_t=0, loss=problem.loss)
+        solver = make_sgd(problem, False)
+        found = solver.epoch(solver.init(), Balanced(np.arange(n), 2).batches(0), schedule).order
+        np.testing.assert_array_equal(found, balanced_order(np.arange(n), -(weight * y)[:, None] * X, 1), err_msg=f"seed {seed}")
+
+
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("name", ["pa1", "pa2"])
 def test_dense_and_csr_agree_on_passive_aggressive_steps(size, name):
@@ -157,8 +174,7 @@ def test_balancing_does_not_change_the_epoch_itself(form, n, size, unit, l2, l1)
     problem = make_problem(n, form, l2=l2, l1=l1)
     solver, order = make_sgd(problem, True), np.random.default_rng(2).permutation(n)
     plain, balanced = (
-        solver.epoch(solver.init(), batches, schedule_for(problem))
-        for batches in (cut(order, size), cut(order, size)._replace(unit=unit))
+        solver.epoch(solver.init(), batches, schedule_for(problem)) for batches in (cut(order, size), cut(order, size)._replace(unit=unit))
     )
     assert plain.order is None
     tolerance = 1e-13 if form is np.asarray and size in (3, 5) else 0.0
@@ -257,12 +273,8 @@ def test_the_measures_of_an_order_by_brute_force(form, weighted, intercept, entr
 @FORMS
 @pytest.mark.parametrize("unit", [1, 2])
 def test_balancing_fixed_gradients_makes_partial_sums_small(form, unit):
-    """Steps too short to move the weights: after ten epochs the largest partial sum is a fraction of a random order's.
-
-    Of 200 random orders of these rows none comes near it.
-    """
+    """Steps too short to move the weights: after ten epochs the largest partial sum is a fraction of a random order's."""
     X, y = datasets.load("breast-cancer_scale", return_X_y=True)
-    X, y = (X[:300], y[:300])
     problem = Problem.build(form(X), y, fit_intercept=True)
     solver, rng = make_sgd(problem, False), np.random.default_rng(0)
     coef = rng.normal(size=problem.d)
@@ -270,14 +282,14 @@ def test_balancing_fixed_gradients_makes_partial_sums_small(form, unit):
     sampler = Balanced(rng.permutation(problem.n), 2, unit)
     *_, state = run(solver, sampler, schedule_for(problem, "constant", 1e-9), solver.init(coef), epochs=10)
     np.testing.assert_allclose(state.coef, coef, atol=1e-6)
-    random = [largest_partial_sum(problem, slopes, rng.permutation(problem.n)) for _ in range(50)]
-    assert largest_partial_sum(problem, slopes, state.order) < 0.4 * np.min(random)
+    random = [largest_partial_sum(problem, slopes, rng.permutation(problem.n)) for _ in range(20)]
+    assert largest_partial_sum(problem, slopes, state.order) < min(0.4 * np.median(random), 0.6 * np.min(random))
 
 
-@pytest.mark.parametrize("pairing", [None, "random"])
-def test_the_trace_shows_small_partial_sums(pairing):
+@pytest.mark.parametrize(("name", "pairing"), [("breast-cancer_scale", None), ("diabetes_scale", None), ("diabetes_scale", "random")])
+def test_the_trace_shows_small_partial_sums(name, pairing):
     """Along a run as well; the first order is a random one."""
-    X, y = datasets.load("breast-cancer_scale", return_X_y=True)
+    X, y = datasets.load(name, return_X_y=True)
     given = {"l2": 1e-2, "eta0": 0.1, "epochs": 10, "trace": ["partial_sum", "variance", "variance_ratio"], "pairing": pairing}
     balanced, shuffled = (minimize(X, y, sampling=sampling, **given).trace for sampling in ("balanced", "shuffle"))
     assert balanced["partial_sum"][0] > 0.5
@@ -402,18 +414,28 @@ def test_a_chunk_is_shuffled():
 def test_estimators_fit_in_a_balanced_order(given):
     """With and without pairs and nested groups; a good model comes out, and partial sums are recorded and become small."""
     X, y = datasets.load("breast-cancer_scale", return_X_y=True)
-    model = SGDClassifier(sampling="balanced", max_iter=10, tol=None, trace=["partial_sum", "variance_ratio"], **given).fit(X, y)
+    model = SGDClassifier(
+        "log_loss", sampling="balanced", alpha=1e-2, max_iter=10, tol=None, trace=["partial_sum", "variance_ratio"], random_state=0, **given
+    ).fit(X, y)
     assert (model.plan_.sampling, model.plan_.nest) == ("balanced", given.get("nest"))
     assert model.score(X, y) > 0.95
     assert model.history_["partial_sum"].shape == (10,)
-    assert model.history_["partial_sum"][-1] < 0.6
+    assert model.history_["partial_sum"][-5:].mean() < 0.6
 
 
 def test_the_estimator_is_minimize():
     """The same bits, given the seed that the estimator draws."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
     model = SGDClassifier(
-        loss="log_loss", sampling="balanced", learning_rate="auto", alpha=1e-2, fit_intercept=False, batch_size=2, max_iter=5, tol=None, random_state=0
+        loss="log_loss",
+        sampling="balanced",
+        learning_rate="auto",
+        alpha=1e-2,
+        fit_intercept=False,
+        batch_size=2,
+        max_iter=5,
+        tol=None,
+        random_state=0,
     ).fit(X, y)
     seed = int(np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1)[0])
     result = minimize(X, y, sampling="balanced", learning_rate="auto", l2=1e-2, epochs=5, seed=seed)

@@ -31,6 +31,24 @@ _BALANCED = (
 )
 
 
+def _classes_of(y: NDArray[Any]) -> NDArray[Any]:
+    """The labels in order; two numbers are found without sorting all rows."""
+    if y.dtype.kind in "biuf" and len(y):
+        ends = np.array([y.min(), y.max()])
+        if ends[0] != ends[1] and ((y == ends[0]) | (y == ends[1])).all():
+            return ends
+    return np.unique(y)
+
+
+def _check_known(classes: NDArray[Any], y: NDArray[Any]) -> None:
+    """Raise ValueError for labels that are not among the classes, which are in order."""
+    place = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    unknown = classes[place] != y
+    if unknown.any():
+        found = np.unique(y[unknown])[:5].tolist()
+        raise ValueError(f"y has labels that are not among the classes {classes.tolist()}: {found}")
+
+
 def _refuse_strata(strata: Any) -> None:
     if strata is not None:
         raise ValueError('strata= belongs to sampling="stratified", which is not there yet; use sampling="shuffle" and leave strata out')
@@ -312,7 +330,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         _refuse_strata(strata)
         with self._unchanged_on_errors():
             rows = self._read(X, y, sample_weight, reset=True)
-            self._set_classes(np.unique(rows.y), rows.y)
+            self._set_classes(_classes_of(rows.y), rows.y)
             self._fit(rows, coef_init, intercept_init, table, X_val, y_val)
         return self
 
@@ -349,16 +367,16 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
             raise ValueError("classes must be passed on the first call to partial_fit.")
         if not first and classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
             raise ValueError(f"`classes={classes!r}` is not the same as on last call to partial_fit, was: {self.classes_!r}")
-        self._set_classes(np.unique(classes) if first else self.classes_, rows.y)
+        classes = np.unique(classes) if first else self.classes_
+        _check_known(classes, rows.y)
+        self._set_classes(classes, rows.y)
         self._partial_fit(rows, first or getattr(self, "coef_", None) is None)
 
     def _set_classes(self, classes: NDArray[Any], y: NDArray[Any]) -> None:
-        if y.dtype.kind not in "biuSU":  # those can only be classes
-            check_classification_targets(y)
+        check_classification_targets(classes)
         if len(classes) < 2:
             raise ValueError(f"The number of classes has to be greater than one; got {len(classes)} class")
         self.classes_ = classes
-        self._check_targets(y)
         self._class_weights = np.ones(len(classes))
         if self.class_weight is not None:
             self._class_weights = compute_class_weight(self.class_weight, classes=classes, y=y)
@@ -366,9 +384,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
             raise ValueError(f"class_weight must be finite numbers, at least 0; got {self.class_weight!r}")
 
     def _check_targets(self, y: NDArray[Any]) -> None:
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            raise ValueError(f"y has labels that are not among the classes {self.classes_.tolist()}: {unknown.tolist()[:5]}")
+        _check_known(self.classes_, y)
 
     def _n_tasks(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)

@@ -105,6 +105,13 @@ class Problem:
         """Weighted mean loss of the given predictions, shape (n,)."""
         return self.loss.mean(self.y, predictions, self.weight)
 
+    def loss_at_zero(self) -> float:
+        """Weighted mean loss where every prediction is zero."""
+        if not self.loss.classification:
+            return self.mean_loss(np.zeros(self.n))
+        one = float(self.loss.value(1.0, 0.0)[0])  # the same for both signs
+        return one if self.weight is None else one * float(self.weight.mean())
+
     def _weigh(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.weight is None:
             return values

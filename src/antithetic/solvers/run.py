@@ -144,7 +144,7 @@ def _went_wrong(solver: Solver, before: SgdState, after: SgdState) -> bool:
     problem = solver.problem
     if before.epochs > 0 and (problem.loss.is_bounded or not solver.watch):
         return False
-    at_zero = problem.mean_loss(np.zeros(problem.n))
+    at_zero = problem.loss_at_zero()
     if before.epochs > 0 and after.loss <= at_zero:
         return False
     reached = finite_objective(problem, after)

@@ -70,7 +70,7 @@ def find_steps(problem: Problem, batch_size: int, seed: int, coef: Any = None, i
         after = one_pass(eta0, start)
         return _Trial(eta0, finite_objective(sample, after), after)
 
-    at_zero = sample.mean_loss(np.zeros(sample.n))
+    at_zero = sample.loss_at_zero()
     before = max(finite_objective(sample, start), at_zero)  # good weights to begin with should not make the steps short
     if before == np.inf:
         raise DivergenceError(overflow_message(0, "the loss of the first weights is too large. "))

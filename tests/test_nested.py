@@ -182,7 +182,7 @@ def test_groups_of_a_balanced_or_shuffled_run_stay_together(sampling):
 
 @KERNEL
 def test_the_first_nested_epochs_beat_random_ones():
-    """Nested to the top, the first partial sums are a fraction of a random order's, and the variance of a pair is below that of two rows."""
+    """Nested to the top, the first partial sums are a fraction of a random order's, and pairs vary less than two rows."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
     for sampling in ("shuffle", "balanced"):
         found = minimize(X, y, pairing="tree", sampling=sampling, nest=True, eta0=0.1, epochs=1, trace=["partial_sum", "variance_ratio"])

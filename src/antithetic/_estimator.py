@@ -23,7 +23,7 @@ from sklearn.utils.validation import validate_data
 from antithetic._advise import choose_sampling
 from antithetic._callbacks import CallbackSupportMixin, fit_context, watch_epochs
 from antithetic._measure import TRACES
-from antithetic._tables import Tables, check_nest, check_refresh
+from antithetic._tables import Tables, check_nest, check_refresh, refuse_nested_table
 from antithetic._train import Plan, Record, Task, epochs_bar, train, train_all
 from antithetic._validate import canonical_csr, check_weights
 from antithetic._warn import warn
@@ -111,10 +111,12 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         if not self.shuffle and self.pairing not in (None, "auto"):
             raise ValueError("shuffle=False takes the rows in the order given, without pairs; use shuffle=True or pairing=None")
         self._schedule(Steps(1.0, 0.0))
-        if self.nest != "auto":
-            check_nest(self.nest)
+        if not isinstance(self.nest, str) and check_nest(self.nest) is not None:
+            refuse_nested_table(self.nest, self.pairing)
+            if self.pairing is None or self.pairing == "auto":
+                raise ValueError("nest= refines a pairing, and 'auto' makes none; name one, say pairing='tree'")
         if not isinstance(self.refresh, str):
-            check_refresh(self.refresh, self.max_iter)
+            check_refresh(self.refresh)
         for name in self._trace():
             if name not in TRACES or name == "distance":
                 raise ValueError(f"trace {name!r} is not known; use some of objective, variance, variance_ratio, partial_sum")
@@ -154,7 +156,8 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         batch_size = min(int(self.batch_size), n)
         if not self.shuffle:
             return Plan(None, "in order", None, None, batch_size, "shuffle=False: the rows are taken in the order given")
-        nest, refresh = (None if word == "auto" else word for word in (self.nest, self.refresh))
+        nest = None if isinstance(self.nest, str) else check_nest(self.nest)
+        refresh = None if isinstance(self.refresh, str) or epochs == 1 else check_refresh(self.refresh)
         sampling, why = self.sampling, f"sampling={self.sampling!r} was asked for"
         if sampling == "auto":
             sampling, why = choose_sampling(n, d, batch_size=batch_size, epochs=epochs)
@@ -382,6 +385,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         if table is None and isinstance(self.pairing, AntitheticTable):
             table = self.pairing
         if table is not None:
+            refuse_nested_table(None if isinstance(self.nest, str) else self.nest, table)
             if not self.shuffle:
                 raise ValueError("shuffle=False takes the rows in the order given, without table=; use shuffle=True")
             check_table(table).check(rows.X, rows.y)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from antithetic._measure import TRACES, measure_state
 from antithetic._progress import progress_bar
-from antithetic._tables import Tables, check_nest, check_refresh, make_step_by_step
+from antithetic._tables import Tables, check_nest, check_refresh, make_step_by_step, refuse_nested_table
 from antithetic._validate import check_count
 from antithetic._warn import warn
 from antithetic.losses import Loss
@@ -212,7 +212,8 @@ def minimize(
     pairing = pairing if table is None else table
     if not (pairing is None or callable(pairing) or isinstance(pairing, str)):
         check_table(pairing).check(problem.X, y)
-    nest, refresh = check_nest(nest), check_refresh(refresh, epochs)
+    nest, refresh = check_nest(nest), check_refresh(refresh)
+    refuse_nested_table(nest, pairing)
     if pairing is None and (nest is not None or refresh is not None):
         raise ValueError("nest= and refresh= refine a table; they need pairing= or table=")
     if resume is not None and refresh == "auto":

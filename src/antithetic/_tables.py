@@ -83,7 +83,7 @@ class Tables:
             return state.epochs == 1 or self._reduction(state) < _WORTH_KEEPING * self._made_at
         if isinstance(self.refresh, (int, np.integer)):
             return state.epochs % int(self.refresh) == 0
-        return not isinstance(self.refresh, str) and self.refresh is not None and state.epochs in self.refresh
+        return not isinstance(self.refresh, str) and self.refresh is not None and state.epochs in self.refresh  # a collection
 
     def _make(self, state: SgdState | None) -> Table | None:
         """Make a table from the signed rows, or from the gradients at a state; the first may have been given."""
@@ -141,16 +141,21 @@ def check_nest(nest: Any) -> int | bool | None:
     return int(nest)
 
 
-def check_refresh(refresh: Any, epochs: int) -> int | Collection[int] | str | None:
+def check_refresh(refresh: Any) -> int | Collection[int] | str | None:
     """Return every how many epochs, which epochs, or a word."""
-    if refresh is None or refresh in ("auto", "step"):
-        return refresh  # type: ignore[no-any-return]
+    if refresh is None or (isinstance(refresh, str) and refresh in ("auto", "step")):
+        return refresh
     if isinstance(refresh, str):
         raise ValueError(f'refresh {refresh!r} is not known; use "auto", "step", a number of epochs, some epochs, or None')
-    if np.ndim(refresh) == 0:
-        return check_count(refresh, "refresh", least=1)
-    chosen = frozenset(check_count(epoch, "refresh", least=0) for epoch in refresh)
-    return frozenset(epoch for epoch in chosen if epoch <= epochs)
+    if isinstance(refresh, (set, frozenset)) or np.ndim(refresh) == 1:
+        return frozenset(check_count(epoch, "refresh", least=0) for epoch in refresh)
+    return check_count(refresh, "refresh", least=1)
+
+
+def refuse_nested_table(nest: Any, pairing: Any) -> None:
+    """Groups are made by a method: a table of pairs that was given is none of them."""
+    if nest is not None and isinstance(pairing, AntitheticTable):
+        raise ValueError("nest= makes groups by a method, and a given table is one of pairs; name a method, or leave nest out")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

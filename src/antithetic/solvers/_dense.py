@@ -41,6 +41,7 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
     passive = rule.schedule >= schedules.PA1
     lengths = np.empty(size if passive else 0)  # each row's own step size
     unit, following, signed = np.uintp(balance.unit), balance.following, balance.signed
+    pulls = np.empty(size if unit > 0 else 0, X.dtype)  # slopes of the batch
     held = np.zeros(len(signed), X.dtype)  # the first unit's gradient less the second's, as far as they are seen
     front, back, lean = np.uintp(0), n, 0.0
     if unit > 0:
@@ -88,6 +89,8 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
                 met += value(rule.loss, rule.epsilon, label, prediction) * (weight[order[k]] if len(weight) > 0 else real(1.0))
             total += rate * steepness
             shares[k - first] = real(-rate * steepness)
+            if unit > 0:
+                pulls[k - first] = real(steepness)
 
         part = (last - first) / size  # a short batch takes a short step, for data and penalty alike
         scale *= max(0.0, 1.0 - eta * part * rule.l2)
@@ -103,8 +106,10 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
                     coef[c] += a * X[i, c] + b * X[j, c]
                 continue
             place = k % (_TWO * unit)  # type: ignore[assignment]  # unsigned here, whatever the loops above used it for
-            e = real((1.0 if place < unit else -1.0) * shares[k - first] / -rate)
-            f = real((1.0 if place + _ONE < unit else -1.0) * shares[k + _ONE - first] / -rate) if two else zero
+            e = pulls[k - first] if place < unit else -pulls[k - first]
+            f = zero
+            if two:
+                f = pulls[k + _ONE - first] if place + _ONE < unit else -pulls[k + _ONE - first]
             along = zero
             for c in range(d):
                 apart = e * X[i, c] + f * X[j, c]

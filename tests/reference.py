@@ -66,7 +66,8 @@ def balanced_order(order, gradients, unit):
             front, back, signed = [*front, a], [b, *back], signed + apart
         else:
             front, back, signed = [*front, b], [a, *back], signed - apart
-    return np.concatenate([*front, *back, order[paired:]])
+    whole = len(order) // unit * unit
+    return np.concatenate([*front, order[paired:whole], *back, order[whole:]])  # a unit without another comes in the middle
 
 
 def balanced_algorithm_2(problem, order, size, unit, epochs, eta, **given):

@@ -71,6 +71,16 @@ def test_a_refreshed_epoch_by_hand(sampling, form):
     assert not np.array_equal(found.table.partner, before.table.partner)
 
 
+def test_gradients_of_the_moment_know_the_intercept():
+    """Far from zero it changes which gradients are large."""
+    X, y = data()
+    given = {"pairing": "optimal", "fit_intercept": True, "intercept_init": 3.0, **GIVEN}
+    before, after = minimize(X, y, epochs=1, **given), minimize(X, y, epochs=2, refresh=1, **given)
+    right, wrong = (pair(X, y, "optimal", coef=before.coef, intercept=b, fit_intercept=True).partner for b in (before.intercept, 0.0))
+    np.testing.assert_array_equal(after.table.partner, right)
+    assert not np.array_equal(right, wrong)
+
+
 @pytest.mark.parametrize("name", ["breast-cancer_scale", "diabetes_scale"])
 def test_a_refresh_lowers_the_variance(name):
     """At the weights it is made from, the new table is better than the old one; along the run, than one that is kept."""

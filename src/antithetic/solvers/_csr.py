@@ -66,8 +66,8 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
     pulls = np.empty(2 * balance.unit, data.dtype)  # slopes of the rows of two units, the second's negated
     front, back, lean = np.uintp(0), n, 0.0
     if unit > 0:
-        back = n - n % (_TWO * unit)
-        following[back:] = order[back:]  # rows without another unit stay last
+        back = n - n % unit
+        following[back:] = order[back:]  # rows that are not a whole unit stay last
     scale, gained, met = 1.0, 0.0, 0.0
     for batch in range(np.uintp(len(starts) - 1)):
         first, last = starts[batch], starts[batch + _ONE]
@@ -170,6 +170,8 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
                 model.average_intercept[0] += share_of_step * (intercept - model.average_intercept[0])
     if behind:
         _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), np.uintp(len(starts) - 1))
+    for k in range(front, back if unit > 0 else front):  # a unit without another comes between front and back
+        following[k] = order[n - n % unit - back + k]
     rescale(model, scale)
     model.intercept[0] = intercept
     model.met[0] += met

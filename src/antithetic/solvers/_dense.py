@@ -45,8 +45,8 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
     held = np.zeros(len(signed), X.dtype)  # the first unit's gradient less the second's, as far as they are seen
     front, back, lean = np.uintp(0), n, 0.0
     if unit > 0:
-        back = n - n % (_TWO * unit)
-        following[back:] = order[back:]  # rows without another unit stay last
+        back = n - n % unit
+        following[back:] = order[back:]  # rows that are not a whole unit stay last
     stride = _TWO if unit == 0 or size % 2 == 0 else _ONE  # in odd batches, two rows may belong to different units
     scale, met = 1.0, 0.0  # the weights are scale * coef: in float32 a factor near 1 would be lost
     for batch in range(np.uintp(len(starts) - 1)):
@@ -145,6 +145,8 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
             share = gain / model.average_weight[0]
             model.average_intercept[0] += share * (intercept - model.average_intercept[0])
             _move_towards(model.average, coef, scale, share)
+    for k in range(front, back if unit > 0 else front):  # a unit without another comes between front and back
+        following[k] = order[n - n % unit - back + k]
     rescale(model, scale)
     model.intercept[0] = intercept
     model.met[0] += met

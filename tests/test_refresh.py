@@ -323,3 +323,20 @@ def test_the_table_stays_a_matching():
         table = minimize(X, y, pairing="greedy", sampling=sampling, refresh=1, epochs=3, **GIVEN).table
         assert table.is_matching
         assert isinstance(make_sampler("shuffle", 41, 2, 0, table), ShufflePairs)
+
+
+def test_the_oracle_has_no_patience():
+    """Each of its steps is an epoch to the solver, so there is no loss of a whole one to judge by."""
+    X, y = data()
+    with pytest.raises(ValueError, match="without tol"):
+        minimize(X, y, pairing="optimal", refresh="step", tol=1e-3, epochs=1, **GIVEN)
+
+
+def test_chunks_are_not_all_in_one_order():
+    """A balanced order begins at random; partial_fit, whose calls are single epochs, draws another for each."""
+    X, y = data()
+    models = [SGDClassifier("log_loss", sampling=s, random_state=0, learning_rate="constant", tol=None) for s in ("balanced", "shuffle")]
+    for model in models:
+        for _ in range(3):
+            model.partial_fit(X, y, classes=[-1.0, 1.0])
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)

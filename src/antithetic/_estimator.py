@@ -159,7 +159,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         nest = None if isinstance(self.nest, str) else check_nest(self.nest)
         refresh = None if isinstance(self.refresh, str) or epochs == 1 else check_refresh(self.refresh)
         sampling, why = self.sampling, f"sampling={self.sampling!r} was asked for"
-        if sampling == "auto":
+        if sampling == "auto" or (sampling == "balanced" and epochs == 1):  # which has no order to follow, and draws one
             sampling, why = choose_sampling(n, d, batch_size=batch_size, epochs=epochs)
         if table is not None:
             given = "pairing= is a table" if table is self.pairing else "table= was given to fit"

@@ -18,7 +18,7 @@ TRACES = ("objective", "variance", "variance_ratio", "partial_sum", "distance")
 
 
 def measure_state(names: tuple[str, ...], tables: Tables, state: SgdState, w_star: Any = None) -> dict[str, float]:
-    """Measure a state; what concerns batches is that of the epoch to come, at the present weights."""
+    """Measure a state; what concerns batches is that of the epoch to come, at the present weights, if the present table is kept for it."""
     problem, measured = tables.problem, {"epoch": float(state.epochs)}
     if "objective" in names:
         measured["objective"] = problem.objective(*state.solution)

@@ -214,6 +214,8 @@ def minimize(
         check_table(pairing).check(problem.X, y)
     nest, refresh = check_nest(nest), check_refresh(refresh)
     refuse_nested_table(nest, pairing)
+    if refresh == "step" and patience is not None:
+        raise ValueError('refresh="step" takes epochs as they are given, without tol=')
     if pairing is None and (nest is not None or refresh is not None):
         raise ValueError("nest= and refresh= refine a table; they need pairing= or table=")
     if resume is not None and refresh == "auto":

@@ -118,7 +118,7 @@ def test_resume_refuses_another_problem(data):
         ({"fit_intercept": True}, "fit_intercept"),
         ({"sampling": "shuffle"}, "sampling"),
         ({"seed": 1}, "seed"),
-        ({"pairing": "greedy"}, "table"),
+        ({"pairing": "greedy"}, "pairing"),
         ({"resume": 3}, "Result"),
     ],
 )

@@ -196,7 +196,6 @@ def test_the_first_nested_epochs_beat_random_ones():
         ({"nest": 3}, "power of two.*got 3"),
         ({"nest": 1}, "nest"),
         ({"nest": 0}, "nest"),
-        ({"nest": False}, "power of two.*got False"),
         ({"nest": 2.5}, "nest"),
         ({"nest": "top"}, "nest"),
         ({"nest": 64}, "at most the number of rows; got 64 for 61 rows"),

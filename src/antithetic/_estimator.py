@@ -112,7 +112,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             raise ValueError("shuffle=False takes the rows in the order given, without pairs; use shuffle=True or pairing=None")
         self._schedule(Steps(1.0, 0.0))
         if not isinstance(self.nest, str) and check_nest(self.nest) is not None:
-            refuse_nested_table(self.nest, self.pairing)
+            refuse_nested_table(self.nest, self.pairing, self.sampling)
             if self.pairing is None or self.pairing == "auto":
                 raise ValueError("nest= refines a pairing, and 'auto' makes none; name one, say pairing='tree'")
         if not isinstance(self.refresh, str):
@@ -385,7 +385,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         if table is None and isinstance(self.pairing, AntitheticTable):
             table = self.pairing
         if table is not None:
-            refuse_nested_table(None if isinstance(self.nest, str) else self.nest, table)
+            refuse_nested_table(None if isinstance(self.nest, str) else check_nest(self.nest), table, self.sampling)
             if not self.shuffle:
                 raise ValueError("shuffle=False takes the rows in the order given, without table=; use shuffle=True")
             check_table(table).check(rows.X, rows.y)
@@ -417,8 +417,12 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         plan = self._plan(rows, table, epochs=1)
         known = self._known_steps()
         records = self._records(rows, states, plan, epochs=1, known=known, table=table)
-        for record in records:
-            train(_quiet(record), time.perf_counter(), _never)
+        for number, (record, state) in enumerate(zip(records, states, strict=True)):
+            weight = self._weights(rows, number)
+            if weight is None or weight.any():
+                train(_quiet(record), time.perf_counter(), _never)
+            elif isinstance(state, SgdState):  # this class saw nothing, and stays where it was
+                record.held = (state, 0, None)
         fitted = self._fitted(records, plan)
         del fitted["history_"]
         if known:  # a chunk may need shorter steps, but those after it need not

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from antithetic._measure import TRACES, measure_state
 from antithetic._progress import progress_bar
-from antithetic._tables import Tables, check_nest, check_refresh, make_step_by_step, refuse_nested_table
+from antithetic._tables import StepByStep, Tables, check_nest, check_refresh, check_step_by_step, refuse_nested_table
 from antithetic._validate import check_count
 from antithetic._warn import warn
 from antithetic.losses import Loss
@@ -213,14 +213,18 @@ def minimize(
     if not (pairing is None or callable(pairing) or isinstance(pairing, str)):
         check_table(pairing).check(problem.X, y)
     nest, refresh = check_nest(nest), check_refresh(refresh)
-    refuse_nested_table(nest, pairing)
-    if refresh == "step" and patience is not None:
-        raise ValueError('refresh="step" takes epochs as they are given, without tol=')
+    refuse_nested_table(nest, pairing, sampling)
+    if refresh == "step":
+        check_step_by_step(problem.n, sampling, batch_size, nest, tol)
+    if not (resume is None or isinstance(resume, Result)):
+        raise ValueError(f"resume= must be a Result of minimize; got {type(resume).__name__}")
     if pairing is None and (nest is not None or refresh is not None):
         raise ValueError("nest= and refresh= refine a table; they need pairing= or table=")
     if resume is not None and refresh == "auto":
         raise ValueError('a run with refresh="auto" cannot be resumed, since what its table was worth is not kept; give the epochs instead')
     earlier = None if resume is None or refresh is None else resume.table
+    if earlier is not None:
+        earlier.fingerprint.check(problem.X, y)
     tables = Tables(problem, y, pairing, sampling, batch_size, seed, nest, refresh, earlier)
     measure = partial(measure_state, names, tables, w_star=w_star)
     settings = {
@@ -232,6 +236,7 @@ def minimize(
         "average": average,
         "sampling": sampling,
         "batch_size": batch_size,
+        "pairing": pairing if isinstance(pairing, str) else None,
         "nest": nest,
         "refresh": refresh,
         "schedule": schedule,
@@ -240,13 +245,13 @@ def minimize(
     }
     if resume is None:
         start = begin
-        recorded = _Recorded(tables, start, [measure(start)], settings)
+        recorded = _Recorded(tables, tables.table, start, [measure(start)], settings)
     else:
         recorded = _Recorded.earlier(tables, resume, settings)
         start = recorded.state
     adaptive = learning_rate == "adaptive"
     states = run(
-        make_step_by_step(algorithm, tables) if refresh == "step" else algorithm,
+        StepByStep(algorithm, tables) if refresh == "step" else algorithm,
         tables.sampler(),
         schedule,
         start,
@@ -275,6 +280,7 @@ class _Recorded:
     """A run so far: its state and what was measured after each epoch. Replaced as a whole, so that an interruption finds it complete."""
 
     tables: Tables
+    table: AntitheticTable | GroupTable | None
     state: SgdState
     measured: list[dict[str, float]]
     settings: dict[str, Any]
@@ -282,24 +288,22 @@ class _Recorded:
     @classmethod
     def earlier(cls, tables: Tables, result: Result, settings: dict[str, Any]) -> _Recorded:
         """Take up an earlier result, if it was made with the same settings and table."""
-        if not isinstance(result, Result):
-            raise ValueError(f"resume= must be a Result of minimize; got {type(result).__name__}")
         for name, value in settings.items():
             if result.settings[name] != value:
                 raise ValueError(f"resume= was made with another {name}: {result.settings[name]!r} instead of {value!r}")
         if not np.array_equal(_rows_of(result.table), _rows_of(tables.table)):
             raise ValueError("resume= was made with another table")
         rows = zip(*result.trace.values(), strict=True)
-        return cls(tables, result.state, [dict(zip(result.trace, row, strict=True)) for row in rows], settings)
+        return cls(tables, tables.table, result.state, [dict(zip(result.trace, row, strict=True)) for row in rows], settings)
 
     def after(self, state: SgdState, measured: dict[str, float]) -> _Recorded:
-        return replace(self, state=state, measured=[*self.measured, measured])
+        return replace(self, table=self.tables.table, state=state, measured=[*self.measured, measured])
 
     def result(self) -> Result:
         coef, intercept = self.state.solution
         coef = coef.copy()  # the user's to change, without changing what a resumed run starts from
         trace = {name: np.array([measured[name] for measured in self.measured]) for name in self.measured[0]}
-        return Result(coef, intercept, trace, self.tables.table, self.tables.problem.classes, self.state, self.settings)
+        return Result(coef, intercept, trace, self.table, self.tables.problem.classes, self.state, self.settings)
 
 
 def _rows_of(table: AntitheticTable | GroupTable | None) -> NDArray[np.intp]:

@@ -80,7 +80,7 @@ class Tables:
 
     def _is_due(self, state: SgdState) -> bool:
         if self.refresh == "auto":
-            return state.epochs == 1 or self._reduction(state) < _WORTH_KEEPING * self._made_at
+            return state.epochs == 1 or (self._made_at > 0.0 and self._reduction(state) < _WORTH_KEEPING * self._made_at)
         if isinstance(self.refresh, (int, np.integer)):
             return state.epochs % int(self.refresh) == 0
         return not isinstance(self.refresh, str) and self.refresh is not None and state.epochs in self.refresh  # a collection
@@ -96,7 +96,13 @@ class Tables:
             if isinstance(method, (AntitheticTable, GroupTable)):
                 method = method.method if method.method in METHODS else "auto"
             problem = self.problem
-            polish = state is not None and state.epochs > 1 and self.nest is None and isinstance(self.table, AntitheticTable)
+            polish = (
+                state is not None
+                and state.epochs > 1
+                and self.refresh != "step"
+                and self.nest is None
+                and isinstance(self.table, AntitheticTable)
+            )
             found = pair(
                 problem.X,
                 self.y,
@@ -134,9 +140,11 @@ def _neighbours(groups: GroupTable | None) -> Any:
 
 def check_nest(nest: Any) -> int | bool | None:
     """Return a power of two, True or None."""
-    if nest is None or nest is True:
-        return nest
-    if nest is False or check_count(nest, "nest", least=2) & (nest - 1):
+    if nest is None or nest is False:
+        return None
+    if nest is True:
+        return True
+    if check_count(nest, "nest", least=2) & (nest - 1):
         raise ValueError(f"nest must be a power of two, True (to the top) or None; got {nest!r}")
     return int(nest)
 
@@ -152,8 +160,10 @@ def check_refresh(refresh: Any) -> int | Collection[int] | str | None:
     return check_count(refresh, "refresh", least=1)
 
 
-def refuse_nested_table(nest: Any, pairing: Any) -> None:
-    """Groups are made by a method: a table of pairs that was given is none of them."""
+def refuse_nested_table(nest: Any, pairing: Any, sampling: str) -> None:
+    """Groups are made by a method, which a table of pairs that was given is not, and are an order, which draws have not."""
+    if nest is not None and sampling == "uniform":
+        raise ValueError('nested groups are an order, which draws with replacement have not; use sampling="shuffle" or "balanced"')
     if nest is not None and isinstance(pairing, AntitheticTable):
         raise ValueError("nest= makes groups by a method, and a given table is one of pairs; name a method, or leave nest out")
 
@@ -175,7 +185,7 @@ class StepByStep:
 
     @property
     def watch(self) -> bool:
-        """Nobody does."""
+        """Not over a whole epoch."""
         return False
 
     def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
@@ -189,13 +199,14 @@ class StepByStep:
         return state._replace(epochs=epochs + 1)
 
 
-def make_step_by_step(solver: Sgd, tables: Tables) -> StepByStep:
-    """Return the oracle, where it can be had."""
-    if tables.sampling != "uniform" or tables.nest is not None or tables.batch_size < 2:
-        raise ValueError('refresh="step" is Algorithm 2: it needs sampling="uniform", batch_size of at least 2, and no nest=')
-    if solver.problem.n > _MOST_ROWS_STEP_BY_STEP:
+def check_step_by_step(n: int, sampling: str, batch_size: int, nest: Any, tol: float | None) -> None:
+    """Raise ValueError where the oracle cannot be had."""
+    if sampling != "uniform" or nest is not None or batch_size < 2 or tol is not None:
         raise ValueError(
-            f'refresh="step" makes a table in every step, so at most {_MOST_ROWS_STEP_BY_STEP} rows are allowed; X has {solver.problem.n}. '
+            'refresh="step" is Algorithm 2: it needs sampling="uniform", batch_size of at least 2, no nest=, and goes without tol='
+        )
+    if n > _MOST_ROWS_STEP_BY_STEP:
+        raise ValueError(
+            f'refresh="step" makes a table in every step, so at most {_MOST_ROWS_STEP_BY_STEP} rows are allowed; X has {n}. '
             'Use refresh="auto" or some epochs instead'
         )
-    return StepByStep(solver, tables)

@@ -95,9 +95,11 @@ def run(
     renew : callable or None
         Asked before each epoch for a sampler to take the place of the one there was; None keeps it.
     """
+    asked = -1  # the epoch that renew was last asked about: one that is done again keeps its table
     while state.epochs < epochs and not state.stopped:
         lowered = lower(schedule, state, care)
-        renewed = renew(state) if renew is not None else None
+        renewed = renew(state) if renew is not None and asked < state.epochs else None
+        asked = state.epochs
         if renewed is not None:
             sampler, state = renewed, state._replace(order=None)
         after = solver.epoch(state, sampler.batches(state.epochs, state.order), lowered)

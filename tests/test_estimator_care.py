@@ -139,3 +139,22 @@ def test_a_score_that_is_no_number_is_no_improvement():
     with pytest.warns(match="R\\^2"):
         model.fit(X[:8], NUMBERS[:8])
     assert model.n_iter_ < 20
+
+
+def test_a_chunk_that_weighs_nothing_leaves_steps_and_weights_alone():
+    """Where a class weight of zero leaves nothing of a chunk, steps are found on a later one."""
+    clean, mixed = (SGDClassifier("log_loss", class_weight={0: 0.5, 1: 1.0}, random_state=0) for _ in range(2))
+    mixed.set_params(class_weight={0: 0.0, 1: 1.0}).partial_fit(X[TWO == 0], TWO[TWO == 0], classes=[0, 1])
+    assert not mixed.coef_.any()
+    assert not hasattr(mixed, "eta0_")
+    mixed.set_params(class_weight={0: 0.5, 1: 1.0})
+    for model in (clean, mixed):
+        model.partial_fit(X, TWO, classes=[0, 1])
+    assert mixed.eta0_ == clean.eta0_
+
+
+def test_many_classes_are_no_reason_to_warn():
+    """More than twenty of them, each with many rows."""
+    rows = np.tile(X, (3, 1))
+    for labels in (np.arange(900) % 26, (np.arange(900) % 26).astype(float)):
+        assert SGDClassifier(**FEW).fit(rows, labels).coef_.shape == (26, 4)

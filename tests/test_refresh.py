@@ -7,12 +7,12 @@ import pytest
 from reference import algorithm_2
 from scipy import sparse
 
-from antithetic import AntitheticTable, GroupTable, SGDClassifier, datasets, minimize, pair
+from antithetic import AntitheticTable, GroupTable, Interrupted, SGDClassifier, datasets, minimize, pair
 from antithetic.problem import Problem
 from antithetic.sampling import make_sampler
 from antithetic.sampling.shuffle import ShufflePairs
 from antithetic.schedules import make_schedule
-from antithetic.solvers import make_sgd
+from antithetic.solvers import Care, make_sgd, run, sgd
 
 pytestmark = pytest.mark.kernel
 
@@ -340,3 +340,46 @@ def test_chunks_are_not_all_in_one_order():
         for _ in range(3):
             model.partial_fit(X, y, classes=[-1.0, 1.0])
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+
+
+def test_an_interrupted_run_resumes_with_the_table_of_its_last_whole_epoch(monkeypatch):
+    """Though the next one had been made already."""
+    X, y = data()
+    given = {"pairing": "optimal", "refresh": [2], "sampling": "shuffle", **GIVEN}
+    whole, kernel, calls = minimize(X, y, epochs=4, **given), sgd._run_kernel, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return kernel(*arguments)
+
+    monkeypatch.setattr(sgd, "_run_kernel", interrupted)
+    with pytest.raises(Interrupted) as stop:
+        minimize(X, y, epochs=4, **given)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(minimize(X, y, epochs=4, resume=stop.value.result, **given).coef, whole.coef)
+
+
+def test_resume_with_refresh_checks_what_it_is_given():
+    """Other rows, another pairing, or no result at all."""
+    X, y = data()
+    given = {"refresh": 2, "sampling": "shuffle", **GIVEN}
+    result = minimize(X, y, pairing="optimal", epochs=1, **given)
+    for rows, pairing, resume in ((X + 1.0, "optimal", result), (X, "greedy", result), (X, "optimal", 1)):
+        with pytest.raises(ValueError, match="other values|another pairing|must be a Result"):
+            minimize(rows, y, pairing=pairing, epochs=2, resume=resume, **given)
+
+
+def test_an_epoch_that_is_done_again_keeps_its_table():
+    """Care lowers the steps of an epoch; the table before it is made once."""
+    X, _ = data()
+    problem = Problem.build(X, 1e3 * X[:, 0], loss="squared_error")
+    asked, solver = [], make_sgd(problem, False, watch=True)
+    schedule = make_schedule("constant", eta0=1e6, decay=0, alpha=0, power_t=0, loss=problem.loss)
+    sampler = make_sampler("shuffle", problem.n, 2, 0)
+    *_, state = run(
+        solver, sampler, schedule, solver.init(), epochs=2, care=Care(0.0), renew=lambda state: asked.append(state.epochs) or None
+    )
+    assert state.lowered > 1
+    assert asked == [0, 1]

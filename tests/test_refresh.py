@@ -367,7 +367,7 @@ def test_resume_with_refresh_checks_what_it_is_given():
     given = {"refresh": 2, "sampling": "shuffle", **GIVEN}
     result = minimize(X, y, pairing="optimal", epochs=1, **given)
     for rows, pairing, resume in ((X + 1.0, "optimal", result), (X, "greedy", result), (X, "optimal", 1)):
-        with pytest.raises(ValueError, match="other values|another pairing|must be a Result"):
+        with pytest.raises(ValueError, match=r"other values|another pairing|must be a Result"):
             minimize(rows, y, pairing=pairing, epochs=2, resume=resume, **given)
 
 

@@ -12,7 +12,7 @@ try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # scikit-learn before 1.9 has no callbacks
 
-    class CallbackSupportMixin:  # type: ignore[no-redef]
+    class CallbackSupportMixin:  # type: ignore[no-redef]  # one of the two is defined
         """Stands in where scikit-learn has no callbacks."""
 
     def with_callbacks(method: Any) -> Any:

@@ -61,7 +61,7 @@ def _has_probabilities(estimator: SGDClassifier) -> bool:
     raise AttributeError(f"probability estimates are not available for loss={estimator.loss!r}; use 'log_loss' or 'modified_huber'")
 
 
-class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type: ignore[misc]
+class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type: ignore[misc]  # scikit-learn is untyped
     """Linear classifier fitted by SGD that chooses its steps and its batches: scikit-learn's ``SGDClassifier`` and more.
 
     It minimises the mean loss plus a penalty, with everything that scikit-learn's class of the same name offers, and besides: a step
@@ -198,7 +198,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     """
 
     loss_functions = {name: (loss.name, loss.epsilon) for name, loss in LOSSES.items()}  # noqa: RUF012 - scikit-learn's name and form
-    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
         **LinearSGD._parameter_constraints,
         "loss": [StrOptions(set(LOSSES))],
         "n_jobs": [Integral, None],
@@ -460,7 +460,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         return logarithms
 
 
-class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]
+class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-learn is untyped
     """Linear regression fitted by SGD that chooses its steps and its batches: scikit-learn's ``SGDRegressor`` and more.
 
     It minimises the mean loss plus a penalty, with everything that scikit-learn's class of the same name offers, and besides: a step
@@ -589,8 +589,13 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]
     ([1.0, -2.0, 3.0], [4.0])
     """
 
-    loss_functions = {name: (loss.name, loss.epsilon) for name, loss in LOSSES.items() if not loss.classification}  # noqa: RUF012
-    _parameter_constraints: dict[str, list[Any]] = {**LinearSGD._parameter_constraints, "loss": [StrOptions(set(loss_functions))]}  # noqa: RUF012
+    loss_functions = {  # noqa: RUF012 - scikit-learn's name and form
+        name: (loss.name, loss.epsilon) for name, loss in LOSSES.items() if not loss.classification
+    }
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
+        **LinearSGD._parameter_constraints,
+        "loss": [StrOptions(set(loss_functions))],
+    }
     _splitter = ShuffleSplit
     _y_numeric = True
 

@@ -21,12 +21,21 @@ class Batches(NamedTuple):
         Rows of a full batch; one with m rows takes the step ``eta * m / size``.
     unit : int, default=0
         Rows that stay together when the solver is to balance the order of the next epoch; 0 where it is not.
+    factors : ndarray of float64, default=None
+        What each row's gradient is multiplied by, so that the sum over a batch, divided by ``size``, is unbiased; None where that is 1.
+        A batch with factors always takes the full step, whatever the number of its rows.
     """
 
     rows: NDArray[np.intp]
     starts: NDArray[np.intp]
     size: int
     unit: int = 0
+    factors: NDArray[np.float64] | None = None
+
+    @property
+    def counted(self) -> int:
+        """Rows that the epoch counts as: those it has, or those of as many full batches where factors make up for the difference."""
+        return len(self.rows) if self.factors is None else (len(self.starts) - 1) * self.size
 
 
 def cut(rows: NDArray[np.intp], size: int) -> Batches:

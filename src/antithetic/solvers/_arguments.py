@@ -27,11 +27,12 @@ class CsrRows(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """The batches of one epoch, with unsigned row numbers, and the steps and samples that went before it."""
+    """The batches of one epoch, with unsigned row numbers, and the steps and samples that went before it; no factors have length 0."""
 
     rows: NDArray[Any]
     starts: NDArray[Any]
     size: int
+    factors: NDArray[np.float64]
     steps: int
     samples: int
 

@@ -53,7 +53,7 @@ def _make_lazy(d: int, n_batches: int, charges: bool, averages: bool) -> Any:
 def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Balance) -> None:
     """Take one step per batch, and balance the order; the same steps and order as on dense rows."""
     data, indices, indptr, y, weight = rows
-    order, starts, size, steps, samples = epoch
+    order, starts, size, factors, steps, samples = epoch
     v, intercept = model.coef, model.intercept[0]
     real, n, line = data.dtype.type, np.uintp(len(order)), np.uintp(_CACHE_LINE // data.itemsize)
     averaged = rule.average_from > 0
@@ -110,8 +110,11 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
                 steepness *= row_step_size(rule.schedule, rule.eta0, short, square)
             if len(weight) > 0:
                 steepness *= weight[i]
+            if len(factors) > 0:
+                steepness *= factors[k]
             if rule.watch and (len(weight) == 0 or weight[i] > 0.0):
-                met += value(rule.loss, rule.epsilon, label, prediction) * (weight[i] if len(weight) > 0 else real(1.0))
+                counted = (weight[i] if len(weight) > 0 else real(1.0)) * (factors[k] if len(factors) > 0 else 1.0)
+                met += value(rule.loss, rule.epsilon, label, prediction) * counted
             shares[k - first] = real(-rate * steepness)
             total += rate * steepness
             if unit == 0:
@@ -141,7 +144,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
                     following[(back if sign > 0.0 else front) + row] = order[start + unit + row]
                 front += unit
 
-        part = (last - first) / size
+        part = (last - first) / size if len(factors) == 0 else 1.0
         shrink = max(0.0, 1.0 - eta * part * rule.l2)
         scale *= shrink
         if scale < _SMALLEST_SCALE:

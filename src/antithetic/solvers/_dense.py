@@ -32,7 +32,7 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
     not point along the signed sum of such differences goes to the front and the other to the back.
     """
     X, y, weight = rows
-    order, starts, size, steps, samples = epoch
+    order, starts, size, factors, steps, samples = epoch
     coef, intercept = model.coef, model.intercept[0]
     real, zero = X.dtype.type, X.dtype.type(0.0)
     flat, d, n = X.reshape(X.size), np.uintp(X.shape[1]), np.uintp(len(order))
@@ -85,14 +85,18 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
                 steepness *= lengths[k - first]
             if len(weight) > 0:
                 steepness *= weight[order[k]]
+            if len(factors) > 0:
+                steepness *= factors[k]
             if rule.watch and (len(weight) == 0 or weight[order[k]] > 0.0):
-                met += value(rule.loss, rule.epsilon, label, prediction) * (weight[order[k]] if len(weight) > 0 else real(1.0))
+                counted = (weight[order[k]] if len(weight) > 0 else real(1.0)) * (factors[k] if len(factors) > 0 else 1.0)
+                met += value(rule.loss, rule.epsilon, label, prediction) * counted
             total += rate * steepness
             shares[k - first] = real(-rate * steepness)
             if unit > 0:
                 pulls[k - first] = real(steepness)
 
-        part = (last - first) / size  # a short batch takes a short step, for data and penalty alike
+        # a short batch takes a short step, for data and penalty alike; one with factors has been made up for
+        part = (last - first) / size if len(factors) == 0 else 1.0
         scale *= max(0.0, 1.0 - eta * part * rule.l2)
         if scale < _SMALLEST_SCALE:
             rescale(model, scale)

@@ -26,7 +26,9 @@ class SgdState(NamedTuple):
     To :class:`~antithetic.solvers.run.Patience` belong ``best``, the least objective, ``waited``, the epochs without a better one,
     ``lowered``, how often the step was lowered, and ``stopped``, whether the run has ended by itself. To
     :class:`~antithetic.solvers.run.Care` belong ``moved``, where the last epoch went, ``aligned``, how many went the same way, and
-    ``eased``, how often the decay was halved. ``order`` is what a balanced epoch left behind for the next.
+    ``eased``, how often the decay was halved. ``order`` is what a balanced epoch left behind for the next. ``memory`` (n,) is what a solver
+    remembers of each row: SVRG and SAGA its slope, SDCA its dual variable; ``mean`` (d + 1,) is the mean gradient of the remembered slopes,
+    the intercept's last.
     """
 
     coef: NDArray[Any]
@@ -47,6 +49,8 @@ class SgdState(NamedTuple):
     aligned: int = 0
     eased: int = 0
     order: NDArray[np.intp] | None = None
+    memory: NDArray[np.float64] | None = None
+    mean: NDArray[np.float64] | None = None
 
     @property
     def solution(self) -> tuple[NDArray[Any], float]:
@@ -138,7 +142,7 @@ class Sgd:
             steps=state.steps + len(batches.starts) - 1,
             samples=state.samples + len(batches.rows),
             received=None if state.received is None else received,
-            loss=float(model.met[0]) / len(batches.rows) if self.watch else np.nan,
+            loss=float(model.met[0]) / batches.counted if self.watch else np.nan,
             order=order,
         )
 
@@ -157,7 +161,8 @@ def _run_kernel(problem: Problem, batches: Batches, rule: Rule, model: Model, st
     from antithetic._jit import read_only, unsigned
 
     real = problem.X.dtype
-    epoch = Epoch(unsigned(batches.rows), unsigned(batches.starts), batches.size, steps, samples)
+    factors = read_only(np.empty(0) if batches.factors is None else batches.factors)
+    epoch = Epoch(unsigned(batches.rows), unsigned(batches.starts), batches.size, factors, steps, samples)
     labels = read_only(problem.y.astype(real, copy=False))
     weights = read_only(np.empty(0, real) if problem.weight is None else problem.weight.astype(real, copy=False))
     following = np.empty(len(batches.rows) if batches.unit else 0, np.intp)

@@ -93,3 +93,29 @@ def balanced_algorithm_2(problem, order, size, unit, epochs, eta, **given):
     watched.loss = SimpleNamespace(slope=slope, value=problem.loss.value)
     last, mean, _ = algorithm_2(watched, batches(), size, eta, **given)
     return last, mean, order
+
+
+def corrected_steps(problem, epochs, size, eta, kind, *, coef, intercept=0.0):
+    """Proximal SGD, SVRG or SAGA on given epochs, each a list of batches of rows and their factors (None for 1).
+
+    Returns coef, intercept, and what is remembered of each row.
+    """
+    X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
+    w, b, steps, samples, memory = np.array(coef, dtype=float), intercept, 0, 0, np.zeros(len(X))
+    for epoch, batches in enumerate(epochs):
+        if kind == "svrg" or (kind == "saga" and epoch == 0):
+            memory = problem.slopes(w, b)
+        for rows, factors in batches:
+            part = len(rows) / size if factors is None else 1.0
+            factors = np.ones(len(rows)) if factors is None else factors
+            slopes, step = problem.slopes(w, b)[rows], eta(steps, samples)
+            moves = factors * (slopes - memory[rows]) / size
+            gradient, gradient_b = moves @ X[rows] + part * memory @ X / len(X), moves.sum() + part * memory.mean()
+            w = max(0.0, 1.0 - step * part * problem.penalty.l2) * w - step * gradient
+            w = problem.penalty.nonsmooth_prox(w, step * part)
+            if problem.fit_intercept:
+                b -= step * gradient_b
+            if kind == "saga":
+                memory[rows] = slopes
+            steps, samples = steps + 1, samples + len(rows)
+    return (w, b), memory

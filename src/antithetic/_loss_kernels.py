@@ -1,4 +1,4 @@
-"""The losses compiled: the two scalar functions, for other kernels, and whole arrays at once."""
+"""The losses compiled: the scalar functions, for other kernels, and whole arrays at once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from antithetic._jit import jit
 
 value = jit(losses.value)
 slope = jit(losses.slope)
+conjugate = jit(losses.conjugate)
+dual_step = jit(losses.dual_step)
 
 
 @jit
@@ -27,6 +29,14 @@ def slopes(code: int, epsilon: float, y: NDArray[np.float64], p: NDArray[np.floa
     out = np.empty(len(y))
     for i in range(len(y)):
         out[i] = slope(code, epsilon, y[i], p[i])
+    return out
+
+
+@jit
+def conjugates(code: int, epsilon: float, y: NDArray[np.float64], u: NDArray[np.float64]) -> NDArray[np.float64]:
+    out = np.empty(len(y))
+    for i in range(len(y)):
+        out[i] = conjugate(code, epsilon, y[i], u[i])
     return out
 
 

@@ -1,10 +1,10 @@
-r"""The losses: value and slope of one prediction, and a dict of them by name.
+r"""The losses: value and slope of one prediction, conjugate and dual step for solvers of the dual, and a dict of them by name.
 
 A loss is :math:`\phi(y, p)` with the prediction ``p`` first multiplied by the sign ``y`` of a binary label (margin losses) or
 compared with a number ``y`` (regression). Its slope is the derivative in ``p``; at a kink, the one that scikit-learn takes.
 
-``value`` and ``slope`` are plain scalar functions of an integer code, because a compiled function passed as an argument would be
-compiled anew in every process. Kernels compile them; everybody else uses :class:`Loss`.
+``value``, ``slope``, ``conjugate`` and ``dual_step`` are plain scalar functions of an integer code, because a compiled function passed as
+an argument would be compiled anew in every process. Kernels compile them; everybody else uses :class:`Loss`.
 """
 
 from __future__ import annotations
@@ -70,6 +70,94 @@ def slope(code: int, epsilon: float, y: float, p: float) -> float:
     return sign * 4.0 * excess
 
 
+def conjugate(code: int, epsilon: float, y: float, u: float) -> float:
+    r"""Convex conjugate :math:`\phi^*(u) = \sup_p\, p u - \phi(y, p)`: infinite where the loss never has the slope ``u``, never NaN."""
+    if u == 0.0:
+        return 0.0  # no loss is ever negative, and each is zero somewhere or tends to it
+    if code < SQUARED_ERROR:
+        push = -y * u
+        most = 1.0
+        if code == SQUARED_HINGE:
+            most = math.inf
+        elif code == MODIFIED_HUBER:
+            most = 4.0
+        if push < 0.0 or push > most:
+            return math.inf
+        if code == LOG_LOSS:
+            return push * math.log(push) + (1.0 - push) * math.log1p(-push) if push < 1.0 else 0.0
+        if code == PERCEPTRON:
+            return 0.0
+        return -push if code == HINGE else push * (0.25 * push - 1.0)
+    size = abs(u)
+    if (code == HUBER and size > epsilon) or (code == EPSILON_INSENSITIVE and size > 1.0):
+        return math.inf
+    # quarters cannot overflow as the sum of the wholes can
+    centre = 0.25 * y if u > 0.0 else -0.25 * y
+    if code <= HUBER:
+        return 4.0 * (size * (centre + 0.125 * size))
+    centre += 0.25 * epsilon
+    return 4.0 * (size * (centre if code == EPSILON_INSENSITIVE else centre + 0.0625 * size))
+
+
+def has_dual_step(code: int) -> bool:
+    """Whether :func:`dual_step` knows the loss."""
+    return code in (LOG_LOSS, HINGE, SQUARED_HINGE, SQUARED_ERROR)
+
+
+_NEWTON_STEPS = 50  # never reached: it takes fewer than ten
+_LAST_STEP = 1e-8  # convergence is quadratic: after a step as short as this, the error is below rounding
+
+
+def dual_step(code: int, y: float, weight: float, a: float, p: float, q: float) -> float:
+    r"""Best dual variable of one row, all others kept: the ``b`` with :math:`b = -s\,\phi'(y, p + q (b - a))`.
+
+    Parameters
+    ----------
+    code : int
+        Of a loss for which :func:`has_dual_step`.
+    y, weight : float
+        Label and weight s of the row, s > 0.
+    a, p : float
+        Its dual variable, and the prediction that goes with it.
+    q : float
+        By how much the prediction grows with the dual variable, at least 0.
+    """
+    if code == SQUARED_ERROR:
+        return a + (weight * (y - p) - a) / (1.0 + weight * q)
+    push, margin = y * a, y * p
+    if code == HINGE:
+        short = 1.0 - margin
+        if short >= (weight - push) * q:  # compared before it is divided by: q may be 0
+            return y * weight if short > 0.0 or q > 0.0 else a
+        if -short >= push * q:
+            return 0.0
+        return y * min(max(push + short / q, 0.0), weight)
+    if code == SQUARED_HINGE:
+        return y * max(0.0, push + (2.0 * weight * (1.0 - margin) - push) / (1.0 + 2.0 * weight * q))
+    # LOG_LOSS: the new margin z solves z - low = reach / (1 + exp(z)). Mirrored where that is negative, so that z >= 0: the right side less
+    # the left is convex there, and Newton's steps that come from below never pass the root
+    reach = weight * q
+    low, high = margin - push * q, margin + (weight - push) * q
+    mirrored = low + high <= 0.0
+    if mirrored:
+        low, margin = -high, -margin
+    least = max(0.0, low)
+    if reach > 4.0:  # a bound near the root, which may be log(reach) away from 0
+        far = 1.0 + math.log(reach) + max(0.0, -low)
+        if reach > 2.0 * far:
+            least = max(least, math.log(0.5 * reach / far))
+    z = max(least, margin)
+    for _ in range(_NEWTON_STEPS):
+        tail = math.exp(-z)
+        share = tail / (1.0 + tail)
+        before = z
+        z = max(least, z - (z - low - reach * share) / (1.0 + reach * share / (1.0 + tail)))
+        if abs(z - before) <= _LAST_STEP:
+            break
+    tail = math.exp(-z)
+    return y * weight * ((1.0 if mirrored else tail) / (1.0 + tail))
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
     """A loss by name, with its parameter.
@@ -122,6 +210,12 @@ class Loss:
         from antithetic._loss_kernels import slopes
 
         return slopes(self.code, self.epsilon, *_columns(y, p))
+
+    def conjugate(self, y: Any, u: Any) -> NDArray[np.float64]:
+        """Convex conjugate in the prediction at each ``u``, shape (n,): infinite where the loss never has the slope ``u``."""
+        from antithetic._loss_kernels import conjugates
+
+        return conjugates(self.code, self.epsilon, *_columns(y, u))
 
     def mean(self, y: NDArray[np.float64], p: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
         """Mean of the weighted losses, each row counting as one; float64 columns of one length, None for weights of 1."""

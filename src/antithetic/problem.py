@@ -193,6 +193,58 @@ class Problem:
         square = spread + centre[0] @ centre[0] + centre[1] ** 2
         return 0.0 if spread <= square * (4.0 * np.finfo(self.X.dtype).eps) ** 2 else spread
 
+    def unit_variance(
+        self,
+        slopes: NDArray[np.float64],
+        rows: NDArray[np.intp],
+        starts: NDArray[np.intp],
+        chances: NDArray[np.float64],
+        factors: NDArray[np.float64] | None = None,
+    ) -> float:
+        r"""Exact variance :math:`\sum_k p_k |a_k u_k - \sum_l p_l a_l u_l|^2` of the mean gradient :math:`u_k` of a unit, times a factor.
+
+        Parameters
+        ----------
+        slopes : ndarray of shape (n,)
+            See :meth:`slopes`.
+        rows : ndarray of intp
+            Rows of all units, one unit after the other.
+        starts : ndarray of intp of shape (K + 1,)
+            Unit k is ``rows[starts[k]:starts[k + 1]]``; units may have different numbers of rows, at least one each.
+        chances : ndarray of shape (K,)
+            Probability :math:`p_k` that unit k is drawn; they sum to 1.
+        factors : ndarray of shape (K,) or None
+            What the unit's mean gradient is multiplied by; None means 1.
+
+        Notes
+        -----
+        O(n d) time in two passes (stored entries for CSR) and one bounded block of memory; nothing cancels, as in :meth:`group_variance`.
+        """
+        sizes = np.diff(starts)
+        scale = 1.0 / sizes if factors is None else factors / sizes
+        shares = slopes[rows] * np.repeat(scale, sizes)
+        block = max(1, block_rows(self.X) // int(sizes.max()))
+        parts = [slice(start, min(start + block, len(sizes))) for start in range(0, len(sizes), block)]
+
+        def vectors(part: slice) -> Matrix:
+            within = slice(starts[part.start], starts[part.stop])
+            return self._sums(shares[within], rows[within], starts[part.start : part.stop + 1] - starts[part.start])
+
+        centre = sum((vectors(part).T @ chances[part] for part in parts), np.zeros(self.d))
+        total, left, square = 0.0, np.zeros(self.d), float(centre @ centre)
+        for part in parts:
+            squares, sums = _weighted_deviations(vectors(part), centre, chances[part])
+            total += squares
+            left += sums
+        total -= float(left @ left)  # what rounding made of the centre
+        if self.fit_intercept:
+            constants = np.add.reduceat(shares, starts[:-1])
+            constant = float(chances @ constants)
+            total += float(chances @ (constants - constant) ** 2)
+            square += constant**2
+        # what rounding alone can make of units that are all equal: less than this is zero
+        return 0.0 if total <= (total + square) * (4.0 * np.finfo(self.X.dtype).eps) ** 2 else total
+
     def row_curvature(self) -> float:
         """Curvature of the objective along a mean row: the loss's bound times the mean of ``s |x|^2``, plus that of the penalty.
 
@@ -216,9 +268,11 @@ class Problem:
         return power_of_two_near(values, float(self.fit_intercept)) * power_of_two_near(slopes)
 
     def _group_gradients(self, shares: NDArray[np.float64], groups: NDArray[np.intp]) -> Matrix:
+        return self._sums(shares.ravel(), groups.ravel(), np.arange(0, groups.size + 1, groups.shape[1]))
+
+    def _sums(self, shares: NDArray[np.float64], rows: NDArray[np.intp], starts: NDArray[np.intp]) -> Matrix:
         # one sparse row per group; its product with X adds the group's rows without gathering them
-        starts = np.arange(0, groups.size + 1, groups.shape[1])
-        selector = sparse.csr_array((shares.ravel().astype(self.X.dtype, copy=False), groups.ravel(), starts), shape=(len(groups), self.n))
+        selector = sparse.csr_array((shares.astype(self.X.dtype, copy=False), rows, starts), shape=(len(starts) - 1, self.n))
         return selector @ self.X
 
 
@@ -231,6 +285,21 @@ def _deviations(vectors: Matrix, centre: NDArray[np.float64]) -> tuple[float, ND
         return float(stored @ stored + zeros @ (centre * centre)), sums
     centred = vectors - centre
     return float(np.einsum("ij,ij->", centred, centred)), centred.sum(axis=0)
+
+
+def _weighted_deviations(vectors: Matrix, centre: NDArray[np.float64], weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    """`_deviations` with a weight for each row."""
+    if sparse.issparse(vectors):
+        stored = vectors.data - centre[vectors.indices]
+        weighted = np.repeat(weights, np.diff(vectors.indptr)) * stored
+        there = np.bincount(vectors.indices, minlength=len(centre))
+        weight = np.bincount(vectors.indices, weights=np.repeat(weights, np.diff(vectors.indptr)), minlength=len(centre))
+        # a column without zeros has exactly none: the difference of two sums would leave what rounding made of it
+        zeros = np.where(there == vectors.shape[0], 0.0, np.maximum(0.0, weights.sum() - weight))
+        sums = np.bincount(vectors.indices, weights=weighted, minlength=len(centre)) - zeros * centre
+        return float(stored @ weighted + zeros @ (centre * centre)), sums
+    centred = vectors - centre
+    return float(np.einsum("i,ij,ij->", weights, centred, centred)), weights @ centred
 
 
 def ratio(variance: float, reference: float) -> float:

@@ -10,9 +10,13 @@ from scipy import sparse
 
 from antithetic._validate import BLOCK_ENTRIES, check_count
 from antithetic.losses import Loss
+from antithetic.pairing.groups import GroupTable
 from antithetic.pairing.table import AntitheticTable, check_table, matched
 from antithetic.problem import Problem
 from antithetic.sampling.batches import Batches
+from antithetic.sampling.importance import factors_of, unit_probabilities
+from antithetic.sampling.strata import allocate, make_strata, stratum_variances
+from antithetic.sampling.units import Table, Units, drawable
 
 
 def gradient_variance(
@@ -22,11 +26,16 @@ def gradient_variance(
     *,
     intercept: float = 0.0,
     loss: str | Loss = "log_loss",
-    table: AntitheticTable | None = None,
+    table: AntitheticTable | GroupTable | None = None,
     sampling: str = "uniform",
     batch_size: int = 2,
     fit_intercept: bool = False,
     sample_weight: Any = None,
+    importance: Any = "bounds",
+    strata: Any = None,
+    n_strata: int | None = None,
+    allocation: str = "proportional",
+    random_state: int = 0,
 ) -> float:
     r"""Exact :math:`\mathrm{Var}(g_t) = E |g_t - E g_t|^2` of the mean gradient of a batch, by enumeration in O(n d).
 
@@ -38,15 +47,26 @@ def gradient_variance(
         Where the gradients are taken; None means at zero.
     intercept : float, default=0.0
     loss : str or Loss, default="log_loss"
-    table : AntitheticTable, default=None
-        Draw antithetic pairs; None draws rows.
-    sampling : {"uniform", "shuffle"}, default="uniform"
+    table : AntitheticTable or GroupTable, default=None
+        Draw antithetic pairs, or groups (with replacement only); None draws rows.
+    sampling : {"uniform", "shuffle", "importance", "stratified"}, default="uniform"
         With replacement, or a full batch of a shuffled epoch. For the latter a table is cut into a matching if need be, and the single
         row of an odd number is left out.
     batch_size : int, default=2
         At most n is used.
     fit_intercept : bool, default=False
     sample_weight : array-like of shape (n,), default=None
+    importance : {"bounds", "gradients"} or array-like of shape (units,), default="bounds"
+        Probabilities of ``sampling="importance"``: by bounds of the gradients, by the gradients at ``coef``, or one's own; one per row,
+        per pair (i, S[i]), or per group and one for the rows left over.
+    strata : array-like of shape (n,), default=None
+        Labels of the rows for ``sampling="stratified"``; a pair has that of its first row.
+    n_strata : int, default=None
+        Or so many clusters of the units; with neither, as many as a batch has units.
+    allocation : {"proportional", "optimal"}, default="proportional"
+        Units of a batch per stratum: by its share of the rows, or also by its standard deviation at ``coef``.
+    random_state : int, default=0
+        Of the clusters.
 
     Returns
     -------
@@ -62,20 +82,50 @@ def gradient_variance(
     0.0
     """
     problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
-    if table is not None:
+    if isinstance(table, GroupTable):
+        _check_groups(table, problem, y)
+    elif table is not None:
         check_table(table).check(problem.X, y)
         if sampling == "shuffle":
             table = matched(table, problem, coef, intercept)
     batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
-    return batch_variance(problem, problem.slopes(coef, intercept), table, sampling, batch_size)
+    slopes, given = problem.slopes(coef, intercept), dict[str, Any]()
+    if sampling == "importance":
+        given["probabilities"] = unit_probabilities(problem, table, importance, slopes)
+    elif sampling == "stratified":
+        at = None if coef is None and intercept == 0.0 else slopes
+        given["strata"] = make_strata(problem, table, strata, n_strata, at, random_state, batch_size=batch_size)
+        n_units = Units.of_table(problem.n, table).in_batch(batch_size)
+        given["counts"] = allocate(problem, table, given["strata"], n_units, allocation, slopes)
+    return batch_variance(problem, slopes, table, sampling, batch_size, **given)
 
 
-def batch_variance(problem: Problem, slopes: NDArray[np.float64], table: AntitheticTable | None, sampling: str, batch_size: int) -> float:
-    """Variance of a batch's mean gradient, given the slopes of all rows."""
+def _check_groups(table: GroupTable, problem: Problem, y: Any) -> None:
+    if len(table) != problem.n:
+        raise ValueError(f"the groups have {len(table)} rows and X has {problem.n}; make them for these data with antithetic.pair")
+    table.fingerprint.check(problem.X, y)
+
+
+def batch_variance(
+    problem: Problem,
+    slopes: NDArray[np.float64],
+    table: Table | None,
+    sampling: str,
+    batch_size: int,
+    *,
+    probabilities: NDArray[np.float64] | None = None,
+    strata: NDArray[np.intp] | None = None,
+    counts: NDArray[np.intp] | None = None,
+) -> float:
+    """Variance of a batch's mean gradient, given the slopes of all rows and what :func:`~antithetic.sampling.make_sampler` is given."""
     if sampling == "balanced":
         raise ValueError('a balanced order has no draw and so no variance; minimize(trace="variance") measures it along a run')
-    if sampling not in ("uniform", "shuffle"):
-        raise ValueError(f'sampling {sampling!r} is not known here; use "uniform" or "shuffle"')
+    if sampling not in ("uniform", "shuffle", "importance", "stratified"):
+        raise ValueError(f'sampling {sampling!r} is not known here; use "uniform", "shuffle", "importance" or "stratified"')
+    if sampling in ("importance", "stratified") or (sampling == "uniform" and isinstance(table, GroupTable)):
+        return _unit_variance(problem, slopes, Units.of_table(problem.n, table), batch_size, probabilities, strata, counts)
+    if isinstance(table, GroupTable):
+        raise ValueError('shuffled groups are an order, which has no draw and so no variance; use sampling="uniform"')
     if sampling == "shuffle" and batch_size >= problem.n:
         return 0.0  # the batch is all there is
     if table is None or batch_size == 1:
@@ -94,6 +144,31 @@ def batch_variance(problem: Problem, slopes: NDArray[np.float64], table: Antithe
     # k pairs and one member of another: 2 sum(u_p) + u_q + (half the difference inside q, either sign)
     between = 4.0 * k * _finite(K, k) + 1.0 - (4.0 * k / (K - 1) if K > 1 else 0.0)
     return (between * pair + problem.group_variance(slopes, pairs, halves=True)) / batch_size**2
+
+
+def _unit_variance(
+    problem: Problem,
+    slopes: NDArray[np.float64],
+    units: Units,
+    batch_size: int,
+    probabilities: NDArray[np.float64] | None,
+    strata: NDArray[np.intp] | None,
+    counts: NDArray[np.intp] | None,
+) -> float:
+    """Variance of a batch of units drawn by probabilities (the priors without any), or by strata."""
+    if strata is not None and counts is not None and len(counts) > 1:
+        share = np.bincount(strata, weights=units.prior)
+        drawn = float((share**2 / counts) @ stratum_variances(problem, slopes, units, strata))
+    else:  # one stratum is none
+        probabilities = units.prior if probabilities is None else drawable(probabilities)
+        factors = factors_of(units, probabilities)
+        if units.paired and batch_size == 1:  # one member after the other; mean over the two kinds of step
+            member, starts = units.rows.reshape(-1, 2), np.arange(problem.n + 1)
+            return 0.5 * sum(problem.unit_variance(slopes, rows, starts, probabilities, factors) for rows in member.T)
+        drawn = problem.unit_variance(slopes, units.rows, units.starts, probabilities, factors) / units.in_batch(batch_size)
+    if not (units.paired and batch_size % 2):
+        return drawn
+    return ((batch_size - 1) ** 2 * drawn + problem.group_variance(slopes)) / batch_size**2
 
 
 def _finite(population: int, drawn: int) -> float:

@@ -85,3 +85,25 @@ class Model(NamedTuple):
     met: NDArray[np.float64]
     received: NDArray[np.float64]
     charged: NDArray[np.float64]
+
+
+class Memory(NamedTuple):
+    """What corrects a step: remembered slopes (n,), float64, and their mean gradient (d + 1,), of the rows' float type, intercept last.
+
+    With ``keeps`` a step renews what it has used (SAGA). Slopes of length 0 mean that nothing is corrected.
+    """
+
+    slopes: NDArray[np.float64]
+    mean: NDArray[Any]
+    keeps: bool
+
+
+class Groups(NamedTuple):
+    """Features of a group penalty: those of group g are ``members[starts[g]:starts[g + 1]]``, and feature j is in group ``owner[j]``.
+
+    Features of no group come after the last one, as owner the number of groups. All are empty where there are no groups.
+    """
+
+    members: NDArray[Any]
+    starts: NDArray[Any]
+    owner: NDArray[Any]

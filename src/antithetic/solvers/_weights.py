@@ -1,12 +1,15 @@
-"""What both kernels do with the weights themselves: collect the L1 penalty, and multiply the scale in."""
+"""What kernels do with the weights themselves: collect the L1 penalty, shrink a group, and multiply the scale in."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+from numpy.typing import NDArray
 
 from antithetic._jit import jit
 from antithetic.solvers import _threshold
-from antithetic.solvers._arguments import Model
+from antithetic.solvers._arguments import Groups, Model
 
 cumulative_threshold = jit(_threshold.cumulative_threshold)
 
@@ -26,3 +29,16 @@ def rescale(model: Model, scale: float) -> None:
     model.coef[:] *= model.coef.dtype.type(scale)
     model.received[:] *= scale
     model.charged[:] *= scale
+
+
+@jit
+def shrink_group(coef: NDArray[Any], groups: Groups, group: Any, threshold: float) -> None:
+    """Bring the weights of a group nearer to zero together: their norm by ``threshold`` times the root of their number."""
+    begin, end = groups.starts[group], groups.starts[group + 1]
+    square = 0.0
+    for place in range(begin, end):
+        square += float(coef[groups.members[place]]) ** 2
+    owed = threshold * math.sqrt(float(end - begin))
+    kept = 0.0 if square <= owed * owed else 1.0 - owed / math.sqrt(square)
+    for place in range(begin, end):
+        coef[groups.members[place]] *= coef.dtype.type(kept)

@@ -1,0 +1,205 @@
+r"""Stochastic dual coordinate ascent (Shalev-Shwartz and Zhang, 2013): `init` and one transition, `epoch`.
+
+Each row has a dual variable :math:`a_i`, and the weights are :math:`w(a) = \frac{1}{l_2 n} \sum_i a_i x_i`. At the optimum :math:`a_i` is
+minus the weighted slope of row i. A visit maximises the dual over one variable exactly, so there is no step size to choose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic._validate import Matrix, check_number
+from antithetic.losses import LOSSES, SQUARED_ERROR, SQUARED_HINGE, has_dual_step
+from antithetic.penalties import ElasticNet
+from antithetic.problem import Problem
+from antithetic.sampling.batches import Batches
+from antithetic.schedules import Schedule
+from antithetic.solvers.sgd import SgdState
+
+
+class DualRows(NamedTuple):
+    """Unsigned numbers of the rows to visit, then labels, weights and squared norms of all rows in float64; no weights have length 0."""
+
+    order: NDArray[Any]
+    y: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+
+class Entries(NamedTuple):
+    """Entries of CSR rows, their features and where each row begins; indices are unsigned."""
+
+    data: NDArray[Any]
+    indices: NDArray[Any]
+    indptr: NDArray[Any]
+
+
+class DualRule(NamedTuple):
+    """Code of the loss, the factor 1 / (l2 n) of a row in the weights, and whether to add up the losses met."""
+
+    loss: int
+    share: float
+    watch: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sdca:
+    r"""Stochastic dual coordinate ascent, for a problem with an L2 penalty and nothing else.
+
+    A visit of row i replaces :math:`a_i` by the maximiser of
+    :math:`-s_i \phi^*(-a_i / s_i) - \frac{l_2 n}{2} |w(a)|^2` over it, and the weights by those that belong to it, which costs as much as a
+    step of SGD. Batches are an order of visits here: where they end, and what factors they have, does not matter.
+
+    Attributes
+    ----------
+    problem : Problem
+    squares : ndarray of shape (n,)
+        Squared norms of the rows.
+    watch : bool, default=False
+        Whether to record the mean loss that an epoch meets.
+    """
+
+    problem: Problem
+    squares: NDArray[np.float64]
+    watch: bool = False
+
+    def init(self, coef: Any = None, intercept: float = 0.0) -> SgdState:
+        """State before the first visit: all dual variables zero, or those that ``coef`` has at the optimum if it is that of the weights."""
+        if check_number(intercept, "intercept_init") != 0.0:
+            raise ValueError(f'solver="sdca" has no intercept, so intercept_init must be 0; got {intercept!r}')
+        duals = np.zeros(self.problem.n) if coef is None else -self.problem.slopes(coef)
+        return SgdState(self._weights(duals), 0.0, None, 0.0, 0.0, 0, 0, 0, memory=duals)
+
+    def take_up(self, state: SgdState) -> SgdState:
+        """State of an earlier run, made to fit this one: with dual variables that are allowed here, and the weights that go with them."""
+        is_dual = state.memory is not None and state.mean is None and len(state.memory) == self.problem.n
+        duals = self._allowed(state.memory) if is_dual and state.memory is not None else -self.problem.slopes(state.coef)
+        coef, kept = self._weights(duals), state.coef.astype(self.problem.X.dtype)
+        # a run that goes on gives the bits of one that was never interrupted: its weights differ from the sum by rounding only
+        near = float(np.finfo(coef.dtype).eps) ** 0.5 * max(float(np.abs(coef).max()), float(np.finfo(coef.dtype).tiny))
+        same = is_dual and bool((np.abs(coef - kept) <= near).all())
+        empty: dict[str, Any] = {"intercept": 0.0, "average": None, "average_intercept": 0.0, "average_weight": 0.0}
+        return state._replace(coef=kept if same else coef, memory=duals, mean=None, received=None, **empty)
+
+    def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:  # noqa: ARG002  # there is no step size
+        """State after a visit of each of the rows, in the order of the batches."""
+        state = state if state.memory is not None else self.take_up(state)
+        assert state.memory is not None
+        coef, duals = state.coef.copy(), state.memory.copy()
+        rule = DualRule(self.problem.loss.code, self._share, self.watch)
+        met = _run_kernel(self.problem, batches.rows, self.squares, rule, coef, duals)
+        visits = len(batches.rows)
+        return state._replace(
+            coef=coef,
+            epochs=state.epochs + 1,
+            steps=state.steps + visits,
+            samples=state.samples + visits,
+            loss=met / visits if self.watch else np.nan,
+            order=None,
+            memory=duals,
+        )
+
+    @property
+    def _share(self) -> float:
+        return 1.0 / (self.problem.penalty.l2 * self.problem.n)
+
+    def _weights(self, duals: NDArray[np.float64]) -> NDArray[Any]:
+        """Weights that belong to dual variables, of the rows' float type."""
+        real = self.problem.X.dtype
+        if not duals.any():
+            return np.zeros(self.problem.d, real)
+        weights: NDArray[Any] = (self.problem.X.T @ (duals * self._share).astype(real, copy=False)).astype(real, copy=False)
+        return weights
+
+    def _allowed(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Dual variables, brought back to where the conjugate is finite: an earlier run may have had other labels and weights."""
+        code, y = self.problem.loss.code, self.problem.y
+        weight = np.ones(self.problem.n) if self.problem.weight is None else self.problem.weight
+        if code == SQUARED_ERROR:
+            return np.where(weight > 0.0, duals, 0.0)
+        most = np.where(weight > 0.0, np.inf, 0.0) if code == SQUARED_HINGE else weight
+        return y * np.clip(y * duals, 0.0, most)
+
+
+def make_sdca(problem: Problem, *, watch: bool = False) -> Sdca:
+    """Return SDCA on a problem, or say what it needs that the problem has not.
+
+    Raises
+    ------
+    ValueError
+        If the problem has a loss other than the four that SDCA knows, an intercept, an L1 penalty or no L2 penalty, or rows so long that
+        their squares overflow. The message says what to use instead.
+
+    Examples
+    --------
+    >>> from antithetic.problem import Problem
+    >>> problem = Problem.build([[1.0], [-2.0]], [1, -1], loss="hinge", l2=0.1)
+    >>> make_sdca(problem).init().memory
+    array([0., 0.])
+    """
+    loss, penalty = problem.loss, problem.penalty
+    if not has_dual_step(loss.code):
+        known = ", ".join(f'"{name}"' for name, other in LOSSES.items() if has_dual_step(other.code))
+        raise ValueError(f'solver="sdca" knows the losses {known}; got "{loss.name}": use solver="{_instead(problem)}"')
+    if problem.fit_intercept:
+        raise ValueError(
+            'solver="sdca" has no intercept that is not penalised: use fit_intercept=False, or add a column of ones, '
+            f'or solver="{_instead(problem)}"'
+        )
+    if not isinstance(penalty, ElasticNet) or penalty.l1 > 0.0:
+        raise ValueError(f'solver="sdca" takes an L2 penalty alone; use l1=0, or solver="{_instead(problem)}"')
+    if penalty.l2 == 0.0:
+        raise ValueError(f'solver="sdca" needs l2 above 0; use "{_instead(problem)}"')
+    squares = _squared_norms(problem.X)
+    heaviest = 1.0 if problem.weight is None else max(1.0, float(problem.weight.max()))
+    with np.errstate(over="ignore"):
+        longest = float(np.max(squares, initial=0.0)) / (penalty.l2 * problem.n) * heaviest * 4.0
+    if not np.isfinite(longest):
+        raise ValueError('solver="sdca": the squared norm of a row, divided by l2 * n, overflows; scale the rows, or use a larger l2')
+    return Sdca(problem, squares, watch)
+
+
+def _instead(problem: Problem) -> str:
+    """Solver to use where SDCA cannot be: SAGA needs slopes that change smoothly."""
+    return "saga" if np.isfinite(problem.loss.curvature) else "sgd"
+
+
+def _squared_norms(X: Matrix) -> NDArray[np.float64]:
+    squares: NDArray[np.float64]
+    with np.errstate(over="ignore"):
+        if sparse.issparse(X):
+            entries = sparse.csr_array((np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
+            squares = entries @ np.ones(X.shape[1])
+        else:
+            squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return squares
+
+
+def _run_kernel(
+    problem: Problem,
+    order: NDArray[np.intp],
+    squares: NDArray[np.float64],
+    rule: DualRule,
+    coef: NDArray[Any],
+    duals: NDArray[np.float64],
+) -> float:
+    """Visit the rows, changing weights and dual variables; return the sum of the losses met."""
+    from antithetic._jit import read_only, unsigned
+
+    weight = np.empty(0) if problem.weight is None else problem.weight
+    columns = (read_only(np.ascontiguousarray(column)) for column in (problem.y, weight, squares))
+    rows = DualRows(unsigned(read_only(np.ascontiguousarray(order))), *columns)
+    if sparse.issparse(problem.X):
+        from antithetic.solvers._sdca_csr import csr_dual_epoch
+
+        X = problem.X
+        entries = Entries(read_only(X.data), unsigned(read_only(X.indices)), unsigned(read_only(X.indptr)))
+        return csr_dual_epoch(entries, rows, rule, coef, duals)
+    from antithetic.solvers._sdca_dense import dense_dual_epoch
+
+    return dense_dual_epoch(read_only(problem.X), rows, rule, coef, duals)

@@ -1,0 +1,209 @@
+"""Proximal steps, SVRG and SAGA: equal to the plain twin, dense equal to CSR, and linear convergence to solutions known from elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from reference import corrected_steps
+from scipy import sparse
+
+from antithetic.losses import LOSSES
+from antithetic.penalties import ElasticNet, GroupLasso, OwnPenalty
+from antithetic.problem import Problem
+from antithetic.sampling import make_sampler
+from antithetic.sampling.batches import Batches
+from antithetic.schedules import make_schedule, step_size
+from antithetic.solvers.corrected import Corrected, safe_step
+from antithetic.solvers.run import run
+
+pytestmark = pytest.mark.kernel
+
+N, D = 23, 7
+FORMS = [pytest.param(np.asarray, id="dense"), pytest.param(sparse.csr_array, id="csr")]
+GROUPS = ((0, 3), (1, 5, 6))  # features 2 and 4 are in none
+
+
+class Ridge:
+    """A penalty of one's own: 0.3 |w|^2 / 2, by its proximal step."""
+
+    separable = True
+
+    def value(self, w):
+        return 0.15 * float(w @ w)
+
+    def prox(self, w, step):
+        return w / (1.0 + 0.3 * step)
+
+
+PENALTIES = {
+    "none": ElasticNet(),
+    "l2": ElasticNet(l2=0.1),
+    "l1": ElasticNet(l1=0.05),
+    "both": ElasticNet(l2=0.02, l1=0.02),
+    "overshooting": ElasticNet(l2=6.0, l1=0.01),  # shrinks weights to zero at first
+    "groups": GroupLasso(GROUPS, l1=0.05, l2=0.02),
+    "own": OwnPenalty(Ridge(), l2=0.1),
+}
+
+
+def make_problem(penalty="l2", loss="log_loss", dtype=np.float64, form=np.asarray, weighted=True, intercept=True):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.4)
+    X[3] = 0.0  # a row without entries
+    X[:, 4] = 0.0
+    X[5, 4] = 2.0  # a feature that is seldom met
+    target = X @ rng.normal(size=D) + 0.2 * rng.normal(size=N)
+    y = np.sign(target + 1e-3) if LOSSES[loss].classification else target
+    weight = rng.uniform(0.5, 1.5, N) if weighted else None
+    problem = Problem.build(form(X.astype(dtype)), y, loss=loss, sample_weight=weight, fit_intercept=intercept)
+    return replace(problem, penalty=PENALTIES[penalty])
+
+
+def some_batches(kind, epoch, size):
+    """Batches of an epoch: a shuffled one with a short end, or draws with repeated rows, unequal lengths and factors."""
+    if kind == "once":
+        return make_sampler("shuffle", N, size, seed=1).batches(epoch)
+    rng = np.random.default_rng((7, epoch))
+    lengths = rng.integers(1, size + 2, size=9)
+    rows = rng.integers(N, size=int(lengths.sum()))
+    rows[1] = rows[0]  # twice in one batch, if that has two
+    return Batches(rows, np.append(0, np.cumsum(lengths)), size, factors=rng.uniform(0.2, 2.0, len(rows)))
+
+
+class Draws:
+    """A sampler of `some_batches`."""
+
+    def __init__(self, kind, size):
+        self.kind, self.size = kind, size
+
+    def batches(self, epoch, order=None):  # noqa: ARG002 - a sampler's signature
+        return some_batches(self.kind, epoch, self.size)
+
+
+def lists_of(batches):
+    cuts = batches.starts[1:-1]
+    factors = [None] * (len(cuts) + 1) if batches.factors is None else np.split(batches.factors, cuts)
+    return list(zip(np.split(batches.rows, cuts), factors, strict=True))
+
+
+def kernel_and_twin(problem, kind, *, draws="once", size=2, epochs=3, name="constant", eta0=0.3):
+    solver = Corrected(problem, kind)
+    schedule = make_schedule(name, eta0=eta0, decay=0.1, alpha=0.01, power_t=0.5, loss=problem.loss)
+    *_, state = run(solver, Draws(draws, size), schedule, solver.init(), epochs=epochs)
+    expected, memory = corrected_steps(
+        problem,
+        [lists_of(some_batches(draws, epoch, size)) for epoch in range(epochs)],
+        size,
+        lambda steps, samples: step_size(*schedule, steps, samples),
+        kind,
+        coef=np.zeros(problem.d),
+    )
+    return state, expected, memory
+
+
+def assert_same(state, expected, tolerance):
+    scale = float(max(np.abs(expected[0]).max(), 1e-2))
+    np.testing.assert_allclose(state.coef, expected[0], rtol=0, atol=tolerance * scale)
+    assert state.intercept == pytest.approx(expected[1], abs=tolerance * scale)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["sgd", "svrg", "saga"])
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("draws", ["once", "with factors"])
+def test_the_kernel_equals_its_twin(form, kind, penalty, draws):
+    """For every penalty, with weights and intercept, short batches, repeated rows and factors."""
+    state, expected, memory = kernel_and_twin(make_problem(penalty, form=form), kind, draws=draws)
+    assert_same(state, expected, tolerance=1e-10)
+    if kind != "sgd":
+        np.testing.assert_allclose(state.memory, memory, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["svrg", "saga"])
+@pytest.mark.parametrize("size", [1, 3, 5, N])
+def test_batches_of_any_size_equal_the_twin(form, kind, size):
+    """One row, odd numbers, and all rows at once."""
+    state, expected, _ = kernel_and_twin(make_problem("both", form=form), kind, size=size)
+    assert_same(state, expected, tolerance=1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["inverse_time", "optimal", "invscaling"])
+@pytest.mark.parametrize("penalty", ["both", "groups", "own"])
+def test_every_schedule_equals_the_twin(form, name, penalty):
+    """The lines along which features are brought up to date hold for steps of any length."""
+    state, expected, _ = kernel_and_twin(make_problem(penalty, form=form), "saga", name=name, epochs=4)
+    assert_same(state, expected, tolerance=1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_equals_the_twin(form, loss):
+    """Kinked losses too, if steps are given."""
+    state, expected, _ = kernel_and_twin(make_problem("both", loss, form=form), "svrg", eta0=0.05)
+    assert_same(state, expected, tolerance=1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["sgd", "svrg", "saga"])
+@pytest.mark.parametrize("penalty", ["l2", "both", "groups"])
+def test_float32_is_near_float64(form, kind, penalty):
+    """The same run in single precision, up to its rounding."""
+    found, _, _ = kernel_and_twin(make_problem(penalty, dtype=np.float32, form=form), kind)
+    expected, _, _ = kernel_and_twin(make_problem(penalty, form=form), kind)
+    assert found.coef.dtype == np.float32
+    assert_same(found, (expected.coef, expected.intercept), tolerance=2e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["svrg", "saga"])
+@pytest.mark.parametrize("penalty", ["l2", "both", "groups", "own"])
+def test_it_converges_to_where_the_proximal_gradient_vanishes(form, kind, penalty):
+    """A fixed point of the whole proximal gradient step, to the last digits, with the step that follows from the smoothness."""
+    problem = make_problem(penalty, form=form)
+    solver = Corrected(problem, kind)
+    schedule = make_schedule("constant", eta0=safe_step(problem, 2), decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss)
+    *_, state = run(solver, make_sampler("shuffle", N, 2, 0), schedule, solver.init(), epochs=600)
+    gradient, constant = problem.gradient(state.coef, state.intercept)
+    moved = problem.penalty.nonsmooth_prox(state.coef - 0.1 * gradient, 0.1)
+    np.testing.assert_allclose(moved, state.coef, rtol=0, atol=1e-9)
+    assert abs(constant) < 1e-8
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_strong_penalty_leaves_exact_zeros(form):
+    """Weights, and whole groups, that belong at zero are there, not near it."""
+    problem = replace(make_problem(form=form, intercept=False), penalty=ElasticNet(l1=0.15))
+    grouped = replace(problem, penalty=GroupLasso(GROUPS, l1=0.1))
+    for case in (problem, grouped):
+        solver = Corrected(case, "saga")
+        schedule = make_schedule("constant", eta0=safe_step(case, 2), decay=0.0, alpha=0.1, power_t=0.5, loss=case.loss)
+        *_, state = run(solver, make_sampler("shuffle", N, 2, 0), schedule, solver.init(), epochs=300)
+        zeros = state.coef == 0.0
+        assert 0 < zeros.sum() < D
+        if case is grouped:
+            assert {len(set(zeros[list(group)].tolist())) for group in GROUPS} == {1}
+
+
+def test_epochs_do_not_change_earlier_states():
+    """A state can be gone on from twice, with the same bits."""
+    problem = make_problem("both")
+    solver = Corrected(problem, "saga")
+    schedule = make_schedule("constant", eta0=0.1, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss)
+    first = solver.epoch(solver.init(), some_batches("once", 0, 2), schedule)
+    kept = first.memory.copy()
+    again = [solver.epoch(first, some_batches("once", 1, 2), schedule) for _ in range(2)]
+    np.testing.assert_array_equal(first.memory, kept)
+    np.testing.assert_array_equal(again[0].coef, again[1].coef)
+
+
+def test_watching_records_the_mean_loss_met():
+    """Before any weight has moved, the loss met by a single step is that of zero weights."""
+    problem = make_problem(weighted=False)
+    solver = Corrected(problem, "saga", watch=True)
+    schedule = make_schedule("constant", eta0=0.1, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss)
+    state = solver.epoch(solver.init(), make_sampler("shuffle", N, N, 0).batches(0), schedule)
+    assert state.loss == pytest.approx(np.log(2.0))

@@ -103,7 +103,7 @@ def corrected_steps(problem, epochs, size, eta, kind, *, coef, intercept=0.0):
     X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
     w, b, steps, samples, memory = np.array(coef, dtype=float), intercept, 0, 0, np.zeros(len(X))
     for epoch, batches in enumerate(epochs):
-        if kind == "svrg" or (kind == "saga" and epoch == 0):
+        if (kind == "svrg" or (kind == "saga" and epoch == 0)) and (epoch or w.any() or b):  # at zero nothing is remembered
             memory = problem.slopes(w, b)
         for rows, factors in batches:
             part = len(rows) / size if factors is None else 1.0

@@ -88,17 +88,18 @@ def lists_of(batches):
     return list(zip(np.split(batches.rows, cuts), factors, strict=True))
 
 
-def kernel_and_twin(problem, kind, *, draws="once", size=2, epochs=3, name="constant", eta0=0.3):
+def kernel_and_twin(problem, kind, *, draws="once", size=2, epochs=3, name="constant", eta0=0.3, coef=None, intercept=0.0):
     solver = Corrected(problem, kind)
     schedule = make_schedule(name, eta0=eta0, decay=0.1, alpha=0.01, power_t=0.5, loss=problem.loss)
-    *_, state = run(solver, Draws(draws, size), schedule, solver.init(), epochs=epochs)
+    *_, state = run(solver, Draws(draws, size), schedule, solver.init(coef, intercept), epochs=epochs)
     expected, memory = corrected_steps(
         problem,
         [lists_of(some_batches(draws, epoch, size)) for epoch in range(epochs)],
         size,
         lambda steps, samples: step_size(*schedule, steps, samples),
         kind,
-        coef=np.zeros(problem.d),
+        coef=np.zeros(problem.d) if coef is None else coef,
+        intercept=intercept,
     )
     return state, expected, memory
 
@@ -119,6 +120,17 @@ def test_the_kernel_equals_its_twin(form, kind, penalty, draws):
     assert_same(state, expected, tolerance=1e-10)
     if kind != "sgd":
         np.testing.assert_allclose(state.memory, memory, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["svrg", "saga"])
+@pytest.mark.parametrize("start", [(np.linspace(-1.0, 1.0, D), 0.5), (None, 0.5)], ids=["weights", "intercept"])
+def test_a_first_epoch_from_given_weights_is_corrected(form, kind, start):
+    """What is remembered is taken at the weights to begin with, unless these are zero."""
+    problem = make_problem("both", form=form)
+    state, expected, memory = kernel_and_twin(problem, kind, epochs=1, coef=start[0], intercept=start[1])
+    assert_same(state, expected, tolerance=1e-10)
+    np.testing.assert_allclose(state.memory, memory, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from antithetic.problem import Problem
 
-_POWERS = 20  # of the power iteration, which underestimates by a few per cent then
+_POWERS = 10  # of the power iteration, which underestimates by some per cent then
 _MARGIN = 1.1
 
 

@@ -7,7 +7,9 @@ it. A step goes along
 
 with the slopes c of the moment and the factors f that the draw gave. Whatever draw makes the mean gradient of a batch unbiased makes this
 unbiased too, be it of rows, pairs or groups, and its variance goes to zero with the distance to where the slopes are remembered from.
-SVRG remembers the slopes at the beginning of each epoch, at the price of one more pass; SAGA those of each row's last visit.
+SVRG remembers the slopes at the beginning of each epoch, at the price of one more pass; SAGA those of each row's last visit. A first
+epoch from zero weights remembers slopes of zero, which makes plain steps of its own: corrected ones would all go along the gradient at
+zero, which is no progress worth an epoch (measured: two epochs, and a pass, are saved).
 """
 
 from __future__ import annotations
@@ -91,11 +93,13 @@ class Corrected:
         )
 
     def _remember(self, state: SgdState) -> Memory:
-        """Slopes at the present weights, or those of an earlier epoch of SAGA, which are copied."""
+        """Slopes at the present weights, or those of an earlier epoch of SAGA, which are copied; zeros before anything has moved."""
         problem, real = self.problem, self.problem.X.dtype
         if self.kind == "sgd":
             return Memory(np.empty(0), np.zeros(problem.d + 1, real), False)
         keeps = self.kind == "saga"
+        if state.epochs == 0 and state.memory is None and not (state.coef.any() or state.intercept):
+            return Memory(np.zeros(problem.n), np.zeros(problem.d + 1, real), keeps)
         if not keeps or state.memory is None:
             slopes = np.clip(problem.slopes(state.coef, state.intercept), -self.steepest, self.steepest)
         else:

@@ -58,13 +58,13 @@ def state_of(model):
 
 @BOTH
 def test_every_parameter_of_scikit_learn_is_there(kind):
-    """With the same default, learning_rate apart; beyond them, only what DESIGN.md lists, and trace."""
+    """With the same default, learning_rate apart; beyond them, only what DESIGN.md lists, importance and trace."""
     own, other = (inspect.signature(each.__init__).parameters for each in (kind, getattr(theirs, kind.__name__)))
     assert {name: own[name].default for name in other} == {name: other[name].default for name in other} | {
         "self": inspect.Parameter.empty,
         "learning_rate": "auto",
     }
-    extra = "pairing sampling solver batch_size nest refresh decay stopping groups n_strata allocation trace"
+    extra = "pairing sampling solver batch_size nest refresh decay stopping groups importance n_strata allocation trace"
     assert [name for name in own if name not in other] == extra.split()
     for method in ("fit", "partial_fit"):
         own, other = (inspect.signature(getattr(each, method)).parameters for each in (kind, getattr(theirs, kind.__name__)))
@@ -506,11 +506,11 @@ def test_first_weights_must_have_the_shape_of_the_last():
         ({"sampling": "sorted"}, "'balanced'"),
         ({"nest": 3}, "power of two"),
         ({"refresh": "often"}, "refresh"),
-        ({"solver": "saga"}, "'sgd'"),
+        ({"solver": "adam"}, "'sgd'"),
         ({"average": "sometimes"}, "'linear'"),
-        ({"stopping": "gap"}, "'objective'"),
+        ({"stopping": "loss"}, "'objective'"),
         ({"trace": "loss"}, "'variance_ratio'"),
-        ({"trace": ["loss"]}, "objective, variance, variance_ratio"),
+        ({"trace": ["loss"]}, "gap, gradient, objective, partial_sum, variance, variance_ratio"),
         ({"batch_size": 0}, "batch_size"),
         ({"alpha": -1.0}, "alpha"),
         ({"decay": -1.0}, "decay"),

@@ -300,3 +300,79 @@ def test_any_two_labels_give_the_same_table(names, problem):
     X, signs = problem
     renamed = np.array(names)[(signs > 0.0).astype(int)]
     assert pair(X, renamed, "greedy", n_jobs=1).partner.tolist() == pair(X, signs, "greedy", n_jobs=1).partner.tolist()
+
+
+def best_product(name, y, u):
+    """The conjugate by brute force: the largest ``p u - value`` over a fine grid of predictions."""
+    p = np.linspace(-12.0, 12.0, 24_001)  # has every kink
+    return np.max(p * u - named(name).value(y, p))
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_conjugate_is_the_largest_product_less_the_loss(name):
+    """Wherever the loss has the slope; outside, infinite."""
+    loss = named(name)
+    for y in (-1.0, 1.0) if name in MARGIN else NUMBERS:
+        reached = loss.slope(y, np.linspace(-3.0, 3.0, 25))
+        for u in np.unique(np.concatenate([reached, 0.5 * reached, [0.0]])):
+            assert loss.conjugate(y, u)[0] == pytest.approx(best_product(name, y, u), abs=1e-5)
+        lowest, highest = loss.slope(y, [-1e9, 1e9])
+        if abs(lowest) < 10.0:
+            assert loss.conjugate(y, lowest - 1e-9) == [math.inf]
+        if abs(highest) < 10.0:
+            assert loss.conjugate(y, highest + 1e-9) == [math.inf]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", LOSSES)
+def test_loss_and_conjugate_meet_at_the_slope(name):
+    """Fenchel and Young: ``value + conjugate >= p u`` for any slope ``u``, with equality at that of ``p``."""
+    loss, (y, p) = named(name), grid(name)
+    slopes = loss.slope(y, p)
+    np.testing.assert_allclose(loss.value(y, p) + loss.conjugate(y, slopes), p * slopes, rtol=1e-13, atol=1e-14)
+    for shift in (1, 7, 60):
+        other = np.roll(p, shift)
+        u = loss.slope(y, other)
+        assert (loss.value(y, p) + loss.conjugate(y, u) - p * u >= -1e-13 * (1.0 + np.abs(p * u))).all()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", ["log_loss", "squared_hinge", "modified_huber", "squared_error", "huber", "squared_epsilon_insensitive"])
+def test_the_derivative_of_the_conjugate_is_the_prediction(name):
+    """Where the loss bends, its conjugate has the slope ``p`` at the loss's slope at ``p``."""
+    loss, (y, p) = named(name), grid(name)
+    slopes, step = loss.slope(y, p), 1e-6
+    bends = (np.abs(loss.slope(y, p + 1e-3) - slopes) > 1e-6) & (np.abs(slopes - loss.slope(y, p - 1e-3)) > 1e-6)
+    y, p, slopes = y[bends], p[bends], slopes[bends]
+    difference = (loss.conjugate(y, slopes + step) - loss.conjugate(y, slopes - step)) / (2.0 * step)
+    assert bends.sum() >= 10
+    np.testing.assert_allclose(difference, p, rtol=1e-4, atol=1e-4)
+
+
+@given(name=st.sampled_from(list(LOSSES)), epsilon=finite_floats().map(abs), y=finite_floats(), u=finite_floats())
+def test_the_conjugate_is_a_number_everywhere(name, epsilon, y, u):
+    """For any finite input; and 0 or less nowhere but where the loss can be positive."""
+    y = math.copysign(1.0, y) if name in MARGIN else y
+    value = losses.conjugate(LOSSES[name].code, epsilon, y, u)
+    assert not math.isnan(value)
+    assert value > -math.inf or abs(y) > 1.0
+    assert losses.conjugate(LOSSES[name].code, epsilon, y, 0.0) == 0.0
+
+
+@pytest.mark.kernel
+@given(name=st.sampled_from(list(LOSSES)), y=finite_floats(), u=st.lists(finite_floats(), min_size=1, max_size=5))
+def test_compiled_and_plain_conjugates_agree(name, y, u):
+    """The compiled function gives the numbers of the plain one."""
+    loss = named(name)
+    y = math.copysign(1.0, y) if loss.classification else y
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(loss.conjugate(y, u), [losses.conjugate(loss.code, EPSILON, y, at) for at in u], rtol=1e-15)
+
+
+def test_the_entropy_keeps_its_digits_at_its_ends():
+    """Near a slope of 0 the conjugate of log_loss is t log t - t, and at a slope of 1 it is 0."""
+    for push in (1e-300, 1e-20, 1e-9):
+        assert losses.conjugate(losses.LOG_LOSS, 0.0, 1.0, -push) == pytest.approx(push * math.log(push) - push, rel=1e-9)
+    assert losses.conjugate(losses.LOG_LOSS, 0.0, 1.0, -1.0) == 0.0
+    assert losses.conjugate(losses.LOG_LOSS, 0.0, -1.0, 1.0) == 0.0

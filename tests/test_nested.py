@@ -117,7 +117,7 @@ def test_which_sampler_takes_groups():
         assert (batches.unit, batches.size) == (unit, 3)
         np.testing.assert_array_equal(batches.rows, shuffled.rows(0))
     with pytest.raises(ValueError, match=r"nested groups are an order.*shuffle.*balanced"):
-        make_sampler("uniform", 11, 3, 5, table)
+        make_sampler("uniform", 11, 3, 5, table, to_the_top=True)
 
 
 # ---- runs
@@ -201,7 +201,7 @@ def test_the_first_nested_epochs_beat_random_ones():
         ({"nest": 64}, "at most the number of rows; got 64 for 61 rows"),
         ({"nest": 4, "pairing": None}, r"nest= and refresh=.*need pairing="),
         ({"nest": True, "sampling": "uniform"}, r'sampling="shuffle" or "balanced"'),
-        ({"nest": 4, "sampling": "uniform"}, r'sampling="shuffle" or "balanced"'),
+        ({"nest": 4, "sampling": "uniform"}, r'batch_size=4, or sampling="shuffle"'),
     ],
 )
 def test_what_cannot_be_nested_is_refused(given, message):

@@ -274,3 +274,29 @@ def test_an_impossible_problem_is_refused(argument):
     """Each argument is checked when the problem is made, and named in the error."""
     with pytest.raises(ValueError, match=next(iter(argument))):
         Problem.build([[1.0], [2.0]], [0, 1], **argument)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_variance_of_units_of_any_sizes(form, fit_intercept):
+    """Drawn with any probabilities and multiplied by any factors; the same as that of groups where all are alike."""
+    X, y, weight, coef = some_data()
+    problem = Problem.build(form(X), y, sample_weight=weight, fit_intercept=fit_intercept)
+    slopes, rng = problem.slopes(coef), np.random.default_rng(1)
+    rows, starts = rng.permutation(17), np.array([0, 1, 4, 9, 17])
+    chances, factors = np.array([0.5, 0.0, 0.2, 0.3]), np.array([2.0, 0.0, -1.0, 0.5])
+    u = np.concatenate([group_gradients(problem, slopes, [group]) for group in np.split(rows, starts[1:-1])]) * factors[:, None]
+    wanted = chances @ ((u - chances @ u) ** 2).sum(axis=1)
+    np.testing.assert_allclose(problem.unit_variance(slopes, rows, starts, chances, factors), wanted, rtol=1e-12)
+    groups = rows[:16].reshape(-1, 4)
+    alike = problem.unit_variance(slopes, rows[:16], np.arange(0, 17, 4), np.full(4, 0.25))
+    np.testing.assert_allclose(alike, problem.group_variance(slopes, groups), rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_many_equal_units_have_no_variance(form, fit_intercept):
+    """Exactly zero: what rounding makes of the mean of many is taken out."""
+    n = 100_003
+    problem = Problem.build(form(np.full((n, 3), 0.1)), np.full(n, 0.7), loss="squared_error", fit_intercept=fit_intercept)
+    assert problem.unit_variance(problem.slopes(), np.arange(n), np.arange(n + 1), np.full(n, 1.0 / n)) == 0.0

@@ -22,18 +22,19 @@ from sklearn.utils.validation import validate_data
 
 from antithetic._advise import choose_sampling
 from antithetic._callbacks import CallbackSupportMixin, fit_context, watch_epochs
-from antithetic._measure import TRACES
-from antithetic._tables import Tables, check_nest, check_refresh, refuse_nested_table
+from antithetic._combinations import STOPPINGS, check_combination
+from antithetic._measure import TRACES, check_trace
+from antithetic._tables import Draws, Tables, check_nest, check_refresh, refuse_nested_table
 from antithetic._train import Plan, Record, Task, epochs_bar, train, train_all
 from antithetic._validate import canonical_csr, check_weights
 from antithetic._warn import warn
 from antithetic.losses import Loss, get_loss
 from antithetic.pairing.table import AntitheticTable, check_table, pair_ratio
-from antithetic.penalties import ElasticNet
+from antithetic.penalties import ElasticNet, GroupLasso, HasProx, OwnPenalty, Penalty, read_groups
 from antithetic.problem import Problem
-from antithetic.sampling import SAMPLINGS
+from antithetic.sampling import ALLOCATIONS, SAMPLINGS
 from antithetic.schedules import Schedule, make_schedule
-from antithetic.solvers import Care, Patience, SgdState, Steps, find_steps, make_sgd
+from antithetic.solvers import SOLVERS, Care, Patience, SgdState, Steps, Target, find_steps, make_solver, safe_step
 
 _LARGEST_SEED = np.iinfo(np.int32).max
 _STEEPEST = 1e12  # where slopes are cut off, as in scikit-learn: a first step that is far too long then need not overflow
@@ -41,15 +42,17 @@ _PAIRINGS = {"auto", "greedy", "optimal", "tree", "random"}
 
 
 class Rows(NamedTuple):
-    """Checked data: rows, targets as given, and weights of the rows (None where all are 1)."""
+    """Checked data: rows, targets as given, weights of the rows (None where all are 1), and labels of strata, if there are such."""
 
     X: Any
     y: NDArray[Any]
     weight: NDArray[np.float64] | None
+    strata: NDArray[Any] | None = None
 
     def take(self, rows: NDArray[np.intp]) -> Rows:
         """Some of the rows."""
-        return Rows(self.X[rows], self.y[rows], None if self.weight is None else self.weight[rows])
+        weight, strata = (None if column is None else column[rows] for column in (self.weight, self.strata))
+        return Rows(self.X[rows], self.y[rows], weight, strata)
 
     def shown(self) -> dict[str, Any]:
         """What callbacks get to see."""
@@ -66,7 +69,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         return {"estimator_name": type(self).__name__}
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
-        "penalty": [StrOptions({"l2", "l1", "elasticnet"}), None],
+        "penalty": [StrOptions({"l2", "l1", "elasticnet", "group_lasso"}), HasProx, None],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
         "fit_intercept": ["boolean"],
@@ -86,15 +89,16 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         "average": [Interval(Integral, 0, None, closed="neither"), "boolean", StrOptions({"linear"})],
         "pairing": [StrOptions(_PAIRINGS), callable, AntitheticTable, None],
         "sampling": [StrOptions({"auto", *SAMPLINGS})],
-        "solver": [StrOptions({"sgd"})],
+        "solver": [StrOptions(set(SOLVERS))],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "nest": [StrOptions({"auto"}), "boolean", Interval(Integral, 2, None, closed="left"), None],
         "refresh": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left"), "array-like", None],
         "decay": [Interval(Real, 0, None, closed="left"), None],
-        "stopping": [StrOptions({"objective"})],
-        "groups": [None],
-        "n_strata": [None],
-        "allocation": [StrOptions({"proportional"})],
+        "stopping": [StrOptions(set(STOPPINGS))],
+        "groups": ["array-like", None],
+        "importance": [StrOptions({"bounds", "gradients"})],
+        "n_strata": [Interval(Integral, 1, None, closed="left"), None],
+        "allocation": [StrOptions(set(ALLOCATIONS))],
         "trace": [StrOptions(set(TRACES) - {"distance"}), tuple, list, None],
     }
 
@@ -111,25 +115,59 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         if not self.shuffle and self.pairing not in (None, "auto"):
             raise ValueError("shuffle=False takes the rows in the order given, without pairs; use shuffle=True or pairing=None")
         self._schedule(Steps(1.0, 0.0))
-        if not isinstance(self.nest, str) and check_nest(self.nest) is not None:
-            refuse_nested_table(self.nest, self.pairing, self.sampling)
+        nest = None if isinstance(self.nest, str) else check_nest(self.nest)
+        # which penalty it is does not depend on the number of features
+        penalty = self._penalty(1) if self.penalty != "group_lasso" else GroupLasso(((0,),), float(self.alpha))
+        if self.penalty == "group_lasso" and self.groups is None:
+            raise ValueError("penalty='group_lasso' needs groups, a label for each feature or a list of lists of features")
+        if self.penalty != "group_lasso" and self.groups is not None:
+            raise ValueError("groups belongs to penalty='group_lasso'; leave it out, or name that penalty")
+        sampling = "shuffle" if self.sampling == "auto" else self.sampling
+        pairing = None if isinstance(self.pairing, str) and self.pairing == "auto" else self.pairing
+        check_combination(
+            pairing,
+            nest,
+            sampling,
+            self.solver,
+            penalty,
+            average=self.average,
+            learning_rate=self.learning_rate,
+            intercept=self.fit_intercept,
+        )
+        if self.stopping != "objective":
+            self._check_stopping()
+        if nest is not None:
+            refuse_nested_table(self.nest, self.pairing)
             if self.pairing is None or self.pairing == "auto":
                 raise ValueError("nest= refines a pairing, and 'auto' makes none; name one, say pairing='tree'")
         if not isinstance(self.refresh, str):
             check_refresh(self.refresh)
         for name in self._trace():
             if name not in TRACES or name == "distance":
-                raise ValueError(f"trace {name!r} is not known; use some of objective, variance, variance_ratio, partial_sum")
+                raise ValueError(f"trace {name!r} is not known; use some of {', '.join(sorted(set(TRACES) - {'distance'}))}")
+        check_trace(self._trace(), self.solver)
+
+    def _check_stopping(self) -> None:
+        if self.learning_rate == "adaptive":
+            raise ValueError(f"learning_rate='adaptive' watches the objective; with stopping={self.stopping!r} use another, say 'auto'")
+        if self.early_stopping:
+            raise ValueError(f"early_stopping watches the validation score; with stopping={self.stopping!r} leave it out")
+        if self.tol is None:
+            raise ValueError(f"stopping={self.stopping!r} ends a run once that is at most tol, so it needs tol, say 1e-6")
 
     def _trace(self) -> tuple[str, ...]:
-        if self.trace is None:
-            return ()
-        return (self.trace,) if isinstance(self.trace, str) else tuple(self.trace)
+        names = () if self.trace is None else (self.trace,) if isinstance(self.trace, str) else tuple(self.trace)
+        return names if self.stopping == "objective" or self.stopping in names else (*names, self.stopping)
 
     def _loss(self) -> Loss:
         return replace(get_loss(self.loss), epsilon=float(self.epsilon))
 
-    def _penalty(self) -> ElasticNet:
+    def _penalty(self, d: int) -> Penalty:
+        """Penalty of so many weights."""
+        if self.penalty == "group_lasso":
+            return GroupLasso(read_groups(self.groups, d), float(self.alpha))
+        if not (self.penalty is None or isinstance(self.penalty, str)):
+            return OwnPenalty(self.penalty)
         l1_ratio = {None: 0.0, "l2": 0.0, "l1": 1.0}[self.penalty] if self.penalty != "elasticnet" else float(self.l1_ratio)
         alpha = 0.0 if self.penalty is None else float(self.alpha)
         return ElasticNet((1.0 - l1_ratio) * alpha, l1_ratio * alpha)
@@ -159,7 +197,9 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         nest = None if isinstance(self.nest, str) else check_nest(self.nest)
         refresh = None if isinstance(self.refresh, str) or epochs == 1 else check_refresh(self.refresh)
         sampling, why = self.sampling, f"sampling={self.sampling!r} was asked for"
-        if sampling == "auto" or (sampling == "balanced" and epochs == 1):  # which has no order to follow, and draws one
+        if sampling == "auto" and (self.solver != "sgd" or not isinstance(self._penalty(d), ElasticNet)):
+            sampling, why = "shuffle", "reshuffled, since balanced orders are for solver='sgd' with L2 and L1 penalties"
+        elif sampling == "auto" or (sampling == "balanced" and epochs == 1):  # which has no order to follow, and draws one
             sampling, why = choose_sampling(n, d, batch_size=batch_size, epochs=epochs)
         if table is not None:
             given = "pairing= is a table" if table is self.pairing else "table= was given to fit"
@@ -172,14 +212,23 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
 
     # ---- from data to tasks
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> Rows:
+    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool, strata: Any = None) -> Rows:
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset, y_numeric=self._y_numeric
         )
         weight = None
         if sample_weight is not None:
             weight = check_weights(sample_weight, X.shape[0], all_zero=True)
-        return Rows(canonical_csr(X) if sparse.issparse(X) else X, y, weight)
+        labels = None if strata is None else self._check_strata(strata, X.shape[0])
+        return Rows(canonical_csr(X) if sparse.issparse(X) else X, y, weight, labels)
+
+    def _check_strata(self, strata: Any, n: int) -> NDArray[Any]:
+        if self.sampling != "stratified":
+            raise ValueError(f"strata= belongs to sampling='stratified'; got sampling={self.sampling!r}")
+        labels = np.asarray(strata)
+        if labels.shape != (n,):
+            raise ValueError(f"strata must have shape ({n},), one label per row of X; got {labels.shape}")
+        return labels
 
     def _split(self, rows: Rows, table: AntitheticTable | None, X_val: Any, y_val: Any) -> tuple[Rows, AntitheticTable | None, Rows | None]:
         """Rows to train on, their table, and rows to validate on, if any."""
@@ -214,7 +263,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
 
         def make(number: int) -> Task:
             problem = self._problem(rows, number)
-            tables = self._tables(problem, plan, table, int(seeds[number]), number)
+            tables = self._tables(problem, plan, table, int(seeds[number]), number, rows.strata)
             score = None if validation is None else partial(self._score, validation, self._target(validation.y, number))
             return self._task(problem, tables, starts[number], known[number] if known else None, epochs, score)
 
@@ -224,35 +273,52 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
 
     def _problem(self, rows: Rows, number: int) -> Problem:
         weight = self._weights(rows, number)
-        return Problem(rows.X, self._target(rows.y, number), self._loss(), self._penalty(), weight, bool(self.fit_intercept), None)
+        penalty = self._penalty(rows.X.shape[1])
+        return Problem(rows.X, self._target(rows.y, number), self._loss(), penalty, weight, bool(self.fit_intercept), None)
 
     def _task(self, problem: Problem, tables: Tables, start: Any, steps: Steps | None, epochs: int, score: Any) -> Task:
         automatic, partial_fit = self.learning_rate == "auto", isinstance(start, SgdState)
-        solver = make_sgd(
+        by_loss = self.tol is not None and not self.early_stopping and self.stopping == "objective"
+        solver = make_solver(
+            self.solver,
             problem,
             self.average,
             steepest=np.inf if automatic else _STEEPEST,
-            watch=(self.tol is not None and not self.early_stopping) or (automatic and not problem.loss.is_bounded),
+            watch=by_loss or (automatic and not problem.loss.is_bounded),
         )
         state = solver.take_up(start) if partial_fit else solver.init(*start)
         if automatic and steps is None:
-            balanced = tables.sampling == "balanced"
-            steps = find_steps(problem, tables.batch_size, tables.seed, state.coef, state.intercept, balanced=balanced)
+            steps = self._find_steps(problem, tables, state)
+        patience: Patience | Target | None = None
+        if self.tol is not None:
+            objective = self.stopping == "objective"
+            patience = Patience(float(self.tol), int(self.n_iter_no_change)) if objective else Target(float(self.tol))
         return Task(
             solver,
             tables,
             self._schedule(steps or Steps(1.0, 0.0)),
             state,
             epochs,
-            patience=None if self.tol is None else Patience(float(self.tol), int(self.n_iter_no_change)),
+            patience=patience,
             adaptive=self.learning_rate == "adaptive",
-            care=Care(problem.penalty.l2 if self.decay is None else float(self.decay)) if automatic else None,
+            care=Care(problem.penalty.l2 if self.decay is None else float(self.decay)) if automatic and self.solver == "sgd" else None,
             trace=self._trace(),
             score=score,
-            early_stopping=bool(self.early_stopping),
+            judged_by="validation_score" if self.early_stopping else self.stopping,
         )
 
-    def _tables(self, problem: Problem, plan: Plan, table: AntitheticTable | None, seed: int, number: int) -> Tables:
+    def _find_steps(self, problem: Problem, tables: Tables, state: SgdState) -> Steps:
+        """Steps of ``learning_rate="auto"``."""
+        if self.solver == "sdca":
+            return Steps(1.0, 0.0)  # which nobody looks at
+        if self.solver != "sgd":
+            return Steps(safe_step(problem, tables.batch_size, tables.longest()), 0.0)
+        balanced = tables.sampling == "balanced"
+        return find_steps(problem, tables.batch_size, tables.seed, state.coef, state.intercept, balanced=balanced)
+
+    def _tables(
+        self, problem: Problem, plan: Plan, table: AntitheticTable | None, seed: int, number: int, strata: NDArray[Any] | None
+    ) -> Tables:
         """Find the table of one task: the one given to fit, unless it does harm there, or one made for it."""
         pairing = None if plan.pairing is None else self.pairing if table is None else table
         if self._y_numeric is False and (problem.y == problem.y[0]).all():  # some rows of one class: nothing opposes anything
@@ -266,7 +332,8 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
                     UserWarning,
                 )
                 pairing = None
-        return Tables(problem, problem.y, pairing, plan.sampling, plan.batch_size, seed, plan.nest, plan.refresh)
+        draws = Draws(self.importance, strata, self.n_strata, self.allocation, corrected=self.solver != "sgd")
+        return Tables(problem, problem.y, pairing, plan.sampling, plan.batch_size, seed, plan.nest, plan.refresh, draws=draws)
 
     # ---- training
 
@@ -385,7 +452,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         if table is None and isinstance(self.pairing, AntitheticTable):
             table = self.pairing
         if table is not None:
-            refuse_nested_table(None if isinstance(self.nest, str) else check_nest(self.nest), table, self.sampling)
+            refuse_nested_table(None if isinstance(self.nest, str) else check_nest(self.nest), table)
             if not self.shuffle:
                 raise ValueError("shuffle=False takes the rows in the order given, without table=; use shuffle=True")
             check_table(table).check(rows.X, rows.y)
@@ -407,6 +474,8 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             raise
 
     def _partial_fit(self, rows: Rows, first: bool) -> None:
+        if self.solver == "sdca":
+            raise ValueError("solver='sdca' has a dual variable for each row, so it needs all rows at once; use fit, or solver='sgd'")
         d = rows.X.shape[1]
         states = [(np.zeros(d), 0.0)] * self._n_tasks() if first else self._later_states(d)
         if rows.weight is not None and not rows.weight.any():  # nothing was seen
@@ -468,7 +537,8 @@ def _kept(state: SgdState) -> dict[str, Any]:
 
     Left out are weights that `coef_` holds already, what `eta0_` and `decay_` say, and how the last fit came to its end.
     """
-    kept = state._replace(lowered=0, eased=0, moved=None, aligned=0, best=np.inf, waited=0, stopped=False, order=None)._asdict()
+    kept = state._replace(lowered=0, eased=0, moved=None, aligned=0, best=np.inf, waited=0, stopped=False, order=None)
+    values = kept._replace(memory=None, mean=None)._asdict()  # what is remembered is of the rows of that fit
     if state.average is None:
-        kept["coef"] = None
-    return kept
+        values["coef"] = None
+    return values

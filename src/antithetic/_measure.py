@@ -1,4 +1,4 @@
-"""What is recorded of a run: objective, exact variance of its batches, how well its order balances, distance to a solution."""
+"""What is recorded of a run: objective, optimality, exact variance of its batches, how well its order balances, distance to a solution."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ from numpy.typing import NDArray
 
 from antithetic._tables import Tables
 from antithetic._validate import check_coef
+from antithetic.optimality import duality_gap, gradient_mapping_norm
 from antithetic.pairing import GroupTable
 from antithetic.problem import ratio
-from antithetic.sampling import batch_variance, largest_partial_sum, order_variance
+from antithetic.sampling import ONCE_PER_EPOCH, batch_variance, largest_partial_sum, order_variance
 from antithetic.solvers import SgdState
 
-TRACES = ("objective", "variance", "variance_ratio", "partial_sum", "distance")
+TRACES = ("objective", "gradient", "gap", "variance", "variance_ratio", "partial_sum", "distance")
+
+
+def check_trace(names: tuple[str, ...], solver: str) -> None:
+    """Raise ValueError for names that are not known, or mean nothing with a solver."""
+    for name in names:
+        if name not in TRACES:
+            raise ValueError(f"trace {name!r} is not known; use some of {', '.join(TRACES)}")
+    if solver == "sdca" and {"variance", "variance_ratio"} & set(names):
+        raise ValueError('solver="sdca" steps along no gradient that could vary; use trace="gap"')
 
 
 def measure_state(names: tuple[str, ...], tables: Tables, state: SgdState, w_star: Any = None) -> dict[str, float]:
@@ -22,6 +32,11 @@ def measure_state(names: tuple[str, ...], tables: Tables, state: SgdState, w_sta
     problem, measured = tables.problem, {"epoch": float(state.epochs)}
     if "objective" in names:
         measured["objective"] = problem.objective(*state.solution)
+    if "gradient" in names:
+        measured["gradient"] = gradient_mapping_norm(problem, *state.solution)
+    if "gap" in names:  # a memory without a mean is SDCA's, of dual variables
+        dual = state.memory if state.mean is None else None
+        measured["gap"] = duality_gap(problem, *state.solution, dual=dual)
     if {"variance", "variance_ratio", "partial_sum"} & set(names):
         slopes = problem.slopes(state.coef, state.intercept)
         measured |= _measure_batches(names, tables, state, slopes)
@@ -33,10 +48,13 @@ def measure_state(names: tuple[str, ...], tables: Tables, state: SgdState, w_sta
 def _measure_batches(names: tuple[str, ...], tables: Tables, state: SgdState, slopes: NDArray[np.float64]) -> dict[str, float]:
     problem, measured = tables.problem, {}
     if "variance" in names or "variance_ratio" in names:
-        if tables.sampling in ("balanced", "in order") or isinstance(tables.table, GroupTable):  # an order, not a draw
-            own = order_variance(problem, slopes, tables.sampler().batches(state.epochs, state.order))
+        once = isinstance(tables.table, GroupTable) and tables.sampling in ONCE_PER_EPOCH
+        if tables.sampling in ("balanced", "in order") or once:  # an order, not a draw
+            own = order_variance(problem, tables.followed(state), tables.sampler().batches(state.epochs, state.order))
         else:
-            own = batch_variance(problem, slopes, tables.table, tables.sampling, tables.batch_size)
+            followed = tables.followed(state)
+            chances = tables.chances(followed)
+            own = batch_variance(problem, followed, tables.table, tables.sampling, tables.batch_size, **chances)
         measured["variance"] = own
         measured["variance_ratio"] = ratio(own, batch_variance(problem, slopes, None, "uniform", tables.batch_size))
     if "partial_sum" in names:

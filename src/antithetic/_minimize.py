@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._measure import TRACES, measure_state
+from antithetic._combinations import check_combination, check_stopping
+from antithetic._measure import check_trace, measure_state
 from antithetic._progress import progress_bar
-from antithetic._tables import StepByStep, Tables, check_nest, check_refresh, check_step_by_step, refuse_nested_table
+from antithetic._tables import Draws, StepByStep, Tables, check_nest, check_refresh, check_step_by_step, refuse_nested_table
 from antithetic._validate import check_count
 from antithetic._warn import warn
 from antithetic.losses import Loss
@@ -21,9 +22,9 @@ from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.pairing._pair import Method
 from antithetic.pairing.table import check_table
 from antithetic.problem import Problem
-from antithetic.sampling import SAMPLINGS
+from antithetic.sampling import check_groups
 from antithetic.schedules import Schedule, make_schedule
-from antithetic.solvers import Care, DivergenceError, Patience, SgdState, advice, find_steps, make_sgd, run
+from antithetic.solvers import Care, DivergenceError, Patience, SgdState, Target, advice, find_steps, make_solver, run, safe_step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,34 +73,42 @@ def minimize(
     loss: str | Loss = "log_loss",
     l2: float = 0.0,
     l1: float = 0.0,
+    penalty: Any = None,
+    groups: Any = None,
     fit_intercept: bool = False,
     sample_weight: Any = None,
     coef_init: Any = None,
     intercept_init: float = 0.0,
     average: bool | int | str = False,
-    table: AntitheticTable | None = None,
-    pairing: Method | AntitheticTable | None = None,
+    table: AntitheticTable | GroupTable | None = None,
+    pairing: Method | AntitheticTable | GroupTable | None = None,
     sampling: str = "uniform",
     nest: int | bool | None = None,
     refresh: int | Collection[int] | str | None = None,
+    importance: Any = "bounds",
+    strata: Any = None,
+    n_strata: int | None = None,
+    allocation: str = "proportional",
     solver: str = "sgd",
     batch_size: int = 2,
-    learning_rate: str = "inverse_time",
+    learning_rate: str | None = None,
     eta0: float | None = None,
     decay: float | None = None,
     power_t: float = 0.5,
     epochs: int = 20,
     tol: float | None = None,
     n_iter_no_change: int = 5,
+    stopping: str = "objective",
     seed: int = 0,
     w_star: Any = None,
     trace: str | Sequence[str] = (),
     resume: Result | None = None,
     progress: bool = False,
 ) -> Result:
-    r"""Minimise :math:`\frac1n \sum_i s_i \phi(y_i, \langle w, x_i\rangle) + \frac{l_2}{2}|w|^2 + l_1 |w|_1` by SGD.
+    r"""Minimise :math:`\frac1n \sum_i s_i \phi(y_i, \langle w, x_i\rangle) + \frac{l_2}{2}|w|^2 + l_1 |w|_1` by stochastic gradients.
 
-    ``pairing=None`` is the paper's SGD, ``pairing="greedy"`` its SGD-as.
+    Three choices are free of each other: ``pairing``, which rows travel together, ``sampling``, how they are drawn, and ``solver``, how
+    their gradients are used. ``pairing=None`` is the paper's SGD, ``pairing="greedy"`` its SGD-as.
 
     Parameters
     ----------
@@ -113,6 +122,12 @@ def minimize(
     l2, l1 : float, default=0.0
         Strengths of the penalties. The quadratic one is part of the gradient, the other a proximal step that gives exact zeros, since
         weights at zero are not forgiven what they owe (see :mod:`antithetic.solvers._threshold`).
+    penalty : {"group_lasso"}, object or None, default=None
+        None means L2 and L1. ``"group_lasso"`` is :math:`\frac{l_2}{2}|w|^2 + l_1 \sum_g \sqrt{|g|}\,|w_g|`. An object with ``value(w)``,
+        ``prox(w, step)`` and ``separable`` is a penalty of one's own, to which ``l2`` is added (see :mod:`antithetic.penalties`); its prox
+        is called from Python in each step, so large batches are best.
+    groups : array-like of shape (d,) or list of lists of int, default=None
+        For ``"group_lasso"``: a label for each feature, or the features of each group.
     fit_intercept : bool, default=False
         Fit an intercept, which is not penalised.
     sample_weight : array-like of shape (n,), default=None
@@ -122,28 +137,44 @@ def minimize(
     intercept_init : float, default=0.0
     average : bool, int or "linear", default=False
         Return the mean of the weights after each step: of all, from a number of samples on, or with weight t for step t.
-    table : AntitheticTable, default=None
+    table : AntitheticTable or GroupTable, default=None
         A table made for these data; it takes the place of ``pairing``.
-    pairing : None, str, callable or AntitheticTable, default=None
+    pairing : None, str, callable, AntitheticTable or GroupTable, default=None
         None draws single rows; anything else is passed on to :func:`pair` as its ``method``.
-    sampling : {"uniform", "shuffle", "balanced"}, default="uniform"
+    sampling : {"uniform", "shuffle", "balanced", "importance", "stratified"}, default="uniform"
         Draw with replacement; visit each row once per epoch in random order; or in an order that follows the gradients of the epoch
-        before so that partial sums stay small (see :class:`antithetic.sampling.balanced.Balanced`).
+        before so that partial sums stay small (see :class:`antithetic.sampling.balanced.Balanced`). ``"importance"`` draws with
+        replacement by probabilities, ``"stratified"`` some of each stratum; both rows, pairs or groups, with factors that keep the
+        gradient unbiased.
     nest : int, True or None, default=None
         With a pairing: groups of this many rows, a power of two, instead of pairs. True nests to the top, which is an order of the whole
-        epoch: with ``"shuffle"`` of each, with fresh flips, with ``"balanced"`` of the first. Not with ``"uniform"``.
+        epoch: with ``"shuffle"`` of each, with fresh flips, with ``"balanced"`` of the first. Where groups are drawn with replacement, a
+        batch is a whole number of them.
     refresh : int, collection of int, "auto", "step" or None, default=None
         Make the table anew from the gradients of the moment: every so many epochs, before these epochs, or when it has lost a third of
         the reduction that it had when it was made ("auto"; always before the second epoch). "step" is Algorithm 2 to the letter, a new
         table in each step, for at most 2000 rows and ``"uniform"``: an oracle, not a method.
-    solver : {"sgd"}, default="sgd"
+    importance : {"bounds", "gradients"} or array-like, default="bounds"
+        Probabilities of ``"importance"``, in proportion to bounds of the gradients (for SVRG and SAGA, of how fast they change), to the
+        gradients before each epoch, or one's own: one number per row or pair.
+    strata : array-like of shape (n,), default=None
+        For ``"stratified"``: labels of the rows; a pair has that of its first row.
+    n_strata : int, default=None
+        Or so many clusters of the rows, pairs or groups; with neither, as many as a batch has.
+    allocation : {"proportional", "optimal"}, default="proportional"
+        How many of a batch come from each stratum: by its size, or also by the spread of its gradients before each epoch.
+    solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
+        SVRG and SAGA correct gradients by what they remember of each row (see :mod:`antithetic.solvers.corrected`); SDCA maximises the dual
+        row by row, for an L2 penalty without an intercept (see :mod:`antithetic.solvers.sdca`).
     batch_size : int, default=2
         Rows of a step, at most n: ``batch_size / 2`` pairs if there is a table, and one more row if it is odd.
-    learning_rate : {"auto", "inverse_time", "constant", "optimal", "invscaling", "adaptive", "pa1", "pa2"}, default="inverse_time"
+    learning_rate : {"auto", "inverse_time", "constant", "optimal", "invscaling", "adaptive", "pa1", "pa2"}, default=None
         See :mod:`antithetic.schedules`; ``"auto"`` is ``"inverse_time"`` with ``eta0``, and ``decay`` where it is None, found from the
-        data. ``"adaptive"`` needs ``tol``.
-    eta0 : float
-        First step size; needed by all schedules but ``"auto"`` and ``"optimal"``.
+        data; for SVRG and SAGA a constant step from the smoothness of the loss. ``"adaptive"`` needs ``tol``. None means the paper's
+        ``"inverse_time"`` for SGD and ``"auto"`` for the others.
+    eta0 : float, default=None
+        First step size; needed by SGD's schedules but ``"auto"`` and ``"optimal"``. For SVRG and SAGA, None means the one from the
+        smoothness.
     decay : float, default=None
         Decay of ``"inverse_time"``; None means l2.
     power_t : float, default=0.5
@@ -154,13 +185,18 @@ def minimize(
         Stop, or lower an adaptive step, when the objective has not fallen by this for ``n_iter_no_change`` epochs; None never does. It is
         the objective met on the way, as in scikit-learn: each row's loss just before the step that it takes part in, plus the penalty.
     n_iter_no_change : int, default=5
+    stopping : {"objective", "gradient", "gap"}, default="objective"
+        What ``tol`` is compared with: the fall of the objective; or, ending the run once it is at most ``tol``, the norm of the
+        gradient mapping (the gradient, where the penalty is smooth), or the duality gap, which needs an L2 penalty and no intercept. The
+        last two are in the trace.
     seed : int, default=0
         The same seed gives the same bits.
     w_star : array-like of shape (d,), default=None
         A solution, for the trace of distances.
     trace : str or sequence of str, default=()
-        What to record before the first step and after each epoch: ``"objective"``, ``"variance"`` (exact, of this run's batches at the
-        current weights; of an order without a draw, the mean over its full batches), ``"variance_ratio"`` (that, divided by the variance
+        What to record before the first step and after each epoch: ``"objective"``, ``"gradient"`` and ``"gap"`` (see ``stopping``),
+        ``"variance"`` (exact, of the gradient that the next batch steps along, corrected if it is, at the current weights and with what is
+        remembered now; of an order without a draw, the mean over its full batches), ``"variance_ratio"`` (that, divided by the variance
         of independent rows), ``"partial_sum"`` (largest norm of a partial sum of centred gradients in the order to come, divided by that
         of a random order), ``"distance"`` to ``w_star``.
         Each costs about one pass over the data. Objective and distance are those of the averaged weights where there are such.
@@ -188,34 +224,32 @@ def minimize(
     >>> result.trace["objective"].round(3).tolist()
     [0.693, 0.149, 0.144, 0.143, 0.142, 0.142]
     """
-    if solver != "sgd":
-        raise ValueError(f'solver {solver!r} is not known; use "sgd"')
-    if sampling not in SAMPLINGS:
-        raise ValueError(f"sampling {sampling!r} is not known; use one of {', '.join(SAMPLINGS)}")
-    problem = Problem.build(X, y, loss=loss, l2=l2, l1=l1, sample_weight=sample_weight, fit_intercept=fit_intercept)
-    patience = _check_patience(learning_rate, tol, n_iter_no_change)
+    problem = Problem.build(
+        X, y, loss=loss, l2=l2, l1=l1, penalty=penalty, groups=groups, sample_weight=sample_weight, fit_intercept=fit_intercept
+    )
+    pairing = pairing if table is None else table
+    nest, refresh = check_nest(nest), check_refresh(refresh)
+    if isinstance(pairing, GroupTable):
+        check_groups(pairing, problem, y)
+        nest = pairing.size if nest is None else nest
+    elif not (pairing is None or callable(pairing) or isinstance(pairing, str)):
+        check_table(pairing).check(problem.X, y)
+    learning_rate = learning_rate or ("inverse_time" if solver == "sgd" else "auto")
+    check_combination(
+        pairing, nest, sampling, solver, problem.penalty, average=average, learning_rate=learning_rate, intercept=fit_intercept
+    )
+    patience = _check_patience(learning_rate, tol, n_iter_no_change, check_stopping(stopping))
     epochs, seed = check_count(epochs, "epochs", least=0), check_count(seed, "seed", least=0)
     batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
-    algorithm = make_sgd(problem, average, watch=patience is not None or (learning_rate == "auto" and not problem.loss.is_bounded))
-    names = _check_trace(trace, w_star)
+    watch = isinstance(patience, Patience) or (learning_rate == "auto" and not problem.loss.is_bounded)
+    algorithm = make_solver(solver, problem, average, watch=watch)
+    names = _check_trace(trace, w_star, solver)
+    if isinstance(patience, Target) and stopping not in names:
+        names = (*names, stopping)
     begin = algorithm.init(coef_init, intercept_init)
-    if learning_rate == "auto":
-        learning_rate, steps = (
-            "inverse_time",
-            find_steps(problem, batch_size, seed, begin.coef, begin.intercept, balanced=sampling == "balanced"),
-        )
-        care = Care(l2 if decay is None else decay)
-        eta0, decay = steps.eta0, steps.decay if decay is None else decay
-    else:
-        decay, care = l2 if decay is None else decay, None
-    schedule = make_schedule(learning_rate, eta0=eta0, decay=decay, alpha=l2 + l1, power_t=power_t, loss=problem.loss)
-    pairing = pairing if table is None else table
-    if not (pairing is None or callable(pairing) or isinstance(pairing, str)):
-        check_table(pairing).check(problem.X, y)
-    nest, refresh = check_nest(nest), check_refresh(refresh)
-    refuse_nested_table(nest, pairing, sampling)
+    refuse_nested_table(nest, pairing)
     if refresh == "step":
-        check_step_by_step(problem.n, sampling, batch_size, nest, tol)
+        check_step_by_step(problem.n, sampling, solver, batch_size, nest, tol)
     if not (resume is None or isinstance(resume, Result)):
         raise ValueError(f"resume= must be a Result of minimize; got {type(resume).__name__}")
     if pairing is None and (nest is not None or refresh is not None):
@@ -225,8 +259,10 @@ def minimize(
     earlier = None if resume is None or refresh is None else resume.table
     if earlier is not None:
         earlier.fingerprint.check(problem.X, y)
-    tables = Tables(problem, y, pairing, sampling, batch_size, seed, nest, refresh, earlier)
+    draws = Draws(importance, strata, n_strata, allocation, corrected=solver != "sgd")
+    tables = Tables(problem, y, pairing, sampling, batch_size, seed, nest, refresh, earlier, draws)
     measure = partial(measure_state, names, tables, w_star=w_star)
+    schedule, care = _schedule(tables, begin, solver, learning_rate, eta0=eta0, decay=decay, power_t=power_t)
     settings = {
         "rows": problem.X.shape,
         "float type": problem.X.dtype.name,
@@ -235,6 +271,10 @@ def minimize(
         "fit_intercept": problem.fit_intercept,
         "average": average,
         "sampling": sampling,
+        "importance": importance if isinstance(importance, str) else None,
+        "n_strata": n_strata,
+        "allocation": allocation,
+        "solver": solver,
         "batch_size": batch_size,
         "pairing": pairing if isinstance(pairing, str) else None,
         "nest": nest,
@@ -249,7 +289,13 @@ def minimize(
     else:
         recorded = _Recorded.earlier(tables, resume, settings)
         start = recorded.state
-    adaptive = learning_rate == "adaptive"
+    last: dict[int, dict[str, float]] = {}  # what was measured of the latest epoch, by its number
+
+    def judge(state: SgdState) -> float:
+        last.clear()
+        last[state.epochs] = measure(state)
+        return last[state.epochs][stopping]
+
     states = run(
         StepByStep(algorithm, tables) if refresh == "step" else algorithm,
         tables.sampler(),
@@ -257,14 +303,15 @@ def minimize(
         start,
         epochs=epochs,
         patience=patience,
-        adaptive=adaptive,
+        adaptive=learning_rate == "adaptive",
         care=care,
+        judge=judge if isinstance(patience, Target) else None,
         renew=tables.renew,
     )
     try:
         with progress_bar("epochs", epochs, progress) as update:
             for state in states:
-                recorded = recorded.after(state, measure(state))
+                recorded = recorded.after(state, last[state.epochs] if state.epochs in last else measure(state))
                 update(state.epochs)
     except DivergenceError as error:
         error.result = recorded.result()
@@ -312,23 +359,48 @@ def _rows_of(table: AntitheticTable | GroupTable | None) -> NDArray[np.intp]:
     return table.partner if isinstance(table, AntitheticTable) else table.order
 
 
-def _check_trace(trace: str | Sequence[str], w_star: Any) -> tuple[str, ...]:
+def _schedule(
+    tables: Tables, begin: SgdState, solver: str, learning_rate: str, *, eta0: float | None, decay: float | None, power_t: float
+) -> tuple[Schedule, Care | None]:
+    """Return the steps that were asked for, or found, and whether they are watched over."""
+    problem, care = tables.problem, None
+    l2 = problem.penalty.l2
+    if solver == "sdca":
+        learning_rate, eta0 = "constant", 1.0  # which nobody looks at
+    elif solver != "sgd":
+        eta0 = safe_step(problem, tables.batch_size, tables.longest()) if eta0 is None else eta0
+        learning_rate = "constant" if learning_rate == "auto" else learning_rate
+    elif learning_rate == "auto":
+        balanced = tables.sampling == "balanced"
+        steps = find_steps(problem, tables.batch_size, tables.seed, begin.coef, begin.intercept, balanced=balanced)
+        care = Care(l2 if decay is None else decay)
+        learning_rate, eta0, decay = "inverse_time", steps.eta0, steps.decay if decay is None else decay
+    decay = l2 if decay is None else decay
+    alpha = l2 + problem.penalty.l1
+    return make_schedule(learning_rate, eta0=eta0, decay=decay, alpha=alpha, power_t=power_t, loss=problem.loss), care
+
+
+def _check_trace(trace: str | Sequence[str], w_star: Any, solver: str) -> tuple[str, ...]:
     names = (trace,) if isinstance(trace, str) else tuple(trace)
-    for name in names:
-        if name not in TRACES:
-            raise ValueError(f"trace {name!r} is not known; use some of {', '.join(TRACES)}")
+    check_trace(names, solver)
     if "distance" in names and w_star is None:
         raise ValueError('trace="distance" needs w_star')
     return names
 
 
-def _check_patience(learning_rate: str, tol: float | None, n_iter_no_change: int) -> Patience | None:
+def _check_patience(learning_rate: str, tol: float | None, n_iter_no_change: int, stopping: str) -> Patience | Target | None:
     if tol is None:
+        if stopping != "objective":
+            raise ValueError(f"stopping={stopping!r} ends a run once that is at most tol, so it needs tol, say 1e-6")
         if learning_rate == "adaptive":
             raise ValueError('learning_rate="adaptive" lowers the step when the objective stops falling by tol, so it needs tol, say 1e-3')
         return None
     if math.isnan(tol):
         raise ValueError("tol must be a number or None; got nan")
+    if stopping != "objective":
+        if learning_rate == "adaptive":
+            raise ValueError(f'learning_rate="adaptive" watches the objective; with stopping={stopping!r} use another, say "auto"')
+        return Target(float(tol))
     return Patience(float(tol), check_count(n_iter_no_change, "n_iter_no_change", least=1))
 
 

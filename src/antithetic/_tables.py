@@ -7,20 +7,54 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antithetic._validate import check_count
 from antithetic.pairing import AntitheticTable, GroupTable, pair
 from antithetic.pairing._pair import METHODS, Method
 from antithetic.pairing.table import matched, pair_ratio
 from antithetic.problem import Problem
-from antithetic.sampling import ONCE_PER_EPOCH, Batches, Sampler, make_sampler
+from antithetic.sampling import ONCE_PER_EPOCH, Batches, Sampler, Units, allocate, make_sampler, make_strata, unit_probabilities
 from antithetic.sampling.batches import cut
+from antithetic.sampling.importance import PRIOR_SHARE
 from antithetic.schedules import Schedule
-from antithetic.solvers import Sgd, SgdState
+from antithetic.smoothness import row_squares
+from antithetic.solvers import SgdState, Solver
 
 _MOST_ROWS_STEP_BY_STEP = 2000
 _WORTH_KEEPING = 0.7  # share of the reduction it had when it was made that a table must still have
 Table = AntitheticTable | GroupTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draws:
+    """How units are drawn by importance or from strata.
+
+    Attributes
+    ----------
+    importance : {"bounds", "gradients"} or array-like of shape (units,)
+        What the probabilities are in proportion to.
+    strata : array-like of shape (n,) or None
+        Labels of the rows.
+    n_strata : int or None
+        Or so many clusters.
+    allocation : {"proportional", "optimal"}
+        How many units of a batch a stratum gives.
+    corrected : bool
+        Whether the solver corrects gradients, so that what counts is how fast these change.
+    """
+
+    importance: Any = "bounds"
+    strata: Any = None
+    n_strata: int | None = None
+    allocation: str = "proportional"
+    corrected: bool = False
+
+    def follow(self, sampling: str) -> bool:
+        """Whether the draws of an epoch depend on the gradients before it."""
+        if sampling == "importance":
+            return isinstance(self.importance, str) and self.importance == "gradients"
+        return sampling == "stratified" and self.allocation == "optimal"
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +77,7 @@ class Tables:
         Epochs before which the table is made anew: every so many, these, or those where it pays.
     table : AntitheticTable, GroupTable or None
         The present one.
+    draws : Draws
     """
 
     problem: Problem
@@ -54,6 +89,8 @@ class Tables:
     nest: int | bool | None = None
     refresh: int | Collection[int] | str | None = None
     table: Table | None = None
+    draws: Draws = field(default_factory=Draws)
+    _strata: NDArray[np.intp] | None = field(default=None, init=False)
     _made_at: float = field(default=1.0, init=False)
     _n_made: int = field(default=0, init=False)
 
@@ -61,18 +98,52 @@ class Tables:
         if self.table is None:
             self.table = self._make(None)
 
-    def sampler(self) -> Sampler:
-        """Return what draws from the present table."""
-        return make_sampler(
-            self.sampling, self.problem.n, self.batch_size, self.seed, self.table, to_the_top=isinstance(self.nest, bool) and self.nest
-        )
+    def sampler(self, state: SgdState | None = None) -> Sampler:
+        """Return what draws from the present table; where draws follow gradients, those at a state."""
+        to_the_top = isinstance(self.nest, bool) and self.nest
+        chances = self.chances(None if state is None else self.followed(state))
+        return make_sampler(self.sampling, self.problem.n, self.batch_size, self.seed, self.table, to_the_top=to_the_top, **chances)
 
     def renew(self, state: SgdState) -> Sampler | None:
         """Make the table anew if it is time to; return what draws from it, or None where nothing changed."""
-        if self.table is None or self.refresh in (None, "step") or state.epochs == 0 or not self._is_due(state):
-            return None
-        self.table = self._make(state)
-        return self.sampler()
+        if self.table is not None and self.refresh not in (None, "step") and state.epochs > 0 and self._is_due(state):
+            self.table = self._make(state)
+            return self.sampler(state)
+        return self.sampler(state) if self.draws.follow(self.sampling) else None
+
+    def followed(self, state: SgdState) -> NDArray[np.float64]:
+        """Slopes of the gradients that the solver steps along at a state: less what it remembers of each row, if it does."""
+        slopes = self.problem.slopes(state.coef, state.intercept)
+        if state.memory is None or len(state.memory) != len(slopes):
+            return slopes
+        return slopes - state.memory if state.mean is not None else slopes + state.memory  # dual variables are slopes with a minus
+
+    def chances(self, slopes: NDArray[np.float64] | None = None) -> dict[str, Any]:
+        """Return what a sampler is to be given besides the table: probabilities, or strata and the units of a batch that each gives."""
+        draws = self.draws
+        if self.sampling == "importance":
+            smooth = draws.corrected
+            return {"probabilities": unit_probabilities(self.problem, self.table, draws.importance, slopes, smooth=smooth)}
+        if self.sampling != "stratified":
+            return {}
+        if self._strata is None:
+            self._strata = make_strata(
+                self.problem, self.table, draws.strata, draws.n_strata, slopes, self.seed, batch_size=self.batch_size
+            )
+        n_units = Units.of_table(self.problem.n, self.table).in_batch(self.batch_size)
+        return {"strata": self._strata, "counts": allocate(self.problem, self.table, self._strata, n_units, draws.allocation, slopes)}
+
+    def longest(self) -> float:
+        """Largest weighted square of a drawn row, times the factor that its draw gives it."""
+        squares = row_squares(self.problem)
+        if self.sampling != "importance":
+            return float(squares.max())
+        if self.draws.follow(self.sampling):
+            return float(squares.max()) / PRIOR_SHARE
+        units = Units.of_table(self.problem.n, self.table)
+        means = np.add.reduceat(squares[units.rows], units.starts[:-1]) / units.sizes
+        factors = np.divide(units.prior, self.chances()["probabilities"], out=np.zeros(len(units)), where=means > 0.0)
+        return float((factors * means).max())
 
     def made_from(self, state: SgdState) -> AntitheticTable:
         """Return a table made from the gradients at a state, whatever the one there is."""
@@ -118,7 +189,7 @@ class Tables:
             )
         if isinstance(found, AntitheticTable) and self.sampling in ONCE_PER_EPOCH:
             found = matched(found, self.problem, *(() if state is None else (state.coef, state.intercept)))
-        self.table = found
+        self.table, self._strata = found, None
         if state is not None and self.refresh == "auto":
             self._made_at = self._reduction(state)
         return found
@@ -160,10 +231,8 @@ def check_refresh(refresh: Any) -> int | Collection[int] | str | None:
     return check_count(refresh, "refresh", least=1)
 
 
-def refuse_nested_table(nest: Any, pairing: Any, sampling: str) -> None:
-    """Groups are made by a method, which a table of pairs that was given is not, and are an order, which draws have not."""
-    if nest is not None and sampling == "uniform":
-        raise ValueError('nested groups are an order, which draws with replacement have not; use sampling="shuffle" or "balanced"')
+def refuse_nested_table(nest: Any, pairing: Any) -> None:
+    """Groups are made by a method, which a table of pairs that was given is not."""
     if nest is not None and isinstance(pairing, AntitheticTable):
         raise ValueError("nest= makes groups by a method, and a given table is one of pairs; name a method, or leave nest out")
 
@@ -175,7 +244,7 @@ class StepByStep:
     It takes the place of a solver; of the batches it is given, each first row of a pair is kept and its partner looked up anew.
     """
 
-    solver: Sgd
+    solver: Solver
     tables: Tables
 
     @property
@@ -188,6 +257,14 @@ class StepByStep:
         """Not over a whole epoch."""
         return False
 
+    def init(self, coef: Any = None, intercept: float = 0.0) -> SgdState:
+        """State before the first step."""
+        return self.solver.init(coef, intercept)
+
+    def take_up(self, state: SgdState) -> SgdState:
+        """State of an earlier run."""
+        return self.solver.take_up(state)
+
     def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
         """State after the batches of one more epoch."""
         epochs = state.epochs
@@ -199,11 +276,12 @@ class StepByStep:
         return state._replace(epochs=epochs + 1)
 
 
-def check_step_by_step(n: int, sampling: str, batch_size: int, nest: Any, tol: float | None) -> None:
+def check_step_by_step(n: int, sampling: str, solver: str, batch_size: int, nest: Any, tol: float | None) -> None:
     """Raise ValueError where the oracle cannot be had."""
-    if sampling != "uniform" or nest is not None or batch_size < 2 or tol is not None:
+    if sampling != "uniform" or solver != "sgd" or nest is not None or batch_size < 2 or tol is not None:
         raise ValueError(
-            'refresh="step" is Algorithm 2: it needs sampling="uniform", batch_size of at least 2, no nest=, and goes without tol='
+            'refresh="step" is Algorithm 2: it needs sampling="uniform", solver="sgd", batch_size of at least 2, no nest=, '
+            "and goes without tol="
         )
     if n > _MOST_ROWS_STEP_BY_STEP:
         raise ValueError(

@@ -17,7 +17,7 @@ from antithetic._minimize import warn_if_worse
 from antithetic._progress import progress_bar
 from antithetic._tables import Tables
 from antithetic.schedules import Schedule
-from antithetic.solvers import Care, Patience, Sgd, SgdState, lower, run
+from antithetic.solvers import Care, Patience, SgdState, Solver, Target, lower, run
 
 Score = Callable[[NDArray[Any], float], float]
 Watch = Callable[["Record"], bool]
@@ -59,27 +59,27 @@ class Task:
         See :func:`antithetic.solvers.run.run`.
     tables : Tables
         What batches are drawn from, and when that is made anew.
-    patience : Patience or None
+    patience : Patience, Target or None
         None runs all epochs.
     trace : tuple of str
         What to record after each epoch, besides the validation score.
     score : callable or None
         Weights and intercept to a validation score.
-    early_stopping : bool
-        Whether patience looks at that score instead of the objective.
+    judged_by : str
+        What patience looks at: ``"objective"`` (that which was met on the way), or something that is measured.
     """
 
-    solver: Sgd
+    solver: Solver
     tables: Tables
     schedule: Schedule
     start: SgdState
     epochs: int
-    patience: Patience | None
+    patience: Patience | Target | None
     adaptive: bool
     care: Care | None
     trace: tuple[str, ...]
     score: Score | None
-    early_stopping: bool
+    judged_by: str
 
     def measure(self, state: SgdState) -> dict[str, float]:
         """What is recorded of a state."""
@@ -154,7 +154,10 @@ def train(record: Record, began: float, watch: Watch) -> None:
         record.entries.append({**task.measure(state), "seconds": time.perf_counter() - began})
         if task.patience is None:
             return 0.0
-        return -record.entries[-1]["validation_score"] if task.early_stopping else state.loss + problem.penalty.value(state.coef)
+        if task.judged_by == "objective":
+            return state.loss + problem.penalty.value(state.coef)
+        verdict = record.entries[-1][task.judged_by]
+        return -verdict if task.judged_by == "validation_score" else verdict
 
     states = run(
         task.solver,

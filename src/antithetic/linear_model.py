@@ -50,11 +50,6 @@ def _check_known(classes: NDArray[Any], y: NDArray[Any]) -> None:
         raise ValueError(f"y has labels that are not among the classes {classes.tolist()}: {found}")
 
 
-def _refuse_strata(strata: Any) -> None:
-    if strata is not None:
-        raise ValueError('strata= belongs to sampling="stratified", which is not there yet; use sampling="shuffle" and leave strata out')
-
-
 def _has_probabilities(estimator: SGDClassifier) -> bool:
     if estimator.loss in ("log_loss", "modified_huber"):
         return True
@@ -73,9 +68,11 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     loss : str, default="hinge"
         ``"hinge"`` is a linear SVM, ``"log_loss"`` logistic regression; also ``"squared_hinge"``, ``"modified_huber"``,
         ``"perceptron"``, and on labels -1 and +1 the losses of :class:`SGDRegressor`.
-    penalty : {"l2", "l1", "elasticnet"} or None, default="l2"
+    penalty : {"l2", "l1", "elasticnet", "group_lasso"}, object or None, default="l2"
         Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``. The L1 part gives exact
-        zeros, since weights at zero are not forgiven what they owe of it.
+        zeros, since weights at zero are not forgiven what they owe of it. ``"group_lasso"`` is ``alpha`` times the sum over ``groups``
+        of ``sqrt(size) |w_g|``. An object with ``value(w)``, ``prox(w, step)`` and ``separable`` is a penalty of one's own, with a
+        strength of its own; its prox is called from Python in each step, so large batches are best.
     alpha : float, default=0.0001
         Strength of the penalty; also the decay of ``"inverse_time"`` and the rate of ``"optimal"``.
     l1_ratio : float or None, default=0.15
@@ -131,12 +128,14 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     pairing : {"auto", "greedy", "optimal", "tree", "random"}, callable, AntitheticTable or None, default="auto"
         Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table, which for
         a linear model costs more than it saves.
-    sampling : {"auto", "balanced", "shuffle", "uniform"}, default="auto"
+    sampling : {"auto", "balanced", "shuffle", "uniform", "importance", "stratified"}, default="auto"
         Visit each row once per epoch, in an order that follows the gradients of the epoch before so that partial sums stay small
-        ("balanced") or in random order ("shuffle"), or draw with replacement ("uniform"). "auto" is balanced, but for data with many
-        features and few rows, and for a single epoch, where it is shuffle.
-    solver : {"sgd"}, default="sgd"
-        How the gradient is used.
+        ("balanced") or in random order ("shuffle"); or draw with replacement: all alike ("uniform"), rows with long gradients more often
+        ("importance"), or some of each stratum ("stratified"). "auto" is balanced, but for data with many features and few rows, for a
+        single epoch, and for other solvers and penalties, where it is shuffle.
+    solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
+        How the gradient is used. SVRG and SAGA correct it by what they remember of each row, and converge to the last digit with
+        a constant step; SDCA, for an L2 penalty without an intercept, maximises the dual row by row. For a solution of high accuracy.
     batch_size : int, default=2
         Rows of a step: it follows their mean gradient. At most the rows there are.
     nest : int, bool, "auto" or None, default="auto"
@@ -147,11 +146,18 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         not: a table costs a linear model more than the epochs that it saves.
     decay : float or None, default=None
         Decay of ``"inverse_time"`` and ``"auto"``; None means ``alpha``, or what "auto" finds.
-    stopping : {"objective"}, default="objective"
-        What ``tol`` is compared with.
-    groups, n_strata : None
-    allocation : {"proportional"}, default="proportional"
-        Reserved for group penalties and stratified sampling.
+    stopping : {"objective", "gradient", "gap"}, default="objective"
+        What ``tol`` is compared with: the fall of the objective, the norm of the gradient (with a penalty that has a kink, of the gradient
+        mapping), or the duality gap, which needs an L2 penalty and no intercept. The last two end a fit when they are at most
+        ``tol``, cost a pass or two per epoch, and are in ``history_``.
+    groups : array-like of shape (n_features,), list of lists of int, or None, default=None
+        For ``penalty="group_lasso"``: a label for each feature, or the features of each group.
+    importance : {"bounds", "gradients"}, default="bounds"
+        For ``sampling="importance"``: probabilities in proportion to bounds of the gradients, or to the gradients before each epoch.
+    n_strata : int or None, default=None
+        For ``sampling="stratified"`` without labels: so many clusters of the rows or pairs; None means as many as a batch has.
+    allocation : {"proportional", "optimal"}, default="proportional"
+        How many of a batch come from each stratum: by its size, or also by the spread of its gradients.
     trace : str, sequence of str or None, default="objective"
         What ``history_`` holds besides the seconds and validation scores: ``"objective"``, ``"variance"`` (exact, of the gradient of a
         batch), ``"variance_ratio"`` (that, divided by the variance of independent rows) and ``"partial_sum"`` (largest norm of a partial
@@ -239,8 +245,9 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         refresh: str | None = "auto",
         decay: float | None = None,
         stopping: str = "objective",
-        groups: None = None,
-        n_strata: None = None,
+        groups: Any = None,
+        importance: str = "bounds",
+        n_strata: int | None = None,
         allocation: str = "proportional",
         trace: Any = "objective",
     ) -> None:
@@ -274,6 +281,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         self.decay = decay
         self.stopping = stopping
         self.groups = groups
+        self.importance = importance
         self.n_strata = n_strata
         self.allocation = allocation
         self.trace = trace
@@ -289,7 +297,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         sample_weight: Any = None,
         *,
         table: AntitheticTable | None = None,
-        strata: None = None,
+        strata: Any = None,
         X_val: Any = None,
         y_val: Any = None,
     ) -> SGDClassifier:
@@ -310,8 +318,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         table : AntitheticTable, default=None
             A table made for these rows by :func:`antithetic.pair`; it takes the place of ``pairing``. Cross-validation cuts it to each
             fold's rows. With more than two classes it serves those where it lowers the variance.
-        strata : None
-            Reserved for stratified sampling.
+        strata : array-like of shape (n_samples,), default=None
+            Labels of one's own for ``sampling="stratified"``: a batch has rows of each. Cross-validation cuts them to each fold's rows.
         X_val : {array-like, sparse matrix} of shape (n_val, n_features), default=None
             Rows to validate on; their score after each epoch is in ``history_``, and ``early_stopping`` looks at it.
         y_val : array-like of shape (n_val,), default=None
@@ -328,9 +336,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
             When the weights overflow. The estimator then is what it was before.
         """
         self._check_parameters()
-        _refuse_strata(strata)
         with self._unchanged_on_errors():
-            rows = self._read(X, y, sample_weight, reset=True)
+            rows = self._read(X, y, sample_weight, reset=True, strata=strata)
             self._set_classes(_classes_of(rows.y), rows.y)
             self._fit(rows, coef_init, intercept_init, table, X_val, y_val)
         return self
@@ -471,9 +478,11 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     ----------
     loss : str, default="squared_error"
         ``"squared_error"``, ``"huber"``, ``"epsilon_insensitive"`` or ``"squared_epsilon_insensitive"``.
-    penalty : {"l2", "l1", "elasticnet"} or None, default="l2"
+    penalty : {"l2", "l1", "elasticnet", "group_lasso"}, object or None, default="l2"
         Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``. The L1 part gives exact
-        zeros, since weights at zero are not forgiven what they owe of it.
+        zeros, since weights at zero are not forgiven what they owe of it. ``"group_lasso"`` is ``alpha`` times the sum over ``groups``
+        of ``sqrt(size) |w_g|``. An object with ``value(w)``, ``prox(w, step)`` and ``separable`` is a penalty of one's own, with a
+        strength of its own; its prox is called from Python in each step, so large batches are best.
     alpha : float, default=0.0001
         Strength of the penalty; also the decay of ``"inverse_time"`` and the rate of ``"optimal"``.
     l1_ratio : float or None, default=0.15
@@ -525,12 +534,14 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     pairing : {"auto", "greedy", "optimal", "tree", "random"}, callable, AntitheticTable or None, default="auto"
         Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table, which for
         a linear model costs more than it saves.
-    sampling : {"auto", "balanced", "shuffle", "uniform"}, default="auto"
+    sampling : {"auto", "balanced", "shuffle", "uniform", "importance", "stratified"}, default="auto"
         Visit each row once per epoch, in an order that follows the gradients of the epoch before so that partial sums stay small
-        ("balanced") or in random order ("shuffle"), or draw with replacement ("uniform"). "auto" is balanced, but for data with many
-        features and few rows, and for a single epoch, where it is shuffle.
-    solver : {"sgd"}, default="sgd"
-        How the gradient is used.
+        ("balanced") or in random order ("shuffle"); or draw with replacement: all alike ("uniform"), rows with long gradients more often
+        ("importance"), or some of each stratum ("stratified"). "auto" is balanced, but for data with many features and few rows, for a
+        single epoch, and for other solvers and penalties, where it is shuffle.
+    solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
+        How the gradient is used. SVRG and SAGA correct it by what they remember of each row, and converge to the last digit with
+        a constant step; SDCA, for an L2 penalty without an intercept, maximises the dual row by row. For a solution of high accuracy.
     batch_size : int, default=2
         Rows of a step: it follows their mean gradient. At most the rows there are.
     nest : int, bool, "auto" or None, default="auto"
@@ -541,11 +552,18 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         not: a table costs a linear model more than the epochs that it saves.
     decay : float or None, default=None
         Decay of ``"inverse_time"`` and ``"auto"``; None means ``alpha``, or what "auto" finds.
-    stopping : {"objective"}, default="objective"
-        What ``tol`` is compared with.
-    groups, n_strata : None
-    allocation : {"proportional"}, default="proportional"
-        Reserved for group penalties and stratified sampling.
+    stopping : {"objective", "gradient", "gap"}, default="objective"
+        What ``tol`` is compared with: the fall of the objective, the norm of the gradient (with a penalty that has a kink, of the gradient
+        mapping), or the duality gap, which needs an L2 penalty and no intercept. The last two end a fit when they are at most
+        ``tol``, cost a pass or two per epoch, and are in ``history_``.
+    groups : array-like of shape (n_features,), list of lists of int, or None, default=None
+        For ``penalty="group_lasso"``: a label for each feature, or the features of each group.
+    importance : {"bounds", "gradients"}, default="bounds"
+        For ``sampling="importance"``: probabilities in proportion to bounds of the gradients, or to the gradients before each epoch.
+    n_strata : int or None, default=None
+        For ``sampling="stratified"`` without labels: so many clusters of the rows or pairs; None means as many as a batch has.
+    allocation : {"proportional", "optimal"}, default="proportional"
+        How many of a batch come from each stratum: by its size, or also by the spread of its gradients.
     trace : str, sequence of str or None, default="objective"
         What ``history_`` holds besides the seconds and validation scores: ``"objective"``, ``"variance"`` (exact, of the gradient of a
         batch), ``"variance_ratio"`` (that, divided by the variance of independent rows) and ``"partial_sum"`` (largest norm of a partial
@@ -629,8 +647,9 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         refresh: str | None = "auto",
         decay: float | None = None,
         stopping: str = "objective",
-        groups: None = None,
-        n_strata: None = None,
+        groups: Any = None,
+        importance: str = "bounds",
+        n_strata: int | None = None,
         allocation: str = "proportional",
         trace: Any = "objective",
     ) -> None:
@@ -662,6 +681,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         self.decay = decay
         self.stopping = stopping
         self.groups = groups
+        self.importance = importance
         self.n_strata = n_strata
         self.allocation = allocation
         self.trace = trace
@@ -677,7 +697,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         sample_weight: Any = None,
         *,
         table: AntitheticTable | None = None,
-        strata: None = None,
+        strata: Any = None,
         X_val: Any = None,
         y_val: Any = None,
     ) -> SGDRegressor:
@@ -698,8 +718,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         table : AntitheticTable, default=None
             A table made for these rows by :func:`antithetic.pair`; it takes the place of ``pairing``. Cross-validation cuts it to each
             fold's rows.
-        strata : None
-            Reserved for stratified sampling.
+        strata : array-like of shape (n_samples,), default=None
+            Labels of one's own for ``sampling="stratified"``: a batch has rows of each. Cross-validation cuts them to each fold's rows.
         X_val : {array-like, sparse matrix} of shape (n_val, n_features), default=None
             Rows to validate on; their score after each epoch is in ``history_``, and ``early_stopping`` looks at it.
         y_val : array-like of shape (n_val,), default=None
@@ -716,9 +736,9 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
             When the weights overflow. The estimator then is what it was before.
         """
         self._check_parameters()
-        _refuse_strata(strata)
         with self._unchanged_on_errors():
-            self._fit(self._read(X, y, sample_weight, reset=True), coef_init, intercept_init, table, X_val, y_val)
+            rows = self._read(X, y, sample_weight, reset=True, strata=strata)
+            self._fit(rows, coef_init, intercept_init, table, X_val, y_val)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -166,7 +166,8 @@ class OwnPenalty:
         _check_strengths(l2=self.l2)
         if not isinstance(self.given, HasProx):
             missing = [name for name in ("value", "prox", "separable") if not hasattr(self.given, name)]
-            raise ValueError(f"a penalty of one's own needs value(w), prox(w, step) and separable; {self.given!r} lacks {', '.join(missing)}")
+            lacks = ", ".join(missing)
+            raise ValueError(f"a penalty of one's own needs value(w), prox(w, step) and separable; {self.given!r} lacks {lacks}")
 
     @property
     def separable(self) -> bool:

@@ -25,7 +25,7 @@ from antithetic._validate import (
     power_of_two_near,
 )
 from antithetic.losses import Loss, get_loss
-from antithetic.penalties import ElasticNet
+from antithetic.penalties import Penalty, make_penalty
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class Problem:
     y : ndarray of shape (n,)
         Signs -1 and +1 for a classification loss, numbers for regression.
     loss : Loss
-    penalty : ElasticNet
+    penalty : ElasticNet, GroupLasso or OwnPenalty
     weight : ndarray of shape (n,) or None
         Weights of the rows; None where all are 1.
     fit_intercept : bool
@@ -51,7 +51,7 @@ class Problem:
     X: Matrix
     y: NDArray[np.float64]
     loss: Loss
-    penalty: ElasticNet
+    penalty: Penalty
     weight: NDArray[np.float64] | None
     fit_intercept: bool
     classes: NDArray[Any] | None
@@ -65,16 +65,18 @@ class Problem:
         loss: str | Loss = "log_loss",
         l2: float = 0.0,
         l1: float = 0.0,
+        penalty: Any = None,
+        groups: Any = None,
         sample_weight: Any = None,
         fit_intercept: bool = False,
     ) -> Problem:
         """Check what the user gave and make a problem of it."""
         loss = get_loss(loss)
-        penalty = ElasticNet(l2, l1)
         X = check_rows(X)
-        n = X.shape[0]
+        n, d = X.shape
+        found = make_penalty(penalty, groups, d, l2=l2, l1=l1)
         signs, classes = check_labels(y, n) if loss.classification else (check_column(y, n, "y"), None)
-        return cls(X, signs, loss, penalty, check_weights(sample_weight, n), bool(fit_intercept), classes)
+        return cls(X, signs, loss, found, check_weights(sample_weight, n), bool(fit_intercept), classes)
 
     @property
     def n(self) -> int:
@@ -240,10 +242,10 @@ class Problem:
         if self.fit_intercept:
             constants = np.add.reduceat(shares, starts[:-1])
             constant = float(chances @ constants)
-            total += float(chances @ (constants - constant) ** 2)
+            total += float(chances @ (constants - constant) ** 2 - (chances @ (constants - constant)) ** 2)
             square += constant**2
-        # what rounding alone can make of units that are all equal: less than this is zero
-        return 0.0 if total <= (total + square) * (4.0 * np.finfo(self.X.dtype).eps) ** 2 else total
+        # what rounding alone can make of units that are all equal, factors included: less than this is zero
+        return 0.0 if total <= (total + square) * (8.0 * np.finfo(self.X.dtype).eps) ** 2 else total
 
     def row_curvature(self) -> float:
         """Curvature of the objective along a mean row: the loss's bound times the mean of ``s |x|^2``, plus that of the penalty.

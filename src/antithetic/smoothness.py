@@ -21,6 +21,7 @@ _MARGIN = 1.1
 def row_squares(problem: Problem) -> NDArray[np.float64]:
     """Squared norms of the rows, with the intercept's 1 if there is one, times their weights, shape (n,)."""
     X = problem.X
+    squares: NDArray[np.float64]
     if sparse.issparse(X):
         entries = np.square(X.data.astype(np.float64))
         squares = np.add.reduceat(np.append(entries, 0.0), X.indptr[:-1]) * (np.diff(X.indptr) > 0)
@@ -54,10 +55,13 @@ def smoothness(problem: Problem) -> float:
     return problem.loss.curvature * bound + problem.penalty.l2
 
 
-def batch_smoothness(problem: Problem, batch_size: int) -> float:
-    """Expected smoothness of the gradient of a batch of independent rows, with that of the L2 penalty."""
+def batch_smoothness(problem: Problem, batch_size: int, longest: float | None = None) -> float:
+    """Expected smoothness of the gradient of a batch of independent rows, with that of the L2 penalty.
+
+    ``longest`` is the largest weighted square of a row, times the factor that its draw gives it; None means that of :func:`row_squares`.
+    """
     if not np.isfinite(problem.loss.curvature):
         return np.inf
-    worst = problem.loss.curvature * float(row_squares(problem).max())
+    worst = problem.loss.curvature * (float(row_squares(problem).max()) if longest is None else longest)
     mean = smoothness(problem) - problem.penalty.l2
     return (worst + (batch_size - 1) * min(mean, worst)) / batch_size + problem.penalty.l2

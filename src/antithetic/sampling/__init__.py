@@ -19,7 +19,7 @@ from antithetic.sampling.strata import ALLOCATIONS, allocate, check_room, make_s
 from antithetic.sampling.stratified import Stratified
 from antithetic.sampling.uniform import Uniform
 from antithetic.sampling.units import Units
-from antithetic.sampling.variance import batch_variance, gradient_variance, largest_partial_sum, order_variance
+from antithetic.sampling.variance import batch_variance, check_groups, gradient_variance, largest_partial_sum, order_variance
 
 __all__ = [
     "ALLOCATIONS",
@@ -30,6 +30,7 @@ __all__ = [
     "Units",
     "allocate",
     "batch_variance",
+    "check_groups",
     "gradient_variance",
     "largest_partial_sum",
     "make_sampler",
@@ -113,7 +114,7 @@ def _make_draw(
         raise ValueError(
             'sampling="stratified" needs strata, one per unit, and counts, one per stratum; make_strata and allocate make them'
         )
-    labels, of_each = np.asarray(strata), np.asarray(counts)
+    labels, of_each = np.asarray(strata), np.atleast_1d(counts)
     check_room(units, in_batch, len(of_each))
     if labels.shape != (len(units),) or not np.array_equal(np.unique(labels), np.arange(len(of_each))):
         raise ValueError(

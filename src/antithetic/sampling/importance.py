@@ -15,7 +15,7 @@ from antithetic.problem import Problem
 from antithetic.sampling.batches import Batches
 from antithetic.sampling.units import Table, Units, cumulative, draw, drawable, lay_out
 
-_PRIOR_SHARE = 0.2
+PRIOR_SHARE = 0.3  # measured: see the notes of unit_probabilities
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +70,7 @@ def unit_probabilities(
         factor; where slopes have no bound, the norm of the row stands for it all the same.
 
         ``"gradients"`` : in proportion to the prior times the norm of the unit's gradient at the given slopes, with a share of the
-        prior, 0.2, mixed in: gradients change, and without it a unit whose gradient was small would be drawn too rarely once it is not.
+        prior, 0.3, mixed in: gradients change, and without it a unit whose gradient was small would be drawn too rarely once it is not.
 
         An array is normalised; a unit that can have a gradient must have a positive number. Groups come in the order of the table, and
         the rows left over last.
@@ -89,7 +89,15 @@ def unit_probabilities(
     -----
     O(n d) time (stored entries for CSR) and one bounded block of memory. Rows of any size are allowed.
 
-    TODO
+    The share of the prior was measured on the six sets (log loss, lambda of the paper, batches of 2, probabilities from the gradients
+    before an epoch of SGD, exact variance after it relative to uniform draws of the same units, before the epochs 0, 1 and 4). Geometric
+    mean and worst case for shares of 0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5:
+
+    - rows: 0.663, 0.656, 0.655, 0.657, 0.667, 0.681, 0.701; worst 1.23, 1.22, 1.20, 1.17, 1.15, 1.12, 1.10;
+    - antithetic pairs: 0.897, 0.877, 0.863, 0.845, 0.837, 0.836, 0.841; worst 3.08, 2.61, 2.31, 1.92, 1.67, 1.50, 1.36.
+
+    All the worst cases are gradients at zero, which say little about those an epoch later; from epoch 1 on every set gains. Bounds alone
+    gained at most 11 %, and lost 23 % (rows) and 47 % (pairs) on breast-cancer_scale, whose longest rows have the smallest slopes.
     """
     units = Units.of_table(problem.n, table)
     if not isinstance(how, str):
@@ -98,7 +106,7 @@ def unit_probabilities(
         raise ValueError(f'importance {how!r} is not known; use "bounds", "gradients", or one number per unit')
     if how == "gradients":
         found = problem.slopes() if slopes is None else slopes
-        return _mixed(units, _norms(scaled_rows(problem, found), units), _PRIOR_SHARE)
+        return _mixed(units, _norms(scaled_rows(problem, found), units), PRIOR_SHARE)
     return _mixed(units, _curvatures(problem, units), 0.5) if smooth else _mixed(units, _bounds(problem, units), 0.0)
 
 

@@ -19,8 +19,7 @@ from antithetic.sampling.units import Table, Units
 
 ALLOCATIONS = ("proportional", "optimal")
 _AXES = 32  # the sums of pairs are small where rows are widest, so more axes than for pairing
-_SAMPLE_UNITS = 20_000  # from which the centres are found
-_ROUNDS = 30
+_SAMPLE_UNITS = 20_000  # from which the widest direction is found
 _BLOCK = 1 << 14
 
 
@@ -43,17 +42,26 @@ def make_strata(
     given : array-like of shape (n,) or None
         Labels of the rows, of any kind that can be sorted; a pair ``(i, S[i])`` has the label of row i. Groups have none.
     n_strata : int or None
-        Or so many clusters of the units' gradients, by k-means in a few principal coordinates: what k-means makes small, the mean squared
-        distance inside clusters, is the variance that remains with a proportional allocation. There may be fewer where units coincide.
+        Or so many clusters of the units' mean gradients, all of one size or, with ``batch_size``, of the sizes that its units can be
+        allocated to in exact proportion. In a few principal coordinates the units are cut across their widest direction, and the parts
+        again.
     slopes : ndarray of shape (n,), default=None
-        The gradients are those at these slopes; None means signed rows (for regression, the gradients at weights of zero).
+        The gradients of clusters are those at these slopes; None means signed rows (for regression, the gradients at weights of zero).
     seed : int, default=0
+        Of the sample from which the coordinates come, where there are many rows.
     batch_size : int, default=None
-        Where neither labels nor a number are given, there are as many strata as a batch of this size has units.
+        Rows of a batch. Where neither labels nor a number are given, there are as many strata as it has units.
 
     Returns
     -------
     ndarray of intp of shape (units,)
+
+    Notes
+    -----
+    With counts in exact proportion, strata never have more variance than uniform draws, whatever the slopes. Clusters of any size can: a
+    large one that gives one unit of a batch is drawn from too rarely. Measured on the six sets (8000 rows of ijcnn1.tr; batches of 2 to 16
+    units, rows and pairs, as many strata as units, made and measured at zero and after four epochs), k-means had 0.30 to 0.76 of the
+    variance of uniform draws in the geometric mean, and at worst 4.7 times as much; this has 0.30 to 0.71, and at worst 0.98.
     """
     units = Units.of_table(problem.n, table)
     if given is not None:
@@ -64,11 +72,11 @@ def make_strata(
         n_strata = _as_many_as_units(units, batch_size)
     if check_count(n_strata, "n_strata", least=1) > len(units):
         raise ValueError(f"n_strata must be at most the number of units drawn from, {len(units)}; got {n_strata}")
+    in_batch = n_strata if batch_size is None else max(n_strata, units.in_batch(batch_size))
+    counts = _apportion(np.ones(n_strata), in_batch)
     rows = Rows.of_problem(problem) if slopes is None else scaled_rows(problem, slopes)
     with thread_map(1):  # one thread of BLAS: the strata must not depend on their number
-        points = sketch(rows, _AXES, seed)
-        sums = np.add.reduceat(points[units.rows], units.starts[:-1], axis=0, dtype=np.float64)
-        return _clusters(sums / units.sizes[:, None], n_strata, np.random.default_rng(seed))
+        return _cells(_unit_points(sketch(rows, _AXES, seed), units), counts)
 
 
 def _own_strata(given: Any, n: int, grouped: bool) -> NDArray[np.intp]:
@@ -95,45 +103,38 @@ def _as_many_as_units(units: Units, batch_size: int | None) -> int:
     return min(in_batch, len(units))
 
 
-def _clusters(points: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Labels of k-means (Lloyd's rounds from k-means++ centres, found on a sample); clusters that stay empty are left out."""
-    sample = points
-    if len(points) > _SAMPLE_UNITS:
-        sample = points[np.sort(rng.choice(len(points), _SAMPLE_UNITS, replace=False))]
-    centres = _first_centres(sample, count, rng)
-    labels = _nearest(sample, centres)
-    for _ in range(_ROUNDS):
-        sizes = np.bincount(labels, minlength=len(centres))
-        sums = np.stack([np.bincount(labels, weights=column, minlength=len(centres)) for column in sample.T], axis=1)
-        centres = np.where(sizes[:, None] > 0, sums / np.maximum(sizes, 1)[:, None], centres)
-        before, labels = labels, _nearest(sample, centres)
-        if np.array_equal(before, labels):
-            break
-    found: NDArray[np.intp] = np.unique(_nearest(points, centres), return_inverse=True)[1]
-    return found.ravel().astype(np.intp, copy=False)
-
-
-def _first_centres(points: NDArray[np.float64], count: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Points far from each other, each drawn by its squared distance from those before; fewer where points coincide."""
-    centres = [points[rng.integers(len(points))]]
-    distances = np.full(len(points), np.inf)
-    while len(centres) < count:
-        apart = points - centres[-1]
-        distances = np.minimum(distances, np.einsum("ij,ij->i", apart, apart))
-        sums = np.cumsum(distances)
-        if sums[-1] == 0.0:
-            break
-        centres.append(points[np.searchsorted(sums, rng.random() * sums[-1], side="right").clip(max=len(points) - 1)])
-    return np.array(centres)
-
-
-def _nearest(points: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Number of the nearest centre of each point."""
-    offsets, found = np.einsum("ij,ij->i", centres, centres), np.empty(len(points), dtype=np.intp)
-    for start in range(0, len(points), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        found[part] = np.argmin(offsets - 2.0 * (points[part] @ centres.T), axis=1)
+def _unit_points(points: NDArray[np.float32], units: Units) -> NDArray[np.float32]:
+    """Mean of the coordinates of each unit's rows: coordinates are linear."""
+    found = np.empty((len(units), points.shape[1]), dtype=np.float32)
+    sizes = units.sizes.astype(np.float32)
+    for start in range(0, len(units), _BLOCK):
+        part = slice(start, min(start + _BLOCK, len(units)))
+        begins = units.starts[part.start : part.stop + 1]
+        found[part] = np.add.reduceat(points[units.rows[begins[0] : begins[-1]]], begins[:-1] - begins[0]) / sizes[part, None]
     return found
+
+
+def _cells(points: NDArray[np.float32], counts: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Cut points across their widest direction, and each part again, into as many cells as there are counts, of sizes in proportion."""
+    labels, parts = np.empty(len(points), dtype=np.intp), [(np.arange(len(points)), 0, len(counts))]
+    while parts:
+        index, low, high = parts.pop()
+        if high - low == 1:
+            labels[index] = low
+            continue
+        middle = (low + high) // 2
+        first = round(len(index) * float(counts[low:middle].sum() / counts[low:high].sum()))
+        first = min(max(first, middle - low), len(index) - (high - middle))  # a point at least for each cell
+        order = np.argsort(points[index] @ _widest(points[index[:: -(-len(index) // _SAMPLE_UNITS)]]), kind="stable")
+        parts += [(index[order[:first]], low, middle), (index[order[first:]], middle, high)]
+    return labels
+
+
+def _widest(points: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Direction in which points vary most."""
+    centred = points - points.mean(axis=0, dtype=np.float64)
+    widest: NDArray[np.float32] = np.linalg.eigh(centred.T @ centred)[1][:, -1].astype(np.float32)
+    return widest
 
 
 def allocate(

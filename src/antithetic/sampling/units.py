@@ -98,8 +98,9 @@ def drawable(chances: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def cumulative(chances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cumulative sums of probabilities, the last of them exactly 1."""
-    sums = np.cumsum(chances)
-    return sums / sums[-1]
+    sums: NDArray[np.float64] = np.cumsum(chances)
+    sums /= sums[-1]
+    return sums
 
 
 def draw(rng: np.random.Generator, sums: NDArray[np.float64], size: tuple[int, int]) -> NDArray[np.intp]:

@@ -83,7 +83,7 @@ def gradient_variance(
     """
     problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
     if isinstance(table, GroupTable):
-        _check_groups(table, problem, y)
+        check_groups(table, problem, y)
     elif table is not None:
         check_table(table).check(problem.X, y)
         if sampling == "shuffle":
@@ -100,7 +100,8 @@ def gradient_variance(
     return batch_variance(problem, slopes, table, sampling, batch_size, **given)
 
 
-def _check_groups(table: GroupTable, problem: Problem, y: Any) -> None:
+def check_groups(table: GroupTable, problem: Problem, y: Any) -> None:
+    """Raise ValueError for groups of other data."""
     if len(table) != problem.n:
         raise ValueError(f"the groups have {len(table)} rows and X has {problem.n}; make them for these data with antithetic.pair")
     table.fingerprint.check(problem.X, y)

@@ -1,7 +1,44 @@
 """How the gradient is used: solvers see a problem and batches, never a pairing."""
 
-from antithetic.solvers.run import Care, DivergenceError, Patience, advice, lower, run
+from antithetic.penalties import ElasticNet
+from antithetic.problem import Problem
+from antithetic.solvers.corrected import Corrected, safe_step
+from antithetic.solvers.run import Care, DivergenceError, Patience, Solver, Target, advice, lower, run
+from antithetic.solvers.sdca import Sdca, make_sdca
 from antithetic.solvers.sgd import Sgd, SgdState, make_sgd
 from antithetic.solvers.step_search import Steps, find_steps
 
-__all__ = ["Care", "DivergenceError", "Patience", "Sgd", "SgdState", "Steps", "advice", "find_steps", "lower", "make_sgd", "run"]
+__all__ = [
+    "SOLVERS",
+    "Care",
+    "Corrected",
+    "DivergenceError",
+    "Patience",
+    "Sdca",
+    "Sgd",
+    "SgdState",
+    "Solver",
+    "Steps",
+    "Target",
+    "advice",
+    "find_steps",
+    "lower",
+    "make_sdca",
+    "make_sgd",
+    "make_solver",
+    "run",
+    "safe_step",
+]
+
+SOLVERS = ("sgd", "svrg", "saga", "sdca")
+
+
+def make_solver(name: str, problem: Problem, average: bool | int | str, *, steepest: float = float("inf"), watch: bool = False) -> Solver:
+    """Return a solver by name; where SGD's own kernels do not know the penalty, plain proximal steps."""
+    if name == "sdca":
+        return make_sdca(problem, watch=watch)
+    if name == "sgd" and isinstance(problem.penalty, ElasticNet):
+        return make_sgd(problem, average, steepest=steepest, watch=watch)
+    if name not in SOLVERS:
+        raise ValueError(f"solver {name!r} is not known; use one of {', '.join(SOLVERS)}")
+    return Corrected(problem, name, steepest, watch)

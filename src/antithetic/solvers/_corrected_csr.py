@@ -45,7 +45,7 @@ def corrected_csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, m
     line_ends = np.zeros(n_batches + 1)  # U before each step since the last reset, and now
     seen = np.zeros(len(v) if alone else 0)  # U up to which a feature is up to date
     seen_step = np.zeros(len(groups.starts) if grouped else 0, np.intp)  # the same for groups, and last for features without one
-    reset, here, scale, met = 0, 0.0, 1.0, 0.0
+    reset, here, scale, met = np.intp(0), 0.0, 1.0, 0.0
     for batch in range(np.uintp(n_batches)):
         first, last, now = starts[batch], starts[batch + _ONE], np.intp(batch)
         for k in range(first, last):

@@ -28,6 +28,7 @@ from antithetic.sampling.batches import Batches
 from antithetic.schedules import Schedule, step_size
 from antithetic.smoothness import batch_smoothness
 from antithetic.solvers._arguments import CsrRows, DenseRows, Epoch, Groups, Memory, Model, Rule
+from antithetic.solvers.run import DivergenceError, overflow_message
 from antithetic.solvers.sgd import SgdState
 
 _STEPS_PER_SMOOTHNESS = 0.5  # measured: a third is slower on ill-conditioned rows, one on noisy ones
@@ -166,12 +167,14 @@ def _layout(problem: Problem) -> Groups:
     return Groups(*(np.empty(0, np.intp) for _ in range(3)))
 
 
-def safe_step(problem: Problem, batch_size: int) -> float:
-    """Constant step size of SVRG and SAGA, from the smoothness of a batch."""
-    largest = batch_smoothness(problem, batch_size)
-    if not np.isfinite(largest):
+def safe_step(problem: Problem, batch_size: int, longest: float | None = None) -> float:
+    """Constant step size of SVRG and SAGA, from the smoothness of a batch; see :func:`~antithetic.smoothness.batch_smoothness`."""
+    largest = batch_smoothness(problem, batch_size, longest)
+    if not np.isfinite(problem.loss.curvature):
         raise ValueError(
             f"loss {problem.loss.name!r} has a kink, so no step size follows from its smoothness; "
             'give learning_rate= and eta0=, or use solver="sdca" or "sgd"'
         )
+    if not np.isfinite(largest):
+        raise DivergenceError(overflow_message(0, "the squares of the features are too large. "))
     return _STEPS_PER_SMOOTHNESS / largest if largest > 0.0 else 1.0

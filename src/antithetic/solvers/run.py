@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,6 +38,13 @@ class Patience:
     epochs: int = 5
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """When an optimality measure is small enough: at most ``tol``."""
+
+    tol: float
+
+
 class Solver(Protocol):
     """Whatever makes the transition from one epoch to the next."""
 
@@ -48,6 +55,12 @@ class Solver(Protocol):
     @property
     def watch(self) -> bool:
         """Whether it records the losses that it meets."""
+
+    def init(self, coef: Any = None, intercept: float = 0.0) -> SgdState:
+        """State before the first step."""
+
+    def take_up(self, state: SgdState) -> SgdState:
+        """State of an earlier run, made to fit this one."""
 
     def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
         """State after the batches of one more epoch."""
@@ -71,7 +84,7 @@ def run(
     state: SgdState,
     *,
     epochs: int,
-    patience: Patience | None = None,
+    patience: Patience | Target | None = None,
     adaptive: bool = False,
     care: Care | None = None,
     judge: Callable[[SgdState], float] | None = None,
@@ -83,8 +96,8 @@ def run(
     ----------
     solver, sampler, schedule, state
     epochs : int
-    patience : Patience or None
-        End early once what ``judge`` says no longer falls.
+    patience : Patience, Target or None
+        End early once what ``judge`` says no longer falls, or is small enough.
     adaptive : bool, default=False
         Lower the step instead, until it is too small.
     care : Care or None
@@ -110,6 +123,11 @@ def run(
         state = after if care is None else _ease(state, after)
         if patience is not None:
             verdict = judge(state) if judge else state.loss + solver.problem.penalty.value(state.coef)
+            if isinstance(patience, Target):
+                yield state._replace(stopped=verdict <= patience.tol)
+                if verdict <= patience.tol:
+                    return
+                continue
             state = _lose_patience(state, verdict, patience, adaptive and can_be_lowered(lowered))
         yield state
 

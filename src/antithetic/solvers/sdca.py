@@ -6,7 +6,7 @@ minus the weighted slope of row i. A visit maximises the dual over one variable 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._validate import Matrix, check_number
-from antithetic.losses import LOSSES, SQUARED_ERROR, SQUARED_HINGE, has_dual_step
+from antithetic.losses import HINGE, LOSSES, SQUARED_ERROR, SQUARED_HINGE, has_dual_step
 from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
 from antithetic.sampling.batches import Batches
 from antithetic.schedules import Schedule
 from antithetic.solvers.sgd import SgdState
+
+_FEW = 0.2  # share of the rows that moved in an epoch, up to which a reference is worth its pass over the data
+_WASTE = 1.0  # visits that changed nothing, per row, after which a new reference is
+_ROUNDING = 1e4  # what sums may have lost, in units of the last place
 
 
 class DualRows(NamedTuple):
@@ -40,11 +44,48 @@ class Entries(NamedTuple):
 
 
 class DualRule(NamedTuple):
-    """Code of the loss, the factor 1 / (l2 n) of a row in the weights, and whether to add up the losses met."""
+    """Code of the loss, the factor 1 / (l2 n) of a row in the weights, whether to add up the losses met, and how far the weights have gone.
+
+    ``gone`` is their squared distance from the reference of :class:`_Resting`, ``gone_at_least`` what it is taken for at least.
+    """
 
     loss: int
     share: float
     watch: bool
+    gone: float
+    gone_at_least: float
+
+
+class DualModel(NamedTuple):
+    """Arrays that a kernel changes: weights, dual variables, and ``limits``; ``signed`` is only read. See :class:`_Resting`."""
+
+    coef: NDArray[Any]
+    duals: NDArray[np.float64]
+    signed: NDArray[np.float64]
+    limits: NDArray[np.float64]
+
+
+def rest_limit(loss: int, y: float, weight: float, a: float, signed: float) -> float:
+    """How far the weights must be from the reference before a row's dual variable can move: below 0 where it is free to."""
+    if a == 0.0:
+        return signed
+    return -signed if loss == HINGE and a == y * weight else -1.0
+
+
+class _Resting(NamedTuple):
+    r"""What spares the hinges a visit: rows whose dual variable is at a bound, and would be left there.
+
+    A margin differs from that at a reference v by at most :math:`|x_i| |w - v|`. So while the distance of the weights from v is less than
+    ``limits[i]``, a visit of row i would change nothing, and is left out: the result has the same bits with and without this. ``signed`` is
+    the margin at v less 1, divided by :math:`|x_i|`. The dual variables that all this is about are ``duals``; ``wasted`` counts the visits
+    since the reference was taken that changed nothing.
+    """
+
+    duals: NDArray[np.float64]
+    reference: NDArray[Any]
+    signed: NDArray[np.float64]
+    limits: NDArray[np.float64]
+    wasted: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +108,7 @@ class Sdca:
     problem: Problem
     squares: NDArray[np.float64]
     watch: bool = False
+    _kept: list[_Resting] = field(default_factory=list, init=False, repr=False)  # at most one; a cache, no state
 
     def init(self, coef: Any = None, intercept: float = 0.0) -> SgdState:
         """State before the first visit: all dual variables zero, or those that ``coef`` has at the optimum if it is that of the weights."""
@@ -91,9 +133,17 @@ class Sdca:
         state = state if state.memory is not None else self.take_up(state)
         assert state.memory is not None
         coef, duals = state.coef.copy(), state.memory.copy()
-        rule = DualRule(self.problem.loss.code, self._share, self.watch)
-        met = _run_kernel(self.problem, batches.rows, self.squares, rule, coef, duals)
-        visits = len(batches.rows)
+        resting = self._rest(state.memory, coef)
+        visits, gone, least = len(batches.rows), 0.0, 0.0
+        if len(resting.limits):
+            apart = coef.astype(np.float64) - resting.reference
+            least = _ROUNDING * float(np.finfo(coef.dtype).eps) * float(coef @ coef)
+            gone = max(least, float(apart @ apart))
+        rule = DualRule(self.problem.loss.code, self._share, self.watch, gone, least)
+        model = DualModel(coef, duals, resting.signed, resting.limits)
+        met, seen, moved = _run_kernel(self.problem, batches.rows, self.squares, rule, model)
+        if moved <= _FEW * visits and not self.watch and self.problem.loss.code in (HINGE, SQUARED_HINGE):
+            self._kept[:] = [resting._replace(duals=duals, wasted=resting.wasted + seen - moved)]
         return state._replace(
             coef=coef,
             epochs=state.epochs + 1,
@@ -103,6 +153,23 @@ class Sdca:
             order=None,
             memory=duals,
         )
+
+    def _rest(self, duals: NDArray[np.float64], coef: NDArray[Any]) -> _Resting:
+        """What is known of the rows that rest, from a new reference if the old one has served its time."""
+        nothing = np.empty(0)
+        try:
+            kept = self._kept.pop()
+        except IndexError:
+            kept = None
+        if kept is None or kept.duals is not duals:
+            return _Resting(duals, nothing, nothing, nothing, self.problem.n)
+        if kept.wasted <= _WASTE * self.problem.n:
+            return kept
+        from antithetic.solvers._sdca_dense import rest_limits
+
+        code, rows = self.problem.loss.code, _dual_rows(self.problem, np.empty(0, np.intp), self.squares)
+        signed, limits = rest_limits(code, rows, duals, self.problem.predictions(coef))
+        return _Resting(duals, coef.copy(), signed, limits, 0)
 
     @property
     def _share(self) -> float:
@@ -181,25 +248,26 @@ def _squared_norms(X: Matrix) -> NDArray[np.float64]:
 
 
 def _run_kernel(
-    problem: Problem,
-    order: NDArray[np.intp],
-    squares: NDArray[np.float64],
-    rule: DualRule,
-    coef: NDArray[Any],
-    duals: NDArray[np.float64],
-) -> float:
-    """Visit the rows, changing weights and dual variables; return the sum of the losses met."""
+    problem: Problem, order: NDArray[np.intp], squares: NDArray[np.float64], rule: DualRule, model: DualModel
+) -> tuple[float, int, int]:
+    """Visit the rows; return the sum of the losses met, and how many rows were looked at and how many moved."""
     from antithetic._jit import read_only, unsigned
 
-    weight = np.empty(0) if problem.weight is None else problem.weight
-    columns = (read_only(np.ascontiguousarray(column)) for column in (problem.y, weight, squares))
-    rows = DualRows(unsigned(read_only(np.ascontiguousarray(order))), *columns)
+    rows = _dual_rows(problem, order, squares)
     if sparse.issparse(problem.X):
         from antithetic.solvers._sdca_csr import csr_dual_epoch
 
         X = problem.X
         entries = Entries(read_only(X.data), unsigned(read_only(X.indices)), unsigned(read_only(X.indptr)))
-        return csr_dual_epoch(entries, rows, rule, coef, duals)
+        return csr_dual_epoch(entries, rows, rule, model)
     from antithetic.solvers._sdca_dense import dense_dual_epoch
 
-    return dense_dual_epoch(read_only(problem.X), rows, rule, coef, duals)
+    return dense_dual_epoch(read_only(problem.X), rows, rule, model)
+
+
+def _dual_rows(problem: Problem, order: NDArray[np.intp], squares: NDArray[np.float64]) -> DualRows:
+    from antithetic._jit import read_only, unsigned
+
+    weight = np.empty(0) if problem.weight is None else problem.weight
+    columns = (read_only(np.ascontiguousarray(column)) for column in (problem.y, weight, squares))
+    return DualRows(unsigned(read_only(np.ascontiguousarray(order))), *columns)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
 from antithetic.sampling import make_sampler
 from antithetic.schedules import Schedule, make_schedule
@@ -57,6 +58,8 @@ def find_steps(problem: Problem, batch_size: int, seed: int, coef: Any = None, i
 
     Costs a handful of passes, usually six to ten, over about 1000 rows.
     """
+    if not isinstance(problem.penalty, ElasticNet):  # which SGD's kernels do not know; the steps are a matter of the loss
+        problem = replace(problem, penalty=ElasticNet(problem.penalty.l2))
     sample = _sample(problem, seed)
     solver = Sgd(sample, average_from=0, linear=False)
     start = solver.init(coef, intercept)

@@ -1,0 +1,124 @@
+"""Which pairings, samplings, solvers and penalties go together; the others are refused before the first step, with what to use instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from antithetic.penalties import ElasticNet, Penalty
+from antithetic.sampling import ONCE_PER_EPOCH, SAMPLINGS
+from antithetic.solvers import SOLVERS
+
+PAIRINGS = ("rows", "pairs", "groups", "nested order")
+PENALTIES = ("none", "l2", "l1", "elastic net", "group lasso", "own")
+STOPPINGS = ("objective", "gradient", "gap")
+
+
+class Combination(NamedTuple):
+    """One choice on each axis: ``pairing`` in ``PAIRINGS``, ``sampling`` in ``SAMPLINGS``, and so on."""
+
+    pairing: str
+    sampling: str
+    solver: str
+    penalty: str
+
+
+def refusal(chosen: Combination) -> str | None:
+    """Why a combination cannot be had, and what to use instead; None if it can.
+
+    Dense and sparse rows are alike in this.
+
+    Examples
+    --------
+    >>> refusal(Combination("pairs", "importance", "saga", "l1")) is None
+    True
+    >>> refusal(Combination("rows", "shuffle", "sdca", "l1"))
+    'solver="sdca" takes an L2 penalty alone; use l1=0, or solver="saga"'
+    """
+    if chosen.pairing == "nested order" and chosen.sampling not in ONCE_PER_EPOCH:
+        return 'nested groups are an order, which draws with replacement have not; use sampling="shuffle" or "balanced", or nest=8, say'
+    if chosen.sampling == "balanced" and chosen.solver != "sgd":
+        return (
+            f'sampling="balanced" orders the gradients that SGD steps along, and solver={chosen.solver!r} corrects them; '
+            'use sampling="shuffle", or solver="sgd"'
+        )
+    if chosen.sampling == "balanced" and chosen.penalty in ("group lasso", "own"):
+        return f'sampling="balanced" is for L2 and L1 penalties; with {_named(chosen.penalty)} use sampling="shuffle"'
+    if chosen.solver == "sdca":
+        if chosen.penalty in ("group lasso", "own", "l1", "elastic net"):
+            return 'solver="sdca" takes an L2 penalty alone; use l1=0, or solver="saga"'
+        if chosen.penalty == "none":
+            return 'solver="sdca" needs l2 above 0; use solver="saga"'
+    return None
+
+
+def _named(penalty: str) -> str:
+    return 'penalty="group_lasso"' if penalty == "group lasso" else "a penalty of your own"
+
+
+def every_combination() -> Iterator[Combination]:
+    """All there are, in order."""
+    for solver in SOLVERS:
+        for sampling in SAMPLINGS:
+            for pairing in PAIRINGS:
+                for penalty in PENALTIES:
+                    yield Combination(pairing, sampling, solver, penalty)
+
+
+def name_pairing(pairing: Any, nest: Any) -> str:
+    """Name of what travels together."""
+    if pairing is None:
+        return "rows"
+    if nest is None:
+        return "pairs"
+    return "nested order" if nest is True else "groups"
+
+
+def name_penalty(penalty: Penalty) -> str:
+    """Name of a penalty."""
+    if isinstance(penalty, ElasticNet):
+        return {(False, False): "none", (True, False): "l2", (False, True): "l1", (True, True): "elastic net"}[
+            penalty.l2 > 0.0, penalty.l1 > 0.0
+        ]
+    return "group lasso" if hasattr(penalty, "groups") else "own"
+
+
+def check_combination(
+    pairing: Any,
+    nest: Any,
+    sampling: str,
+    solver: str,
+    penalty: Penalty,
+    *,
+    average: Any = False,
+    learning_rate: str = "auto",
+    intercept: bool = False,
+) -> None:
+    """Raise ValueError for names that are not known and for what does not go together."""
+    if solver not in SOLVERS:
+        raise ValueError(f"solver {solver!r} is not known; use one of {', '.join(SOLVERS)}")
+    if sampling not in (*SAMPLINGS, "in order"):
+        raise ValueError(f"sampling {sampling!r} is not known; use one of {', '.join(SAMPLINGS)}")
+    known = "shuffle" if sampling == "in order" else sampling  # an order like any other
+    reason = refusal(Combination(name_pairing(pairing, nest), known, solver, name_penalty(penalty)))
+    if reason is not None:
+        raise ValueError(reason)
+    plain = solver == "sgd" and isinstance(penalty, ElasticNet)
+    if average and not plain:
+        with_what = f"solver={solver!r}" if solver != "sgd" else _named(name_penalty(penalty))
+        raise ValueError(f"average= takes noise out of SGD's weights, and is not there with {with_what}; leave it out")
+    if learning_rate in ("pa1", "pa2") and not plain:
+        raise ValueError(f'learning_rate={learning_rate!r} is a rule for solver="sgd" with L2 or L1 penalties; use learning_rate="auto"')
+    if intercept and solver == "sdca":
+        raise ValueError(
+            'solver="sdca" has no intercept that is not penalised: use fit_intercept=False, or add a column of ones, or solver="saga"'
+        )
+    if learning_rate != "auto" and solver == "sdca":
+        raise ValueError('solver="sdca" has no step size: leave learning_rate= and eta0= out, or use learning_rate="auto"')
+
+
+def check_stopping(stopping: str) -> str:
+    """Return what ``tol`` is compared with."""
+    if stopping not in STOPPINGS:
+        raise ValueError(f"stopping {stopping!r} is not known; use one of {', '.join(STOPPINGS)}")
+    return stopping

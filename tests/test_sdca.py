@@ -1,0 +1,317 @@
+"""SDCA: kernels equal to the plain twin, the dual climbs at every visit, the optimum is that of scikit-learn, refusals say what to use."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference_sdca import best_dual, dual_objective, sdca
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.svm import LinearSVC
+from strategies import weights
+
+from antithetic import losses
+from antithetic.losses import LOSSES
+from antithetic.optimality import duality_gap
+from antithetic.problem import Problem
+from antithetic.sampling import make_sampler
+from antithetic.sampling.batches import Batches, cut
+from antithetic.schedules import make_schedule
+from antithetic.solvers import run
+from antithetic.solvers.sdca import make_sdca
+
+pytestmark = pytest.mark.kernel
+
+N, D = 23, 5
+NAMES = ["log_loss", "hinge", "squared_hinge", "squared_error"]
+FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+WITH_LOSS = pytest.mark.parametrize("loss", NAMES)
+SCHEDULE = make_schedule("constant", eta0=1.0, decay=None, alpha=0.1, power_t=0.5, loss=LOSSES["hinge"])
+
+
+def make_problem(loss="hinge", dtype=np.float64, form=np.asarray, weight=None, l2=0.05, n=N, d=D):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
+    X[3] = 0.0  # a row without entries
+    target = X @ rng.normal(size=d) + 0.5 * rng.normal(size=n)
+    y = np.sign(target + 1e-3) if LOSSES[loss].classification else target
+    return Problem.build(form(X.astype(dtype)), y, loss=loss, l2=l2, sample_weight=weight)
+
+
+def some_weights(n=N):
+    weight = np.random.default_rng(1).uniform(0.2, 2.0, n)
+    weight[[2, 7]] = 0.0
+    return weight
+
+
+def shuffled(n, epochs, seed=0):
+    sampler = make_sampler("shuffle", n, 2, seed=seed)
+    return [sampler.batches(epoch) for epoch in range(epochs)]
+
+
+def solve(problem, epochs, seed=0, watch=False, coef=None):
+    solver = make_sdca(problem, watch=watch)
+    state = solver.init(coef)
+    for batches in shuffled(problem.n, epochs, seed):
+        state = solver.epoch(state, batches, SCHEDULE)
+    return state
+
+
+@FORMS
+@WITH_LOSS
+@pytest.mark.parametrize("weight", [None, some_weights()], ids=["plain", "weighted"])
+@pytest.mark.parametrize("l2", [0.3, 1e-3])
+def test_the_kernel_equals_its_twin(form, loss, weight, l2):
+    """Weights, dual variables and the mean loss met, where an epoch visits some rows twice and others never."""
+    problem = make_problem(loss, form=form, weight=weight, l2=l2)
+    solver, rng = make_sdca(problem, watch=True), np.random.default_rng(5)
+    state, duals = solver.init(), np.zeros(problem.n)
+    for _ in range(3):
+        rows = rng.integers(0, problem.n, 2 * problem.n)
+        state = solver.epoch(state, cut(rows, 3), SCHEDULE)
+        w, duals, met = sdca(problem, rows, duals)
+        np.testing.assert_allclose(state.coef, w, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(state.memory, duals, rtol=1e-9, atol=1e-9)
+        assert state.loss == pytest.approx(met, rel=1e-9)
+    assert (state.epochs, state.steps, state.samples) == (3, 6 * N, 6 * N)
+    assert state.coef.dtype == state.memory.dtype == np.float64
+
+
+@FORMS
+@WITH_LOSS
+def test_where_batches_end_does_not_matter(form, loss):
+    """Nor do their factors: an epoch is an order."""
+    problem = make_problem(loss, form=form)
+    solver, rows = make_sdca(problem), np.random.default_rng(0).permutation(problem.n)
+    one = solver.epoch(solver.init(), cut(rows, 1), SCHEDULE)
+    factors = Batches(rows, np.array([0, 4, N]), 4, factors=np.full(N, 2.0))
+    other = solver.epoch(solver.init(), factors, SCHEDULE)
+    assert one.coef.tobytes() == other.coef.tobytes()
+    assert one.memory.tobytes() == other.memory.tobytes()
+    assert math.isnan(one.loss)
+
+
+@FORMS
+@WITH_LOSS
+@pytest.mark.parametrize("weight", [None, some_weights()], ids=["plain", "weighted"])
+def test_the_gap_closes(form, loss, weight):
+    """To below 1e-10, with dual variables that are minus the slopes, and none for rows of weight zero."""
+    problem = make_problem(loss, form=form, weight=weight)
+    state = solve(problem, 300)
+    assert duality_gap(problem, state.coef, dual=state.memory) < 1e-10
+    if loss != "hinge":
+        np.testing.assert_allclose(state.memory, -problem.slopes(state.coef), atol=1e-6)
+    if weight is not None:
+        assert (state.memory[weight == 0.0] == 0.0).all()
+
+
+@pytest.mark.parametrize("weight", [None, some_weights()], ids=["plain", "weighted"])
+def test_the_optimum_is_that_of_scikit_learn(weight):
+    """Of LinearSVC for both hinges, of LogisticRegression and of Ridge."""
+    weight_sum = {"sample_weight": weight}
+    for loss in NAMES:
+        problem = make_problem(loss, weight=weight)
+        C = 1.0 / (problem.penalty.l2 * problem.n)
+        peer = {
+            "log_loss": LogisticRegression(C=C, fit_intercept=False, tol=1e-12, max_iter=10_000),
+            "hinge": LinearSVC(loss="hinge", C=C, fit_intercept=False, tol=1e-8, max_iter=100_000, random_state=0),
+            "squared_hinge": LinearSVC(
+                loss="squared_hinge", dual=True, C=C, fit_intercept=False, tol=1e-8, max_iter=100_000, random_state=0
+            ),
+            "squared_error": Ridge(alpha=1.0 / C, fit_intercept=False, tol=1e-12),
+        }[loss]
+        expected = peer.fit(problem.X, problem.y, **weight_sum).coef_.ravel()
+        np.testing.assert_allclose(solve(problem, 300).coef, expected, rtol=1e-5, atol=1e-6, err_msg=loss)
+
+
+@FORMS
+@WITH_LOSS
+def test_float32_is_near_float64(form, loss):
+    """The weights agree to about the precision of float32; dual variables are float64 all the same."""
+    single, double = (solve(make_problem(loss, dtype, form, some_weights()), 5) for dtype in (np.float32, np.float64))
+    assert (single.coef.dtype, single.memory.dtype) == (np.float32, np.float64)
+    np.testing.assert_allclose(single.coef, double.coef, rtol=1e-4, atol=1e-4)
+
+
+@FORMS
+@WITH_LOSS
+@pytest.mark.parametrize("weight", [None, some_weights()], ids=["plain", "weighted"])
+def test_no_visit_lowers_the_dual(form, loss, weight):
+    """Visited one at a time, each row raises the dual objective, or leaves it."""
+    problem = make_problem(loss, form=form, weight=weight)
+    solver = make_sdca(problem)
+    state, reached = solver.init(), 0.0 if LOSSES[loss].classification else -np.inf
+    for row in np.random.default_rng(2).integers(0, problem.n, 60):
+        state = solver.epoch(state, cut(np.array([row]), 1), SCHEDULE)
+        now = dual_objective(problem, state.memory)
+        assert now >= reached - 1e-14 * abs(now)
+        reached = now
+
+
+@FORMS
+@WITH_LOSS
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_resting_rows_do_not_change_a_bit(form, loss, dtype):
+    """A solver that knows which rows rest gives the bits of one that visits them all; and it has known some."""
+    problem = make_problem(loss, dtype, form, n=300, l2=0.01)
+    knowing, state, plain = make_sdca(problem), make_sdca(problem).init(), make_sdca(problem).init()
+    known = 0
+    for batches in shuffled(problem.n, 12):
+        state = knowing.epoch(state, batches, SCHEDULE)
+        plain = make_sdca(problem).epoch(plain, batches, SCHEDULE)  # a new one has nothing to go by
+        assert state.coef.tobytes() == plain.coef.tobytes()
+        assert state.memory.tobytes() == plain.memory.tobytes()
+        known += sum(int((kept.limits > 0.0).sum()) for kept in knowing._kept)
+    assert known > 0 or loss != "hinge"
+
+
+@FORMS
+def test_resting_rows_are_only_those_that_would_stay(form):
+    """Over many epochs with weights, the state is the one reached by visiting all; an older state may be gone on from."""
+    problem = make_problem("hinge", form=form, weight=some_weights(200), n=200, l2=1e-3)
+    solver, orders = make_sdca(problem), shuffled(problem.n, 40)
+    states = [solver.init()]
+    for batches in orders:
+        states.append(solver.epoch(states[-1], batches, SCHEDULE))
+    again = solver.epoch(states[-2], orders[-1], SCHEDULE)
+    assert again.coef.tobytes() == states[-1].coef.tobytes()
+    assert sdca(problem, orders[-1].rows, states[-2].memory)[1] == pytest.approx(states[-1].memory, abs=1e-9)
+
+
+@WITH_LOSS
+def test_the_same_seed_gives_the_same_bits(loss):
+    """Twice, and when the run is interrupted and taken up by another solver."""
+    problem = make_problem(loss)
+    whole = solve(problem, 6)
+    assert whole.coef.tobytes() == solve(problem, 6).coef.tobytes()
+    solver = make_sdca(problem)
+    state = solver.take_up(solve(problem, 3))
+    for batches in shuffled(problem.n, 6)[3:]:
+        state = solver.epoch(state, batches, SCHEDULE)
+    assert whole.coef.tobytes() == state.coef.tobytes()
+
+
+def test_the_run_loop_drives_it():
+    """With the protocol of a solver."""
+    problem = make_problem("log_loss")
+    solver = make_sdca(problem, watch=True)
+    *_, state = run(solver, make_sampler("shuffle", N, 2, seed=0), SCHEDULE, solver.init(), epochs=6)
+    assert state.coef.tobytes() == solve(problem, 6).coef.tobytes()
+    assert state.loss < math.log(2.0)
+
+
+@WITH_LOSS
+def test_a_start_of_ones_own(loss):
+    """The dual variables are minus the slopes there, and the weights those that go with them; at the optimum, where one began."""
+    problem = make_problem(loss, weight=some_weights())
+    coef = np.linspace(-1.0, 1.0, D)
+    state = make_sdca(problem).init(coef)
+    np.testing.assert_array_equal(state.memory, -problem.slopes(coef))
+    np.testing.assert_allclose(state.coef, problem.X.T @ state.memory / (problem.penalty.l2 * N), rtol=1e-12)
+    if loss != "hinge":
+        optimum = solve(problem, 400).coef
+        np.testing.assert_allclose(make_sdca(problem).init(optimum).coef, optimum, rtol=1e-5, atol=1e-8)
+
+
+def test_an_intercept_to_start_from_is_refused():
+    """There is none."""
+    with pytest.raises(ValueError, match=r"intercept_init must be 0; got 0\.5"):
+        make_sdca(make_problem()).init(intercept=0.5)
+
+
+@WITH_LOSS
+def test_a_run_is_taken_up_by_another_problem(loss):
+    """Dual variables that the new weights do not allow are cut off, those of another solver are made from its weights."""
+    before = solve(make_problem(loss, weight=np.full(N, 2.0)), 3)
+    problem = make_problem(loss, weight=some_weights(), l2=0.5)
+    solver = make_sdca(problem)
+    state = solver.take_up(before)
+    assert np.isfinite(dual_objective(problem, state.memory))
+    np.testing.assert_allclose(state.coef, problem.X.T @ state.memory / (0.5 * N), rtol=1e-12)
+    other = solver.take_up(before._replace(memory=np.ones(N), mean=np.zeros(D + 1)))
+    np.testing.assert_array_equal(other.memory, -problem.slopes(before.coef))
+    assert other.epochs == 3
+    batches = shuffled(N, 1)[0]
+    without = solver.epoch(before._replace(memory=None), batches, SCHEDULE)
+    assert without.coef.tobytes() == solver.epoch(other, batches, SCHEDULE).coef.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": "modified_huber"}, r'knows the losses "log_loss", .*; got "modified_huber": use solver="saga"'),
+        ({"loss": "perceptron"}, 'got "perceptron": use solver="sgd"'),
+        ({"fit_intercept": True}, "no intercept that is not penalised: use fit_intercept=False, or add a column of ones"),
+        ({"l1": 0.1}, "takes an L2 penalty alone; use l1=0"),
+        ({"l2": 0.0}, 'needs l2 above 0; use "saga"'),
+        ({"X": np.eye(2) * 1e160}, "overflows; scale the rows"),
+    ],
+)
+def test_what_sdca_cannot_do_is_refused(changes, message):
+    """Before the first visit, naming what can."""
+    given = {"X": np.eye(2), "y": [-1, 1], "loss": "log_loss", "l2": 0.1} | changes
+    with pytest.raises(ValueError, match=message):
+        make_sdca(Problem.build(given.pop("X"), given.pop("y"), **given))
+
+
+@given(weight=weights(4), loss=st.sampled_from(NAMES), scale=st.sampled_from([1.0, 1e-150, 1e140]))
+def test_any_weights_and_scales(weight, loss, scale):
+    """Dual variables stay allowed and finite, the gap a number, and rows of weight zero have none."""
+    X = scale * np.array([[1.0, 2.0], [-1.0, 0.5], [0.0, 0.0], [3.0, -1.0]])
+    problem = Problem.build(X, [1, -1, 1, -1], loss=loss, l2=0.1, sample_weight=weight)
+    solver = make_sdca(problem)
+    state = solver.init()
+    for _ in range(3):
+        state = solver.epoch(state, cut(np.arange(4), 1), SCHEDULE)
+    assert np.isfinite(state.coef).all()
+    assert np.isfinite(state.memory).all()
+    assert (state.memory[weight == 0.0] == 0.0).all()
+    assert np.isfinite(dual_objective(problem, state.memory))
+
+
+POSITIVE = st.floats(1e-300, 1e300) | st.floats(1e-3, 1e3)
+
+
+@given(loss=st.sampled_from(NAMES), y=st.sampled_from([-1.0, 1.0]), s=POSITIVE, t=st.floats(0.0, 1.0), p=st.floats(-1e6, 1e6), q=POSITIVE)
+def test_a_dual_step_solves_its_equation(loss, y, s, t, p, q):
+    """For weights, products and squared norms of any size, as far as the terms of the equation can be told apart."""
+    if not 4.0 * s * q < 1e305:
+        return
+    a = y * s * t
+    b = losses.dual_step(LOSSES[loss].code, y, s, a, p, q)
+    assert math.isfinite(b)
+    new = p + q * (b - a)
+    size = abs(p) + q * (abs(a) + abs(b)) + 1.0
+    if loss == "squared_error":
+        assert abs(b - s * (y - new)) <= 1e-14 * (s * size + abs(b))
+        return
+    push = y * b
+    assert push >= 0.0
+    if loss == "squared_hinge":
+        assert abs(push - 2.0 * s * max(0.0, 1.0 - y * new)) <= 1e-14 * (s * size + push)
+    elif loss == "hinge":
+        assert push <= s
+        assert y * new <= 1.0 + 1e-14 * size or push == 0.0
+        assert y * new >= 1.0 - 1e-14 * size or push == s
+    else:
+        assert push <= s
+        doubt = 1e-7 + 1e-14 * size  # of the margin: how far the push may be off
+        lower, upper = (-s * y * losses.slope(losses.LOG_LOSS, 0.0, y, y * (y * new + off)) for off in (doubt, -doubt))
+        assert lower * (1.0 - 1e-12) <= push <= upper * (1.0 + 1e-12) + 1e-320
+
+
+@pytest.mark.parametrize("s", [1e-12, 0.3, 1.0, 50.0])
+@pytest.mark.parametrize("q", [0.0, 1e-6, 0.7, 30.0, 1e5, 1e12])
+@pytest.mark.parametrize("p", [-40.0, -1.0, 0.0, 0.3, 40.0])
+@pytest.mark.parametrize("share", [0.0, 1e-9, 0.5, 1.0])
+def test_the_logistic_step_is_as_good_as_bisection(s, q, p, share):
+    """To a relative 1e-9 of the weight or of the result, from both ends and from between."""
+    problem = Problem.build([[1.0], [0.0]], [1, -1], loss="log_loss", l2=0.1, sample_weight=[s, 1.0])
+    found = losses.dual_step(losses.LOG_LOSS, 1.0, s, share * s, p, q)
+    expected = best_dual(replace(problem), 0, share * s, p, q)
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-15 * s * (1.0 + share * 10.0))

@@ -1,0 +1,362 @@
+"""Units drawn inside strata: unbiased by enumeration, with the variance that is stated; clusters and allocations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from data import needs_data
+from every_draw import moments_of_steps
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import sparse
+from test_importance import TABLES, gradients_of, small_problem, unit_means
+
+import antithetic
+from antithetic import AntitheticTable, GroupTable
+from antithetic.problem import Problem
+from antithetic.sampling import Units, allocate, batch_variance, make_sampler, make_strata
+from antithetic.sampling.strata import _apportion, stratum_variances
+
+CASES = [
+    pytest.param(n, table, size, n_strata, id=f"{name}-batch{size}-{n_strata}strata".replace(" ", "-"))
+    for name, (n, table, sizes) in TABLES.items()
+    for size in sizes
+    for n_strata in (1, 2, 3)
+    if n_strata <= min(Units.of_table(n, table).in_batch(size), len(Units.of_table(n, table)))
+]
+
+
+def labels_of(units, n_strata):
+    """Strata of different sizes that have nothing to do with the gradients."""
+    return np.minimum(np.arange(len(units)) % (n_strata + 1), n_strata - 1)
+
+
+# ---- what is drawn
+
+
+@pytest.mark.parametrize("allocation", ["proportional", "optimal"])
+@pytest.mark.parametrize(("n", "table", "size", "n_strata"), CASES)
+def test_every_step_is_unbiased_and_has_the_stated_variance(n, table, size, n_strata, allocation, monkeypatch):
+    """The expected gradient of each step over all draws is the gradient, and its variance is that of batch_variance."""
+    problem, slopes = small_problem(n)
+    gradients, units = gradients_of(problem, slopes), Units.of_table(n, table)
+    strata = labels_of(units, n_strata)
+    counts = allocate(problem, table, strata, units.in_batch(size), allocation, slopes)
+    sampler = make_sampler("stratified", n, size, 0, table, strata=strata, counts=counts)
+    expected, variances = moments_of_steps(sampler, gradients, monkeypatch)
+    assert len(expected) == -(-n // size)
+    np.testing.assert_allclose(expected, np.tile(gradients.mean(axis=0), (len(expected), 1)), atol=1e-12)
+    stated = batch_variance(problem, slopes, table, "stratified", size, strata=strata, counts=counts)
+    if size == 1 and units.paired:  # first and second members have variances of their own
+        variances = variances[:2].mean()
+    np.testing.assert_allclose(variances, stated, rtol=1e-10, atol=1e-28)
+
+
+@pytest.mark.parametrize("counts", [(1, 3), (3, 1)])
+def test_without_the_factors_it_would_be_biased(counts, monkeypatch):
+    """The enumeration tells: with factors of 1 the expected step is another."""
+    problem, slopes = small_problem(4)
+    gradients = gradients_of(problem, slopes)
+    sampler = make_sampler("stratified", 4, 4, 0, strata=[0, 0, 1, 1], counts=counts)
+    np.testing.assert_allclose(moments_of_steps(sampler, gradients, monkeypatch)[0][0], gradients.mean(axis=0), atol=1e-12)
+    forgotten = type("Forgotten", (), {"batches": lambda _self, epoch: sampler.batches(epoch)._replace(factors=None)})()
+    assert np.abs(moments_of_steps(forgotten, gradients, monkeypatch)[0] - gradients.mean(axis=0)).max() > 1e-3
+
+
+def test_each_batch_has_its_units_of_each_stratum():
+    """So many as the counts say, in every batch of every epoch; the lone row of an odd batch of pairs from anywhere."""
+    strata, counts = np.repeat([0, 1, 2], [5, 10, 6]), np.array([1, 3, 2])
+    partner = np.random.default_rng(0).permutation(21)
+    for table, size in ((None, 6), (AntitheticTable(partner), 12), (AntitheticTable(partner), 13)):
+        sampler = make_sampler("stratified", 21, size, 4, table, strata=strata, counts=counts)
+        for epoch in range(3):
+            batches = sampler.batches(epoch)
+            np.testing.assert_array_equal(np.diff(batches.starts), np.full(-(-21 // size), size))
+            assert batches.rows.dtype == batches.starts.dtype == np.intp
+            for rows in batches.rows.reshape(-1, size):
+                first = rows if table is None else rows[:12:2]
+                np.testing.assert_array_equal(np.bincount(strata[first]), counts)
+                if table is not None:
+                    np.testing.assert_array_equal(rows[1:12:2], partner[first])
+
+
+@pytest.mark.parametrize(("n", "table", "size", "n_strata"), CASES)
+def test_an_epoch_depends_on_seed_and_number_alone(n, table, size, n_strata):
+    """The same seed and epoch give the same batches in any order of asking; another seed gives others."""
+    units = Units.of_table(n, table)
+    counts = _apportion(np.ones(n_strata), units.in_batch(size))
+
+    def rows(seed, epochs):
+        sampler = make_sampler("stratified", n, size, seed, table, strata=labels_of(units, n_strata), counts=counts)
+        return [sampler.batches(epoch).rows.tolist() for epoch in epochs]
+
+    assert rows(5, range(9)) == rows(5, range(8, -1, -1))[::-1]
+    if n_strata < len(units):  # otherwise each stratum has one unit
+        assert rows(5, range(9)) != rows(6, range(9))
+
+
+# ---- strata
+
+
+def test_labels_of_ones_own():
+    """Of any kind that can be sorted; a pair has that of its first row."""
+    problem, _ = small_problem(4)
+    for labels in (["b", "a", "b", "c"], [2.5, -1.0, 2.5, 7.0], np.array(["b", "a", "b", "c"], dtype=object)):
+        for table in (None, AntitheticTable([1, 2, 3, 0])):
+            found = make_strata(problem, table, labels, None)
+            np.testing.assert_array_equal(found, [1, 0, 1, 2])
+            assert found.dtype == np.intp
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("grouped", [None, "pairs", "groups"])
+def test_clusters_that_are_there_are_found(form, grouped):
+    """Rows in four heaps far from each other, and pairs and groups of them: no variance between units is left but that of the heaps."""
+    rng = np.random.default_rng(0)
+    heap = np.repeat(np.arange(4), 8)
+    X = form(np.array([[9.0, 1.0], [1.0, 9.0], [9.0, -2.0], [-5.0, -5.0]])[heap] + 0.01 * rng.normal(size=(32, 2)))
+    y = np.ones(32)
+    y[8:] = -1.0
+    problem = Problem.build(X, y)
+    table = {None: None, "pairs": AntitheticTable(np.arange(32) ^ 1), "groups": GroupTable(np.arange(32), 4)}[grouped]
+    units = Units.of_table(32, table)
+    first = heap[units.rows[units.starts[:-1]]]
+    for slopes in (None, problem.slopes()):
+        strata = make_strata(problem, table, None, 4, slopes)
+        np.testing.assert_array_equal(strata[:, None] == strata, first[:, None] == first)
+
+
+@given(st.data())
+def test_clusters_have_the_sizes_that_can_be_allocated(data):
+    """As many as asked for, none empty, also of rows that coincide; in proportion to whole numbers of a batch's units."""
+    n = data.draw(st.integers(2, 12))
+    X = data.draw(arrays(np.float64, (n, 2), elements=st.integers(-1, 1)))
+    problem = Problem.build(X, np.arange(n) % 2)
+    n_strata = data.draw(st.integers(1, n))
+    batch_size = data.draw(st.integers(1, 12))
+    strata = make_strata(problem, None, None, n_strata, batch_size=batch_size)
+    sizes = np.bincount(strata, minlength=n_strata)
+    assert sizes.min() >= 1
+    assert len(sizes) == n_strata
+    if batch_size >= n_strata and n % batch_size == 0:
+        np.testing.assert_array_equal(sizes * batch_size / n, allocate(problem, None, strata, batch_size))
+
+
+@given(st.data())
+def test_clusters_never_have_more_variance_than_uniform_draws(data):
+    """Where the counts are exactly proportional, at the slopes the clusters were made from or at any others."""
+    in_batch = data.draw(st.integers(2, 4))
+    n = in_batch * data.draw(st.integers(1, 5))
+    X = data.draw(arrays(np.float64, (n, 3), elements=st.integers(-3, 3)))
+    coef = data.draw(arrays(np.float64, 3, elements=st.integers(-2, 2)))
+    problem = Problem.build(X, np.arange(n) % 2)
+    table = data.draw(st.sampled_from([None, AntitheticTable(np.roll(np.arange(n), 1))]))
+    size = in_batch * (1 if table is None else 2)
+    strata = make_strata(problem, table, None, None, batch_size=size)
+    counts, slopes = allocate(problem, table, strata, in_batch), problem.slopes(coef)
+    uniform = batch_variance(problem, slopes, table, "uniform", size)
+    assert batch_variance(problem, slopes, table, "stratified", size, strata=strata, counts=counts) <= uniform * (1.0 + 1e-9) + 1e-25
+
+
+@pytest.mark.parametrize(("n", "batch_size"), [(3, 4), (5, 6), (7, 8), (11, 13)])
+def test_as_many_clusters_as_rows(n, batch_size):
+    """One row each, though some cells are due more than others."""
+    problem, _ = small_problem(n)
+    np.testing.assert_array_equal(np.sort(make_strata(problem, None, None, n, batch_size=batch_size)), np.arange(n))
+
+
+def test_clusters_depend_on_the_seed_alone(monkeypatch):
+    """The same every time; also where the widest direction comes from a sample of the units."""
+    rng = np.random.default_rng(0)
+    problem = Problem.build(rng.normal(size=(300, 5)), np.arange(300) % 2)
+    whole = [make_strata(problem, None, None, 4, seed=seed) for seed in (1, 1)]
+    np.testing.assert_array_equal(*whole)
+    monkeypatch.setattr("antithetic.sampling.strata._SAMPLE_UNITS", 100)
+    sampled = [make_strata(problem, None, None, 4, seed=seed) for seed in (1, 1)]
+    np.testing.assert_array_equal(*sampled)
+    assert sampled[0].max() == 3
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-20, 1e20, 1e150, 1e300])
+@pytest.mark.filterwarnings("error")
+def test_rows_of_any_size(scale):
+    """Strata and allocation do not mind."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
+    for table in (None, AntitheticTable(rng.permutation(40)), GroupTable(rng.permutation(40), 4)):
+        problem = Problem.build(X * scale, y)
+        strata = make_strata(problem, table, None, 3)
+        assert strata.max() == 2
+        counts = allocate(problem, table, strata, 12, "optimal", problem.slopes())
+        assert counts.sum() == 12
+
+
+@pytest.mark.parametrize(
+    ("table", "given", "n_strata", "size", "message"),
+    [
+        (None, [1, 2], None, 2, r"shape \(5,\), one label per row"),
+        (None, [1.0, np.nan, 1.0, 1.0, 1.0], None, 2, "NaN, first in row 1"),
+        (None, np.array([1, "a", 2, 3, 4], dtype=object), None, 2, "cannot be compared"),
+        (None, [1, 2, 1, 2, 1], 2, 2, "got both"),
+        (GroupTable(np.arange(5), 2), [1, 2, 1, 2, 1], None, 4, "groups mix rows"),
+        (None, None, 6, 2, "at most the number of units drawn from, 5; got 6"),
+        (GroupTable(np.arange(5), 2), None, 4, 4, "at most the number of units drawn from, 3; got 4"),
+        (None, None, 0, 2, "n_strata must be a whole number, at least 1"),
+        (None, None, None, None, "batch_size of at least 2"),
+        (None, None, None, 1, "batch_size of at least 2"),
+        (AntitheticTable([1, 0, 3, 2, 4]), None, None, 3, "batch_size of at least 4"),
+        (GroupTable(np.arange(5), 2), None, None, 2, "batch_size of at least 4"),
+    ],
+)
+def test_strata_that_are_refused(table, given, n_strata, size, message):
+    """The message says what is allowed."""
+    problem, _ = small_problem(5)
+    with pytest.raises(ValueError, match=message):
+        make_strata(problem, table, given, n_strata, batch_size=size)
+
+
+def test_as_many_strata_as_units_of_a_batch():
+    """Where nothing is said; never more than there are units."""
+    problem, _ = small_problem(5)
+    assert make_strata(problem, None, None, None, batch_size=3).max() == 2
+    assert make_strata(problem, AntitheticTable([1, 0, 3, 2, 4]), None, None, batch_size=4).max() == 1
+    assert make_strata(problem, GroupTable(np.arange(5), 2), None, None, batch_size=8).max() == 2
+
+
+# ---- allocation
+
+
+@given(arrays(np.float64, st.integers(1, 8), elements=st.floats(0.0, 1.0)).filter(np.any), st.integers(0, 30))
+def test_each_stratum_gives_at_least_one(shares, more):
+    """Whole numbers of the right sum, and no more than one away from the shares of those that are due more than one."""
+    total = len(shares) + more
+    counts = _apportion(shares, total)
+    assert counts.sum() == total
+    assert counts.min() >= 1
+    free = counts > 1
+    if free.any():
+        due = shares[free] / shares[free].sum() * counts[free].sum()
+        assert (np.abs(counts[free] - due) <= 1.0 + 1e-9).all()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_optimal_allocation_is_neymans(name):
+    """In proportion to prior times standard deviation, up to rounding; the least variance of all allocations where nothing is rounded."""
+    n, table, _ = TABLES[name]
+    problem, slopes = small_problem(n)
+    units = Units.of_table(n, table)
+    strata = labels_of(units, min(2, len(units)))
+    u = unit_means(units, gradients_of(problem, slopes))
+    share, deviation = [], []
+    for h in np.unique(strata):
+        q = units.prior[strata == h]
+        centred = u[strata == h] - q @ u[strata == h] / q.sum()
+        share.append(q.sum())
+        deviation.append(np.sqrt(q @ (centred**2).sum(axis=1) / q.sum()))
+    np.testing.assert_allclose(np.sqrt(stratum_variances(problem, slopes, units, strata)), deviation, rtol=1e-10, atol=1e-14)
+    wanted = np.array(share) * (deviation if np.any(np.array(deviation) > 1e-12) else 1.0)
+    found = allocate(problem, table, strata, 1000, "optimal", slopes)
+    np.testing.assert_allclose(found, np.maximum(1.0, 1000 * wanted / wanted.sum()), atol=1.5)
+    np.testing.assert_allclose(allocate(problem, table, strata, 1000), 1000 * np.array(share), atol=1.0)
+
+
+def test_strata_without_deviation_are_allocated_by_share():
+    """Equal gradients everywhere."""
+    problem = Problem.build(np.ones((6, 1)), np.ones(6), loss="squared_error")
+    np.testing.assert_array_equal(allocate(problem, None, np.array([0, 0, 0, 0, 1, 1]), 3, "optimal"), [2, 1])
+
+
+@pytest.mark.parametrize(
+    ("table", "least"),
+    [(None, 3), (AntitheticTable([1, 0, 3, 2, 5, 4]), 6), (GroupTable(np.arange(6), 2), 6)],
+    ids=["rows", "pairs", "groups"],
+)
+def test_fewer_units_than_strata_are_refused(table, least):
+    """With the least batch size that works, which does work."""
+    problem, _ = small_problem(6)
+    units = Units.of_table(6, table)
+    strata = np.arange(len(units)) % 3
+    with pytest.raises(ValueError, match=f"3 strata, and has 2 .*batch_size of at least {least}, or fewer strata"):
+        allocate(problem, table, strata, 2)
+    too_small = least - units.size
+    with pytest.raises(ValueError, match=f"batch_size of at least {least}"):
+        make_sampler("stratified", 6, too_small, 0, table, strata=strata, counts=[1, 1, 1])
+    make_sampler("stratified", 6, least, 0, table, strata=strata, counts=[1, 1, 1]).batches(0)
+    with pytest.raises(ValueError, match=r"proportional, optimal"):
+        allocate(problem, table, strata, 3, "equal")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "needs strata"),
+        ({"strata": [0, 0, 1, 1]}, "needs strata"),
+        ({"strata": [0, 1], "counts": [1, 2]}, "4 labels"),
+        ({"strata": [0, 0, 2, 2], "counts": [1, 2]}, "from 0 to 1"),
+        ({"strata": [0, 0, 0, 0], "counts": [1, 2]}, "from 0 to 1"),
+        ({"strata": [0, 0, 1, 1], "counts": [1, 1]}, "sum to 3"),
+        ({"strata": [0, 0, 1, 1], "counts": [0, 3]}, "at least 1"),
+        ({"strata": [0, 0, 1, 1], "counts": [1.5, 1.5]}, "whole numbers"),
+    ],
+)
+def test_samplers_that_are_refused(options, message):
+    """The message says what is needed."""
+    with pytest.raises(ValueError, match=message):
+        make_sampler("stratified", 4, 3, 0, **options)
+
+
+# ---- the variance
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_equal_gradients_inside_strata_have_no_variance(form):
+    """Exactly zero; drawn from all rows it is not."""
+    X, y = form(np.repeat([[0.1], [0.7]], 50, axis=0)), np.full(100, 0.3)
+    options = {"loss": "squared_error", "batch_size": 4}
+    for strata in ({"strata": np.repeat([0, 1], 50)}, {"n_strata": 2}):
+        assert antithetic.gradient_variance(X, y, sampling="stratified", **strata, **options) == 0.0
+    assert antithetic.gradient_variance(X, y, **options) > 1e-3
+
+
+@pytest.mark.parametrize("allocation", ["proportional", "optimal"])
+@pytest.mark.parametrize("name", TABLES)
+def test_sparse_rows_and_single_precision(name, allocation):
+    """CSR gives what dense rows give, float32 nearly what float64 gives."""
+    n, table, _ = TABLES[name]
+    problem, slopes = small_problem(n)
+    X = np.where(np.arange(2 * n).reshape(n, 2) % 3, problem.X, 0.0)
+    units = Units.of_table(n, table)
+    strata, found = labels_of(units, 2), []
+    for given_rows in (X, sparse.csr_array(X), X.astype(np.float32)):
+        this = Problem.build(given_rows, problem.y)
+        counts = allocate(this, table, strata, 8, allocation, slopes)
+        found.append(batch_variance(this, slopes, table, "stratified", 8 * units.size, strata=strata, counts=counts))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-5, atol=1e-20)
+
+
+def test_gradient_variance_takes_every_choice():
+    """It is batch_variance with strata and counts made at coef."""
+    X, y = np.random.default_rng(3).normal(size=(12, 2)), np.arange(12) % 2
+    problem, coef = Problem.build(X, y), np.array([0.5, -1.0])
+    slopes = problem.slopes(coef)
+    for table in (None, antithetic.pair(X, y), antithetic.pair(X, y, nest=2)):
+        for allocation in ("proportional", "optimal"):
+            for n_strata in (None, 2):
+                strata = make_strata(problem, table, None, n_strata, slopes, 7, batch_size=6)
+                counts = allocate(problem, table, strata, Units.of_table(12, table).in_batch(6), allocation, slopes)
+                wanted = batch_variance(problem, slopes, table, "stratified", 6, strata=strata, counts=counts)
+                options = {"n_strata": n_strata, "allocation": allocation, "random_state": 7}
+                assert antithetic.gradient_variance(X, y, coef, table=table, sampling="stratified", batch_size=6, **options) == wanted
+
+
+@needs_data
+@pytest.mark.parametrize("name", ["sonar_scale", "fourclass_scale", "diabetes_scale"])
+def test_clusters_lower_the_variance_of_real_data(name):
+    """Batches of 8 in 8 strata, at zero: rows and antithetic pairs both gain against uniform draws."""
+    X, y = antithetic.datasets.load(name).data, antithetic.datasets.load(name).target
+    for table in (None, antithetic.pair(X, y)):
+        options = {"table": table, "batch_size": 8}
+        uniform = antithetic.gradient_variance(X, y, **options)
+        assert antithetic.gradient_variance(X, y, sampling="stratified", **options) < 0.9 * uniform

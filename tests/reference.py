@@ -95,13 +95,14 @@ def balanced_algorithm_2(problem, order, size, unit, epochs, eta, **given):
     return last, mean, order
 
 
-def corrected_steps(problem, epochs, size, eta, kind, *, coef, intercept=0.0):
+def corrected_steps(problem, epochs, size, eta, kind, *, coef, intercept=0.0, memory=None):
     """Proximal SGD, SVRG or SAGA on given epochs, each a list of batches of rows and their factors (None for 1).
 
-    Returns coef, intercept, and what is remembered of each row.
+    The kind "given" keeps the memory that it is given. Returns coef, intercept, and what is remembered of each row.
     """
     X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
-    w, b, steps, samples, memory = np.array(coef, dtype=float), intercept, 0, 0, np.zeros(len(X))
+    w, b, steps, samples = np.array(coef, dtype=float), intercept, 0, 0
+    memory = np.zeros(len(X)) if memory is None else memory
     for epoch, batches in enumerate(epochs):
         if (kind == "svrg" or (kind == "saga" and epoch == 0)) and (epoch or w.any() or b):  # at zero nothing is remembered
             memory = problem.slopes(w, b)

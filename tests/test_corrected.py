@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from reference import corrected_steps
+from reference import balanced_order, corrected_steps
 from scipy import sparse
 
 from antithetic.losses import LOSSES
 from antithetic.penalties import ElasticNet, GroupLasso, OwnPenalty
 from antithetic.problem import Problem
 from antithetic.sampling import make_sampler
+from antithetic.sampling.balanced import Balanced
 from antithetic.sampling.batches import Batches
 from antithetic.schedules import make_schedule, step_size
 from antithetic.solvers.corrected import Corrected, safe_step
@@ -219,3 +220,45 @@ def test_watching_records_the_mean_loss_met():
     schedule = make_schedule("constant", eta0=0.1, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss)
     state = solver.epoch(solver.init(), make_sampler("shuffle", N, N, 0).batches(0), schedule)
     assert state.loss == pytest.approx(np.log(2.0))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["sgd", "svrg"])
+@pytest.mark.parametrize("unit", [1, 2, 4])
+@pytest.mark.parametrize("penalty", ["l2", "groups"])
+def test_a_balanced_order_follows_the_corrected_gradients(form, kind, unit, penalty):
+    """The order that an epoch leaves behind is the rule's, applied to the gradients that its steps went along."""
+    problem = make_problem(penalty, form=form)
+    solver = Corrected(problem, kind)
+    schedule = make_schedule("constant", eta0=0.1, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss)
+    first = np.random.default_rng(3).permutation(N)
+    state = solver.init(np.linspace(-1.0, 1.0, D))
+    batches = Balanced(first, N, unit).batches(0)  # one batch: all slopes are those of the first weights
+    state = solver.epoch(state, batches, schedule)
+    X = np.hstack([problem.X if form is np.asarray else problem.X.toarray(), np.ones((N, 1))])
+    slopes = problem.slopes(np.linspace(-1.0, 1.0, D))
+    if kind == "svrg":  # remembered at the same weights: nothing is left to balance, and ties leave the first of two in front
+        slopes = np.zeros(N)
+    np.testing.assert_array_equal(state.order, balanced_order(first, slopes[:, None] * X, unit))
+    later = solver.epoch(state, Balanced(first, 2, unit).batches(1, state.order), schedule)
+    assert sorted(later.order) == list(range(N))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_balanced_svrg_equals_its_twin(form):
+    """Orders and weights over several epochs, with the intercept's part in both."""
+    problem = make_problem("both", form=form)
+    solver, order = Corrected(problem, "svrg"), np.random.default_rng(3).permutation(N)
+    schedule = make_schedule("constant", eta0=0.2, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss)
+    X = np.hstack([problem.X if form is np.asarray else problem.X.toarray(), np.ones((N, 1))])
+    sampler, state = Balanced(order, 2), solver.init()
+    for _ in range(4):
+        pulls, w, b = np.zeros(N), state.coef, state.intercept
+        memory = problem.slopes(w, b) if state.epochs else np.zeros(N)
+        for rows in np.split(order, range(2, N, 2)):
+            pulls[rows] = problem.slopes(w, b)[rows] - memory[rows]
+            (w, b), _ = corrected_steps(problem, [[(rows, None)]], 2, lambda *_: 0.2, "given", coef=w, intercept=b, memory=memory)
+        state = solver.epoch(state, sampler.batches(state.epochs, state.order), schedule)
+        order = balanced_order(order, pulls[:, None] * X, 1)
+        np.testing.assert_array_equal(state.order, order)
+        assert_same(state, (w, b), tolerance=1e-10)

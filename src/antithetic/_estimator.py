@@ -197,8 +197,8 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         nest = None if isinstance(self.nest, str) else check_nest(self.nest)
         refresh = None if isinstance(self.refresh, str) or epochs == 1 else check_refresh(self.refresh)
         sampling, why = self.sampling, f"sampling={self.sampling!r} was asked for"
-        if sampling == "auto" and (self.solver != "sgd" or not isinstance(self._penalty(d), ElasticNet)):
-            sampling, why = "shuffle", "reshuffled, since balanced orders are for solver='sgd' with L2 and L1 penalties"
+        if sampling == "auto" and self.solver in ("saga", "sdca"):
+            sampling, why = "shuffle", "reshuffled, since balanced orders are for solvers 'sgd' and 'svrg'"
         elif sampling == "auto" or (sampling == "balanced" and epochs == 1):  # which has no order to follow, and draws one
             sampling, why = choose_sampling(n, d, batch_size=batch_size, epochs=epochs)
         if table is not None:

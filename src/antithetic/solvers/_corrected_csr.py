@@ -31,7 +31,9 @@ _SMALLEST_SCALE = 1e-6  # below it s is multiplied into v, so that neither overf
 
 
 @jit
-def corrected_csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, memory: Memory, groups: Groups) -> None:
+def corrected_csr_epoch(
+    rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, memory: Memory, groups: Groups, pulls: NDArray[np.float64]
+) -> None:
     """Take one step per batch; the same steps as on dense rows."""
     data, indices, indptr, y, weight = rows
     order, starts, size, factors, steps, samples = epoch
@@ -98,6 +100,8 @@ def corrected_csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, m
             slopes[k - first] = steepness
             move = factor * (steepness - memory.slopes[i]) if corrects else factor * steepness
             total += move
+            if len(pulls) > 0:
+                pulls[k] = move
             shares[k - first] = real(-eta / size * move)
 
         scale *= max(0.0, 1.0 - eta * part * rule.l2)

@@ -22,11 +22,13 @@ _SMALLEST_SCALE = 1e-6  # below it the scale is multiplied into the weights, so 
 
 
 @jit_sums
-def corrected_dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, memory: Memory, groups: Groups) -> None:
+def corrected_dense_epoch(
+    rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, memory: Memory, groups: Groups, pulls: NDArray[np.float64]
+) -> None:
     """Take one step per batch along its mean gradient, less the remembered one, plus the mean of all remembered ones; then the prox.
 
     As in SGD's kernel, the weights are scale * coef, the loops over rows stand in one function, and a batch of m rows takes m / size of a
-    step, unless it has factors.
+    step, unless it has factors. ``pulls``, of one entry per row of the epoch or none, receives what each gradient is a multiple of.
     """
     X, y, weight = rows
     order, starts, size, factors, steps, samples = epoch
@@ -79,6 +81,8 @@ def corrected_dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Mode
             slopes[k - first] = steepness
             move = factor * (steepness - memory.slopes[order[k]]) if corrects else factor * steepness
             total += move
+            if len(pulls) > 0:
+                pulls[k] = move
             shares[k - first] = real(-eta / size * move / scale)
         if memory.keeps:
             for k in range(first, last):  # after all moves: a row that comes twice has changed only once

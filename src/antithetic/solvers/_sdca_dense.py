@@ -18,8 +18,8 @@ rest_limit = jit(sdca.rest_limit)
 _ONE = np.uintp(1)
 _AHEAD = np.uintp(10)  # rows between the one that is used and the one that is prefetched
 _CACHE_LINE = 64
-_BLOCK = np.uintp(256)
-_FURTHER = 1.25
+_QUEUE = np.uintp(64)
+_FURTHER = 1.2
 
 
 @jit_sums
@@ -35,15 +35,15 @@ def dense_dual_epoch(X: NDArray[Any], rows: DualRows, rule: DualRule, model: Dua
     line = np.uintp(_CACHE_LINE // X.itemsize)
     resting = len(limits) > 0
     gone, reach, met, seen, moved = rule.gone, math.sqrt(rule.gone), 0.0, 0, 0
-    queue, places = np.empty(_BLOCK, order.dtype), np.empty(_BLOCK, order.dtype)
+    queue, places = np.empty(_QUEUE, order.dtype), np.empty(_QUEUE, order.dtype)
     start = np.uintp(0)
     while start < n:
-        # the rows of a block that may move, also when the weights have gone somewhat further: only these are worth a prefetch
-        stop, most, m = min(start + _BLOCK, n), _FURTHER * reach, np.uintp(0)
-        for k in range(start, stop):
-            queue[m], places[m] = order[k], k
-            m += np.uintp(limits[order[k]] <= most) if resting else _ONE
-        start = stop
+        # the coming rows that may move, also when the weights have gone somewhat further: only these are worth a prefetch
+        most, m = _FURTHER * reach, np.uintp(0)
+        while start < n and m < _QUEUE:
+            queue[m], places[m] = order[start], start
+            m += np.uintp(limits[order[start]] <= most) if resting else _ONE
+            start += _ONE
         for k in range(m):
             if k + _AHEAD < m:
                 coming = queue[k + _AHEAD]
@@ -76,7 +76,7 @@ def dense_dual_epoch(X: NDArray[Any], rows: DualRows, rule: DualRule, model: Dua
                 gone += move * (2.0 * (prediction - y[i] * (1.0 + signed[i] * math.sqrt(squares[i]))) + move * squares[i])
                 reach = math.sqrt(max(gone, rule.gone_at_least))
                 limits[i] = rest_limit(rule.loss, y[i], heft, after, signed[i])
-                if reach > most:  # more rows of the block may move
+                if reach > most:  # rows that were passed over may move
                     start = places[k] + _ONE
                     break
     return met, seen, moved

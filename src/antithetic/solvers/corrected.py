@@ -27,7 +27,7 @@ from antithetic.problem import Problem
 from antithetic.sampling.batches import Batches
 from antithetic.schedules import Schedule, step_size
 from antithetic.smoothness import batch_smoothness
-from antithetic.solvers._arguments import CsrRows, DenseRows, Epoch, Groups, Memory, Model, Rule
+from antithetic.solvers._arguments import Balance, CsrRows, DenseRows, Epoch, Groups, Memory, Model, Rule
 from antithetic.solvers.run import DivergenceError, overflow_message
 from antithetic.solvers.sgd import SgdState
 
@@ -91,6 +91,7 @@ class Corrected:
             loss=float(model.met[0]) / batches.counted if self.watch else np.nan,
             memory=memory.slopes if corrects else None,
             mean=memory.mean.astype(np.float64) if corrects else None,
+            order=kernel.balance() if batches.unit else None,
         )
 
     def _remember(self, state: SgdState) -> Memory:
@@ -136,6 +137,7 @@ class _Kernel:
         self.groups = _layout(problem)
         self.order = unsigned(batches.rows)
         self.factors = read_only(np.empty(0) if batches.factors is None else batches.factors)
+        self.pulls = np.empty(len(batches.rows) if batches.unit else 0)
         real = problem.X.dtype
         labels = read_only(problem.y.astype(real, copy=False))
         weights = read_only(np.empty(0, real) if problem.weight is None else problem.weight.astype(real, copy=False))
@@ -154,11 +156,24 @@ class _Kernel:
         if isinstance(self.rows, CsrRows):
             from antithetic.solvers._corrected_csr import corrected_csr_epoch
 
-            corrected_csr_epoch(self.rows, epoch, self.rule, self.model, self.memory, self.groups)
+            corrected_csr_epoch(self.rows, epoch, self.rule, self.model, self.memory, self.groups, self.pulls)
         else:
             from antithetic.solvers._corrected_dense import corrected_dense_epoch
 
-            corrected_dense_epoch(self.rows, epoch, self.rule, self.model, self.memory, self.groups)
+            corrected_dense_epoch(self.rows, epoch, self.rule, self.model, self.memory, self.groups, self.pulls)
+
+    def balance(self) -> NDArray[np.intp]:
+        """Order of the next epoch, from the gradients that the last one stepped along."""
+        from antithetic._jit import unsigned
+        from antithetic.solvers._balance import csr_balance, dense_balance
+
+        following, real = np.empty(len(self.order), np.intp), self.memory.mean.dtype
+        balance = Balance(self.batches.unit, unsigned(following), np.zeros(len(self.memory.mean), real))
+        if isinstance(self.rows, CsrRows):
+            csr_balance(self.rows, self.order, self.pulls, self.rule.fit_intercept, balance)
+        else:
+            dense_balance(self.rows, self.order, self.pulls, self.rule.fit_intercept, balance)
+        return following
 
 
 def _layout(problem: Problem) -> Groups:

@@ -21,7 +21,7 @@ from antithetic.sampling.batches import Batches
 from antithetic.schedules import Schedule
 from antithetic.solvers.sgd import SgdState
 
-_FEW = 0.2  # share of the rows that moved in an epoch, up to which a reference is worth its pass over the data
+_FEW = 0.1  # share of the rows that moved in an epoch, up to which a reference is worth its pass over the data
 _WASTE = 1.0  # visits that changed nothing, per row, after which a new reference is
 _ROUNDING = 1e4  # what sums may have lost, in units of the last place
 

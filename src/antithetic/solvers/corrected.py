@@ -32,6 +32,7 @@ from antithetic.solvers.run import DivergenceError, overflow_message
 from antithetic.solvers.sgd import SgdState
 
 _STEPS_PER_SMOOTHNESS = 0.5  # measured: a third is slower on ill-conditioned rows, one on noisy ones
+_ROUNDING = 1e4  # what a slope may lose, in units of the last place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,6 +169,9 @@ class _Kernel:
         from antithetic.solvers._balance import csr_balance, dense_balance
 
         following, real = np.empty(len(self.order), np.intp), self.memory.mean.dtype
+        if len(self.memory.slopes):  # a slope that is what it was differs by rounding all the same, which must not decide an order
+            same = np.abs(self.pulls) <= _ROUNDING * np.finfo(real).eps * np.abs(self.memory.slopes[self.batches.rows])
+            self.pulls[same] = 0.0
         balance = Balance(self.batches.unit, unsigned(following), np.zeros(len(self.memory.mean), real))
         if isinstance(self.rows, CsrRows):
             csr_balance(self.rows, self.order, self.pulls, self.rule.fit_intercept, balance)

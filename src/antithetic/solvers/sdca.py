@@ -111,7 +111,7 @@ class Sdca:
     _kept: list[_Resting] = field(default_factory=list, init=False, repr=False)  # at most one; a cache, no state
 
     def init(self, coef: Any = None, intercept: float = 0.0) -> SgdState:
-        """State before the first visit: all dual variables zero, or those that ``coef`` has at the optimum if it is that of the weights."""
+        """State before a visit: dual variables zero, or minus the weighted slopes at ``coef``, and the weights that go with them."""
         if check_number(intercept, "intercept_init") != 0.0:
             raise ValueError(f'solver="sdca" has no intercept, so intercept_init must be 0; got {intercept!r}')
         duals = np.zeros(self.problem.n) if coef is None else -self.problem.slopes(coef)

@@ -23,6 +23,7 @@ from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
 from antithetic.sampling import make_sampler
 from antithetic.schedules import Schedule, make_schedule
+from antithetic.solvers.corrected import Corrected
 from antithetic.solvers.run import DivergenceError, finite_objective, overflow_message
 from antithetic.solvers.sgd import Sgd, SgdState
 
@@ -58,10 +59,9 @@ def find_steps(problem: Problem, batch_size: int, seed: int, coef: Any = None, i
 
     Costs a handful of passes, usually six to ten, over about 1000 rows.
     """
-    if not isinstance(problem.penalty, ElasticNet):  # which SGD's kernels do not know; the steps are a matter of the loss
-        problem = replace(problem, penalty=ElasticNet(problem.penalty.l2))
     sample = _sample(problem, seed)
-    solver = Sgd(sample, average_from=0, linear=False)
+    simple = isinstance(problem.penalty, ElasticNet)  # the others are not known to SGD's own kernels
+    solver = Sgd(sample, average_from=0, linear=False) if simple else Corrected(sample, "sgd")
     start = solver.init(coef, intercept)
     sampler = make_sampler("shuffle", sample.n, min(batch_size, sample.n), seed)
     orders = [sampler.batches(_OWN_EPOCHS + k) for k in range(1 + _MORE_PASSES)]  # the first for all trials

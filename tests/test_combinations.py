@@ -1,0 +1,155 @@
+"""Every combination of pairing, sampling, solver and penalty works or is refused with an alternative; what is stepped along is unbiased."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from every_draw import every_draw
+from scipy import sparse
+
+import antithetic
+from antithetic import AntitheticTable, GroupTable
+from antithetic._combinations import PAIRINGS, PENALTIES, STOPPINGS, Combination, every_combination, refusal
+from antithetic._tables import Draws, Tables
+from antithetic.problem import Problem
+from antithetic.sampling import SAMPLINGS
+from antithetic.schedules import make_schedule
+from antithetic.solvers import SOLVERS, make_solver
+
+N, D = 40, 6
+
+
+class HalfSquare:
+    """A penalty of one's own: 0.05 |w|^2."""
+
+    separable = True
+
+    def value(self, w):
+        return 0.05 * float(w @ w)
+
+    def prox(self, w, step):
+        return w / (1.0 + 0.1 * step)
+
+
+PAIRING_OF = {
+    "rows": {},
+    "pairs": {"pairing": "greedy"},
+    "groups": {"pairing": "tree", "nest": 4},
+    "nested order": {"pairing": "tree", "nest": True},
+}
+PENALTY_OF = {
+    "none": {},
+    "l2": {"l2": 0.01},
+    "l1": {"l1": 0.01},
+    "elastic net": {"l2": 0.01, "l1": 0.01},
+    "group lasso": {"penalty": "group_lasso", "groups": [0, 0, 1, 1, 2, 2], "l1": 0.01},
+    "own": {"penalty": HalfSquare()},
+}
+OTHER_WORDS = {  # what the refusals may name as alternatives: each must itself be allowed
+    'sampling="shuffle"': {"sampling": "shuffle"},
+    'solver="saga"': {"solver": "saga"},
+    'solver="sgd"': {"solver": "sgd"},
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.7)
+    return X, np.where(X @ rng.normal(size=D) + 0.3 * rng.normal(size=N) > 0.0, 1, 0)
+
+
+@pytest.mark.parametrize("chosen", [pytest.param(chosen, id="-".join(chosen).replace(" ", "_")) for chosen in every_combination()])
+def test_a_combination_works_or_is_refused_with_an_alternative(data, chosen):
+    """Dense and CSR give the same run, which gets somewhere; a refusal is a sentence, comes first, and names what would be allowed."""
+    X, y = data
+    given = {**PAIRING_OF[chosen.pairing], **PENALTY_OF[chosen.penalty], "sampling": chosen.sampling, "solver": chosen.solver}
+    given |= {"batch_size": 8, "epochs": 4, "learning_rate": "auto", "trace": "objective"}
+    reason = refusal(chosen)
+    if reason is not None:
+        for form in (np.asarray, sparse.csr_array):
+            with pytest.raises(ValueError, match="; use ") as refused:
+                antithetic.minimize(form(X), y, **given)
+            assert str(refused.value) == reason
+        assert any(phrase in reason for phrase in OTHER_WORDS)
+        return
+    dense, csr = (antithetic.minimize(form(X), y, **given) for form in (np.asarray, sparse.csr_array))
+    np.testing.assert_allclose(csr.coef, dense.coef, rtol=0, atol=1e-9 * np.abs(dense.coef).max())
+    assert dense.trace["objective"][-1] < 0.9 * dense.trace["objective"][0]
+
+
+def test_the_alternative_of_a_refusal_is_allowed():
+    """Changing what a refusal says to change, one thing after the other, ends in a combination that works."""
+    for chosen in every_combination():
+        after = chosen
+        for _ in range(4):
+            reason = refusal(after)
+            if reason is None:
+                break
+            named = [change for phrase, change in OTHER_WORDS.items() if phrase in reason]
+            after = after._replace(**named[0])
+        assert refusal(after) is None, chosen
+
+
+def test_the_axes_are_those_of_the_package():
+    """The matrix has all solvers and samplings, and each value occurs in some combination that works."""
+    working = [chosen for chosen in every_combination() if refusal(chosen) is None]
+    for axis, values in zip(Combination._fields, (PAIRINGS, SAMPLINGS, SOLVERS, PENALTIES), strict=True):
+        assert {getattr(chosen, axis) for chosen in working} == set(values)
+    assert STOPPINGS == ("objective", "gradient", "gap")
+
+
+UNITS = {  # with batch sizes for which all draws of two steps can be enumerated
+    "rows": (4, None, 2),
+    "pairs": (4, AntitheticTable([1, 2, 3, 0]), 4),
+    "odd batch of pairs": (4, AntitheticTable([1, 0, 3, 2]), 3),
+    "groups": (5, GroupTable([4, 1, 0, 3, 2], 2), 4),
+}
+DRAWS = {
+    "uniform": ("uniform", Draws()),
+    "importance": ("importance", Draws("bounds")),
+    "importance-gradients": ("importance", Draws("gradients")),
+    "stratified": ("stratified", Draws(n_strata=2)),
+    "stratified-optimal": ("stratified", Draws(n_strata=2, allocation="optimal")),
+}
+
+
+@pytest.mark.parametrize("form", [pytest.param(np.asarray, id="dense"), pytest.param(sparse.csr_array, id="csr")])
+@pytest.mark.parametrize("solver", ["sgd", "svrg", "saga"])
+@pytest.mark.parametrize("draws", DRAWS)
+@pytest.mark.parametrize("units", UNITS)
+def test_the_expected_step_is_along_the_gradient(form, solver, draws, units, monkeypatch):
+    """Whatever is remembered: over all draws, a kernel's first step is minus eta times the gradient of the objective."""
+    n, table, size = UNITS[units]
+    sampling, how = DRAWS[draws]
+    if units == "odd batch of pairs" and sampling == "stratified":
+        size = 5 if n >= 5 else size
+        if size // 2 < 2:
+            how = Draws(n_strata=1, allocation=how.allocation)
+    rng = np.random.default_rng(n)
+    X, y = rng.normal(size=(n, 2)) * rng.uniform(0.2, 3.0, size=(n, 1)), np.where(np.arange(n) % 2, 1.0, -1.0)
+    problem = Problem.build(form(X), y, l2=0.1, sample_weight=rng.uniform(0.5, 2.0, n), fit_intercept=True)
+    algorithm = make_solver(solver, problem, average=False)
+    state = algorithm.init(rng.normal(size=2), 0.3)
+    if solver != "sgd":  # remembered somewhere else
+        memory = problem.slopes(rng.normal(size=2), -1.0)
+        state = state._replace(epochs=1, memory=memory, mean=np.append(*problem.data_gradient(memory)))
+        if solver == "svrg":
+            remember = type(algorithm)(problem, "saga")._remember(state)._replace(keeps=False)
+            monkeypatch.setattr(type(algorithm), "_remember", lambda _self, _state: remember)
+    sampler = Tables(problem, y, table, sampling, size, 0, draws=how).sampler(state)
+    schedule = make_schedule("constant", eta0=0.2, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss)
+    expected, expected_constant = 0.0, 0.0
+    with pytest.MonkeyPatch.context() as scripted:
+        for probability, batches in every_draw(sampler, scripted):
+            one = batches._replace(
+                rows=batches.rows[: batches.starts[1]],
+                starts=batches.starts[:2],
+                factors=None if batches.factors is None else batches.factors[: batches.starts[1]],
+            )
+            after = algorithm.epoch(state, one, schedule)
+            expected = expected + probability * after.coef
+            expected_constant += probability * after.intercept
+    gradient, constant = problem.gradient(state.coef, state.intercept)
+    np.testing.assert_allclose(expected, state.coef - 0.2 * gradient, rtol=0, atol=1e-12)
+    assert expected_constant == pytest.approx(state.intercept - 0.2 * constant, abs=1e-12)

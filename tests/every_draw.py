@@ -7,7 +7,7 @@ from math import factorial
 
 import numpy as np
 
-from antithetic.sampling import importance, stratified
+from antithetic.sampling import importance, nested, shuffle, stratified
 from antithetic.sampling.units import draw
 
 
@@ -63,6 +63,8 @@ def every_draw(sampler, monkeypatch):
     monkeypatch.setattr(np.random, "default_rng", lambda _seed: generator)
     for module in (importance, stratified):
         monkeypatch.setattr(module, "draw", _scripted_draw)
+    for module in (shuffle, nested):
+        monkeypatch.setattr(module, "random_order", lambda rng, n: rng.permutation(n))
     sampler.batches(0)
     sizes = list(generator.sizes)
     for script in product(*(range(size) for size in sizes)):

@@ -14,6 +14,7 @@ from antithetic.sampling.batches import Batches
 from antithetic.sampling.importance import Importance, normalised, unit_probabilities
 from antithetic.sampling.in_order import InOrder
 from antithetic.sampling.nested import Nested
+from antithetic.sampling.random_order import random_order
 from antithetic.sampling.shuffle import Shuffle, ShufflePairs
 from antithetic.sampling.strata import ALLOCATIONS, allocate, check_room, make_strata
 from antithetic.sampling.stratified import Stratified
@@ -84,8 +85,8 @@ def make_sampler(
         return Shuffle(n, batch_size, seed) if table is None else ShufflePairs(table.pairs, table.single, batch_size, seed)
     rng = np.random.default_rng((seed, 0))
     if table is None:
-        return Balanced(rng.permutation(n), batch_size)
-    rows = table.pairs[rng.permutation(n // 2)].ravel()
+        return Balanced(random_order(rng, n), batch_size)
+    rows = table.pairs[random_order(rng, n // 2)].ravel()
     return Balanced(rows if table.single is None else np.append(rows, table.single), batch_size, unit=2)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.sampling.batches import Batches, cut
+from antithetic.sampling.random_order import random_order
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +40,7 @@ class Nested:
         """Rows of an epoch in order."""
         rng = np.random.default_rng((self.seed, epoch))
         n_groups, left = divmod(len(self.order), self.size)
-        groups = self.order[: n_groups * self.size].reshape(n_groups, self.size)[rng.permutation(n_groups)]
+        groups = self.order[: n_groups * self.size].reshape(n_groups, self.size)[random_order(rng, n_groups)]
         parts, start = [_flip(groups, rng)], n_groups * self.size
         for level in reversed(range(left.bit_length())):  # what is left over has at most one block of each size
             if left >> level & 1:

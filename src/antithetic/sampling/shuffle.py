@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.sampling.batches import Batches, cut
+from antithetic.sampling.random_order import random_order
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,7 +21,7 @@ class Shuffle:
 
     def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002 - nothing is learnt from an epoch
         """Batches of an epoch, a pure function of the seed and the epoch."""
-        return cut(np.random.default_rng((self.seed, epoch)).permutation(self.n), self.batch_size)
+        return cut(random_order(np.random.default_rng((self.seed, epoch)), self.n), self.batch_size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +53,7 @@ class ShufflePairs:
     def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002 - nothing is learnt from an epoch
         """Batches of an epoch, a pure function of the seed and the epoch."""
         rng = np.random.default_rng((self.seed, epoch))
-        pairs = self.pairs[rng.permutation(len(self.pairs))]
+        pairs = self.pairs[random_order(rng, len(self.pairs))]
         if self.batch_size % 2 == 0:  # both members are in one batch: their order is of no consequence
             return self._even(rng, pairs)
         flipped = rng.random(len(pairs)) < 0.5

@@ -114,7 +114,7 @@ class Sdca:
         """State before a visit: dual variables zero, or minus the weighted slopes at ``coef``, and the weights that go with them."""
         if check_number(intercept, "intercept_init") != 0.0:
             raise ValueError(f'solver="sdca" has no intercept, so intercept_init must be 0; got {intercept!r}')
-        duals = np.zeros(self.problem.n) if coef is None else -self.problem.slopes(coef)
+        duals = np.zeros(self.problem.n) if coef is None or not np.any(coef) else -self.problem.slopes(coef)
         return SgdState(self._weights(duals), 0.0, None, 0.0, 0.0, 0, 0, 0, memory=duals)
 
     def take_up(self, state: SgdState) -> SgdState:

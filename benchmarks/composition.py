@@ -4,9 +4,9 @@ A gap is ``(f - f*) / (f(0) - f*)``, f the objective, f* its least value: that o
 a long run of SDCA and its duality gap. No intercept, batches of 2, default steps. All seconds are the least of repeats that take turns,
 with one thread of BLAS and everything that a call does, for the least number of epochs that gets there.
 
-Run ``python benchmarks/composition.py`` on a quiet machine, some five minutes, or only some parts of it:
-``python benchmarks/composition.py a c``. ``--quick`` takes fewer seeds, sets and repeats. The exit status is 1 if a bar is missed. Most sets
-need the environment variable ANTITHETIC_DATA and are left out, with a line that says so, without it.
+Run ``python benchmarks/composition.py`` on a quiet machine, some eight minutes, or only some parts of it:
+``python benchmarks/composition.py a c``. ``--quick`` takes fewer seeds, sets and repeats. The exit status is 1 if a bar is missed. Most
+sets need the environment variable ANTITHETIC_DATA and are left out, with a line that says so, without it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from estimators import ALPHAS, data, newton_step, optimum, problem
 from orders import first_table, gap_of, six
 from scipy import sparse
 from scipy.optimize import minimize as lbfgs
-from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
@@ -33,6 +32,7 @@ import antithetic
 from antithetic.optimality import duality_gap, gradient_mapping_norm
 from antithetic.problem import Problem
 from antithetic.sampling import make_strata
+from antithetic.smoothness import row_squares
 
 TIMED = ("ijcnn1.tr", "a9a", "w8a")
 LONG_AND_SHORT = "w8a"  # rows of 1 to 114 entries
@@ -183,21 +183,29 @@ def part_c(quick: bool) -> Iterator[Figure]:
                 yield race_of_saga(name, form, rows, y, 3 if quick else 7, most=0.7 if rows is X else None)
 
 
-def race_of_saga(name: str, form: str, X, y, repeats: int, most: float | None) -> Figure:
-    settings = {"l2": ALPHAS[name], "solver": "saga", "sampling": "shuffle"}
-    fixed = {"solver": "saga", "C": 1.0 / (ALPHAS[name] * X.shape[0]), "fit_intercept": False, "tol": 0.0, "random_state": 0}
+def peer_of_saga(name: str, many: int) -> LogisticRegression:
+    C = 1.0 / (ALPHAS[name] * data(name)[0].shape[0])
+    return LogisticRegression(solver="saga", C=C, fit_intercept=False, tol=0.0, max_iter=many, random_state=0)
 
-    def peer(many: int) -> LogisticRegression:
-        return LogisticRegression(max_iter=many, **fixed)
+
+@cache
+def epochs_of_saga(name: str) -> tuple[float, int | None]:
+    """Least epochs of ours and theirs, for the rows as loaded; dense ones take the same steps."""
+    given = problem(name, "log_loss")
 
     def reaches(many: int) -> bool:
-        return gap_of(name, "log_loss", problem(name, "log_loss").objective(peer(many).fit(X, y).coef_[0])) <= 1e-6
+        return gap_of(name, "log_loss", given.objective(peer_of_saga(name, many).fit(given.X, given.y).coef_[0])) <= 1e-6
 
-    own, many = first_epoch(name, 1e-6, 400, solver="saga", sampling="shuffle"), least_count(reaches)
+    return first_epoch(name, 1e-6, 400, solver="saga", sampling="shuffle"), least_count(reaches)
+
+
+def race_of_saga(name: str, form: str, X, y, repeats: int, most: float | None) -> Figure:
+    own, many = epochs_of_saga(name)
     title = f"seconds to 1e-6, ours / scikit-learn's: {name} {form}"
     if np.isinf(own) or many is None:
         return Figure(title, np.inf, most=most, remark=f"did not get there: {own} epochs, {many}")
-    jobs = (lambda: antithetic.minimize(X, y, epochs=int(own), **settings)), (lambda: peer(many).fit(X, y))
+    settings = {"l2": ALPHAS[name], "solver": "saga", "sampling": "shuffle", "epochs": int(own)}
+    jobs = (lambda: antithetic.minimize(X, y, **settings)), (lambda: peer_of_saga(name, many).fit(X, y))
     return ratio_of_seconds(title, *jobs, repeats, most, (int(own), many))
 
 
@@ -292,14 +300,22 @@ def part_e(quick: bool) -> Iterator[Figure]:
     names = six(quick)
     for name in names:
         yield variances(name)
+    print_legend()
+    for name in [*names, *names_of(() if quick else ("a9a", "w8a"))]:
+        corrections(name)
+
+
+def print_legend() -> None:
     print(
-        "\nlinear control variate, single rows: Var(g - h) / Var(g) with the best h = (a + b m) z at that w; operations of a step of 2 rows,"
+        "\nlinear control variate, single rows: Var(g - h) / Var(g) with the best h = (a + b m) z at that w; multiplications of a step of"
     )
-    print("d^2 + 2 d for the mean of h included (finding a and b is not), relative to the 4 d of a plain one; variance times operations,")
-    print("below 1 a gain at equal work; SVRG at w* with the snapshot at w*/2, which has 2 times the operations, or 3 counting the pass")
-    print(f"{'':<21}{'d':>4}{'w*/2':>10}{'w*':>10}{'operations':>12}{'w*/2, times':>13}{'w*, times':>11}{'SVRG':>10}")
-    for name in names:
-        control_variate(name)
+    print(
+        "2 rows, d^2 + 2 d for the mean of h included (but not those that find a and b), relative to the 4 s of a plain one, s the stored"
+    )
+    print("entries of a row; variance times multiplications, below 1 a gain at equal work. SVRG at w* with slopes remembered from w*/2:")
+    print("variance relative to plain rows. Last, SVRG after 3 epochs with slopes of 2: antithetic pairs relative to rows, same batch of 2")
+    titles = ("control w*/2", "control w*", "mult.", "times, w*/2", "times, w*", "SVRG", "pairs / rows")
+    print(f"{'':<21}{'d':>4}{'s':>7}" + "".join(f"{title:>14}" for title in titles))
 
 
 def variances(name: str) -> Figure:
@@ -319,19 +335,27 @@ def variances(name: str) -> Figure:
     return Figure(f"uniform rows differ from 1, times 10^9: {name}", 1e9 * off, most=1.0)
 
 
-def control_variate(name: str) -> None:
+def corrections(name: str) -> None:
+    """Print what is left of the variance by a linear control variate, and by slopes that are remembered."""
     given, best = problem(name, "log_loss"), solution(name)
-    Z, ratios = given.X * given.y[:, None], []
+    root, ratios = np.sqrt(row_squares(given)), []
     for w in (best / 2.0, best):
-        m, length = Z @ w, np.linalg.norm(Z, axis=1)
-        c = -expit(-m)
-        a, b = np.linalg.lstsq(length[:, None] * np.column_stack([np.ones_like(m), m]), length * c, rcond=None)[0]
-        ratios.append(spread((c - a - b * m)[:, None] * Z) / spread(c[:, None] * Z))
-    remembered = spread((c + expit(-m / 2.0))[:, None] * Z) / spread(c[:, None] * Z)
-    d = given.d
-    operations = (4 * d + d * d + 2 * d) / (4 * d)
-    shares = f"{ratios[0]:>10.4f}{ratios[1]:>10.4f}{operations:>12.2f}{ratios[0] * operations:>13.3f}{ratios[1] * operations:>11.3f}"
-    print(f"{name:<21}{d:>4}{shares}{remembered:>10.4f}", flush=True)
+        m, c = given.y * given.predictions(w), given.y * given.slopes(w)
+        a, b = np.linalg.lstsq(root[:, None] * np.column_stack([np.ones_like(m), m]), root * c, rcond=None)[0]
+        ratios.append(given.group_variance(given.y * (c - a - b * m)) / given.group_variance(given.slopes(w)))
+    remembered = given.group_variance(given.slopes(best) - given.slopes(best / 2.0)) / given.group_variance(given.slopes(best))
+    stored = given.X.nnz / given.n if sparse.issparse(given.X) else given.d
+    work = 1.0 + (given.d**2 + 2.0 * given.d) / (4.0 * stored)
+    shown = [*ratios, work, *(share * work for share in ratios), remembered, pairs_when_corrected(name)]
+    print(f"{name:<21}{given.d:>4}{stored:>7.1f}" + "".join(f"{value:>14.4g}" for value in shown), flush=True)
+
+
+def pairs_when_corrected(name: str) -> float:
+    """Variance of SVRG's gradient after an epoch, with pairs relative to rows; slopes remembered from 2 epochs on, seen from 3."""
+    given, settings = problem(name, "log_loss"), {"l2": ALPHAS[name], "solver": "svrg", "sampling": "shuffle"}
+    before, after = (given.slopes(antithetic.minimize(*data(name), epochs=epochs, **settings).coef) for epochs in (2, 3))
+    pairs = np.column_stack([np.arange(given.n), first_table(name, None).partner])
+    return 2.0 * given.group_variance(after - before, pairs) / given.group_variance(after - before)
 
 
 # ---- draws of corrected solvers ----------------------------------------------------------------------------------------------------

@@ -120,3 +120,33 @@ def check_stopping(stopping: str) -> str:
     if stopping not in STOPPINGS:
         raise ValueError(f"stopping {stopping!r} is not known; use one of {', '.join(STOPPINGS)}")
     return stopping
+
+
+def matrix() -> str:
+    """All combinations as Markdown: a table per solver, whose cells name the penalties that work, and the sentences of the refusals.
+
+    The page ``docs/composition.md`` shows it.
+    """
+    reasons: dict[str, int] = {}
+    parts = []
+    for solver in SOLVERS:
+        lines = [f'**`solver="{solver}"`**', "", f"| sampling | {' | '.join(PAIRINGS)} |", "|---|" + "---|" * len(PAIRINGS)]
+        for sampling in SAMPLINGS:
+            cells = [_cell(pairing, sampling, solver, reasons) for pairing in PAIRINGS]
+            lines.append(f"| {sampling} | {' | '.join(cells)} |")
+        parts.append("\n".join(lines))
+    parts.append("\n".join(f"{number}. {reason}" for reason, number in reasons.items()))
+    return "\n\n".join(parts)
+
+
+def _cell(pairing: str, sampling: str, solver: str, reasons: dict[str, int]) -> str:
+    """Penalties that work in one place of the matrix, and the numbers of the reasons why others do not."""
+    working, numbers = [], []
+    for penalty in PENALTIES:
+        reason = refusal(Combination(pairing, sampling, solver, penalty))
+        if reason is None:
+            working.append(penalty)
+        else:
+            numbers.append(reasons.setdefault(reason, len(reasons) + 1))
+    text = "all" if not numbers else ", ".join(working) or "none"
+    return text + (f" ({', '.join(map(str, sorted(set(numbers))))})" if numbers else "")

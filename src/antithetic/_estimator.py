@@ -33,6 +33,7 @@ from antithetic.pairing.table import AntitheticTable, check_table, pair_ratio
 from antithetic.penalties import ElasticNet, GroupLasso, HasProx, OwnPenalty, Penalty, read_groups
 from antithetic.problem import Problem
 from antithetic.sampling import ALLOCATIONS, SAMPLINGS
+from antithetic.sampling.importance import IMPORTANCES
 from antithetic.schedules import Schedule, make_schedule
 from antithetic.solvers import SOLVERS, Care, Patience, SgdState, Steps, Target, find_steps, make_solver, safe_step
 
@@ -96,7 +97,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         "decay": [Interval(Real, 0, None, closed="left"), None],
         "stopping": [StrOptions(set(STOPPINGS))],
         "groups": ["array-like", None],
-        "importance": [StrOptions({"bounds", "gradients"})],
+        "importance": [StrOptions(set(IMPORTANCES))],
         "n_strata": [Interval(Integral, 1, None, closed="left"), None],
         "allocation": [StrOptions(set(ALLOCATIONS))],
         "trace": [StrOptions(set(TRACES) - {"distance"}), tuple, list, None],
@@ -364,6 +365,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             "t_": 1 + max(0 if record.state is None else record.state.samples for record in records),
             "plan_": plan,
             "history_": histories if len(records) > 1 else histories[0],
+            "_converged": all(record.state is not None and record.state.stopped for record in records),
             "_states": [None if record.state is None else _kept(record.state) for record in records],
             **self._steps_of([record.held[2] for record in records]),
         }
@@ -373,15 +375,16 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         return {"coef_": self._shape(coef), "intercept_": np.array([intercept for _, intercept in solutions], dtype=coef.dtype)}
 
     def _steps_of(self, schedules: list[Schedule | None]) -> dict[str, Any]:
-        if self.learning_rate != "auto" or None in schedules:
+        if self.learning_rate != "auto" or self.solver == "sdca" or None in schedules:
             return {}
         return {
+            "_steps_of_solver": self.solver,
             "eta0_": _one_or_all([schedule.eta0 for schedule in schedules if schedule]),
             "decay_": _one_or_all([schedule.rate for schedule in schedules if schedule]),
         }
 
     def _adopt(self, fitted: dict[str, Any]) -> None:
-        for name in ("eta0_", "decay_"):
+        for name in ("eta0_", "decay_", "_steps_of_solver"):
             self.__dict__.pop(name, None)
         self.__dict__.update(fitted)
 
@@ -421,6 +424,8 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         """Steps that "auto" found on an earlier call, if they are to be kept."""
         if self.learning_rate != "auto" or not hasattr(self, "eta0_") or np.size(self.eta0_) != self._n_tasks():
             return None
+        if getattr(self, "_steps_of_solver", self.solver) != self.solver:  # those of another are of no use
+            return None
         return [Steps(float(eta0), float(decay)) for eta0, decay in zip(np.ravel(self.eta0_), np.ravel(self.decay_), strict=True)]
 
     def _dense_coef(self) -> NDArray[Any]:
@@ -438,6 +443,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         plan = self._plan(rows, table, epochs=self.max_iter)
         if self.verbose:
             print(f"{type(self).__name__}: {plan.sampling}, pairing {plan.pairing}, batches of {plan.batch_size} ({plan.why})")
+        check_trace(self._trace(), self.solver, self._problem(rows, 0))
         for number in range(self._n_tasks()):
             weight = self._weights(rows, number)
             if weight is not None and not weight.any():
@@ -499,7 +505,8 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         self._adopt(fitted)
 
     def _warn_after_fit(self) -> None:
-        if self.tol is not None and self.n_iter_ == self.max_iter:
+        # by the objective, the last epoch counts as one too few, as in scikit-learn
+        if self.tol is not None and self.n_iter_ == self.max_iter and (self.stopping == "objective" or not self._converged):
             warn(
                 "Maximum number of iteration reached before convergence. Consider increasing max_iter to improve the fit.",
                 ConvergenceWarning,

@@ -9,22 +9,26 @@ from numpy.typing import NDArray
 
 from antithetic._tables import Tables
 from antithetic._validate import check_coef
-from antithetic.optimality import duality_gap, gradient_mapping_norm
+from antithetic.optimality import check_gap, check_gradient, duality_gap, gradient_mapping_norm
 from antithetic.pairing import GroupTable
-from antithetic.problem import ratio
+from antithetic.problem import Problem, ratio
 from antithetic.sampling import ONCE_PER_EPOCH, batch_variance, largest_partial_sum, order_variance
 from antithetic.solvers import SgdState
 
 TRACES = ("objective", "gradient", "gap", "variance", "variance_ratio", "partial_sum", "distance")
 
 
-def check_trace(names: tuple[str, ...], solver: str) -> None:
-    """Raise ValueError for names that are not known, or mean nothing with a solver."""
+def check_trace(names: tuple[str, ...], solver: str, problem: Problem | None = None) -> None:
+    """Raise ValueError for names that are not known, or mean nothing with a solver or, if one is given, with a problem."""
     for name in names:
         if name not in TRACES:
             raise ValueError(f"trace {name!r} is not known; use some of {', '.join(TRACES)}")
     if solver == "sdca" and {"variance", "variance_ratio"} & set(names):
         raise ValueError('solver="sdca" steps along no gradient that could vary; use trace="gap"')
+    if problem is not None and "gradient" in names:
+        check_gradient(problem)
+    if problem is not None and "gap" in names:
+        check_gap(problem)
 
 
 def measure_state(names: tuple[str, ...], tables: Tables, state: SgdState, w_star: Any = None) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -243,9 +244,10 @@ def minimize(
     batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
     watch = isinstance(patience, Patience) or (learning_rate == "auto" and not problem.loss.is_bounded)
     algorithm = make_solver(solver, problem, average, watch=watch)
-    names = _check_trace(trace, w_star, solver)
+    names = _check_trace(trace, w_star)
     if isinstance(patience, Target) and stopping not in names:
         names = (*names, stopping)
+    check_trace(names, solver, problem)
     begin = algorithm.init(coef_init, intercept_init)
     refuse_nested_table(nest, pairing)
     if refresh == "step":
@@ -259,10 +261,17 @@ def minimize(
     earlier = None if resume is None or refresh is None else resume.table
     if earlier is not None:
         earlier.fingerprint.check(problem.X, y)
+    if solver == "sdca" and not (eta0 is None and decay is None):
+        raise ValueError('solver="sdca" has no step size; leave eta0= and decay= out')
     draws = Draws(importance, strata, n_strata, allocation, corrected=solver != "sgd")
+    draws.check(sampling)
     tables = Tables(problem, y, pairing, sampling, batch_size, seed, nest, refresh, earlier, draws)
     measure = partial(measure_state, names, tables, w_star=w_star)
-    schedule, care = _schedule(tables, begin, solver, learning_rate, eta0=eta0, decay=decay, power_t=power_t)
+    asked: dict[str, Any] = {"learning_rate": learning_rate, "eta0": eta0, "decay": decay, "power_t": power_t}
+    care = Care(l2 if decay is None else decay) if solver == "sgd" and learning_rate == "auto" else None
+    # steps that were found are kept: a table that was made anew since may lead to others
+    known = resume is not None and resume.settings.get("steps") == asked
+    schedule = resume.settings["schedule"] if resume is not None and known else _schedule(tables, begin, solver, **asked)
     settings = {
         "rows": problem.X.shape,
         "float type": problem.X.dtype.name,
@@ -271,7 +280,8 @@ def minimize(
         "fit_intercept": problem.fit_intercept,
         "average": average,
         "sampling": sampling,
-        "importance": importance if isinstance(importance, str) else None,
+        "importance": _digest(importance),
+        "strata": _digest(strata),
         "n_strata": n_strata,
         "allocation": allocation,
         "solver": solver,
@@ -279,15 +289,17 @@ def minimize(
         "pairing": pairing if isinstance(pairing, str) else None,
         "nest": nest,
         "refresh": refresh,
+        "steps": asked,
         "schedule": schedule,
         "seed": seed,
         "trace": ("epoch", *names),
     }
+    limits = {"tol": tol, "n_iter_no_change": n_iter_no_change, "stopping": stopping}
     if resume is None:
         start = begin
-        recorded = _Recorded(tables, tables.table, start, [measure(start)], settings)
+        recorded = _Recorded(tables, tables.table, start, [measure(start)], settings | limits)
     else:
-        recorded = _Recorded.earlier(tables, resume, settings)
+        recorded = _Recorded.earlier(tables, resume, settings, limits)
         start = recorded.state
     last: dict[int, dict[str, float]] = {}  # what was measured of the latest epoch, by its number
 
@@ -318,7 +330,8 @@ def minimize(
         raise
     except KeyboardInterrupt as stop:
         raise Interrupted(recorded.result()) from stop
-    warn_if_worse(problem, start, recorded.state, schedule)
+    if solver != "sdca":
+        warn_if_worse(problem, start, recorded.state, schedule)
     return recorded.result()
 
 
@@ -333,15 +346,18 @@ class _Recorded:
     settings: dict[str, Any]
 
     @classmethod
-    def earlier(cls, tables: Tables, result: Result, settings: dict[str, Any]) -> _Recorded:
-        """Take up an earlier result, if it was made with the same settings and table."""
+    def earlier(cls, tables: Tables, result: Result, settings: dict[str, Any], limits: dict[str, Any]) -> _Recorded:
+        """Take up an earlier result, if it was made with the same settings and table; with other limits, one that had ended goes on."""
         for name, value in settings.items():
-            if result.settings[name] != value:
-                raise ValueError(f"resume= was made with another {name}: {result.settings[name]!r} instead of {value!r}")
+            if result.settings.get(name) != value:
+                raise ValueError(f"resume= was made with another {name}: {result.settings.get(name)!r} instead of {value!r}")
         if not np.array_equal(_rows_of(result.table), _rows_of(tables.table)):
             raise ValueError("resume= was made with another table")
         rows = zip(*result.trace.values(), strict=True)
-        return cls(tables, tables.table, result.state, [dict(zip(result.trace, row, strict=True)) for row in rows], settings)
+        state = result.state
+        if any(result.settings.get(name) != value for name, value in limits.items()):
+            state = state._replace(stopped=False, waited=0)
+        return cls(tables, tables.table, state, [dict(zip(result.trace, row, strict=True)) for row in rows], settings | limits)
 
     def after(self, state: SgdState, measured: dict[str, float]) -> _Recorded:
         return replace(self, table=self.tables.table, state=state, measured=[*self.measured, measured])
@@ -360,29 +376,37 @@ def _rows_of(table: AntitheticTable | GroupTable | None) -> NDArray[np.intp]:
 
 
 def _schedule(
-    tables: Tables, begin: SgdState, solver: str, learning_rate: str, *, eta0: float | None, decay: float | None, power_t: float
-) -> tuple[Schedule, Care | None]:
-    """Return the steps that were asked for, or found, and whether they are watched over."""
-    problem, care = tables.problem, None
+    tables: Tables, begin: SgdState, solver: str, *, learning_rate: str, eta0: float | None, decay: float | None, power_t: float
+) -> Schedule:
+    """Return the steps that were asked for, or found."""
+    problem = tables.problem
     l2 = problem.penalty.l2
     if solver == "sdca":
-        learning_rate, eta0 = "constant", 1.0  # which nobody looks at
+        learning_rate, eta0, decay = "constant", 1.0, 0.0  # which nobody looks at
     elif solver != "sgd":
-        eta0 = safe_step(problem, tables.batch_size, tables.longest()) if eta0 is None else eta0
-        learning_rate = "constant" if learning_rate == "auto" else learning_rate
+        if eta0 is None and learning_rate != "optimal":
+            eta0 = safe_step(problem, tables.batch_size, tables.longest())
+        if learning_rate == "auto":
+            learning_rate, decay = "inverse_time", 0.0 if decay is None else decay
     elif learning_rate == "auto":
         balanced = tables.sampling == "balanced"
         steps = find_steps(problem, tables.batch_size, tables.seed, begin.coef, begin.intercept, balanced=balanced)
-        care = Care(l2 if decay is None else decay)
         learning_rate, eta0, decay = "inverse_time", steps.eta0, steps.decay if decay is None else decay
     decay = l2 if decay is None else decay
     alpha = l2 + problem.penalty.l1
-    return make_schedule(learning_rate, eta0=eta0, decay=decay, alpha=alpha, power_t=power_t, loss=problem.loss), care
+    return make_schedule(learning_rate, eta0=eta0, decay=decay, alpha=alpha, power_t=power_t, loss=problem.loss)
 
 
-def _check_trace(trace: str | Sequence[str], w_star: Any, solver: str) -> tuple[str, ...]:
+def _digest(given: Any) -> Any:
+    """A word as it is, and of an array a hash, so that a resumed run can tell whether it is the same."""
+    if given is None or isinstance(given, str):
+        return given
+    column = np.asarray(given)
+    return hashlib.sha256(repr((column.dtype.kind, column.tolist())).encode()).hexdigest()
+
+
+def _check_trace(trace: str | Sequence[str], w_star: Any) -> tuple[str, ...]:
     names = (trace,) if isinstance(trace, str) else tuple(trace)
-    check_trace(names, solver)
     if "distance" in names and w_star is None:
         raise ValueError('trace="distance" needs w_star')
     return names

@@ -14,9 +14,19 @@ from antithetic.pairing import AntitheticTable, GroupTable, pair
 from antithetic.pairing._pair import METHODS, Method
 from antithetic.pairing.table import matched, pair_ratio
 from antithetic.problem import Problem
-from antithetic.sampling import ONCE_PER_EPOCH, Batches, Sampler, Units, allocate, make_sampler, make_strata, unit_probabilities
+from antithetic.sampling import (
+    ALLOCATIONS,
+    ONCE_PER_EPOCH,
+    Batches,
+    Sampler,
+    Units,
+    allocate,
+    make_sampler,
+    make_strata,
+    unit_probabilities,
+)
 from antithetic.sampling.batches import cut
-from antithetic.sampling.importance import PRIOR_SHARE
+from antithetic.sampling.importance import IMPORTANCES, PRIOR_SHARE
 from antithetic.schedules import Schedule
 from antithetic.smoothness import row_squares
 from antithetic.solvers import SgdState, Solver
@@ -49,6 +59,15 @@ class Draws:
     n_strata: int | None = None
     allocation: str = "proportional"
     corrected: bool = False
+
+    def check(self, sampling: str) -> None:
+        """Raise ValueError for words that are not known, and for strata where none are drawn from."""
+        if isinstance(self.importance, str) and self.importance not in IMPORTANCES:
+            raise ValueError(f"importance {self.importance!r} is not known; use one of {', '.join(IMPORTANCES)}, or one number per unit")
+        if self.allocation not in ALLOCATIONS:
+            raise ValueError(f"allocation {self.allocation!r} is not known; use one of {', '.join(ALLOCATIONS)}")
+        if sampling != "stratified" and not (self.strata is None and self.n_strata is None):
+            raise ValueError(f'strata= and n_strata= belong to sampling="stratified"; got sampling={sampling!r}')
 
     def follow(self, sampling: str) -> bool:
         """Whether the draws of an epoch depend on the gradients before it."""
@@ -126,10 +145,8 @@ class Tables:
             return {"probabilities": unit_probabilities(self.problem, self.table, draws.importance, slopes, smooth=smooth)}
         if self.sampling != "stratified":
             return {}
-        if self._strata is None:
-            self._strata = make_strata(
-                self.problem, self.table, draws.strata, draws.n_strata, slopes, self.seed, batch_size=self.batch_size
-            )
+        if self._strata is None:  # from signed rows, whatever the state, so that a run that is looked at or resumed has the same
+            self._strata = make_strata(self.problem, self.table, draws.strata, draws.n_strata, None, self.seed, batch_size=self.batch_size)
         n_units = Units.of_table(self.problem.n, self.table).in_batch(self.batch_size)
         return {"strata": self._strata, "counts": allocate(self.problem, self.table, self._strata, n_units, draws.allocation, slopes)}
 

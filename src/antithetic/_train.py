@@ -17,7 +17,7 @@ from antithetic._minimize import warn_if_worse
 from antithetic._progress import progress_bar
 from antithetic._tables import Tables
 from antithetic.schedules import Schedule
-from antithetic.solvers import Care, Patience, SgdState, Solver, Target, lower, run
+from antithetic.solvers import Care, Patience, Sdca, SgdState, Solver, Target, lower, run
 
 Score = Callable[[NDArray[Any], float], float]
 Watch = Callable[["Record"], bool]
@@ -175,7 +175,8 @@ def train(record: Record, began: float, watch: Watch) -> None:
         record.held = (state, len(record.entries), lower(task.schedule, state, task.care))
         if watch(record):
             break
-    if task.care is None and record.state is not None:  # steps that are watched over cannot have been too long
+    # steps that are watched over cannot have been too long, and SDCA has none
+    if task.care is None and record.state is not None and not isinstance(task.solver, Sdca):
         warn_if_worse(problem, task.start, record.state, task.schedule)
 
 

@@ -121,7 +121,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with ``sample_weight``. "balanced" is ``n_samples / (n_classes * count)``.
     warm_start : bool, default=False
-        Whether ``fit`` begins with the weights of the last call.
+        Whether ``fit`` begins with the weights of the last call; with SDCA, with the dual variables that go with them at an optimum.
     average : bool, int or "linear", default=False
         Whether ``coef_`` is the mean of the weights after each step: of all, from a number of samples on, or with weight 2/(t+1) for
         step t ("linear": later ones count more).
@@ -132,7 +132,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Visit each row once per epoch, in an order that follows the gradients of the epoch before so that partial sums stay small
         ("balanced") or in random order ("shuffle"); or draw with replacement: all alike ("uniform"), rows with long gradients more often
         ("importance"), or some of each stratum ("stratified"). "auto" is balanced, but for data with many features and few rows, for a
-        single epoch, and for other solvers and penalties, where it is shuffle.
+        single epoch, and for SAGA and SDCA, where it is shuffle.
     solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
         How the gradient is used. SVRG and SAGA correct it by what they remember of each row, and converge to the last digit with
         a constant step; SDCA, for an L2 penalty without an intercept, maximises the dual row by row. For a solution of high accuracy.
@@ -159,7 +159,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     allocation : {"proportional", "optimal"}, default="proportional"
         How many of a batch come from each stratum: by its size, or also by the spread of its gradients.
     trace : str, sequence of str or None, default="objective"
-        What ``history_`` holds besides the seconds and validation scores: ``"objective"``, ``"variance"`` (exact, of the gradient of a
+        What ``history_`` holds besides the seconds and validation scores: ``"objective"``, ``"gradient"`` and ``"gap"`` (see
+        ``stopping``), ``"variance"`` (exact, of the gradient of a
         batch), ``"variance_ratio"`` (that, divided by the variance of independent rows) and ``"partial_sum"`` (largest norm of a partial
         sum of centred gradients in the order to come, divided by that of a random order). Each costs about one pass over the data.
 
@@ -527,7 +528,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     n_iter_no_change : int, default=5
         Epochs without improvement before training ends.
     warm_start : bool, default=False
-        Whether ``fit`` begins with the weights of the last call.
+        Whether ``fit`` begins with the weights of the last call; with SDCA, with the dual variables that go with them at an optimum.
     average : bool, int or "linear", default=False
         Whether ``coef_`` is the mean of the weights after each step: of all, from a number of samples on, or with weight 2/(t+1) for
         step t ("linear": later ones count more).
@@ -538,7 +539,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         Visit each row once per epoch, in an order that follows the gradients of the epoch before so that partial sums stay small
         ("balanced") or in random order ("shuffle"); or draw with replacement: all alike ("uniform"), rows with long gradients more often
         ("importance"), or some of each stratum ("stratified"). "auto" is balanced, but for data with many features and few rows, for a
-        single epoch, and for other solvers and penalties, where it is shuffle.
+        single epoch, and for SAGA and SDCA, where it is shuffle.
     solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
         How the gradient is used. SVRG and SAGA correct it by what they remember of each row, and converge to the last digit with
         a constant step; SDCA, for an L2 penalty without an intercept, maximises the dual row by row. For a solution of high accuracy.
@@ -565,7 +566,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     allocation : {"proportional", "optimal"}, default="proportional"
         How many of a batch come from each stratum: by its size, or also by the spread of its gradients.
     trace : str, sequence of str or None, default="objective"
-        What ``history_`` holds besides the seconds and validation scores: ``"objective"``, ``"variance"`` (exact, of the gradient of a
+        What ``history_`` holds besides the seconds and validation scores: ``"objective"``, ``"gradient"`` and ``"gap"`` (see
+        ``stopping``), ``"variance"`` (exact, of the gradient of a
         batch), ``"variance_ratio"`` (that, divided by the variance of independent rows) and ``"partial_sum"`` (largest norm of a partial
         sum of centred gradients in the order to come, divided by that of a random order). Each costs about one pass over the data.
 

@@ -42,11 +42,7 @@ def gradient_mapping_norm(problem: Problem, coef: Any, intercept: float = 0.0) -
     >>> gradient_mapping_norm(problem, [2.0]), gradient_mapping_norm(problem, [3.0])
     (0.0, 2.5)
     """
-    if not np.isfinite(problem.loss.curvature):
-        raise ValueError(
-            f'loss "{problem.loss.name}" has a kink, so its gradient does not vanish at the optimum; '
-            'use stopping="gap" (with an L2 penalty and no intercept) or stopping="objective"'
-        )
+    check_gradient(problem)
     w = check_coef(coef, problem.d).astype(np.float64)
     slopes = _weighted(problem, problem.loss.slope(problem.y, _predictions(problem, w) + check_number(intercept, "intercept")))
     gradient = _mean_row(problem, slopes) + problem.penalty.smooth_gradient(w)
@@ -90,7 +86,7 @@ def duality_gap(problem: Problem, coef: Any, intercept: float = 0.0, dual: Any =
     >>> duality_gap(problem, [5.0 / 3.0]) < 1e-15, duality_gap(problem, [0.0])
     (True, 25.0)
     """
-    penalty = _check_gap(problem, intercept)
+    penalty = check_gap(problem, intercept)
     w = check_coef(coef, problem.d).astype(np.float64)
     p = _predictions(problem, w)
     weight = np.ones(problem.n) if problem.weight is None else problem.weight
@@ -110,7 +106,16 @@ def duality_gap(problem: Problem, coef: Any, intercept: float = 0.0, dual: Any =
     return gap if gap >= 0.0 else np.inf  # NaN: infinite terms
 
 
-def _check_gap(problem: Problem, intercept: float) -> ElasticNet:
+def check_gradient(problem: Problem) -> None:
+    """Raise ValueError for a problem whose gradient does not vanish, and say what else to use."""
+    if not np.isfinite(problem.loss.curvature):
+        raise ValueError(
+            f'loss "{problem.loss.name}" has a kink, so its gradient does not vanish at the optimum; '
+            'use stopping="gap" (with an L2 penalty and no intercept) or stopping="objective"'
+        )
+
+
+def check_gap(problem: Problem, intercept: float = 0.0) -> ElasticNet:
     """Penalty of a problem that has a duality gap, or an error that says what else to use."""
     other = '"gradient" or "objective"' if np.isfinite(problem.loss.curvature) else '"objective"'
     penalty: object = problem.penalty

@@ -164,8 +164,11 @@ class OwnPenalty:
 
     def __post_init__(self) -> None:
         _check_strengths(l2=self.l2)
-        if not isinstance(self.given, HasProx):
-            missing = [name for name in ("value", "prox", "separable") if not hasattr(self.given, name)]
+        if isinstance(self.given, type):
+            raise ValueError(f"penalty= is the class {self.given.__name__}; pass an object of it, {self.given.__name__}()")
+        missing = [name for name in ("value", "prox") if not callable(getattr(self.given, name, None))]
+        missing += [] if hasattr(self.given, "separable") else ["separable"]
+        if missing:
             lacks = ", ".join(missing)
             raise ValueError(f"a penalty of one's own needs value(w), prox(w, step) and separable; {self.given!r} lacks {lacks}")
 
@@ -221,19 +224,36 @@ def make_penalty(penalty: Any, groups: Any, d: int, *, l2: float, l1: float) -> 
 
 def read_groups(groups: Any, d: int) -> tuple[tuple[int, ...], ...]:
     """Return the features of each group, from a label for each of the d features or from lists of features."""
-    if isinstance(groups, (Sequence, np.ndarray)) and len(groups) and all(np.ndim(group) == 1 for group in groups):
-        found = tuple(tuple(int(feature) for feature in np.asarray(group)) for group in groups)
-        flat = [feature for group in found for feature in group]
-        if any(not 0 <= feature < d for feature in flat):
-            raise ValueError(f"groups= names features from 0 to {d - 1}; got {min(flat)} to {max(flat)}")
-        if len(set(flat)) != len(flat):
-            twice = next(feature for feature in flat if flat.count(feature) > 1)
-            raise ValueError(f"groups= has feature {twice} twice; a feature can be in one group only")
-        if not all(found):
-            raise ValueError("groups= has a group without features; leave it out")
-        return found
+    if isinstance(groups, (Sequence, np.ndarray)) and not isinstance(groups, str) and any(_is_list(group) for group in groups):
+        return _read_lists(groups, d)
     labels = np.asarray(groups)
     if labels.shape != (d,):
         raise ValueError(f"groups= must be a label for each of the {d} features, or a list of lists of features; got shape {labels.shape}")
-    names, codes = np.unique(labels, return_inverse=True)
+    try:
+        names, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError("groups= mixes labels that cannot be compared (numbers with strings, or None); use one kind") from error
     return tuple(tuple(np.flatnonzero(codes == code).tolist()) for code in range(len(names)))
+
+
+def _is_list(group: Any) -> bool:
+    return isinstance(group, (Sequence, np.ndarray)) and not isinstance(group, str)
+
+
+def _read_lists(groups: Any, d: int) -> tuple[tuple[int, ...], ...]:
+    """Features of each group, from lists of them."""
+    found = []
+    for group in groups:
+        features = np.asarray(group)
+        if _is_list(group) and not len(group):
+            raise ValueError("groups= has a group without features; leave it out")
+        if features.ndim != 1 or features.dtype.kind not in "iu":
+            raise ValueError(f"groups= as a list of lists of features needs whole numbers in each; got {group!r}")
+        found.append(tuple(features.tolist()))
+    flat = [feature for group in found for feature in group]
+    if any(not 0 <= feature < d for feature in flat):
+        raise ValueError(f"groups= names features from 0 to {d - 1}; got {min(flat)} to {max(flat)}")
+    if len(set(flat)) != len(flat):
+        twice = next(feature for feature in flat if flat.count(feature) > 1)
+        raise ValueError(f"groups= has feature {twice} twice; a feature can be in one group only")
+    return tuple(found)

@@ -8,6 +8,8 @@ of b independent rows lies between the two: its expected smoothness is at most
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -22,13 +24,14 @@ def row_squares(problem: Problem) -> NDArray[np.float64]:
     """Squared norms of the rows, with the intercept's 1 if there is one, times their weights, shape (n,)."""
     X = problem.X
     squares: NDArray[np.float64]
-    if sparse.issparse(X):
-        entries = np.square(X.data.astype(np.float64))
-        squares = np.add.reduceat(np.append(entries, 0.0), X.indptr[:-1]) * (np.diff(X.indptr) > 0)
-    else:
-        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    squares = squares + float(problem.fit_intercept)
-    return squares if problem.weight is None else squares * problem.weight
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite squares are for the caller to see
+        if sparse.issparse(X):
+            entries = np.square(X.data.astype(np.float64))
+            squares = np.where(np.diff(X.indptr) > 0, np.add.reduceat(np.append(entries, 0.0), X.indptr[:-1]), 0.0)
+        else:
+            squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        squares = squares + float(problem.fit_intercept)
+        return squares if problem.weight is None else np.where(problem.weight > 0.0, squares * problem.weight, 0.0)
 
 
 def smoothness(problem: Problem) -> float:
@@ -38,21 +41,28 @@ def smoothness(problem: Problem) -> float:
     """
     if not np.isfinite(problem.loss.curvature):
         return np.inf
-    rng = np.random.default_rng(0)
-    vector, constant = rng.standard_normal(problem.d).astype(problem.X.dtype), float(problem.fit_intercept)
-    largest = 0.0
-    for _ in range(_POWERS):
-        length = float(np.sqrt(vector.astype(np.float64) @ vector + constant**2))
-        if length == 0.0:
-            break
-        vector, constant = (vector / length).astype(problem.X.dtype), constant / length
-        images = problem.X @ vector + constant
-        images = images if problem.weight is None else images * problem.weight
-        vector = problem.X.T @ (images / problem.n).astype(problem.X.dtype)
-        constant = float(images.mean()) if problem.fit_intercept else 0.0
-        largest = float(np.sqrt(vector.astype(np.float64) @ vector + constant**2))
-    bound = min(_MARGIN * largest, float(row_squares(problem).mean()))  # the trace bounds it as well
+    trace = float(row_squares(problem).mean())
+    if not np.isfinite(trace):
+        return np.inf
+    vector = np.random.default_rng(0).standard_normal(problem.d).astype(problem.X.dtype)
+    constant, largest = float(problem.fit_intercept), 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(_POWERS):
+            length = _norm(vector, constant)
+            if not 0.0 < length < np.inf:
+                break
+            vector, constant = (vector / length).astype(problem.X.dtype), constant / length
+            images = problem.X @ vector + constant
+            images = images if problem.weight is None else images * problem.weight
+            vector = problem.X.T @ (images / problem.n).astype(problem.X.dtype)
+            constant = float(images.mean()) if problem.fit_intercept else 0.0
+            largest = _norm(vector, constant)
+    bound = min(_MARGIN * largest, trace) if np.isfinite(largest) else trace  # which bounds it as well
     return problem.loss.curvature * bound + problem.penalty.l2
+
+
+def _norm(vector: NDArray[Any], constant: float) -> float:
+    return float(np.hypot(np.linalg.norm(vector.astype(np.float64, copy=False)), constant))
 
 
 def batch_smoothness(problem: Problem, batch_size: int, longest: float | None = None) -> float:

@@ -15,6 +15,7 @@ from antithetic.problem import Problem
 from antithetic.sampling.batches import Batches
 from antithetic.sampling.units import Table, Units, cumulative, draw, drawable, lay_out
 
+IMPORTANCES = ("bounds", "gradients")
 PRIOR_SHARE = 0.3  # measured: see the notes of unit_probabilities
 
 
@@ -102,7 +103,7 @@ def unit_probabilities(
     units = Units.of_table(problem.n, table)
     if not isinstance(how, str):
         return _own(problem, units, how)
-    if how not in ("bounds", "gradients"):
+    if how not in IMPORTANCES:
         raise ValueError(f'importance {how!r} is not known; use "bounds", "gradients", or one number per unit')
     if how == "gradients":
         found = problem.slopes() if slopes is None else slopes

@@ -56,8 +56,11 @@ class Corrected:
     watch: bool = False
 
     def init(self, coef: Any = None, intercept: float = 0.0) -> SgdState:
-        """State before the first step."""
+        """State before the first step; weights that a penalty of one's own does not allow give way to the nearest that it does."""
         weights = check_coef(coef, self.problem.d, "coef_init").astype(self.problem.X.dtype)
+        penalty = self.problem.penalty
+        if isinstance(penalty, OwnPenalty) and penalty.value(weights) == np.inf:
+            weights = penalty.nonsmooth_prox(weights, 1.0).astype(self.problem.X.dtype)
         return SgdState(weights, check_number(intercept, "intercept_init"), None, 0.0, 0.0, 0, 0, 0)
 
     def take_up(self, state: SgdState) -> SgdState:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import Matrix, check_number
+from antithetic._validate import Matrix, check_coef, check_number
 from antithetic.losses import HINGE, LOSSES, SQUARED_ERROR, SQUARED_HINGE, has_dual_step
 from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
@@ -114,7 +114,10 @@ class Sdca:
         """State before a visit: dual variables zero, or minus the weighted slopes at ``coef``, and the weights that go with them."""
         if check_number(intercept, "intercept_init") != 0.0:
             raise ValueError(f'solver="sdca" has no intercept, so intercept_init must be 0; got {intercept!r}')
-        duals = np.zeros(self.problem.n) if coef is None or not np.any(coef) else -self.problem.slopes(coef)
+        weights = check_coef(coef, self.problem.d, "coef_init")
+        duals = -self.problem.slopes(weights)
+        if not weights.any():  # rows of zeros have their optimum there, the others a better start at zero
+            duals[self.squares > 0.0] = 0.0
         return SgdState(self._weights(duals), 0.0, None, 0.0, 0.0, 0, 0, 0, memory=duals)
 
     def take_up(self, state: SgdState) -> SgdState:

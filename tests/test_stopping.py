@@ -1,0 +1,279 @@
+"""Where a run ends by an optimality measure: at the first epoch at which it is small enough, with the measure on record."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from antithetic import SGDClassifier, SGDRegressor, minimize
+from antithetic.optimality import duality_gap, gradient_mapping_norm
+from antithetic.problem import Problem
+from antithetic.solvers import sgd
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60, 5)) * np.linspace(0.5, 1.5, 5)
+TWO = (X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=60) > 0.2).astype(int)
+THREE = np.argmax(X[:, :3] + 0.5 * rng.normal(size=(60, 3)), axis=1)
+NUMBERS = X @ np.linspace(-1.0, 2.0, 5) + 0.1 * rng.normal(size=60)
+L2 = 0.05
+RUN = {"l2": L2, "sampling": "shuffle", "epochs": 400}
+FIT = {"alpha": L2, "sampling": "shuffle", "max_iter": 400, "random_state": 0}
+MEASURES = {"gradient": gradient_mapping_norm, "gap": duality_gap}
+BOTH = pytest.mark.parametrize("stopping", ["gradient", "gap"])
+FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+SOLVERS = pytest.mark.parametrize("solver", ["sgd", "svrg", "saga", "sdca"])
+
+
+def steps_of(solver):
+    return {"eta0": 0.5, "learning_rate": "inverse_time"} if solver == "sgd" else {}
+
+
+def tol_of(solver):
+    return 2e-3 if solver == "sgd" else 1e-7
+
+
+# --------------------------------------------------------------------------------------------------- minimize
+
+
+@BOTH
+@SOLVERS
+@FORMS
+def test_a_run_ends_at_the_first_epoch_that_is_good_enough(stopping, solver, form):
+    """Not before, and not after; the measure is in the trace, before the first step too."""
+    tol = tol_of(solver)
+    run = minimize(form(X), TWO, solver=solver, stopping=stopping, tol=tol, **RUN, **steps_of(solver))
+    measured = run.trace[stopping]
+    assert 0 < run.state.epochs == len(measured) - 1 < 400
+    assert measured[-1] <= tol < measured[1:-1].min(initial=np.inf)
+    assert run.state.stopped
+
+
+@BOTH
+@SOLVERS
+def test_the_measure_is_that_of_the_returned_weights(stopping, solver):
+    """By the functions of antithetic.optimality; SDCA's gap with its own dual variables."""
+    run = minimize(X, TWO, solver=solver, stopping=stopping, tol=tol_of(solver), **RUN, **steps_of(solver))
+    problem = Problem.build(X, TWO, l2=L2)
+    dual = {"dual": run.state.memory} if (solver, stopping) == ("sdca", "gap") else {}
+    assert run.trace[stopping][-1] == MEASURES[stopping](problem, run.coef, **dual)
+
+
+@BOTH
+@SOLVERS
+def test_looking_does_not_change_the_way(stopping, solver):
+    """The weights are those of a run of as many epochs that nobody looked at."""
+    run = minimize(X, TWO, solver=solver, stopping=stopping, tol=tol_of(solver), **RUN, **steps_of(solver))
+    plain = minimize(X, TWO, solver=solver, **(RUN | {"epochs": run.state.epochs}), **steps_of(solver))
+    np.testing.assert_array_equal(run.coef, plain.coef)
+
+
+def test_the_mapping_of_a_penalty_with_a_kink():
+    """With L1, an intercept and weights of the rows."""
+    weight = rng.uniform(0.0, 2.0, size=60)
+    given = {"l1": 0.05, "l2": 0.01, "fit_intercept": True, "sample_weight": weight}
+    run = minimize(X, TWO, solver="saga", stopping="gradient", tol=1e-7, **(RUN | given | {"epochs": 3000}))
+    assert run.trace["gradient"][-1] == gradient_mapping_norm(Problem.build(X, TWO, **given), run.coef, run.intercept) <= 1e-7
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log_loss", "squared_hinge"])
+@pytest.mark.parametrize("l1", [0.0, 0.02])
+def test_the_gap_bounds_the_distance_from_the_least_objective(loss, l1):
+    """At every epoch, of every solver; where it ends the run, the objective is within tol of the least."""
+    solvers = ["sgd"] + ["saga"] * (loss != "hinge") + ["sdca"] * (l1 == 0.0)
+    given = {"loss": loss, "l1": l1, "trace": ["objective", "gap"]} | RUN | {"epochs": 1500}
+    runs = [minimize(X, TWO, solver=solver, stopping="gap", tol=1e-7, **given, **steps_of(solver)) for solver in solvers]
+    least = min(run.trace["objective"].min() for run in runs)
+    for run in runs:
+        assert (run.trace["gap"] >= run.trace["objective"] - least - 1e-12).all()
+        if run.state.stopped:
+            assert run.trace["objective"][-1] - least <= 1e-7
+    assert any(run.state.stopped for run in runs) or (loss, l1) == ("hinge", 0.02)  # SGD alone comes near, but not so near
+
+
+def test_the_measure_is_that_of_averaged_weights():
+    """Where averages are returned, they are what is judged."""
+    run = minimize(X, TWO, average=True, stopping="gradient", tol=0.03, eta0=0.5, **RUN)
+    assert run.state.stopped
+    assert run.trace["gradient"][-1] == gradient_mapping_norm(Problem.build(X, TWO, l2=L2), run.coef)
+
+
+def test_the_trace_may_ask_for_the_measure_as_well():
+    """It is there once, besides the others."""
+    run = minimize(X, TWO, solver="saga", stopping="gap", tol=1e-3, trace=["gap", "gradient", "objective"], **RUN)
+    assert list(run.trace) == ["epoch", "objective", "gradient", "gap"]
+    assert len({len(column) for column in run.trace.values()}) == 1
+
+
+def test_a_start_that_is_good_enough_takes_one_epoch():
+    """The first epoch is judged after it."""
+    solved = minimize(X, TWO, solver="saga", stopping="gradient", tol=1e-9, **RUN)
+    again = minimize(X, TWO, solver="saga", stopping="gradient", tol=1e-6, coef_init=solved.coef, **RUN)
+    assert again.state.epochs == 1
+
+
+def test_a_goal_out_of_reach_runs_all_epochs():
+    """tol=0, and a run that is too short, end without having stopped."""
+    for tol, epochs in ((0.0, 5), (1e-9, 3)):
+        run = minimize(X, TWO, solver="saga", stopping="gradient", tol=tol, **(RUN | {"epochs": epochs}))
+        assert run.state.epochs == epochs
+        assert not run.state.stopped
+
+
+@BOTH
+@pytest.mark.parametrize("solver", ["svrg", "saga", "sdca"])
+def test_a_resumed_run_ends_where_it_would_have(stopping, solver):
+    """With the same bits and the same trace; one that is over stays over."""
+    given = {"solver": solver, "stopping": stopping, "tol": 1e-6} | RUN
+    whole = minimize(X, TWO, **given)
+    resumed = minimize(X, TWO, resume=minimize(X, TWO, **(given | {"epochs": 3})), **given)
+    np.testing.assert_array_equal(whole.coef, resumed.coef)
+    np.testing.assert_array_equal(whole.trace[stopping], resumed.trace[stopping])
+    assert minimize(X, TWO, resume=whole, **given).state.epochs == whole.state.epochs
+
+
+@BOTH
+def test_a_run_that_was_good_enough_goes_on_to_be_better(stopping):
+    """Resumed with a smaller tol, a run goes on until that is met (or says that tol is another)."""
+    given = {"solver": "saga", "stopping": stopping} | RUN
+    first = minimize(X, TWO, tol=1e-2, **given)
+    second = minimize(X, TWO, tol=1e-6, resume=first, **given)
+    assert second.trace[stopping][-1] <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"stopping": "gradient"}, "needs tol, say 1e-6"),
+        ({"stopping": "gap"}, "needs tol, say 1e-6"),
+        ({"stopping": "time", "tol": 1.0}, "objective, gradient, gap"),
+        ({"stopping": "gradient", "tol": float("nan")}, "tol must be a number"),
+        ({"stopping": "gradient", "tol": 1.0, "loss": "hinge"}, 'use stopping="gap"'),
+        ({"stopping": "gradient", "tol": 1.0, "loss": "perceptron"}, 'or stopping="objective"'),
+        ({"stopping": "gap", "tol": 1.0, "fit_intercept": True}, 'use fit_intercept=False, .* or stopping="gradient" or "objective"'),
+        ({"stopping": "gap", "tol": 1.0, "fit_intercept": True, "loss": "hinge"}, 'or stopping="objective"'),
+        ({"stopping": "gap", "tol": 1.0, "l2": 0.0, "l1": 0.1}, 'l2 above 0; use stopping="gradient"'),
+        ({"stopping": "gap", "tol": 1.0, "penalty": "group_lasso", "groups": [0] * 5}, "L2 and L1 penalties only; got GroupLasso"),
+        ({"stopping": "gap", "tol": 1.0, "learning_rate": "adaptive"}, "watches the objective"),
+        ({"stopping": "gradient", "tol": 1.0, "learning_rate": "adaptive"}, 'use another, say "auto"'),
+        ({"trace": "gradient", "loss": "hinge"}, "has a kink"),
+        ({"trace": "gap", "fit_intercept": True}, "fit_intercept=False"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_measured_is_refused_before_the_first_step(monkeypatch, given, message):
+    """With what to use instead."""
+    monkeypatch.setattr(sgd.Sgd, "epoch", lambda *_: pytest.fail("a step was taken"))
+    with pytest.raises(ValueError, match=message):
+        minimize(X, TWO, **({"eta0": 0.1, "l2": L2} | given))
+
+
+# --------------------------------------------------------------------------------------------------- estimators
+
+
+@BOTH
+@SOLVERS
+def test_a_fit_ends_at_the_first_epoch_that_is_good_enough(stopping, solver):
+    """history_ has the measure, n_iter_ the epochs; nothing is warned of."""
+    tol = tol_of(solver)
+    model = SGDClassifier("log_loss", fit_intercept=False, solver=solver, stopping=stopping, tol=tol, **FIT).fit(X, TWO)
+    measured = model.history_[stopping]
+    assert len(measured) == model.n_iter_ < 400
+    assert measured[-1] <= tol
+    assert (measured[:-1] > tol).all()
+    if (solver, stopping) != ("sdca", "gap"):  # whose dual variables are not kept
+        problem = Problem.build(X, TWO, l2=L2)
+        assert measured[-1] == MEASURES[stopping](problem, model.coef_[0])
+    assert "objective" in model.history_
+
+
+@FORMS
+@pytest.mark.parametrize("solver", ["svrg", "saga"])
+def test_the_gradient_with_intercept_weights_and_numbers(solver, form):
+    """Regression, whose intercept's gradient is part of it."""
+    weight = rng.uniform(0.5, 2.0, size=60)
+    model = SGDRegressor(solver=solver, stopping="gradient", tol=1e-8, **FIT).fit(form(X), NUMBERS, sample_weight=weight)
+    problem = Problem.build(X, NUMBERS, loss="squared_error", l2=L2, fit_intercept=True, sample_weight=weight)
+    assert gradient_mapping_norm(problem, model.coef_, float(model.intercept_[0])) == pytest.approx(
+        model.history_["gradient"][-1], abs=1e-14
+    )
+    assert model.history_["gradient"][-1] <= 1e-8
+
+
+@BOTH
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_each_class_ends_by_itself(stopping, n_jobs):
+    """One-vs-rest problems that are easier end sooner."""
+    model = SGDClassifier("log_loss", fit_intercept=False, solver="saga", stopping=stopping, tol=1e-6, n_jobs=n_jobs, **FIT).fit(X, THREE)
+    lengths = [len(history["epoch"]) for history in model.history_]
+    assert len(set(lengths)) > 1
+    assert model.n_iter_ == max(lengths)
+    for number, history in enumerate(model.history_):
+        assert history[stopping][-1] <= 1e-6 < history[stopping][:-1].min()
+        problem = Problem.build(X, np.equal(THREE, number), l2=L2)
+        assert MEASURES[stopping](problem, model.coef_[number]) == history[stopping][-1]
+
+
+@BOTH
+def test_too_few_epochs_are_warned_of(stopping):
+    """As with any other stopping."""
+    model = SGDClassifier("log_loss", fit_intercept=False, solver="saga", stopping=stopping, tol=1e-9, **(FIT | {"max_iter": 3}))
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model.fit(X, TWO)
+    assert model.n_iter_ == 3
+    assert model.history_[stopping][-1] > 1e-9
+
+
+def test_a_goal_that_the_last_epoch_meets_is_met():
+    """No warning where tol is met in the last epoch that is allowed."""
+    given = {"solver": "saga", "stopping": "gradient", "tol": 1e-6} | FIT
+    needed = SGDClassifier("log_loss", **given).fit(X, TWO).n_iter_
+    SGDClassifier("log_loss", **(given | {"max_iter": needed})).fit(X, TWO)
+
+
+def test_a_validation_set_may_be_looked_at_besides():
+    """X_val is scored, and does not end the fit."""
+    model = SGDClassifier("log_loss", solver="saga", stopping="gradient", tol=1e-7, **FIT).fit(
+        X[:50], TWO[:50], X_val=X[50:], y_val=TWO[50:]
+    )
+    assert model.history_["gradient"][-1] <= 1e-7
+    assert len(model.history_["validation_score"]) == model.n_iter_
+
+
+def test_partial_fit_does_not_look():
+    """One pass, without a measure, whatever stopping says."""
+    model = SGDClassifier("log_loss", solver="saga", stopping="gradient", tol=1e9, random_state=0).partial_fit(X, TWO, classes=[0, 1])
+    assert model.t_ == 61
+
+
+REFUSED = [
+    ({"stopping": "gradient", "tol": None}, "needs tol, say 1e-6"),
+    ({"stopping": "gap", "learning_rate": "adaptive"}, "watches the objective"),
+    ({"stopping": "gradient", "early_stopping": True}, "watches the validation score"),
+    ({"stopping": "time"}, "'gap'"),
+]
+UNMEASURED = [
+    ({"stopping": "gradient", "loss": "hinge"}, 'use stopping="gap"'),
+    ({"stopping": "gap"}, "use fit_intercept=False"),
+    ({"stopping": "gap", "fit_intercept": False, "penalty": "l1"}, "l2 above 0"),
+    ({"stopping": "gap", "fit_intercept": False, "penalty": None}, "l2 above 0"),
+    ({"stopping": "gap", "fit_intercept": False, "penalty": "group_lasso", "groups": [0] * 5}, "L2 and L1 penalties only"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), REFUSED + UNMEASURED, ids=str)
+def test_estimators_refuse_what_cannot_be_measured(given, message):
+    """With what to use instead; the estimator is what it was."""
+    model = SGDClassifier(**({"loss": "log_loss", "solver": "sgd"} | given))
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, TWO)
+    assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize(("given", "message"), [*UNMEASURED[:4], ({"trace": "gradient", "loss": "hinge"}, "has a kink")], ids=str)
+def test_estimators_refuse_before_the_first_step(monkeypatch, given, message):
+    """An epoch of large data is not spent on what cannot be had."""
+    monkeypatch.setattr(sgd.Sgd, "epoch", lambda *_: pytest.fail("a step was taken"))
+    with pytest.raises(ValueError, match=message):
+        SGDClassifier(**({"loss": "log_loss", "learning_rate": "constant"} | given)).fit(X, TWO)

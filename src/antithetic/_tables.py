@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from antithetic._validate import check_count
 from antithetic.pairing import AntitheticTable, GroupTable, pair
-from antithetic.pairing._pair import METHODS, Method
+from antithetic.pairing._pair import METHODS, Method, pair_slopes
 from antithetic.pairing.table import matched, pair_ratio
 from antithetic.problem import Problem
 from antithetic.sampling import (
@@ -28,7 +28,7 @@ from antithetic.sampling import (
 from antithetic.sampling.batches import cut
 from antithetic.sampling.importance import IMPORTANCES, PRIOR_SHARE
 from antithetic.schedules import Schedule
-from antithetic.smoothness import row_squares
+from antithetic.smoothness import row_squares, typical_square
 from antithetic.solvers import SgdState, Solver
 
 _MOST_ROWS_STEP_BY_STEP = 2000
@@ -151,16 +151,16 @@ class Tables:
         return {"strata": self._strata, "counts": allocate(self.problem, self.table, self._strata, n_units, draws.allocation, slopes)}
 
     def longest(self) -> float:
-        """Largest weighted square of a drawn row, times the factor that its draw gives it."""
+        """Typical weighted square of a drawn row, times the factor that its draw gives it: what step sizes depend on."""
         squares = row_squares(self.problem)
         if self.sampling != "importance":
-            return float(squares.max())
-        if self.draws.follow(self.sampling):
-            return float(squares.max()) / PRIOR_SHARE
+            return typical_square(squares)
+        if self.draws.follow(self.sampling):  # at most so much more variance than with uniform draws
+            return typical_square(squares) / (1.0 - PRIOR_SHARE)
         units = Units.of_table(self.problem.n, self.table)
         means = np.add.reduceat(squares[units.rows], units.starts[:-1]) / units.sizes
         factors = np.divide(units.prior, self.chances()["probabilities"], out=np.zeros(len(units)), where=means > 0.0)
-        return float((factors * means).max())
+        return typical_square(factors * means)
 
     def made_from(self, state: SgdState) -> AntitheticTable:
         """Return a table made from the gradients at a state, whatever the one there is."""
@@ -183,38 +183,42 @@ class Tables:
             method = self.pairing
             if isinstance(method, (AntitheticTable, GroupTable)):
                 method = method.method if method.method in METHODS else "auto"
-            problem = self.problem
-            polish = (
-                state is not None
-                and state.epochs > 1
-                and self.refresh != "step"
-                and self.nest is None
-                and isinstance(self.table, AntitheticTable)
-            )
-            found = pair(
-                problem.X,
-                self.y,
-                method,
-                coef=None if state is None else state.coef,
-                intercept=0.0 if state is None else state.intercept,
-                loss=problem.loss,
-                fit_intercept=problem.fit_intercept,
-                sample_weight=problem.weight,
-                init=self.table if polish and method in ("auto", "tree") else None,
-                nest=self.nest,
-                random_state=self.seed,
-            )
+            found = self._pair_signed(method) if state is None else self._pair_at(state, method)
         if isinstance(found, AntitheticTable) and self.sampling in ONCE_PER_EPOCH:
-            found = matched(found, self.problem, *(() if state is None else (state.coef, state.intercept)))
+            found = matched(found, self.problem, None if state is None else self._opposed(state))
         self.table, self._strata = found, None
         if state is not None and self.refresh == "auto":
             self._made_at = self._reduction(state)
         return found
 
+    def _pair_signed(self, method: Method) -> Table:
+        problem = self.problem
+        return pair(
+            problem.X,
+            self.y,
+            method,
+            loss=problem.loss,
+            fit_intercept=problem.fit_intercept,
+            sample_weight=problem.weight,
+            nest=self.nest,
+            random_state=self.seed,
+        )
+
+    def _pair_at(self, state: SgdState, method: Method) -> Table:
+        """Make a table from the gradients that the solver steps along, by polishing the present one where it has changed little."""
+        polish = state.epochs > 1 and self.refresh != "step" and self.nest is None and state.memory is None and method in ("auto", "tree")
+        init = self.table if polish and isinstance(self.table, AntitheticTable) else None
+        return pair_slopes(self.problem, self.y, self._opposed(state), method, init=init, nest=self.nest, random_state=self.seed)
+
+    def _opposed(self, state: SgdState) -> NDArray[np.float64]:
+        """Slopes of the gradients that partners should oppose: those that are stepped along, unless all of them are zero."""
+        followed = self.followed(state)
+        return followed if followed.any() else self.problem.slopes(state.coef, state.intercept)
+
     def _reduction(self, state: SgdState) -> float:
         """By how much the pairs of the present table lower the variance at a state."""
         partner = self.table.partner if isinstance(self.table, AntitheticTable) else _neighbours(self.table)
-        return 1.0 - pair_ratio(self.problem, self.problem.slopes(state.coef, state.intercept), partner)
+        return 1.0 - pair_ratio(self.problem, self._opposed(state), partner)
 
 
 def _neighbours(groups: GroupTable | None) -> Any:

@@ -57,8 +57,13 @@ def smoothness(problem: Problem) -> float:
             vector = problem.X.T @ (images / problem.n).astype(problem.X.dtype)
             constant = float(images.mean()) if problem.fit_intercept else 0.0
             largest = _norm(vector, constant)
-    bound = min(_MARGIN * largest, trace) if np.isfinite(largest) else trace  # which bounds it as well
+    bound = min(_MARGIN * _rounded(largest), trace) if np.isfinite(largest) else trace  # which bounds it as well
     return problem.loss.curvature * bound + problem.penalty.l2
+
+
+def _rounded(number: float) -> float:
+    """Three digits of a number: the others depend on how many threads made the product."""
+    return float(f"{number:.3g}")
 
 
 def _norm(vector: NDArray[Any], constant: float) -> float:
@@ -68,10 +73,22 @@ def _norm(vector: NDArray[Any], constant: float) -> float:
 def batch_smoothness(problem: Problem, batch_size: int, longest: float | None = None) -> float:
     """Expected smoothness of the gradient of a batch of independent rows, with that of the L2 penalty.
 
-    ``longest`` is the largest weighted square of a row, times the factor that its draw gives it; None means that of :func:`row_squares`.
+    ``longest`` stands for the squares of the rows, each times the factor that its draw gives it; None means the largest of
+    :func:`row_squares`.
     """
     if not np.isfinite(problem.loss.curvature):
         return np.inf
     worst = problem.loss.curvature * (float(row_squares(problem).max()) if longest is None else longest)
     mean = smoothness(problem) - problem.penalty.l2
     return (worst + (batch_size - 1) * min(mean, worst)) / batch_size + problem.penalty.l2
+
+
+def typical_square(squares: NDArray[np.float64]) -> float:
+    """Squared norm of a row as the noise sees it: the mean, each row counted by its squared norm, but at least half of the largest.
+
+    Half of the largest still is safe: a direction that one row alone has then is not stepped over by more than its own length.
+    """
+    total = float(squares.sum())
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(squares @ squares) / total if total > 0.0 else 0.0
+    return max(mean if np.isfinite(mean) else np.inf, 0.5 * float(squares.max()))

@@ -21,8 +21,9 @@ from antithetic.pairing.rows import Rows, read_rows
 from antithetic.pairing.shards import DEFAULT_SHARD_ROWS, Shards, is_chunks, shard_table
 from antithetic.pairing.table import AntitheticTable, check_permutation, check_table
 from antithetic.pairing.tree import ONE_LEAF, count_rounds, tree_table
+from antithetic.problem import Problem
 
-__all__ = ["METHODS", "OPTIMAL_MAX_ROWS", "Method", "pair", "pair_rows"]
+__all__ = ["METHODS", "OPTIMAL_MAX_ROWS", "Method", "pair", "pair_rows", "pair_slopes"]
 
 METHODS = ("auto", "greedy", "optimal", "tree", "random")
 
@@ -163,6 +164,14 @@ def pair_rows(
     """
     find = _finder(method, init, budget, n_jobs, random_state)
     return _pair(Rows(check_rows(G, "G")).tamed(), method, find, nest, progress, Fingerprint())
+
+
+def pair_slopes(
+    problem: Problem, y: Any, slopes: NDArray[np.float64], method: Method, *, init: Any, nest: int | bool | None, random_state: int
+) -> AntitheticTable | GroupTable:
+    """Build a table from the gradients of a problem's rows at some slopes; its fingerprint is that of the problem's rows and of y."""
+    find = _finder(method, init, None, None, random_state)
+    return _pair(Rows.of_slopes(problem, slopes), method, find, nest, False, Fingerprint.of([problem.X], y))
 
 
 def _pair(

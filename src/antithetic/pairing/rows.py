@@ -50,7 +50,12 @@ class Rows:
             scale = problem.y if problem.weight is None else problem.y * problem.weight
         else:
             scale = problem.slopes(coef, intercept)
-        return cls(problem.X, scale.astype(problem.X.dtype, copy=False), float(problem.fit_intercept)).tamed()
+        return cls.of_slopes(problem, scale)
+
+    @classmethod
+    def of_slopes(cls, problem: Problem, slopes: NDArray[np.float64]) -> Rows:
+        """Gradients of the rows, each its slope times the row."""
+        return cls(problem.X, slopes.astype(problem.X.dtype, copy=False), float(problem.fit_intercept)).tamed()
 
     @classmethod
     def of_classes(cls, X: Matrix, codes: NDArray[np.intp], classes: int, weight: NDArray[np.float64] | None, constant: bool) -> Rows:

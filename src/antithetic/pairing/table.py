@@ -180,7 +180,8 @@ class AntitheticTable:
         """
         rows, problem = self._read(X, y, coef, intercept, loss, fit_intercept, sample_weight)
         if problem is not None:
-            return matched(self, problem, coef, intercept)
+            at_zero = coef is None and intercept == 0.0
+            return matched(self, problem, None if at_zero else problem.slopes(coef, intercept))
         if self.is_matching:
             return self
         mates = matching.cut_cycles(self.partner, rows)
@@ -276,11 +277,12 @@ def pair_ratio(problem: Problem, slopes: NDArray[np.float64], partner: NDArray[n
     return ratio(paired, alone)
 
 
-def matched(table: AntitheticTable, problem: Problem, coef: Any = None, intercept: float = 0.0) -> AntitheticTable:
-    """Cut a table into a matching by the gradients of a problem, recording the loss."""
+def matched(table: AntitheticTable, problem: Problem, slopes: NDArray[np.float64] | None = None) -> AntitheticTable:
+    """Cut a table into a matching by the gradients of a problem at some slopes (None: by its signed rows), recording the loss."""
     if table.is_matching:
         return table
-    mates = matching.cut_cycles(table.partner, Rows.of_problem(problem, coef, intercept))
-    slopes = problem.slopes(coef, intercept)
+    rows = Rows.of_problem(problem) if slopes is None else Rows.of_slopes(problem, slopes)
+    mates = matching.cut_cycles(table.partner, rows)
+    slopes = problem.slopes() if slopes is None else slopes
     loss = MatchingLoss(*(pair_ratio(problem, slopes, partner) for partner in (table.partner, mates)))
     return replace(table, partner=mates, matching_loss=loss)

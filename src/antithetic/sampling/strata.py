@@ -173,7 +173,8 @@ def allocate(
     if allocation == "optimal":
         slopes = problem.slopes() if slopes is None else slopes
         deviation = np.sqrt(stratum_variances(problem, slopes * problem.safe_unit(slopes), units, strata))
-        share = share * deviation if (share * deviation).any() else share
+        if (share * deviation).any():
+            return _least_variance(share * deviation, n_units)
     return _apportion(share, n_units)
 
 
@@ -194,6 +195,14 @@ def stratum_variances(problem: Problem, slopes: NDArray[np.float64], units: Unit
         rows, starts = units.take(index)
         found.append(problem.unit_variance(slopes, rows, starts, prior[index] / prior[index].sum()))
     return np.array(found)
+
+
+def _least_variance(spreads: NDArray[np.float64], total: int) -> NDArray[np.intp]:
+    """Whole numbers, at least 1 each, with a given sum and the least sum of ``spreads**2 / counts``: one by one to where it falls most."""
+    counts = np.ones(len(spreads), dtype=np.intp)
+    for _ in range(total - len(spreads)):
+        counts[np.argmax(spreads**2 / (counts * (counts + 1.0)))] += 1
+    return counts
 
 
 def _apportion(shares: NDArray[np.float64], total: int) -> NDArray[np.intp]:

@@ -87,7 +87,7 @@ def gradient_variance(
     elif table is not None:
         check_table(table).check(problem.X, y)
         if sampling == "shuffle":
-            table = matched(table, problem, coef, intercept)
+            table = matched(table, problem, None if coef is None and intercept == 0.0 else problem.slopes(coef, intercept))
     batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
     slopes, given = problem.slopes(coef, intercept), dict[str, Any]()
     if sampling == "importance":

@@ -1,4 +1,4 @@
-"""Data sets of the paper and of our benchmarks.
+"""Data sets of the paper and of our benchmarks, and files of one's own.
 
 >>> from antithetic import datasets
 >>> datasets.load("sonar_scale").data.shape
@@ -6,5 +6,6 @@
 """
 
 from antithetic.datasets._load import load, names
+from antithetic.datasets._read_file import read_file
 
-__all__ = ["load", "names"]
+__all__ = ["load", "names", "read_file"]

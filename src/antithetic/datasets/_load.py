@@ -1,93 +1,63 @@
-"""Load a data set by name: those in the package, and the others from a folder."""
+"""Load a data set by name: from the package, a folder, the cache, or the LIBSVM data pages."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
 import os
-from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-_FOLDERS = ("", "bench", "mnist")
-_DENSE_FROM = 1 / 3  # share of stored entries from which a set is given dense
-
-
-@dataclass(frozen=True, slots=True)
-class _Set:
-    n: int
-    d: int
-    origin: str
-    embedded: bool = False
-
-
-_SONAR = "UCI Connectionist Bench (Sonar, Mines vs. Rocks); Gorman and Sejnowski 1988"
-_BREAST = "UCI Breast Cancer Wisconsin (Original) without its 16 incomplete rows; Wolberg and Mangasarian 1990"
-_SPLICE = "UCI Molecular Biology (splice junctions), two classes; Noordewier, Towell and Shavlik 1991"
-_IJCNN = "IJCNN 2001 challenge; Prokhorov 2001, as transformed by Chang and Lin 2001"
-_FOURCLASS = "Ho and Kleinberg 1996, two classes"
-_DIABETES = "UCI / Statlog Pima Indians Diabetes; Smith et al. 1988"
-_MNIST = "MNIST handwritten digits; LeCun, Bottou, Bengio and Haffner 1998"
-
-_SETS = {
-    "sonar_scale": _Set(208, 60, _SONAR, embedded=True),
-    "breast-cancer": _Set(683, 10, _BREAST, embedded=True),
-    "breast-cancer_scale": _Set(683, 10, _BREAST, embedded=True),
-    "splice": _Set(1000, 60, _SPLICE, embedded=True),
-    "splice_scale": _Set(1000, 60, _SPLICE, embedded=True),
-    "splice.t": _Set(2175, 60, _SPLICE, embedded=True),
-    "diabetes": _Set(768, 8, _DIABETES, embedded=True),
-    "diabetes_scale": _Set(768, 8, _DIABETES, embedded=True),
-    "fourclass": _Set(862, 2, _FOURCLASS),
-    "fourclass_scale": _Set(862, 2, _FOURCLASS),
-    "ijcnn1.tr": _Set(35000, 22, _IJCNN),
-    "ijcnn1.val": _Set(14990, 22, _IJCNN),
-    "ijcnn1.t": _Set(91701, 22, _IJCNN),
-    "a9a": _Set(32561, 123, "UCI Adult; Kohavi 1996, made binary by Platt 1998"),
-    "w8a": _Set(49749, 300, "web pages; Platt 1998"),
-    "phishing": _Set(11055, 68, "UCI Phishing Websites; Mohammad, Thabtah and McCluskey 2012"),
-    "mushrooms": _Set(8124, 112, "UCI Mushroom; Schlimmer 1987"),
-    "cod-rna_scale": _Set(59535, 8, "Uzilov, Keegan and Mathews 2006, scaled to [-1, 1]"),
-    "farm-ads": _Set(4143, 54877, "UCI Farm Ads; Mesterharm and Pazzani 2011"),
-    "skin_nonskin": _Set(245057, 3, "UCI Skin Segmentation; Bhatt and Dhall 2012"),
-    "mnist": _Set(60000, 784, _MNIST),
-    "mnist.t": _Set(10000, 784, _MNIST),
-}
-_MNIST_FILES = {"mnist": "train", "mnist.t": "t10k"}
+from antithetic.datasets import _download
+from antithetic.datasets._content import describe
+from antithetic.datasets._known import read_known
+from antithetic.datasets._places import cache_folder, find, homes, wanted_files
+from antithetic.datasets._sets import SETS as _SETS
+from antithetic.datasets._sets import KnownSet as _Set
 
 
 def names() -> list[str]:
-    """Names that :func:`load` knows; those not in the package need a folder."""
+    """Names that :func:`load` knows; those not in the package need a folder or a download."""
     return list(_SETS)
 
 
-def load(name: str, data_home: str | os.PathLike[str] | None = None, *, return_X_y: bool = False) -> Any:
+def load(name: str, data_home: str | os.PathLike[str] | None = None, *, return_X_y: bool = False, download: bool = True) -> Any:
     """Load a data set by name.
 
-    Sonar, breast-cancer, splice and diabetes are in the package. The others are read from ``data_home``, or from the folder that the
-    environment variable ``ANTITHETIC_DATA`` names, or from ``bench`` or ``mnist`` below it: files of the LIBSVM collection with the ending
-    ``.bz2``, and the gzipped IDX files of MNIST.
+    Sonar, breast-cancer, splice and diabetes are in the package. The others are looked for in ``data_home``, in the folder that the
+    environment variable ``ANTITHETIC_DATA`` names (and in ``bench`` and ``mnist`` below these), and in the cache folder; then they are
+    downloaded from the LIBSVM data pages into the cache folder. That is the folder that ``ANTITHETIC_CACHE`` names, else ``antithetic`` in
+    ``XDG_CACHE_HOME``, ``~/.cache`` or, on Windows, ``LOCALAPPDATA``. The values of every set from outside the package are checked.
+
+    farm-ads, cod-rna_scale and MNIST have no download.
 
     Parameters
     ----------
     name : str
         One of :func:`names`.
     data_home : path, default=None
-        Folder to look into first.
+        Folder to look into first: files as LIBSVM has them, or compressed with the ending ``.bz2``; the gzipped IDX files of MNIST.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
+    download : bool, default=True
+        Download a set that is found nowhere.
 
     Returns
     -------
     Bunch
         ``data`` (n, d), float64, dense, or ``csr_array`` where less than a third of the entries is stored (MNIST: uint8); ``target`` (n,),
-        as in the file; ``name``; ``DESCR``.
+        as in the file; ``classes``, the labels in ascending order, and ``target_names``, what they mean; ``feature_names``; ``name``;
+        ``DESCR``.
+
+    Raises
+    ------
+    FileNotFoundError
+        The set is found nowhere and cannot be downloaded. The message says which file to put where.
+    ValueError
+        The name is not known, or a file is damaged or holds another set.
+    OSError
+        The cache folder cannot be written to.
 
     Examples
     --------
@@ -99,55 +69,47 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, return_X
     if name not in _SETS:
         raise ValueError(f"data set {name!r} is not known; use one of {', '.join(_SETS)}")
     expected = _SETS[name]
-    X, y = _read_mnist(name, data_home) if name in _MNIST_FILES else _read_svmlight(name, data_home)
-    if X.shape != (expected.n, expected.d):
-        raise ValueError(f"the file of {name} has shape {X.shape} instead of {(expected.n, expected.d)}: it is not the set of that name")
+    X, y = _values(name, expected, data_home, download)
     if return_X_y:
         return X, y
     from sklearn.utils import Bunch
 
-    description = f"{name}: {expected.n} rows, {expected.d} features. Origin: {expected.origin}."
-    return Bunch(data=X, target=y, name=name, DESCR=description)
+    classes = np.unique(y)
+    return Bunch(
+        data=X,
+        target=y,
+        classes=classes,
+        target_names=list(expected.meanings) or [f"{label:g}" for label in classes.tolist()],
+        feature_names=[f"x{number}" for number in range(1, expected.d + 1)],  # as features are numbered in the files
+        name=name,
+        DESCR=describe(name, expected, y),
+    )
 
 
-def _read_svmlight(name: str, data_home: str | os.PathLike[str] | None) -> tuple[Any, NDArray[np.float64]]:
-    if _SETS[name].embedded:
-        source = resources.files("antithetic.datasets") / "files" / f"{name}.bz2"
-        compressed = source.read_bytes()
-    else:
-        compressed = _find(f"{name}.bz2", name, data_home).read_bytes()
-    from sklearn.datasets import load_svmlight_file  # a slow import that few need
-
+def _values(name: str, expected: _Set, data_home: str | os.PathLike[str] | None, download: bool) -> tuple[Any, NDArray[Any]]:
+    if expected.embedded:
+        with resources.as_file(resources.files("antithetic.datasets") / "files" / f"{name}.bz2") as path:
+            return read_known(name, expected, [path])
+    paths = find(name, data_home)
+    if paths is not None:
+        return read_known(name, expected, paths)
+    if expected.remote is None or not download:
+        raise FileNotFoundError(_missing(name, expected, data_home, "" if expected.remote is None else "; download=False was given"))
+    address = _download.PAGES + expected.remote
     try:
-        text = bz2.decompress(compressed)
-        X, y = load_svmlight_file(io.BytesIO(text), n_features=_SETS[name].d, zero_based=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"the file of {name} cannot be read: {error}") from error
-    X = sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
-    return (X.toarray() if X.nnz >= _DENSE_FROM * X.shape[0] * X.shape[1] else X), y
+        return _download.fetch(name, expected.remote, cache_folder(), lambda path: read_known(name, expected, [path], address))
+    except _download.DownloadError as error:
+        raise FileNotFoundError(_missing(name, expected, data_home, f"; the download failed: {error}")) from error
 
 
-def _read_mnist(name: str, data_home: str | os.PathLike[str] | None) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    images, labels = (_read_idx(_find(f"{_MNIST_FILES[name]}-{kind}-ubyte.gz", name, data_home)) for kind in ("images-idx3", "labels-idx1"))
-    return images.reshape(len(images), -1), labels
-
-
-def _read_idx(path: Path) -> NDArray[np.uint8]:
-    with gzip.open(path) as file:
-        content = file.read()
-    n_axes = content[3]
-    shape = np.frombuffer(content, ">i4", count=n_axes, offset=4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * n_axes).reshape(shape)
-
-
-def _find(filename: str, name: str, data_home: str | os.PathLike[str] | None) -> Path:
-    homes = [Path(home) for home in (data_home, os.environ.get("ANTITHETIC_DATA")) if home]
-    for home in homes:
-        for folder in _FOLDERS:
-            if (home / folder / filename).is_file():
-                return home / folder / filename
-    looked = f"looked in {', '.join(map(str, homes))}" if homes else "neither data_home nor ANTITHETIC_DATA is set"
-    raise FileNotFoundError(
-        f"{name} is not in the package, and no file {filename} was found ({looked}); "
-        "set the environment variable ANTITHETIC_DATA to a folder that holds it"
+def _missing(name: str, expected: _Set, data_home: str | os.PathLike[str] | None, why: str) -> str:
+    files = " and ".join(" or ".join(alternatives) for alternatives in wanted_files(name))
+    places = ", ".join(map(str, homes(data_home)))
+    if expected.remote is None:
+        get = f"there is no download of {name}; put {files}"
+    else:
+        get = f"get {_download.PAGES}{expected.remote} on a machine that reaches it, and put it"
+    return (
+        f"{name} is not in the package, and no file {files} was found in {places}{why}. To have it: {get} into {cache_folder()}, "
+        "or into a folder that data_home or the environment variable ANTITHETIC_DATA names"
     )

@@ -1,0 +1,145 @@
+"""What is measured at the weights of a run: exact variances, second moments, bias, and what became of the inner products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.stats import rankdata
+
+from antithetic.experiments.settings import BATCH_SIZE
+from antithetic.pairing import AntitheticTable
+from antithetic.pairing.table import matched, pair_ratio
+from antithetic.problem import Problem
+from antithetic.sampling import batch_variance
+
+_PAIRS = 4000  # drawn at random for the rank correlations
+
+
+def variances(
+    problem: Problem, table: AntitheticTable | None, weights: NDArray[np.float64], batch_size: int = BATCH_SIZE
+) -> NDArray[np.float64]:
+    """Exact variance of an estimator at weights of shape (..., d): of pairs of a table, or of independent rows."""
+    return _at_each(weights, lambda coef: batch_variance(problem, problem.slopes(coef), table, "uniform", batch_size))
+
+
+def squared_gradients(problem: Problem, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``|grad f|^2``, penalty included: the second moment of an unbiased estimator is this plus its variance."""
+
+    def square(coef: NDArray[np.float64]) -> float:
+        gradient = problem.gradient(coef)[0]
+        return float(gradient @ gradient)
+
+    return _at_each(weights, square)
+
+
+def _at_each(weights: NDArray[np.float64], measure: Any) -> NDArray[np.float64]:
+    """Measure at each of the weights; infinite where they are not finite."""
+    flat = weights.reshape(-1, weights.shape[-1])
+    return np.reshape([measure(coef) if np.isfinite(coef).all() else np.inf for coef in flat], weights.shape[:-1])
+
+
+def bias(problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Norm of the mean over all draws of the pair's gradient less the gradient, divided by the root mean square of a row's; (m,).
+
+    The n draws of SGD-as are enumerated one by one; nothing is taken from the theory.
+    """
+    X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
+    found = []
+    for coef in weights:
+        rows = problem.slopes(coef)[:, None] * X
+        deviation = (0.5 * (rows + rows[table.partner])).mean(axis=0) - rows.mean(axis=0)
+        size = float(np.sqrt((rows * rows).sum(axis=1).mean()))
+        found.append(float(np.linalg.norm(deviation)) / size if size > 0.0 else 0.0)
+    return np.array(found)
+
+
+def label_shares(problem: Problem, table: AntitheticTable) -> dict[str, float]:
+    """Share of rows whose partner has the opposite label, the largest share that any permutation has, and that of random partners."""
+    positive = float((problem.y > 0).mean())
+    return {
+        "opposite": float((problem.y != problem.y[table.partner]).mean()),
+        "possible": 2.0 * min(positive, 1.0 - positive),
+        "random": 2.0 * positive * (1.0 - positive),
+    }
+
+
+def products(problem: Problem, first: NDArray[np.intp], second: NDArray[np.intp]) -> NDArray[np.float64]:
+    """``y_i y_j <x_i, x_j>``: the paper's bound of the product of two gradients."""
+    X, y = problem.X, problem.y
+    if sparse.issparse(X):
+        inner = np.asarray(X[first].multiply(X[second]).sum(axis=1)).ravel()
+    else:
+        inner = np.einsum("ij,ij->i", X[first], X[second])
+    return np.asarray(y[first] * y[second] * inner)
+
+
+def partner_products(problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """What became of the products of partners that are negative at zero: share of rows still negative, and of reversed sign, (m,) each.
+
+    ``"bounds"`` is the share of all rows whose bound is negative, one number; 1 is the paper's ideal case.
+    """
+    rows = np.arange(problem.n)
+    bounds = products(problem, rows, table.partner)
+    inner = bounds * problem.y * problem.y[table.partner]
+    slopes_at_zero = problem.slopes(np.zeros(problem.d))
+    below = slopes_at_zero * slopes_at_zero[table.partner] * inner < 0.0
+    now = []
+    for coef in weights:
+        slopes = problem.slopes(coef)
+        now.append((slopes * slopes[table.partner] * inner)[below])
+    count = max(1, int(np.count_nonzero(below)))
+    return {
+        "negative": np.array([np.count_nonzero(values < 0.0) / count for values in now]),
+        "reversed": np.array([np.count_nonzero(values > 0.0) / count for values in now]),
+        "bounds": np.array([np.mean(bounds < 0.0)]),
+    }
+
+
+def negative_pairs(problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Variance ratio on the rows of those mutual pairs whose product is negative: the ideal case, as far as the set has it.
+
+    The paper's implication is about a table all of whose products are negative. Few sets have one, so it is tested on the largest part of
+    the data that has: pairs of the table, cut into a matching, with a negative product.
+    """
+    pairs = matched(table, problem).pairs
+    kept = pairs[products(problem, pairs[:, 0], pairs[:, 1]) < 0.0]
+    if not len(kept):
+        return {"share": np.array([0.0]), "ratio": np.full(len(weights), np.nan)}
+    rows = kept.T.ravel()  # first members, then second ones
+    half = len(kept)
+    some = Problem(problem.X[rows], problem.y[rows], problem.loss, problem.penalty, None, False, problem.classes)
+    partner = np.concatenate([np.arange(half, 2 * half), np.arange(half)])
+    ratios = [pair_ratio(some, some.slopes(coef), partner) for coef in weights]
+    return {"share": np.array([len(rows) / problem.n]), "ratio": np.array(ratios)}
+
+
+def rank_correlations(problem: Problem, weights: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Spearman's correlation between bound and product over random pairs of rows: of all, and where the bound has either sign; (m,).
+
+    The sign of both is the same, which alone gives a correlation; inside one sign there is no such help.
+    """
+    rng = np.random.default_rng(0)
+    first = rng.integers(problem.n, size=_PAIRS)
+    second = (first + rng.integers(1, problem.n, size=_PAIRS)) % problem.n  # never the row itself
+    bounds = products(problem, first, second)
+    inner = bounds * problem.y[first] * problem.y[second]
+    kinds = {"all": np.full(_PAIRS, True), "negative": bounds < 0.0, "positive": bounds > 0.0}
+    found: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for coef in weights:
+        slopes = problem.slopes(coef)
+        now = slopes[first] * slopes[second] * inner
+        for kind, those in kinds.items():
+            found[kind].append(spearman(bounds[those], now[those]))
+    return {kind: np.array(values) for kind, values in found.items()}
+
+
+def spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """Rank correlation, ties ranked by their mean; 0 where either is constant or there are fewer than two."""
+    if len(a) < 2:
+        return 0.0
+    ranks = [rankdata(values) - (len(values) + 1) / 2.0 for values in (a, b)]
+    size = float(np.sqrt((ranks[0] @ ranks[0]) * (ranks[1] @ ranks[1])))
+    return float(ranks[0] @ ranks[1]) / size if size > 0.0 else 0.0

@@ -1,0 +1,283 @@
+"""The engine of `antithetic reproduce`: parts are exact, comparable, kept and resumed."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import antithetic
+from antithetic.experiments import LAMBDAS, METHODS, Part, ReproductionInterrupted, claims, reproduce, reproduction, run_part, write_csv
+from antithetic.experiments.optimum import find_optimum
+from antithetic.experiments.parts import load_part, save_part
+from antithetic.experiments.runs import Bench, inverse_time, jitter
+from antithetic.experiments.settings import load
+from antithetic.problem import Problem
+
+SEEDS, EPOCHS = 2, 3
+
+
+@pytest.fixture(scope="module", params=[("sonar_scale", "log_loss"), ("breast-cancer_scale", "hinge")], ids=" ".join)
+def part(request: pytest.FixtureRequest) -> Part:
+    """An even number of rows with one loss, an odd one with the other."""
+    return run_part(*request.param, seeds=SEEDS, epochs=EPOCHS)
+
+
+def problem_of(part: Part) -> Problem:
+    return Problem.build(*load(part.name), loss=part.loss, l2=LAMBDAS[part.name])
+
+
+def rerun(part: Part, method: str, seed: int) -> antithetic.Result:
+    pairing = METHODS[method].pairing
+    X, y = load(part.name)
+    return antithetic.minimize(
+        X,
+        y,
+        loss=part.loss,
+        l2=part.decay,
+        pairing=pairing,
+        eta0=part.eta0,
+        epochs=EPOCHS,
+        seed=seed,
+        trace=["objective", "variance", "distance"],
+        w_star=part.w_star,
+    )
+
+
+@pytest.mark.parametrize("method", ["SGD", "SGD-as"])
+def test_the_runs_are_those_of_minimize_with_one_eta0_for_both(part: Part, method: str) -> None:
+    for seed in range(SEEDS):
+        trace = rerun(part, method, seed).trace
+        np.testing.assert_allclose(part.objective[method][seed], trace["objective"], rtol=1e-13)
+        np.testing.assert_allclose(part.distance[method][seed], trace["distance"], rtol=1e-13)
+        np.testing.assert_allclose(part.variance[method][method][seed], trace["variance"], rtol=1e-12)
+
+
+def test_variances_are_those_of_gradient_variance(part: Part) -> None:
+    X, y = load(part.name)
+    table = antithetic.pair(X, y, "greedy")
+    for run in ("SGD", "SGD-as"):
+        coef = rerun(part, run, 1).coef
+        gradient = problem_of(part).gradient(coef)[0]
+        for estimator, made in (("SGD", None), ("SGD-as", table)):
+            if run not in part.variance[estimator]:
+                continue
+            expected = antithetic.gradient_variance(X, y, coef, loss=part.loss, table=made)
+            assert part.variance[estimator][run][1, -1] == pytest.approx(expected, rel=1e-12)
+            assert part.second_moment[estimator][run][1, -1] == pytest.approx(expected + gradient @ gradient, rel=1e-12)
+    assert part.variance["SGD-as"]["SGD"][0, 0] == part.variance["SGD-as"]["SGD-as"][1, 0]  # all begin at zero
+
+
+def test_eta0_is_the_best_of_the_grid_for_sgd(part: Part) -> None:
+    means = part.grid_gap["SGD"].mean(axis=1)
+    assert part.eta0 == part.grid[np.argmin(means)]
+    chosen = list(part.grid).index(part.eta0)
+    for method in METHODS:
+        np.testing.assert_array_equal(part.grid_gap[method][chosen], part.gap(method)[:, -1])
+        np.testing.assert_array_equal(part.end_gap(method)[:SEEDS], part.gap(method)[:, -1])
+        own = int(np.argmin(part.grid_gap[method].mean(axis=1)))
+        assert part.own_ends[method]["eta0"] == part.grid[own]
+        np.testing.assert_array_equal(part.end_gap(method, own=True)[:SEEDS], part.grid_gap[method][own])
+
+
+def test_the_optimum_is_certain_to_1e_10(part: Part) -> None:
+    assert 0.0 <= part.optimum_error <= 1e-10 * (part.at_zero - part.optimum)
+    assert problem_of(part).objective(part.w_star) == pytest.approx(part.optimum, rel=1e-14)
+    assert all((part.gap(method) > -1e-10).all() for method in METHODS)
+    assert part.gap("SGD")[0, 0] == 1.0
+
+
+def test_a_hinge_optimum_that_runs_out_of_time_says_how_far_off_it_may_be() -> None:
+    found = find_optimum(Problem.build(*load("splice_scale"), loss="hinge", l2=1e-3), seconds=0.0)
+    exact = 0.5566983963769462
+    assert exact <= found.value <= exact + found.error
+    assert found.error > 1e-10
+
+
+def test_the_curve_inside_epochs_is_that_of_the_run(part: Part) -> None:
+    X, y = load(part.name)
+    bench = Bench(problem_of(part), y)
+    inside = bench.inside("SGD-as", inverse_time(bench.problem, part.eta0), seeds=4 * SEEDS, epochs=EPOCHS)
+    np.testing.assert_allclose(inside[:SEEDS, ::8], part.objective["SGD-as"], rtol=1e-9)
+    np.testing.assert_allclose(jitter(inside), part.jitter["SGD-as"], rtol=1e-9)
+    assert X.shape[1] == part.d
+
+
+def test_jitter_is_nothing_for_a_curve_that_falls_evenly() -> None:
+    even = np.linspace(1.0, 0.0, 17)[None]
+    np.testing.assert_allclose(jitter(even), np.zeros((1, 2)), atol=1e-15)
+    shaken = even + 0.01 * (np.arange(17) % 2)
+    np.testing.assert_allclose(jitter(shaken), np.full((1, 2), 0.01), rtol=1e-9)
+    assert jitter(np.full((1, 9), np.inf))[0, 0] == np.inf
+
+
+# ---- JSON ----------------------------------------------------------------------------------------------------------------------------
+
+
+def bits(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: bits(inner) for key, inner in value.items()}
+    return (value.shape, value.dtype, value.tobytes()) if isinstance(value, np.ndarray) else value
+
+
+def test_json_and_back_keeps_every_bit(part: Part) -> None:
+    unusual = part.w_star.copy()
+    unusual[:3] = np.inf, -0.0, 5e-324
+    given = replace(part, w_star=unusual)
+    text = json.dumps(given.to_dict(), allow_nan=False)
+    again = Part.from_dict(json.loads(text))
+    for name in Part.__slots__:
+        assert bits(getattr(again, name)) == bits(getattr(given, name)), name
+
+
+def test_what_is_no_part_is_refused() -> None:
+    with pytest.raises(ValueError, match="no part"):
+        Part.from_dict({"name": "sonar_scale"})
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"name": 1}', "\udcff"])
+def test_a_damaged_file_is_no_part(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "part.json"
+    path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    assert load_part(path, {}) is None
+    assert load_part(tmp_path / "none.json", {}) is None
+
+
+def test_no_half_written_file_is_left(tmp_path: Path, part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("antithetic.experiments.parts.os.replace", full)
+    with pytest.raises(OSError, match="no space"):
+        save_part(part, tmp_path / "part.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- reproduce -----------------------------------------------------------------------------------------------------------------------
+
+
+class Runs:
+    """Stands in for `run_part`: counts, returns finished parts, and can be interrupted."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.made: list[tuple[str, str]] = []
+        self.stop_at = stop_at
+
+    def __call__(self, name: str, loss: str, *, seeds: int, epochs: int, progress: object) -> Part:
+        if len(self.made) == self.stop_at:
+            raise KeyboardInterrupt
+        self.made.append((name, loss))
+        return run_part(name, loss, seeds=seeds, epochs=epochs, progress=progress)  # type: ignore[arg-type]
+
+
+def small(runs: Runs, monkeypatch: pytest.MonkeyPatch, **given: object) -> reproduction.Reproduction:
+    monkeypatch.setattr(reproduction, "run_part", runs)
+    return reproduce(["sonar_scale"], seeds=1, **{"epochs": 1} | given)  # type: ignore[arg-type]
+
+
+def test_resume_takes_finished_parts_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ReproductionInterrupted, match=r"1 finished parts are kept in .*resume=True") as stopped:
+        small(Runs(stop_at=1), monkeypatch, out=tmp_path)
+    assert [(part.name, part.loss) for part in stopped.value.result.parts] == [("sonar_scale", "log_loss")]
+    assert [path.name for path in (tmp_path / "parts").iterdir()] == ["sonar_scale-log_loss.json"]
+
+    second = Runs()
+    found = small(second, monkeypatch, out=tmp_path, resume=True)
+    assert second.made == [("sonar_scale", "hinge")]
+    assert found.resumed == ("sonar_scale-log_loss",)
+    assert len(found.parts) == 2
+
+    third = Runs()  # other settings: both are run again
+    assert small(third, monkeypatch, out=tmp_path, resume=True, epochs=2).resumed == ()
+    assert len(third.made) == 2
+
+    monkeypatch.setattr(antithetic, "__version__", "99.0")
+    fourth = Runs()  # another version likewise
+    small(fourth, monkeypatch, out=tmp_path, resume=True, epochs=2)
+    assert len(fourth.made) == 2
+
+
+def test_an_interruption_without_a_folder_still_hands_over_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(KeyboardInterrupt, match="give out=") as stopped:
+        small(Runs(stop_at=1), monkeypatch)
+    assert len(stopped.value.result.parts) == 1
+    assert len(stopped.value.result.claims) == 18
+
+
+def test_sets_that_are_not_there_are_listed_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANTITHETIC_DATA", str(tmp_path))
+    monkeypatch.setattr("antithetic.experiments.reproduction.load", lambda name: load(name) if name == "sonar_scale" else _not_there(name))
+    found = reproduce(["fourclass_scale", "sonar_scale"], "log_loss", seeds=1, epochs=1)
+    assert list(found.left_out) == ["fourclass_scale"]
+    assert "fourclass_scale" in found.left_out["fourclass_scale"]
+    assert [part.name for part in found.parts] == ["sonar_scale"]
+
+
+def _not_there(name: str) -> None:
+    raise FileNotFoundError(f"no file of {name} was found")
+
+
+def test_without_any_set_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("antithetic.experiments.reproduction.load", _not_there)
+    found = reproduce(seeds=1, epochs=1)
+    assert set(found.left_out) == set(LAMBDAS)
+    assert {claim.verdict for claim in found.claims} == {"not measured"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"names": "iris"}, "set 'iris' is not one"),
+        ({"losses": ["squared_error"]}, "loss 'squared_error' is not one"),
+        ({"seeds": 0, "names": "sonar_scale"}, "seeds"),
+        ({"epochs": 0, "names": "sonar_scale"}, "epochs"),
+        ({"resume": True}, "give it as out="),
+    ],
+)
+def test_mistakes_are_refused(given: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        reproduce(**given)  # type: ignore[arg-type]
+
+
+def test_progress_goes_from_nothing_to_all() -> None:
+    told: list[tuple[str, int, int]] = []
+    reproduce("sonar_scale", "log_loss", seeds=1, epochs=1, progress=lambda *step: told.append(step))
+    done = [step[1] for step in told]
+    assert done == list(range(len(done)))
+    assert told[-1] == ("done", told[0][2], told[0][2])
+    assert told[0][0] == "sonar_scale, log_loss: optimum"
+
+
+# ---- CSV -----------------------------------------------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_csv_files_hold_every_number(tmp_path: Path, part: Part) -> None:
+    evil = replace(part, name="=HYPERLINK(1)")
+    found = reproduction.Reproduction((evil,), tuple(claims([evil])), {"@gone": "-1+1"}, (), {"seeds": 2}, 1.5)
+    assert {path.name for path in write_csv(found, tmp_path / "new")} == {path.name for path in (tmp_path / "new").iterdir()}
+    lines = read(tmp_path / "new" / "objective.csv")
+    assert len(lines) == len(METHODS) * SEEDS * (EPOCHS + 1)
+    last = [line for line in lines if (line["method"], line["seed"], line["epoch"]) == ("balanced", "1", "3")]
+    assert float(last[0]["objective"]) == part.objective["balanced"][1, 3]
+    assert float(last[0]["gap"]) == part.gap("balanced")[1, 3]
+    assert {line["set"] for line in lines} == {"'=HYPERLINK(1)"}
+
+    variance = read(tmp_path / "new" / "variance.csv")
+    there = [
+        line for line in variance if (line["estimator"], line["weights_of"], line["seed"], line["epoch"]) == ("SGD-as", "SGD", "0", "2")
+    ]
+    assert float(there[0]["variance"]) == part.variance["SGD-as"]["SGD"][0, 2]
+    assert len(read(tmp_path / "new" / "claims.csv")) == 18
+    settings = {line["setting"]: line["value"] for line in read(tmp_path / "new" / "settings.csv")}
+    assert settings == {"seeds": "2", "seconds": "1.5", "left out: @gone": "'-1+1"}
+    chosen = [line for line in read(tmp_path / "new" / "steps.csv") if line["chosen"] == "True"]
+    assert {float(line["eta0"]) for line in chosen} == {part.eta0}

@@ -38,6 +38,8 @@ LAYERS = [
     {"linear_model"},
     {"display"},
     {"datasets"},
+    {"experiments"},
+    {"report"},
     {"__init__"},
 ]
 

@@ -31,7 +31,6 @@ from threadpoolctl import threadpool_limits
 import antithetic
 from antithetic.optimality import duality_gap, gradient_mapping_norm
 from antithetic.problem import Problem
-from antithetic.sampling import make_strata
 from antithetic.smoothness import row_squares
 
 TIMED = ("ijcnn1.tr", "a9a", "w8a")
@@ -273,25 +272,21 @@ def draws(name: str, w: np.ndarray) -> dict[str, dict]:
     """What `gradient_variance` is given for each draw; batches of 4 rows, or 2 pairs."""
     X, y = data(name)
     pairs = {"table": first_table(name, None)}
-    of_zero = {"strata": make_strata(problem(name, "log_loss"), None, None, 4, batch_size=4)}
     stratified, importance = {"sampling": "stratified"}, {"sampling": "importance"}
     return {
         "rows, uniform": {},
         "rows, importance, bounds": importance,
         "rows, importance, gradients at w": {**importance, "importance": "gradients"},
-        "rows, 4 strata of w = 0": {**stratified, **of_zero},
-        "rows, 4 strata of w": {**stratified, "n_strata": 4},
-        "rows, 4 strata of w, optimal": {**stratified, "n_strata": 4, "allocation": "optimal"},
-        "rows, 2 strata of w": {**stratified, "n_strata": 2},
-        "rows, 2 strata of w, optimal": {**stratified, "n_strata": 2, "allocation": "optimal"},
+        "rows, 4 strata": {**stratified, "n_strata": 4},
+        "rows, 2 strata": {**stratified, "n_strata": 2},
+        "rows, 2 strata, optimal": {**stratified, "n_strata": 2, "allocation": "optimal"},
         "rows, classes as strata": {**stratified, "strata": y},
         "rows, classes as strata, optimal": {**stratified, "strata": y, "allocation": "optimal"},
         "pairs, uniform": pairs,
         "pairs, uniform, table of w": {"table": antithetic.pair(X, y, "tree", coef=w, random_state=0)},
         "pairs, importance, bounds": {**pairs, **importance},
         "pairs, importance, gradients at w": {**pairs, **importance, "importance": "gradients"},
-        "pairs, 2 strata of w": {**pairs, **stratified, "n_strata": 2},
-        "pairs, 2 strata of w, optimal": {**pairs, **stratified, "n_strata": 2, "allocation": "optimal"},
+        "pairs, 2 strata": {**pairs, **stratified, "n_strata": 2},
         "groups of 4, uniform": {"table": first_table(name, 4)},
     }
 

@@ -16,6 +16,7 @@ from antithetic.sampling import make_sampler
 from antithetic.sampling.balanced import Balanced
 from antithetic.sampling.batches import Batches
 from antithetic.schedules import make_schedule, step_size
+from antithetic.smoothness import row_squares
 from antithetic.solvers.corrected import Corrected, safe_step
 from antithetic.solvers.run import run
 
@@ -178,7 +179,9 @@ def test_it_converges_to_where_the_proximal_gradient_vanishes(form, kind, penalt
     """A fixed point of the whole proximal gradient step, to the last digits, with the step that follows from the smoothness."""
     problem = make_problem(penalty, form=form)
     solver = Corrected(problem, kind)
-    schedule = make_schedule("constant", eta0=safe_step(problem, 2), decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss)
+    schedule = make_schedule(
+        "constant", eta0=safe_step(problem, 2, row_squares(problem), kind), decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss
+    )
     *_, state = run(solver, make_sampler("shuffle", N, 2, 0), schedule, solver.init(), epochs=600)
     gradient, constant = problem.gradient(state.coef, state.intercept)
     moved = problem.penalty.nonsmooth_prox(state.coef - 0.1 * gradient, 0.1)
@@ -193,7 +196,9 @@ def test_a_strong_penalty_leaves_exact_zeros(form):
     grouped = replace(problem, penalty=GroupLasso(GROUPS, l1=0.1))
     for case in (problem, grouped):
         solver = Corrected(case, "saga")
-        schedule = make_schedule("constant", eta0=safe_step(case, 2), decay=0.0, alpha=0.1, power_t=0.5, loss=case.loss)
+        schedule = make_schedule(
+            "constant", eta0=safe_step(case, 2, row_squares(case), "saga"), decay=0.0, alpha=0.1, power_t=0.5, loss=case.loss
+        )
         *_, state = run(solver, make_sampler("shuffle", N, 2, 0), schedule, solver.init(), epochs=300)
         zeros = state.coef == 0.0
         assert 0 < zeros.sum() < D

@@ -319,3 +319,24 @@ def test_one_row_of_regression():
     result = minimize([[1.0]], [2.0], loss="squared_error", pairing="greedy", learning_rate="constant", eta0=0.5, epochs=50)
     assert result.coef[0] == pytest.approx(2.0)
     assert isinstance(result.table, AntitheticTable)
+
+
+@pytest.mark.parametrize("start", [None, 0.5])
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize(
+    "given", [{}, {"sampling": "importance"}, {"sampling": "importance", "importance": "gradients"}, {"sampling": "stratified"}]
+)
+def test_the_traced_variance_is_that_of_gradient_variance(data, start, paired, given):
+    """Before the first step, at zero or at given weights, for every draw of rows and pairs."""
+    X, y = data
+    coef, table = None if start is None else np.full(X.shape[1], start), antithetic.pair(X, y) if paired else None
+    found = minimize(X, y, coef_init=coef, table=table, batch_size=4, eta0=0.1, epochs=0, trace="variance", **given)
+    wanted = antithetic.gradient_variance(X, y, coef, table=table, batch_size=4, **given)
+    assert found.trace["variance"][0] == pytest.approx(wanted, rel=1e-12)
+
+
+def test_a_run_says_whether_tol_ended_it(data):
+    """And not the number of epochs."""
+    given = {"l2": 0.1, "solver": "saga", "stopping": "gradient", "tol": 1e-4}
+    assert minimize(*data, epochs=200, **given).converged
+    assert not minimize(*data, epochs=1, **given).converged

@@ -153,7 +153,7 @@ def test_a_run_that_was_good_enough_goes_on_to_be_better(stopping):
         ({"stopping": "gradient", "tol": 1.0, "loss": "perceptron"}, 'or stopping="objective"'),
         ({"stopping": "gap", "tol": 1.0, "fit_intercept": True}, 'use fit_intercept=False, .* or stopping="gradient" or "objective"'),
         ({"stopping": "gap", "tol": 1.0, "fit_intercept": True, "loss": "hinge"}, 'or stopping="objective"'),
-        ({"stopping": "gap", "tol": 1.0, "l2": 0.0, "l1": 0.1}, 'l2 above 0; use stopping="gradient"'),
+        ({"stopping": "gap", "tol": 1.0, "l2": 0.0, "l1": 0.1}, 'an L2 penalty above 0, alone or beside L1; use stopping="gradient"'),
         ({"stopping": "gap", "tol": 1.0, "penalty": "group_lasso", "groups": [0] * 5}, "L2 and L1 penalties only; got GroupLasso"),
         ({"stopping": "gap", "tol": 1.0, "learning_rate": "adaptive"}, "watches the objective"),
         ({"stopping": "gradient", "tol": 1.0, "learning_rate": "adaptive"}, 'use another, say "auto"'),
@@ -256,8 +256,8 @@ REFUSED = [
 UNMEASURED = [
     ({"stopping": "gradient", "loss": "hinge"}, 'use stopping="gap"'),
     ({"stopping": "gap"}, "use fit_intercept=False"),
-    ({"stopping": "gap", "fit_intercept": False, "penalty": "l1"}, "l2 above 0"),
-    ({"stopping": "gap", "fit_intercept": False, "penalty": None}, "l2 above 0"),
+    ({"stopping": "gap", "fit_intercept": False, "penalty": "l1"}, "an L2 penalty above 0"),
+    ({"stopping": "gap", "fit_intercept": False, "penalty": None}, "an L2 penalty above 0"),
     ({"stopping": "gap", "fit_intercept": False, "penalty": "group_lasso", "groups": [0] * 5}, "L2 and L1 penalties only"),
 ]
 

@@ -337,17 +337,17 @@ def test_sparse_rows_and_single_precision(name, allocation):
 
 
 def test_gradient_variance_takes_every_choice():
-    """It is batch_variance with strata and counts made at coef."""
+    """It is batch_variance with the strata of a run, and counts made at coef."""
     X, y = np.random.default_rng(3).normal(size=(12, 2)), np.arange(12) % 2
     problem, coef = Problem.build(X, y), np.array([0.5, -1.0])
     slopes = problem.slopes(coef)
     for table in (None, antithetic.pair(X, y), antithetic.pair(X, y, nest=2)):
         for allocation in ("proportional", "optimal"):
             for n_strata in (None, 2):
-                strata = make_strata(problem, table, None, n_strata, slopes, 7, batch_size=6)
+                strata = make_strata(problem, table, None, n_strata, None, 7, batch_size=6)
                 counts = allocate(problem, table, strata, Units.of_table(12, table).in_batch(6), allocation, slopes)
                 wanted = batch_variance(problem, slopes, table, "stratified", 6, strata=strata, counts=counts)
-                options = {"n_strata": n_strata, "allocation": allocation, "random_state": 7}
+                options = {"n_strata": n_strata, "allocation": allocation, "seed": 7}
                 assert antithetic.gradient_variance(X, y, coef, table=table, sampling="stratified", batch_size=6, **options) == wanted
 
 

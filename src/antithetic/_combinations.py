@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from antithetic.penalties import ElasticNet, Penalty
+from antithetic.losses import Loss
+from antithetic.penalties import ElasticNet, GroupLasso, Penalty
 from antithetic.sampling import ONCE_PER_EPOCH, SAMPLINGS
 from antithetic.solvers import SOLVERS
 
@@ -23,17 +25,17 @@ class Combination(NamedTuple):
     penalty: str
 
 
-def refusal(chosen: Combination) -> str | None:
+def refusal(chosen: Combination, *, has_kink: bool = False) -> str | None:
     """Why a combination cannot be had, and what to use instead; None if it can.
 
-    Dense and sparse rows are alike in this.
+    Dense and sparse rows are alike in this. A loss that has a kink is not for SAGA, so that is not offered then.
 
     Examples
     --------
     >>> refusal(Combination("pairs", "importance", "saga", "l1")) is None
     True
     >>> refusal(Combination("rows", "shuffle", "sdca", "l1"))
-    'solver="sdca" takes an L2 penalty alone; use l1=0, or solver="saga"'
+    'solver="sdca" takes an L2 penalty, alone and above 0; use penalty="l2" (minimize: l2=, without l1= and penalty=), or solver="saga"'
     """
     if chosen.pairing == "nested order" and chosen.sampling not in ONCE_PER_EPOCH:
         return 'nested groups are an order, which draws with replacement have not; use sampling="shuffle" or "balanced", or nest=8, say'
@@ -41,13 +43,17 @@ def refusal(chosen: Combination) -> str | None:
         # of two rows one goes from the front to the back and is remembered for two epochs: measured, it loses linear convergence
         return 'sampling="balanced" lets half of what SAGA remembers grow old; use sampling="shuffle", or solver="svrg" or "sgd"'
     if chosen.sampling == "balanced" and chosen.solver == "sdca":
-        return 'sampling="balanced" orders gradients, and solver="sdca" steps along none; use sampling="shuffle", or solver="sgd" or "svrg"'
-    if chosen.solver == "sdca":
-        if chosen.penalty in ("group lasso", "own", "l1", "elastic net"):
-            return 'solver="sdca" takes an L2 penalty alone; use l1=0, or solver="saga"'
-        if chosen.penalty == "none":
-            return 'solver="sdca" needs l2 above 0; use solver="saga"'
+        return 'sampling="balanced" orders gradients, and solver="sdca" steps along none; use sampling="shuffle", or solver="sgd"'
+    if chosen.solver == "sdca" and chosen.penalty != "l2":
+        return (
+            'solver="sdca" takes an L2 penalty, alone and above 0; use penalty="l2" (minimize: l2=, without l1= and penalty=), '
+            f'or solver="{_instead_of_sdca(has_kink)}"'
+        )
     return None
+
+
+def _instead_of_sdca(has_kink: bool) -> str:
+    return "sgd" if has_kink else "saga"
 
 
 def _named(penalty: str) -> str:
@@ -78,7 +84,7 @@ def name_penalty(penalty: Penalty) -> str:
         return {(False, False): "none", (True, False): "l2", (False, True): "l1", (True, True): "elastic net"}[
             penalty.l2 > 0.0, penalty.l1 > 0.0
         ]
-    return "group lasso" if hasattr(penalty, "groups") else "own"
+    return "group lasso" if isinstance(penalty, GroupLasso) else "own"
 
 
 def check_combination(
@@ -87,6 +93,7 @@ def check_combination(
     sampling: str,
     solver: str,
     penalty: Penalty,
+    loss: Loss,
     *,
     average: Any = False,
     learning_rate: str = "auto",
@@ -98,7 +105,8 @@ def check_combination(
     if sampling not in (*SAMPLINGS, "in order"):
         raise ValueError(f"sampling {sampling!r} is not known; use one of {', '.join(SAMPLINGS)}")
     known = "shuffle" if sampling == "in order" else sampling  # an order like any other
-    reason = refusal(Combination(name_pairing(pairing, nest), known, solver, name_penalty(penalty)))
+    has_kink = not math.isfinite(loss.curvature)
+    reason = refusal(Combination(name_pairing(pairing, nest), known, solver, name_penalty(penalty)), has_kink=has_kink)
     if reason is not None:
         raise ValueError(reason)
     plain = solver == "sgd" and isinstance(penalty, ElasticNet)
@@ -109,7 +117,14 @@ def check_combination(
         raise ValueError(f'learning_rate={learning_rate!r} is a rule for solver="sgd" with L2 or L1 penalties; use learning_rate="auto"')
     if intercept and solver == "sdca":
         raise ValueError(
-            'solver="sdca" has no intercept that is not penalised: use fit_intercept=False, or add a column of ones, or solver="saga"'
+            'solver="sdca" has no intercept that is not penalised: use fit_intercept=False, or add a column of ones, '
+            f'or solver="{_instead_of_sdca(has_kink)}"'
+        )
+    if has_kink and learning_rate == "auto" and solver in ("svrg", "saga"):
+        dual = ', or solver="sdca"' if loss.name == "hinge" and not intercept and name_penalty(penalty) == "l2" else ""
+        raise ValueError(
+            f"loss {loss.name!r} has a kink, so no step size for solver={solver!r} follows from its smoothness; "
+            f'give learning_rate="constant", say, and eta0=, or use a loss without a kink, or solver="sgd"{dual}'
         )
     if learning_rate != "auto" and solver == "sdca":
         raise ValueError('solver="sdca" has no step size: leave learning_rate= and eta0= out, or use learning_rate="auto"')

@@ -17,25 +17,25 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model._base import SparseCoefMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from antithetic._advise import choose_sampling
 from antithetic._callbacks import CallbackSupportMixin, fit_context, watch_epochs
 from antithetic._combinations import STOPPINGS, check_combination
 from antithetic._measure import TRACES, check_trace
-from antithetic._tables import Draws, Tables, check_nest, check_refresh, refuse_nested_table
+from antithetic._tables import Tables, check_nest, check_refresh, refuse_nested_table
 from antithetic._train import Plan, Record, Task, epochs_bar, train, train_all
 from antithetic._validate import canonical_csr, check_weights
 from antithetic._warn import warn
 from antithetic.losses import Loss, get_loss
 from antithetic.pairing.table import AntitheticTable, check_table, pair_ratio
-from antithetic.penalties import ElasticNet, GroupLasso, HasProx, OwnPenalty, Penalty, read_groups
+from antithetic.penalties import ElasticNet, GroupLasso, OwnPenalty, Penalty, read_groups
 from antithetic.problem import Problem
-from antithetic.sampling import ALLOCATIONS, SAMPLINGS
+from antithetic.sampling import ALLOCATIONS, SAMPLINGS, Draws
 from antithetic.sampling.importance import IMPORTANCES
 from antithetic.schedules import Schedule, make_schedule
-from antithetic.solvers import SOLVERS, Care, Patience, SgdState, Steps, Target, find_steps, make_solver, safe_step
+from antithetic.solvers import SOLVERS, Care, Patience, SgdState, Steps, Target, check_shrinking, find_steps, make_solver
 
 _LARGEST_SEED = np.iinfo(np.int32).max
 _STEEPEST = 1e12  # where slopes are cut off, as in scikit-learn: a first step that is far too long then need not overflow
@@ -70,7 +70,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         return {"estimator_name": type(self).__name__}
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
-        "penalty": [StrOptions({"l2", "l1", "elasticnet", "group_lasso"}), HasProx, None],
+        "penalty": [StrOptions({"l2", "l1", "elasticnet", "group_lasso"}), HasMethods(["value", "prox"]), None],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
         "fit_intercept": ["boolean"],
@@ -131,10 +131,14 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             sampling,
             self.solver,
             penalty,
+            self._loss(),
             average=self.average,
             learning_rate=self.learning_rate,
             intercept=self.fit_intercept,
         )
+        if self.solver == "sdca" and self.decay is not None:
+            raise ValueError("solver='sdca' has no step size; leave decay out")
+        Draws(self.importance, None, self.n_strata, self.allocation).check(self.sampling)
         if self.stopping != "objective":
             self._check_stopping()
         if nest is not None:
@@ -146,7 +150,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         for name in self._trace():
             if name not in TRACES or name == "distance":
                 raise ValueError(f"trace {name!r} is not known; use some of {', '.join(sorted(set(TRACES) - {'distance'}))}")
-        check_trace(self._trace(), self.solver)
+        check_trace(self._trace(), self.solver, self.sampling)
 
     def _check_stopping(self) -> None:
         if self.learning_rate == "adaptive":
@@ -288,16 +292,19 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             watch=by_loss or (automatic and not problem.loss.is_bounded),
         )
         state = solver.take_up(start) if partial_fit else solver.init(*start)
-        if automatic and steps is None:
-            steps = self._find_steps(problem, tables, state)
+        if automatic and (steps is None or self.solver in ("svrg", "saga")):
+            found = self._find_steps(problem, tables, state)
+            steps = found if steps is None else steps._replace(eta0=min(steps.eta0, found.eta0))  # a later chunk may have longer rows
         patience: Patience | Target | None = None
         if self.tol is not None:
             objective = self.stopping == "objective"
             patience = Patience(float(self.tol), int(self.n_iter_no_change)) if objective else Target(float(self.tol))
+        schedule = self._schedule(steps or Steps(1.0, 0.0))
+        check_shrinking(problem, schedule, self.solver)
         return Task(
             solver,
             tables,
-            self._schedule(steps or Steps(1.0, 0.0)),
+            schedule,
             state,
             epochs,
             patience=patience,
@@ -313,7 +320,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         if self.solver == "sdca":
             return Steps(1.0, 0.0)  # which nobody looks at
         if self.solver != "sgd":
-            return Steps(safe_step(problem, tables.batch_size, tables.longest()), 0.0)
+            return Steps(tables.safe_step(self.solver), 0.0)
         balanced = tables.sampling == "balanced"
         return find_steps(problem, tables.batch_size, tables.seed, state.coef, state.intercept, balanced=balanced)
 
@@ -443,7 +450,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         plan = self._plan(rows, table, epochs=self.max_iter)
         if self.verbose:
             print(f"{type(self).__name__}: {plan.sampling}, pairing {plan.pairing}, batches of {plan.batch_size} ({plan.why})")
-        check_trace(self._trace(), self.solver, self._problem(rows, 0))
+        check_trace(self._trace(), self.solver, plan.sampling, self._problem(rows, 0))
         for number in range(self._n_tasks()):
             weight = self._weights(rows, number)
             if weight is not None and not weight.any():

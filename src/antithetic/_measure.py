@@ -18,13 +18,15 @@ from antithetic.solvers import SgdState
 TRACES = ("objective", "gradient", "gap", "variance", "variance_ratio", "partial_sum", "distance")
 
 
-def check_trace(names: tuple[str, ...], solver: str, problem: Problem | None = None) -> None:
-    """Raise ValueError for names that are not known, or mean nothing with a solver or, if one is given, with a problem."""
+def check_trace(names: tuple[str, ...], solver: str, sampling: str, problem: Problem | None = None) -> None:
+    """Raise ValueError for names that are not known, or mean nothing with a solver, a sampling or, if one is given, a problem."""
     for name in names:
         if name not in TRACES:
             raise ValueError(f"trace {name!r} is not known; use some of {', '.join(TRACES)}")
     if solver == "sdca" and {"variance", "variance_ratio"} & set(names):
         raise ValueError('solver="sdca" steps along no gradient that could vary; use trace="gap"')
+    if sampling in ("importance", "stratified") and "partial_sum" in names:
+        raise ValueError(f'trace="partial_sum" is of orders, and sampling={sampling!r} has none; use trace="variance"')
     if problem is not None and "gradient" in names:
         check_gradient(problem)
     if problem is not None and "gap" in names:
@@ -38,9 +40,8 @@ def measure_state(names: tuple[str, ...], tables: Tables, state: SgdState, w_sta
         measured["objective"] = problem.objective(*state.solution)
     if "gradient" in names:
         measured["gradient"] = gradient_mapping_norm(problem, *state.solution)
-    if "gap" in names:  # a memory without a mean is SDCA's, of dual variables
-        dual = state.memory if state.mean is None else None
-        measured["gap"] = duality_gap(problem, *state.solution, dual=dual)
+    if "gap" in names:
+        measured["gap"] = duality_gap(problem, *state.solution, dual=state.memory if state.is_dual else None)
     if {"variance", "variance_ratio", "partial_sum"} & set(names):
         slopes = problem.slopes(state.coef, state.intercept)
         measured |= _measure_batches(names, tables, state, slopes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import pickle
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,17 +16,18 @@ from numpy.typing import NDArray
 from antithetic._combinations import check_combination, check_stopping
 from antithetic._measure import check_trace, measure_state
 from antithetic._progress import progress_bar
-from antithetic._tables import Draws, StepByStep, Tables, check_nest, check_refresh, check_step_by_step, refuse_nested_table
+from antithetic._tables import StepByStep, Tables, check_nest, check_refresh, check_step_by_step, refuse_nested_table
 from antithetic._validate import check_count
 from antithetic._warn import warn
 from antithetic.losses import Loss
 from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.pairing._pair import Method
 from antithetic.pairing.table import check_table
+from antithetic.penalties import OwnPenalty, Penalty
 from antithetic.problem import Problem
-from antithetic.sampling import check_groups
+from antithetic.sampling import Draws, check_groups
 from antithetic.schedules import Schedule, make_schedule
-from antithetic.solvers import Care, DivergenceError, Patience, SgdState, Target, advice, find_steps, make_solver, run, safe_step
+from antithetic.solvers import Care, DivergenceError, Patience, SgdState, Target, advice, check_shrinking, find_steps, make_solver, run
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +59,11 @@ class Result:
     classes: NDArray[Any] | None
     state: SgdState = field(repr=False)
     settings: dict[str, Any] = field(repr=False)
+
+    @property
+    def converged(self) -> bool:
+        """Whether ``tol`` ended the run, rather than the number of epochs."""
+        return self.state.stopped
 
 
 class Interrupted(KeyboardInterrupt):
@@ -157,11 +164,11 @@ def minimize(
         table in each step, for at most 2000 rows and ``"uniform"``: an oracle, not a method.
     importance : {"bounds", "gradients"} or array-like, default="bounds"
         Probabilities of ``"importance"``, in proportion to bounds of the gradients (for SVRG and SAGA, of how fast they change), to the
-        gradients before each epoch, or one's own: one number per row or pair.
+        gradients before each epoch, or one's own: one number per row, pair or group.
     strata : array-like of shape (n,), default=None
         For ``"stratified"``: labels of the rows; a pair has that of its first row.
     n_strata : int, default=None
-        Or so many clusters of the rows, pairs or groups; with neither, as many as a batch has.
+        Or so many cells of the rows, pairs or groups, cut along their widest directions; with neither, as many as a batch has.
     allocation : {"proportional", "optimal"}, default="proportional"
         How many of a batch come from each stratum: by its size, or also by the spread of its gradients before each epoch.
     solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
@@ -188,8 +195,8 @@ def minimize(
     n_iter_no_change : int, default=5
     stopping : {"objective", "gradient", "gap"}, default="objective"
         What ``tol`` is compared with: the fall of the objective; or, ending the run once it is at most ``tol``, the norm of the
-        gradient mapping (the gradient, where the penalty is smooth), or the duality gap, which needs an L2 penalty and no intercept. The
-        last two are in the trace.
+        gradient mapping (the gradient, where the penalty is smooth), or the duality gap, which needs an L2 penalty, beside which L1 is
+        allowed, and no intercept. The last two are in the trace.
     seed : int, default=0
         The same seed gives the same bits.
     w_star : array-like of shape (d,), default=None
@@ -236,8 +243,10 @@ def minimize(
     elif not (pairing is None or callable(pairing) or isinstance(pairing, str)):
         check_table(pairing).check(problem.X, y)
     learning_rate = learning_rate or ("inverse_time" if solver == "sgd" else "auto")
+    # a step that is given makes "auto" a matter of taste
+    given_rate = "constant" if learning_rate == "auto" and eta0 is not None and solver in ("svrg", "saga") else learning_rate
     check_combination(
-        pairing, nest, sampling, solver, problem.penalty, average=average, learning_rate=learning_rate, intercept=fit_intercept
+        pairing, nest, sampling, solver, problem.penalty, problem.loss, average=average, learning_rate=given_rate, intercept=fit_intercept
     )
     patience = _check_patience(learning_rate, tol, n_iter_no_change, check_stopping(stopping))
     epochs, seed = check_count(epochs, "epochs", least=0), check_count(seed, "seed", least=0)
@@ -247,7 +256,7 @@ def minimize(
     names = _check_trace(trace, w_star)
     if isinstance(patience, Target) and stopping not in names:
         names = (*names, stopping)
-    check_trace(names, solver, problem)
+    check_trace(names, solver, sampling, problem)
     begin = algorithm.init(coef_init, intercept_init)
     refuse_nested_table(nest, pairing)
     if refresh == "step":
@@ -276,7 +285,7 @@ def minimize(
         "rows": problem.X.shape,
         "float type": problem.X.dtype.name,
         "loss": problem.loss,
-        "penalty": problem.penalty,
+        "penalty": _mark(problem.penalty),
         "fit_intercept": problem.fit_intercept,
         "average": average,
         "sampling": sampling,
@@ -385,7 +394,7 @@ def _schedule(
         learning_rate, eta0, decay = "constant", 1.0, 0.0  # which nobody looks at
     elif solver != "sgd":
         if eta0 is None and learning_rate != "optimal":
-            eta0 = safe_step(problem, tables.batch_size, tables.longest())
+            eta0 = tables.safe_step(solver)
         if learning_rate == "auto":
             learning_rate, decay = "inverse_time", 0.0 if decay is None else decay
     elif learning_rate == "auto":
@@ -394,7 +403,20 @@ def _schedule(
         learning_rate, eta0, decay = "inverse_time", steps.eta0, steps.decay if decay is None else decay
     decay = l2 if decay is None else decay
     alpha = l2 + problem.penalty.l1
-    return make_schedule(learning_rate, eta0=eta0, decay=decay, alpha=alpha, power_t=power_t, loss=problem.loss)
+    schedule = make_schedule(learning_rate, eta0=eta0, decay=decay, alpha=alpha, power_t=power_t, loss=problem.loss)
+    check_shrinking(problem, schedule, solver)
+    return schedule
+
+
+def _mark(penalty: Penalty) -> Any:
+    """What tells a penalty from another: its numbers, or of one of the user's own the name and content."""
+    if not isinstance(penalty, OwnPenalty):
+        return penalty
+    try:
+        content = hashlib.sha256(pickle.dumps(penalty.given)).hexdigest()
+    except Exception:
+        content = ""
+    return type(penalty.given).__qualname__, content, penalty.l2
 
 
 def _digest(given: Any) -> Any:

@@ -15,9 +15,9 @@ from antithetic.pairing._pair import METHODS, Method, pair_slopes
 from antithetic.pairing.table import matched, pair_ratio
 from antithetic.problem import Problem
 from antithetic.sampling import (
-    ALLOCATIONS,
     ONCE_PER_EPOCH,
     Batches,
+    Draws,
     Sampler,
     Units,
     allocate,
@@ -26,54 +26,14 @@ from antithetic.sampling import (
     unit_probabilities,
 )
 from antithetic.sampling.batches import cut
-from antithetic.sampling.importance import IMPORTANCES, PRIOR_SHARE
+from antithetic.sampling.importance import PRIOR_SHARE
 from antithetic.schedules import Schedule
-from antithetic.smoothness import row_squares, typical_square
-from antithetic.solvers import SgdState, Solver
+from antithetic.smoothness import row_squares
+from antithetic.solvers import SgdState, Solver, safe_step
 
 _MOST_ROWS_STEP_BY_STEP = 2000
 _WORTH_KEEPING = 0.7  # share of the reduction it had when it was made that a table must still have
 Table = AntitheticTable | GroupTable
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Draws:
-    """How units are drawn by importance or from strata.
-
-    Attributes
-    ----------
-    importance : {"bounds", "gradients"} or array-like of shape (units,)
-        What the probabilities are in proportion to.
-    strata : array-like of shape (n,) or None
-        Labels of the rows.
-    n_strata : int or None
-        Or so many clusters.
-    allocation : {"proportional", "optimal"}
-        How many units of a batch a stratum gives.
-    corrected : bool
-        Whether the solver corrects gradients, so that what counts is how fast these change.
-    """
-
-    importance: Any = "bounds"
-    strata: Any = None
-    n_strata: int | None = None
-    allocation: str = "proportional"
-    corrected: bool = False
-
-    def check(self, sampling: str) -> None:
-        """Raise ValueError for words that are not known, and for strata where none are drawn from."""
-        if isinstance(self.importance, str) and self.importance not in IMPORTANCES:
-            raise ValueError(f"importance {self.importance!r} is not known; use one of {', '.join(IMPORTANCES)}, or one number per unit")
-        if self.allocation not in ALLOCATIONS:
-            raise ValueError(f"allocation {self.allocation!r} is not known; use one of {', '.join(ALLOCATIONS)}")
-        if sampling != "stratified" and not (self.strata is None and self.n_strata is None):
-            raise ValueError(f'strata= and n_strata= belong to sampling="stratified"; got sampling={sampling!r}')
-
-    def follow(self, sampling: str) -> bool:
-        """Whether the draws of an epoch depend on the gradients before it."""
-        if sampling == "importance":
-            return isinstance(self.importance, str) and self.importance == "gradients"
-        return sampling == "stratified" and self.allocation == "optimal"
 
 
 @dataclass(slots=True, eq=False)
@@ -135,7 +95,7 @@ class Tables:
         slopes = self.problem.slopes(state.coef, state.intercept)
         if state.memory is None or len(state.memory) != len(slopes):
             return slopes
-        return slopes - state.memory if state.mean is not None else slopes + state.memory  # dual variables are slopes with a minus
+        return slopes + state.memory if state.is_dual else slopes - state.memory  # dual variables are slopes with a minus
 
     def chances(self, slopes: NDArray[np.float64] | None = None) -> dict[str, Any]:
         """Return what a sampler is to be given besides the table: probabilities, or strata and the units of a batch that each gives."""
@@ -150,17 +110,31 @@ class Tables:
         n_units = Units.of_table(self.problem.n, self.table).in_batch(self.batch_size)
         return {"strata": self._strata, "counts": allocate(self.problem, self.table, self._strata, n_units, draws.allocation, slopes)}
 
-    def longest(self) -> float:
-        """Typical weighted square of a drawn row, times the factor that its draw gives it: what step sizes depend on."""
+    def safe_step(self, solver: str) -> float:
+        """Constant step size of SVRG and SAGA.
+
+        Members of a pair or group may lie on one line: their gradients cancel, but their curvatures add up. So a unit counts as one row.
+        """
+        together = 1 if self.table is None else 2 if isinstance(self.table, AntitheticTable) else self.table.size
+        return safe_step(self.problem, max(1, self.batch_size // together), self._drawn_squares(), solver)
+
+    def _drawn_squares(self) -> NDArray[np.float64]:
+        """Weighted squares of rows or units, each times the largest factor that its draw can give it."""
         squares = row_squares(self.problem)
-        if self.sampling != "importance":
-            return typical_square(squares)
-        if self.draws.follow(self.sampling):  # at most so much more variance than with uniform draws
-            return typical_square(squares) / (1.0 - PRIOR_SHARE)
+        if self.sampling not in ("importance", "stratified"):
+            return squares
         units = Units.of_table(self.problem.n, self.table)
-        means = np.add.reduceat(squares[units.rows], units.starts[:-1]) / units.sizes
-        factors = np.divide(units.prior, self.chances()["probabilities"], out=np.zeros(len(units)), where=means > 0.0)
-        return typical_square(factors * means)
+        means = units.means(squares)
+        if self.sampling == "importance":
+            if self.draws.follow(self.sampling):  # at most so much more variance than with uniform draws
+                return means / (1.0 - PRIOR_SHARE)
+            factors = np.divide(units.prior, self.chances()["probabilities"], out=np.zeros(len(units)), where=means > 0.0)
+        else:
+            strata, counts = self.chances().values()
+            least = np.ones_like(counts) if self.draws.follow(self.sampling) else counts
+            factors = (np.bincount(strata, weights=units.prior) * counts.sum() / least)[strata]
+        drawn: NDArray[np.float64] = means * factors
+        return drawn
 
     def made_from(self, state: SgdState) -> AntitheticTable:
         """Return a table made from the gradients at a state, whatever the one there is."""

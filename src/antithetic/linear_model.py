@@ -155,7 +155,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     importance : {"bounds", "gradients"}, default="bounds"
         For ``sampling="importance"``: probabilities in proportion to bounds of the gradients, or to the gradients before each epoch.
     n_strata : int or None, default=None
-        For ``sampling="stratified"`` without labels: so many clusters of the rows or pairs; None means as many as a batch has.
+        For ``sampling="stratified"`` without labels: so many cells of the rows or pairs; None means as many as a batch has.
     allocation : {"proportional", "optimal"}, default="proportional"
         How many of a batch come from each stratum: by its size, or also by the spread of its gradients.
     trace : str, sequence of str or None, default="objective"
@@ -562,7 +562,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     importance : {"bounds", "gradients"}, default="bounds"
         For ``sampling="importance"``: probabilities in proportion to bounds of the gradients, or to the gradients before each epoch.
     n_strata : int or None, default=None
-        For ``sampling="stratified"`` without labels: so many clusters of the rows or pairs; None means as many as a batch has.
+        For ``sampling="stratified"`` without labels: so many cells of the rows or pairs; None means as many as a batch has.
     allocation : {"proportional", "optimal"}, default="proportional"
         How many of a batch come from each stratum: by its size, or also by the spread of its gradients.
     trace : str, sequence of str or None, default="objective"

@@ -127,7 +127,7 @@ def check_gap(problem: Problem, intercept: float = 0.0) -> ElasticNet:
     if not isinstance(penalty, ElasticNet):
         raise ValueError(f"the duality gap is known for L2 and L1 penalties only; got {type(penalty).__name__}: use stopping={other}")
     if penalty.l2 == 0.0:
-        raise ValueError(f"the duality gap needs l2 above 0; use stopping={other}")
+        raise ValueError(f"the duality gap needs an L2 penalty above 0, alone or beside L1; use stopping={other}")
     return penalty
 
 

@@ -188,9 +188,13 @@ class OwnPenalty:
 
     def nonsmooth_prox(self, w: Weights, step: float) -> Weights:
         """Proximal step of the other part."""
-        moved = np.asarray(self.given.prox(w, step))
-        if moved.shape != w.shape:
-            raise ValueError(f"prox of the penalty returned shape {moved.shape} for weights of shape {w.shape}")
+        answer = self.given.prox(w, step)
+        moved = np.asarray(answer)
+        if answer is None or moved.shape != w.shape:
+            what = "None" if answer is None else f"shape {moved.shape}"
+            raise ValueError(f"prox of the penalty returned {what} for weights of shape {w.shape}")
+        if not np.isfinite(moved).all() and np.isfinite(w).all():
+            raise ValueError("prox of the penalty returned NaN or infinite numbers for finite weights")
         return moved
 
     def prox(self, w: Weights, step: float) -> Weights:
@@ -200,7 +204,6 @@ class OwnPenalty:
 
 
 Penalty = ElasticNet | GroupLasso | OwnPenalty
-PENALTIES = ("group_lasso",)
 
 
 def make_penalty(penalty: Any, groups: Any, d: int, *, l2: float, l1: float) -> Penalty:

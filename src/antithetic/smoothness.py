@@ -61,6 +61,24 @@ def smoothness(problem: Problem) -> float:
     return problem.loss.curvature * bound + problem.penalty.l2
 
 
+def batch_smoothness(problem: Problem, n_units: int, squares: NDArray[np.float64], least_share: float) -> float:
+    """Expected smoothness of the gradient of a batch of so many independent units, with that of the L2 penalty.
+
+    ``squares`` are those of :func:`row_squares`, or of whatever is drawn; what counts is their :func:`typical_square`.
+    """
+    worst = problem.loss.curvature * typical_square(squares, least_share)
+    mean = smoothness(problem) - problem.penalty.l2
+    return (worst + (n_units - 1) * min(mean, worst)) / n_units + problem.penalty.l2
+
+
+def typical_square(squares: NDArray[np.float64], least_share: float) -> float:
+    """Squared norm of a row as the noise sees it: the mean, each row counted by its square, but at least a share of the largest."""
+    total = float(squares.sum())
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(squares @ squares) / total if total > 0.0 else 0.0
+    return max(mean if np.isfinite(mean) else np.inf, least_share * float(squares.max()))
+
+
 def _rounded(number: float) -> float:
     """Three digits of a number: the others depend on how many threads made the product."""
     return float(f"{number:.3g}")
@@ -68,27 +86,3 @@ def _rounded(number: float) -> float:
 
 def _norm(vector: NDArray[Any], constant: float) -> float:
     return float(np.hypot(np.linalg.norm(vector.astype(np.float64, copy=False)), constant))
-
-
-def batch_smoothness(problem: Problem, batch_size: int, longest: float | None = None) -> float:
-    """Expected smoothness of the gradient of a batch of independent rows, with that of the L2 penalty.
-
-    ``longest`` stands for the squares of the rows, each times the factor that its draw gives it; None means the largest of
-    :func:`row_squares`.
-    """
-    if not np.isfinite(problem.loss.curvature):
-        return np.inf
-    worst = problem.loss.curvature * (float(row_squares(problem).max()) if longest is None else longest)
-    mean = smoothness(problem) - problem.penalty.l2
-    return (worst + (batch_size - 1) * min(mean, worst)) / batch_size + problem.penalty.l2
-
-
-def typical_square(squares: NDArray[np.float64]) -> float:
-    """Squared norm of a row as the noise sees it: the mean, each row counted by its squared norm, but at least half of the largest.
-
-    Half of the largest still is safe: a direction that one row alone has then is not stepped over by more than its own length.
-    """
-    total = float(squares.sum())
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = float(squares @ squares) / total if total > 0.0 else 0.0
-    return max(mean if np.isfinite(mean) else np.inf, 0.5 * float(squares.max()))

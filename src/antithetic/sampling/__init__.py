@@ -11,6 +11,7 @@ from antithetic.pairing.groups import GroupTable
 from antithetic.pairing.table import AntitheticTable
 from antithetic.sampling.balanced import Balanced
 from antithetic.sampling.batches import Batches
+from antithetic.sampling.draws import Draws
 from antithetic.sampling.importance import Importance, normalised, unit_probabilities
 from antithetic.sampling.in_order import InOrder
 from antithetic.sampling.nested import Nested
@@ -27,6 +28,7 @@ __all__ = [
     "ONCE_PER_EPOCH",
     "SAMPLINGS",
     "Batches",
+    "Draws",
     "Sampler",
     "Units",
     "allocate",

@@ -138,11 +138,6 @@ def _unit_squares(rows: Rows, units: Units) -> NDArray[np.float64]:
     return np.append(squares, group_squares(rows, rest[None, :])) if len(rest) else squares
 
 
-def _means(values: NDArray[np.float64], units: Units) -> NDArray[np.float64]:
-    """Mean over the rows of each unit."""
-    return np.add.reduceat(values[units.rows], units.starts[:-1]) / units.sizes
-
-
 def _bounds(problem: Problem, units: Units) -> NDArray[np.float64]:
     """Bound of the norm of each unit's gradient, up to a common factor."""
     signs = problem.y if problem.loss.classification else None
@@ -150,7 +145,7 @@ def _bounds(problem: Problem, units: Units) -> NDArray[np.float64]:
     rows = scaled_rows(problem, signs if problem.weight is None else scale)
     squares = group_squares(rows, np.arange(problem.n)[:, None])
     if not units.paired:
-        return _means(np.sqrt(squares), units)
+        return units.means(np.sqrt(squares))
     together, members = _unit_squares(rows, units), squares[units.rows].reshape(-1, 2)
     if problem.loss.classification:
         other = members.max(axis=1) / 4.0
@@ -166,7 +161,7 @@ def _curvatures(problem: Problem, units: Units) -> NDArray[np.float64]:
     squares *= power_of_two_near(squares)
     if problem.weight is not None:
         squares *= problem.weight * power_of_two_near(problem.weight)
-    return _means(squares, units)
+    return units.means(squares)
 
 
 def _own(problem: Problem, units: Units, given: Any) -> NDArray[np.float64]:

@@ -68,6 +68,11 @@ class Units:
         starts = np.concatenate([[0], np.cumsum(sizes)])
         return self.rows[np.repeat(self.starts[index] - starts[:-1], sizes) + np.arange(starts[-1])], starts
 
+    def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean over the rows of each unit of what the rows have."""
+        sums: NDArray[np.float64] = np.add.reduceat(values[self.rows], self.starts[:-1])
+        return sums / self.sizes
+
     def in_batch(self, batch_size: int) -> int:
         """Number of units of a batch; of an odd batch of pairs, one row comes alone."""
         if self.paired:

@@ -14,6 +14,7 @@ from antithetic.pairing.groups import GroupTable
 from antithetic.pairing.table import AntitheticTable, check_table, matched
 from antithetic.problem import Problem
 from antithetic.sampling.batches import Batches
+from antithetic.sampling.draws import Draws
 from antithetic.sampling.importance import factors_of, unit_probabilities
 from antithetic.sampling.strata import allocate, make_strata, stratum_variances
 from antithetic.sampling.units import Table, Units, drawable
@@ -35,7 +36,7 @@ def gradient_variance(
     strata: Any = None,
     n_strata: int | None = None,
     allocation: str = "proportional",
-    random_state: int = 0,
+    seed: int = 0,
 ) -> float:
     r"""Exact :math:`\mathrm{Var}(g_t) = E |g_t - E g_t|^2` of the mean gradient of a batch, by enumeration in O(n d).
 
@@ -62,11 +63,11 @@ def gradient_variance(
     strata : array-like of shape (n,), default=None
         Labels of the rows for ``sampling="stratified"``; a pair has that of its first row.
     n_strata : int, default=None
-        Or so many clusters of the units; with neither, as many as a batch has units.
+        Or so many cells of the units; with neither, as many as a batch has units.
     allocation : {"proportional", "optimal"}, default="proportional"
         Units of a batch per stratum: by its share of the rows, or also by its standard deviation at ``coef``.
-    random_state : int, default=0
-        Of the clusters.
+    seed : int, default=0
+        Of what the cells are found from.
 
     Returns
     -------
@@ -88,13 +89,13 @@ def gradient_variance(
         check_table(table).check(problem.X, y)
         if sampling == "shuffle":
             table = matched(table, problem, None if coef is None and intercept == 0.0 else problem.slopes(coef, intercept))
+    Draws(importance, strata, n_strata, allocation).check(sampling)
     batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
     slopes, given = problem.slopes(coef, intercept), dict[str, Any]()
     if sampling == "importance":
         given["probabilities"] = unit_probabilities(problem, table, importance, slopes)
     elif sampling == "stratified":
-        at = None if coef is None and intercept == 0.0 else slopes
-        given["strata"] = make_strata(problem, table, strata, n_strata, at, random_state, batch_size=batch_size)
+        given["strata"] = make_strata(problem, table, strata, n_strata, None, seed, batch_size=batch_size)
         n_units = Units.of_table(problem.n, table).in_batch(batch_size)
         given["counts"] = allocate(problem, table, given["strata"], n_units, allocation, slopes)
     return batch_variance(problem, slopes, table, sampling, batch_size, **given)

@@ -2,7 +2,7 @@
 
 from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
-from antithetic.solvers.corrected import Corrected, safe_step
+from antithetic.solvers.corrected import Corrected, check_shrinking, safe_step
 from antithetic.solvers.run import Care, DivergenceError, Patience, Solver, Target, advice, lower, run
 from antithetic.solvers.sdca import Sdca, make_sdca
 from antithetic.solvers.sgd import Sgd, SgdState, make_sgd
@@ -21,6 +21,7 @@ __all__ = [
     "Steps",
     "Target",
     "advice",
+    "check_shrinking",
     "find_steps",
     "lower",
     "make_sdca",

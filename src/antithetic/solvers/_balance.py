@@ -36,9 +36,7 @@ def dense_balance(rows: DenseRows, order: NDArray[Any], pulls: NDArray[np.float6
         for c in range(len(signed)):
             signed[c] += sign * held[c]
         back -= unit
-        for k in range(unit):
-            following[(front if sign > 0.0 else back) + k] = order[start + k]
-            following[(back if sign > 0.0 else front) + k] = order[start + unit + k]
+        _place_two(following, order, start, unit, front if sign > 0.0 else back, back if sign > 0.0 else front)
         front += unit
     _place_the_rest(following, order, front, back, whole)
 
@@ -66,11 +64,17 @@ def csr_balance(rows: CsrRows, order: NDArray[Any], pulls: NDArray[np.float64], 
             if intercept:
                 signed[last] += pull
         back -= unit
-        for k in range(unit):
-            following[(front if sign > 0.0 else back) + k] = order[start + k]
-            following[(back if sign > 0.0 else front) + k] = order[start + unit + k]
+        _place_two(following, order, start, unit, front if sign > 0.0 else back, back if sign > 0.0 else front)
         front += unit
     _place_the_rest(following, order, front, back, whole)
+
+
+@jit
+def _place_two(following: NDArray[Any], order: NDArray[Any], start: int, unit: int, first: int, second: int) -> None:
+    """Put two units that follow each other where they belong."""
+    for k in range(unit):
+        following[first + k] = order[start + k]
+        following[second + k] = order[start + unit + k]
 
 
 @jit

@@ -39,6 +39,8 @@ def shrink_group(coef: NDArray[Any], groups: Groups, group: Any, threshold: floa
     for place in range(begin, end):
         square += float(coef[groups.members[place]]) ** 2
     owed = threshold * math.sqrt(float(end - begin))
+    if owed == 0.0:
+        return
     kept = 0.0 if square <= owed * owed else 1.0 - owed / math.sqrt(square)
     for place in range(begin, end):
         coef[groups.members[place]] *= coef.dtype.type(kept)

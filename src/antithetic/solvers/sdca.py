@@ -122,7 +122,7 @@ class Sdca:
 
     def take_up(self, state: SgdState) -> SgdState:
         """State of an earlier run, made to fit this one: with dual variables that are allowed here, and the weights that go with them."""
-        is_dual = state.memory is not None and state.mean is None and len(state.memory) == self.problem.n
+        is_dual = state.memory is not None and state.is_dual and len(state.memory) == self.problem.n
         duals = self._allowed(state.memory) if is_dual and state.memory is not None else -self.problem.slopes(state.coef)
         coef, kept = self._weights(duals), state.coef.astype(self.problem.X.dtype)
         # a run that goes on gives the bits of one that was never interrupted: its weights differ from the sum by rounding only

@@ -53,6 +53,11 @@ class SgdState(NamedTuple):
     mean: NDArray[np.float64] | None = None
 
     @property
+    def is_dual(self) -> bool:
+        """Whether ``memory`` holds dual variables, which have no mean gradient beside them."""
+        return self.memory is not None and self.mean is None
+
+    @property
     def solution(self) -> tuple[NDArray[Any], float]:
         """Weights and intercept to be used: the averaged ones where there are such."""
         if self.average is None or not self.average_weight:

@@ -1,0 +1,79 @@
+"""Steps that SVRG and SAGA find for themselves lead to the solution, also on rows made to send them away from it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from antithetic import SGDClassifier, minimize
+from antithetic.problem import Problem
+from antithetic.smoothness import row_squares, smoothness, typical_square
+
+BOTH = pytest.mark.parametrize("solver", ["saga", "svrg"])
+
+
+def ends_at_the_solution(X, y, **given):
+    found = minimize(X, y, loss="squared_error", trace="gradient", **given)
+    assert found.trace["gradient"][-1] < 1e-10
+
+
+@BOTH
+@pytest.mark.parametrize("sampling", ["shuffle", "uniform"])
+@pytest.mark.parametrize("batch_size", [1, 2, 8])
+def test_one_long_row_with_a_direction_of_its_own(solver, sampling, batch_size):
+    """Nothing but its own visits moves the weights along it."""
+    X = np.zeros((100, 3))
+    X[:, 0], X[0] = 1.0, [0.0, 10.0, 0.0]
+    y = X @ np.ones(3) + 0.1 * np.random.default_rng(0).standard_normal(100)
+    ends_at_the_solution(X, y, l2=1e-3, solver=solver, sampling=sampling, batch_size=batch_size, epochs=300)
+
+
+@BOTH
+@pytest.mark.parametrize("sampling", ["shuffle", "uniform"])
+@pytest.mark.parametrize(("pairing", "nest", "batch_size"), [("optimal", None, 2), ("greedy", None, 2), ("tree", 4, 4), ("tree", 8, 8)])
+def test_partners_on_one_line(solver, sampling, pairing, nest, batch_size):
+    """Their gradients cancel, their curvatures add up."""
+    directions, rng = np.tile(np.arange(30), 8), np.random.default_rng(0)
+    X = np.zeros((240, 30))
+    X[np.arange(240), directions] = np.where(np.arange(240) // 30 % 2 == 0, 1.0, -1.0) * np.where(directions < 3, 2.0**0.5, 1.0)
+    y = X @ rng.standard_normal(30) + 0.1 * rng.standard_normal(240)
+    ends_at_the_solution(X, y, solver=solver, sampling=sampling, pairing=pairing, nest=nest, batch_size=batch_size, epochs=200)
+
+
+@pytest.mark.parametrize("allocation", ["proportional", "optimal"])
+def test_strata_with_large_factors(allocation):
+    """One large stratum among small ones gives a tenth of the batch, so its rows count ten times."""
+    X, rng = np.kron(np.ones((40, 1)), np.eye(50)), np.random.default_rng(0)
+    y, labels = X @ rng.standard_normal(50) + 0.1 * rng.standard_normal(2000), np.zeros(2000, int)
+    labels[:9] = np.arange(1, 10)
+    ends_at_the_solution(X, y, solver="svrg", sampling="stratified", strata=labels, allocation=allocation, batch_size=10, epochs=100)
+
+
+@BOTH
+def test_steps_that_shrink_beyond_zero_are_refused(solver):
+    """A constant step with eta0 * l2 of 1 or more has a fixed point that is no solution."""
+    X, y = np.random.default_rng(0).standard_normal((20, 3)), np.arange(20) % 2
+    with pytest.raises(ValueError, match=r"use eta0 below 0\.5"):
+        minimize(X, y, l2=2.0, solver=solver, learning_rate="constant", eta0=0.5)
+    with pytest.raises(ValueError, match=r"use eta0 below 0\.5"):
+        SGDClassifier("log_loss", alpha=2.0, solver=solver, learning_rate="constant", eta0=0.5).fit(X, y)
+
+
+def test_the_smoothness_bounds_the_largest_eigenvalue():
+    """With weights, an intercept and a penalty, dense; infinite for a loss with a kink."""
+    rng = np.random.default_rng(1)
+    X, weight = rng.standard_normal((60, 5)) * [3.0, 1.0, 1.0, 0.5, 0.1], rng.uniform(0.5, 2.0, 60)
+    problem = Problem.build(X, np.arange(60) % 2, l2=0.1, sample_weight=weight, fit_intercept=True)
+    full = np.hstack([X, np.ones((60, 1))])
+    largest = 0.25 * np.linalg.eigvalsh((full.T * weight) @ full / 60)[-1]
+    assert largest <= smoothness(problem) - 0.1 <= 1.25 * largest
+    assert smoothness(Problem.build(X, np.arange(60) % 2, loss="hinge")) == np.inf
+
+
+def test_the_typical_square():
+    """That of all rows if they are equal; no less than a share of the largest; weights and the intercept are in the squares."""
+    assert typical_square(np.full(7, 3.0), 0.5) == pytest.approx(3.0)
+    assert typical_square(np.append(np.ones(1000), 100.0), 0.5) == pytest.approx(50.0)
+    assert typical_square(np.zeros(3), 0.5) == 0.0
+    problem = Problem.build(np.array([[3.0], [0.0]]), [1.0, 2.0], loss="squared_error", sample_weight=[2.0, 4.0], fit_intercept=True)
+    np.testing.assert_array_equal(row_squares(problem), [20.0, 4.0])

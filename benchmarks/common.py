@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -51,6 +52,22 @@ def close(missed: int) -> int:
     """Print the verdict and return the exit status."""
     print(f"\n{missed} missed" if missed else "\nall bars met")
     return int(missed > 0)
+
+
+def run_parts(description: str, parts: dict[str, Callable[[bool], Iterator[Figure]]]) -> int:
+    """Print the figures of the parts that the command line names, all if none; return the exit status."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("parts", nargs="*", help=f"some of {', '.join(parts)}; all if none is named")
+    parser.add_argument("--quick", action="store_true", help="fewer seeds, sets and repeats, less to be trusted")
+    options = parser.parse_args()
+    if unknown := set(options.parts) - set(parts):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
+    print(machine())
+    missed = 0
+    for letter in options.parts or parts:
+        print(f"\n{letter}. {parts[letter].__doc__.splitlines()[0]}")
+        missed += report(parts[letter](options.quick))
+    return close(missed)
 
 
 def best_seconds(jobs: list[Callable[[], object]], repeats: int) -> list[float]:

@@ -11,14 +11,13 @@ sets need the environment variable ANTITHETIC_DATA and are left out, with a line
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 
 import numpy as np
-from common import Figure, best_seconds, close, machine, report
+from common import Figure, best_seconds, run_parts
 from estimators import ALPHAS, data, newton_step, optimum, problem
 from orders import first_table, gap_of, six
 from scipy import sparse
@@ -407,22 +406,5 @@ def epochs_of(solver: str, loss: str, seed: int, settings: dict) -> float:
 PARTS = {"a": part_a, "b": part_b, "c": part_c, "d": part_d, "e": part_e, "f": part_f}
 
 
-def figures(parts: list[str], quick: bool) -> Iterator[Figure]:
-    for letter in parts:
-        print(f"\n{letter}. {PARTS[letter].__doc__.splitlines()[0]}")
-        yield from PARTS[letter](quick)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}; all if none is named")
-    parser.add_argument("--quick", action="store_true", help="fewer seeds, sets and repeats, less to be trusted")
-    options = parser.parse_args()
-    if unknown := set(options.parts) - set(PARTS):
-        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    print(machine())
-    return close(report(figures(options.parts or list(PARTS), options.quick)))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_parts(__doc__, PARTS))

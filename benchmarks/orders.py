@@ -11,7 +11,6 @@ ANTITHETIC_DATA and are left out, with a line that says so, without it.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import warnings
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 import numpy as np
-from common import Figure, best_seconds, close, load, machine, report
+from common import Figure, best_seconds, load, run_parts
 from core import random_csr, random_dense
 from estimators import ALPHAS, OURS, PEER, data, mean_gap, optimum, problem
 from scipy.optimize import lsq_linear
@@ -390,22 +389,5 @@ def automatic_gap(name: str, sampling: str, epochs: int, seeds: int) -> float:
 PARTS = {"a": part_a, "b": part_b, "c": part_c, "d": part_d, "e": part_e, "f": part_f, "g": part_g, "h": part_h}
 
 
-def figures(parts: list[str], quick: bool) -> Iterator[Figure]:
-    for letter in parts:
-        print(f"\n{letter}. {PARTS[letter].__doc__.splitlines()[0]}")
-        yield from PARTS[letter](quick)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help=f"some of {', '.join(PARTS)}; all if none is named")
-    parser.add_argument("--quick", action="store_true", help="fewer seeds, sets and repeats, less to be trusted")
-    options = parser.parse_args()
-    if unknown := set(options.parts) - set(PARTS):
-        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    print(machine())
-    return close(report(figures(options.parts or list(PARTS), options.quick)))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_parts(__doc__, PARTS))

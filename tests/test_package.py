@@ -18,7 +18,7 @@ PACKAGE = Path(antithetic.__file__).parent
 # from bottom to top: a module may import those before it, and those of its own line
 LAYERS = [
     {"_jit"},
-    {"_validate", "_progress", "_warn"},
+    {"_validate", "_progress", "_warn", "_files"},
     {"_threads"},
     {"losses", "_loss_kernels"},
     {"penalties", "schedules"},
@@ -39,7 +39,12 @@ LAYERS = [
     {"display"},
     {"datasets"},
     {"experiments"},
+    {"_compare"},
     {"report"},
+    {"model_file"},
+    {"_cli"},
+    {"cli"},
+    {"__main__"},
     {"__init__"},
 ]
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.stats import rankdata
 
 from antithetic.experiments.settings import BATCH_SIZE
 from antithetic.pairing import AntitheticTable
@@ -138,6 +137,8 @@ def rank_correlations(problem: Problem, weights: NDArray[np.float64]) -> dict[st
 
 def spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     """Rank correlation, ties ranked by their mean; 0 where either is constant or there are fewer than two."""
+    from scipy.stats import rankdata  # half a second of import that only this needs
+
     if len(a) < 2:
         return 0.0
     ranks = [rankdata(values) - (len(values) + 1) / 2.0 for values in (a, b)]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from antithetic._files import write_atomically
 from antithetic.report.content import Claim, Content, Figure, Table
 from antithetic.report.payload import payload, to_json
 
@@ -29,7 +30,7 @@ def write_page(content: Content, path: str | Path) -> None:
     content : Content
     path : str or Path
     """
-    Path(path).write_bytes(render(content).encode("utf-8", "replace"))
+    write_atomically(path, render(content).encode("utf-8", "replace"))
 
 
 def render(content: Content) -> str:

@@ -128,7 +128,7 @@ def _thin_frames(frames: Frames, n_rows: int) -> Frames:
     return tuple(frame if k in kept else None for k, frame in enumerate(frames))
 
 
-def _numbers(array: NDArray[Any], digits: int = 9) -> list[Any]:
+def _numbers(array: NDArray[Any], digits: int = 17) -> list[Any]:
     """Nested lists of numbers with so many digits, None for what JSON cannot hold."""
     if array.ndim > 1:
         return [_numbers(part, digits) for part in array]

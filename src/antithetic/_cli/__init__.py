@@ -1,0 +1,1 @@
+"""The commands of ``antithetic``, one file each; see :mod:`antithetic.cli`."""

@@ -1,0 +1,153 @@
+"""``antithetic compare``: which sampling helps on a user's own data."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from antithetic._cli import console
+from antithetic._cli.data import Data, read_data
+from antithetic._cli.guard import Debug, Json, OneHot, Target, guarded
+from antithetic._compare import BATCH_SIZE, Comparison, compare_samplings
+from antithetic._files import write_atomically
+from antithetic.experiments.reproduction import versions
+from antithetic.losses import LOSSES
+from antithetic.report import write_page
+from antithetic.report.images import draw_figures
+from antithetic.report.of_comparison import COLUMNS, comparison_content, comparison_rows, gain
+
+_MOST_ROWS = 50_000
+_HEADS = ("sampling", "gap", "gap ratio", "var. first", "var. end", "table s", "train s", "to goal s")  # narrower than COLUMNS
+
+
+@guarded
+def compare(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled data.", show_default=False)],
+    target: Target = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"One of {', '.join(LOSSES)}.", show_default="log_loss for classes, squared_error for numbers"),
+    ] = None,
+    alpha: Annotated[float, typer.Option(min=0.0, metavar="X", help="Strength of the L2 penalty.")] = 1e-4,
+    epochs: Annotated[int, typer.Option(min=1, metavar="N", help="Passes of each run.")] = 20,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each way.")] = 3,
+    rows: Annotated[int, typer.Option(min=2, metavar="N", help="Most rows to compare on; of more, a random sample is taken.")] = _MOST_ROWS,
+    one_hot: OneHot = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for a report with curves.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
+) -> dict[str, Any]:
+    """Train on FILE with each way of sampling, and say which one would help, by how much, and what it costs.
+
+    Each way gets the best of four first steps around the one that is found from the data. The gap is the share of the way to the least
+    objective that is still to go; times are measured side by side. It ends with a snippet of Python to paste.
+
+    For example:
+      antithetic compare flowers.csv
+      antithetic compare clicks.svm.bz2 --loss hinge --alpha 1e-5 --out clicks-report
+      antithetic compare houses.parquet --target price --one-hot --json
+    """
+    data = read_data(file, target=target, loss=loss, one_hot=one_hot)
+    X, y, notes = _problem(data, rows)
+    with console.progress() as tell:
+        found = compare_samplings(X, y, loss=data.loss, alpha=alpha, epochs=epochs, seeds=seeds, progress=tell)
+        code = snippet(data, found, epochs=epochs, one_hot=one_hot)
+        settings = {"file": file.name, "loss": data.loss, "alpha": alpha, "epochs": epochs, "seeds": seeds, "batch size": BATCH_SIZE}
+        files = [] if out is None else _write(found, data, code, settings | {"note": " ".join(notes)}, out)
+    table = comparison_rows(found)
+    if not as_json:
+        _show(found, data, notes, table, code, files)
+    return {
+        "file": file,
+        "rows": found.n,
+        "features": found.d,
+        "settings": settings,
+        "notes": notes,
+        "samplings": [dict(zip(COLUMNS, row, strict=True)) for row in table],
+        "curves": {one.name: found.gap(one).mean(axis=0) for one in found.measured},
+        "recommended": {"name": found.recommended.name} | found.recommended.way._asdict(),
+        "gain": gain(found),
+        "advice": str(found.advice),
+        "snippet": code,
+        "seconds": found.seconds,
+        "files": files,
+    }
+
+
+def _problem(data: Data, most: int) -> tuple[Any, Any, list[str]]:
+    """Rows and labels of two classes, or numbers, of at most so many rows; and what was decided for that."""
+    X, y, notes = data.X, np.asarray(data.y), [data.note] if data.note else []
+    if data.classes is not None and len(data.classes) > 2:
+        labels, counts = np.unique(y, return_counts=True)
+        label = labels[int(np.argmax(counts))]
+        y = np.where(y == label, 1.0, -1.0)
+        notes.append(f"Of {len(labels)} classes, the most frequent, {console.plain(label)}, is compared against the rest.")
+    if len(y) > most:
+        chosen = np.sort(np.random.default_rng(0).choice(len(y), most, replace=False))
+        if data.classes is not None and len(np.unique(y[chosen])) < 2:
+            raise ValueError(f"--rows {most}: so few rows hold one class only; use more")
+        notes.append(f"Compared on {most} random rows of {len(y)}.")
+        X, y = X[chosen], y[chosen]
+    return X, y, notes
+
+
+def snippet(data: Data, found: Comparison, *, epochs: int, one_hot: bool) -> str:
+    """Python that trains the recommended estimator on the user's file."""
+    name, way = "SGDRegressor" if data.classes is None else "SGDClassifier", found.recommended.way
+    given: dict[str, Any] = {"loss": data.loss, "alpha": found.alpha, "sampling": way.sampling, "pairing": way.pairing}
+    given |= {"nest": True} if way.nest else {}
+    given |= {"max_iter": epochs, "tol": None, "random_state": 0}
+    options = "".join(f", {key}={value!r}" for key, value in (("target", data.target), ("one_hot", one_hot or None)) if value is not None)
+    arguments = "".join(f"    {key}={value!r},\n" for key, value in given.items())
+    return (
+        f"from antithetic import {name}\n"
+        "from antithetic.datasets import read_file\n\n"
+        f"data = read_file({str(data.path)!r}{options})\n"
+        f"model = {name}(\n{arguments})\n"
+        "model.fit(data.data, data.target)\n"
+        "print(model.score(data.data, data.target))\n"
+    )
+
+
+def _write(found: Comparison, data: Data, code: str, settings: dict[str, object], out: Path) -> list[Path]:
+    out.mkdir(parents=True, exist_ok=True)
+    content = comparison_content(found, data.path.name, settings=settings, versions=versions())
+    page, curves, script = out / "report.html", out / "curves.csv", out / "train.py"
+    write_page(content, page)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["sampling", "seed", "epoch", "objective", "gap"])
+    for one in found.measured:
+        gap = found.gap(one)
+        writer.writerows(
+            [one.name, seed, epoch, repr(float(one.objective[seed, epoch])), repr(float(gap[seed, epoch]))]
+            for seed, epoch in np.ndindex(gap.shape)
+        )
+    write_atomically(curves, text.getvalue().encode())
+    write_atomically(script, code.encode())
+    return [page, curves, script, *draw_figures(content.figures, out / "figures")]
+
+
+def _show(found: Comparison, data: Data, notes: list[str], table: list[list[object]], code: str, files: list[Path]) -> None:
+    console.say(f"{console.plain(data.path.name)}: {data.shape}, {data.loss}", "bold")
+    for note in notes:
+        console.say(note)
+    marked = [one.name for one in found.measured].index(found.recommended.name)
+    console.show_table(_HEADS, table, marked=marked, digits=2)
+    console.say(
+        "gap: share of the way to the least objective still to go, and its ratio to that of reshuffling; var.: variance of a batch of 2 "
+        "against independent rows; to goal: seconds, the table included, to the gap with which reshuffling ends.",
+        "dim",
+    )
+    console.say()
+    console.say(gain(found), "bold")
+    console.say(str(found.advice))
+    console.say()
+    console.say_code(code)
+    if files:
+        console.say(f"Curves and tables: {console.plain(files[0])}")

@@ -1,0 +1,75 @@
+"""What all commands share: their common options, and errors in one sentence with an exit code."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Annotated, Any, ParamSpec
+
+import typer
+
+from antithetic._cli import console
+
+P = ParamSpec("P")
+ERROR, INTERRUPTED = 1, 130
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
+Target = Annotated[
+    str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column with the labels: its name, or its number from 0.")
+]
+OneHot = Annotated[bool, typer.Option("--one-hot", help="Turn columns of words into columns of zeros and ones.")]
+
+
+class InterruptedWithAdvice(KeyboardInterrupt):
+    """Ctrl-C; its message says what was kept and how to go on."""
+
+
+def guarded(command: Callable[P, dict[str, Any]]) -> Callable[P, None]:
+    """Make a command of a function that returns what ``--json`` prints.
+
+    Whatever goes wrong is told in one sentence on the error stream, with exit code 1; Ctrl-C gives 130. With ``--json`` the sentence is
+    also the value of ``"error"`` in the object on the standard output.
+    """
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        as_json, debug = bool(kwargs.get("as_json")), bool(kwargs.get("debug"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what concerns programmers
+            for kind in (UserWarning, RuntimeWarning):
+                warnings.simplefilter("default", kind)
+            warnings.showwarning = lambda message, *_args, **_kwargs: console.warn(str(message))
+            try:
+                result = command(*args, **kwargs)
+            except KeyboardInterrupt as stop:
+                _end(str(stop) if isinstance(stop, InterruptedWithAdvice) else "interrupted", INTERRUPTED, as_json, debug)
+            except typer.Exit:
+                raise
+            except Exception as error:
+                _end(_sentence(error), ERROR, as_json, debug)
+        if as_json:
+            console.print_json(result)
+
+    return run
+
+
+def _end(text: str, code: int, as_json: bool, debug: bool) -> None:
+    if debug:
+        typer.echo(traceback.format_exc(), err=True)
+    console.complain(text)
+    if as_json:
+        console.print_json({"error": console.plain(text)})
+    raise typer.Exit(code)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory for this ({error})" if str(error) else "there is not enough memory for this"
+    if isinstance(error, OSError | ValueError | ImportError | ArithmeticError | RuntimeError):
+        return str(error) or type(error).__name__
+    return f"{type(error).__name__}: {error} (this is a fault of the program; --debug shows where it happened)"

@@ -1,0 +1,103 @@
+"""``antithetic train``: a linear model of a file."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from antithetic._cli import console
+from antithetic._cli.data import Data, check_place, read_data
+from antithetic._cli.guard import Debug, Json, OneHot, Target, guarded
+from antithetic.experiments.settings import package_version
+from antithetic.losses import LOSSES
+from antithetic.model_file import LinearModel
+from antithetic.pairing import AntitheticTable
+from antithetic.sampling import SAMPLINGS
+from antithetic.solvers import SOLVERS
+
+
+@guarded
+def train(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled data.", show_default=False)],
+    model: Annotated[
+        Path, typer.Option("--model", "-m", metavar="MODEL", help="Where to write the model, a .json file.", show_default=False)
+    ],
+    target: Target = None,
+    table: Annotated[Path | None, typer.Option(metavar="TABLE", help="A table of `antithetic pair` for this file.")] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"One of {', '.join(LOSSES)}.", show_default="log_loss for classes, squared_error for numbers"),
+    ] = None,
+    alpha: Annotated[float, typer.Option(metavar="X", help="Strength of the penalty.")] = 1e-4,
+    penalty: Annotated[str, typer.Option(metavar="NAME", help="l2, l1, elasticnet or none.")] = "l2",
+    solver: Annotated[str, typer.Option(metavar="NAME", help=f"{', '.join(SOLVERS)}.")] = "sgd",
+    sampling: Annotated[str, typer.Option(metavar="NAME", help=f"auto, {', '.join(SAMPLINGS)}.")] = "auto",
+    epochs: Annotated[int, typer.Option(min=1, metavar="N", help="Most passes over the data.")] = 1000,
+    tol: Annotated[
+        float, typer.Option(min=0.0, metavar="X", help="Stop when five epochs gained less than this; 0 makes all passes.")
+    ] = 1e-4,
+    intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True,
+    one_hot: OneHot = False,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")] = 0,
+    as_json: Json = False,
+    debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
+) -> dict[str, Any]:
+    """Train a linear model on FILE and save it as JSON.
+
+    Words and whole numbers in the target are classes, other numbers a regression. Steps are found from the data: there is no learning
+    rate to tune.
+
+    For example:
+      antithetic train flowers.csv --model flowers.json
+      antithetic train houses.parquet -t price -m houses.json --one-hot
+      antithetic train clicks.svm --model svm.json --loss hinge --alpha 1e-5
+      antithetic train flowers.csv --model flowers.json --table table.npz
+    """
+    check_place(model)
+    data = read_data(file, target=target, loss=loss, one_hot=one_hot)
+    chosen: dict[str, Any] = {
+        "loss": data.loss,
+        "alpha": alpha,
+        "penalty": None if penalty == "none" else penalty,
+        "solver": solver,
+        "sampling": sampling,
+        "fit_intercept": intercept,
+        "max_iter": epochs,
+        "tol": tol or None,
+        "random_state": seed,
+    }
+    partners = None if table is None else AntitheticTable.load(table)
+    estimator, seconds = _fit(data, chosen, partners)
+    score = float(estimator.score(np.asarray(data.X, float) if isinstance(data.X, np.ndarray) else data.X, data.y))
+    about = {
+        "antithetic": package_version(),
+        "rows": data.X.shape[0],
+        "epochs": estimator.n_iter_,
+        "table": None if table is None else table.name,
+    }
+    LinearModel.of(
+        estimator, feature_names=data.feature_names, target_name=data.target_name, one_hot=one_hot, settings=chosen | about
+    ).save(model)
+    name = "R2" if data.classes is None else "accuracy"
+    if not as_json:
+        console.say(f"{console.plain(file.name)}: {data.shape}", "bold")
+        if data.note:
+            console.say(data.note)
+        console.say(f"{data.loss}, {estimator.n_iter_} epochs in {seconds:.2f} s; {name} on these rows {score:.4f}")
+        console.say(estimator.plan_.why, "dim")
+        console.say(f"model written to {console.plain(model)}")
+    plan = {name: getattr(estimator.plan_, name) for name in ("pairing", "sampling", "batch_size", "why")}
+    return {"model": model, "seconds": seconds, name.lower(): score, "epochs": estimator.n_iter_, "settings": chosen, "plan": plan}
+
+
+def _fit(data: Data, chosen: dict[str, Any], table: AntitheticTable | None) -> tuple[Any, float]:
+    from antithetic.linear_model import SGDClassifier, SGDRegressor  # a second of import
+
+    estimator = (SGDRegressor if data.classes is None else SGDClassifier)(**chosen)
+    began = time.perf_counter()
+    estimator.fit(data.X.astype(np.float64, copy=False), data.y, table=table)
+    return estimator, time.perf_counter() - began

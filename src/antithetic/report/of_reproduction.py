@@ -1,0 +1,195 @@
+"""The page of a reproduction: the paper's Figures 2 and 3 drawn anew, what it lacks, the claims, and the pair explorer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic import experiments
+from antithetic.experiments import METHODS, Part, Reproduction
+from antithetic.experiments.claim import OVERALL
+from antithetic.report.content import Claim, Content, Figure, Series, Table
+from antithetic.report.of_pairs import explorer_of
+
+CITATION = """\
+The method:
+  J. Liu and L. Xu. Accelerating Stochastic Gradient Descent Using Antithetic Sampling.
+  arXiv:1810.03124, 2018. https://arxiv.org/abs/1810.03124
+
+This page:
+  antithetic {version}, the command `antithetic {command}`.
+
+@article{{liu2018antithetic,
+  title   = {{Accelerating Stochastic Gradient Descent Using Antithetic Sampling}},
+  author  = {{Liu, Jingchang and Xu, Linli}},
+  journal = {{arXiv preprint arXiv:1810.03124}},
+  year    = {{2018}}
+}}
+"""
+_FIGURES = {"log_loss": ("Figure 2", "logistic regression"), "hinge": ("Figure 3", "SVM")}
+_LAMBDA, _ETA0, _MINUS = "\N{GREEK SMALL LETTER LAMDA}", "\N{GREEK SMALL LETTER ETA}\N{SUBSCRIPT ZERO}", "\N{MINUS SIGN}"
+_AT_SGD = "same weights"  # short enough to stand beside its curve
+_CLAIMS_OF_THE_PAPER = 16
+
+
+def reproduction_content(found: Reproduction) -> Content:
+    """Make the page's content of what was found."""
+    versions = ("antithetic", "python", "numpy", "scipy", "numba", "scikit-learn")
+    machine = ("system", "machine", "cores")
+    left_out = {"left out": ", ".join(found.left_out)} if found.left_out else {}
+    settings = {name.replace("_", " "): value for name, value in found.settings.items() if name not in (*versions, *machine, "step")}
+    by_loss = [[part for part in found.parts if part.loss == loss] for loss in _FIGURES]
+    figures = [figure for parts in by_loss for part in parts for figure in _paper_figures(part)]
+    figures += [_beyond(part) for parts in by_loss for part in parts]
+    return Content(
+        "Antithetic sampling: the paper's experiments, run again",
+        "Accelerating Stochastic Gradient Descent Using Antithetic Sampling (Liu and Xu, 2018): what it claims, and what came out here.",
+        list(_summary(found)),
+        figures,
+        [Claim(f"{claim.number}. {claim.claim}", claim.verdict, claim.measured, _rule(claim)) for claim in found.claims],
+        [_variances(found.parts), _gaps(found.parts), _sets(found.parts), _rules(found)] if found.parts else [],
+        [explorer_of(part) for part in _one_of_each_set(found.parts)],
+        settings | left_out | {"seconds": f"{found.seconds:.0f}"},
+        {name: found.settings[name] for name in versions if name in found.settings},
+        {name: found.settings[name] for name in machine if name in found.settings},
+        CITATION.format(version=found.settings.get("antithetic", ""), command="reproduce"),
+    )
+
+
+def _rule(claim: experiments.Claim) -> str:
+    """Detail of a claim without what all have in common, and without the numbers of the cases, which are in ``claim_rows.csv``."""
+    rule, _, rest = claim.detail.partition(OVERALL)
+    if claim.rows:
+        rest = re.sub(rf"\S+: {re.escape(claim.rows[0]['set'])} {re.escape(claim.rows[0]['loss'])}.*$", "", rest)
+    return f"{rule.strip()} {rest.strip()}".strip()
+
+
+def _one_of_each_set(parts: Sequence[Part]) -> list[Part]:
+    first: dict[str, Part] = {}
+    for part in parts:
+        first.setdefault(part.name, part)
+    return list(first.values())
+
+
+def _summary(found: Reproduction) -> Iterator[str]:
+    parts = found.parts
+    if not parts:
+        yield "No part was finished, so there is nothing to show yet."
+        return
+    verdicts = [claim.verdict for claim in found.claims if claim.number <= _CLAIMS_OF_THE_PAPER]
+    counts = {verdict: verdicts.count(verdict) for verdict in ("holds", "holds in part", "does not hold")}
+    sets = len(_one_of_each_set(parts))
+    yield (
+        f"On {sets} data set{'s' if sets > 1 else ''}, of the paper's {len(verdicts)} claims {counts['holds']} hold, "
+        f"{counts['holds in part']} hold in part and {counts['does not hold']} do not."
+    )
+    ratios = np.array([part.variance_ratio().mean(axis=0) for part in parts])
+    yield (
+        f"Two antithetic samples have {_span(ratios[:, 0])} of the gradient variance of two independent ones before the first step, and "
+        f"{_span(ratios[:, -1])} after the last."
+    )
+    yield f"SGD-as ends nearer to the optimum than SGD in **{_wins(parts, 'SGD-as', 'SGD')}** cases."
+    yield (
+        "Against plain reshuffling, which the paper does not compare with and which needs no table, it does so in "
+        f"**{_wins(parts, 'SGD-as', 'reshuffled')}**; our nested order in **{_wins(parts, 'nested order', 'reshuffled')}**, and the "
+        f"balanced order, without a table, in **{_wins(parts, 'balanced', 'reshuffled')}**."
+    )
+    if found.left_out:
+        yield f"Left out, since they are not on this computer: {', '.join(found.left_out)}."
+
+
+def _span(values: NDArray[np.float64]) -> str:
+    low, high = np.nanmin(values), np.nanmax(values)
+    return f"{low:.2f}" if round(low, 2) == round(high, 2) else f"{low:.2f} to {high:.2f}"
+
+
+def _wins(parts: Sequence[Part], method: str, other: str) -> str:
+    won = sum(bool(part.end_gap(method).mean() < part.end_gap(other).mean()) for part in parts)
+    return f"{won} of {len(parts)}"
+
+
+def _paper_figures(part: Part) -> list[Figure]:
+    number, model = _FIGURES[part.loss]
+    group, slug = f"{number}, {model}: {part.name}", f"{_slug(part.name)}-{_slug(part.loss)}"
+    variances = [
+        _series("SGD", part.variance["SGD"]["SGD"]),
+        _series("SGD-as", part.variance["SGD-as"]["SGD-as"]),
+        _series(_AT_SGD, part.variance["SGD-as"]["SGD"]),
+    ]
+    gaps = [_series(method, part.gap(method)) for method in ("SGD", "SGD-as")]
+    seeds = part.settings["seeds"]
+    return [
+        Figure(
+            f"{slug}-variance",
+            "Variance of the stochastic gradient",
+            variances,
+            'Exact, by enumeration, of batches of 2 along each method\'s own runs; "same weights" is that of SGD-as at the weights of SGD. '
+            f"Mean and range of {seeds} seeds.",
+            "epoch",
+            "variance",
+            group=group,
+        ),
+        Figure(
+            f"{slug}-objective",
+            "Objective, above its optimum",
+            gaps,
+            f"(f {_MINUS} f*) / (f(0) {_MINUS} f*), mean and range of {seeds} seeds; {_LAMBDA} = {part.decay:g}, {_ETA0} = {part.eta0:.3g} "
+            "for both, the best of SGD.",
+            "epoch",
+            "relative gap",
+            log_y=True,
+            group=group,
+        ),
+    ]
+
+
+def _beyond(part: Part) -> Figure:
+    model = _FIGURES[part.loss][1]
+    return Figure(
+        f"{_slug(part.name)}-{_slug(part.loss)}-orders",
+        part.name,
+        [_series(method, part.gap(method)) for method in METHODS],
+        f"With reshuffling and our orders, all with the {_ETA0} that is best for SGD. Mean and range of {part.settings['seeds']} seeds.",
+        "epoch",
+        "relative gap",
+        log_y=True,
+        group=f"What the paper lacks, reshuffling and orders: {model}",
+    )
+
+
+def _series(name: str, runs: NDArray[np.float64]) -> Series:
+    return Series(name, np.arange(float(runs.shape[1])), runs.mean(axis=0), runs.min(axis=0), runs.max(axis=0), list(runs))
+
+
+def _slug(name: str) -> str:
+    return "-".join("".join(character if character.isascii() and character.isalnum() else " " for character in name.lower()).split()) or "x"
+
+
+def _variances(parts: Sequence[Part]) -> Table:
+    rows: list[list[Any]] = []
+    for part in parts:
+        for epoch in (0, part.settings["epochs"]):
+            alone, pairs = (float(part.variance[each]["SGD"][0, epoch]) for each in ("SGD", "SGD-as"))
+            rows.append([part.name, part.loss, epoch, alone, pairs, float(part.variance_ratio()[0, epoch])])
+    columns = ["data", "loss", "epoch", "independent rows", "antithetic pairs", "ratio"]
+    return Table("Exact variance of the gradient at the weights of SGD, first seed", columns, rows)
+
+
+def _gaps(parts: Sequence[Part]) -> Table:
+    rows = [[part.name, part.loss, *(float(part.end_gap(method).mean()) for method in METHODS)] for part in parts]
+    return Table("Relative gap after the last epoch, mean of many runs with the same first step", ["data", "loss", *METHODS], rows)
+
+
+def _sets(parts: Sequence[Part]) -> Table:
+    names = ("n", "d", "decay", "eta0", "curvature", "at_zero", "optimum", "optimum_error", "seconds")
+    columns = ["data", "loss", "rows", "features", _LAMBDA, _ETA0, "L"]
+    columns += ["f(0)", "f*", "error of f*", "seconds"]
+    return Table("Data and steps", columns, [[part.name, part.loss, *(getattr(part, name) for name in names)] for part in parts])
+
+
+def _rules(found: Reproduction) -> Table:
+    return Table("How it was decided", ["what", "rule"], [["steps", found.settings.get("step", "")], ["a claim", OVERALL]])

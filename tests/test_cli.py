@@ -1,0 +1,360 @@
+"""The command: on real files of each format, with errors in one sentence, and JSON for machines."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import antithetic
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+from typer.testing import CliRunner
+
+from antithetic._cli.app import app
+from antithetic._cli.console import as_json, plain
+
+ESCAPE = "\x1b"
+
+
+def data(n=80, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(X @ [1.0, -2.0, 0.5] + 0.3 * rng.normal(size=n) > 0, "yes", "no")
+
+
+def write_table(path, X, y, delimiter=",", names=("a", "b", "c", "label")):
+    lines = [delimiter.join(names)] + [delimiter.join([*map(repr, row), str(label)]) for row, label in zip(X.tolist(), y, strict=True)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def write_svmlight(X, y):
+    return "".join(
+        f"{1 if label == 'yes' else -1} " + " ".join(f"{k}:{value!r}" for k, value in enumerate(row, 1)) + "\n"
+        for row, label in zip(X.tolist(), y, strict=True)
+    )
+
+
+def write(folder, form):
+    X, y = data()
+    path = folder / f"data.{form}"
+    if form in ("csv", "tsv"):
+        return write_table(path, X, y, "," if form == "csv" else "\t")
+    if form == "svm":
+        path.write_text(write_svmlight(X, y))
+    elif form == "svm.gz":
+        path.write_bytes(gzip.compress(write_svmlight(X, y).encode()))
+    elif form == "npz":
+        np.savez(path, X=X, y=y)
+    elif form == "npy":
+        np.save(path, np.column_stack([X, y == "yes"]))
+    else:
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "label": y}), path)
+    return path
+
+
+def run(*arguments, code=0):
+    """Run in this process; give standard output and error."""
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
+    return result.stdout, result.stderr
+
+
+def run_json(*arguments, code=0):
+    return json.loads(run(*arguments, "--json", code=code)[0])
+
+
+def run_process(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "antithetic", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment,
+    )
+
+
+@pytest.fixture
+def table(tmp_path):
+    return write_table(tmp_path / "data.csv", *data())
+
+
+# ---- the ways to call it
+
+
+def test_as_a_module():
+    done = run_process("--version")
+    assert (done.returncode, done.stdout) == (0, f"antithetic {antithetic.__version__}\n")
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_the_extra_it_says_what_to_install(monkeypatch, capsys, missing):
+    from antithetic.cli import main
+
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 1
+    assert 'pip install "antithetic[cli]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["reproduce"], ["compare"], ["pair"], ["train"], ["predict"]])
+def test_help_teaches_and_fits(command):
+    out, _ = run(*command, "--help")
+    assert f"antithetic {' '.join(command)}".strip() in out
+    assert out.count("antithetic") >= 3  # examples
+    assert max(map(len, out.splitlines())) <= 80
+    assert "[bold]" not in out
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["train", "x.csv"], ["train", "--nonsense"], ["compare", "x.csv", "--epochs", "0"]])
+def test_a_wrong_call_is_code_2(arguments):
+    out, error = run(*arguments, code=2)
+    assert "Usage" in error
+    assert out == ""
+
+
+def test_completion_is_offered():
+    done = run_process(_ANTITHETIC_COMPLETE="complete_bash", COMP_WORDS="antithetic re", COMP_CWORD="1")
+    assert done.stdout.split() == ["reproduce"]
+
+
+# ---- train and predict
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "svm", "svm.gz", "npz", "npy", "parquet"])
+def test_train_and_predict_are_the_estimator(tmp_path, form):
+    path, model, out = write(tmp_path, form), tmp_path / "model.json", tmp_path / "predictions.csv"
+    trained = run_json("train", path, "--model", model, "--epochs", 5, "--tol", 0, "--seed", 3)
+    run("predict", model, path, "--out", out)
+    read = antithetic.datasets.read_file(path)
+    X, y = read.data, read.target
+    estimator = antithetic.SGDClassifier(loss="log_loss", alpha=1e-4, max_iter=5, tol=None, random_state=3).fit(X, y)
+    rows = list(csv.reader(out.read_text().splitlines()))
+    labels = [f"{label:g}" if isinstance(label, float) else label for label in estimator.classes_.tolist()]
+    assert rows[0] == ["prediction", "decision", *(f"probability {label}" for label in labels)]
+    assert [row[0] for row in rows[1:]] == [str(label) for label in estimator.predict(X).tolist()]
+    numbers = np.array([row[1:] for row in rows[1:]], dtype=np.float64)
+    np.testing.assert_array_equal(numbers[:, 0], estimator.decision_function(X))
+    np.testing.assert_array_equal(numbers[:, 1:], estimator.predict_proba(X))
+    assert trained["accuracy"] == estimator.score(X, y)
+
+
+def test_rows_without_labels_in_another_order(tmp_path, table):
+    run("train", table, "--model", tmp_path / "model.json", "--epochs", 3)
+    X, _ = data()
+    mixed = write_table(tmp_path / "mixed.csv", X[:, [2, 0, 1]][:1], ["unused"], names=("c", "a", "b", "note"))
+    bare = tmp_path / "bare.csv"
+    bare.write_text("b,a,c\n" + ",".join(map(repr, X[0, [1, 0, 2]].tolist())) + "\n")
+    whole = run_json("predict", tmp_path / "model.json", table)["columns"]
+    for path in (mixed, bare):
+        one = run_json("predict", tmp_path / "model.json", path)["columns"]
+        assert {name: values[:1] for name, values in whole.items()} == one
+
+
+def test_svmlight_rows_that_lack_labels_and_last_features(tmp_path):
+    run("train", write(tmp_path, "svm"), "--model", tmp_path / "model.json", "--epochs", 3)
+    (tmp_path / "new.svm").write_text("0 1:0.5\n0 2:1.0\n")
+    assert run_json("predict", tmp_path / "model.json", tmp_path / "new.svm")["rows"] == 2
+    (tmp_path / "wide.svm").write_text("0 1:0.5 9:1.0\n")
+    assert "features" in run("predict", tmp_path / "model.json", tmp_path / "wide.svm", code=1)[1]
+
+
+def test_missing_features_are_named(tmp_path, table):
+    run("train", table, "--model", tmp_path / "model.json", "--epochs", 3)
+    other = tmp_path / "other.csv"
+    other.write_text("a,z\n1.0,2.0\n2.0,3.0\n")
+    _, error = run("predict", tmp_path / "model.json", other, code=1)
+    assert "'b', 'c'" in error
+    assert "lacks" in error
+
+
+def test_words_become_columns_on_request(tmp_path):
+    X, y = data(60)
+    colours = np.array(["red", "green", "blue"])[np.arange(60) % 3]
+    lines = ["size,colour,label"] + [f"{row[0]!r},{colour},{label}" for row, colour, label in zip(X.tolist(), colours, y, strict=True)]
+    path, model = tmp_path / "words.csv", tmp_path / "model.json"
+    path.write_text("\n".join(lines) + "\n")
+    _, error = run("train", path, "--model", model, code=1)
+    assert "--one-hot" in error
+    assert "one_hot=" not in error
+    run("train", path, "--model", model, "--one-hot", "--epochs", 3, "--tol", 0)
+    read = antithetic.datasets.read_file(path, one_hot=True)
+    estimator = antithetic.SGDClassifier(loss="log_loss", max_iter=3, tol=None, random_state=0).fit(read.data, read.target)
+    assert run_json("predict", model, path)["columns"]["decision"] == estimator.decision_function(read.data).tolist()
+    (tmp_path / "new.csv").write_text("colour,size\nred,0.5\nmauve,0.5\n")
+    result, error = run("predict", model, tmp_path / "new.csv", "--json")
+    assert "colour=mauve" in error
+    known = dict(zip(read.feature_names, estimator.coef_[0].tolist(), strict=True))
+    expected = [0.5 * known["size"] + known["colour=red"] + estimator.intercept_[0], 0.5 * known["size"] + estimator.intercept_[0]]
+    assert json.loads(result)["columns"]["decision"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_warning_is_a_note(tmp_path, table):
+    out, error = run("train", table, "--model", tmp_path / "model.json", "--epochs", 2)
+    assert error.startswith("note: Maximum number of iteration")
+    assert "model written" in out
+
+
+def test_numbers_are_regressed(tmp_path):
+    X, _ = data()
+    path = write_table(tmp_path / "numbers.csv", X, [f"{value:.6f}" for value in X @ [1.0, 2.0, 3.0]])
+    trained = run_json("train", path, "--model", tmp_path / "model.json", "--epochs", 20)
+    assert trained["settings"]["loss"] == "squared_error"
+    assert trained["r2"] > 0.9
+    assert list(run_json("predict", tmp_path / "model.json", path)["columns"]) == ["prediction"]
+    _, error = run("train", path, "--model", tmp_path / "model.json", "--loss", "hinge", code=1)
+    assert "regression" in error
+
+
+def test_a_table_is_made_and_used(tmp_path, table):
+    made = run_json("pair", table, "--out", tmp_path / "table.npz", "--method", "greedy")
+    read = antithetic.datasets.read_file(table)
+    expected = antithetic.pair(read.data, read.target, "greedy", fit_intercept=True)
+    held = antithetic.AntitheticTable.load(tmp_path / "table.npz")
+    np.testing.assert_array_equal(held.partner, expected.partner)
+    assert made["quality"]["variance_ratio"] == expected.variance_ratio(read.data, read.target, fit_intercept=True)
+    trained = run_json("train", table, "--model", tmp_path / "model.json", "--table", tmp_path / "table.npz", "--epochs", 3)
+    assert trained["plan"]["pairing"] == "greedy"
+    groups = run_json("pair", table, "--out", tmp_path / "groups.npz", "--nest", 8)
+    assert groups["quality"]["group_size"] == 8
+    out, _ = run("pair", table, "--out", tmp_path / "table.npz")
+    assert "variance ratio" in out
+
+
+def test_hostile_names_stay_text(tmp_path):
+    X, y = data()
+    names = (f"{ESCAPE}[31ma", "=cmd|'/c calc'", "[bold]c", "label")
+    path = tmp_path / "hostile.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([names, *([*row, label] for row, label in zip(X.tolist(), y, strict=True))])
+    out, error = run("train", path, "--model", tmp_path / "model.json", "--epochs", 2)
+    assert ESCAPE not in out + error
+    (tmp_path / "bad.csv").write_text("q,r\n1,2\n3,4\n")
+    _, error = run("predict", tmp_path / "model.json", tmp_path / "bad.csv", code=1)
+    assert "[bold]c" in error
+    assert ESCAPE not in error
+
+
+def test_classes_that_a_spreadsheet_would_run_are_quoted(tmp_path):
+    X, y = data()
+    path = write_table(tmp_path / "data.csv", X, np.where(y == "yes", "=1+1", "@x"))
+    run("train", path, "--model", tmp_path / "model.json", "--epochs", 2)
+    rows = list(csv.reader(io.StringIO(run("predict", tmp_path / "model.json", path)[0])))
+    assert {row[0] for row in rows[1:]} <= {"'=1+1", "'@x"}
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "{folder}/nothing.csv", "--model", "{folder}/m.json"],
+        ["train", "{folder}/data.csv", "--model", "{folder}/m.json", "--loss", "nonsense"],
+        ["train", "{folder}/data.csv", "--model", "{folder}/m.json", "--penalty", "nonsense"],
+        ["train", "{folder}/data.csv", "--model", "{folder}/m.json", "--target", "nonsense"],
+        ["train", "{folder}/data.csv", "--model", "{folder}/no/such/folder/m.json"],
+        ["train", "{folder}/data.csv", "--model", "{folder}/m.json", "--table", "{folder}/data.csv"],
+        ["pair", "{folder}/data.csv", "--out", "{folder}/table.json"],
+        ["pair", "{folder}/data.csv", "--out", "{folder}/t.npz", "--nest", "3"],
+        ["pair", "{folder}/data.csv", "--out", "{folder}/t.npz", "--nest", "x"],
+        ["pair", "{folder}/data.csv", "--out", "{folder}/t.npz", "--method", "nonsense"],
+        ["predict", "{folder}/data.csv", "{folder}/data.csv"],
+        ["predict", "{folder}/nothing.json", "{folder}/data.csv"],
+        ["compare", "{folder}/nothing.csv"],
+        ["reproduce", "--only", "nonsense", "--out", "{folder}/report"],
+    ],
+    ids=" ".join,
+)
+def test_an_error_is_one_sentence(tmp_path, table, arguments):
+    given = [argument.format(folder=tmp_path) for argument in arguments]
+    out, error = run(*given, code=1)
+    assert out == ""
+    assert error.startswith("error: ")
+    assert "Traceback" not in error
+    assert len(error.strip().splitlines()) == 1
+    held = run_json(*given, code=1)
+    assert held["error"] == error.removeprefix("error: ").strip()
+    assert "Traceback" in run(*given, "--debug", code=1)[1]
+    del table
+
+
+def test_a_fault_of_the_program_says_so(tmp_path, table, monkeypatch):
+    def broken(*_args, **_kwargs):
+        raise KeyError("oops")
+
+    monkeypatch.setattr("antithetic._cli.train.read_data", broken)
+    _, error = run("train", table, "--model", tmp_path / "m.json", code=1)
+    assert "fault of the program" in error
+    assert "--debug" in error
+
+
+def test_an_interrupt_is_code_130(tmp_path, table, monkeypatch):
+    def stopped(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("antithetic._cli.train.read_data", stopped)
+    _, error = run("train", table, "--model", tmp_path / "m.json", code=130)
+    assert error == "error: interrupted\n"
+
+
+# ---- the screen
+
+
+def in_terminal(arguments, **environment):
+    """Output of the command when both streams are a terminal of 80 columns."""
+    leader, follower = pty.openpty()
+    variables = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "antithetic", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=follower,
+        stderr=follower,
+        env=variables | {"TERM": "xterm-256color", "COLUMNS": "80"} | environment,
+    )
+    os.close(follower)
+    read = b""
+    with contextlib.suppress(OSError):  # Linux's way to say that the other end is closed
+        while chunk := os.read(leader, 1 << 16):
+            read += chunk
+    os.close(leader)
+    assert process.wait() in (0, 1)
+    return read.decode()
+
+
+def test_no_color_means_no_escape_codes(tmp_path, table):
+    (tmp_path / "coloured").mkdir()
+    for arguments in (["--help"], ["pair", table, "--out", tmp_path / "bad.json"]):
+        assert ESCAPE in in_terminal(arguments)
+        assert ESCAPE not in in_terminal(arguments, NO_COLOR="1")
+
+
+def test_what_is_shown_is_text():
+    assert plain(f"a{ESCAPE}[31m\nb\tc") == "a\N{REPLACEMENT CHARACTER}[31m b c"
+    assert as_json({"a": np.float64("nan"), "b": [np.inf, 1.0, None, True], "c": np.arange(2)}) == {
+        "a": None,
+        "b": [None, 1.0, None, True],
+        "c": [0, 1],
+    }
+
+
+def test_tables_fit(tmp_path, table):
+    out, _ = run("pair", table, "--out", tmp_path / "table.npz")
+    assert max(map(len, out.splitlines())) <= 80
+    assert not re.search(r"\bnan\b", out)

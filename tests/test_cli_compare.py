@@ -1,0 +1,131 @@
+"""``antithetic compare``: what it measures is so, and what it recommends runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+from browser import find_chromium, open_browser
+from test_cli import data, run, run_json, write, write_table
+
+import antithetic
+from antithetic._compare import WAYS, compare_samplings
+
+FAST = ("--epochs", 4, "--seeds", 2, "--alpha", 1e-2)
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compare")
+    path = write_table(folder / "data.csv", *data())
+    return path, folder / "report", run_json("compare", path, *FAST, "--out", folder / "report")
+
+
+def test_every_sampling_is_measured(compared):
+    _, _, found = compared
+    assert [row["sampling"] for row in found["samplings"]] == list(WAYS)
+    for row in found["samplings"]:
+        assert row["gap"] >= 0
+        assert row["training [s]"] > 0
+        assert (row["table [s]"] > 0) == (WAYS[row["sampling"]].pairing is not None)
+    assert set(found["curves"]) == set(WAYS)
+    assert all(len(curve) == 5 and curve[0] == pytest.approx(1.0) for curve in found["curves"].values())
+    assert found["recommended"]["name"] in WAYS
+
+
+def test_variance_ratios_are_exact(compared):
+    path, _, found = compared
+    read = antithetic.datasets.read_file(path)
+    X, y = read.data, read.target
+    at_first = {row["sampling"]: row["variance at first"] for row in found["samplings"]}
+    for name, method in (("SGD-as, greedy", "greedy"), ("SGD-as, tree", "tree")):
+        table = antithetic.pair(X, y, method, fit_intercept=True, random_state=0)
+        assert at_first[name] == pytest.approx(table.variance_ratio(X, y, fit_intercept=True), rel=1e-12)
+    assert at_first["i.i.d. (SGD)"] == 1.0
+
+
+def test_the_snippet_runs(compared):
+    path, out, found = compared
+    assert (out / "train.py").read_text() == found["snippet"]
+    done = subprocess.run([sys.executable, "-W", "error", "-c", found["snippet"]], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) > 0.8
+    assert repr(str(path)) in found["snippet"]
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_the_snippet_of_every_sampling_runs(compared, name, monkeypatch, capsys):
+    from antithetic._cli.compare import snippet
+    from antithetic._cli.data import read_data
+    from antithetic._compare import Comparison
+
+    path, _, _ = compared
+    held = read_data(path, target="label", loss=None, one_hot=False)
+    found = compare_samplings(held.X, held.y, loss="log_loss", alpha=1e-2, epochs=1, seeds=1)
+    one = next(one for one in found.measured if one.name == name)
+    monkeypatch.setattr(Comparison, "recommended", property(lambda _self: one))
+    exec(snippet(held, found, epochs=3, one_hot=False), {})
+    assert float(capsys.readouterr().out) > 0.5
+
+
+def test_the_curves_are_written(compared):
+    _, out, found = compared
+    rows = list(csv.DictReader((out / "curves.csv").read_text().splitlines()))
+    assert len(rows) == len(WAYS) * 2 * 5
+    for name, curve in found["curves"].items():
+        gaps = [float(row["gap"]) for row in rows if row["sampling"] == name]
+        np.testing.assert_allclose(np.reshape(gaps, (2, 5)).mean(axis=0), curve, rtol=1e-12)
+    assert (out / "figures" / "gap-by-epoch.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (out / "figures" / "gap-by-epoch.svg").read_text()
+
+
+def test_people_get_a_table_and_code(tmp_path):
+    path = write_table(tmp_path / "data.csv", *data())
+    out, _ = run("compare", path, *FAST)
+    assert "model = SGDClassifier(" in out
+    assert "best choice" in out
+    lines = out.splitlines()
+    for name in WAYS:  # each on one line, with all its numbers
+        assert len(next(line for line in lines if line.strip().startswith(name)).removeprefix(f" {name}").split()) == 7
+    assert max(len(line) for line in out.splitlines() if "read_file(" not in line) <= 80
+
+
+def test_three_classes_and_a_sample_of_the_rows(tmp_path):
+    X, _ = data(90)
+    path = write_table(tmp_path / "data.csv", X, np.array(["a", "b", "b", "c"])[np.arange(90) % 4])
+    found = run_json("compare", path, *FAST, "--rows", 50)
+    assert found["rows"] == 50
+    assert "most frequent, b" in found["notes"][0]
+    assert "50 random rows of 90" in found["notes"][1]
+
+
+@pytest.mark.parametrize("form", ["svm", "npz"])
+def test_other_formats(tmp_path, form):
+    found = run_json("compare", write(tmp_path, form), "--epochs", 2, "--seeds", 1, "--loss", "hinge")
+    assert found["settings"]["loss"] == "hinge"
+
+
+def test_regression(tmp_path):
+    X, _ = data()
+    path = write_table(tmp_path / "data.csv", X, [repr(value) for value in (X @ [1.0, 2.0, 3.0]).tolist()])
+    found = run_json("compare", path, *FAST)
+    assert "SGDRegressor" in found["snippet"]
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium: apt-get install chromium, or name one in the variable CHROMIUM")
+def test_the_report_opens_whatever_the_file_is_called(tmp_path):
+    path = write_table(tmp_path / "<img src=x onerror=alert(1)>.csv", *data())
+    run_json("compare", path, *FAST, "--out", tmp_path / "report")
+    with open_browser(find_chromium()) as browser:
+        browser.size(1280, 900)
+        browser.open(tmp_path / "report" / "report.html")
+        assert browser.problems() == []
+        assert browser.run("document.querySelectorAll('img').length") == 0
+        assert browser.run("document.querySelectorAll('figure .mark').length") > 20
+        assert "<img" in json.loads(browser.run("JSON.stringify(document.querySelector('h1').textContent)"))

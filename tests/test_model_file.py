@@ -1,0 +1,185 @@
+"""Model files: every bit comes back, and nothing but a model gets in."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import antithetic
+from antithetic import model_file
+from antithetic.model_file import FORMAT, LinearModel
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=64)
+
+
+def binary(**changed):
+    return LinearModel(
+        **{
+            "kind": "classifier",
+            "loss": "log_loss",
+            "coef": [[0.1, -2.5]],
+            "intercept": [0.3],
+            "classes": ["ill", "well"],
+            "feature_names": ["a", "b"],
+            **changed,
+        }
+    )
+
+
+@given(hnp.arrays(np.float64, (1, 3), elements=FLOATS), FLOATS)
+def test_every_bit_of_a_weight_comes_back(tmp_path_factory, coef, intercept):
+    path = tmp_path_factory.mktemp("model") / "model.json"
+    LinearModel("regressor", "squared_error", coef, [intercept], None, None).save(path)
+    again = LinearModel.load(path)
+    assert again.coef.tobytes() == coef.tobytes()
+    assert again.intercept.tobytes() == np.array([intercept]).tobytes()
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "hinge", "modified_huber"])
+@pytest.mark.parametrize("labels", [[-1.0, 1.0], ["a", "b"], ["a", "b", "c"], [0.0, 1.0, 2.0, 5.0]])
+def test_predictions_are_those_of_the_estimator(tmp_path, loss, labels):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    y = np.array(labels)[np.arange(60) % len(labels)]
+    estimator = antithetic.SGDClassifier(loss=loss, max_iter=3, tol=None, random_state=0).fit(X, y)
+    LinearModel.of(estimator).save(tmp_path / "model.json")
+    again = LinearModel.load(tmp_path / "model.json").estimator()
+    np.testing.assert_array_equal(again.predict(X), estimator.predict(X))
+    np.testing.assert_array_equal(again.decision_function(X), estimator.decision_function(X))
+    assert hasattr(again, "predict_proba") == hasattr(estimator, "predict_proba")
+    if loss != "hinge":
+        np.testing.assert_array_equal(again.predict_proba(X), estimator.predict_proba(X))
+
+
+def test_a_regressor(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
+    estimator = antithetic.SGDRegressor(max_iter=3, tol=None, random_state=0).fit(X, y)
+    LinearModel.of(estimator).save(tmp_path / "model.json")
+    np.testing.assert_array_equal(LinearModel.load(tmp_path / "model.json").estimator().predict(X), estimator.predict(X))
+
+
+def test_what_is_known_besides_the_weights_comes_back(tmp_path):
+    binary(target_name="health", one_hot=True, settings={"alpha": 1e-4, "penalty": None}).save(tmp_path / "model.json")
+    again = LinearModel.load(tmp_path / "model.json")
+    assert (again.target_name, again.one_hot, again.feature_names) == ("health", True, ["a", "b"])
+    assert again.settings == {"alpha": 1e-4, "penalty": None}
+    assert os.stat(tmp_path / "model.json").st_mode & 0o777 == 0o666 & ~umask()
+
+
+def umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def held(tmp_path):
+    binary().save(tmp_path / "good.json")
+    return json.loads((tmp_path / "good.json").read_text())
+
+
+WRONG = [
+    ({"format": "something else"}, "format"),
+    ({"version": 2}, "install a newer one"),
+    ({"version": True}, "version"),
+    ({"version": "1"}, "version"),
+    ({"kind": "os.system"}, "kind"),
+    ({"loss": "__import__"}, "loss"),
+    ({"loss": ["log_loss"]}, "loss"),
+    ({"coef": [[1.0], [2.0, 3.0]]}, "coef"),
+    ({"coef": [[1.0, "2"]]}, "coef"),
+    ({"coef": [[True, False]]}, "coef"),
+    ({"coef": []}, "coef"),
+    ({"coef": [[]]}, "coef"),
+    ({"coef": {"a": 1}}, "coef"),
+    ({"coef": [[1.0, None]]}, "coef"),
+    ({"intercept": [1.0, 2.0]}, "intercept"),
+    ({"intercept": 1.0}, "intercept"),
+    ({"classes": ["a"]}, "classes"),
+    ({"classes": ["b", "a"]}, "classes"),
+    ({"classes": ["a", "a"]}, "classes"),
+    ({"classes": ["a", 1]}, "classes"),
+    ({"classes": ["a", "b", "c"]}, "classes"),
+    ({"classes": None}, "classes"),
+    ({"feature_names": ["a"]}, "feature_names"),
+    ({"feature_names": ["a", "a"]}, "twice"),
+    ({"feature_names": [1, 2]}, "feature_names"),
+    ({"feature_names": "ab"}, "feature_names"),
+    ({"settings": []}, "settings"),
+    ({"one_hot": 1}, "one_hot"),
+]
+
+
+@pytest.mark.parametrize(("changed", "said"), WRONG)
+def test_what_is_no_model_is_refused(tmp_path, changed, said):
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(held(tmp_path) | changed))
+    with pytest.raises(ValueError, match=said) as error:
+        LinearModel.load(path)
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"\xff\xfe",
+        b"not json",
+        b"\x80\x04\x95pickle",
+        b"[" * 100_000,
+        b'{"format": NaN}',
+        b'{"a": 1, "a": 2}',
+        b'{"format": ' + b"9" * 10_000 + b"}",
+        json.dumps({"format": FORMAT, "version": 1}).encode(),
+    ],
+    ids=str,
+)
+def test_bytes_of_a_stranger_give_one_sentence(tmp_path, content):
+    (tmp_path / "bad.json").write_bytes(content)
+    with pytest.raises(ValueError, match="not a model file, or it is damaged"):
+        LinearModel.load(tmp_path / "bad.json")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "-1e999"])
+def test_weights_are_finite(tmp_path, number):
+    (tmp_path / "bad.json").write_text(json.dumps(held(tmp_path)).replace("-2.5", number))
+    with pytest.raises(ValueError, match="damaged"):
+        LinearModel.load(tmp_path / "bad.json")
+
+
+def test_every_cut_is_noticed(tmp_path):
+    content = json.dumps(held(tmp_path)).encode()
+    for end in range(0, len(content) - 1, 7):
+        (tmp_path / "cut.json").write_bytes(content[:end])
+        with pytest.raises(ValueError, match="damaged"):
+            LinearModel.load(tmp_path / "cut.json")
+
+
+def test_a_huge_file_is_not_read(tmp_path):
+    binary().save(tmp_path / "model.json")
+    with pytest.raises(ValueError, match="longer than 100 bytes"):
+        LinearModel.load(tmp_path / "model.json", max_bytes=100)
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "model.json"
+    binary().save(path)
+    before = path.read_bytes()
+
+    def full(_descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(model_file.os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        binary(coef=[[5.0, 6.0]]).save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model.json"]

@@ -20,18 +20,25 @@ _POWERS = 10  # of the power iteration, which underestimates by some per cent th
 _MARGIN = 1.1
 
 
-def row_squares(problem: Problem) -> NDArray[np.float64]:
-    """Squared norms of the rows, with the intercept's 1 if there is one, times their weights, shape (n,)."""
+def squared_norms(problem: Problem) -> NDArray[np.float64]:
+    """Squared norms of the rows, with the intercept's 1 if there is one, shape (n,); infinite where they overflow."""
     X = problem.X
-    squares: NDArray[np.float64]
-    with np.errstate(over="ignore", invalid="ignore"):  # infinite squares are for the caller to see
+    with np.errstate(over="ignore"):
         if sparse.issparse(X):
-            entries = np.square(X.data.astype(np.float64))
-            squares = np.where(np.diff(X.indptr) > 0, np.add.reduceat(np.append(entries, 0.0), X.indptr[:-1]), 0.0)
+            entries = sparse.csr_array((np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
+            squares: NDArray[np.float64] = entries @ np.ones(problem.d)
         else:
             squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-        squares = squares + float(problem.fit_intercept)
-        return squares if problem.weight is None else np.where(problem.weight > 0.0, squares * problem.weight, 0.0)
+    return squares + float(problem.fit_intercept)
+
+
+def row_squares(problem: Problem) -> NDArray[np.float64]:
+    """Squared norms of the rows, see :func:`squared_norms`, times their weights."""
+    squares = squared_norms(problem)
+    if problem.weight is None:
+        return squares
+    with np.errstate(invalid="ignore"):
+        return np.where(problem.weight > 0.0, squares * problem.weight, 0.0)
 
 
 def smoothness(problem: Problem) -> float:

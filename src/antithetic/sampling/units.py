@@ -110,7 +110,12 @@ def cumulative(chances: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def draw(rng: np.random.Generator, sums: NDArray[np.float64], size: tuple[int, int]) -> NDArray[np.intp]:
     """Draw by cumulative probabilities; never what has probability 0, whose cell is empty."""
-    return np.searchsorted(sums, rng.random(size), side="right")
+    from antithetic.sampling._draw_kernel import invert
+
+    numbers, drawn = rng.random(size), np.empty(size, np.intp)
+    guide = np.searchsorted(sums, np.arange(len(sums)) / len(sums), side="right")  # in order, and so fast
+    invert(sums, guide, numbers.ravel(), drawn.reshape(-1))
+    return drawn
 
 
 def lay_out(units: Units, batch_size: int, drawn: NDArray[np.intp], weights: NDArray[np.float64], rng: np.random.Generator) -> Batches:
@@ -121,6 +126,8 @@ def lay_out(units: Units, batch_size: int, drawn: NDArray[np.intp], weights: NDA
     if units.paired and batch_size == 1:
         rows, _ = units.take(drawn.ravel())
         return cut(rows[: units.n], 1)._replace(factors=np.repeat(weights.ravel(), 2)[: units.n])
+    if units.size == 1:
+        return cut(drawn.ravel(), batch_size)._replace(factors=weights.ravel())
     alone = batch_size % 2 if units.paired else 0
     steps, count = drawn.shape
     rows, starts = units.take(drawn.ravel())

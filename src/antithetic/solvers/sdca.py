@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import Matrix, check_coef, check_number
+from antithetic._validate import check_coef, check_number
 from antithetic.losses import HINGE, LOSSES, SQUARED_ERROR, SQUARED_HINGE, has_dual_step
 from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
 from antithetic.sampling.batches import Batches
 from antithetic.schedules import Schedule
+from antithetic.smoothness import squared_norms
 from antithetic.solvers.sgd import SgdState
 
 _FEW = 0.1  # share of the rows that moved in an epoch, up to which a reference is worth its pass over the data
@@ -225,7 +226,7 @@ def make_sdca(problem: Problem, *, watch: bool = False) -> Sdca:
         raise ValueError(f'solver="sdca" takes an L2 penalty alone; use l1=0, or solver="{_instead(problem)}"')
     if penalty.l2 == 0.0:
         raise ValueError(f'solver="sdca" needs l2 above 0; use "{_instead(problem)}"')
-    squares = _squared_norms(problem.X)
+    squares = squared_norms(problem)
     heaviest = 1.0 if problem.weight is None else max(1.0, float(problem.weight.max()))
     with np.errstate(over="ignore"):
         longest = float(np.max(squares, initial=0.0)) / (penalty.l2 * problem.n) * heaviest * 4.0
@@ -237,17 +238,6 @@ def make_sdca(problem: Problem, *, watch: bool = False) -> Sdca:
 def _instead(problem: Problem) -> str:
     """Solver to use where SDCA cannot be: SAGA needs slopes that change smoothly."""
     return "saga" if np.isfinite(problem.loss.curvature) else "sgd"
-
-
-def _squared_norms(X: Matrix) -> NDArray[np.float64]:
-    squares: NDArray[np.float64]
-    with np.errstate(over="ignore"):
-        if sparse.issparse(X):
-            entries = sparse.csr_array((np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
-            squares = entries @ np.ones(X.shape[1])
-        else:
-            squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    return squares
 
 
 def _run_kernel(

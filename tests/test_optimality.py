@@ -210,8 +210,8 @@ def test_losses_that_overflow_have_an_infinite_gap():
     [
         ({"fit_intercept": True}, 0.0, r'use fit_intercept=False, or add a column of ones, or stopping="gradient" or "objective"'),
         ({}, 0.5, "infinite with an intercept"),
-        ({"l2": 0.0}, 0.0, r'needs l2 above 0; use stopping="gradient" or "objective"'),
-        ({"l2": 0.0, "loss": "hinge"}, 0.0, r'needs l2 above 0; use stopping="objective"'),
+        ({"l2": 0.0}, 0.0, r'needs an L2 penalty above 0, alone or beside L1; use stopping="gradient" or "objective"'),
+        ({"l2": 0.0, "loss": "hinge"}, 0.0, r'needs an L2 penalty above 0, alone or beside L1; use stopping="objective"'),
     ],
 )
 def test_what_has_no_gap_is_refused(changes, intercept, message):

@@ -28,7 +28,7 @@ from antithetic.sampling import (
 from antithetic.sampling.batches import cut
 from antithetic.sampling.importance import PRIOR_SHARE
 from antithetic.schedules import Schedule
-from antithetic.smoothness import row_squares
+from antithetic.smoothness import row_squares, squared_norms
 from antithetic.solvers import SgdState, Solver, safe_step
 
 _MOST_ROWS_STEP_BY_STEP = 2000
@@ -70,6 +70,7 @@ class Tables:
     table: Table | None = None
     draws: Draws = field(default_factory=Draws)
     _strata: NDArray[np.intp] | None = field(default=None, init=False)
+    _squares: NDArray[np.float64] | None = field(default=None, init=False)
     _made_at: float = field(default=1.0, init=False)
     _n_made: int = field(default=0, init=False)
 
@@ -101,8 +102,10 @@ class Tables:
         """Return what a sampler is to be given besides the table: probabilities, or strata and the units of a batch that each gives."""
         draws = self.draws
         if self.sampling == "importance":
-            smooth = draws.corrected
-            return {"probabilities": unit_probabilities(self.problem, self.table, draws.importance, slopes, smooth=smooth)}
+            if self._squares is None:
+                self._squares = squared_norms(self.problem)
+            chances = unit_probabilities(self.problem, self.table, draws.importance, slopes, smooth=draws.corrected, squares=self._squares)
+            return {"probabilities": chances}
         if self.sampling != "stratified":
             return {}
         if self._strata is None:  # from signed rows, whatever the state, so that a run that is looked at or resumed has the same

@@ -9,12 +9,17 @@ from antithetic._jit import jit
 
 
 @jit
-def invert(sums: NDArray[np.float64], guide: NDArray[np.intp], numbers: NDArray[np.float64], drawn: NDArray[np.intp]) -> None:
+def invert(sums: NDArray[np.float64], numbers: NDArray[np.float64], drawn: NDArray[np.intp]) -> None:
     """Write for each number the first unit whose cumulative probability is above it.
 
-    ``guide[k]`` is that of ``k / len(guide)``, from which a few steps lead on; a binary search would miss the cache at every turn.
+    A guide says where to begin for each of as many cells as there are units; a binary search would miss the cache at every turn.
     """
-    cells = len(guide)
+    cells, unit = len(sums), 0
+    guide = np.empty(cells, np.intp)
+    for k in range(cells):
+        while sums[unit] <= k / cells:
+            unit += 1
+        guide[k] = unit
     for k in range(len(numbers)):
         unit = guide[min(cells - 1, int(numbers[k] * cells))]
         while sums[unit] <= numbers[k]:

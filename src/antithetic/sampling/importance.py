@@ -58,7 +58,13 @@ def factors_of(units: Units, probabilities: NDArray[np.float64]) -> NDArray[np.f
 
 
 def unit_probabilities(
-    problem: Problem, table: Table | None, how: Any, slopes: NDArray[np.float64] | None = None, *, smooth: bool = False
+    problem: Problem,
+    table: Table | None,
+    how: Any,
+    slopes: NDArray[np.float64] | None = None,
+    *,
+    smooth: bool = False,
+    squares: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     r"""Probabilities with which the units of a table (rows without one) are drawn.
 
@@ -82,6 +88,8 @@ def unit_probabilities(
     smooth : bool, default=False
         For ``"bounds"``: bound differences of gradients instead, by :math:`s_i |x_i|^2` times the curvature, for solvers that correct
         gradients. Half of each probability is then the prior's, since what is remembered of a unit that is never drawn goes stale.
+    squares : ndarray of shape (n,), default=None
+        What :func:`antithetic.smoothness.squared_norms` gives, for those who have it already.
 
     Returns
     -------
@@ -109,7 +117,7 @@ def unit_probabilities(
         raise ValueError(f'importance {how!r} is not known; use "bounds", "gradients", or one number per unit')
     if how == "gradients":
         found = problem.slopes() if slopes is None else slopes
-        return _mixed(units, _gradient_norms(problem, units, found), PRIOR_SHARE)
+        return _mixed(units, _gradient_norms(problem, units, found, squares), PRIOR_SHARE)
     return _mixed(units, _curvatures(problem, units), 0.5) if smooth else _mixed(units, _bounds(problem, units), 0.0)
 
 
@@ -128,11 +136,13 @@ def scaled_rows(problem: Problem, scale: NDArray[np.float64] | None) -> Rows:
     return Rows(problem.X, scale, float(problem.fit_intercept)).tamed()
 
 
-def _gradient_norms(problem: Problem, units: Units, slopes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _gradient_norms(
+    problem: Problem, units: Units, slopes: NDArray[np.float64], squares: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
     """Norm of each unit's mean gradient, up to a common factor; of single rows from their own norms, which is much faster."""
     if units.size == 1:
         with np.errstate(over="ignore", invalid="ignore"):
-            norms = np.abs(slopes) * np.sqrt(squared_norms(problem))
+            norms = np.abs(slopes) * np.sqrt(squared_norms(problem) if squares is None else squares)
         if _NEXT_TO_NOTHING < norms.max() < np.inf:  # whatever underflowed beside it is never drawn anyway
             return norms
     return _norms(scaled_rows(problem, slopes), units)

@@ -23,7 +23,8 @@ pytest.importorskip("rich")
 from typer.testing import CliRunner
 
 from antithetic._cli.app import app
-from antithetic._cli.console import as_json, plain
+from antithetic._cli.console import as_json, plain, show_table
+from antithetic.model_file import LinearModel
 
 ESCAPE = "\x1b"
 
@@ -40,9 +41,9 @@ def write_table(path, X, y, delimiter=",", names=("a", "b", "c", "label")):
     return path
 
 
-def write_svmlight(X, y):
+def write_svmlight(X, y, first=1):
     return "".join(
-        f"{1 if label == 'yes' else -1} " + " ".join(f"{k}:{value!r}" for k, value in enumerate(row, 1)) + "\n"
+        f"{1 if label == 'yes' else -1} " + " ".join(f"{k}:{value!r}" for k, value in enumerate(row, first)) + "\n"
         for row, label in zip(X.tolist(), y, strict=True)
     )
 
@@ -173,6 +174,109 @@ def test_svmlight_rows_that_lack_labels_and_last_features(tmp_path):
     assert run_json("predict", tmp_path / "model.json", tmp_path / "new.svm")["rows"] == 2
     (tmp_path / "wide.svm").write_text("0 1:0.5 9:1.0\n")
     assert "features" in run("predict", tmp_path / "model.json", tmp_path / "wide.svm", code=1)[1]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_svmlight_features_are_numbered_as_in_training(tmp_path, first):
+    (tmp_path / "data.svm").write_text(write_svmlight(*data(), first))
+    run("train", tmp_path / "data.svm", "--model", tmp_path / "model.json", "--epochs", 3)
+    held = LinearModel.load(tmp_path / "model.json")
+    assert held.first_index == first
+    (tmp_path / "new.svm").write_text("0 1:1.0\n0 2:1.0\n")  # which alone would pass for numbered from 1
+    found = run_json("predict", tmp_path / "model.json", tmp_path / "new.svm")["columns"]["decision"]
+    assert found == pytest.approx([held.coef[0, 1 - first] + held.intercept[0], held.coef[0, 2 - first] + held.intercept[0]], rel=1e-12)
+    if first == 1:
+        (tmp_path / "zero.svm").write_text("0 0:1.0\n")
+        assert "index 0" in run("predict", tmp_path / "model.json", tmp_path / "zero.svm", code=1)[1]
+
+
+def test_svmlight_without_names_needs_the_index_of_the_model(tmp_path):
+    (tmp_path / "new.svm").write_text("0 1:1.0\n0 2:1.0\n")
+    for index, expected in ((0, [2.0, 4.0]), (1, [1.0, 2.0])):
+        LinearModel("regressor", "squared_error", [[1.0, 2.0, 4.0]], [0.0], None, None, first_index=index).save(tmp_path / "model.json")
+        assert run_json("predict", tmp_path / "model.json", tmp_path / "new.svm")["columns"]["prediction"] == expected
+    LinearModel("regressor", "squared_error", [[1.0, 2.0, 4.0]], [0.0], None, None).save(tmp_path / "model.json")
+    assert "from 0 or from 1" in run("predict", tmp_path / "model.json", tmp_path / "new.svm", code=1)[1]
+
+
+def test_svmlight_does_not_pass_for_named_columns(tmp_path, table):
+    run("train", table, "--model", tmp_path / "model.json", "--epochs", 3)
+    _, error = run("predict", tmp_path / "model.json", write(tmp_path, "svm"), code=1)
+    assert "'a', 'b', 'c'" in error
+
+
+def test_words_in_columns_with_an_equals_sign(tmp_path):
+    X, y = data(60)
+    colours, kinds = np.array(["red", "b=c"])[np.arange(60) % 2], np.array(["c", "d", "e"])[np.arange(60) % 3]
+    rows = [("a=b", "a", "size=1", "label"), *zip(kinds, colours, map(repr, X[:, 0].tolist()), y, strict=True)]
+    path, model = tmp_path / "words.csv", tmp_path / "model.json"
+    path.write_text("".join(",".join(row) + "\n" for row in rows))
+    colliding = run("train", path, "--model", model, "--one-hot", "--epochs", 2, code=1)[1]
+    assert "twice" in colliding  # a=b=c is both
+    path.write_text(path.read_text().replace("b=c,", "b=x,"))
+    run("train", path, "--model", model, "--one-hot", "--epochs", 3, "--tol", 0)
+    assert LinearModel.load(model).words == {"a=b": ["c", "d", "e"], "a": ["b=x", "red"]}
+    read = antithetic.datasets.read_file(path, one_hot=True)
+    estimator = antithetic.SGDClassifier(loss="log_loss", max_iter=3, tol=None, random_state=0).fit(read.data, read.target)
+    assert run_json("predict", model, path)["columns"]["decision"] == estimator.decision_function(read.data).tolist()
+
+
+# ---- what is written where
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "{data}", "--model", "{data}"],
+        ["train", "{data}", "--model", "{folder}/link.csv"],
+        ["train", "{data}", "--model", "{folder}/other.txt"],
+        ["predict", "{folder}/model.json", "{data}", "--out", "{data}"],
+        ["predict", "{folder}/model.json", "{data}", "--out", "{folder}/model.json"],
+        ["pair", "{folder}/data.npz", "--out", "{folder}/data.npz"],
+        ["compare", "{folder}/report/curves.csv", "--out", "{folder}/report"],
+    ],
+    ids=" ".join,
+)
+def test_nothing_is_written_over_what_is_read(tmp_path, table, arguments):
+    run("train", table, "--model", tmp_path / "model.json", "--epochs", 2)
+    write(tmp_path, "npz")
+    (tmp_path / "link.csv").symlink_to(table)
+    (tmp_path / "other.txt").write_text("precious")
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "curves.csv").write_bytes(table.read_bytes())
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    _, error = run(*(argument.format(folder=tmp_path, data=table) for argument in arguments), code=1)
+    assert "name another file" in error
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_a_model_may_be_written_again(tmp_path, table):
+    (tmp_path / "model.json").touch()
+    for seed in (0, 1):
+        run("train", table, "--model", tmp_path / "model.json", "--epochs", 2, "--seed", seed)
+    assert LinearModel.load(tmp_path / "model.json").settings["random_state"] == 1
+
+
+def test_links_and_special_files_stay(tmp_path, table):
+    run("train", table, "--model", tmp_path / "model.json", "--epochs", 2)
+    (tmp_path / "real.csv").write_text("old")
+    (tmp_path / "link.csv").symlink_to("real.csv")
+    run("predict", tmp_path / "model.json", table, "--out", tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text().startswith("prediction")
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    run("predict", tmp_path / "model.json", table, "--out", tmp_path / "pipe")
+    assert os.read(reader, 10) == b"prediction"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_groups_are_not_called_damaged(tmp_path, table):
+    run("pair", table, "--out", tmp_path / "groups.npz", "--nest", 4)
+    _, error = run("train", table, "--model", tmp_path / "model.json", "--table", tmp_path / "groups.npz", code=1)
+    assert "without --nest" in error
+    assert "damaged" not in error
 
 
 def test_missing_features_are_named(tmp_path, table):
@@ -358,3 +462,47 @@ def test_tables_fit(tmp_path, table):
     out, _ = run("pair", table, "--out", tmp_path / "table.npz")
     assert max(map(len, out.splitlines())) <= 80
     assert not re.search(r"\bnan\b", out)
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 70, 80, 200])
+def test_numbers_are_whole_in_any_terminal(monkeypatch, capsys, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    rows = [["SGD-as, greedy", 0.00012, -1.2e-05, 3.4e-05, float("inf")], ["reshuffled", 0.5, 1.2e-05, 1.5, float("nan")]]
+    show_table(("sampling", "gap ratio", "var. first", "to goal s", "table s"), rows, digits=2)
+    out = capsys.readouterr().out
+    assert {"0.00012", "-1.2e-05", "3.4e-05", "diverged", "0.5", "1.2e-05", "1.5", "\N{EN DASH}"} <= set(out.split())
+    assert "SGD-as, greedy" in out
+    assert max(map(len, out.splitlines())) <= width
+
+
+def test_a_terminal_gets_no_escape_codes_of_the_data(tmp_path):
+    X, y = data()
+    path = write_table(tmp_path / "data.csv", X, np.where(y == "yes", f"{ESCAPE}]0;title", "no"))
+    run("train", path, "--model", tmp_path / "model.json", "--epochs", 2)
+    shown = in_terminal(["predict", tmp_path / "model.json", path], NO_COLOR="1")
+    assert "]0;title" in shown
+    assert ESCAPE not in shown
+    assert ESCAPE in run("predict", tmp_path / "model.json", path)[0]  # files get what was asked for
+    bad = tmp_path / f"{ESCAPE}[31m.csv"
+    shown = in_terminal(["predict", tmp_path / "model.json", bad, "--debug"], NO_COLOR="1")
+    assert "Traceback" in shown
+    assert ESCAPE not in shown
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
+@pytest.mark.parametrize("option", [[], ["--json"], ["--help"]])
+def test_a_full_disk_behind_stdout_is_one_sentence(tmp_path, table, option):
+    run("train", table, "--model", tmp_path / "model.json", "--epochs", 2)
+    command = [sys.executable, "-m", "antithetic", "predict", tmp_path / "model.json", table, *option]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: No space left on device\n")
+
+
+def test_what_a_stream_cannot_encode_is_replaced(tmp_path):
+    X, y = data()
+    path = write_table(tmp_path / "data.csv", X, np.where(y == "yes", "\N{SNOWMAN}", "no"))
+    run("train", path, "--model", tmp_path / "model.json", "--epochs", 2)
+    done = run_process("predict", tmp_path / "model.json", path, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "probability ?" in done.stdout

@@ -15,7 +15,9 @@ from browser import find_chromium, open_browser
 from test_cli import data, run, run_json, write, write_table
 
 import antithetic
-from antithetic._compare import WAYS, compare_samplings
+from antithetic._advise import Advice
+from antithetic._compare import WAYS, Comparison, Measured, compare_samplings
+from antithetic.report.of_comparison import advice_beside
 
 FAST = ("--epochs", 4, "--seeds", 2, "--alpha", 1e-2)
 
@@ -59,11 +61,40 @@ def test_the_snippet_runs(compared):
     assert repr(str(path)) in found["snippet"]
 
 
+def test_the_snippet_has_the_steps_that_were_measured(tmp_path, monkeypatch):
+    from antithetic._cli.compare import snippet
+    from antithetic._cli.data import read_data
+
+    path = write_table(tmp_path / "data.csv", *data())
+    monkeypatch.chdir(tmp_path)
+    held = read_data(path.relative_to(tmp_path), target=None, loss=None, one_hot=False)
+    found = compare_samplings(held.X, held.y, loss="log_loss", alpha=1e-2, epochs=3, seeds=1)
+    names = {}
+    code = snippet(held, found, epochs=3, one_hot=False)
+    exec(code, names)
+    best, model = found.recommended, names["model"]
+    assert (model.eta0, model.decay, model.learning_rate, model.batch_size) == (best.eta0, best.decay, "inverse_time", 2)
+    assert repr(str(path)) in code  # from wherever it is run
+
+
+def test_reshuffling_is_left_only_for_a_clear_gain():
+    curve = np.array([[1.0, 0.5, 0.1]])
+
+    def measured(name, seconds):
+        return Measured(name, WAYS[name], 1.0, 1.0, curve, np.ones(3), 0.0, seconds)
+
+    advice = Advice("balanced", None, 0.5, 0.5, 0.5, 1.0, 10, "since so")
+    for seconds, expected in ((0.9, "reshuffled"), (0.5, "balanced")):
+        ways = (measured("reshuffled", 1.0), measured("balanced", seconds))
+        found = Comparison("log_loss", 1.0, 10, 2, ways, 1.0, 0.0, advice, 1.0)
+        assert found.recommended.name == expected
+        assert advice_beside(found).startswith("Use sampling='balanced'" if expected == "balanced" else "Without measuring")
+
+
 @pytest.mark.parametrize("name", WAYS)
 def test_the_snippet_of_every_sampling_runs(compared, name, monkeypatch, capsys):
     from antithetic._cli.compare import snippet
     from antithetic._cli.data import read_data
-    from antithetic._compare import Comparison
 
     path, _, _ = compared
     held = read_data(path, target="label", loss=None, one_hot=False)

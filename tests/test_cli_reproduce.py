@@ -19,10 +19,10 @@ from test_cli import run, run_json
 from test_report import HOSTILE
 
 import antithetic
-from antithetic.experiments import LAMBDAS, claims, reproduce
+from antithetic.experiments import LAMBDAS, claims, reproduce, reproduction
 from antithetic.experiments.runs import Bench, inverse_time
 from antithetic.problem import Problem
-from antithetic.report import render
+from antithetic.report import images, render
 from antithetic.report.of_pairs import training
 from antithetic.report.of_reproduction import reproduction_content
 
@@ -181,6 +181,70 @@ def test_people_get_a_verdict_on_each_claim(made):
     assert "report.html" in shown
 
 
+def test_a_first_look_says_so_and_screen_and_page_count_the_same(made):
+    out, found = made
+    shown = " ".join(run("reproduce", *TINY, "--out", out, "--resume", "--no-images")[0].split())
+    assert shown.startswith("A first look, no evidence: 2 seeds and 2 epochs")
+    assert found["first_look"]
+    summary = payload(out)["summary"]
+    assert "A first look, no evidence" in summary[0]
+    assert found["summary"] in summary[1]
+    assert found["summary"] in shown
+    assert "1 not measured" in found["summary"]  # claim 6 needs three epochs
+    assert [claim["number"] for claim in found["claims"] if claim["by_construction"]] == [1, 8, 13, 16]
+
+
+def test_another_run_leaves_no_figures_of_the_first_and_nothing_of_others(tmp_path):
+    given = ("reproduce", "--quick", "--seeds", 1, "--epochs", 1, "--only", "sonar_scale", "--out", tmp_path)
+    run_json(*given)
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert any("hinge" in name for name in names)
+    (tmp_path / "figures" / "mine.png").write_text("mine")
+    run_json(*given, "--resume", "--no-images")
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == names | {"mine.png"}  # the same settings
+    run_json(*given, "--resume", "--loss", "log_loss")
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {name for name in names if "hinge" not in name} | {"mine.png"}
+
+
+def test_an_interrupted_run_does_not_replace_a_complete_report(tmp_path, monkeypatch):
+    given = ("reproduce", "--quick", "--seeds", 1, "--epochs", 1, "--only", "sonar_scale", "--out", tmp_path, "--no-images")
+    run_json(*given)
+    before = {path: path.read_bytes() for path in (tmp_path / "report.html", *(tmp_path / "csv").iterdir())}
+    real = reproduction.run_part
+    done = []
+
+    def once(*args, **kwargs):
+        if done:
+            raise KeyboardInterrupt
+        done.append(args)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(reproduction, "run_part", once)
+    _, error = run(*given, code=130)
+    assert "report-partial.html" in " ".join(error.split())
+    assert {path: path.read_bytes() for path in before} == before
+    assert (tmp_path / "report-partial.html").stat().st_size > 10_000
+    run_json(*given, "--resume")
+    assert not (tmp_path / "report-partial.html").exists()
+
+
+def test_a_full_disk_at_the_figures_still_shows_the_claims(tmp_path, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(images, "write_atomically", full)
+    given = ("reproduce", "--quick", "--seeds", 1, "--epochs", 1, "--only", "sonar_scale", "--loss", "hinge", "--out", tmp_path)
+    shown, error = run(*given, code=1)
+    assert "18 claims: " in shown
+    assert "No space left on device" in error
+    assert "report.html is complete" in error
+    assert "--resume" in error
+    assert payload(tmp_path)["figures"]
+    monkeypatch.undo()
+    assert run_json(*given, "--resume")["resumed"] == ["sonar_scale-hinge"]
+    assert len(list((tmp_path / "figures").iterdir())) == 6
+
+
 def test_sets_that_are_not_there_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("ANTITHETIC_DATA", "")
     monkeypatch.setenv("ANTITHETIC_CACHE", str(tmp_path / "cache"))
@@ -203,8 +267,8 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path):
     out = tmp_path / "report"
     given = ["reproduce", "--quick", "--seeds", "1", "--epochs", "2", "--out", str(out), "--no-images"]
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, *given], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    first, until = out / "parts" / "sonar_scale-log_loss.json", time.monotonic() + 120
-    while not first.exists() and process.poll() is None and time.monotonic() < until:
+    until = time.monotonic() + 120
+    while not list(out.glob("parts/sonar_scale-log_loss-*.json")) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     shown, error = process.communicate(timeout=60)
@@ -212,10 +276,11 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path):
     assert shown == ""
     assert "--resume" in error
     assert "Traceback" not in error
-    kept = {path.stem for path in (out / "parts").iterdir()}
+    kept = {path.stem.rpartition("-")[0] for path in (out / "parts").glob("*.json")}
     assert "sonar_scale-log_loss" in kept
     assert len(kept) < 4
     assert (out / "report.html").stat().st_size > 10_000
+    assert "interrupted" in payload(out)["summary"][0]
     found = run_json(*given, "--resume")
     assert set(found["resumed"]) == kept
     assert len(payload(out)["figures"]) == 12

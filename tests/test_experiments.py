@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,18 @@ import numpy as np
 import pytest
 
 import antithetic
-from antithetic.experiments import LAMBDAS, METHODS, Part, ReproductionInterrupted, claims, reproduce, reproduction, run_part, write_csv
+from antithetic.experiments import (
+    LAMBDAS,
+    METHODS,
+    Part,
+    ReproductionInterrupted,
+    claims,
+    manifest,
+    reproduce,
+    reproduction,
+    run_part,
+    write_csv,
+)
 from antithetic.experiments.optimum import find_optimum
 from antithetic.experiments.parts import load_part, save_part
 from antithetic.experiments.runs import Bench, inverse_time, jitter
@@ -139,6 +151,28 @@ def test_what_is_no_part_is_refused() -> None:
         Part.from_dict({"name": "sonar_scale"})
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"w_star": [1.0]},
+        {"steps": [[1.0]]},
+        {"n": "many"},
+        {"ends": {}},
+        {"objective": 3},
+        {"batches": {}},
+        {"settings": {}},
+        {"labels": {"opposite": [1.0]}},
+        {"bias": []},
+        {"jitter": {"SGD": [[0.1]], "SGD-as": [[0.1]]}},
+    ],
+)
+def test_wrong_shapes_are_refused(part: Part, change: dict[str, object]) -> None:
+    given = json.loads(json.dumps(part.to_dict()))
+    assert Part.from_dict(given).name == part.name
+    with pytest.raises(ValueError, match="no part of the experiments"):
+        Part.from_dict(given | change)
+
+
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"name": 1}', "\udcff"])
 def test_a_damaged_file_is_no_part(tmp_path: Path, content: str) -> None:
     path = tmp_path / "part.json"
@@ -183,7 +217,8 @@ def test_resume_takes_finished_parts_and_no_others(tmp_path: Path, monkeypatch: 
     with pytest.raises(ReproductionInterrupted, match=r"1 finished parts are kept in .*resume=True") as stopped:
         small(Runs(stop_at=1), monkeypatch, out=tmp_path)
     assert [(part.name, part.loss) for part in stopped.value.result.parts] == [("sonar_scale", "log_loss")]
-    assert [path.name for path in (tmp_path / "parts").iterdir()] == ["sonar_scale-log_loss.json"]
+    (kept,) = (tmp_path / "parts").iterdir()
+    assert re.fullmatch(r"sonar_scale-log_loss-[0-9a-f]{8}\.json", kept.name)
 
     second = Runs()
     found = small(second, monkeypatch, out=tmp_path, resume=True)
@@ -194,6 +229,16 @@ def test_resume_takes_finished_parts_and_no_others(tmp_path: Path, monkeypatch: 
     third = Runs()  # other settings: both are run again
     assert small(third, monkeypatch, out=tmp_path, resume=True, epochs=2).resumed == ()
     assert len(third.made) == 2
+    again = Runs()  # and have not replaced the first ones
+    assert len(small(again, monkeypatch, out=tmp_path, resume=True).resumed) == 2
+    assert again.made == []
+
+    damaged = json.loads(kept.read_text())  # readable, but not what it should be
+    damaged["objective"]["SGD"] = [[1.0]]
+    kept.write_text(json.dumps(damaged))
+    fifth = Runs()
+    assert small(fifth, monkeypatch, out=tmp_path, resume=True).resumed == ("sonar_scale-hinge",)
+    assert fifth.made == [("sonar_scale", "log_loss")]
 
     monkeypatch.setattr(antithetic, "__version__", "99.0")
     fourth = Runs()  # another version likewise
@@ -206,6 +251,28 @@ def test_an_interruption_without_a_folder_still_hands_over_what_is_finished(monk
         small(Runs(stop_at=1), monkeypatch)
     assert len(stopped.value.result.parts) == 1
     assert len(stopped.value.result.claims) == 18
+
+
+def test_few_runs_are_no_evidence() -> None:
+    found = reproduction.Reproduction((), (), {}, (), {"seeds": 3, "epochs": 10}, 0.0)
+    assert found.first_look == ""
+    for less in ({"seeds": 2}, {"epochs": 9}, {"quick": True}):
+        assert replace(found, settings=found.settings | less).first_look.startswith("A first look, no evidence: ")
+
+
+def test_only_what_a_reproduction_writes_is_ever_removed(tmp_path: Path) -> None:
+    folder, names = tmp_path / "out", ["figures/a.png", "csv/b.csv", "report-partial.html"]
+    others = ["report.html", "figures/mine.txt", "notes/a.png", "../a.png", "figures/../../a.png", str(tmp_path / "a.png")]
+    for name in (*names, *others):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+    manifest.remove(folder, [*names, *others, "figures/gone.svg"])
+    assert not any((folder / name).exists() for name in names)
+    assert all((folder / name).exists() for name in others)
+    assert manifest.read_manifest(folder) is None
+    for damaged in ("{", "[]", '{"settings": 1, "complete": true, "files": []}'):
+        (folder / "manifest.json").write_text(damaged)
+        assert manifest.read_manifest(folder) is None
 
 
 def test_sets_that_are_not_there_are_listed_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -250,6 +317,20 @@ def test_progress_goes_from_nothing_to_all() -> None:
     assert done == list(range(len(done)))
     assert told[-1] == ("done", told[0][2], told[0][2])
     assert told[0][0] == "sonar_scale, log_loss: optimum"
+
+
+def test_a_full_disk_leaves_the_old_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = reproduction.Reproduction((), (), {}, (), {"seeds": 2}, 1.5)
+    write_csv(found, tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("antithetic._files.os.replace", full)
+    with pytest.raises(OSError, match="No space"):
+        write_csv(replace(found, settings={"seeds": 3}), tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 # ---- CSV -----------------------------------------------------------------------------------------------------------------------------

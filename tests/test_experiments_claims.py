@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,10 +12,10 @@ import pytest
 
 from antithetic.experiments import METHODS, Part, claims, judge
 from antithetic.experiments.about_runs import largest_stable
-from antithetic.experiments.claim import clearly_below, divide
+from antithetic.experiments.claim import both, clearly_below, compare, divide, headline, judge_outcomes
 from antithetic.experiments.measures import spearman
 
-SEEDS, EPOCHS = 3, 8
+SEEDS, EPOCHS = 12, 8
 FALLING = 0.9 * 0.5 ** np.arange(EPOCHS + 1.0) + 0.1  # objective: 1 at zero, 0.1 at the optimum
 ONES = np.ones((SEEDS, EPOCHS + 1))
 NOISE = 1e-6 * np.arange(SEEDS)[:, None]
@@ -106,6 +107,7 @@ SPOILT: dict[str, tuple[int, Callable[[Part], Part]]] = {
     "a biased epoch": (1, lambda part: replace(part, bias=np.array([0.0, 1e-9]))),
     "one seed's variance above in one epoch": (2, lambda part: replace(part, variance=two_by_two(at(part, 1.01, 1, 4), ONES))),
     "equal variance": (2, lambda part: replace(part, variance=two_by_two(ONES, ONES))),
+    "a reduction that is larger in one epoch": (3, lambda part: replace(part, variance=two_by_two(at(part, 0.1, slice(None), 3), ONES))),
     "a reduction that grows": (3, lambda part: replace(part, variance=two_by_two(ONES * np.linspace(0.6, 0.3, EPOCHS + 1), ONES))),
     "a larger gap": (4, lambda part: with_ends(part, methods(SGD_as=1.1))),
     "the same gap": (4, lambda part: with_ends(part, part.objective | {"SGD-as": part.objective["SGD"]})),
@@ -131,6 +133,8 @@ SPOILT: dict[str, tuple[int, Callable[[Part], Part]]] = {
     "reshuffling is better at its best": (17, lambda part: replace(part, own_ends=ends(methods(SGD_as=0.1, reshuffled=0.05)))),
     "orders are worse": (18, lambda part: with_ends(part, methods(reshuffled=0.2, nested_order=0.3, balanced=0.3))),
 }
+OF_RUNS = (4, 5, 10, 14, 15, 17, 18)
+THEOREMS = (1, 8, 13, 16)
 LAST = np.arange(EPOCHS + 1) == EPOCHS
 
 
@@ -153,6 +157,11 @@ def test_a_claim_falls_with_its_numbers(reason: str) -> None:
     number, spoil = SPOILT[reason]
     good, bad = made_up(), spoil(made_up(name="another"))
     assert verdicts(bad)[number] == "does not hold"
+    if number in OF_RUNS:
+        only_undecided = all(row["outcome"] == "undecided" for row in claims([bad])[number - 1].rows)
+        assert verdicts(good, bad)[number] == ("holds in part" if only_undecided else "does not hold")
+        assert verdicts(good, good, bad)[number] == ("holds" if only_undecided else "holds in part")
+        return
     assert verdicts(good, bad)[number] == "holds in part"
     assert verdicts(good, bad, bad)[number] == ("holds in part" if number == 7 else "does not hold")  # a table counts once
 
@@ -189,8 +198,15 @@ def test_runs_that_diverged_do_not_break_the_verdicts() -> None:
 
 def test_every_claim_states_its_rule_and_its_cases() -> None:
     for claim in claims([made_up()]):
-        assert claim.detail.startswith("A case counts if ")
-        assert "It holds if it does so in all cases, in part if in at least half" in claim.detail
+        if claim.number in OF_RUNS:
+            assert claim.detail.startswith("A case is clearly better if ")
+            assert "two standard errors" in claim.detail
+            assert re.match(r"clearly better in \d+, undecided in \d+, clearly worse in \d+ of \d+; ", claim.measured)
+        else:
+            assert claim.detail.startswith("A case counts if ")
+            assert "It holds if it does so in all cases, in part if in at least half" in claim.detail
+        assert claim.by_construction == (claim.number in THEOREMS)
+        assert ("(a theorem, checked)" in claim.measured) == (claim.number in (*THEOREMS, 14))
         assert "made up" in claim.detail
         assert claim.rows
         assert all(isinstance(row["held"], bool) for row in claim.rows)
@@ -202,6 +218,56 @@ def test_judge() -> None:
     assert judge([True, False]) == "holds in part"
     assert judge([True, False, False]) == "does not hold"
     assert judge([]) == judge([None]) == "not measured"
+
+
+def test_noise_counts_for_neither_side() -> None:
+    assert judge_outcomes([]) == "not measured"
+    assert judge_outcomes(["better", "better", "undecided"]) == "holds"
+    assert judge_outcomes(["better", "better", "better", "worse"]) == "holds in part"
+    assert judge_outcomes(["better", "undecided"]) == "holds in part"
+    assert judge_outcomes(["undecided", "undecided"]) == "does not hold"
+    assert judge_outcomes(["better", "worse"]) == "does not hold"
+    assert judge_outcomes(["better", "worse", "worse", *["undecided"] * 3]) == "does not hold"
+
+
+@pytest.mark.parametrize("number", OF_RUNS)
+def test_means_that_differ_by_chance_do_not_hold_in_part(number: int) -> None:
+    """All means a little better, none beyond two standard errors: no verdict for the method."""
+    noise = np.linspace(0.0, 0.2, SEEDS)
+    less = {method: 0.3 + noise - (0.001 if method in ("SGD-as", "nested order", "balanced") else 0.0) for method in METHODS}
+    chance = {method: {"eta0": np.ones(1), "objective": values, "distance": values} for method, values in less.items()}
+    alike = {"SGD": less["SGD"], "SGD-as": less["SGD-as"]}
+    part = made_up(
+        ends=chance,
+        own_ends=chance,
+        batches={"4": batch(0.5, 0.6) | alike},
+        non_smooth=made_up().non_smooth | alike,
+        jitter={method: np.repeat(values[:, None], EPOCHS, axis=1) for method, values in alike.items()},
+    )
+    claim = claims([part, part])[number - 1]
+    assert {row["outcome"] for row in claim.rows} == {"undecided"}
+    assert claim.verdict == "does not hold"
+
+
+def test_outcomes() -> None:
+    low, high, endless = np.array([1.0, 1.1]), np.array([2.0, 2.1]), np.array([1.0, np.inf])
+    assert (compare(low, high), compare(high, low), compare(low, low)) == ("better", "worse", "undecided")
+    assert (compare(endless, high), compare(high, endless), compare(endless, endless)) == ("worse", "better", "undecided")
+    assert both("better", "better") == "better"
+    assert both("worse", "undecided") == both("undecided", "worse") == both("worse", "worse") == "worse"
+    assert both("better", "worse") == both("better", "undecided") == both("undecided", "undecided") == "undecided"
+
+
+def test_the_sum_keeps_theorems_apart() -> None:
+    assert headline(claims([made_up()])) == "18 claims: 4 hold by construction; 14 findings: 14 hold, 0 hold in part, 0 do not hold"
+    assert headline(claims([])) == (
+        "18 claims: 0 hold by construction, 4 of that kind not measured; "
+        "14 findings: 0 hold, 0 hold in part, 0 do not hold, 14 not measured"
+    )
+
+
+def test_the_remark_on_spread_has_the_numbers_of_the_runs() -> None:
+    assert f"one of {SEEDS} runs by 21 %" in claims([made_up()])[4].detail
 
 
 def test_the_largest_stable_step_is_before_the_first_unstable_one() -> None:

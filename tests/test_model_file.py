@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 import antithetic
 from antithetic import model_file
-from antithetic.model_file import FORMAT, LinearModel
+from antithetic.model_file import FORMAT, LinearModel, feature_keys, is_model_file
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 
@@ -74,6 +74,21 @@ def test_what_is_known_besides_the_weights_comes_back(tmp_path):
     assert os.stat(tmp_path / "model.json").st_mode & 0o777 == 0o666 & ~umask()
 
 
+def test_words_and_the_first_index_come_back(tmp_path):
+    binary(feature_names=["a=b=c", "d"], one_hot=True, words={"a=b": ["c"]}, first_index=0).save(tmp_path / "model.json")
+    again = LinearModel.load(tmp_path / "model.json")
+    assert (again.words, again.first_index) == ({"a=b": ["c"]}, 0)
+    assert feature_keys(again) == [("a=b", "c"), ("d", None)]
+    assert feature_keys(binary(feature_names=["a=b=c", "d"], one_hot=True)) == [("a", "b=c"), ("d", None)]  # as older files mean it
+
+
+def test_it_is_known_what_a_model_file_is(tmp_path):
+    binary().save(tmp_path / "model.json")
+    (tmp_path / "other.json").write_text("{}")
+    assert is_model_file(tmp_path / "model.json")
+    assert not is_model_file(tmp_path / "other.json")
+
+
 def umask():
     mask = os.umask(0)
     os.umask(mask)
@@ -114,6 +129,14 @@ WRONG = [
     ({"feature_names": "ab"}, "feature_names"),
     ({"settings": []}, "settings"),
     ({"one_hot": 1}, "one_hot"),
+    ({"words": []}, "words"),
+    ({"words": {"a": "b"}}, "words"),
+    ({"words": {"a": []}}, "words"),
+    ({"words": {"a": [1]}}, "words"),
+    ({"words": {"a": ["not a feature"]}}, "words"),
+    ({"first_index": 2}, "first_index"),
+    ({"first_index": True}, "first_index"),
+    ({"first_index": [0]}, "first_index"),
 ]
 
 

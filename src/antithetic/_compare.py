@@ -20,6 +20,7 @@ from antithetic.solvers import DivergenceError, find_steps
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], object]
 BATCH_SIZE = 2
+CLEARLY = 1.2  # times sooner than reshuffling, for another way to be recommended: times vary by some percent
 _GREEDY_ROWS = 30_000  # O(n^2 d): beyond, minutes
 _FACTORS = (1 / 16, 1 / 4, 1.0, 4.0)  # of the first step that "auto" finds
 _LONG_RUN = 100  # epochs, at least, of the runs that look for the least objective
@@ -104,7 +105,10 @@ class Comparison:
         """The way that is soonest where reshuffling ends, its table included; in doubt reshuffling, which needs nothing."""
         baseline = self.measured[0]
         goal = float(self.gap(baseline)[:, -1].mean())
-        return min(self.measured, key=lambda one: self.seconds_to(one, goal)) if np.isfinite(goal) else baseline
+        if not np.isfinite(goal):
+            return baseline
+        best = min(self.measured, key=lambda one: self.seconds_to(one, goal))
+        return best if self.seconds_to(baseline, goal) >= CLEARLY * self.seconds_to(best, goal) else baseline
 
     def gap(self, one: Measured) -> Array:
         """``(f - least) / (f(0) - least)``: the share of the way that is still to go, shape (seeds, epochs + 1)."""

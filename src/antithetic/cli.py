@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -20,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments : sequence of str, default=None
         What follows ``antithetic`` on the command line; None means that of this process.
     """
+    _never_fail_to_encode()
     try:
         import rich  # noqa: F401 - typer can do without, our tables cannot
         import typer  # noqa: F401
@@ -32,3 +34,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(None if arguments is None else list(arguments), prog_name="antithetic")
     except KeyboardInterrupt:  # while still importing
         sys.exit(_INTERRUPTED)
+    except OSError as error:  # help that could not be written
+        from antithetic._cli.guard import forget_output
+
+        forget_output()
+        print(f"error: {error.strerror or error}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _never_fail_to_encode() -> None:
+    """Show a question mark for what a terminal, or a pipe in another encoding, cannot show."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

@@ -23,6 +23,8 @@ FORMAT, VERSION = "antithetic linear model", 1
 MAX_BYTES = 1 << 30
 Kind = Literal["classifier", "regressor"]
 _ENTRIES = ("kind", "loss", "coef", "intercept", "classes", "feature_names", "target_name", "one_hot", "settings")
+_LATER_ENTRIES = ("words", "first_index")  # which the first files did not have
+_BEGINNING = 4096  # bytes among which a model file says what it is
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +48,10 @@ class LinearModel:
         Whether features ``name=word`` stand for words in a column ``name``.
     settings : dict, default={}
         How it was trained: strings, numbers, and None.
+    words : dict of str to list of str, default=None
+        For each column of words, the words that have a feature ``name=word``. None: ``name`` is what stands before the first ``=``.
+    first_index : {0, 1}, default=None
+        Index of the first feature in SVMlight files. None: by the names, where these are ``x0, x1, ...`` or ``x1, x2, ...``.
 
     Examples
     --------
@@ -69,6 +75,8 @@ class LinearModel:
     target_name: str = "y"
     one_hot: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    words: Mapping[str, list[str]] | None = None
+    first_index: int | None = None
 
     def __post_init__(self) -> None:
         _require(self.kind in get_args(Kind), f"kind is {self.kind!r}, neither 'classifier' nor 'regressor'")
@@ -83,6 +91,9 @@ class LinearModel:
             _require(len(set(names)) == len(names), "a name stands twice in feature_names")
         _require(isinstance(self.target_name, str) and isinstance(self.one_hot, bool), "target_name or one_hot")
         _require(isinstance(self.settings, Mapping), "settings must be an object")
+        _require(self.words is None or _are_words(self.words, names or []), "words must name features of the model")
+        first = self.first_index
+        _require(first is None or (type(first) is int and first in (0, 1)), f"first_index is {first!r}, neither 0 nor 1")
         object.__setattr__(self, "coef", coef)
         object.__setattr__(self, "intercept", intercept)
 
@@ -90,7 +101,8 @@ class LinearModel:
     def of(cls, estimator: Any, **about: Any) -> LinearModel:
         """Take the weights of a fitted :class:`antithetic.SGDClassifier` or :class:`antithetic.SGDRegressor`.
 
-        ``about`` is what an estimator does not know: ``feature_names``, ``target_name``, ``one_hot``, ``settings``.
+        ``about`` is what an estimator does not know: ``feature_names``, ``target_name``, ``one_hot``, ``settings``, ``words``,
+        ``first_index``.
         """
         classes = estimator.classes_.tolist() if hasattr(estimator, "classes_") else None
         kind: Kind = "regressor" if classes is None else "classifier"
@@ -114,6 +126,7 @@ class LinearModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model. The file appears only once it is complete; what was there before stays until then."""
         held: dict[str, Any] = {"format": FORMAT, "version": VERSION} | {name: getattr(self, name) for name in _ENTRIES}
+        held |= {name: getattr(self, name) for name in _LATER_ENTRIES if getattr(self, name) is not None}
         held |= {"coef": self.coef.tolist(), "intercept": self.intercept.tolist(), "settings": dict(self.settings)}
         write_atomically(path, (json.dumps(held, allow_nan=False, indent=1) + "\n").encode("ascii"))
 
@@ -140,9 +153,39 @@ class LinearModel:
             )
             missing = [name for name in _ENTRIES if name not in held]
             _require(not missing, f"it lacks {', '.join(missing)}")
-            return cls(**{name: held[name] for name in _ENTRIES})
+            return cls(**{name: held[name] for name in (*_ENTRIES, *_LATER_ENTRIES) if name in held})
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(f"{os.fspath(path)} is not a model file, or it is damaged: {error}") from error
+
+
+def is_model_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says that it is a model; nothing else of it is checked."""
+    with open(path, "rb") as file:
+        return json.dumps(FORMAT).encode("ascii") in file.read(_BEGINNING)
+
+
+def feature_keys(model: LinearModel) -> list[tuple[str, str | None]]:
+    """Give for each feature the column that it is made of, and the word that it stands for, if any."""
+    names = model.feature_names or []
+    if model.words is not None:
+        made = {f"{column}={word}": (column, word) for column, held in model.words.items() for word in held}
+        return [made.get(name, (name, None)) for name in names]
+    return [_split(name) if model.one_hot and "=" in name else (name, None) for name in names]
+
+
+def _split(name: str) -> tuple[str, str]:
+    column, _, word = name.partition("=")
+    return column, word
+
+
+def _are_words(words: Any, names: list[str]) -> bool:
+    """Lists of strings by column, each of which makes one of the features, and no two the same."""
+    if not isinstance(words, Mapping) or not all(isinstance(held, list) and held for held in words.values()):
+        return False
+    if not all(isinstance(word, str) for held in words.values() for word in held):
+        return False
+    made = [f"{column}={word}" for column, held in words.items() for word in held]
+    return len(set(made)) == len(made) and set(made) <= set(names)
 
 
 def _require(true: bool, what: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import typer
 
 from antithetic._cli import console
-from antithetic._cli.data import Data, read_data
+from antithetic._cli.data import Data, read_data, refuse_inputs
 from antithetic._cli.guard import Debug, Json, OneHot, Target, guarded
 from antithetic._compare import BATCH_SIZE, Comparison, compare_samplings
 from antithetic._files import write_atomically
@@ -19,9 +20,10 @@ from antithetic.experiments.reproduction import versions
 from antithetic.losses import LOSSES
 from antithetic.report import write_page
 from antithetic.report.images import draw_figures
-from antithetic.report.of_comparison import COLUMNS, comparison_content, comparison_rows, gain
+from antithetic.report.of_comparison import COLUMNS, advice_beside, comparison_content, comparison_rows, gain
 
 _MOST_ROWS = 50_000
+_FILES = ("report.html", "curves.csv", "train.py")
 _HEADS = ("sampling", "gap", "gap ratio", "var. first", "var. end", "table s", "train s", "to goal s")  # narrower than COLUMNS
 
 
@@ -52,6 +54,9 @@ def compare(
       antithetic compare clicks.svm.bz2 --loss hinge --alpha 1e-5 --out clicks-report
       antithetic compare houses.parquet --target price --one-hot --json
     """
+    if out is not None:
+        for name in _FILES:
+            refuse_inputs(out / name, file)
     data = read_data(file, target=target, loss=loss, one_hot=one_hot)
     X, y, notes = _problem(data, rows)
     with console.progress() as tell:
@@ -72,7 +77,7 @@ def compare(
         "curves": {one.name: found.gap(one).mean(axis=0) for one in found.measured},
         "recommended": {"name": found.recommended.name} | found.recommended.way._asdict(),
         "gain": gain(found),
-        "advice": str(found.advice),
+        "advice": advice_beside(found),
         "snippet": code,
         "seconds": found.seconds,
         "files": files,
@@ -97,17 +102,21 @@ def _problem(data: Data, most: int) -> tuple[Any, Any, list[str]]:
 
 
 def snippet(data: Data, found: Comparison, *, epochs: int, one_hot: bool) -> str:
-    """Python that trains the recommended estimator on the user's file."""
-    name, way = "SGDRegressor" if data.classes is None else "SGDClassifier", found.recommended.way
+    """Python that trains the recommended estimator on the user's file, with the steps that were measured."""
+    name, best = "SGDRegressor" if data.classes is None else "SGDClassifier", found.recommended
+    way = best.way
     given: dict[str, Any] = {"loss": data.loss, "alpha": found.alpha, "sampling": way.sampling, "pairing": way.pairing}
     given |= {"nest": True} if way.nest else {}
+    given |= {"batch_size": BATCH_SIZE}
+    if np.isfinite(best.run_seconds):  # else every step diverged
+        given |= {"learning_rate": "inverse_time", "eta0": float(best.eta0), "decay": float(best.decay)}
     given |= {"max_iter": epochs, "tol": None, "random_state": 0}
     options = "".join(f", {key}={value!r}" for key, value in (("target", data.target), ("one_hot", one_hot or None)) if value is not None)
     arguments = "".join(f"    {key}={value!r},\n" for key, value in given.items())
     return (
         f"from antithetic import {name}\n"
         "from antithetic.datasets import read_file\n\n"
-        f"data = read_file({str(data.path)!r}{options})\n"
+        f"data = read_file({os.path.abspath(data.path)!r}{options})\n"
         f"model = {name}(\n{arguments})\n"
         "model.fit(data.data, data.target)\n"
         "print(model.score(data.data, data.target))\n"
@@ -117,7 +126,7 @@ def snippet(data: Data, found: Comparison, *, epochs: int, one_hot: bool) -> str
 def _write(found: Comparison, data: Data, code: str, settings: dict[str, object], out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     content = comparison_content(found, data.path.name, settings=settings, versions=versions())
-    page, curves, script = out / "report.html", out / "curves.csv", out / "train.py"
+    page, curves, script = (out / name for name in _FILES)
     write_page(content, page)
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
@@ -146,7 +155,7 @@ def _show(found: Comparison, data: Data, notes: list[str], table: list[list[obje
     )
     console.say()
     console.say(gain(found), "bold")
-    console.say(str(found.advice))
+    console.say(advice_beside(found))
     console.say()
     console.say_code(code)
     if files:

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 _SECONDS_BETWEEN_LINES = 5.0
+_ANY_WIDTH = 10_000  # columns, wider than any table
 _STYLES = {"holds": "green", "holds in part": "yellow", "does not hold": "red", "not measured": "dim"}
 
 
@@ -30,6 +32,11 @@ def console(*, error: bool = False) -> Console:
 def plain(value: object) -> str:
     """Text on one line that a terminal can only show: names in a stranger's file may hold escape codes."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in " ".join(str(value).split()))
+
+
+def clean(text: str) -> str:
+    """Lines as they are, but without what a terminal would obey."""
+    return "".join(character if character.isprintable() or character == "\n" else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def say(text: str = "", style: str = "") -> None:
@@ -53,14 +60,31 @@ def complain(text: str) -> None:
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, marked: int | None = None, digits: int = 3) -> None:
-    """Print a table that fits the terminal: numbers to the right, one row marked if wanted."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for place, name in enumerate(columns):
+    """Print a table that fits the terminal: numbers to the right and never broken, one row marked if wanted.
+
+    Where the terminal is too narrow for that, each row becomes a block of lines.
+    """
+    screen = console()
+    broken = [name.replace(" ", "\n") for name in columns]
+    for heads, frame in ((columns, box.SIMPLE_HEAD), (broken, box.SIMPLE_HEAD), (broken, None)):
+        table = _table(heads, rows, marked, digits, frame)
+        if Measurement.get(screen, screen.options.update(max_width=_ANY_WIDTH), table).maximum <= screen.width:
+            screen.print(table)
+            return
+    for place, row in enumerate(rows):
+        screen.print(Text(short(row[0], digits), style="bold" if place == marked else ""))
+        for name, cell in zip(columns[1:], row[1:], strict=True):
+            screen.print(Text(f"  {name}: {short(cell, digits)}" if name else f"  {short(cell, digits)}"))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[object]], marked: int | None, digits: int, frame: box.Box | None) -> Table:
+    table = Table(box=frame, pad_edge=False, padding=(0, 1, 0, 0))
+    for place, name in enumerate(heads):
         number = bool(rows) and all(_is_number(row[place]) for row in rows)
-        table.add_column(name, justify="right" if number else "left", overflow="fold", no_wrap=place == 0)
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
     for place, row in enumerate(rows):
         table.add_row(*(Text(short(cell, digits)) for cell in row), style="bold" if place == marked else None)
-    console().print(table)
+    return table
 
 
 def show_claims(claims: Sequence[Any]) -> None:

@@ -78,12 +78,20 @@ def read_data(path: Path, *, target: str | None, loss: str | None, one_hot: bool
     return Data(path, found.data, y, found.feature_names, found.target_name, classes, loss, column, note)
 
 
-def check_place(path: Path) -> None:
-    """Refuse a file to write whose folder is not there, before anything is computed."""
+def check_place(path: Path, *inputs: Path | None) -> None:
+    """Refuse a file to write whose folder is not there, or that is one of those to read, before anything is computed."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file")
     if not path.parent.is_dir():
         raise ValueError(f"there is no folder {path.parent} to write {path.name} to")
+    refuse_inputs(path, *inputs)
+
+
+def refuse_inputs(path: Path, *inputs: Path | None) -> None:
+    """Refuse to write over a file that is to be read, by whatever name."""
+    for given in inputs:
+        if given is not None and path.is_file() and given.exists() and path.samefile(given):
+            raise ValueError(f"{path} would be written over {given}, which is to be read; name another file")
 
 
 def column_of(target: str | None) -> str | int | None:

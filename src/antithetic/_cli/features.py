@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
@@ -15,10 +15,12 @@ from antithetic.datasets._arrow import read_arrow
 from antithetic.datasets._numpy_file import read_npy
 from antithetic.datasets._read_file import _form, _read_pair
 from antithetic.datasets._stream import Lines, open_stream
+from antithetic.datasets._svmlight import dense_if_full, read_svmlight
 from antithetic.datasets._table import Choice, Table, rows_and_labels
 from antithetic.datasets._text_table import _SAMPLED_LINES, _layout, read_text_table
-from antithetic.model_file import LinearModel
+from antithetic.model_file import LinearModel, feature_keys
 
+Key: TypeAlias = tuple[str, str | None]
 _MAX_BYTES = 8 << 30
 
 
@@ -31,17 +33,75 @@ def read_features(path: Path, model: LinearModel) -> tuple[Any, list[str]]:
         The file is damaged, or lacks features; the message names them.
     """
     form = _form(path, _MAX_BYTES)
-    d = model.coef.shape[1]
-    if form in ("svmlight", "npz"):
-        X, _, names = _read_pair(path, form, d if form == "svmlight" else None, _MAX_BYTES, named=False)
-        if form == "svmlight" or names is None or model.feature_names is None:
-            return _same_width(X, d, path), []
-        return _take(X, names, model, path)
+    if form == "svmlight":
+        return _read_svmlight(path, model), []
+    if form == "npz":
+        X, _, names = _read_pair(path, form, None, _MAX_BYTES, named=False)
+        if names is None or model.feature_names is None:
+            return _same_width(X, model.coef.shape[1], path), []
+        return _take(X, [(name, None) for name in names], [(name, None) for name in model.feature_names], path)
     if model.feature_names is None:
         raise ValueError(f"the model has no names of features, and {path} is a table; give it SVMlight or npz rows")
     table = _read_table(path, form, model)
-    X, _, names = rows_and_labels(table, Choice(0, list(range(len(table.names)))), model.one_hot, str(path))
-    return _take(X, names, model, path)
+    X, _, _ = rows_and_labels(table, Choice(0, list(range(len(table.names)))), model.one_hot, str(path))
+    return _take(X, _table_keys(table), feature_keys(model), path)
+
+
+def first_index(path: Path, names: list[str] | None, d: int) -> int | None:
+    """Index of the first feature in an SVMlight file, or of what has no names of its own; else None."""
+    if names is not None:
+        return _first_of(names)
+    if _form(path, _MAX_BYTES) != "svmlight":
+        return 1
+    with open_stream(path, _MAX_BYTES) as stream:  # so many features that they got no names
+        return read_svmlight(stream, str(path), d)[2]
+
+
+def words_by_column(path: Path, names: list[str], target: str | int | None) -> dict[str, list[str]]:
+    """Words of each column that was made into columns of zeros and ones, whatever the columns are called."""
+    form = _form(path, _MAX_BYTES)
+    if form in ("svmlight", "npz", "npy"):
+        return {}
+    if not any("=" in name for name in _columns(path, form)):
+        found: dict[str, list[str]] = {}
+        for column, equals, word in (name.partition("=") for name in names):
+            if equals:
+                found.setdefault(column, []).append(word)
+        return found
+    if form == "text":
+        table, choice = read_text_table(path, _MAX_BYTES, target, None, True, None)
+    else:
+        table, choice = read_arrow(path, form, _MAX_BYTES, target, None)
+    return {table.names[place]: sorted(table.words[place]) for place in choice.features if place in table.words}
+
+
+def _first_of(names: list[str]) -> int | None:
+    """0 or 1 where names are those that numbered features get, else None."""
+    first = {"x0": 0, "x1": 1}.get(names[0])
+    return first if first is not None and all(name == f"x{number}" for number, name in enumerate(names, first)) else None
+
+
+def _read_svmlight(path: Path, model: LinearModel) -> Any:
+    """Rows of numbered features; the number of the first one is the model's, since a file need not hold it."""
+    first, names = model.first_index, model.feature_names
+    if names is not None:
+        first = _first_of(names)
+        if first is None:
+            shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+            raise ValueError(f"{path} is SVMlight text, which numbers its features, and the model was trained on named ones: {shown}")
+    if first is None:
+        raise ValueError(f"the model does not say whether features are numbered from 0 or from 1, as {path} needs; give it npz rows")
+    with open_stream(path, _MAX_BYTES) as stream:
+        X, _, _ = read_svmlight(stream, str(path), model.coef.shape[1], first=first)
+    return dense_if_full(X)
+
+
+def _table_keys(table: Table) -> list[Key]:
+    """Column and word of each feature that `rows_and_labels` makes of a table."""
+    keys: list[Key] = []
+    for place, name in enumerate(table.names):
+        keys += [(name, word) for word in sorted(table.words[place])] if place in table.words else [(name, None)]
+    return keys
 
 
 def _read_table(path: Path, form: str, model: LinearModel) -> Table:
@@ -49,9 +109,8 @@ def _read_table(path: Path, form: str, model: LinearModel) -> Table:
     if form == "npy":
         return read_npy(path, _MAX_BYTES)
     columns = _columns(path, form)
-    known = set(model.feature_names or ())
-    words = {name.partition("=")[0] for name in known} if model.one_hot else set()
-    used = [name for name in columns if name in known or name in words]
+    known = {column for column, _ in feature_keys(model)}
+    used = [name for name in columns if name in known]
     if not used:
         raise ValueError(_lacking(path, model.feature_names or [], columns))
     if len(columns) < 2:
@@ -85,21 +144,24 @@ def _columns(path: Path, form: str) -> list[str]:
         raise ValueError(f"{path} is damaged, or no {form} file: {error}") from error
 
 
-def _take(X: Any, names: list[str], model: LinearModel, path: Path) -> tuple[Any, list[str]]:
+def _take(X: Any, keys: list[Key], wanted: list[Key], path: Path) -> tuple[Any, list[str]]:
     """Columns in the order of the model; a word that does not occur is a column of zeros."""
-    wanted = model.feature_names or []
-    place = {name: number for number, name in enumerate(names)}
-    bases = {name.partition("=")[0] for name in names if "=" in name} if model.one_hot else set()
-    missing = [name for name in wanted if name not in place and not ("=" in name and name.partition("=")[0] in bases)]
+    place = {key: number for number, key in enumerate(keys)}
+    of_words = {column for column, word in keys if word is not None}
+    missing = [key for key in wanted if key not in place and not (key[1] is not None and key[0] in of_words)]
     if missing:
-        raise ValueError(_lacking(path, missing, names))
-    known, own = set(wanted), {name.partition("=")[0] for name in wanted if "=" in name}
-    strange = [name for name in names if model.one_hot and name not in known and "=" in name and name.partition("=")[0] in own]
+        raise ValueError(_lacking(path, [_name(key) for key in missing], [_name(key) for key in keys]))
+    known, own = set(wanted), {column for column, word in wanted if word is not None}
+    strange = [_name(key) for key in keys if key[1] is not None and key not in known and key[0] in own]
     notes = [f"{name} was not seen in training and counts as none of the known words" for name in strange[:5]]
-    columns = [place.get(name, len(names)) for name in wanted]  # the last one is that of zeros
+    columns = [place.get(key, len(keys)) for key in wanted]  # the last one is that of zeros
     if sparse.issparse(X):
         return sparse.hstack([X, sparse.csr_array((X.shape[0], 1))], format="csc")[:, columns].tocsr(), notes
     return np.ascontiguousarray(np.column_stack([X, np.zeros(len(X))])[:, columns]), notes
+
+
+def _name(key: Key) -> str:
+    return key[0] if key[1] is None else f"{key[0]}={key[1]}"
 
 
 def _same_width(X: Any, d: int, path: Path) -> Any:

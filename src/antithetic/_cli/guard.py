@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 import traceback
 import warnings
 from collections.abc import Callable
@@ -44,25 +46,44 @@ def guarded(command: Callable[P, dict[str, Any]]) -> Callable[P, None]:
             warnings.showwarning = lambda message, *_args, **_kwargs: console.warn(str(message))
             try:
                 result = command(*args, **kwargs)
+                if as_json:
+                    console.print_json(result)
+                sys.stdout.flush()
             except KeyboardInterrupt as stop:
                 _end(str(stop) if isinstance(stop, InterruptedWithAdvice) else "interrupted", INTERRUPTED, as_json, debug)
             except typer.Exit:
                 raise
+            except BrokenPipeError:  # `| head` has seen enough
+                forget_output()
+                raise typer.Exit(ERROR) from None
             except Exception as error:
                 _end(_sentence(error), ERROR, as_json, debug)
-        if as_json:
-            console.print_json(result)
 
     return run
 
 
 def _end(text: str, code: int, as_json: bool, debug: bool) -> None:
     if debug:
-        typer.echo(traceback.format_exc(), err=True)
+        typer.echo(console.clean(traceback.format_exc()), err=True)
     console.complain(text)
-    if as_json:
-        console.print_json({"error": console.plain(text)})
+    try:
+        if as_json:
+            console.print_json({"error": console.plain(text)})
+        sys.stdout.flush()
+    except OSError:  # nowhere to say it
+        forget_output()
     raise typer.Exit(code)
+
+
+def forget_output() -> None:
+    """Drop what could not be written: Python would try, and complain, once more at the end."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):  # none, as in tests
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def _sentence(error: Exception) -> str:

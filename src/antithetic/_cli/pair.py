@@ -25,7 +25,7 @@ def pair(
     target: Target = None,
     method: Annotated[str, typer.Option(metavar="NAME", help=f"How partners are found: {', '.join(METHODS)}.")] = "auto",
     nest: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Groups of 4, 8, ... rows instead of pairs, or 'all' for an order.")
+        str | None, typer.Option(metavar="SIZE", help="Groups of 4, 8, ... rows instead of pairs, or 'all' for an order; for Python only.")
     ] = None,
     loss: Annotated[str | None, typer.Option(metavar="NAME", help="Loss whose gradients are paired.", show_default="by the labels")] = None,
     intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether gradients have an entry for it.")] = True,
@@ -36,8 +36,9 @@ def pair(
 ) -> dict[str, Any]:
     """Find for each row of FILE the partner whose gradient opposes its own.
 
-    The table is one .npz file for [bold]antithetic train --table[/bold] or AntitheticTable.load. Its quality is the exact variance of the
-    gradient of a pair, divided by that of two independent rows: below 1 is a gain.
+    The table is one .npz file for [bold]antithetic train --table[/bold] or AntitheticTable.load; with [bold]--nest[/bold] it holds groups,
+    which Python reads with GroupTable.load and [bold]train[/bold] does not take. Its quality is the exact variance of the gradient of a
+    pair, or group, divided by that of as many independent rows: below 1 is a gain.
 
     For example:
       antithetic pair flowers.csv --out table.npz
@@ -46,7 +47,7 @@ def pair(
     """
     if method not in METHODS:
         raise ValueError(f"--method {method} is not known; use one of {', '.join(METHODS)}")
-    check_place(out)
+    check_place(out, file)
     if out.suffix != ".npz":
         raise ValueError(f"--out {out} should end in .npz, which is what a table is")
     data = read_data(file, target=target, loss=loss, one_hot=one_hot)

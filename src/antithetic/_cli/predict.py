@@ -39,7 +39,7 @@ def predict(
       antithetic predict flowers.json new-flowers.csv | head
     """
     if out is not None:
-        check_place(out)
+        check_place(out, model, file)
     held = LinearModel.load(model)
     X, notes = read_features(file, held)
     for note in notes:
@@ -49,7 +49,7 @@ def predict(
         return {"rows": X.shape[0], "columns": {name: list(values) for name, values in columns.items()}}
     content = _csv(columns)
     if out is None:
-        sys.stdout.write(content)
+        sys.stdout.write(console.clean(content) if sys.stdout.isatty() else content)
     else:
         write_atomically(out, content.encode("utf-8"))
         if not as_json:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +15,16 @@ from antithetic._cli import console
 from antithetic._cli.guard import Debug, InterruptedWithAdvice, Json, guarded
 from antithetic.experiments import LAMBDAS, LOSSES, Reproduction, ReproductionInterrupted, write_csv
 from antithetic.experiments import reproduce as run_experiments
+from antithetic.experiments.claim import headline
+from antithetic.experiments.csv_files import TABLES
+from antithetic.experiments.manifest import PAGE, PARTIAL_PAGE, Manifest, read_manifest, remove, write_manifest
+from antithetic.experiments.settings import fingerprint
 from antithetic.report import write_page
-from antithetic.report.images import draw_figures
+from antithetic.report.images import FORMATS, draw_figures
 from antithetic.report.of_reproduction import reproduction_content
 
 _QUICK_SETS = ("sonar_scale", "breast-cancer_scale")
-_SEVERAL = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold", "not measured": "were not measured"}
+_CLAIM = ("number", "claim", "verdict", "by_construction", "measured", "rows")
 _NAMES = {"logistic": "log_loss", "svm": "hinge"}
 
 
@@ -57,18 +64,27 @@ def reproduce(
             datasets.load(name)
     with console.progress() as tell:
         try:
-            found = run_experiments(names, losses, seeds=seeds, epochs=epochs, out=out, resume=resume, progress=tell)
+            found = _marked(run_experiments(names, losses, seeds=seeds, epochs=epochs, out=out, resume=resume, progress=tell), quick)
         except ReproductionInterrupted as stop:
-            raise InterruptedWithAdvice(_kept(stop.result, out)) from stop
+            raise InterruptedWithAdvice(_kept(_marked(stop.result, quick), out)) from stop
         if not found.parts:
             raise ValueError(f"none of the sets is on this computer ({', '.join(found.left_out)}); --download fetches them")
         tell("report", 1, 1)
-        files = write_report(found, out, images=images)
+        files, trouble = list[Path](), None
+        try:
+            for path in write_report(found, out, images=images):
+                files.append(path)  # one by one, to know how far it came
+        except OSError as error:
+            trouble = error
     if not as_json:
         _show(found, files)
+    if trouble is not None:
+        raise OSError(_unwritten(trouble, files)) from trouble
     return {
         "report": out / "report.html",
-        "claims": [{name: getattr(claim, name) for name in ("number", "claim", "verdict", "measured", "rows")} for claim in found.claims],
+        "first_look": bool(found.first_look),
+        "summary": headline(found.claims),
+        "claims": [{name: getattr(claim, name) for name in _CLAIM} for claim in found.claims],
         "left_out": found.left_out,
         "resumed": found.resumed,
         "settings": found.settings,
@@ -77,37 +93,68 @@ def reproduce(
     }
 
 
-def write_report(found: Reproduction, out: Path, *, images: bool = True) -> list[Path]:
-    """Write page, tables and pictures; return their paths, the page first."""
-    content = reproduction_content(found)
-    page = out / "report.html"
-    write_page(content, page)
-    tables = write_csv(found, out / "csv")
-    return [page, *tables, *(draw_figures(content.figures, out / "figures") if images else [])]
+def write_report(found: Reproduction, out: Path, *, images: bool = True, unfinished: bool = False) -> Iterator[Path]:
+    """Write page, tables and pictures; yield their paths, the page first, each when it is there.
+
+    Figures and tables of an earlier run that are not of this one are removed. An unfinished run beside the report of a finished one
+    writes a page of another name and nothing else.
+    """
+    content, before = reproduction_content(found, unfinished=unfinished), read_manifest(out)
+    if unfinished and (out / PAGE).exists() and (before is None or before.complete):
+        write_page(content, out / PARTIAL_PAGE)
+        if before is not None:
+            write_manifest(out, replace(before, files=tuple(dict.fromkeys([*before.files, PARTIAL_PAGE]))))
+        yield out / PARTIAL_PAGE
+        return
+    write_page(content, out / PAGE)
+    yield out / PAGE
+    now = fingerprint([part.settings for part in found.parts])
+    written = {PAGE, *(f"csv/{name}.csv" for name in TABLES)}
+    pictures = {f"figures/{figure.id}.{ending}" for figure in content.figures for ending in FORMATS}
+    if images or (before is not None and before.settings == now):  # those of the same settings are the same
+        written |= pictures if images else pictures & set(before.files if before is not None else ())
+    if before is not None:
+        remove(out, before.files if before.settings != now else set(before.files) - written)
+    write_manifest(out, Manifest(now, not unfinished, tuple(sorted(written))))
+    yield from write_csv(found, out / "csv")
+    if images:
+        yield from draw_figures(content.figures, out / "figures")
+
+
+def _marked(found: Reproduction, quick: bool) -> Reproduction:
+    return replace(found, settings=found.settings | {"quick": True}) if quick else found
+
+
+def _unwritten(trouble: OSError, files: list[Path]) -> str:
+    reason = f"{trouble.filename}: {trouble.strerror}" if trouble.filename and trouble.strerror else trouble.strerror or str(trouble)
+    whole = f"{files[0]} is complete, but not all tables and figures beside it" if files else "the report could not be written"
+    return f"{reason}; {whole}. All parts are kept: the same command with --resume writes the rest without running them again"
 
 
 def _kept(finished: Reproduction, out: Path) -> str:
     parts = f"{len(finished.parts)} finished part{'s are' if len(finished.parts) != 1 else ' is'} kept in {out}"
     if finished.parts:
-        write_report(finished, out, images=False)
-        parts += ", with a report of what there is"
+        pages = list[Path]()
+        with contextlib.suppress(OSError):  # what counts, the parts, is there
+            pages.extend(path for path in write_report(finished, out, images=False, unfinished=True))
+        parts += f", with a report of what there is in {pages[0].name}" if pages else ", but no report could be written"
     return f"interrupted; {parts}. Go on with the same command and --resume"
 
 
-def _count(number: int, verdict: str) -> str:
-    return f"{number} {verdict if number == 1 else _SEVERAL[verdict]}"
-
-
 def _show(found: Reproduction, files: list[Path]) -> None:
+    if found.first_look:
+        console.say(found.first_look, "bold yellow")
+        console.say()
     console.show_claims(found.claims)
-    verdicts = [claim.verdict for claim in found.claims]
-    counts = ", ".join(_count(verdicts.count(verdict), verdict) for verdict in _SEVERAL if verdict in verdicts)
     console.say()
-    console.say(f"{len(verdicts)} claims: {counts}.", "bold")
+    console.say(f"{headline(found.claims)}.", "bold")
+    if found.first_look:
+        console.say(found.first_look, "bold yellow")
     for name in found.left_out:
         console.say(f"Left out: {name}, which is not on this computer (--download fetches it, or name its folder in ANTITHETIC_DATA).")
     if found.resumed:
         console.say(f"Taken from an earlier run: {', '.join(found.resumed)}.")
     kinds = {suffix: sum(path.suffix == suffix for path in files) for suffix in (".csv", ".png", ".svg")}
     beside = ", ".join(f"{count} {suffix[1:].upper()}" for suffix, count in kinds.items() if count)
-    console.say(f"Report after {found.seconds:.0f} s: {console.plain(files[0])} (beside it: {beside})")
+    if files:
+        console.say(f"Report after {found.seconds:.0f} s: {console.plain(files[0])} (beside it: {beside or 'nothing'})")

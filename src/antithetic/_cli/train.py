@@ -11,11 +11,12 @@ import typer
 
 from antithetic._cli import console
 from antithetic._cli.data import Data, check_place, read_data
+from antithetic._cli.features import first_index, words_by_column
 from antithetic._cli.guard import Debug, Json, OneHot, Target, guarded
 from antithetic.experiments.settings import package_version
 from antithetic.losses import LOSSES
-from antithetic.model_file import LinearModel
-from antithetic.pairing import AntitheticTable
+from antithetic.model_file import LinearModel, is_model_file
+from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.sampling import SAMPLINGS
 from antithetic.solvers import SOLVERS
 
@@ -27,7 +28,9 @@ def train(
         Path, typer.Option("--model", "-m", metavar="MODEL", help="Where to write the model, a .json file.", show_default=False)
     ],
     target: Target = None,
-    table: Annotated[Path | None, typer.Option(metavar="TABLE", help="A table of `antithetic pair` for this file.")] = None,
+    table: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="A table of `antithetic pair`, without --nest, for this file.")
+    ] = None,
     loss: Annotated[
         str | None,
         typer.Option(metavar="NAME", help=f"One of {', '.join(LOSSES)}.", show_default="log_loss for classes, squared_error for numbers"),
@@ -57,7 +60,7 @@ def train(
       antithetic train clicks.svm --model svm.json --loss hinge --alpha 1e-5
       antithetic train flowers.csv --model flowers.json --table table.npz
     """
-    check_place(model)
+    _check_model_place(model, file, table)
     data = read_data(file, target=target, loss=loss, one_hot=one_hot)
     chosen: dict[str, Any] = {
         "loss": data.loss,
@@ -70,7 +73,7 @@ def train(
         "tol": tol or None,
         "random_state": seed,
     }
-    partners = None if table is None else AntitheticTable.load(table)
+    partners = None if table is None else _table_of(table)
     estimator, seconds = _fit(data, chosen, partners)
     score = float(estimator.score(np.asarray(data.X, float) if isinstance(data.X, np.ndarray) else data.X, data.y))
     about = {
@@ -79,9 +82,7 @@ def train(
         "epochs": estimator.n_iter_,
         "table": None if table is None else table.name,
     }
-    LinearModel.of(
-        estimator, feature_names=data.feature_names, target_name=data.target_name, one_hot=one_hot, settings=chosen | about
-    ).save(model)
+    LinearModel.of(estimator, settings=chosen | about, **_features(data, one_hot)).save(model)
     name = "R2" if data.classes is None else "accuracy"
     if not as_json:
         console.say(f"{console.plain(file.name)}: {data.shape}", "bold")
@@ -92,6 +93,38 @@ def train(
         console.say(f"model written to {console.plain(model)}")
     plan = {name: getattr(estimator.plan_, name) for name in ("pairing", "sampling", "batch_size", "why")}
     return {"model": model, "seconds": seconds, name.lower(): score, "epochs": estimator.n_iter_, "settings": chosen, "plan": plan}
+
+
+def _check_model_place(model: Path, *inputs: Path | None) -> None:
+    """Refuse to write a model over anything but a model."""
+    check_place(model, *inputs)
+    if model.is_file() and model.stat().st_size and not is_model_file(model):
+        raise ValueError(f"{model} exists and is no model; name another file, or delete it first")
+
+
+def _table_of(path: Path) -> AntitheticTable:
+    try:
+        return AntitheticTable.load(path)
+    except ValueError:
+        if not _holds_groups(path):
+            raise
+    raise ValueError(f"{path} holds groups, made with --nest, and training takes pairs: make the table again without --nest")
+
+
+def _holds_groups(path: Path) -> bool:
+    try:
+        GroupTable.load(path)
+    except ValueError:
+        return False
+    return True
+
+
+def _features(data: Data, one_hot: bool) -> dict[str, Any]:
+    """Give what the model must know about the columns, to find them in another file."""
+    names = data.feature_names
+    words = words_by_column(data.path, names, data.target) if one_hot and names is not None else None
+    first = first_index(data.path, names, data.X.shape[1])
+    return {"feature_names": names, "target_name": data.target_name, "one_hot": one_hot, "words": words, "first_index": first}
 
 
 def _fit(data: Data, chosen: dict[str, Any], table: AntitheticTable | None) -> tuple[Any, float]:

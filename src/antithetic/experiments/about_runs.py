@@ -7,7 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.experiments.claim import Claim, case, clearly_below, column, count, divide, make_claim, middle, span
+from antithetic.experiments.claim import (
+    BOTH,
+    Claim,
+    Row,
+    both,
+    case,
+    case_of_runs,
+    column,
+    compare,
+    count,
+    divide,
+    make_claim,
+    make_claim_of_runs,
+    middle,
+    span,
+)
 from antithetic.experiments.extensions import last_quarter
 from antithetic.experiments.parts import Part
 from antithetic.experiments.settings import PAPER
@@ -30,7 +45,7 @@ def converges_faster(parts: Sequence[Part]) -> Claim:
     rows = []
     for part in parts:
         pairs, alone = part.gap("SGD-as"), part.gap("SGD")
-        ends = [part.end_gap(method) for method in PAPER]
+        outcome = compare(part.end_gap("SGD-as"), part.end_gap("SGD"))
         reached = np.flatnonzero(pairs.mean(axis=0) <= alone[:, -1].mean())
         values = {
             "gap_SGD": mean_gap(part, "SGD"),
@@ -40,22 +55,19 @@ def converges_faster(parts: Sequence[Part]) -> Claim:
             "ratio_after_one_epoch": divide(float(pairs[:, 1].mean()), float(alone[:, 1].mean())),
             "ratio_best_eta0": divide(best_gap(part, "SGD-as"), best_gap(part, "SGD")),
             "epochs_to_reach_SGD": float(reached[0]) if len(reached) else float("nan"),
-            "clear": clearly_below(ends[1], ends[0]),
-            "clearly_worse": clearly_below(ends[0], ends[1]),
-            "runs": len(ends[0]),
+            "runs": len(part.end_gap("SGD")),
         }
-        rows.append(case(part, values["gap_SGD-as"] < values["gap_SGD"], **values))
-    return make_claim(
+        rows.append(case_of_runs(part, outcome, **values))
+    return make_claim_of_runs(
         4,
-        "SGD-as converges faster than SGD.",
+        "SGD-as converges faster than SGD: it ends lower.",
         rows,
-        rule="the mean gap of SGD-as after the run is below that of SGD, both with the eta0 that is best for SGD, over `runs` runs of each",
+        rule="the mean gap of SGD-as after the run is clearly below that of SGD, both with the eta0 that is best for SGD, over `runs` runs "
+        "of each",
         key="ratio",
         measured=lambda found: (
-            f"gap ratio {span(found, 'ratio')}; beyond two standard errors in {count(found, 'clear')}, the other way round in "
-            f"{sum(row['clearly_worse'] for row in found)}; below in "
-            f"{100 * column(found, 'share_of_epochs').mean():.0f} % of all epochs; SGD's last gap reached after "
-            f"{_epochs(column(found, 'epochs_to_reach_SGD'))}; "
+            f"gap ratio {span(found, 'ratio')}; below in {100 * column(found, 'share_of_epochs').mean():.0f} % of all epochs; SGD's last "
+            f"gap reached after {_epochs(column(found, 'epochs_to_reach_SGD'))}; "
             f"each with its own best eta0: median ratio {middle(found, 'ratio_best_eta0')}"
         ),
         remark="epochs_to_reach_SGD is the first epoch at which the mean gap of SGD-as is at most SGD's last one (nan: never), of the few "
@@ -77,23 +89,41 @@ def more_stable(parts: Sequence[Part]) -> Claim:
         shaken = {method: part.jitter[method][:, -late:].mean(axis=1) for method in PAPER}
         jitter = divide(float(shaken["SGD-as"].mean()), float(shaken["SGD"].mean()))
         early = divide(*(float(part.jitter[method][:, 0].mean()) for method in PAPER[::-1]))
-        clear = clearly_below(shaken["SGD-as"], shaken["SGD"])
-        values = {"spread_ratio": spread, "jitter_ratio": jitter, "jitter_ratio_first_epoch": early, "spread_is_less": spread < 1.0}
-        rows.append(case(part, jitter < 1.0 and spread < 1.0, **values, jitter_is_less=jitter < 1.0, clear_jitter=clear))
-    return make_claim(
+        apart = {method: _from_the_median(part.ends[method]["objective"]) for method in PAPER}
+        outcomes = {"spread": compare(apart["SGD-as"], apart["SGD"]), "jitter": compare(shaken["SGD-as"], shaken["SGD"])}
+        values = {"spread_ratio": spread, "jitter_ratio": jitter, "jitter_ratio_first_epoch": early}
+        values |= {"runs": len(apart["SGD"]), "runs_with_jitter": len(shaken["SGD"])}
+        rows.append(case_of_runs(part, both(*outcomes.values()), **values, **outcomes))
+    return make_claim_of_runs(
         5,
         "SGD-as is more stable than SGD.",
         rows,
-        rule="both its spread (standard deviation of the objective after many runs) and its jitter (mean absolute change of the objective "
-        "between 8 points of an epoch, less the mean change of that epoch; over the last quarter of the epochs) are below SGD's",
+        rule="both its spread (distance of the objective after a run from the median of `runs` runs) and its jitter (mean absolute change "
+        "of the objective between 8 points of an epoch, less the mean change of that epoch; over the last quarter of the epochs) are "
+        "clearly below SGD's",
         key="jitter_ratio",
         measured=lambda found: (
-            f"spread less in {count(found, 'spread_is_less')}, ratio {span(found, 'spread_ratio')}; jitter less in "
-            f"{count(found, 'jitter_is_less')}, ratio {span(found, 'jitter_ratio')}, beyond two standard errors in "
-            f"{count(found, 'clear_jitter')}"
+            f"spread clearly less in {_how_many(found, 'spread')}, ratio {span(found, 'spread_ratio')}; jitter clearly less in "
+            f"{_how_many(found, 'jitter')}, ratio {span(found, 'jitter_ratio')}"
         ),
-        remark="A standard deviation of 40 runs is itself uncertain by a tenth, one of 20 by a sixth, more where the tails are long.",
+        remark=f"{BOTH} spread_ratio is that of standard deviations. {_uncertain(parts)}",
     )
+
+
+def _from_the_median(ends: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.abs(ends - np.median(ends)) if np.isfinite(ends).all() else np.full_like(ends, np.inf)
+
+
+def _how_many(rows: Sequence[Row], name: str) -> str:
+    outcomes = [row[name] for row in rows]
+    return f"{outcomes.count('better')}, clearly more in {outcomes.count('worse')} of {len(rows)}"
+
+
+def _uncertain(parts: Sequence[Part]) -> str:
+    """Say how far to trust a standard deviation of so many runs as there were."""
+    numbers = sorted({len(part.ends["SGD"]["objective"]) for part in parts} - {0, 1})
+    each = ", ".join(f"one of {runs} runs by {100 / np.sqrt(2 * (runs - 1)):.0f} %" for runs in numbers)
+    return f"A standard deviation is itself uncertain, {each}, more where the tails are long." if each else ""
 
 
 def level_variance_falling_jitter(parts: Sequence[Part]) -> Claim:
@@ -122,8 +152,8 @@ def level_variance_falling_jitter(parts: Sequence[Part]) -> Claim:
         "the first quarter, and the mean jitter is lower",
         key="jitter_SGD-as",
         measured=lambda found: (
-            f"variance level in {count(found, 'level')}, last quarter / first quarter {span(found, 'variance_SGD-as')} (SGD-as); jitter "
-            f"falls in {count(found, 'jitter_falls')}, to {span(found, 'jitter_SGD-as')}; step falls to {span(found, 'step')}"
+            f"last / first quarter: variance {span(found, 'variance_SGD-as')} (SGD-as), level in {count(found, 'level')}; jitter "
+            f"{span(found, 'jitter_SGD-as')} (SGD-as), falls in {count(found, 'jitter_falls')}; step {span(found, 'step')}"
         ),
     )
 
@@ -167,17 +197,17 @@ def nearer(parts: Sequence[Part]) -> Claim:
         ends = [part.ends[method]["distance"] for method in PAPER]
         below = pairs.mean(axis=0)[1:] < alone.mean(axis=0)[1:]
         ratio = divide(float(ends[1].mean()), float(ends[0].mean()))
-        values = {"ratio": ratio, "share_of_epochs": float(below.mean()), "clear": clearly_below(ends[1], ends[0])}
-        rows.append(case(part, ratio < 1.0 and below.mean() > 0.5, **values))
-    return make_claim(
+        end = compare(ends[1], ends[0])
+        outcome = end if end != "better" or below.mean() > 0.5 else "undecided"
+        rows.append(case_of_runs(part, outcome, ratio=ratio, share_of_epochs=float(below.mean()), after_the_run=end))
+    return make_claim_of_runs(
         10,
         "The distance to the optimal point falls faster with SGD-as.",
         rows,
-        rule="the mean distance to w* is smaller than SGD's after the run and after more than half of the epochs, both with the eta0 that "
-        "is best for SGD",
+        rule="the mean distance to w* is clearly smaller than SGD's after the run, and smaller after more than half of the epochs, both "
+        "with the eta0 that is best for SGD; clearly worse if it is clearly larger after the run",
         key="ratio",
         measured=lambda found: (
-            f"ratio {span(found, 'ratio')}; beyond two standard errors in {count(found, 'clear')}; nearer in "
-            f"{100 * column(found, 'share_of_epochs').mean():.0f} % of all epochs"
+            f"ratio {span(found, 'ratio')}; nearer in {100 * column(found, 'share_of_epochs').mean():.0f} % of all epochs"
         ),
     )

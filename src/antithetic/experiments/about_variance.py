@@ -26,6 +26,8 @@ def unbiased(parts: Sequence[Part]) -> Claim:
         "w = 0 and after each epoch of the first run of SGD-as",
         key="deviation",
         measured=lambda found: f"largest relative deviation {column(found, 'deviation').max():.1e}",
+        remark="Every row is the partner of exactly one row, so it follows by arithmetic.",
+        by_construction=True,
     )
 
 
@@ -65,16 +67,17 @@ def most_at_the_beginning(parts: Sequence[Part]) -> Claim:
         ratio = part.variance_ratio().mean(axis=0)
         late = float(ratio[-last_quarter(len(ratio) - 1) :].mean())
         values = {"reduction_at_zero": float(1.0 - ratio[0]), "after_one_epoch": float(1.0 - ratio[1]), "reduction_late": 1.0 - late}
-        rows.append(case(part, ratio[0] < late, **values))
+        values |= {"largest_later": float(1.0 - ratio[1:].min()), "epoch_of_the_largest": float(np.argmin(ratio))}
+        rows.append(case(part, ratio[0] < ratio[1:].min(), **values))
     return make_claim(
         3,
         "The variance is reduced most at the beginning of the iterations.",
         rows,
-        rule="the reduction 1 - ratio at w = 0 is larger than its mean over the last quarter of the epochs (same weights, mean of seeds)",
-        key="reduction_late",
+        rule="the reduction 1 - ratio at w = 0 is larger than after any epoch (same weights, mean of seeds)",
+        key="epoch_of_the_largest",
         measured=lambda found: (
             f"median reduction {middle(found, 'reduction_at_zero')} at w = 0, {middle(found, 'after_one_epoch')} after one epoch, "
-            f"{middle(found, 'reduction_late')} in the last quarter"
+            f"{middle(found, 'largest_later')} at the best later epoch, {middle(found, 'reduction_late')} in the last quarter"
         ),
         remark="What is most at the beginning is also what is lost later: the table is that of the rows, not of the gradients.",
     )
@@ -123,6 +126,7 @@ def negative_stays_negative(parts: Sequence[Part]) -> Claim:
             + ", ".join(f"{loss} {show(float(column(of, 'least_negative_share').min()))}" for loss, of in _by_loss(found).items())
         ),
         remark="A theorem of the paper's, so it holds by construction; but a hinge product that has become zero no longer lowers anything.",
+        by_construction=True,
     )
 
 
@@ -196,6 +200,7 @@ def ideal_case(parts: Sequence[Part]) -> Claim:
             f"{count(found, 'all_negative')}: share {span(found, 'negative_bounds')}"
         ),
         remark="A theorem of the paper's for any table all of whose products are negative; all_negative says where Algorithm 1 finds one.",
+        by_construction=True,
     )
 
 

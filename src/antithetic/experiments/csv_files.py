@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from antithetic._files import write_atomically
 from antithetic.experiments.parts import Part
 from antithetic.experiments.reproduction import Reproduction
 from antithetic.experiments.settings import PAPER
 
+TABLES = ("objective", "variance", "jitter", "steps", "ends", "parts", "claims", "claim_rows", "settings")
+"""Names of the files, without their ending."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet may take for the beginning of one
 
 
@@ -40,7 +44,7 @@ def write_csv(reproduction: Reproduction, folder: str | os.PathLike[str]) -> lis
         "steps": ("set loss method eta0 seed gap chosen", _each(parts, _steps)),
         "ends": ("set loss method eta0 eta0_of run objective gap distance", _each(parts, _ends)),
         "parts": ("set loss quantity value", _each(parts, _quantities)),
-        "claims": ("number claim verdict measured detail", _claims(reproduction)),
+        "claims": ("number claim verdict by_construction measured detail", _claims(reproduction)),
         "claim_rows": ("claim case set loss quantity value", _claim_rows(reproduction)),
         "settings": ("setting value", _settings(reproduction)),
     }
@@ -48,10 +52,11 @@ def write_csv(reproduction: Reproduction, folder: str | os.PathLike[str]) -> lis
 
 
 def _write(path: Path, header: list[str], lines: Iterable[Iterable[Any]]) -> Path:
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows([_harmless(value) for value in line] for line in lines)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(header)
+    writer.writerows([_harmless(value) for value in line] for line in lines)
+    write_atomically(path, text.getvalue().encode("utf-8"))
     return path
 
 
@@ -113,7 +118,9 @@ def _places(shape: tuple[int, ...]) -> Iterator[tuple[int, int]]:
 
 
 def _claims(reproduction: Reproduction) -> Iterator[list[Any]]:
-    return ([claim.number, claim.claim, claim.verdict, claim.measured, claim.detail] for claim in reproduction.claims)
+    return (
+        [claim.number, claim.claim, claim.verdict, claim.by_construction, claim.measured, claim.detail] for claim in reproduction.claims
+    )
 
 
 def _claim_rows(reproduction: Reproduction) -> Iterator[list[Any]]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from antithetic.experiments.settings import METHODS, MORE_BATCH_SIZES, PAPER
 
 Array = NDArray[np.float64]
 
@@ -122,7 +124,52 @@ class Part:
         names = {entry.name for entry in fields(cls)}
         if not isinstance(given, Mapping) or set(given) != names:
             raise ValueError("this is no part of the experiments: its entries are others; run it again")
-        return cls(**{name: _arrays(value) for name, value in given.items()})
+        part = cls(**{name: _arrays(value) for name, value in given.items()})
+        try:
+            wrong = next((what for what, right in _shapes(part) if not right), None)
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise ValueError("this is no part of the experiments: something is missing in it; run it again") from error
+        if wrong is not None:
+            raise ValueError(f"this is no part of the experiments: {wrong} has another shape; run it again")
+        return part
+
+
+def _shapes(part: Part) -> Iterator[tuple[str, bool]]:
+    """Each entry of a part, and whether it has the shape that it should have."""
+    seeds, epochs, candidates, many = part.settings["seeds"], part.settings["epochs"], len(part.grid), len(part.ends["SGD"]["objective"])
+    yield "settings", isinstance(seeds, int) and isinstance(epochs, int) and min(seeds, epochs, candidates, many) >= 1
+    yield "name", isinstance(part.name, str) and isinstance(part.loss, str)
+    for name in ("n", "d", "seconds", "at_zero", "optimum", "optimum_error", "curvature", "eta0", "decay"):
+        yield name, isinstance(getattr(part, name), int | float)
+    yield "labels", all(isinstance(part.labels[name], int | float) for name in ("opposite", "possible", "random"))
+    yield "w_star", part.w_star.shape == (part.d,)
+    yield "grid", part.grid.shape == (candidates,)
+    yield "steps", part.steps.shape == (epochs,)
+    for method in METHODS:
+        yield "grid_gap", part.grid_gap[method].shape == (candidates, seeds)
+        for curves in (part.objective, part.distance):
+            yield "objective", curves[method].shape == (seeds, epochs + 1)
+        for ends in (part.ends, part.own_ends):
+            yield "ends", [ends[method][name].shape for name in ("eta0", "objective", "distance")] == [(1,), (many,), (many,)]
+    for estimator, run in (("SGD", "SGD"), ("SGD-as", "SGD"), ("SGD-as", "SGD-as")):
+        for found in (part.variance, part.second_moment):
+            yield "variance", found[estimator][run].shape == (seeds, epochs + 1)
+    steps = len(part.constant_steps["eta0"])
+    for method in PAPER:
+        yield "jitter", part.jitter[method].shape == (len(part.jitter["SGD"]), epochs) and len(part.jitter["SGD"]) >= 1
+        yield "constant_steps", steps >= 1 and part.constant_steps[method].shape == (steps, seeds)
+        for runs in (part.non_smooth, *part.batches.values()):
+            yield "non_smooth or batches", runs[method].shape == (many,)
+    yield "batches", set(part.batches) == set(map(str, MORE_BATCH_SIZES))
+    along = [part.bias, *(part.products[name] for name in ("negative", "reversed")), part.ideal["ratio"]]
+    along += [part.ranks[name] for name in ("all", "negative", "positive")]
+    for values in along:  # fewer where the run diverged
+        yield "bias, products, ideal or ranks", values.ndim == 1 and 1 <= len(values) <= epochs + 1
+    single = [part.products["bounds"], part.ideal["share"], *(part.non_smooth[name] for name in ("l1", "eta0", "zeros"))]
+    single += [part.zero_one[name] for name in ("same_table", "same_weights")]
+    single += [found[name] for found in part.batches.values() for name in ("eta0", "variance_ratio")]
+    yield "products, non_smooth, zero_one or batches", all(values.shape == (1,) for values in single)
+    yield "non_smooth", part.non_smooth["variance_ratio"].shape == (seeds,)
 
 
 def relative_gap(objective: Array, at_zero: float, optimum: float) -> Array:

@@ -15,7 +15,19 @@ from antithetic.experiments.all_claims import claims
 from antithetic.experiments.claim import Claim
 from antithetic.experiments.one_part import STAGES, Progress, run_part
 from antithetic.experiments.parts import Part, load_part, save_part
-from antithetic.experiments.settings import BATCH_SIZE, LAMBDAS, LOSSES, STEP_RULE, check_names, load, package_version, part_settings
+from antithetic.experiments.settings import (
+    BATCH_SIZE,
+    LAMBDAS,
+    LOSSES,
+    STEP_RULE,
+    check_names,
+    fingerprint,
+    load,
+    package_version,
+    part_settings,
+)
+
+_LEAST_SEEDS, _LEAST_EPOCHS = 3, 10  # for evidence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +55,18 @@ class Reproduction:
     resumed: tuple[str, ...]
     settings: dict[str, Any]
     seconds: float
+
+    @property
+    def first_look(self) -> str:
+        """A warning where there was too little for evidence: few seeds, few epochs, or ``settings["quick"]``; otherwise empty."""
+        seeds, epochs = self.settings.get("seeds", 0), self.settings.get("epochs", 0)
+        if seeds >= _LEAST_SEEDS and epochs >= _LEAST_EPOCHS and not self.settings.get("quick"):
+            return ""
+        return (
+            f"A first look, no evidence: {seeds} seed{'s' if seeds != 1 else ''} and {epochs} epoch{'s' if epochs != 1 else ''} on "
+            f"{len({part.name for part in self.parts})} of {len(LAMBDAS)} sets. Verdicts need at least {_LEAST_SEEDS} seeds and "
+            f"{_LEAST_EPOCHS} epochs, and no --quick."
+        )
 
 
 class ReproductionInterrupted(KeyboardInterrupt):
@@ -75,9 +99,10 @@ def reproduce(
     seeds, epochs : int
         Runs of each method, and their length.
     out : path, default=None
-        Folder in which each finished part is kept, as ``parts/<set>-<loss>.json``.
+        Folder in which each finished part is kept, as ``parts/<set>-<loss>-<fingerprint of its settings>.json``: runs with other settings
+        do not replace it.
     resume : bool, default=False
-        Take parts from there that were made with the same settings and version of this package; others are run again and replaced.
+        Take parts from there that were made with the same settings and version of this package; others are run again.
     progress : callable, default=None
         Told ``(what, done, total)`` before each stage.
 
@@ -113,7 +138,7 @@ def reproduce(
     try:
         for place, settings in enumerate(wanted):
             key = f"{settings['set']}-{settings['loss']}"
-            path = None if folder is None else folder / f"{key}.json"
+            path = None if folder is None else folder / f"{key}-{fingerprint(settings)}.json"
             part = load_part(path, settings) if resume and path is not None else None
             if part is not None:
                 resumed.append(key)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import json
 import sys
 from typing import Any, NamedTuple
 
@@ -106,6 +108,11 @@ def part_settings(name: str, loss: str, seeds: int, epochs: int) -> dict[str, An
         "step": STEP_RULE,
         "methods": "; ".join(f"{key}: {method.pairing}, {method.sampling}, nest={method.nest}" for key, method in METHODS.items()),
     }
+
+
+def fingerprint(settings: Any) -> str:
+    """Eight digits that differ where settings do."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode("utf-8")).hexdigest()[:8]
 
 
 def load(name: str) -> tuple[Any, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from antithetic._files import write_atomically
 from antithetic.display import _pyplot, _text, _whole_ticks
 from antithetic.report.content import Figure, Series
 
@@ -78,7 +80,9 @@ def draw_figure(figure: Figure, paths: Sequence[Path], looks: Mapping[str, int] 
         if figure.series:
             ax.legend(fontsize=8, frameon=False)
         for path in paths:
-            sheet.savefig(path, dpi=_DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+            drawn = io.BytesIO()
+            sheet.savefig(drawn, format=path.suffix[1:], dpi=_DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+            write_atomically(path, drawn.getvalue())
     return paths
 
 

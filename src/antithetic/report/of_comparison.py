@@ -34,7 +34,7 @@ def gain(found: Comparison) -> str:
     """Say in a sentence which way is recommended, and what it gains."""
     best, baseline = found.recommended, found.measured[0]
     if best is baseline:
-        return "Plain reshuffling is the best choice here: no other way reached its last gap sooner."
+        return "Plain reshuffling is the best choice here: no other way reached its last gap clearly sooner."
     goal = float(found.gap(baseline)[:, -1].mean())
     own, plain = float(found.gap(best)[:, -1].mean()), found.seconds_to(baseline, goal)
     return (
@@ -43,13 +43,21 @@ def gain(found: Comparison) -> str:
     )
 
 
+def advice_beside(found: Comparison) -> str:
+    """Give the advice where the measurement agrees with it; else say that it is a guess, and what the guess is."""
+    way, advice = found.recommended.way, found.advice
+    if (way.sampling, way.pairing) == (advice.sampling, advice.pairing):
+        return str(advice)
+    return f"Without measuring, the size of the data would have suggested sampling={advice.sampling!r}; what was measured counts."
+
+
 def comparison_content(found: Comparison, name: str, *, settings: Mapping[str, object], versions: Mapping[str, object]) -> Content:
     """Make the page's content of what was found on a file called ``name``."""
     machine = {key: versions[key] for key in ("system", "machine", "cores") if key in versions}
     return Content(
         f"Which sampling for {name}?",
         f"{found.n} rows, {found.d} features, {found.loss}: ways to choose which samples travel together, trained and measured.",
-        [gain(found), str(found.advice), "train.py, beside this page, trains the estimator that is recommended."],
+        [gain(found), advice_beside(found), "train.py, beside this page, trains the estimator that is recommended."],
         _figures(found),
         tables=[Table("What each way gains and costs", COLUMNS, comparison_rows(found))],
         settings=settings,

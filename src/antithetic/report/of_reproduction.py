@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from antithetic import experiments
 from antithetic.experiments import METHODS, Part, Reproduction
-from antithetic.experiments.claim import OVERALL
+from antithetic.experiments.claim import OVERALL, OVERALL_RUNS, compare, headline
 from antithetic.report.content import Claim, Content, Figure, Series, Table
 from antithetic.report.of_pairs import explorer_of
 
@@ -32,12 +32,12 @@ This page:
 """
 _FIGURES = {"log_loss": ("Figure 2", "logistic regression"), "hinge": ("Figure 3", "SVM")}
 _LAMBDA, _ETA0, _MINUS = "\N{GREEK SMALL LETTER LAMDA}", "\N{GREEK SMALL LETTER ETA}\N{SUBSCRIPT ZERO}", "\N{MINUS SIGN}"
+UNFINISHED = "**This run was interrupted: the page shows the parts that were finished.**"
 _AT_SGD = "same weights"  # short enough to stand beside its curve
-_CLAIMS_OF_THE_PAPER = 16
 
 
-def reproduction_content(found: Reproduction) -> Content:
-    """Make the page's content of what was found."""
+def reproduction_content(found: Reproduction, *, unfinished: bool = False) -> Content:
+    """Make the page's content of what was found, as far as it was finished."""
     versions = ("antithetic", "python", "numpy", "scipy", "numba", "scikit-learn")
     machine = ("system", "machine", "cores")
     left_out = {"left out": ", ".join(found.left_out)} if found.left_out else {}
@@ -48,7 +48,7 @@ def reproduction_content(found: Reproduction) -> Content:
     return Content(
         "Antithetic sampling: the paper's experiments, run again",
         "Accelerating Stochastic Gradient Descent Using Antithetic Sampling (Liu and Xu, 2018): what it claims, and what came out here.",
-        list(_summary(found)),
+        [*([UNFINISHED] if unfinished else []), *_summary(found)],
         figures,
         [Claim(f"{claim.number}. {claim.claim}", claim.verdict, claim.measured, _rule(claim)) for claim in found.claims],
         [_variances(found.parts), _gaps(found.parts), _sets(found.parts), _rules(found)] if found.parts else [],
@@ -62,7 +62,7 @@ def reproduction_content(found: Reproduction) -> Content:
 
 def _rule(claim: experiments.Claim) -> str:
     """Detail of a claim without what all have in common, and without the numbers of the cases, which are in ``claim_rows.csv``."""
-    rule, _, rest = claim.detail.partition(OVERALL)
+    rule, _, rest = claim.detail.partition(OVERALL_RUNS if OVERALL_RUNS in claim.detail else OVERALL)
     if claim.rows:
         rest = re.sub(rf"\S+: {re.escape(claim.rows[0]['set'])} {re.escape(claim.rows[0]['loss'])}.*$", "", rest)
     return f"{rule.strip()} {rest.strip()}".strip()
@@ -80,23 +80,20 @@ def _summary(found: Reproduction) -> Iterator[str]:
     if not parts:
         yield "No part was finished, so there is nothing to show yet."
         return
-    verdicts = [claim.verdict for claim in found.claims if claim.number <= _CLAIMS_OF_THE_PAPER]
-    counts = {verdict: verdicts.count(verdict) for verdict in ("holds", "holds in part", "does not hold")}
+    if found.first_look:
+        yield f"**{found.first_look}**"
     sets = len(_one_of_each_set(parts))
-    yield (
-        f"On {sets} data set{'s' if sets > 1 else ''}, of the paper's {len(verdicts)} claims {counts['holds']} hold, "
-        f"{counts['holds in part']} hold in part and {counts['does not hold']} do not."
-    )
+    yield f"On {sets} data set{'s' if sets > 1 else ''}, {headline(found.claims)}. The last two claims are not the paper's."
     ratios = np.array([part.variance_ratio().mean(axis=0) for part in parts])
     yield (
         f"Two antithetic samples have {_span(ratios[:, 0])} of the gradient variance of two independent ones before the first step, and "
         f"{_span(ratios[:, -1])} after the last."
     )
-    yield f"SGD-as ends nearer to the optimum than SGD in **{_wins(parts, 'SGD-as', 'SGD')}** cases."
+    yield f"SGD-as ends nearer to the optimum than SGD **{_wins(parts, 'SGD-as', 'SGD')}** cases (by more than two standard errors)."
     yield (
-        "Against plain reshuffling, which the paper does not compare with and which needs no table, it does so in "
-        f"**{_wins(parts, 'SGD-as', 'reshuffled')}**; our nested order in **{_wins(parts, 'nested order', 'reshuffled')}**, and the "
-        f"balanced order, without a table, in **{_wins(parts, 'balanced', 'reshuffled')}**."
+        "Against plain reshuffling, which the paper does not compare with and which needs no table, it is nearer "
+        f"**{_wins(parts, 'SGD-as', 'reshuffled')}**; our nested order **{_wins(parts, 'nested order', 'reshuffled')}**, and the "
+        f"balanced order, without a table, **{_wins(parts, 'balanced', 'reshuffled')}**."
     )
     if found.left_out:
         yield f"Left out, since they are not on this computer: {', '.join(found.left_out)}."
@@ -108,8 +105,8 @@ def _span(values: NDArray[np.float64]) -> str:
 
 
 def _wins(parts: Sequence[Part], method: str, other: str) -> str:
-    won = sum(bool(part.end_gap(method).mean() < part.end_gap(other).mean()) for part in parts)
-    return f"{won} of {len(parts)}"
+    outcomes = [compare(part.end_gap(method), part.end_gap(other)) for part in parts]
+    return f"clearly in {outcomes.count('better')}, clearly not in {outcomes.count('worse')} of {len(parts)}"
 
 
 def _paper_figures(part: Part) -> list[Figure]:
@@ -192,4 +189,5 @@ def _sets(parts: Sequence[Part]) -> Table:
 
 
 def _rules(found: Reproduction) -> Table:
-    return Table("How it was decided", ["what", "rule"], [["steps", found.settings.get("step", "")], ["a claim", OVERALL]])
+    rows = [["steps", found.settings.get("step", "")], ["a claim on which runs are compared", OVERALL_RUNS], ["any other claim", OVERALL]]
+    return Table("How it was decided", ["what", "rule"], rows)

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _never_fail_to_encode()
     try:
         import rich  # noqa: F401 - typer can do without, our tables cannot
-        import typer  # noqa: F401
+        import typer  # noqa: F401 - only whether it is there
     except ImportError:
         print(_MISSING, file=sys.stderr)
         sys.exit(1)

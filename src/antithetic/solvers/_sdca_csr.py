@@ -9,15 +9,13 @@ import numpy as np
 from antithetic._jit import jit, prefetch
 from antithetic._loss_kernels import dual_step, value
 from antithetic.solvers import sdca
-from antithetic.solvers.sdca import DualModel, DualRows, DualRule, Entries
+from antithetic.solvers.sdca import FURTHER, QUEUE, DualModel, DualRows, DualRule, Entries
 
 rest_limit = jit(sdca.rest_limit)
 
 _ONE, _TWO, _THREE, _FOUR = np.uintp(1), np.uintp(2), np.uintp(3), np.uintp(4)
 _ENTRIES_AHEAD, _STARTS_AHEAD = np.uintp(4), np.uintp(16)  # rows ahead whose entries, and whose place, are prefetched
 _CACHE_LINE = 64
-_QUEUE = np.uintp(64)
-_FURTHER = 1.2
 
 
 @jit
@@ -29,12 +27,12 @@ def csr_dual_epoch(entries: Entries, rows: DualRows, rule: DualRule, model: Dual
     real, n, line = data.dtype.type, np.uintp(len(order)), np.uintp(_CACHE_LINE // data.itemsize)
     resting = len(limits) > 0
     gone, reach, met, seen, moved = rule.gone, math.sqrt(rule.gone), 0.0, 0, 0
-    queue, places = np.empty(_QUEUE, order.dtype), np.empty(_QUEUE, order.dtype)
+    queue, places = np.empty(QUEUE, order.dtype), np.empty(QUEUE, order.dtype)
     start = np.uintp(0)
     while start < n:
         # the coming rows that may move, also when the weights have gone somewhat further: only these are worth a prefetch
-        most, m = _FURTHER * reach, np.uintp(0)
-        while start < n and m < _QUEUE:
+        most, m = FURTHER * reach, np.uintp(0)
+        while start < n and m < QUEUE:
             queue[m], places[m] = order[start], start
             m += np.uintp(limits[order[start]] <= most) if resting else _ONE
             start += _ONE

@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from antithetic._jit import jit, jit_sums, prefetch
 from antithetic._loss_kernels import dual_step, value
 from antithetic.solvers import sdca
-from antithetic.solvers.sdca import DualModel, DualRows, DualRule
+from antithetic.solvers.sdca import FURTHER, QUEUE, DualModel, DualRows, DualRule
 
 rest_limit = jit(sdca.rest_limit)
 
 _ONE = np.uintp(1)
 _AHEAD = np.uintp(10)  # rows between the one that is used and the one that is prefetched
 _CACHE_LINE = 64
-_QUEUE = np.uintp(64)
-_FURTHER = 1.2
 
 
 @jit_sums
@@ -35,12 +33,12 @@ def dense_dual_epoch(X: NDArray[Any], rows: DualRows, rule: DualRule, model: Dua
     line = np.uintp(_CACHE_LINE // X.itemsize)
     resting = len(limits) > 0
     gone, reach, met, seen, moved = rule.gone, math.sqrt(rule.gone), 0.0, 0, 0
-    queue, places = np.empty(_QUEUE, order.dtype), np.empty(_QUEUE, order.dtype)
+    queue, places = np.empty(QUEUE, order.dtype), np.empty(QUEUE, order.dtype)
     start = np.uintp(0)
     while start < n:
         # the coming rows that may move, also when the weights have gone somewhat further: only these are worth a prefetch
-        most, m = _FURTHER * reach, np.uintp(0)
-        while start < n and m < _QUEUE:
+        most, m = FURTHER * reach, np.uintp(0)
+        while start < n and m < QUEUE:
             queue[m], places[m] = order[start], start
             m += np.uintp(limits[order[start]] <= most) if resting else _ONE
             start += _ONE

@@ -25,6 +25,8 @@ from antithetic.solvers.sgd import SgdState
 _FEW = 0.1  # share of the rows that moved in an epoch, up to which a reference is worth its pass over the data
 _WASTE = 1.0  # visits that changed nothing, per row, after which a new reference is
 _ROUNDING = 1e4  # what sums may have lost, in units of the last place
+QUEUE = np.uintp(64)  # rows that are looked out for at a time; both kernels must agree, or they would not make the same visits
+FURTHER = 1.2  # how much further than now the weights may go while a queue is worked off
 
 
 class DualRows(NamedTuple):

@@ -1,0 +1,242 @@
+"""Runs and fits that go on: warm starts, chunks, resumed and interrupted runs."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from solver_cases import ALPHA, BOTH, CORRECTED, DRAWS, EXACT, FEW, FORMS, GROUPS, RUN, THREE, TWO, X, steps_of, target_of
+
+from antithetic import Interrupted, SGDClassifier, _minimize, minimize
+from antithetic.solvers import SOLVERS
+
+# --------------------------------------------------------------------------------------------------- fits that go on
+
+
+@CORRECTED
+@BOTH
+def test_warm_starts_go_on_from_the_solution(solver, kind):
+    """A second fit leaves a solution where it is, with the steps of the first."""
+    loss = {"loss": "log_loss"} if kind is SGDClassifier else {}
+    model = kind(solver=solver, warm_start=True, **EXACT, **loss).fit(X, target_of(kind))
+    coef, eta0 = model.coef_.copy(), model.eta0_
+    model.fit(X, target_of(kind))
+    assert model.n_iter_ == 1
+    assert model.eta0_ == eta0
+    np.testing.assert_allclose(model.coef_, coef, atol=1e-8)
+
+
+def test_a_warm_start_of_sdca_begins_near_its_solution():
+    """The dual variables of the last weights: at a solution, those of the solution."""
+    model = SGDClassifier("log_loss", solver="sdca", fit_intercept=False, warm_start=True, **EXACT).fit(X, TWO)
+    coef = model.coef_.copy()
+    np.testing.assert_allclose(model.fit(X, TWO).coef_, coef, atol=1e-6)
+    assert model.n_iter_ == 1
+
+
+@pytest.mark.parametrize("first", ["sgd", "sdca"])
+def test_another_solver_finds_steps_of_its_own(first):
+    """Changing the solver of a warm start, the steps are those of a fresh fit."""
+    given = {"loss": "log_loss", "fit_intercept": False, "random_state": 0, "alpha": ALPHA}
+    model = SGDClassifier(solver=first, warm_start=True, **given).fit(30.0 * X, TWO)
+    changed, fresh = model.set_params(solver="saga").fit(30.0 * X, TWO), SGDClassifier(solver="saga", **given).fit(30.0 * X, TWO)
+    assert (changed.eta0_, changed.decay_) == (fresh.eta0_, fresh.decay_)
+
+
+@CORRECTED
+@BOTH
+def test_chunks_are_learnt_one_after_the_other(solver, kind):
+    """What is remembered is of a chunk's rows only: chunks of different sizes may follow each other, and lead near the solution."""
+    loss = {"loss": "log_loss"} if kind is SGDClassifier else {}
+    y, classes = target_of(kind), {"classes": [0, 1]} if kind is SGDClassifier else {}
+    model, whole = kind(solver=solver, random_state=0, alpha=ALPHA, **loss), kind(solver=solver, **EXACT, **loss).fit(X, y)
+    for _ in range(30):
+        for rows in np.split(np.arange(60), [10, 35]):
+            model.partial_fit(X[rows], y[rows], **classes)
+    assert model.t_ == 1 + 30 * 60
+    np.testing.assert_allclose(model.coef_, whole.coef_, atol=0.15)
+    assert model.score(X, y) == pytest.approx(whole.score(X, y), abs=0.05)
+
+
+@CORRECTED
+def test_a_chunk_does_not_remember_the_rows_before_it(solver):
+    """A chunk of as many rows as the fit had gives the bits of a model that knows the weights and steps only."""
+    given = {"loss": "log_loss", "solver": solver, "shuffle": False, "random_state": 0}
+    model, knows_weights = SGDClassifier(**given).fit(X[:30], TWO[:30]), SGDClassifier(**given)
+    for name in ("classes_", "coef_", "intercept_", "eta0_", "decay_", "n_features_in_"):
+        setattr(knows_weights, name, getattr(model, name))
+    expected = knows_weights.partial_fit(X[30:], TWO[30:]).coef_
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).partial_fit(X[30:], TWO[30:]).coef_, expected)
+    np.testing.assert_array_equal(model.partial_fit(X[30:], TWO[30:]).coef_, expected)
+
+
+@BOTH
+def test_chunks_are_refused_by_sdca(kind):
+    """It has a dual variable for each row; the model stays what it was."""
+    model = kind(solver="sdca", fit_intercept=False)
+    with pytest.raises(ValueError, match=r"all rows at once; use fit, or solver='sgd'"):
+        model.partial_fit(X, target_of(kind), **({"classes": [0, 1]} if kind is SGDClassifier else {}))
+    assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize("first", SOLVERS)
+@pytest.mark.parametrize("then", ["sgd", "svrg", "saga"])
+def test_chunks_may_follow_a_fit_of_another_solver(first, then):
+    """With a step size given, whatever the fit remembered."""
+    step = {} if first == "sdca" else {"learning_rate": "constant", "eta0": 0.05}
+    model = SGDClassifier("log_loss", solver=first, fit_intercept=False, **FEW, **step).fit(X, TWO)
+    model.set_params(solver=then, learning_rate="constant", eta0=0.05).partial_fit(X, TWO).partial_fit(X[:7], TWO[:7])
+    assert model.score(X, TWO) > 0.8
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"solver": "svrg"},
+        {"solver": "saga", "sampling": "importance"},
+        {"solver": "sdca", "fit_intercept": False},
+        {"sampling": "stratified"},
+    ],
+    ids=str,
+)
+def test_fitted_models_are_pickled_and_cloned(given):
+    """With the same predictions, and with parameters that come back."""
+    model = SGDClassifier("log_loss", batch_size=4, **FEW, **given).fit(X, THREE)
+    again, unfitted = pickle.loads(pickle.dumps(model)), clone(model)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert unfitted.get_params() == model.get_params()
+    assert not hasattr(unfitted, "coef_")
+    assert SGDClassifier().set_params(**model.get_params()).fit(X, THREE).coef_.tobytes() == model.coef_.tobytes()
+
+
+def test_a_search_over_solvers_and_draws():
+    """GridSearchCV takes every combination that is allowed."""
+    grid = [
+        {
+            "solver": ["sgd", "svrg"],
+            "sampling": ["shuffle", "uniform", "balanced", "importance", "stratified"],
+            "pairing": [None, "greedy"],
+        },
+        {"solver": ["saga", "sdca"], "sampling": ["auto", "importance", "stratified"], "importance": ["bounds", "gradients"]},
+    ]
+    search = GridSearchCV(SGDClassifier("log_loss", fit_intercept=False, batch_size=4, **FEW), grid, cv=2, error_score="raise")
+    assert search.fit(X, TWO).best_score_ > 0.8
+    assert len(search.cv_results_["params"]) == 32
+
+
+# --------------------------------------------------------------------------------------------------- resuming and interrupting
+
+RESUMED = [
+    *({"solver": solver} | draws for solver in SOLVERS for draws in DRAWS),
+    {"solver": "saga", "sampling": "shuffle", "fit_intercept": True, "l1": 0.01},
+    {"solver": "svrg", "sampling": "balanced", "fit_intercept": True},
+    {"solver": "saga", "sampling": "shuffle", "penalty": "group_lasso", "groups": GROUPS, "l1": 0.05},
+    {"solver": "sdca", "sampling": "shuffle", "loss": "hinge"},
+    {"solver": "saga", "sampling": "importance", "importance": "gradients", "pairing": "greedy"},
+    {"solver": "svrg", "sampling": "stratified", "strata": THREE, "allocation": "optimal", "pairing": "greedy"},
+    {"solver": "saga", "sampling": "shuffle", "pairing": "greedy", "refresh": [1, 3]},
+    {"solver": "sgd", "sampling": "importance", "importance": np.linspace(1.0, 2.0, 60)},
+]
+
+
+@pytest.mark.parametrize("given", RESUMED, ids=str)
+def test_a_resumed_run_equals_an_uninterrupted_one(given):
+    """2 epochs and 3 more are 5, bit for bit, trace included, also from a result that was pickled."""
+    given = RUN | steps_of(given["solver"]) | {"trace": "objective"} | given
+    whole = minimize(X, TWO, epochs=5, **given)
+    earlier = pickle.loads(pickle.dumps(minimize(X, TWO, epochs=2, **given)))
+    resumed = minimize(X, TWO, epochs=5, resume=earlier, **given)
+    np.testing.assert_array_equal(whole.coef, resumed.coef)
+    np.testing.assert_array_equal(whole.trace["objective"], resumed.trace["objective"])
+
+
+@FORMS
+@pytest.mark.parametrize("solver", ["svrg", "saga", "sdca"])
+def test_float32_runs_are_resumed_too(form, solver):
+    """Where sums that many steps have added up are coarse."""
+    given = RUN | {"solver": solver, "sampling": "shuffle"}
+    rows = form(X.astype(np.float32))
+    resumed = minimize(rows, TWO, epochs=5, resume=minimize(rows, TWO, epochs=2, **given), **given)
+    np.testing.assert_array_equal(minimize(rows, TWO, epochs=5, **given).coef, resumed.coef)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_strata_of_a_refreshed_table_are_resumed(solver):
+    """Clusters that were made from gradients, in a run that is resumed after that."""
+    given = RUN | steps_of(solver) | {"solver": solver, "sampling": "stratified", "pairing": "greedy", "refresh": [1]}
+    resumed = minimize(X, TWO, epochs=6, resume=minimize(X, TWO, epochs=3, **given), **given)
+    np.testing.assert_array_equal(minimize(X, TWO, epochs=6, **given).coef, resumed.coef)
+
+
+@CORRECTED
+def test_the_step_of_a_refreshed_table_is_resumed(solver):
+    """Importance by bounds of pairs, which the step depends on, in a run that is resumed after a new table."""
+    given = RUN | {"solver": solver, "sampling": "importance", "pairing": "greedy", "refresh": [1]}
+    resumed = minimize(X, TWO, epochs=6, resume=minimize(X, TWO, epochs=3, **given), **given)
+    np.testing.assert_array_equal(minimize(X, TWO, epochs=6, **given).coef, resumed.coef)
+
+
+@pytest.mark.parametrize("start", [None, np.linspace(-3.0, 3.0, 5)], ids=["zero", "given"])
+def test_a_trace_does_not_change_the_run(start):
+    """Measuring the variance leaves the draws as they are."""
+    given = RUN | {"sampling": "stratified", "n_strata": 4, "eta0": 0.1, "epochs": 3, "coef_init": start}
+    np.testing.assert_array_equal(minimize(X, TWO, **given).coef, minimize(X, TWO, trace="variance", **given).coef)
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"solver": "svrg"}, "solver"),
+        ({"sampling": "uniform"}, "sampling"),
+        ({"importance": "gradients"}, "importance"),
+        ({"allocation": "optimal"}, "allocation"),
+        ({"l1": 0.1}, "penalty"),
+        ({"penalty": "group_lasso", "groups": GROUPS, "l1": 0.1}, "penalty"),
+        ({"eta0": 0.1}, "steps"),
+        ({"tol": 1e-3, "stopping": "gradient"}, "trace"),
+    ],
+    ids=str,
+)
+def test_resume_refuses_another_run(changed, named):
+    """By name."""
+    given = RUN | {"solver": "saga", "sampling": "importance"}
+    with pytest.raises(ValueError, match=f"resume= was made with another {named}"):
+        minimize(X, TWO, resume=minimize(X, TWO, epochs=1, **given), **(given | changed))
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ({"sampling": "stratified", "strata": TWO}, {"sampling": "stratified", "strata": THREE}),
+        (*({"sampling": "importance", "importance": chances} for chances in (np.ones(60), np.arange(1.0, 61.0))),),
+    ],
+    ids=["strata", "importance"],
+)
+def test_resume_refuses_other_chances(earlier, later):
+    """Strata and probabilities of one's own are part of a run."""
+    given = RUN | {"eta0": 0.1}
+    with pytest.raises(ValueError, match="resume"):
+        minimize(X, TWO, resume=minimize(X, TWO, epochs=1, **given, **earlier), **given, **later)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("draws", [{"sampling": "shuffle"}, {"sampling": "importance", "importance": "gradients"}], ids=str)
+def test_ctrl_c_leaves_a_run_that_can_be_resumed(monkeypatch, solver, draws):
+    """An interruption while something is measured: the last whole epoch is there, and goes on to the same bits."""
+    given = RUN | steps_of(solver) | draws | {"solver": solver, "epochs": 5, "trace": "objective"}
+    whole, measure = minimize(X, TWO, **given), _minimize.measure_state
+
+    def interrupted(names, tables, state, w_star=None):
+        if state.epochs == 3:
+            raise KeyboardInterrupt
+        return measure(names, tables, state, w_star=w_star)
+
+    monkeypatch.setattr(_minimize, "measure_state", interrupted)
+    with pytest.raises(Interrupted, match="after 2 epochs") as caught:
+        minimize(X, TWO, **given)
+    monkeypatch.undo()
+    assert caught.value.result.state.epochs == len(caught.value.result.trace["objective"]) - 1 == 2
+    np.testing.assert_array_equal(minimize(X, TWO, resume=caught.value.result, **given).coef, whole.coef)

@@ -70,7 +70,14 @@ class Box:
 
 
 GROUPS = ((0, 3), (1, 2), (4,))
-
+PENALTIES = {
+    "none": {},
+    "l2": {"l2": 0.1},
+    "l1": {"l1": 0.1},
+    "elastic net": {"l1": 0.1, "l2": 0.1},
+    "group lasso": {"penalty": "group_lasso", "groups": GROUPS, "l1": 0.1},
+    "own": {"penalty": Box()},
+}
 
 DRAWS = [
     {"sampling": "importance"},

@@ -120,3 +120,19 @@ def corrected_steps(problem, epochs, size, eta, kind, *, coef, intercept=0.0, me
                 memory[rows] = slopes
             steps, samples = steps + 1, samples + len(rows)
     return (w, b), memory
+
+
+def grab_order(order, gradients, stale_mean):
+    """Order that follows an epoch by GraB's mean balancing (Lu et al. 2022), and the mean of this epoch for the next.
+
+    Each row's gradient, less the mean of the epoch before, gets the sign that keeps the signed sum small; rows of sign + come first, in
+    order, and rows of sign - last, reversed.
+    """
+    front, back, signed = [], [], np.zeros(gradients.shape[1])
+    for row in order:
+        centred = gradients[row] - stale_mean
+        if signed @ centred <= 0.0:
+            front, signed = [*front, row], signed + centred
+        else:
+            back, signed = [row, *back], signed - centred
+    return np.array(front + back, dtype=np.intp), gradients[order].mean(axis=0)

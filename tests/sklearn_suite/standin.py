@@ -7,6 +7,7 @@ must be there and must fail.
 
 from __future__ import annotations
 
+import inspect
 import random
 import types
 
@@ -53,6 +54,12 @@ def pytest_configure(config):
         setattr(sklearn.linear_model, name, getattr(antithetic, name) if ours else globals()[name])
 
 
+def _uses_a_standin(item):
+    """Whether a test names one of the classes, in its text or in what it is called with: the others do not see what stands in for them."""
+    given = getattr(item, "callspec", None)
+    return "SGD" in inspect.getsource(item.function) or "SGD" in repr(given.params if given else "")
+
+
 class Missing(pytest.Item):
     """A listed test that scikit-learn does not have: a failing test of its own, since an error in a worker of xdist goes unread."""
 
@@ -71,6 +78,7 @@ def pytest_collection_modifyitems(config, items):
             found[name].add_marker(pytest.mark.xfail(reason=reason, strict=known, raises=(AssertionError, TypeError)))
         elif known and name.split("::")[0] in modules:
             items.append(Missing.from_parent(items[0].session, name=name))
+    items[:] = [item for item in items if isinstance(item, Missing) or item.module.__name__.endswith("test_sgd") or _uses_a_standin(item)]
 
 
 def pytest_runtest_setup():

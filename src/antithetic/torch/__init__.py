@@ -1,0 +1,8 @@
+"""Better mini-batches for PyTorch: batch samplers whose batches have gradients that cancel, from the data or from what is observed."""
+
+from antithetic.torch.balanced import BalancedBatchSampler
+from antithetic.torch.gradients import head_factors, head_gradients
+from antithetic.torch.observe import ObserveHead
+from antithetic.torch.sampler import AntitheticBatchSampler
+
+__all__ = ["AntitheticBatchSampler", "BalancedBatchSampler", "ObserveHead", "head_factors", "head_gradients"]

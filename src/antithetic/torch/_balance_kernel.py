@@ -1,0 +1,46 @@
+"""Pair balancing of rows that are observed a few at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._jit import jit
+
+
+@jit
+def balance(
+    rows: NDArray[np.intp],
+    vectors: NDArray[np.float32],
+    placed: NDArray[np.bool_],
+    following: NDArray[np.intp],
+    marks: NDArray[np.int64],
+    signed: NDArray[np.float64],
+    held: NDArray[np.float64],
+) -> None:
+    """Put rows to the front or the back of ``following`` by the rule of :class:`antithetic.sampling.balanced.Balanced`.
+
+    ``marks`` are the ends of front and back, and the row that waits for another, whose vector is ``held``; -1 for none. Rows that were
+    placed already are passed over.
+    """
+    for k in range(len(rows)):
+        row = rows[k]
+        if placed[row]:
+            continue
+        placed[row] = True
+        if marks[2] < 0:
+            marks[2] = row
+            for c in range(len(held)):
+                held[c] = vectors[k, c]
+            continue
+        lean = 0.0
+        for c in range(len(held)):
+            lean += signed[c] * (held[c] - vectors[k, c])
+        sign = 1.0 if lean <= 0.0 else -1.0
+        for c in range(len(held)):
+            signed[c] += sign * (held[c] - vectors[k, c])
+        marks[1] -= 1
+        following[marks[0] if sign > 0.0 else marks[1]] = marks[2]
+        following[marks[1] if sign > 0.0 else marks[0]] = row
+        marks[0] += 1
+        marks[2] = -1

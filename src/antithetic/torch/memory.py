@@ -1,0 +1,114 @@
+"""What was observed of each row during training, from which the next epoch's order is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from antithetic._validate import check_rows
+from antithetic.torch.coordinates import tensor_coordinates
+from antithetic.torch.data import to_indices, to_numpy
+from antithetic.torch.shards import gather
+
+
+class Memory:
+    """The last vector that was seen of each row, float32, or both factors of it; nothing is allocated before there is one."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self._clear()
+
+    def _clear(self) -> None:
+        self.vectors: NDArray[np.float32] | None = None  # slopes, if there are any, and then inputs
+        self.n_slopes = 0
+        self.seen = np.zeros(0, dtype=np.bool_)  # since the processes last shared what they saw
+        self.ever = np.zeros(0, dtype=np.bool_)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether anything was seen since it was last shared."""
+        return bool(self.seen.any())
+
+    @property
+    def share(self) -> float:
+        """Part of the rows of which there is a vector."""
+        return float((self.ever | self.seen).mean()) if len(self.ever) else 0.0
+
+    def record(self, indices: Any, vectors: Any, slopes: Any) -> None:
+        """Keep the vectors of some rows."""
+        rows, found, factor = read_observed(indices, vectors, slopes, self.n)
+        if not len(rows):
+            return
+        if self.vectors is None:
+            self._allocate(factor.shape[1] + found.shape[1])
+            self.n_slopes = factor.shape[1]
+        assert self.vectors is not None
+        check_width(factor.shape[1], self.n_slopes, "slopes")
+        check_width(found.shape[1], self.vectors.shape[1] - self.n_slopes, "vectors")
+        self.vectors[rows, : self.n_slopes] = factor
+        self.vectors[rows, self.n_slopes :] = found
+        self.seen[rows] = True
+
+    def points(self, seed: int) -> NDArray[np.float32]:
+        """Vectors of all rows: as they were seen, or products of their factors in a few coordinates."""
+        assert self.vectors is not None
+        if not self.n_slopes:
+            return self.vectors
+        return tensor_coordinates(self.vectors[:, : self.n_slopes], self.vectors[:, self.n_slopes :], seed)
+
+    def _allocate(self, width: int) -> None:
+        self.vectors = np.zeros((self.n, width), dtype=np.float32)
+        self.seen, self.ever = np.zeros(self.n, dtype=np.bool_), np.zeros(self.n, dtype=np.bool_)
+
+    def gather(self, processes: int) -> None:
+        """Share what was seen among all processes, after which nothing is fresh."""
+        assert self.vectors is not None
+        if processes > 1:
+            gather(self.vectors, self.seen)
+        self.ever |= self.seen
+        self.seen[:] = False
+
+    def state(self) -> dict[str, Any]:
+        """Tensors that share the memory; empty before anything was seen."""
+        if self.vectors is None:
+            return {}
+        arrays = {"vectors": self.vectors, "seen": self.seen, "ever": self.ever}
+        return {"n_slopes": self.n_slopes, **{name: torch.from_numpy(array) for name, array in arrays.items()}}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take over a state, as a copy."""
+        if "vectors" not in state:
+            self._clear()
+            return
+        vectors = to_numpy(state["vectors"], "vectors")
+        if vectors.ndim != 2 or any(len(to_numpy(state[name], name)) != self.n for name in ("vectors", "seen", "ever")):
+            raise ValueError(f"the state's vectors must be one for each of the {self.n} rows; got shape {vectors.shape}")
+        self._allocate(vectors.shape[1])
+        self.n_slopes = int(state["n_slopes"])
+        assert self.vectors is not None
+        for name, array in (("vectors", self.vectors), ("seen", self.seen), ("ever", self.ever)):
+            array[...] = to_numpy(state[name], name)
+
+
+def read_observed(indices: Any, vectors: Any, slopes: Any, n: int) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float32]]:
+    """Return row numbers, as many finite vectors, and the slopes with which they are multiplied, none of them if there are none."""
+    rows = to_indices(indices, n)
+    found = _read_vectors(vectors, len(rows), "vectors")
+    return rows, found, np.empty((len(rows), 0), np.float32) if slopes is None else _read_vectors(slopes, len(rows), "slopes")
+
+
+def _read_vectors(vectors: Any, count: int, name: str) -> NDArray[np.float32]:
+    found = to_numpy(vectors, name)
+    if found.ndim < 2 or len(found) != count:
+        raise ValueError(f"{name} must have one row for each of the {count} indices; got shape {found.shape}")
+    found = found.reshape(count, -1) if count else found
+    return (check_rows(found, name) if count else found).astype(np.float32, copy=False)
+
+
+def check_width(found: int, width: int, name: str) -> None:
+    """Raise ValueError unless what is observed is as long as what was before."""
+    if found != width:
+        raise ValueError(f"{name} of {found} numbers were observed after some of {width}; all must be of one length")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from antithetic.losses import Loss
@@ -90,7 +90,7 @@ def name_penalty(penalty: Penalty) -> str:
 def check_combination(
     pairing: Any,
     nest: Any,
-    sampling: str,
+    sampling: str | Callable[[int], Any],
     solver: str,
     penalty: Penalty,
     loss: Loss,
@@ -102,9 +102,11 @@ def check_combination(
     """Raise ValueError for names that are not known and for what does not go together."""
     if solver not in SOLVERS:
         raise ValueError(f"solver {solver!r} is not known; use one of {', '.join(SOLVERS)}")
-    if sampling not in (*SAMPLINGS, "in order"):
-        raise ValueError(f"sampling {sampling!r} is not known; use one of {', '.join(SAMPLINGS)}")
-    known = "shuffle" if sampling == "in order" else sampling  # an order like any other
+    if not callable(sampling) and sampling not in (*SAMPLINGS, "in order"):
+        raise ValueError(f"sampling {sampling!r} is not known; use one of {', '.join(SAMPLINGS)}, or a function from epochs to orders")
+    if callable(sampling) and pairing is not None:
+        raise ValueError("an order of your own says by itself which rows travel together; leave pairing= and table= out")
+    known = "shuffle" if callable(sampling) or sampling == "in order" else sampling  # an order like any other
     has_kink = not math.isfinite(loss.curvature)
     reason = refusal(Combination(name_pairing(pairing, nest), known, solver, name_penalty(penalty)), has_kink=has_kink)
     if reason is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import pickle
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -90,7 +90,7 @@ def minimize(
     average: bool | int | str = False,
     table: AntitheticTable | GroupTable | None = None,
     pairing: Method | AntitheticTable | GroupTable | None = None,
-    sampling: str = "uniform",
+    sampling: str | Callable[[int], Any] = "uniform",
     nest: int | bool | None = None,
     refresh: int | Collection[int] | str | None = None,
     importance: Any = "bounds",
@@ -149,11 +149,11 @@ def minimize(
         A table made for these data; it takes the place of ``pairing``.
     pairing : None, str, callable, AntitheticTable or GroupTable, default=None
         None draws single rows; anything else is passed on to :func:`pair` as its ``method``.
-    sampling : {"uniform", "shuffle", "balanced", "importance", "stratified"}, default="uniform"
+    sampling : {"uniform", "shuffle", "balanced", "importance", "stratified"} or callable, default="uniform"
         Draw with replacement; visit each row once per epoch in random order; or in an order that follows the gradients of the epoch
         before so that partial sums stay small (see :class:`antithetic.sampling.balanced.Balanced`). ``"importance"`` draws with
         replacement by probabilities, ``"stratified"`` some of each stratum; both rows, pairs or groups, with factors that keep the
-        gradient unbiased.
+        gradient unbiased. A function is an order of your own, from the number of an epoch to all row numbers, each once.
     nest : int, True or None, default=None
         With a pairing: groups of this many rows, a power of two, instead of pairs. True nests to the top, which is an order of the whole
         epoch: with ``"shuffle"`` of each, with fresh flips, with ``"balanced"`` of the first. Where groups are drawn with replacement, a

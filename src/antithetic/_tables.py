@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -47,7 +47,7 @@ class Tables:
         The labels as given, which the table's fingerprint is of.
     pairing : str, callable, AntitheticTable, GroupTable or None
         How tables are made, or the first one.
-    sampling : str
+    sampling : str or callable
     batch_size : int
     seed : int
     nest : int, True or None
@@ -62,7 +62,7 @@ class Tables:
     problem: Problem
     y: Any
     pairing: Method | Table | None
-    sampling: str
+    sampling: str | Callable[[int], Any]
     batch_size: int
     seed: int
     nest: int | bool | None = None
@@ -274,7 +274,7 @@ class StepByStep:
         return state._replace(epochs=epochs + 1)
 
 
-def check_step_by_step(n: int, sampling: str, solver: str, batch_size: int, nest: Any, tol: float | None) -> None:
+def check_step_by_step(n: int, sampling: Any, solver: str, batch_size: int, nest: Any, tol: float | None) -> None:
     """Raise ValueError where the oracle cannot be had."""
     if sampling != "uniform" or solver != "sgd" or nest is not None or batch_size < 2 or tol is not None:
         raise ValueError(

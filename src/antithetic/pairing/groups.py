@@ -26,7 +26,7 @@ _SKETCH_AXES = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupTable:
-    """Rows in an order in which every aligned block of 2, 4, 8, ... up to ``size`` rows nearly cancels.
+    """Rows in an order in which every aligned block of 2, 4, 8 and so on up to ``size`` rows nearly cancels.
 
     Parameters
     ----------

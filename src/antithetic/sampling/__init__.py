@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from antithetic.sampling.draws import Draws
 from antithetic.sampling.importance import Importance, normalised, unit_probabilities
 from antithetic.sampling.in_order import InOrder
 from antithetic.sampling.nested import Nested
+from antithetic.sampling.own_order import OwnOrder
 from antithetic.sampling.random_order import random_order
 from antithetic.sampling.shuffle import Shuffle, ShufflePairs
 from antithetic.sampling.strata import ALLOCATIONS, allocate, check_room, make_strata
@@ -54,7 +56,7 @@ class Sampler(Protocol):
 
 
 def make_sampler(
-    sampling: str,
+    sampling: str | Callable[[int], Any],
     n: int,
     batch_size: int,
     seed: int,
@@ -67,13 +69,15 @@ def make_sampler(
 ) -> Sampler:
     """Return a sampler by name: of rows, of the pairs of a table (where each is visited once, a matching), or of groups.
 
-    ``"in order"`` takes the rows as they come. Groups that are nested ``to_the_top`` are an order: with ``"shuffle"`` that of every epoch,
-    with ``"balanced"`` that of the first. ``"importance"`` needs ``probabilities``, one per unit (see :func:`unit_probabilities`);
-    ``"stratified"`` needs ``strata``, one label from 0 per unit, and ``counts``, units of a batch per stratum (see :func:`make_strata` and
-    :func:`allocate`).
+    ``"in order"`` takes the rows as they come, a function those of an epoch as it says. Groups that are nested ``to_the_top`` are an order:
+    with ``"shuffle"`` that of every epoch, with ``"balanced"`` that of the first. ``"importance"`` needs ``probabilities``, one per unit
+    (see :func:`unit_probabilities`); ``"stratified"`` needs ``strata``, one label from 0 per unit, and ``counts``, units of a batch per
+    stratum (see :func:`make_strata` and :func:`allocate`).
     """
     if sampling == "in order":
         return InOrder(n, batch_size)
+    if callable(sampling):
+        return OwnOrder(n, batch_size, sampling)
     if sampling not in SAMPLINGS:
         raise ValueError(f"sampling {sampling!r} is not known; use one of {', '.join(SAMPLINGS)}")
     if sampling not in ONCE_PER_EPOCH:

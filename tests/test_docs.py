@@ -1,14 +1,126 @@
-"""Pages that are made from the code are up to date."""
+"""The documentation is true: every block of code in it runs, and what is made from the code or by a script is up to date."""
 
 from __future__ import annotations
 
+import doctest
+import importlib.util
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import NamedTuple
+
+import pytest
 
 from antithetic._combinations import matrix
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+NEEDS = {"torch.md": "torch", "scale.md": "dask"}  # pages about parts that need more than the package
+FLOWERS = "length,width,species\n" + "".join(
+    f"{4.5 + 0.1 * k},{3.0 + 0.02 * k},setosa\n{6.0 + 0.1 * k},{2.9 - 0.01 * k},versicolor\n" for k in range(12)
+)
+
+
+class Block(NamedTuple):
+    """A fenced block of a page, and the comment that stands before it."""
+
+    line: int
+    language: str
+    text: str
+    comment: str
+
+
+def blocks(page):
+    """Fenced blocks of a page, in order."""
+    found, inside, comment = [], None, ""
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+        fence = re.match(r"(`{3,})(.*)", line)
+        if inside is None and fence:
+            inside = Block(number + 1, fence[2].strip(), "", comment)
+        elif inside is not None and fence and not fence[2]:
+            found.append(inside)
+            inside, comment = None, ""
+        elif inside is not None:
+            inside = inside._replace(text=f"{inside.text}{line}\n")
+        elif line.strip():
+            said = re.fullmatch(r"<!-- (.*) -->", line.strip())
+            comment = said[1] if said else ""
+    assert inside is None, f"{page.name}: the block of line {inside.line} has no end"
+    return found
+
+
+def check_python(block, page, names):
+    """Run a block: as a session if it has prompts, else as a program, both in the names of the page so far."""
+    where = f"{page.name}, line {block.line}"
+    if not re.search(r"^>>> ", block.text, flags=re.MULTILINE):
+        exec(compile(block.text, where, "exec"), names)
+        return
+    session = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), block.line - 1)
+    runner, said = doctest.DocTestRunner(verbose=False), []
+    runner.run(session, out=said.append, clear_globs=False)
+    names.update(session.globs)
+    assert not said, "".join(said)
+
+
+def check_shell(block, page, folder):
+    """Run a block in a folder that has small files of the names that the pages use."""
+    for name in ("examples", "benchmarks", "docs"):
+        if not (folder / name).exists():
+            (folder / name).symlink_to(ROOT / name)
+    (folder / "flowers.csv").write_text(FLOWERS)
+    (folder / "new-flowers.csv").write_text(FLOWERS)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block.text], cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{page.name}, line {block.line}: {done.stderr or done.stdout}"
+
+
+def check_excerpt(block, page, source):
+    """Each line of a block stands in a file, in the same order."""
+    rest = iter((ROOT / source).read_text(encoding="utf-8").splitlines())
+    missing = [line for line in block.text.splitlines() if line and all(line.rstrip() not in other for other in rest)]
+    assert not missing, f"{page.name}, line {block.line}: {source} has no line {missing[0]!r} there"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_block_of_code_runs(page, tmp_path, monkeypatch):
+    """Or says why not: CI runs it (``<!-- ci: ... -->``), or ``<!-- not run: reason -->``."""
+    if page.parent == DOCS and page.name in NEEDS:
+        pytest.importorskip(NEEDS[page.name])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    names = {"__name__": "__main__"}
+    for block in blocks(page):
+        if re.match(r"not run: .|ci: .", block.comment):
+            continue
+        if block.comment.startswith("excerpt of "):
+            check_excerpt(block, page, block.comment.removeprefix("excerpt of "))
+        elif block.language == "python":
+            check_python(block, page, names)
+        elif block.language == "sh":
+            check_shell(block, page, tmp_path)
+        else:
+            known = block.language in ("text", "math") or re.fullmatch(r"\{[a-z-]+\}.*", block.language)
+            assert known, f"{page.name}, line {block.line}: a block must be python, sh or text, not {block.language!r}"
 
 
 def test_the_matrix_of_combinations_is_that_of_the_code():
     """After a change: put what ``python -c "from antithetic._combinations import matrix; print(matrix())"`` prints between the marks."""
-    page = (Path(__file__).parents[1] / "docs" / "composition.md").read_text(encoding="utf-8")
+    page = (DOCS / "composition.md").read_text(encoding="utf-8")
     shown = page.split("<!-- matrix -->\n")[1].split("\n<!-- end of matrix -->")[0]
     assert shown == matrix()
+
+
+def test_every_picture_is_drawn_by_a_script_and_shown():
+    """docs/make_pictures.py draws all SVG files and docs/make_screenshots.py all PNG files, and each is on a page."""
+    spec = importlib.util.spec_from_file_location("make_pictures", DOCS / "make_pictures.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    drawn = {f"{draw.__name__.replace('_', '-')}.svg" for draw in script.PICTURES}
+    drawn |= {f"{name}.png" for name in re.findall(r'"(report-\w+)":', (DOCS / "make_screenshots.py").read_text(encoding="utf-8"))}
+    shown = {name for page in PAGES for name in re.findall(r"pictures/([\w-]+\.\w+)\)", page.read_text(encoding="utf-8"))}
+    assert {path.name for path in (DOCS / "pictures").iterdir()} == drawn == shown

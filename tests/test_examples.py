@@ -1,0 +1,84 @@
+"""The programs of examples/ run as they stand, and what they print is what they are there to show."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "examples"
+# those of torch and dask are run by the tests of these parts, that of faiss by a test of its own
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith(("torch_", "dask_", "faiss_")))
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run an example in an empty folder; return what it printed."""
+
+    def run_example(name):
+        monkeypatch.chdir(tmp_path)
+        runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_example
+
+
+def numbers(text):
+    return [float(number) for number in re.findall(r"-?\d+\.\d+(?:e[+-]\d+)?", text)]
+
+
+def line(text, beginning):
+    return next(line for line in text.splitlines() if line.startswith(beginning))
+
+
+def test_antithetic_pairs_save_variance_throughout(run):
+    printed = run("variance")
+    ratios = [numbers(row)[-1] for row in re.findall(r"^  \d+ .*$", printed, flags=re.MULTILINE)]
+    assert len(ratios) == 6
+    assert max(ratios) < 1.0
+    assert "saved 30% of the variance at the start" in printed
+
+
+def test_our_estimator_is_nearer_to_the_optimum_than_scikit_learns(run, tmp_path):
+    printed = run("estimators")
+    for name in ("sonar_scale", "breast-cancer_scale", "splice_scale", "diabetes_scale"):
+        *_, ours, theirs = numbers(line(printed, name))
+        assert ours < theirs, name
+    assert (tmp_path / "estimators.png").is_file()
+
+
+def test_searches_and_pipelines_score_as_one_expects(run):
+    printed = run("pipelines")
+    assert numbers(line(printed, "ten folds"))[0] > 0.74
+    assert "table= was given to fit" in line(printed, "with a table")
+
+
+def test_a_penalty_of_ones_own_leads_to_the_solution_of_another_solver(run):
+    printed = run("own_penalty")
+    ours, theirs = (numbers(row)[-1] for row in re.findall(r"objective .*", printed))
+    assert ours == pytest.approx(theirs, abs=1e-8)
+    spread = [numbers(row)[-1] for row in re.findall(r"^near the mean.*$", printed, flags=re.MULTILINE)]
+    assert spread == sorted(spread, reverse=True)
+
+
+def test_a_file_is_paired_and_trained_on_piece_by_piece(run):
+    printed = run("larger_than_memory")
+    assert numbers(line(printed, "table"))[-1] < 0.3
+    assert all(numbers(line(printed, how))[-1] > 0.78 for how in ("fit on the map", "partial_fit"))
+
+
+def test_balanced_orders_end_lowest(run, tmp_path):
+    printed = run("comparing_orders")
+    last = {name: numbers(line(printed, name))[-1] for name in ("independent rows", "reshuffled rows", "nested order", "balanced rows")}
+    assert last["balanced rows"] < last["reshuffled rows"] / 10 < last["independent rows"] / 10
+    assert last["nested order"] < last["reshuffled rows"] / 10
+    assert (tmp_path / "comparing_orders.png").is_file()
+
+
+def test_every_example_is_tested_and_in_the_gallery():
+    tests = Path(__file__).read_text(encoding="utf-8")
+    gallery = (FOLDER.parent / "docs" / "examples.md").read_text(encoding="utf-8")
+    assert [name for name in NAMES if f'run("{name}")' not in tests] == []
+    assert [name for name in [*NAMES, "faiss_pairing"] if f"```{{example}} {name}\n" not in gallery] == []

@@ -1,0 +1,100 @@
+"""Run every benchmark of this folder, show what it prints, and end with one table of the figures that missed their bar.
+
+Run ``python benchmarks/all.py`` on a quiet machine, some two hours; ``--quick`` takes fewer seeds, sets and repeats; names run only these
+scripts. A script whose extra is not installed is left out, with a line that says so. The exit status is 1 if a bar is missed or a script
+fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SCRIPTS = {  # and what each needs, with the extra that has it
+    "core": {},
+    "pairing": {},
+    "estimators": {},
+    "orders": {},
+    "composition": {},
+    "torch_batches": {"torch": "torch"},
+    "scale": {"dask": "dask", "distributed": "dask"},
+    "peers": {},
+    "guard": {},
+}
+_FIGURE = re.compile(r"(at least|at most) \S+.*?\s(pass|FAIL)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a script: the lines of its figures that have a bar, and why it did not end well."""
+
+    script: str
+    passed: list[str]
+    missed: list[str]
+    trouble: str = ""
+
+
+def left_out(script: str) -> str:
+    """Why a script is not run; nothing if it is."""
+    if not (HERE / f"{script}.py").exists():
+        return f"{script}: left out, there is no {script}.py"
+    extras = {extra for package, extra in SCRIPTS[script].items() if find_spec(package) is None}
+    return f'{script}: left out, its extra is not installed: pip install "antithetic[{",".join(sorted(extras))}]"' if extras else ""
+
+
+def verdict_of(line: str) -> str:
+    """Say "pass" or "FAIL" for the line of a figure with a bar, nothing for other lines."""
+    found = _FIGURE.search(line)
+    return found[2] if found else ""
+
+
+def run(script: str, quick: bool) -> Outcome:
+    """Run one script, printing its lines as they come."""
+    command = [sys.executable, "-u", str(HERE / f"{script}.py"), *(["--quick"] if quick else [])]
+    passed, missed = [], []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            {"pass": passed, "FAIL": missed}.get(verdict_of(line), []).append(line.rstrip())
+    failed = process.returncode not in (0, 1) or (process.returncode == 1 and not missed)
+    return Outcome(script, passed, missed, f"ended with exit status {process.returncode}" if failed else "")
+
+
+def summary(outcomes: list[Outcome], notes: list[str]) -> list[str]:
+    """Lines of the table at the end."""
+    lines = [f"{'script':<18}{'passed':>8}{'missed':>8}"]
+    lines += [f"{one.script:<18}{len(one.passed):>8}{len(one.missed):>8}   {one.trouble}".rstrip() for one in outcomes]
+    total = sum(len(one.passed) + len(one.missed) for one in outcomes)
+    missed = [(one.script, line) for one in outcomes for line in one.missed]
+    lines += ["", *notes, f"{total - len(missed)} of {total} figures with a bar meet it"]
+    return lines + ([""] + [f"{script}: {line}" for script, line in missed] if missed else [])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("scripts", nargs="*", help=f"some of {', '.join(SCRIPTS)}; all if none is named")
+    parser.add_argument("--quick", action="store_true", help="fewer seeds, sets and repeats, less to be trusted")
+    options = parser.parse_args()
+    if unknown := set(options.scripts) - set(SCRIPTS):
+        parser.error(f"no such script: {', '.join(sorted(unknown))}; there are {', '.join(SCRIPTS)}")
+    outcomes, notes = [], []
+    for script in options.scripts or SCRIPTS:
+        print(f"\n==== {script} ====", flush=True)
+        if note := left_out(script):
+            notes.append(note)
+            print(note, flush=True)
+        else:
+            outcomes.append(run(script, options.quick))
+    print("\n==== summary ====")
+    print("\n".join(summary(outcomes, notes)))
+    return int(any(one.missed or one.trouble for one in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""``antithetic bench``: our estimator beside its peers, on the same problems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from antithetic._cli import console
+from antithetic._cli.guard import Debug, InterruptedWithAdvice, Json, guarded
+from antithetic.bench import LOSSES, PEERS, SETS, Limits, Row, choose_peers, read_rows, run
+from antithetic.bench.climb import CLOCKS
+from antithetic.bench.pictures import draw
+from antithetic.bench.summary import losses as where_we_lose
+from antithetic.bench.summary import missing, profile, ratio_table, standings, table_costs, value_table, verdict
+from antithetic.bench.tasks import choose_sets
+
+_ROWS = "rows.csv"
+_SHOWN_TARGETS = (1e-3, 1e-4)
+_FACTORS = (1.0, 2.0, 5.0, 10.0)
+_MOST_LOSSES = 20
+_COLUMNS_AT_ONCE = 4
+
+
+@guarded
+def bench(
+    sets: Annotated[str | None, typer.Option(metavar="NAMES", help=f"Some of {', '.join(SETS)}; commas between.")] = None,
+    peers: Annotated[
+        str | None, typer.Option(metavar="NAMES", help=f"Parts of names, commas between, of {', '.join(peer.name for peer in PEERS)}.")
+    ] = None,
+    losses: Annotated[str, typer.Option(metavar="NAMES", help=f"Some of {', '.join(LOSSES)}.")] = "log_loss",
+    seconds: Annotated[float | None, typer.Option(min=0.01, metavar="X", help="Most seconds of a fit.", show_default="10")] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, metavar="N", help="Of the last timing.", show_default="5")] = None,
+    clock: Annotated[str, typer.Option(metavar="NAME", help=f"{' or '.join(CLOCKS)}; cpu for a machine that is busy otherwise.")] = "wall",
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for rows and figures.")] = Path("antithetic-bench"),
+    pairing: Annotated[bool, typer.Option("--pairing/--no-pairing", help="Also measure tables: seconds, memory, quality, growth.")] = True,
+    images: Annotated[bool, typer.Option("--images/--no-images", help="Draw figures as PNG and SVG.")] = True,
+    quick: Annotated[bool, typer.Option("--quick", help="A first look: 3 small sets, a second per fit, 1 seed.")] = False,
+    redraw: Annotated[
+        Path | None, typer.Option("--redraw", metavar="ROWS", help="Measure nothing: tables and figures of the rows of an earlier run.")
+    ] = None,
+    as_json: Json = False,
+    debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
+) -> dict[str, Any]:
+    """Compare the default SGDClassifier with its peers: seconds and passes to a given nearness, per epoch, tables, held-out rows.
+
+    Peers are scikit-learn's estimators and what the extra "bench" installs; one that is missing is told and left out.
+    Each has one thread, its best published settings, and the least effort that just gets there. Rows are written as they come: after
+    Ctrl-C the same command goes on with the sets that are not finished. The table ends with where we lose.
+
+    For example:
+      antithetic bench
+      antithetic bench --quick --losses log_loss,hinge
+      antithetic bench --sets a9a,phishing --peers lbfgs,liblinear,cyanure --repeats 9 --out small
+      antithetic bench --redraw small/rows.csv
+    """
+    if redraw is not None:
+        return _report(read_rows(redraw), redraw, redraw.parent, [], images, as_json)
+    chosen, absent = choose_sets(_words(sets), quick)
+    if not chosen:
+        raise ValueError(f"none of the sets is on this computer ({', '.join(absent)}); set ANTITHETIC_DATA to a folder that holds them")
+    limits = Limits(
+        seconds=seconds or (1.0 if quick else 10.0),
+        in_all=4.0 * (seconds or (1.0 if quick else 10.0)),
+        seeds=(0,) if quick else (0, 1),
+        repeats=repeats or (3 if quick else 5),
+        clock=clock,
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / _ROWS
+    with console.progress() as tell, _kept(path):
+        measured = run(
+            chosen, _words(losses) or LOSSES, choose_peers(_words(peers)), path, limits, pairing=pairing, quick=quick, progress=tell
+        )
+        for _ in measured:
+            pass
+    notes = [f"Left out, not on this computer: {', '.join(absent)} (name their folder in ANTITHETIC_DATA)."] if absent else []
+    if absent and not sets:
+        notes.append("In their place: sets that come with the package, and made ones.")
+    return _report(read_rows(path), path, out, notes, images, as_json)
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+@contextmanager
+def _kept(path: Path) -> Any:
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise InterruptedWithAdvice(
+            f"interrupted; all rows so far are in {path}. The same command goes on; --redraw {path} shows what there is"
+        ) from stop
+
+
+def _report(rows: Sequence[Row], path: Path, out: Path, notes: list[str], images: bool, as_json: bool) -> dict[str, Any]:
+    files = [path, *(draw(rows, out / "figures") if images else [])]
+    found = standings(rows)
+    beaten = where_we_lose(found)
+    if not as_json:
+        _show(rows, notes, files)
+    return {
+        "rows": path,
+        "notes": notes,
+        "missing": missing(rows),
+        "verdict": verdict(found),
+        "standings": [one._asdict() | {"ratio": one.ratio} for one in found],
+        "losses": [one._asdict() | {"ratio": one.ratio} for one in beaten],
+        "profile": {"factors": _FACTORS, "shares": profile(rows, _FACTORS)},
+        "files": files,
+    }
+
+
+def _show(rows: Sequence[Row], notes: Sequence[str], files: Sequence[Path]) -> None:
+    for note in notes:
+        console.say(note)
+    if rows:
+        console.say(f"{rows[0].cpu}; {rows[0].threads} thread each, {rows[0].clock} clock; {rows[0].versions}", "dim")
+    for peer, status in missing(rows).items():
+        console.say(f"{peer}: {status}", "yellow")
+    for target in _SHOWN_TARGETS:
+        _show_wide(f"Times the fastest to {target:g}, (f - f*) / (f(0) - f*); no: not reached", *ratio_table(rows, target))
+    _show_wide("Milliseconds per pass", *_in_ms(value_table(rows, "epoch", "seconds per pass")))
+    for quantity in dict.fromkeys(row.quantity for row in rows if row.part == "held-out"):
+        _show_wide(f"Held-out {quantity}, at 1e-4 or as near as the peer comes", *value_table(rows, "held-out", quantity))
+    columns, lines = table_costs(rows)
+    if lines:
+        console.say("Tables of made rows", "bold")
+        console.show_table(columns, lines)
+    shares = profile(rows, _FACTORS)
+    if shares:
+        console.say("Share of problems (set, loss, target) solved within a factor of the fastest", "bold")
+        ordered = sorted(shares.items(), key=lambda item: -float(item[1].mean()))
+        console.show_table(["peer", *(f"{factor:g}x" for factor in _FACTORS)], [[peer, *map(float, share)] for peer, share in ordered])
+    _show_losses(rows)
+    console.say(f"Rows: {console.plain(files[0])}; {len(files) - 1} figures beside it.")
+
+
+def _in_ms(table: tuple[list[str], list[list[object]]]) -> tuple[list[str], list[list[object]]]:
+    columns, lines = table
+    return columns, [[line[0], *(1e3 * value for value in line[1:] if isinstance(value, float))] for line in lines]
+
+
+def _show_wide(title: str, columns: Sequence[str], lines: Sequence[Sequence[object]]) -> None:
+    """Print a table of many columns as several that fit a terminal."""
+    if not lines:
+        return
+    console.say(title, "bold")
+    for start in range(1, len(columns), _COLUMNS_AT_ONCE):
+        part = slice(start, start + _COLUMNS_AT_ONCE)
+        console.show_table([columns[0], *columns[part]], [[line[0], *line[part]] for line in lines])
+
+
+def _show_losses(rows: Sequence[Row]) -> None:
+    found = standings(rows)
+    if not found:
+        return
+    beaten = where_we_lose(found)
+    console.say(f"antithetic.SGDClassifier, all defaults: {verdict(found)}.", "bold")
+    if beaten:
+        console.say("Where we lose, the worst first:", "bold red")
+        lines = [
+            [one.data, one.loss, f"{one.target:g}", "not reached" if np.isinf(one.ratio) else f"{one.ratio:.2f}", one.peer, 1e3 * one.best]
+            for one in beaten[:_MOST_LOSSES]
+        ]
+        console.show_table(["set", "loss", "target", "times the fastest", "which is", "in ms"], lines)
+    if len(beaten) > _MOST_LOSSES:
+        console.say(f"... and {len(beaten) - _MOST_LOSSES} more, all in the rows.")

@@ -1,0 +1,166 @@
+"""Find, for each peer and target, the least effort that gets there: tolerances are loosened until it just does."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from antithetic.bench.peer import Config, Peer
+from antithetic.bench.tasks import Task
+
+CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
+_GROWTH = 1.3  # of the effort, from one rung to the next; the gap between the last two is bisected afterwards
+_TIMED_AGAIN = 0.1  # seconds below which a single time is not to be trusted at all
+_DOMINATED = 3.0  # so many times slower than another configuration that is as near: dropped
+_HALVED_AT = (2, 4, 6)  # rungs after which the worse half of rivals is dropped
+_STALLED_RUNGS, _STALLED = 5, 0.99
+_LEAST_LEFT = 2
+_WARM_UP = 3  # passes: the first of a balanced order is another kernel than the next
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is done.
+
+    Attributes
+    ----------
+    seconds : float
+        Of one fit; a configuration that takes longer climbs no further.
+    in_all : float
+        Of all fits of one peer on one problem, the last timing apart.
+    seeds : tuple of int
+    repeats : int
+        Of the last timing.
+    clock : {"wall", "cpu"}
+    """
+
+    seconds: float = 10.0
+    in_all: float = 40.0
+    seeds: tuple[int, ...] = (0, 1)
+    repeats: int = 5
+    clock: str = "wall"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """A configuration at one effort: mean gap over seeds, median seconds."""
+
+    config: Config
+    effort: int
+    gap: float
+    seconds: float
+    passes: float
+    iterations: float
+    repeats: int = 1
+
+    @property
+    def setting(self) -> str:
+        """Configuration and effort in words."""
+        return f"{self.config.setting}, {self.config.effort}={self.effort}"
+
+
+def efforts() -> Iterator[int]:
+    """1, 2, 3, 4, 5, 6, 8, 10, 13, ...: ever more, the ratio of neighbours never above 1.3 from 4 on."""
+    effort = 1
+    while True:
+        yield effort
+        effort = max(effort + 1, int(effort * _GROWTH))
+
+
+def timed(config: Config, effort: int, seed: int, clock: Callable[[], float]) -> tuple[float, np.ndarray, float, float]:
+    """Seconds of one fit, its weights, passes and iterations."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # solvers that are stopped early say so
+        start = clock()
+        fit = config.fit(effort, seed)
+        seconds = clock() - start
+    return seconds, np.asarray(fit.coef), float(fit.passes), float(fit.iterations)
+
+
+def seeds_of(config: Config, limits: Limits) -> tuple[int, ...]:
+    """One seed where they do not matter."""
+    return limits.seeds if config.stochastic else limits.seeds[:1]
+
+
+def measure(config: Config, effort: int, task: Task, limits: Limits) -> Point:
+    """Fit once with every seed, twice where that is quick."""
+    clock, found = CLOCKS[limits.clock], []
+    for seed in seeds_of(config, limits):
+        seconds, coef, passes, iterations = timed(config, effort, seed, clock)
+        if seconds < _TIMED_AGAIN:
+            seconds = min(seconds, timed(config, effort, seed, clock)[0])
+        found.append((task.gap(coef), seconds, passes, iterations))
+    gap, seconds, passes, iterations = np.array(found).T
+    return Point(config, effort, float(gap.mean()), float(np.median(seconds)), float(passes.mean()), float(iterations.mean()))
+
+
+def climb(peer: Peer, configs: Sequence[Config], task: Task, target: float, limits: Limits) -> Iterator[Point]:
+    """Turn the effort up until the target is reached or the time is over, dropping configurations that fall behind."""
+    points: list[Point] = []
+    alive, spent = list(configs), 0.0
+    for config in alive:
+        timed(config, _WARM_UP, limits.seeds[0], CLOCKS[limits.clock])  # imports, compiles
+    for place, effort in enumerate(efforts()):
+        rung = []
+        for config in alive:
+            rung.append(measure(config, effort, task, limits))
+            spent += rung[-1].seconds * len(seeds_of(config, limits))
+            yield rung[-1]
+        points += rung
+        going = [point for point in rung if point.gap > target and point.seconds <= limits.seconds and not _hopeless(point, points)]
+        if peer.rivals and place in _HALVED_AT and len(going) > _LEAST_LEFT:
+            going = sorted(going, key=lambda point: point.gap)[: max(_LEAST_LEFT, len(going) // 2)]
+        alive = [point.config for point in going]
+        if not alive or spent > limits.in_all:
+            return
+
+
+def _hopeless(point: Point, points: Sequence[Point]) -> bool:
+    """Whether it diverged, stands still, or another configuration comes as near in a third of the time."""
+    own = [other for other in points if other.config is point.config]
+    before = min((other.gap for other in own[:-_STALLED_RUNGS]), default=np.inf)
+    if len(own) > _STALLED_RUNGS and not point.gap <= _STALLED * min(before, 1e300):  # infinity is not below infinity
+        return True
+    return any(
+        other.config is not point.config and other.gap <= point.gap and _DOMINATED * other.seconds <= point.seconds for other in points
+    )
+
+
+def cheapest(points: Sequence[Point], target: float) -> Point | None:
+    """The quickest of the points that are near enough."""
+    return min((point for point in points if point.gap <= target), key=lambda point: point.seconds, default=None)
+
+
+def refine(points: list[Point], target: float, task: Task, limits: Limits) -> Iterator[Point]:
+    """Bisect the effort of the cheapest configuration between the last that is too little and the first that is enough."""
+    found = cheapest(points, target)
+    if found is None:
+        return
+    own = sorted((point for point in points if point.config is found.config), key=lambda point: point.effort)
+    enough = next(point.effort for point in own if point.gap <= target)
+    too_little = max((point.effort for point in own if point.effort < enough), default=0)
+    while enough - too_little > 1:
+        middle = measure(found.config, (enough + too_little) // 2, task, limits)
+        yield middle
+        if middle.gap <= target:
+            enough = middle.effort
+        else:
+            too_little = middle.effort
+
+
+def time_together(points: Sequence[Point], limits: Limits) -> list[Point]:
+    """Run the points in turn, over and over; the least seconds of each seed, and of those the median."""
+    clock = CLOCKS[limits.clock]
+    best = [dict.fromkeys(seeds_of(point.config, limits), np.inf) for point in points]
+    for _ in range(limits.repeats):
+        for point, least in zip(points, best, strict=True):
+            for seed in least:
+                least[seed] = min(least[seed], timed(point.config, point.effort, seed, clock)[0])
+    return [
+        replace(point, seconds=float(np.median(list(least.values()))), repeats=limits.repeats)
+        for point, least in zip(points, best, strict=True)
+    ]

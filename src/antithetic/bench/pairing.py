@@ -1,0 +1,92 @@
+"""What a table costs and what it is worth: seconds, memory, quality, and how they grow with rows and features.
+
+Each table is made in a process of its own, ``python -m antithetic.bench.pairing METHOD N D REPEATS``, whose memory is that of the table.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from antithetic.bench.rows import Row, version_of
+from antithetic.pairing import pair_rows
+
+METHODS = ("greedy", "tree", "random")
+MADE = "made"
+_ROWS, _FEATURES = (5_000, 20_000, 80_000), (10, 50, 250)
+_QUICK_ROWS, _QUICK_FEATURES = (1_000, 4_000), (10, 40)
+_MOST_GREEDY = 20_000  # rows, as its time grows with their square
+_COMPILED_ON = 3000
+
+
+def made_rows(n: int, d: int) -> Any:
+    """Skewed features whose spreads fall from 1 to 0.2, float32."""
+    rng = np.random.default_rng(0)
+    return (rng.standard_normal((n, d)) * np.linspace(1.0, 0.2, d) + 0.3 + 0.5 * rng.exponential(size=(n, d))).astype(np.float32)
+
+
+def measure(method: str, n: int, d: int, repeats: int) -> dict[str, float]:
+    """Seconds, megabytes beyond the rows, and the variance ratio of a table, in this process."""
+    G = made_rows(n, d)
+    pair_rows(G[:_COMPILED_ON], method, random_state=0)  # compile
+    before, seconds = _megabytes("VmRSS"), np.inf
+    for _ in range(repeats):
+        start = time.perf_counter()
+        table = pair_rows(G, method, random_state=0)
+        seconds = min(seconds, time.perf_counter() - start)
+    extra = _megabytes("VmHWM") - before  # what was held at most, less what was held before: no less than was needed
+    # the gradients of a squared error at zero, for targets -1, are the rows
+    ratio = table.variance_ratio(G, np.full(n, -1.0), loss="squared_error")
+    return {"seconds": seconds, "megabytes": extra, "variance ratio": ratio}
+
+
+def _megabytes(field: str) -> float:
+    """Read VmRSS or VmHWM of this process; getrusage would begin with the peak of the parent."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return np.nan
+    return next(int(line.split()[1]) / 1024 for line in status.read_text().splitlines() if line.startswith(field))
+
+
+def pairing_rows(quick: bool, repeats: int) -> Iterator[Row]:
+    """Rows of the part "pairing": every method for growing n, and for growing d; exponents of the seconds at the end."""
+    rows, features = (_QUICK_ROWS, _QUICK_FEATURES) if quick else (_ROWS, _FEATURES)
+    middle_n, middle_d = rows[-2], features[-2] if len(features) > 2 else features[0]
+    for method in METHODS:
+        usual = [n for n in rows if method != "greedy" or n <= _MOST_GREEDY]
+        seconds = dict[tuple[int, int], float]()
+        for n, d in dict.fromkeys([*((n, middle_d) for n in usual), *((middle_n, d) for d in features)]):
+            row = Row("pairing", MADE, n, d, peer=f"antithetic.pair_rows, {method}", repeats=repeats, version=version_of("antithetic"))
+            found, status = _in_a_child(method, n, d, repeats)
+            for quantity in ("seconds", "megabytes", "variance ratio"):
+                value = found.get(quantity, np.nan)
+                yield replace(row, quantity=quantity, value=value, seconds=found.get("seconds", np.nan), status=status)
+            seconds[n, d] = found.get("seconds", np.nan)
+        for axis, ends in (
+            ("n", ((usual[0], middle_d), (usual[-1], middle_d))),
+            ("d", ((middle_n, features[0]), (middle_n, features[-1]))),
+        ):
+            place = 0 if axis == "n" else 1
+            exponent = np.log(seconds[ends[1]] / seconds[ends[0]]) / np.log(ends[1][place] / ends[0][place])
+            row = Row("pairing", MADE, *ends[1], peer=f"antithetic.pair_rows, {method}", version=version_of("antithetic"))
+            yield replace(row, quantity=f"exponent of seconds in {axis}", value=float(exponent))
+
+
+def _in_a_child(method: str, n: int, d: int, repeats: int) -> tuple[dict[str, float], str]:
+    command = [sys.executable, "-m", "antithetic.bench.pairing", method, str(n), str(d), str(repeats)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {}, f"failed: {done.stderr.strip().splitlines()[-1][:200] if done.stderr.strip() else done.returncode}"
+    return json.loads(done.stdout), "ok"
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], *map(int, sys.argv[2:5]))))

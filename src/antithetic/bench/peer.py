@@ -1,0 +1,75 @@
+"""What a peer is: a name, and for each problem some configurations whose effort can be turned up in whole numbers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from antithetic.bench.tasks import LOSSES, Task
+
+
+class Fit(NamedTuple):
+    """Weights, the peer's own count of iterations, and how often it went over the rows for gradients (NaN: it does not tell)."""
+
+    coef: Any
+    iterations: float
+    passes: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Config:
+    """One way to set a peer up for a problem.
+
+    Attributes
+    ----------
+    setting : str
+        In words, without the effort.
+    fit : callable
+        Effort (a whole number, at least 1) and seed to a :class:`Fit`; all that it does is timed.
+    effort : str
+        What the peer calls the effort.
+    stochastic : bool
+        Whether the seed matters.
+    """
+
+    setting: str
+    fit: Callable[[int, int], Fit]
+    effort: str = "max_iter"
+    stochastic: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Peer:
+    """A method with its best published settings.
+
+    Attributes
+    ----------
+    name : str
+    package : str
+        The distribution that it comes in.
+    configs : callable
+        Task to configurations; raises ImportError where the package is missing. What it prepares is not timed.
+    losses : tuple of str
+        Those that it minimises.
+    rivals : bool
+        Whether one unit of effort costs the same in all configurations, so that the worse half can be dropped on the way.
+    one_pass : str or None
+        The setting in which a unit of effort is one pass over the rows, whose seconds can be compared; None if there is none.
+    """
+
+    name: str
+    package: str
+    configs: Callable[[Task], Sequence[Config]]
+    losses: tuple[str, ...] = LOSSES
+    rivals: bool = False
+    one_pass: str | None = None
+
+
+def import_peer(name: str) -> Any:
+    """Import a module of a peer, whatever it warns of: some take a warning that has become an error for a missing feature."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return import_module(name)

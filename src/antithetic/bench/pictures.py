@@ -1,0 +1,60 @@
+"""Figures as a pure function of the rows: gaps against seconds and against passes for each problem, and a profile of them all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from antithetic.bench.rows import Row
+from antithetic.bench.summary import profile
+from antithetic.report.content import Figure, Series
+from antithetic.report.images import draw_figures
+
+_FACTORS = np.geomspace(1.0, 100.0, 101)
+
+
+def figures(rows: Sequence[Row]) -> list[Figure]:
+    """All figures of a file of rows."""
+    problems = dict.fromkeys((row.data, row.loss, row.l2) for row in rows if row.part == "curve")
+    found = []
+    for data, loss, l2 in problems:
+        own = [row for row in rows if (row.data, row.loss) == (data, loss)]
+        for axis, words in (("seconds", "seconds"), ("passes", "passes over the rows")):
+            series = _curves(own, axis)
+            if series:
+                name = _slug(f"{data}-{loss}-{axis}")
+                title = f"{data}, {loss}, lambda {l2:g}"
+                found.append(Figure(name, title, series, x_label=words, y_label="(f - f*) / (f(0) - f*)", log_x=True, log_y=True))
+    shares = profile(rows, _FACTORS.tolist())
+    if shares:
+        series = [Series(peer, _FACTORS, share) for peer, share in sorted(shares.items(), key=lambda item: -item[1].mean())]
+        title = "share of problems (set, loss, target) solved within a factor of the fastest"
+        found.append(Figure("profile", title, series, x_label="factor of the fastest", y_label="share of problems", log_x=True))
+    return found
+
+
+def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
+    """Draw them as PNG and SVG."""
+    return draw_figures(figures(rows), folder)
+
+
+def _curves(rows: Sequence[Row], axis: str) -> list[Series]:
+    """For each peer the least gap of all its settings within each number of seconds or passes."""
+    series = []
+    for peer in dict.fromkeys(row.peer for row in rows if row.part == "curve"):
+        own = [row for row in rows if row.peer == peer and row.part in ("curve", "target") and row.status == "ok"]
+        places = np.array([(getattr(row, axis), row.value) for row in own]).reshape(-1, 2)
+        places = places[np.isfinite(places).all(axis=1)]
+        if len(places):
+            places = places[np.argsort(places[:, 0], kind="stable")]
+            least = np.minimum.accumulate(places[:, 1])
+            first = np.r_[True, np.diff(least) < 0.0]
+            series.append(Series(peer, places[first, 0], least[first]))
+    return series
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -1,0 +1,191 @@
+"""All peers on one problem: how near each comes in which time, and the cheapest way of each to every target, timed side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from antithetic.bench import grab, other_peers, sklearn_peers, vowpal
+from antithetic.bench.climb import CLOCKS, Limits, Point, cheapest, climb, refine, seeds_of, time_together, timed
+from antithetic.bench.peer import Config, Peer
+from antithetic.bench.rows import Row, version_of
+from antithetic.bench.tasks import TARGETS, Task, hold_out
+from antithetic.problem import Problem
+
+Tell = Callable[[str], None]
+PEERS = (*sklearn_peers.PEERS, *other_peers.PEERS, *vowpal.PEERS, *grab.PEERS)
+_TIMED_WITHIN = 10.0  # times the fastest; what is slower keeps the time of its climb
+_NEARLY = 1.5  # configurations of one peer whose first times differ by less are both timed side by side
+_HELD_OUT_AT = 1e-4
+_FEW, _MANY = 2, 12  # passes whose difference in seconds gives those of one
+
+
+@dataclass(slots=True, eq=False)
+class Runner:
+    """A peer on a problem: its configurations, the points measured so far, and what went wrong."""
+
+    peer: Peer
+    configs: Sequence[Config]
+    points: list[Point]
+    status: str = "ok"
+
+    @classmethod
+    def prepare(cls, peer: Peer, task: Task) -> Runner:
+        """Set it up; what fails is told in the status."""
+        if task.loss not in peer.losses:
+            return cls(peer, (), [], f"does not minimise {task.loss}")
+        try:
+            return cls(peer, peer.configs(task), [])
+        except ImportError:
+            return cls(peer, (), [], "not installed")
+        except Exception as error:  # a peer that breaks must not break the run
+            return cls(peer, (), [], _failure(error))
+
+    def collect(self, points: Iterator[Point]) -> Iterator[Point]:
+        """Keep points as they come, until one fails."""
+        try:
+            for point in points:
+                self.points.append(point)
+                yield point
+        except Exception as error:
+            self.status = _failure(error)
+
+
+def race(task: Task, peers: Sequence[Peer], limits: Limits, tell: Tell) -> Iterator[Row]:
+    """Rows of the parts "curve" and "target", "epoch" and "held-out" of one problem."""
+    row = Row("optimum", task.name, task.n, task.d, task.loss, task.l2)
+    yield replace(row, quantity="objective", value=task.least)
+    yield replace(row, quantity="error", value=task.error)
+    targets = [target for target in TARGETS if target > task.certain]
+    runners = []
+    for peer in peers:
+        tell(f"{task.name}, {task.loss}: {peer.name}")
+        runner = Runner.prepare(peer, task)
+        runners.append(runner)
+        if runner.configs:
+            for point in runner.collect(climb(peer, runner.configs, task, min(targets, default=TARGETS[0]), limits)):
+                yield _row(row, "curve", runner, point, limits)
+        if runner.status != "ok":
+            yield replace(row, part="curve", peer=peer.name, quantity="gap", status=runner.status, version=version_of(peer.package))
+    runners = [runner for runner in runners if task.loss in runner.peer.losses]
+    tell(f"{task.name}, {task.loss}: side by side")
+    for target in targets:
+        for runner in runners:
+            found = cheapest(runner.points, target)
+            if found is not None and found.seconds <= _TIMED_WITHIN * _fastest(runners, target):
+                for point in runner.collect(refine(runner.points, target, task, limits)):
+                    yield _row(row, "curve", runner, point, limits)
+    yield from _targets(row, runners, targets, limits)
+    yield from _epochs(row, runners, limits)
+    tell(f"{task.name}, {task.loss}: held-out rows")
+    yield from _held_out(row, task, runners, limits)
+
+
+def _fastest(runners: Sequence[Runner], target: float) -> float:
+    return min((found.seconds for runner in runners if (found := cheapest(runner.points, target))), default=np.inf)
+
+
+def _failure(error: Exception) -> str:
+    return f"failed: {' '.join(str(error).split())[:200] or type(error).__name__}"
+
+
+def _row(row: Row, part: str, runner: Runner, point: Point, limits: Limits, target: float = np.nan) -> Row:
+    return replace(
+        row,
+        part=part,
+        peer=runner.peer.name,
+        setting=point.setting,
+        seed=" ".join(map(str, seeds_of(point.config, limits))),
+        target=target,
+        quantity="gap",
+        value=point.gap,
+        seconds=point.seconds,
+        passes=point.passes,
+        iterations=point.iterations,
+        repeats=point.repeats,
+        version=version_of(runner.peer.package),
+    )
+
+
+def _targets(row: Row, runners: Sequence[Runner], targets: Sequence[float], limits: Limits) -> Iterator[Row]:
+    """Time all that gets to some target in a reasonable time side by side, and give the cheapest of each peer."""
+    together: dict[int, Point] = {}
+    for target in targets:
+        slowest = min(_TIMED_WITHIN * _fastest(runners, target), limits.seconds)
+        for runner in runners:
+            for point in _candidates(runner.points, target):
+                if point.seconds <= slowest:
+                    together[id(point)] = point
+    again = dict(zip(together, time_together(list(together.values()), limits), strict=True))
+    for runner in runners:
+        for target in targets:
+            candidates = [again.get(id(point), point) for point in _candidates(runner.points, target)]
+            found = cheapest([point for point in candidates if point.repeats > 1], target) or cheapest(candidates, target)
+            if found is not None:
+                yield _row(row, "target", runner, found, limits, target)
+            else:
+                nearest = min((point.gap for point in runner.points), default=np.nan)
+                status = "not reached" if runner.status == "ok" else runner.status
+                lacking = replace(row, part="target", peer=runner.peer.name, target=target, quantity="gap", value=nearest, status=status)
+                yield replace(lacking, version=version_of(runner.peer.package))
+
+
+def _candidates(points: Sequence[Point], target: float) -> list[Point]:
+    """The least effort of each configuration that gets there, of those that take hardly longer than the quickest."""
+    least: dict[int, Point] = {}
+    for point in sorted(points, key=lambda point: point.effort):
+        if point.gap <= target:
+            least.setdefault(id(point.config), point)
+    quickest = min((point.seconds for point in least.values()), default=np.inf)
+    return [point for point in least.values() if point.seconds <= _NEARLY * quickest]
+
+
+def _epochs(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row]:
+    """Seconds of one pass more, all peers in turn."""
+    clock = CLOCKS[limits.clock]
+    chosen = [
+        (runner, config) for runner in runners if runner.points for config in runner.configs if config.setting == runner.peer.one_pass
+    ]
+    best = np.full((len(chosen), 2), np.inf)
+    broken = dict[int, str]()
+    for _ in range(limits.repeats):
+        for place, (_runner, config) in enumerate(chosen):
+            try:
+                for side, effort in enumerate((_FEW, _MANY)):
+                    best[place, side] = min(best[place, side], timed(config, effort, limits.seeds[0], clock)[0])
+            except Exception as error:
+                broken[place] = _failure(error)
+    for place, (runner, config) in enumerate(chosen):
+        seconds = float(best[place, 1] - best[place, 0]) / (_MANY - _FEW)
+        if place not in broken and not seconds > 0.0:
+            broken[place], seconds = "too quick to be timed", np.nan
+        known = replace(row, part="epoch", peer=runner.peer.name, setting=config.setting, quantity="seconds per pass", value=seconds)
+        yield replace(
+            known, seconds=seconds, repeats=limits.repeats, status=broken.get(place, "ok"), version=version_of(runner.peer.package)
+        )
+
+
+def _held_out(row: Row, task: Task, runners: Sequence[Runner], limits: Limits) -> Iterator[Row]:
+    """Train on four fifths with what gets to 1e-4, or as near as the peer comes, and look at the rest."""
+    X, y, X_held, y_held = hold_out(task.X, task.y)
+    train = Task(task.name, task.loss, X, y, Problem.build(X, y, loss=task.loss, l2=task.l2), np.nan, np.nan)
+    held = Problem.build(X_held, y_held, loss=task.loss, l2=0.0)
+    for runner in runners:
+        if not runner.points:
+            continue
+        point = cheapest(runner.points, _HELD_OUT_AT) or min(runner.points, key=lambda point: point.gap)
+        place = next(place for place, config in enumerate(runner.configs) if config is point.config)
+        known = replace(row, part="held-out", n=train.n, peer=runner.peer.name, version=version_of(runner.peer.package))
+        try:
+            config = runner.peer.configs(train)[place]
+            seconds, coef, passes, iterations = timed(config, point.effort, limits.seeds[0], CLOCKS[limits.clock])
+        except Exception as error:
+            yield replace(known, quantity=task.loss, status=_failure(error))
+            continue
+        setting = replace(point, config=config).setting
+        known = replace(known, setting=setting, seconds=seconds, passes=passes, iterations=iterations, repeats=1, seed=str(limits.seeds[0]))
+        predictions = held.predictions(coef.ravel().astype(np.float64))
+        yield replace(known, quantity=task.loss, value=held.mean_loss(predictions))
+        yield replace(known, quantity="accuracy", value=float(np.mean(np.where(predictions > 0.0, 1.0, -1.0) == y_held)))

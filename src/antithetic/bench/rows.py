@@ -1,0 +1,201 @@
+"""Results as rows of one CSV file, written one by one as they come: all tables and pictures are functions of these rows alone."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from antithetic._files import write_atomically
+from antithetic.experiments.settings import package_version
+
+THREADS = 1
+_HEADS = {"data": "set", "l2": "lambda"}
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
+_NAN = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measurement, or one that could not be made.
+
+    Attributes
+    ----------
+    part : str
+        ``"optimum"``, ``"curve"`` (a setting, and how near it came), ``"target"`` (the cheapest setting that gets there), ``"epoch"``,
+        ``"pairing"``, ``"held-out"``, or ``"finished"`` (all rows of a set and loss are there).
+    data : str
+        Name of the set.
+    n, d : int
+        Rows and features.
+    loss : str
+    l2 : float
+        lambda of the objective, mean loss + lambda / 2 |w|^2.
+    peer, setting : str
+        Whose, and with what.
+    seed : str
+        Seeds over which ``value`` is a mean and ``seconds`` a median.
+    target : float
+        Relative suboptimality to be reached.
+    quantity : str
+        What ``value`` is: ``"gap"``, ``"objective"``, ``"log_loss"``, ``"accuracy"``, ...
+    value, seconds : float
+    passes : float
+        Over the rows, as gradient evaluations; NaN where the peer does not tell.
+    iterations : float
+        The peer's own count.
+    repeats : int
+        Of which ``seconds`` is the least.
+    status : str
+        ``"ok"``, ``"not installed"``, ``"not reached"``, ``"failed: ..."``.
+    version : str
+        Of the peer.
+    threads : int
+    clock : str
+        ``"wall"`` or ``"cpu"``.
+    cpu, versions : str
+        The machine, and what all peers stand on.
+    """
+
+    part: str
+    data: str
+    n: int = 0
+    d: int = 0
+    loss: str = ""
+    l2: float = _NAN
+    peer: str = ""
+    setting: str = ""
+    seed: str = ""
+    target: float = _NAN
+    quantity: str = ""
+    value: float = _NAN
+    seconds: float = _NAN
+    passes: float = _NAN
+    iterations: float = _NAN
+    repeats: int = 0
+    status: str = "ok"
+    version: str = ""
+    threads: int = THREADS
+    clock: str = "wall"
+    cpu: str = ""
+    versions: str = ""
+
+    @property
+    def problem(self) -> str:
+        """Set, loss and lambda in a few words."""
+        return f"{self.data}, {self.loss}"
+
+
+_TYPES: dict[str, Any] = {"int": int, "float": float, "str": str}
+_FIELDS = {field.name: _TYPES[str(field.type)] for field in fields(Row)}
+HEADER = tuple(_HEADS.get(name, name) for name in _FIELDS)
+
+
+class Sink:
+    """A CSV file to which rows are added; each is on the disk before the next is measured.
+
+    Parameters
+    ----------
+    path : path
+        Added to if it exists.
+    clock : str
+        What all rows were measured with.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], clock: str = "wall") -> None:
+        self.path = Path(path)
+        self._own: dict[str, Any] = {"clock": clock, "cpu": cpu_name(), "versions": versions()}
+        fresh = not self.path.exists() or self.path.stat().st_size == 0
+        self._file = open(self.path, "a", newline="", encoding="utf-8")  # noqa: SIM115 - closed by __exit__
+        if fresh:
+            self._write(HEADER)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._file.close()
+
+    def add(self, row: Row) -> Row:
+        """Write a row, with the machine and the versions."""
+        complete = replace(row, **self._own)
+        self._write(_cells(complete))
+        return complete
+
+    def _write(self, cells: Sequence[object]) -> None:
+        self._file.write(_line(cells))  # at once, so that an interruption leaves whole lines
+        self._file.flush()
+
+
+def read_rows(path: str | os.PathLike[str]) -> list[Row]:
+    """Read a file of rows; a last line that was not finished is left out.
+
+    Raises
+    ------
+    ValueError
+        The file is not one of ours.
+    """
+    with open(path, newline="", encoding="utf-8") as file:
+        text = file.read()
+    head, *lines = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))) or [[]]
+    if tuple(head) != HEADER:
+        raise ValueError(f"{os.fspath(path)} does not hold rows of `antithetic bench`: its first line should be {','.join(HEADER)}")
+    rows = []
+    for number, cells in enumerate(lines, 2):
+        try:
+            rows.append(Row(**{name: kind(cell) for (name, kind), cell in zip(_FIELDS.items(), cells, strict=True)}))
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)}, line {number}: {error}") from error
+    return rows
+
+
+def keep_finished(path: str | os.PathLike[str], clock: str) -> set[tuple[str, str]]:
+    """Drop the rows of problems that were not finished, or measured with another clock; return the (set, loss) of those that were."""
+    if not Path(path).exists():
+        return set()
+    rows = [row for row in read_rows(path) if row.clock == clock]
+    finished = {(row.data, row.loss) for row in rows if row.part == "finished"}
+    kept = [row for row in rows if (row.data, row.loss) in finished]
+    write_atomically(path, "".join(map(_line, [HEADER, *map(_cells, kept)])).encode())
+    return finished
+
+
+def _cells(row: Row) -> list[object]:
+    return [repr(value) if isinstance(value, float) else value for value in (getattr(row, name) for name in _FIELDS)]
+
+
+def _line(cells: Iterable[object]) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerow([str(cell).replace("\n", " ") for cell in cells])
+    return text.getvalue()
+
+
+def cpu_name() -> str:
+    """Model of the processor, and how many cores it has."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    model = next(
+        (line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor() or platform.machine()
+    )
+    return f"{model}, {os.cpu_count()} cores"
+
+
+def versions() -> str:
+    """Versions of what all peers stand on."""
+    found = [f"antithetic {package_version()}", f"Python {platform.python_version()}"]
+    return "; ".join([*found, *(f"{name} {version_of(name)}" for name in _PACKAGES)])
+
+
+def version_of(package: str) -> str:
+    """Version of an installed distribution, or nothing."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

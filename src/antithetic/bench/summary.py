@@ -1,0 +1,140 @@
+"""Tables of the rows: how many times the fastest each peer takes, where we win and where we lose, and shares of problems solved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.bench.rows import Row
+from antithetic.bench.sklearn_peers import OURS
+
+Key = tuple[str, str, float]
+
+
+class Standing(NamedTuple):
+    """How we stand on one problem and target: our seconds, and those of the fastest other peer (infinite: not reached)."""
+
+    data: str
+    loss: str
+    target: float
+    ours: float
+    best: float
+    peer: str
+
+    @property
+    def ratio(self) -> float:
+        """Our seconds divided by those of the fastest other; 1 where nobody gets there."""
+        if not np.isfinite(self.ours):
+            return np.inf if np.isfinite(self.best) else 1.0
+        return self.ours / self.best
+
+
+def seconds_to_target(rows: Iterable[Row]) -> dict[Key, dict[str, float]]:
+    """Seconds of each peer by (set, loss, target); infinite where it did not get there; peers that are not installed are left out."""
+    found: dict[Key, dict[str, float]] = {}
+    for row in rows:
+        if row.part == "target" and row.status != "not installed":
+            found.setdefault((row.data, row.loss, row.target), {})[row.peer] = row.seconds if row.status == "ok" else np.inf
+    return found
+
+
+def standings(rows: Iterable[Row]) -> list[Standing]:
+    """Where we stand on every problem and target."""
+    result = []
+    for (data, loss, target), seconds in seconds_to_target(rows).items():
+        others = {peer: taken for peer, taken in seconds.items() if peer != OURS}
+        if OURS in seconds and others:
+            peer = min(others, key=others.__getitem__)
+            result.append(Standing(data, loss, target, seconds[OURS], others[peer], peer))
+    return result
+
+
+def profile(rows: Iterable[Row], factors: Sequence[float], targets: Sequence[float] | None = None) -> dict[str, NDArray[np.float64]]:
+    """Share of the problems (set, loss and target) that a peer solves within each factor of the fastest.
+
+    Problems that nobody solves are left out, and so are, for each peer, those with a loss that it does not minimise.
+    """
+    solved: dict[str, list[float]] = {}
+    for (_data, _loss, target), seconds in seconds_to_target(rows).items():
+        fastest = min(seconds.values())
+        if np.isfinite(fastest) and (targets is None or target in targets):
+            for peer, taken in seconds.items():
+                solved.setdefault(peer, []).append(taken / fastest)
+    return {peer: np.array([np.mean(np.array(ratios) <= factor) for factor in factors]) for peer, ratios in solved.items()}
+
+
+def ratio_table(rows: Sequence[Row], target: float) -> tuple[list[str], list[list[object]]]:
+    """Columns and lines: how many times the fastest every peer takes on each problem, below the milliseconds of the fastest."""
+    seconds = {key[:2]: taken for key, taken in seconds_to_target(rows).items() if key[2] == target}
+    fastest = {problem: min(taken.values()) for problem, taken in seconds.items()}
+    peers = dict.fromkeys(peer for taken in seconds.values() for peer in taken)
+    lines: list[list[object]] = [
+        ["the fastest, in ms", *(f"{1e3 * least:.3g}" if np.isfinite(least) else "" for least in fastest.values())]
+    ]
+    lines += [[peer, *(_ratio(taken.get(peer), fastest[problem]) for problem, taken in seconds.items())] for peer in peers]
+    return ["", *_names(list(seconds))], lines if seconds else []
+
+
+def _ratio(seconds: float | None, fastest: float) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds / fastest:.2f}" if np.isfinite(seconds) else "no"
+
+
+def value_table(rows: Iterable[Row], part: str, quantity: str) -> tuple[list[str], list[list[object]]]:
+    """Columns and lines of one quantity of a part: a line for each peer, a column for each problem."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows:
+        if row.part == part and row.quantity == quantity and row.status == "ok":
+            found.setdefault((row.data, row.loss), {})[row.peer] = row.value
+    peers = dict.fromkeys(peer for values in found.values() for peer in values)
+    lines: list[list[object]] = [[peer, *(values.get(peer, np.nan) for values in found.values())] for peer in peers]
+    return ["", *_names(list(found))], lines
+
+
+def table_costs(rows: Iterable[Row]) -> tuple[list[str], list[list[object]]]:
+    """Columns and lines of the part "pairing"."""
+    found: dict[tuple[str, int, int], dict[str, float]] = {}
+    for row in rows:
+        if row.part == "pairing":
+            found.setdefault((row.peer.rpartition(", ")[2], row.n, row.d), {})[row.quantity] = row.value
+    quantities = {
+        "seconds": "s",
+        "megabytes": "MB",
+        "variance ratio": "ratio",
+        **{f"exponent of seconds in {axis}": f"s ~ {axis}^" for axis in "nd"},
+    }
+    lines: list[list[object]] = [[*key, *(values.get(name, np.nan) for name in quantities)] for key, values in found.items()]
+    return ["method", "n", "d", *quantities.values()], lines
+
+
+def _names(problems: Sequence[tuple[str, str]]) -> list[str]:
+    """Sets, with the loss where there are several."""
+    several = len({loss for _, loss in problems}) > 1
+    return [f"{data} {loss}" if several else data for data, loss in problems]
+
+
+def missing(rows: Iterable[Row]) -> dict[str, str]:
+    """Peers that have a status other than "ok" and nothing measured, with that status."""
+    measured, statuses = set(), dict[str, str]()
+    for row in rows:
+        if row.part in ("curve", "target"):
+            if row.status == "ok":
+                measured.add(row.peer)
+            elif not row.status.startswith(("not reached", "does not minimise")):
+                statuses[row.peer] = row.status
+    return {peer: status for peer, status in statuses.items() if peer not in measured or status.startswith("failed")}
+
+
+def verdict(found: Sequence[Standing]) -> str:
+    """How often we are the fastest, in a sentence."""
+    wins = sum(one.ratio <= 1.0 for one in found)
+    return f"fastest on {wins} of {len(found)} (set, loss, target)"
+
+
+def losses(found: Sequence[Standing]) -> list[Standing]:
+    """Where another is faster, the worst first."""
+    return sorted((one for one in found if one.ratio > 1.0), key=lambda one: -one.ratio)

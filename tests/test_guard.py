@@ -1,0 +1,114 @@
+"""The regression guard, and the run of all benchmarks: what they say of given numbers. Timings themselves are no tests."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    """The modules ``guard``, ``all`` and ``common``, as the scripts in that folder see each other."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        import all as everything
+        import common
+        import guard
+
+        yield guard, everything, common
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+        for name in set(sys.modules) - before:
+            if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == BENCHMARKS:
+                del sys.modules[name]
+
+
+RECORDED = {"environment": {}, "ratios": {"same": 1.0, "slower": 1.0, "noise": 1.0, "faster": 1.0, "gone": 1.0}}
+
+
+def test_the_guard_says_what_got_slower(scripts):
+    """Only what is slower by more than the margin twice; what is faster, new or gone is told."""
+    guard, _, _ = scripts
+    measured = {"same": 1.2, "slower": 1.5, "noise": 1.6, "faster": 0.5, "new": 3.0}
+    asked = []
+
+    def again(names):
+        asked.extend(names)
+        return {"slower": 1.4, "noise": 1.1}
+
+    found = {figure.name: figure for figure in guard.judge(RECORDED, measured, again, 0.25)}
+    assert asked == ["slower", "noise"]
+    assert [name for name, figure in found.items() if not figure.passed] == ["slower"]
+    assert (found["slower"].value, found["noise"].value) == (1.4, 1.1)
+    assert "SLOWER" in found["slower"].remark
+    assert "--record" in found["faster"].remark
+    assert "--record" in found["new"].remark
+    assert np.isnan(found["no longer measured: gone"].value)
+
+
+def test_every_kernel_is_recorded_and_runs(scripts):
+    """The file in the repository has a ratio for each kernel that is timed, and its machine."""
+    guard, _, _ = scripts
+    recorded = json.loads(guard.RECORDED.read_text())
+    kernels = guard.kernels()
+    assert list(recorded["ratios"]) == list(kernels)
+    assert all(ratio > 0 for ratio in recorded["ratios"].values())
+    assert {"cpu", "python", "numpy", "scikit-learn", "numba"} <= set(recorded["environment"])
+    for jobs in kernels.values():
+        assert all(seconds >= 0.0 for seconds in guard.best_seconds(jobs, 1))
+
+
+def test_what_is_recorded_is_what_is_compared_with(scripts, tmp_path):
+    """Written and read back, the same ratios pass."""
+    guard, _, _ = scripts
+    ratios = {"one": 0.123456, "two": 4.0}
+    guard.record(tmp_path / "recorded.json", ratios)
+    recorded = json.loads((tmp_path / "recorded.json").read_text())
+    assert recorded["environment"] == guard.environment()
+    assert all(figure.passed for figure in guard.judge(recorded, ratios, dict, 0.25))
+
+
+def test_the_summary_counts_every_figure_with_a_bar(scripts):
+    """Lines as the figures print them; those without a bar do not count, and what was missed is told again at the end."""
+    _, everything, common = scripts
+    figures = [
+        common.Figure("seconds, at most a minute", 1.0, most=2.0, remark="FAIL is only a word here"),
+        common.Figure("gap", 3.0, least=4.0, most=9.0),
+        common.Figure("no bar at all: pass", 1.0),
+    ]
+    assert [everything.verdict_of(figure.line()) for figure in figures] == ["pass", "FAIL", ""]
+    outcomes = [
+        everything.Outcome("core", [figures[0].line()], [figures[1].line()]),
+        everything.Outcome("orders", [], [], "ended with exit status 2"),
+    ]
+    lines = everything.summary(outcomes, ["scale: left out"])
+    assert "1 of 2 figures with a bar meet it" in lines
+    assert any(line.startswith("core: gap") for line in lines)
+    assert any("exit status 2" in line for line in lines)
+    assert "scale: left out" in lines
+
+
+def test_all_benchmarks_are_run_by_name(scripts, tmp_path, monkeypatch, capfd):
+    """Their lines are shown as they come; a missing script or extra is told; a crash counts as a failure."""
+    _, everything, _ = scripts
+    (tmp_path / "core.py").write_text("print('ratio   1.0   at most 2   pass')\n")
+    (tmp_path / "orders.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "scale.py").write_text("")
+    monkeypatch.setattr(everything, "HERE", tmp_path)
+    monkeypatch.setattr(everything, "SCRIPTS", everything.SCRIPTS | {"scale": {"no_such_package": "dask"}})
+    monkeypatch.setattr(sys, "argv", ["all.py", "core", "orders", "scale", "guard"])
+    assert everything.main() == 1
+    shown = capfd.readouterr().out
+    assert "1 of 1 figures with a bar meet it" in shown
+    assert 'scale: left out, its extra is not installed: pip install "antithetic[dask]"' in shown
+    assert "guard: left out, there is no guard.py" in shown
+    assert "ended with exit status 3" in shown
+    monkeypatch.setattr(sys, "argv", ["all.py", "core"])
+    assert everything.main() == 0

@@ -1,15 +1,17 @@
-.PHONY: check format kernels slow bench wheel
+.PHONY: check format docs kernels slow bench wheel
 
 check:
 	ruff format --check
 	ruff check
 	mypy
 	pytest
-	python -m doctest README.md docs/*.md
 
 format:
 	ruff format
 	ruff check --fix
+
+docs:
+	sphinx-build -W --keep-going -n docs build/docs
 
 kernels:
 	NUMBA_DISABLE_JIT=1 pytest -m kernel
@@ -18,9 +20,7 @@ slow: bench
 	for seed in 1 2 3 4 5 6 7 8 9 10; do pytest --hypothesis-profile=searching --hypothesis-seed=$$seed tests || exit 1; done
 
 bench:
-	python benchmarks/core.py
-	python benchmarks/pairing.py
-	python benchmarks/estimators.py
+	python benchmarks/all.py
 
 wheel:
 	python -m build --wheel

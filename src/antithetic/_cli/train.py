@@ -23,7 +23,9 @@ from antithetic.solvers import SOLVERS
 
 @guarded
 def train(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled data.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Labelled data; with --dask also a folder, or a pattern in quotes.", show_default=False)
+    ],
     model: Annotated[
         Path, typer.Option("--model", "-m", metavar="MODEL", help="Where to write the model, a .json file.", show_default=False)
     ],
@@ -46,6 +48,15 @@ def train(
     intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True,
     one_hot: OneHot = False,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")] = 0,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Train on a Dask cluster: a scheduler's address, or local.", show_default=False
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --dask: write each round here, and go on from it.", show_default=False)
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
@@ -59,11 +70,13 @@ def train(
       antithetic train houses.parquet -t price -m houses.json --one-hot
       antithetic train clicks.svm --model svm.json --loss hinge --alpha 1e-5
       antithetic train flowers.csv --model flowers.json --table table.npz
+      antithetic train "clicks/*.parquet" --model clicks.json --dask tcp://10.0.0.1:8786
     """
     _check_model_place(model, file, table)
-    data = read_data(file, target=target, loss=loss, one_hot=one_hot)
+    if checkpoint is not None and dask is None:
+        raise ValueError("--checkpoint belongs to --dask; leave it out, or name a cluster")
     chosen: dict[str, Any] = {
-        "loss": data.loss,
+        "loss": loss,
         "alpha": alpha,
         "penalty": None if penalty == "none" else penalty,
         "solver": solver,
@@ -73,6 +86,14 @@ def train(
         "tol": tol or None,
         "random_state": seed,
     }
+    if dask is not None:
+        if table is not None or one_hot:
+            raise ValueError("--table and --one-hot need all rows at once; leave them out with --dask")
+        from antithetic._cli.train_dask import train_on_cluster
+
+        return train_on_cluster(file, model, target, chosen, address=dask, checkpoint=checkpoint, as_json=as_json)
+    data = read_data(file, target=target, loss=loss, one_hot=one_hot)
+    chosen["loss"] = data.loss
     partners = None if table is None else _table_of(table)
     estimator, seconds = _fit(data, chosen, partners)
     score = float(estimator.score(np.asarray(data.X, float) if isinstance(data.X, np.ndarray) else data.X, data.y))

@@ -1,0 +1,64 @@
+"""``antithetic train --dask``: a linear model of files in blocks, on a cluster."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from antithetic._cli import console
+from antithetic._cli.data import check_place, column_of
+from antithetic.experiments.settings import package_version
+from antithetic.losses import LOSSES
+from antithetic.model_file import LinearModel
+
+
+def train_on_cluster(
+    file: Path, model: Path, target: str | None, chosen: dict[str, Any], *, address: str, checkpoint: Path | None, as_json: bool
+) -> dict[str, Any]:
+    """Train a model of a file, folder or pattern and save it as ``train`` does; return what ``--json`` prints."""
+    try:
+        from antithetic.dask.cluster import client_of
+        from antithetic.dask.estimators import SGDClassifier, SGDRegressor
+        from antithetic.dask.files import open_files
+    except ImportError as error:
+        raise ImportError(f"--dask needs Dask: pip install 'antithetic[dask]' ({error})") from error
+    loss = chosen["loss"]
+    if loss is not None and loss not in LOSSES:
+        raise ValueError(f"--loss {loss} is not known; use one of {', '.join(LOSSES)}")
+    if checkpoint is not None:
+        check_place(checkpoint, model)
+    quantity = None if loss is None else not LOSSES[loss].classification
+    with client_of(_address(address)) as client:
+        data = open_files(file, column_of(target), client, quantity=quantity)
+        chosen = chosen | {"loss": loss or ("squared_error" if data.classes is None else "log_loss")}
+        if chosen["solver"] == "sgd":  # the default of one machine; blocks have another
+            chosen["solver"] = "svrg"
+        kind = SGDRegressor if data.classes is None else SGDClassifier
+        estimator = kind(**chosen, client=client, checkpoint=checkpoint, verbose=0 if as_json else 1)
+        began = time.perf_counter()
+        estimator.fit(data.X, data.y)
+        seconds = time.perf_counter() - began
+        score = estimator.score(data.X, data.y)
+    rows = (estimator.t_ - 1) // max(1, estimator.n_iter_)
+    about = {"antithetic": package_version(), "rows": rows, "epochs": estimator.n_iter_, "table": None}
+    features = {"feature_names": data.feature_names, "target_name": data.target_name, "one_hot": False}
+    LinearModel.of(estimator, settings=chosen | about, **features, first_index=1 if data.feature_names is None else None).save(model)
+    name = "R2" if data.classes is None else "accuracy"
+    if not as_json:
+        task = "regression" if data.classes is None else f"{len(data.classes)} classes"
+        console.say(f"{console.plain(file.name)}: {rows} rows in {len(data.X)} blocks, {estimator.n_features_in_} features, {task}", "bold")
+        console.say(f"{chosen['loss']}, {estimator.n_iter_} rounds in {seconds:.2f} s; {name} on these rows {score:.4f}")
+        console.say(estimator.plan_.why, "dim")
+        console.say(f"model written to {console.plain(model)}")
+    plan = {key: getattr(estimator.plan_, key) for key in ("pairing", "sampling", "batch_size", "why")}
+    return {"model": model, "seconds": seconds, name.lower(): score, "epochs": estimator.n_iter_, "settings": chosen, "plan": plan}
+
+
+def _address(given: str) -> str | None:
+    """The address of a scheduler; None for a cluster of this machine's own."""
+    if given == "local":
+        return None
+    if "://" not in given and ":" not in given:
+        raise ValueError(f"--dask {given} is no address; use 'local', or that of a scheduler, such as tcp://10.0.0.1:8786")
+    return given

@@ -1,0 +1,33 @@
+"""Pairs and linear models of data that do not fit on one machine, on a Dask cluster, with the names and parameters of one machine."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from antithetic.dask._pair import BlockTable, pair
+    from antithetic.dask.cluster import ClusterLostError
+    from antithetic.dask.estimators import SGDClassifier, SGDRegressor
+
+__all__ = ["BlockTable", "ClusterLostError", "SGDClassifier", "SGDRegressor", "pair"]
+
+# workers import the tasks only, without scikit-learn's second
+_PLACES = {
+    "BlockTable": "_pair",
+    "ClusterLostError": "cluster",
+    "SGDClassifier": "estimators",
+    "SGDRegressor": "estimators",
+    "pair": "_pair",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

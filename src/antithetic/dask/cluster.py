@@ -1,0 +1,111 @@
+"""Where the work is done: a client of the user's, a scheduler's address, or a local cluster; and what happens when it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from distributed import Client, LocalCluster, default_client, wait
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker
+
+from antithetic._threads import count_threads
+
+_SECONDS_BETWEEN_QUESTIONS = 5.0
+_CANCELLED = (concurrent.futures.CancelledError, asyncio.CancelledError)
+
+
+class ClusterLostError(RuntimeError):
+    """The scheduler, or data that only the cluster held, is gone; the message says how to go on."""
+
+
+@contextmanager
+def client_of(given: Any) -> Iterator[Client]:
+    """Give a client to work with: the given one, one of a scheduler's address, or else the current one, or a local cluster's.
+
+    What was started here is closed at the end; a client of the user's is left as it is.
+    """
+    if isinstance(given, Client):
+        yield given
+    elif isinstance(given, str):
+        with _connected(given) as client:
+            yield client
+    elif given is None:
+        try:
+            client = default_client()
+        except ValueError:
+            with _local_cluster() as client:
+                yield client
+        else:
+            yield client
+    else:
+        raise ValueError(f"client must be a dask.distributed Client, the address of a scheduler, or None; got {type(given).__name__}")
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Client]:
+    try:
+        client = Client(address, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise ClusterLostError(f"there is no scheduler to be reached at {address!r} ({error}); check the address, or start one") from error
+    with client:
+        yield client
+
+
+@contextmanager
+def _local_cluster() -> Iterator[Client]:
+    """Processes of one thread each, one per core: the kernels use one thread."""
+    workers = count_threads(None)
+    with (
+        LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def compute(client: Client, tasks: Sequence[Any], *, after_loss: str = "") -> list[Any]:
+    """Compute delayed values on the cluster, in the order given; on Ctrl-C and on errors, what is under way is given up.
+
+    ``after_loss`` is what to tell the user to do if the scheduler is lost.
+    """
+    try:
+        futures = client.compute(list(tasks))
+    except (OSError, CommClosedError, RuntimeError) as error:
+        raise _lost(error, after_loss) from error
+    try:
+        _wait(client, futures)
+        gathered: list[Any] = client.gather(futures)
+    except KilledWorker as error:
+        raise RuntimeError(
+            f"{error.task!r} was on {error.allowed_failures + 1} workers that died, probably for want of memory: "
+            "use smaller blocks (X.rechunk, or more partitions), fewer threads per worker, or a larger memory_limit"
+        ) from error
+    except (*_CANCELLED, CommClosedError, OSError) as error:
+        if any(future.status == "error" for future in futures):
+            raise  # of a block that could not be read
+        raise _lost(error, after_loss) from error
+    finally:
+        for future in futures:
+            future.release()
+    return gathered
+
+
+def _wait(client: Client, futures: Sequence[Any]) -> None:
+    """Wait until all are done, asking the scheduler now and then whether it is there: one that was closed says nothing."""
+    while True:
+        try:
+            with client.as_current():
+                wait(futures, timeout=_SECONDS_BETWEEN_QUESTIONS)
+            return
+        except TimeoutError:
+            client.nthreads()
+
+
+def _lost(error: BaseException, after_loss: str) -> ClusterLostError:
+    return ClusterLostError(
+        f"the scheduler was lost, or data that only its workers held ({error or type(error).__name__}); start a cluster again"
+        + (f" and {after_loss}" if after_loss else "")
+    )

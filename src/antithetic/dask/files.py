@@ -1,0 +1,193 @@
+"""Files of one's own as blocks, each read by the task that needs it: a folder, a pattern, or one file."""
+
+from __future__ import annotations
+
+import glob
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dask
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._validate import check_rows
+from antithetic.dask.blocks import open_labels
+from antithetic.dask.cluster import compute
+from antithetic.datasets._arrow import _gather, _is_text, read_arrow
+from antithetic.datasets._numpy_file import read_npy
+from antithetic.datasets._read_file import _form, _read_pair
+from antithetic.datasets._table import choose, rows_and_labels
+from antithetic.datasets._text_table import read_text_table
+
+_MAX_BYTES = 8 << 30
+_BYTES_OF_A_BLOCK = 1 << 27  # row groups of Parquet are joined up to it
+_MOST_CLASSES = 20  # as on one machine: whole numbers of more values are a quantity
+
+
+class Labelled(NamedTuple):
+    """Delayed blocks of rows and of labels, the features' names, and what the labels are: classes, or None for a quantity."""
+
+    X: list[Any]
+    y: list[Any]
+    feature_names: list[str] | None
+    target_name: str
+    classes: NDArray[Any] | None
+
+
+class _Piece(NamedTuple):
+    """A file, or of a Parquet file some row groups."""
+
+    path: str
+    groups: tuple[int, ...] | None = None
+
+
+def open_files(data: str | os.PathLike[str], target: str | int | None, client: Any, *, quantity: bool | None = None) -> Labelled:
+    """Find the files of a folder or pattern, in the order of their names, and make a block of each.
+
+    A Zarr folder must hold the arrays X and y; of Parquet files, row groups of some 128 MB are blocks. All files must have the same
+    columns. ``quantity`` says whether labels are numbers to be predicted; None lets them decide as on one machine.
+    """
+    data = os.fspath(data)
+    if _is_zarr(data):
+        X, y, names, target_name = *_zarr(data), None, "y"
+    else:
+        pieces = _pieces(data)
+        first = dask.delayed(_columns, pure=False)(pieces[0], target)
+        names, target_name = compute(client, [first])[0]
+        read = dask.delayed(_read, pure=False, traverse=False)
+        rows = dask.delayed(_rows, pure=False, traverse=False)
+        token = dask.base.tokenize(data)
+        X = [rows(piece, target, names, dask_key_name=(f"antithetic-rows-{token}", k)) for k, piece in enumerate(pieces)]
+        y = [read(piece, target, names, dask_key_name=(f"antithetic-labels-{token}", k)) for k, piece in enumerate(pieces)]
+    return Labelled(X, y, names, target_name, _classes(client, y, quantity))
+
+
+def _is_zarr(data: str) -> bool:
+    return os.path.isdir(data) and any(os.path.exists(os.path.join(data, name)) for name in ("zarr.json", ".zgroup", ".zmetadata"))
+
+
+def _zarr(data: str) -> tuple[list[Any], list[Any]]:
+    import dask.array as da
+
+    try:
+        X, y = (da.from_zarr(data, component=name) for name in ("X", "y"))
+    except (KeyError, OSError, ValueError) as error:
+        raise ValueError(f"{data} is a Zarr folder, which must hold the arrays X, of rows, and y, of labels ({error})") from error
+    if X.ndim != 2 or X.shape[:1] != y.shape:
+        raise ValueError(f"{data}: X must be rows and features, and y a label per row; got shapes {X.shape} and {y.shape}")
+    X = X.rechunk({1: -1})
+    return X.to_delayed().ravel().tolist(), y.rechunk({0: X.chunks[0]}).to_delayed().ravel().tolist()
+
+
+def _pieces(data: str) -> list[_Piece]:
+    if os.path.isdir(data):
+        found = sorted(str(path) for path in Path(data).iterdir() if path.is_file() and not path.name.startswith((".", "_")))
+    elif os.path.exists(data):
+        found = [data]
+    else:
+        found = sorted(path for path in glob.glob(data, recursive=True) if os.path.isfile(path))
+    if not found:
+        raise ValueError(f"there are no files at {data}; name a file, a folder, or a pattern such as 'data/*.parquet' in quotes")
+    return [piece for path in found for piece in _cut(path)]
+
+
+def _cut(path: str) -> list[_Piece]:
+    """One piece, or of a Parquet file as many as its row groups fill."""
+    with open(path, "rb") as file:
+        if file.read(4) != b"PAR1":
+            return [_Piece(path)]
+    try:
+        parquet = import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise ImportError(f"{path} is a Parquet file, which needs pyarrow: pip install 'antithetic[tables]'") from error
+    with parquet.ParquetFile(path) as reader:
+        sizes = [reader.metadata.row_group(k).total_byte_size for k in range(reader.num_row_groups)]
+    pieces: list[list[int]] = []
+    held = _BYTES_OF_A_BLOCK
+    for group, size in enumerate(sizes):
+        if held + size > _BYTES_OF_A_BLOCK:
+            pieces.append([])
+            held = 0
+        pieces[-1].append(group)
+        held += size
+    return [_Piece(path, tuple(groups)) for groups in pieces] if len(pieces) > 1 else [_Piece(path)]
+
+
+def _columns(piece: _Piece, target: str | int | None) -> tuple[list[str] | None, str]:
+    _, _, names, target_name = _whole(piece, target)
+    return names, target_name
+
+
+def _rows(piece: _Piece, target: str | int | None, expected: list[str] | None) -> Any:
+    return _checked(piece, target, expected)[0]
+
+
+def _read(piece: _Piece, target: str | int | None, expected: list[str] | None) -> Any:
+    return _checked(piece, target, expected)[1]
+
+
+def _checked(piece: _Piece, target: str | int | None, expected: list[str] | None) -> tuple[Any, Any]:
+    X, y, names, _ = _whole(piece, target, None if expected is None else len(expected))
+    if names != expected:
+        raise ValueError(f"{piece.path} has other columns than the first file: {names} instead of {expected}")
+    return check_rows(X, piece.path), y
+
+
+def _whole(piece: _Piece, target: str | int | None, width: int | None = None) -> tuple[Any, Any, list[str] | None, str]:
+    """Rows, labels, names of the features and of the labels; no label need be there more than once."""
+    path = Path(piece.path)
+    where = str(path)
+    if piece.groups is not None:
+        table, choice = _read_groups(piece, target)
+    else:
+        form = _form(path, _MAX_BYTES)
+        if form in ("svmlight", "npz"):
+            if target is not None:
+                raise ValueError(f"{where} says itself where its labels are, so --target {target} cannot be chosen")
+            X, y, names = _read_pair(path, form, width, _MAX_BYTES, named=False)
+            return X, y, names, "y"
+        if form == "npy":
+            table = read_npy(path, _MAX_BYTES)
+            choice = choose(table.names, target, None, where)
+        elif form == "text":
+            table, choice = read_text_table(path, _MAX_BYTES, target, None, False, None)
+        else:
+            table, choice = read_arrow(path, form, _MAX_BYTES, target, None)
+    X, y, names = rows_and_labels(table, choice, False, where)
+    return X, y, names, table.names[choice.target]
+
+
+def _read_groups(piece: _Piece, target: str | int | None) -> Any:
+    """Read some row groups of a Parquet file."""
+    pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    with parquet.ParquetFile(piece.path) as reader:
+        names = [name for name in reader.schema_arrow.names if not (name.startswith("__index_level_") and name.endswith("__"))]
+        choice = choose(names, target, None, piece.path)
+        used = [names[column] for column in choice.used]
+        text = [_is_text(pa, reader.schema_arrow.field(name), piece.path) for name in used]
+        batches = reader.iter_batches(columns=used, row_groups=list(piece.groups or ()))
+        return _gather(batches, used, text, pa, piece.path), choice.among_used()
+
+
+def _classes(client: Any, y: list[Any], quantity: bool | None) -> NDArray[Any] | None:
+    """Labels in order, or None where they are, or are to be, a quantity."""
+    task = dask.delayed(_kinds, pure=False, traverse=False)
+    seen = compute(client, [task(number, part) for number, part in enumerate(y)])
+    words = any(labels.dtype.kind in "US" for labels, _ in seen if len(labels))
+    if quantity or (quantity is None and not words and any(fractions for _, fractions in seen)):
+        return None
+    from antithetic.dask._pair import join_classes
+
+    classes = join_classes([labels for labels, _ in seen if len(labels)])
+    if quantity is None and not words and len(classes) > _MOST_CLASSES:
+        return None
+    return classes
+
+
+def _kinds(number: int, part: Any) -> tuple[NDArray[Any], bool]:
+    """Labels of a block, and whether there are fractions among them, of more than two values."""
+    labels = np.unique(open_labels(number, part))
+    fractions = labels.dtype.kind == "f" and len(labels) > 2 and bool((labels != np.floor(labels)).any())
+    return (labels[: _MOST_CLASSES + 1] if fractions else labels), fractions

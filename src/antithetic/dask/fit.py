@@ -1,0 +1,155 @@
+"""The rounds of a fit, one after the other: an epoch of every block, a few points measured, and the best of them taken."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.dask.blocks import Blocks
+from antithetic.dask.checkpoint import Progress
+from antithetic.dask.cluster import compute
+from antithetic.dask.rounds import Common, Points, Start, epoch_block, has_zeros, measure_block, over_blocks
+from antithetic.dask.search import Standing, points_along
+from antithetic.schedules import Schedule
+from antithetic.solvers import DivergenceError, Patience, Target
+
+_MOST = 0.5  # share of the rows whose blocks must have a weight at zero for it to be zero
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounds:
+    """All that the rounds of a fit need.
+
+    Attributes
+    ----------
+    client
+        What computes.
+    blocks : Blocks
+    tables : sequence
+        One list of tables per block, or nothing.
+    common : Common
+    schedules : tuple of Schedule
+        Plain steps of each problem, and corrected ones where the loss has a kink or the user chose them.
+    steps : ndarray or None
+        Constant steps of the blocks' corrected epochs.
+    corrects : bool
+        Whether epochs are corrected and points searched; else plain epochs are averaged.
+    measures : bool
+        Whether the objective is to be known where nothing is searched.
+    patience : Patience, Target or None
+    after_loss : str
+        What to do if the cluster is lost.
+    """
+
+    client: Any
+    blocks: Blocks
+    tables: Sequence[Any]
+    common: Common
+    schedules: tuple[Schedule, ...]
+    steps: NDArray[np.float64] | None
+    corrects: bool
+    measures: bool
+    patience: Patience | Target | None
+    after_loss: str
+
+    def run(self, progress: Progress, rounds: int) -> Iterator[Progress]:
+        """Yield the progress after each round, until there are so many, or all problems are done."""
+        began = time.perf_counter() - (progress.history[-1][0] if progress.history else 0.0)
+        while progress.rounds < rounds and not all(one.stopped for one in progress.standings):
+            standings = self._round(list(progress.standings), progress.rounds)
+            entry = [time.perf_counter() - began]
+            for one in standings:
+                entry += [one.value, self._gradient_norm(one)]
+            progress = replace(progress, standings=tuple(standings), rounds=progress.rounds + 1, history=(*progress.history, tuple(entry)))
+            yield progress
+
+    def _round(self, standings: list[Standing], number: int) -> list[Standing]:
+        active = tuple(k for k, one in enumerate(standings) if not one.stopped)
+        # plain steps first: the gradient at zero is no anchor worth an epoch
+        corrected = tuple(self.corrects and (number > 0 or bool(standings[k].weights.any())) for k in active)
+        unmeasured = tuple(k for k, is_corrected in zip(active, corrected, strict=True) if is_corrected and not standings[k].measured)
+        if unmeasured:
+            self._go_to_best(standings, unmeasured, [standings[k].weights[None] for k in unmeasured])
+        start = Start(
+            self.common,
+            number,
+            active,
+            np.stack([standings[k].weights for k in active]),
+            np.stack([standings[k].gradient for k in active]),
+            tuple(self.schedules[k] for k in active),
+            corrected,
+            tuple(standings[k].lowered for k in active),
+            self.steps,
+        )
+        tables = self.tables or [()] * len(self.blocks)
+        moves, zeros = self._compute(over_blocks(epoch_block, "epoch", self.blocks, start, tables=tables))
+        self._check_finite(moves, number)
+        if not self.corrects:
+            return self._averaged(standings, active, moves, zeros)
+        points = []
+        for place, k in enumerate(active):
+            if corrected[place]:
+                standings[k] = standings[k].after_move(moves[place])
+            points.append(points_along(standings[k], moves[place], self._zero(zeros[place])))
+        self._go_to_best(standings, active, points)
+        return [self._judged(one) if k in active else one for k, one in enumerate(standings)]
+
+    def _averaged(self, standings: list[Standing], active: tuple[int, ...], moves: Any, zeros: Any) -> list[Standing]:
+        points = []
+        for place, k in enumerate(active):
+            point = standings[k].weights + moves[place]
+            zero = self._zero(zeros[place])
+            if zero is not None:
+                point[zero] = 0.0
+            points.append(point)
+            standings[k] = replace(standings[k], weights=point, value=np.inf)
+        if self.measures:
+            self._go_to_best(standings, active, [point[None] for point in points])
+        return [self._judged(one) if k in active else one for k, one in enumerate(standings)]
+
+    def _zero(self, zeros: NDArray[np.float64]) -> NDArray[np.bool_] | None:
+        """Weights that are zero in most blocks; the intercept never counts."""
+        if not has_zeros(self.common.penalty):
+            return None
+        zero: NDArray[np.bool_] = zeros > _MOST
+        zero[-1] = False
+        return zero
+
+    def _go_to_best(self, standings: list[Standing], problems: tuple[int, ...], points: list[NDArray[np.float64]]) -> None:
+        """Measure points of some problems on all blocks, and go to the best of each."""
+        most = max(len(some) for some in points)
+        padded = np.stack([np.concatenate([some, np.repeat(some[:1], most - len(some), axis=0)]) for some in points])
+        losses, gradients = self._compute(over_blocks(measure_block, "measure", self.blocks, Points(self.common, problems, padded)))
+        for place, k in enumerate(problems):
+            many = len(points[place])
+            penalties = np.array([self.common.penalty.value(point[:-1]) for point in points[place]])
+            standings[k] = standings[k].taking(points[place], losses[place, :many] + penalties, gradients[place, :many])
+
+    def _judged(self, standing: Standing) -> Standing:
+        """Whether a problem is done: its objective no longer falls, or its gradient is small."""
+        if isinstance(self.patience, Target):
+            return replace(standing, stopped=self._gradient_norm(standing) <= self.patience.tol)
+        if self.patience is None:
+            return standing
+        waited = 0 if standing.value <= standing.best - self.patience.tol else standing.waited + 1
+        return replace(standing, best=min(standing.best, standing.value), waited=waited, stopped=waited >= self.patience.epochs)
+
+    def _gradient_norm(self, standing: Standing) -> float:
+        full = standing.gradient.copy()
+        full[:-1] += self.common.penalty.smooth_gradient(standing.weights[:-1])
+        return float(np.linalg.norm(full)) if standing.measured else np.nan
+
+    def _check_finite(self, moves: NDArray[np.float64], number: int) -> None:
+        if not (self.corrects or np.isfinite(moves).all()):
+            raise DivergenceError(
+                f"Floating-point under-/overflow occurred at epoch #{number + 1}: the steps diverged. Try a smaller eta0, or "
+                "learning_rate='auto'. Scaling input data with StandardScaler or MinMaxScaler might help."
+            )
+
+    def _compute(self, task: Any) -> Any:
+        return compute(self.client, [task], after_loss=self.after_loss)[0]

@@ -1,0 +1,97 @@
+"""Predictions of collections: lazily, block by block, by the model of one machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import numpy as np
+from dask.base import is_dask_collection
+from sklearn.base import is_classifier
+
+from antithetic.dask.blocks import Blocks, open_block
+from antithetic.dask.cluster import compute
+from antithetic.dask.rounds import one_thread
+
+
+def is_distributed(X: Any) -> bool:
+    """Whether X is a collection of Dask's, or a list of delayed blocks."""
+    return is_dask_collection(X) or (isinstance(X, (list, tuple)) and len(X) > 0 and all(is_dask_collection(part) for part in X))
+
+
+def lazily(model: Any, method: str, X: Any, columns: int | None, dtype: Any) -> Any:
+    """Return a Dask array of what a model's method says of each block of X; ``columns`` is None for one axis."""
+    import dask.array as da
+
+    model = dask.delayed(model, traverse=False)
+    if isinstance(X, da.Array):
+        X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+        parts, lengths = X.to_delayed().ravel().tolist(), X.chunks[0]
+    else:
+        parts = list(X) if isinstance(X, (list, tuple)) else list(np.ravel(np.array(X.to_delayed(), dtype=object)))
+        lengths = (np.nan,) * len(parts)
+    task = dask.delayed(_apply, pure=True, traverse=False)
+    arrays = [
+        da.from_delayed(task(model, method, part), (length,) if columns is None else (length, columns), dtype=dtype)
+        for part, length in zip(parts, lengths, strict=True)
+    ]
+    return da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True)
+
+
+def _apply(model: Any, method: str, part: Any) -> Any:
+    if not part.shape[0]:
+        like = getattr(model, method)(np.zeros((1, model.n_features_in_)) if not hasattr(part, "iloc") else _one_row(part))
+        return like[:0]
+    with one_thread():
+        return getattr(model, method)(part)
+
+
+def _one_row(part: Any) -> Any:
+    return type(part)(np.zeros((1, part.shape[1])), columns=part.columns)
+
+
+def score_blocks(client: Any, model: Any, blocks: Blocks) -> float:
+    """Accuracy or R2 of a model, from a few sums of each block."""
+    names = model.__dict__.pop("feature_names_in_", None)  # blocks are arrays, without names
+    if names is not None and blocks.names is not None and not np.array_equal(names, blocks.names):
+        raise ValueError(f"the columns of X are {blocks.names.tolist()}, and the model was fitted on {names.tolist()}, in this order")
+    task = dask.delayed(_score, pure=False, traverse=False)
+    shared = dask.delayed(model, traverse=False)
+    token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
+    sums = compute(
+        client,
+        [task(number, blocks.parts(number), shared, dask_key_name=(f"antithetic-score-{token}", number)) for number in range(len(blocks))],
+    )
+    weight, mean, spread, missed = 0.0, 0.0, 0.0, 0.0
+    for block_weight, block_mean, block_spread, block_missed in sums:  # means and spreads are joined without losing digits
+        if block_weight <= 0.0:
+            continue
+        both, apart = weight + block_weight, block_mean - mean
+        spread += block_spread + apart**2 * weight * block_weight / both
+        mean += apart * block_weight / both
+        weight, missed = both, missed + block_missed
+    if not weight:
+        raise ValueError("there are no rows of positive weight to score")
+    if is_classifier(model):
+        return 1.0 - missed / weight
+    return 1.0 - missed / spread if spread > 0.0 else (1.0 if missed == 0.0 else 0.0)
+
+
+def _score(number: int, parts: Sequence[Any], model: Any) -> tuple[float, float, float, float]:
+    """Weight of a block's rows, weighted mean and spread of its numbers, and what is missed: wrong rows, or squared errors."""
+    with one_thread():
+        block = open_block(number, parts)
+        n = block.X.shape[0]
+        if not n or block.y is None:
+            return 0.0, 0.0, 0.0, 0.0
+        weight = np.ones(n) if block.weight is None else block.weight
+        total = float(weight.sum())
+        predictions = model.predict(block.X)
+        if is_classifier(model):
+            return total, 0.0, 0.0, float(weight @ (predictions != block.y))
+        if total <= 0.0:
+            return 0.0, 0.0, 0.0, 0.0
+        y = block.y.astype(np.float64)
+        mean = float(weight @ y) / total
+        return total, mean, float(weight @ (y - mean) ** 2), float(weight @ (y - predictions) ** 2)

@@ -1,0 +1,177 @@
+"""A first look at the blocks: sizes, labels, how long their steps may be, and a few rows to find first steps with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any
+
+import dask
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic.dask.blocks import Blocks, open_block
+from antithetic.dask.rounds import Common, one_thread
+from antithetic.losses import Loss
+from antithetic.penalties import ElasticNet
+from antithetic.problem import Problem
+from antithetic.smoothness import row_squares, smoothness, typical_square
+from antithetic.solvers import Steps, find_steps
+
+_SAMPLED_BLOCKS, _SAMPLED_ROWS = 64, 4000  # of these blocks, so many rows in all of each class
+_POWER_ROWS = 20_000  # rows for the largest curvature of the mean
+_LEAST_SHARE = 0.5  # of the longest row, as for SVRG on one machine
+_STEPS_PER_SMOOTHNESS = 0.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Glance:
+    """What is seen of one block.
+
+    Attributes
+    ----------
+    rows, width : int
+    kind : str
+        Float type, and whether it is sparse.
+    classes, counts : ndarray
+        Labels in order and how many rows have each; empty for regression.
+    weighted : float
+        Sum of the weights.
+    worst, mean : float
+        Bounds on the curvature of one row, and of the mean.
+    mark : str
+        Hash of labels, weights and the sampled rows, for checkpoints.
+    X, y, weight, factor
+        Sampled rows, and how many rows of the block each stands for; None where none were taken.
+    """
+
+    rows: int
+    width: int
+    kind: str
+    classes: NDArray[Any]
+    counts: NDArray[np.intp]
+    weighted: float
+    worst: float
+    mean: float
+    mark: str
+    X: Any = None
+    y: Any = None
+    weight: Any = None
+    factor: Any = None
+
+
+def look(blocks: Blocks, loss: Loss, fit_intercept: bool, seed: int) -> list[Any]:
+    """Return a delayed :class:`Glance` of each block."""
+    n = len(blocks)
+    sampled = set(np.unique(np.linspace(0, n - 1, min(n, _SAMPLED_BLOCKS)).round().astype(int)).tolist())
+    many = -(-_SAMPLED_ROWS // len(sampled))
+    task = dask.delayed(glance, pure=False, traverse=False)
+    token = dask.base.tokenize(seed, np.random.default_rng().integers(1 << 60).item())
+    return [
+        task(
+            number,
+            blocks.parts(number),
+            loss,
+            fit_intercept,
+            seed,
+            many if number in sampled else 0,
+            dask_key_name=(f"antithetic-look-{token}", number),
+        )
+        for number in range(n)
+    ]
+
+
+def glance(number: int, parts: Sequence[Any], loss: Loss, fit_intercept: bool, seed: int, many: int) -> Glance:
+    """Look at a block; ``many`` rows of each class are taken along."""
+    with one_thread():
+        block = open_block(number, parts)
+        n, d = block.X.shape
+        kind = f"{block.X.dtype.name}{' sparse' if sparse.issparse(block.X) else ''}"
+        assert block.y is not None
+        if not n:
+            return Glance(0, d, kind, block.y[:0], np.empty(0, np.intp), 0.0, 0.0, 0.0, "")
+        if not loss.classification and block.y.dtype.kind not in "biuf":
+            raise ValueError(f"block {number}: y must be numbers for loss={loss.name!r}; got {block.y.dtype}")
+        classes, codes = np.unique(block.y, return_inverse=True) if loss.classification else (block.y[:0], np.zeros(n, np.intp))
+        counts = np.bincount(codes)
+        worst, mean = _curvatures(Problem(block.X, np.ones(n), loss, ElasticNet(), block.weight, fit_intercept, None))
+        rows, factor = _draw(codes, counts, many, np.random.default_rng((seed, number)))
+        taken = block.X[rows]
+        mark = blake2b(digest_size=16)
+        for column in (_bytes(block.y), block.weight, taken.data if sparse.issparse(taken) else taken):
+            mark.update(b"" if column is None else np.ascontiguousarray(column).tobytes())
+        return Glance(
+            n,
+            d,
+            kind,
+            classes,
+            counts if loss.classification else counts[:0],
+            float(n if block.weight is None else block.weight.sum()),
+            worst,
+            mean,
+            mark.hexdigest(),
+            *((taken, block.y[rows], None if block.weight is None else block.weight[rows], factor) if many else ()),
+        )
+
+
+def _bytes(y: NDArray[Any]) -> NDArray[Any]:
+    return y if y.dtype.kind != "U" else np.char.encode(y, "utf-8")
+
+
+def _curvatures(problem: Problem) -> tuple[float, float]:
+    """Bounds on the curvature of a row, as the noise sees it, and of the mean; infinite for a loss with a kink."""
+    if not np.isfinite(problem.loss.curvature):
+        return np.inf, np.inf
+    worst = problem.loss.curvature * typical_square(row_squares(problem), _LEAST_SHARE)
+    some = problem
+    if problem.n > _POWER_ROWS:
+        rows = np.linspace(0, problem.n - 1, _POWER_ROWS).astype(np.intp)
+        weight = None if problem.weight is None else problem.weight[rows]
+        some = replace(problem, X=problem.X[rows], y=problem.y[rows], weight=weight)
+    return worst, min(smoothness(some), worst)
+
+
+def _draw(codes: NDArray[np.intp], counts: NDArray[np.intp], many: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Some rows of each class, in order, and how many rows each stands for."""
+    drawn, factors = [np.empty(0, np.intp)], [np.empty(0)]
+    for code in range(len(counts) if many else 0):
+        rows = np.flatnonzero(codes == code)
+        taken = rng.choice(rows, min(len(rows), many), replace=False)
+        drawn.append(taken)
+        factors.append(np.full(len(taken), len(rows) / max(1, len(taken))))
+    rows, factor = np.concatenate(drawn), np.concatenate(factors)
+    order = np.argsort(rows)
+    return rows[order], factor[order]
+
+
+def constant_steps(glances: list[Glance], units: int, l2: float, heaviest: float) -> NDArray[np.float64] | None:
+    """Step size of each block's corrected steps: that of its own rows, but at most that of the mean block; None for a loss with a kink."""
+    curvature = np.array([heaviest * (one.worst + (units - 1) * one.mean) / units for one in glances])
+    if np.isinf(curvature).any():
+        if any(np.isfinite(one.worst) for one in glances if one.rows):
+            raise ValueError("the squares of the features are too large; scale them, with dask_ml.preprocessing.StandardScaler, say")
+        return None
+    rows = np.array([one.rows for one in glances])
+    mean = float(rows @ curvature) / max(1, rows.sum())
+    largest = np.maximum(curvature, mean) + l2
+    return np.where(largest > 0.0, _STEPS_PER_SMOOTHNESS / np.where(largest > 0.0, largest, 1.0), 1.0)
+
+
+def sampled_problem(glances: list[Glance], common: Common, number: int) -> Problem:
+    """A small problem of the sampled rows, weighted so that its objective is about that of all rows."""
+    seen = [one for one in glances if one.factor is not None and len(one.factor)]
+    X = sparse.csr_array(sparse.vstack([one.X for one in seen])) if sparse.issparse(seen[0].X) else np.concatenate([one.X for one in seen])
+    factor = np.concatenate([one.factor for one in seen])
+    given = [np.ones(len(one.factor)) if one.weight is None else one.weight for one in seen]
+    from antithetic.dask.blocks import Block
+
+    block = Block(X, np.concatenate([one.y for one in seen]), np.concatenate(given) * factor * (len(factor) / factor.sum()))
+    return common.problem(block, number)
+
+
+def first_steps(glances: list[Glance], common: Common, number: int) -> Steps:
+    """Step size and decay for plain steps, found on the sampled rows."""
+    problem = sampled_problem(glances, common, number)
+    return find_steps(problem, common.batch_size, common.seeds[number])

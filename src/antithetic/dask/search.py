@@ -1,0 +1,109 @@
+r"""How the models of the blocks become one: moves of all blocks, averaged by rows, and a few points along them, of which the best is taken.
+
+Each round the blocks start at the same weights w, with the same full gradient, and each makes an epoch of corrected steps on its own rows.
+The mean of their moves, :math:`m(w)`, is zero at the optimum, whatever the blocks hold, and tends to be a Newton step where blocks are
+alike. Where they are not, say sorted by label, it is too long, or goes somewhat astray. So the objective is measured at a few points:
+
+- :math:`w + t\,m(w)` for t = 1, 1/4, 1/16, 1/64;
+- the point at which m would vanish if it were linear, by the differences to the last few rounds (Anderson acceleration), with five of them
+  and with one.
+
+The best of these is where the next round starts, unless none is better than w: the objective never rises. What the blocks pass on is
+summed in their order, so that nothing depends on which worker was first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LENGTHS = (1.0, 0.25, 0.0625, 0.015625)
+_MEMORY = 5  # differences to earlier rounds
+_SMALLEST = 1e-10  # singular values below it, as a share of the largest, are noise
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standing:
+    """Where one linear problem stands after some rounds; vectors have the intercept last.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (d + 1,)
+    value : float
+        Objective there; infinite before it was measured.
+    gradient : ndarray of shape (d + 1,)
+        Data gradient there; zeros before it was measured.
+    points, moves : ndarray of shape (m, d + 1)
+        Where the last corrected rounds started, and the mean moves from there.
+    lowered : int
+        How often no point was better, after which steps are a quarter as long.
+    best, waited
+        Least objective for the sake of ``tol``, and rounds without a better one.
+    stopped : bool
+        Whether it is done.
+    """
+
+    weights: Vector
+    value: float
+    gradient: Vector
+    points: NDArray[np.float64]
+    moves: NDArray[np.float64]
+    lowered: int = 0
+    best: float = np.inf
+    waited: int = 0
+    stopped: bool = False
+
+    @classmethod
+    def at(cls, weights: Vector) -> Standing:
+        """Before the first round."""
+        nothing = np.empty((0, len(weights)))
+        return cls(weights, np.inf, np.zeros(len(weights)), nothing, nothing)
+
+    @property
+    def measured(self) -> bool:
+        """Whether objective and gradient are known here."""
+        return bool(np.isfinite(self.value))
+
+    def after_move(self, move: Vector) -> Standing:
+        """Remember where a corrected round led."""
+        points = np.vstack([self.points, self.weights])[-_MEMORY - 1 :]
+        return replace(self, points=points, moves=np.vstack([self.moves, move])[-_MEMORY - 1 :])
+
+    def taking(self, points: NDArray[np.float64], values: Vector, gradients: NDArray[np.float64]) -> Standing:
+        """Go to the best of some points, unless none is better."""
+        values = np.where(np.isfinite(values), values, np.inf)
+        best = int(np.argmin(values))
+        if not values[best] <= self.value or values[best] == np.inf:
+            return replace(self, lowered=self.lowered + 1)
+        return replace(self, weights=points[best].copy(), value=float(values[best]), gradient=gradients[best].copy())
+
+
+def points_along(standing: Standing, move: Vector, zero: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+    """Points to measure after a move: shape (k, d + 1), the first is the whole move.
+
+    ``standing`` has the move already if it was a corrected one. Weights that are ``zero`` in most blocks, which an L1 penalty makes, are
+    zero at each point that goes the whole way.
+    """
+    lengths = [standing.weights + length * move for length in _LENGTHS]
+    whole = [lengths[0]]
+    if len(standing.points) > 1 and np.array_equal(standing.points[-1], standing.weights):
+        whole += [_extrapolated(standing, many) for many in {1, min(_MEMORY, len(standing.points) - 1)}]
+    if zero is not None:
+        for point in whole:
+            point[zero] = 0.0
+    points = np.stack([*whole, *lengths[1:]])
+    points = points[np.isfinite(points).all(axis=1)]
+    return points if standing.measured else np.vstack([points, standing.weights])
+
+
+def _extrapolated(standing: Standing, many: int) -> Vector:
+    """Where the move would vanish if it were linear, from so many differences: Anderson's acceleration."""
+    points, moves = standing.points[-many - 1 :], standing.moves[-many - 1 :]
+    steps, changes = np.diff(points, axis=0).T, np.diff(moves, axis=0).T
+    shares = np.linalg.lstsq(changes, moves[-1], rcond=_SMALLEST)[0]
+    found: Vector = points[-1] + moves[-1] - (steps + changes) @ shares
+    return found

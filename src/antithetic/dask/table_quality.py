@@ -1,0 +1,149 @@
+"""How good tables of blocks are together: exact sums over the blocks, as if there were one table of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.dask.blocks import Blocks, open_block
+from antithetic.dask.cluster import compute
+from antithetic.dask.rounds import Common, one_thread
+from antithetic.pairing import AntitheticTable, Quality
+from antithetic.pairing.optimal import optimal_table
+from antithetic.pairing.quality import EXACT_ROWS, dual_bound
+from antithetic.pairing.rows import Rows, mean_square, rows_ratio
+from antithetic.problem import ratio
+
+
+def variance_of_blocks(client: Any, blocks: Blocks, tables: list[Any], common: Common, coef: Any, intercept: float) -> float:
+    """Variance of a pair's gradient divided by that of two independent rows, over all blocks.
+
+    Two rounds: the mean gradient of all rows, and squared distances from it, so that gradients which cancel lose no digits.
+    """
+    if common.n_problems > 1:
+        return measure_blocks(client, blocks, tables, common, coef, intercept, None).variance_ratio
+    sums = _gather(client, _tasks("gradient", _gradient, blocks, tables, common, coef, intercept))
+    centre = (sum(data for data, _ in sums), float(sum(constant for _, constant in sums)))
+    spreads = np.sum(_gather(client, _tasks("spread", _spread, blocks, tables, common, coef, intercept, centre)), axis=0)
+    return ratio(float(spreads[1]), float(spreads[0]) / 2.0)
+
+
+def _gradient(number: int, parts: Sequence[Any], _table: Any, common: Common, coef: Any, intercept: float) -> tuple[Any, float]:
+    block = open_block(number, parts)
+    n, d = block.X.shape
+    if not n:
+        return np.zeros(d), 0.0
+    problem = common.problem(block, 0)
+    data, constant = problem.data_gradient(problem.slopes(coef, intercept))
+    return data * (n / common.rows), constant * (n / common.rows)
+
+
+def _spread(number: int, parts: Sequence[Any], table: Any, common: Common, coef: Any, intercept: float, centre: Any) -> NDArray[np.float64]:
+    """Share of the rows times mean squared distances from the centre: of rows, and of pairs."""
+    block = open_block(number, parts)
+    n = block.X.shape[0]
+    if not n:
+        return np.zeros(2)
+    problem = common.problem(block, 0)
+    slopes, everyone = problem.slopes(coef, intercept), np.arange(n)
+    alone = problem.group_spread(slopes, everyone[:, None], centre)
+    paired = problem.group_spread(slopes, np.column_stack([everyone, table.partner]), centre)
+    return np.array([alone * n / common.rows, paired * n / common.rows])
+
+
+def measure_blocks(
+    client: Any, blocks: Blocks, tables: list[Any], common: Common, coef: Any, intercept: float, seed: int | None
+) -> Quality:
+    """Quality of the tables together; without a seed, the bound is left out."""
+    seen = _gather(client, _tasks("quality", _look, blocks, tables, common, coef, intercept, seed))
+    seen = [one for one in seen if one is not None]
+    shares = np.array([one["rows"] for one in seen]) / sum(one["rows"] for one in seen)
+    numbers = {name: float(shares @ [one[name] for one in seen]) for name in ("square", "product", "negative", "opposite", "least")}
+    total = sum(share * one["total"] for share, one in zip(shares, seen, strict=True))
+    if common.n_problems > 1:
+        total = total - total.mean(axis=0)
+    centre = float((total * total).sum())
+    alone = max(0.0, 0.5 * (numbers["square"] - centre))
+    if common.n_problems > 1:
+        found = ratio(max(0.0, 0.5 * (numbers["square"] + numbers["product"]) - centre), alone)
+    else:
+        found = variance_of_blocks(client, blocks, tables, common, coef, intercept)
+    best = ratio(max(0.0, 0.5 * (numbers["square"] + numbers["least"]) - centre), alone)
+    by = sorted({one["by"] for one in seen})
+    return Quality(
+        found,
+        numbers["product"],
+        numbers["negative"],
+        numbers["opposite"] if common.classes is not None else None,
+        found if best <= found * (1.0 + 1e-9) and best > found else best,
+        by[0] if len(seen) == 1 else f"within blocks: {', '.join(by)}",
+    )
+
+
+def _look(
+    number: int, parts: Sequence[Any], table: AntitheticTable, common: Common, coef: Any, intercept: float, seed: int | None
+) -> dict[str, Any] | None:
+    from antithetic.dask._pair import rows_of
+
+    with one_thread():
+        block = open_block(number, parts)
+        if not block.X.shape[0]:
+            return None
+        rows = rows_of(block, common, coef, intercept)
+        unit = rows.unit**2
+        products = rows.products(table.partner)
+        square, centre = float(rows.products(np.arange(len(rows))).mean()) / unit, mean_square(rows) / unit
+        bound, by = _bound(rows, seed, number) if seed is not None else (0.0, "")
+        # the least mean product that the bound allows: the variance of a pair in terms of products, turned round
+        least = bound * max(0.0, square - centre) + 2.0 * centre - square if np.isfinite(bound) else square
+        labels = block.y
+        return {
+            "rows": len(rows),
+            "square": square,
+            "product": float(products.mean()) / unit,
+            "negative": float((products < 0.0).mean()),
+            "opposite": 0.0 if labels is None or common.classes is None else float((labels != labels[table.partner]).mean()),
+            "least": least,
+            "by": by,
+            "total": _mean_vector(rows),
+        }
+
+
+def _bound(rows: Rows, seed: int, number: int) -> tuple[float, str]:
+    if len(rows) <= EXACT_ROWS:
+        return rows_ratio(rows, optimal_table(rows)), "assignment"
+    return dual_bound(rows, np.random.default_rng(seed if number == 0 else (seed, number)))
+
+
+def _mean_vector(rows: Rows) -> NDArray[np.float64]:
+    """Mean of the rows, of each class apart where there are more than two; shape (classes or 1, d or d + 1)."""
+    from antithetic._validate import block_rows
+
+    classes = 1 if rows.codes is None else rows.classes
+    total = np.zeros((classes, rows.X.shape[1] + bool(rows.constant)))
+    block = block_rows(rows.X)
+    for start in range(0, len(rows), block):
+        part = slice(start, start + block)
+        vectors = rows.take(part)
+        codes = np.zeros(vectors.shape[0], dtype=np.intp) if rows.codes is None else rows.codes[part]
+        for code in range(classes):
+            total[code] += np.asarray(vectors[codes == code].sum(axis=0, dtype=np.float64)).ravel()
+    return total / (len(rows) * rows.unit)
+
+
+def _tasks(name: str, function: Any, blocks: Blocks, tables: list[Any], common: Common, *arguments: Any) -> list[Any]:
+    task = dask.delayed(function, pure=False, traverse=False)
+    shared = dask.delayed(common, traverse=False)
+    token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
+    return [
+        task(number, blocks.parts(number), tables[number], shared, *arguments, dask_key_name=(f"antithetic-{name}-{token}", number))
+        for number in range(len(blocks))
+    ]
+
+
+def _gather(client: Any, tasks: list[Any]) -> list[Any]:
+    return list(dask.compute(*tasks)) if client is None else compute(client, tasks)

@@ -1,0 +1,60 @@
+"""What the tests of the distributed engine share: clusters, small data in blocks, and their objective on one machine."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+
+import dask
+import dask.array as da
+import numpy as np
+from distributed import Client, LocalCluster
+
+from antithetic.problem import Problem
+
+QUIET = {
+    "distributed.worker.memory.terminate": False,
+    "distributed.comm.timeouts.connect": "60s",
+    "distributed.comm.timeouts.tcp": "60s",
+    "distributed.nanny.pre-spawn-environ": {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "MKL_NUM_THREADS": 1},
+    "logging.distributed": "critical",
+}
+
+
+@contextlib.contextmanager
+def cluster(*, processes, n_workers=2, memory_limit=None, config=None):
+    """A client of a cluster of its own; what Dask warns of when it starts and ends is no concern of ours."""
+    with dask.config.set(QUIET | (config or {})), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=ResourceWarning)
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module="distributed|tornado|asyncio")
+        own = LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=processes,
+            dashboard_address=":0",
+            memory_limit=memory_limit,
+            silence_logs=50,
+        )
+        with own, Client(own, set_as_default=False, timeout="60s") as client:
+            yield client
+
+
+def labelled(n=600, d=5, seed=0, classes=2):
+    """Rows and labels that no line separates."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    if classes == 2:
+        return X, np.where(X @ np.linspace(1.0, -1.0, d) + rng.normal(size=n) > 0.0, 1, 0)
+    return X, (X[:, :classes] + 0.7 * rng.normal(size=(n, classes))).argmax(axis=1)
+
+
+def in_blocks(X, y, lengths):
+    """Both as Dask arrays with blocks of these lengths."""
+    return da.from_array(X, chunks=(tuple(lengths), -1)), da.from_array(y, chunks=(tuple(lengths),))
+
+
+def objective(model, X, y, **about):
+    """Objective of a model on one machine."""
+    l2 = about.pop("l2", model.alpha)
+    problem = Problem.build(X, y, loss=model.loss, l2=l2, fit_intercept=model.fit_intercept, **about)
+    return problem.objective(np.ravel(model.coef_), float(model.intercept_[0]))

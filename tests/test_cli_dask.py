@@ -1,0 +1,144 @@
+"""``antithetic train --dask``: files in blocks, on a cluster, to the same model file."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dask")
+pytest.importorskip("distributed")
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+from dask_cases import cluster, labelled
+from typer.testing import CliRunner
+
+import antithetic
+from antithetic._cli.app import app
+from antithetic.dask.files import _pieces, open_files
+from antithetic.model_file import LinearModel
+
+X, Y = labelled(400, 3)
+WORDS = np.where(Y == 1, "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster(processes=False) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Of a scheduler that other processes, and this command, can reach."""
+    with cluster(processes=True, n_workers=1) as one:
+        yield one.scheduler.address
+
+
+def write_csv(path, rows, labels):
+    lines = ["a,b,c,label", *(",".join([*map(repr, row), str(label)]) for row, label in zip(rows.tolist(), labels, strict=True))]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write(folder, form):
+    """Four files of a hundred rows, sorted by label: some hold one class only."""
+    order = np.argsort(WORDS, kind="stable")
+    for k, rows in enumerate(np.split(order, 4)):
+        if form == "csv":
+            write_csv(folder / f"part{k}.csv", X[rows], WORDS[rows])
+        elif form == "parquet":
+            pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+            columns = {name: X[rows, j] for j, name in enumerate("abc")} | {"label": WORDS[rows]}
+            parquet.write_table(pa.table(columns), folder / f"part{k}.parquet", row_group_size=30)
+        elif form == "npz":
+            np.savez(folder / f"part{k}.npz", X=X[rows], y=Y[rows])
+    if form == "zarr":
+        zarr = pytest.importorskip("zarr")
+        root = zarr.open_group(str(folder / "data.zarr"), mode="w")
+        for name, values in (("X", X[order]), ("y", Y[order])):
+            array = root.create_array(name, shape=values.shape, dtype=values.dtype, chunks=(100, *values.shape[1:]))
+            array[:] = values
+        return folder / "data.zarr"
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("form", ["csv", "parquet", "npz", "zarr"])
+def test_files_become_blocks(client, tmp_path, form):
+    """In the order of their names, each read where it is needed."""
+    from antithetic.dask import SGDClassifier
+
+    found = open_files(write(tmp_path, form), None, client)
+    assert len(found.X) == 4
+    assert found.classes.tolist() == (["no", "yes"] if form in ("csv", "parquet") else [0, 1])
+    model = SGDClassifier("log_loss", alpha=1e-2, max_iter=8, tol=None, random_state=0, client=client).fit(found.X, found.y)
+    one = antithetic.SGDClassifier("log_loss", alpha=1e-2, solver="saga", max_iter=50, tol=None, random_state=0).fit(X, Y)
+    np.testing.assert_allclose(model.coef_, one.coef_, atol=1e-3)
+
+
+def test_row_groups_of_a_large_parquet_file_are_blocks(client, tmp_path, monkeypatch):
+    """Joined up to a size."""
+    from antithetic.dask import files
+
+    path = write(tmp_path, "parquet") / "part0.parquet"
+    monkeypatch.setattr(files, "_BYTES_OF_A_BLOCK", 1)
+    assert [piece.groups for piece in _pieces(str(path))] == [(0,), (1,), (2,), (3,)]
+    found = open_files(path, None, client)
+    rows = client.gather(client.compute(found.X))
+    np.testing.assert_array_equal(np.concatenate(rows), X[np.argsort(WORDS, kind="stable")[:100]])
+
+
+def test_train_writes_the_model_of_train(address, tmp_path):
+    """Which predict takes, with the names of the columns."""
+    folder, model = tmp_path / "data", tmp_path / "model.json"
+    folder.mkdir()
+    write(folder, "csv")
+    done = CliRunner().invoke(
+        app,
+        ["train", str(folder / "*.csv"), "-m", str(model), "--dask", address, "--json", "--epochs", "10", "--tol", "0", "--alpha", "0.01"],
+    )
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert said["accuracy"] > 0.7
+    assert said["epochs"] == 10
+    held = LinearModel.load(model)
+    assert (held.feature_names, held.target_name, held.classes) == (["a", "b", "c"], "label", ["no", "yes"])
+    assert (held.estimator().predict(X) == WORDS).mean() == pytest.approx(said["accuracy"])
+    predicted = CliRunner().invoke(app, ["predict", str(model), str(folder / "part0.csv")])
+    assert predicted.exit_code == 0, predicted.output
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--dask", "nowhere"], "is no address"),
+        (["--dask", "local", "--one-hot"], "leave them out with --dask"),
+        (["--checkpoint", "fit.npz"], "belongs to --dask"),
+    ],
+    ids=["address", "one-hot", "checkpoint"],
+)
+def test_what_cannot_be_is_said_in_a_sentence(tmp_path, more, message):
+    """Before a cluster is started."""
+    write(tmp_path, "csv")
+    done = CliRunner().invoke(app, ["train", str(tmp_path / "part0.csv"), "-m", str(tmp_path / "model.json"), *more])
+    assert done.exit_code == 1
+    assert message in done.output.replace("\n", " ")
+
+
+def test_other_columns_and_no_files_are_named(client, tmp_path):
+    """With the file."""
+    write(tmp_path, "csv")
+    (tmp_path / "part2.csv").write_text("a,b,d,label\n1,2,3,yes\n1,2,4,no\n")
+    with pytest.raises(ValueError, match=r"part2\.csv has other columns than the first file"):
+        open_files(tmp_path, None, client)
+    with pytest.raises(ValueError, match="there are no files at"):
+        open_files(tmp_path / "*.parquet", None, client)
+
+
+def test_quantities_are_told_from_classes(client, tmp_path):
+    """As on one machine: fractions are numbers to be predicted."""
+    write_csv(tmp_path / "part0.csv", X, X @ np.ones(3))
+    assert open_files(tmp_path, None, client).classes is None
+    write_csv(tmp_path / "part0.csv", X, Y)
+    assert open_files(tmp_path, None, client).classes.tolist() == [0.0, 1.0]

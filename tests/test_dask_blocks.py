@@ -1,0 +1,161 @@
+"""From Dask's collections to blocks: each row once, in order, and clear words where they do not fit together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+pytest.importorskip("dask")
+pytest.importorskip("distributed")
+import dask
+import dask.array as da
+from dask_cases import in_blocks, labelled
+
+from antithetic.dask.blocks import Recipe, open_block, read_blocks
+
+X, Y = labelled(60)
+
+
+def opened(blocks):
+    return [open_block(number, blocks.parts(number)) for number in range(len(blocks))]
+
+
+def joined(blocks):
+    parts = opened(blocks)
+    rows = [part.X.toarray() if sparse.issparse(part.X) else part.X for part in parts]
+    return np.concatenate(rows), np.concatenate([part.y for part in parts])
+
+
+def frame(npartitions=3):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    return dd.from_pandas(pd.DataFrame(X, columns=list("abcde")).assign(label=Y), npartitions=npartitions)
+
+
+def collections():
+    csr = da.from_array(X, chunks=(20, -1)).map_blocks(sparse.csr_matrix)
+    yield "arrays", da.from_array(X, chunks=(25, 2)), da.from_array(Y, chunks=25)
+    yield "other blocks of y", da.from_array(X, chunks=(25, -1)), da.from_array(Y, chunks=7)
+    yield "y in memory", da.from_array(X, chunks=(25, -1)), Y
+    yield "all in memory", X, Y
+    yield "sparse in memory", sparse.csr_array(X), Y
+    yield "sparse blocks", csr, da.from_array(Y, chunks=20)
+    yield "a column of labels", da.from_array(X, chunks=(25, -1)), da.from_array(Y[:, None], chunks=(25, 1))
+    yield "delayed", [dask.delayed(X[:20]), dask.delayed(X[20:])], [dask.delayed(Y[:20]), dask.delayed(Y[20:])]
+
+
+@pytest.mark.parametrize(("given", "labels"), [pytest.param(*rest, id=name) for name, *rest in collections()])
+def test_blocks_hold_each_row_once_in_order(given, labels):
+    """Whatever the collection, and however y is cut."""
+    rows, y = joined(read_blocks(given, labels))
+    np.testing.assert_array_equal(rows, X)
+    np.testing.assert_array_equal(y, Y)
+
+
+def test_data_frames_are_blocks_of_their_partitions():
+    """With the names of their columns, and lengths that nobody knows before they are read."""
+    data = frame()
+    blocks = read_blocks(data[list("abcde")], data["label"])
+    rows, y = joined(blocks)
+    assert blocks.names.tolist() == list("abcde")
+    assert len(blocks) == 3
+    np.testing.assert_array_equal(rows, X)
+    np.testing.assert_array_equal(y, Y)
+    array = read_blocks(data[list("abcde")].to_dask_array(), data["label"].to_dask_array())
+    np.testing.assert_array_equal(joined(array)[0], X)
+
+
+def test_labels_in_memory_are_cut_like_blocks_of_unknown_length():
+    """By looking at their lengths."""
+    data = frame()
+    with dask.config.set(scheduler="sync"):
+        np.testing.assert_array_equal(joined(read_blocks(data[list("abcde")], Y))[1], Y)
+        np.testing.assert_array_equal(joined(read_blocks(data[list("abcde")], da.from_array(Y, chunks=11)))[1], Y)
+
+
+def test_a_task_reads_its_block_by_itself():
+    """Nothing is a task of its own that a worker would run ahead with."""
+    blocks = read_blocks(*in_blocks(X, Y, [20, 40]))
+    assert all(isinstance(part, Recipe) for part in blocks.X + blocks.y)
+
+
+@pytest.mark.parametrize(
+    ("given", "labels", "message"),
+    [
+        (da.from_array(X, chunks=(20, -1)), da.from_array(Y[:59], chunks=20), "X has 60 rows and y has 59"),
+        (da.from_array(X, chunks=(20, -1)), Y[:5], "X has 60 rows and y has 5"),
+        (da.from_array(X[:, 0], chunks=20), da.from_array(Y, chunks=20), "two dimensions"),
+        (X[:, 0], Y, "two dimensions"),
+        ([dask.delayed(X)], [dask.delayed(Y)] * 2, "X has 1 blocks and y has 2"),
+        (dask.delayed(X), Y, "list of them"),
+    ],
+    ids=["rows", "rows in memory", "one axis", "one axis in memory", "numbers of blocks", "one delayed value"],
+)
+def test_what_does_not_fit_together_is_refused(given, labels, message):
+    """Before anything is read."""
+    with pytest.raises(ValueError, match=message):
+        read_blocks(given, labels)
+
+
+def test_partitions_of_unknown_length_must_be_as_many():
+    """And the message says what to do."""
+    unknown = frame(4)["label"].to_dask_array()
+    with pytest.raises(ValueError, match="compute_chunk_sizes"):
+        read_blocks(da.from_array(X, chunks=(20, -1)), unknown)
+
+
+def spoilt(value):
+    rows = X.copy()
+    rows[27, 1] = value
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "message"),
+    [
+        (spoilt(np.nan), Y, r"block 1 of X has NaN or infinity, first in row 7"),
+        (spoilt(np.inf), Y, r"block 1 of X has NaN or infinity, first in row 7"),
+        (X, np.where(np.arange(60) == 21, np.nan, Y), "block 1: y has NaN"),
+        (X, np.array([*["a"] * 21, None, *["b"] * 38], dtype=object), "block 1: y has a missing label, first in row 1"),
+        (X, np.array([*["a"] * 21, 3, *["b"] * 38], dtype=object), "block 1: y mixes"),
+        (X.astype(complex), Y, "must be real"),
+    ],
+    ids=["NaN", "infinity", "NaN in y", "no label", "mixed labels", "complex"],
+)
+def test_errors_name_the_block(rows, labels, message):
+    """And the row in it."""
+    blocks = read_blocks(*in_blocks(rows, labels, [20, 20, 20]))
+    with pytest.raises(ValueError, match=message):
+        opened(blocks)
+
+
+def test_blocks_that_differ_in_length_are_named():
+    """Lengths of partitions are seen when they are read."""
+    blocks = read_blocks([dask.delayed(X[:20]), dask.delayed(X[20:])], [dask.delayed(Y[:21]), dask.delayed(Y[21:])])
+    with pytest.raises(ValueError, match=r"block 0: X has 20 rows and y has shape \(21,\)"):
+        opened(blocks)
+
+
+def test_weights_are_checked_where_they_are():
+    """Negative ones are named with their block."""
+    weight = np.ones(60)
+    weight[45] = -1.0
+    blocks = read_blocks(*in_blocks(X, Y, [20, 40]), da.from_array(weight, chunks=((20, 40),)))
+    with pytest.raises(ValueError, match="block 1: sample_weight must be at least 0; row 25"):
+        opened(blocks)
+
+
+def test_labels_of_any_kind_are_compared_across_blocks():
+    """Categories, strings and objects become text."""
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    words = np.where(Y == 1, "yes", "no")
+    series = dd.from_pandas(pd.Series(words).astype("category"), npartitions=2)
+    blocks = read_blocks(da.from_array(X, chunks=(30, -1)), series)
+    assert joined(blocks)[1].tolist() == words.tolist()
+    assert opened(blocks)[0].y.dtype.kind == "U"
+
+
+def test_an_empty_block_is_a_block():
+    """Of no rows."""
+    blocks = read_blocks(*in_blocks(X, Y, [20, 0, 40]))
+    assert [part.X.shape for part in opened(blocks)] == [(20, 5), (0, 5), (40, 5)]

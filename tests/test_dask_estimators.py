@@ -1,0 +1,403 @@
+"""Estimators on blocks: the optimum of all rows whatever the blocks, the names of one machine, and clear refusals."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+pytest.importorskip("dask")
+pytest.importorskip("distributed")
+import dask.array as da
+from dask_cases import cluster, in_blocks, labelled, objective
+
+import antithetic
+from antithetic.dask import SGDClassifier, SGDRegressor, pair
+from antithetic.dask.checkpoint import load
+from antithetic.model_file import LinearModel
+from antithetic.problem import Problem
+
+X, Y = labelled(600)
+SORTED = np.argsort(Y, kind="stable")
+BLOCKS = {"equal": [150] * 4, "unequal": [10, 290, 0, 100, 200], "one": [600]}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster(processes=False) as one:
+        yield one
+
+
+def classifier(client, /, **changes):
+    chosen = {"loss": "log_loss", "alpha": 1e-2, "max_iter": 16, "tol": None, "random_state": 0, "client": client} | changes
+    return SGDClassifier(**chosen)
+
+
+def least(rows, labels, *, l2=1e-2, fit_intercept=True, **about):
+    """Least objective, by full gradient steps with momentum until nothing moves."""
+    problem = Problem.build(rows, labels, l2=l2, fit_intercept=fit_intercept, **about)
+    w, v, step = np.zeros(problem.d + 1), np.zeros(problem.d + 1), 0.5 / problem.row_curvature()
+    for k in range(3000):
+        ahead = w + k / (k + 3.0) * (w - v)
+        data, constant = problem.gradient(ahead[:-1], ahead[-1])
+        w, v = ahead - step * np.append(data, constant), w
+    return problem.objective(w[:-1], w[-1])
+
+
+@pytest.mark.parametrize("lengths", BLOCKS.values(), ids=list(BLOCKS))
+@pytest.mark.parametrize("order", [np.arange(600), SORTED], ids=["shuffled", "sorted by label"])
+def test_the_optimum_of_all_rows_is_found(client, lengths, order):
+    """Though blocks be unequal, empty, or of one class."""
+    model = classifier(client).fit(*in_blocks(X[order], Y[order], lengths))
+    best = least(X, Y)
+    assert objective(model, X, Y) - best < (1e-7 if order is SORTED else 1e-10) * (np.log(2.0) - best)
+    assert model.history_["objective"][-1] == pytest.approx(objective(model, X, Y), rel=1e-12)
+    assert (np.diff(model.history_["objective"]) <= 0.0).all()
+    assert model.score(*in_blocks(X, Y, lengths)) == pytest.approx(model.to_local().score(X, Y))
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "modified_huber"])
+def test_other_losses_come_near_their_optimum(client, loss):
+    """On sorted blocks too; with a kink within a per cent."""
+    model = classifier(client, loss=loss).fit(*in_blocks(X[SORTED], Y[SORTED], [150] * 4))
+    reference = antithetic.SGDClassifier(loss=loss, alpha=1e-2, max_iter=300, tol=None, random_state=0).fit(X, Y)
+    start = Problem.build(X, Y, loss=loss).loss_at_zero()
+    assert objective(model, X, Y) - objective(reference, X, Y) < 1e-2 * (start - objective(reference, X, Y))
+
+
+@pytest.mark.parametrize("form", ["sparse", "float32", "data frame", "delayed", "memory"])
+def test_collections_of_every_kind(client, form):
+    """Lead to the same optimum; data frames give names to the features."""
+    rows, labels = in_blocks(X, Y, [150] * 4)
+    if form == "sparse":
+        rows = rows.map_blocks(sparse.csr_matrix)
+    elif form == "float32":
+        rows = rows.astype(np.float32)
+    elif form == "data frame":
+        pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+        frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcde")).assign(label=np.where(Y, "yes", "no")), npartitions=4)
+        rows, labels = frame[list("abcde")], frame["label"]
+    elif form == "delayed":
+        rows, labels = rows.to_delayed().ravel().tolist(), labels.to_delayed().ravel().tolist()
+    elif form == "memory":
+        rows, labels = X, Y
+    model = classifier(client, max_iter=10).fit(rows, labels)
+    reached = objective(model, X, Y)
+    assert reached - least(X, Y) < (1e-6 if form == "float32" else 1e-9)
+    assert model.coef_.dtype == (np.float32 if form == "float32" else np.float64)
+    if form == "data frame":
+        assert model.classes_.tolist() == ["no", "yes"]
+        assert model.feature_names_in_.tolist() == list("abcde")
+        assert (
+            model.predict(rows).compute(scheduler="sync").tolist()
+            == model.to_local().predict(pd.DataFrame(X, columns=list("abcde"))).tolist()
+        )
+        assert model.score(rows, labels) == pytest.approx(
+            ((model.to_local().predict(pd.DataFrame(X, columns=list("abcde")))) == np.where(Y, "yes", "no")).mean()
+        )
+
+
+def test_predictions_are_lazy_on_collections_and_arrays_on_arrays(client):
+    """And the same."""
+    rows, labels = in_blocks(X, Y, [150] * 4)
+    model = classifier(client, max_iter=5).fit(rows, labels)
+    local = model.to_local()
+    assert type(local) is antithetic.SGDClassifier
+    for method in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
+        lazy = getattr(model, method)(rows)
+        assert isinstance(lazy, da.Array)
+        computed = lazy.compute(scheduler="sync")
+        assert (lazy.shape, lazy.dtype) == (computed.shape, computed.dtype)
+        np.testing.assert_array_equal(computed, getattr(local, method)(X))
+        np.testing.assert_array_equal(getattr(model, method)(X), computed)
+    weight = np.linspace(0.0, 1.0, 600)
+    assert model.score(rows, labels, da.from_array(weight, chunks=150)) == pytest.approx(local.score(X, Y, weight))
+
+
+def test_more_than_two_classes_are_one_problem_each(client):
+    """Fitted together, block by block; each to its optimum, with a history of its own."""
+    rows, labels = labelled(450, classes=3)
+    order = np.argsort(labels, kind="stable")
+    model = classifier(client, max_iter=15).fit(*in_blocks(rows[order], labels[order], [150] * 3))
+    assert model.coef_.shape == (3, 5)
+    assert len(model.history_) == 3
+    for k in range(3):
+        reached = Problem.build(rows, labels == k, l2=1e-2, fit_intercept=True).objective(model.coef_[k], model.intercept_[k])
+        assert reached - least(rows, labels == k) < 1e-7
+    lazy = model.predict_proba(da.from_array(rows, chunks=(100, -1)))
+    assert lazy.shape == (450, 3)
+    np.testing.assert_array_equal(lazy.compute(scheduler="sync"), model.to_local().predict_proba(rows))
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "epsilon_insensitive"])
+def test_regression(client, loss):
+    """Numbers are learnt, and R2 is joined from the blocks without losing digits."""
+    rng = np.random.default_rng(0)
+    y = X @ [1.0, -2.0, 3.0, 0.0, 1.0] + 1e3 + 0.1 * rng.normal(size=600)
+    model = SGDRegressor(loss=loss, alpha=1e-6, max_iter=16, tol=None, random_state=0, client=client)
+    if loss != "squared_error":
+        y = y - 1e3
+    model.fit(*in_blocks(X, y, [150] * 4))
+    assert model.coef_.shape == (5,)
+    np.testing.assert_allclose(model.coef_, [1.0, -2.0, 3.0, 0.0, 1.0], atol=0.05)
+    assert model.score(*in_blocks(X, y, [75] * 8)) == pytest.approx(model.to_local().score(X, y), rel=1e-9)
+    np.testing.assert_array_equal(model.predict(da.from_array(X, chunks=(50, -1))).compute(scheduler="sync"), model.predict(X))
+
+
+def test_weights_and_class_weights_are_those_of_one_machine(client):
+    """The optimum is that of the weighted problem."""
+    weight = np.linspace(0.1, 2.0, 600)
+    rows, labels = in_blocks(X, Y, [100, 500])
+    model = classifier(client, class_weight={0: 1.0, 1: 3.0}).fit(rows, labels, sample_weight=da.from_array(weight, chunks=120))
+    both = weight * np.where(Y == 1, 3.0, 1.0)
+    assert objective(model, X, Y, sample_weight=both) - least(X, Y, sample_weight=both) < 1e-9
+    balanced = classifier(client, class_weight="balanced").fit(rows, labels)
+    both = 600 / (2 * np.bincount(Y))[Y]
+    assert objective(balanced, X, Y, sample_weight=both) - least(X, Y, sample_weight=both) < 1e-9
+
+
+@pytest.mark.parametrize("penalty", ["l1", "elasticnet", "group_lasso", None])
+def test_penalties(client, penalty):
+    """Reach what one machine reaches; exact zeros stay zeros in the mean of the blocks."""
+    rng = np.random.default_rng(1)
+    rows = np.hstack([X, rng.normal(size=(600, 5))])
+    about = {
+        "penalty": penalty,
+        "alpha": 0.02 if penalty else 1e-4,
+        "groups": [0, 0, 0, 0, 0, 1, 1, 1, 1, 1] if penalty == "group_lasso" else None,
+    }
+    model = classifier(client, **about).fit(*in_blocks(rows, Y, [150] * 4))
+    one = antithetic.SGDClassifier(loss="log_loss", solver="saga", max_iter=200, tol=None, random_state=0, **about).fit(rows, Y)
+    assert model.history_["objective"][-1] <= one.history_["objective"][-1] + 1e-6
+    if penalty in ("l1", "group_lasso"):
+        assert (model.coef_[0, 5:] == 0.0).sum() >= (one.coef_[0, 5:] == 0.0).sum() > 0
+
+
+@pytest.mark.parametrize("more", [{}, {"nest": 8}, {"nest": True}, {"batch_size": 5}, {"sampling": "uniform"}], ids=str)
+def test_tables_within_blocks(client, more):
+    """Pairs, groups and nested orders lead to the same optimum, in blocks of one class as well."""
+    model = classifier(client, pairing="tree", max_iter=12, **more).fit(*in_blocks(X[SORTED], Y[SORTED], [200, 5, 1, 394]))
+    assert model.plan_.pairing == "tree"
+    assert objective(model, X, Y) - least(X, Y) < 1e-6
+
+
+@pytest.mark.parametrize("shuffle", [False, 2], ids=["as they are", "dealt"])
+def test_a_table_that_was_made_before(client, shuffle):
+    """Is used, and where it dealt the rows anew, so are its blocks; other data are refused."""
+    data = in_blocks(X[SORTED], Y[SORTED], [150] * 4)
+    table = pair(*data, "tree", shuffle=shuffle, client=client)
+    model = classifier(client, max_iter=15).fit(*data, table=table)
+    assert model.plan_.pairing == "tree"
+    assert objective(model, X, Y) - least(X, Y) < 1e-6
+    with pytest.raises(ValueError, match="made for another X"):
+        classifier(client).fit(da.from_array(X, chunks=(300, -1)), data[1], table=table)
+    with pytest.raises(ValueError, match=r"what antithetic\.dask\.pair returns"):
+        classifier(client).fit(*data, table=antithetic.pair(X, Y))
+
+
+def test_plain_averages_are_there_for_the_asking(client):
+    """solver="sgd": one pass per round; on one block and with given steps it is the run of one machine, to the last bit."""
+    chosen = {"solver": "sgd", "learning_rate": "constant", "eta0": 0.01, "max_iter": 3}
+    model = classifier(client, **chosen).fit(*in_blocks(X, Y, [600]))
+    seed = int(np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1)[0])
+    own = antithetic.minimize(
+        X, Y, l2=1e-2, fit_intercept=True, sampling="shuffle", learning_rate="constant", eta0=0.01, epochs=3, seed=seed
+    )
+    np.testing.assert_allclose(model.coef_[0], own.coef, rtol=0, atol=1e-14)
+    several = classifier(client, solver="sgd", max_iter=10).fit(*in_blocks(X, Y, [150] * 4))
+    assert objective(several, X, Y) - least(X, Y) < 1e-2
+    silent = classifier(client, solver="sgd", max_iter=10, trace=None).fit(*in_blocks(X, Y, [150] * 4))
+    np.testing.assert_array_equal(silent.coef_, several.coef_)
+    perceptron = classifier(client, loss="perceptron", solver="sgd", max_iter=3).fit(*in_blocks(X, Y, [150] * 4))
+    assert perceptron.score(*in_blocks(X, Y, [150] * 4)) > 0.6
+
+
+def test_the_same_seed_gives_the_same_bits(client):
+    """And another seed others; neither the number of workers nor what was persisted matters."""
+    data = in_blocks(X, Y, [150] * 4)
+    first, again = (classifier(client, max_iter=3).fit(*data) for _ in range(2))
+    kept = client.persist(data[0].map_blocks(np.copy)), client.persist(data[1])
+    persisted = classifier(client, max_iter=3).fit(*kept)
+    lazily = classifier(client, max_iter=3).fit(data[0].map_blocks(np.copy), data[1])
+    other = classifier(client, max_iter=3, random_state=1).fit(*data)
+    np.testing.assert_array_equal(first.coef_, again.coef_)
+    np.testing.assert_array_equal(first.coef_, persisted.coef_)
+    np.testing.assert_array_equal(first.coef_, lazily.coef_)
+    assert (first.coef_ != other.coef_).any()
+
+
+def test_stopping(client):
+    """By the objective, or by the gradient; with a warning where neither came."""
+    data = in_blocks(X, Y, [150] * 4)
+    model = classifier(client, max_iter=100, tol=1e-4).fit(*data)
+    assert model.n_iter_ < 20
+    exact = classifier(client, max_iter=100, tol=1e-9, stopping="gradient").fit(*data)
+    assert exact.history_["gradient"][-1] <= 1e-9 < exact.history_["gradient"][-2]
+    with pytest.warns(ConvergenceWarning, match="Maximum number of iteration"):
+        classifier(client, max_iter=2, tol=1e-4).fit(*data)
+
+
+def test_warm_start_goes_on(client):
+    """From the weights of the last fit, with corrected steps at once."""
+    data = in_blocks(X, Y, [150] * 4)
+    model = classifier(client, max_iter=3, warm_start=True).fit(*data)
+    before = model.history_["objective"][-1]
+    assert model.fit(*data).history_["objective"][0] <= before
+    given = classifier(client, max_iter=1).fit(*data, coef_init=model.coef_, intercept_init=model.intercept_)
+    assert given.history_["objective"][0] <= model.history_["objective"][-1]
+
+
+def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path):
+    """After any round, also with a table and several classes; other data, parameters and files are told apart."""
+    rows, labels = labelled(300, classes=3)
+    data = in_blocks(rows, labels, [100] * 3)
+    path = tmp_path / "fit.npz"
+    whole = classifier(client, max_iter=6, pairing="tree").fit(*data)
+    classifier(client, max_iter=4, pairing="tree", checkpoint=path).fit(*data)
+    assert load(path)[1].rounds == 4
+    resumed = classifier(client, max_iter=6, pairing="tree", checkpoint=path).fit(*data)
+    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+    np.testing.assert_array_equal(resumed.intercept_, whole.intercept_)
+    for mine, theirs in zip(resumed.history_, whole.history_, strict=True):
+        np.testing.assert_array_equal(mine["objective"], theirs["objective"])
+        assert (np.diff(mine["seconds"]) > 0.0).all()
+    done = classifier(client, max_iter=6, pairing="tree", checkpoint=path).fit(*data)
+    np.testing.assert_array_equal(done.coef_, whole.coef_)
+    for change, message in (({"alpha": 1.0}, r"other parameters \(alpha\)"), ({"random_state": 5}, "another random_state")):
+        with pytest.raises(ValueError, match=message):
+            classifier(client, **{"max_iter": 6, "pairing": "tree", "checkpoint": path} | change).fit(*data)
+    with pytest.raises(ValueError, match="of other data"):
+        classifier(client, max_iter=6, pairing="tree", checkpoint=path).fit(*in_blocks(rows, labels, [150] * 2))
+    path.write_bytes(b"nothing of ours")
+    with pytest.raises(ValueError, match="not a checkpoint, or it is damaged"):
+        classifier(client, checkpoint=path).fit(*data)
+
+
+def test_ctrl_c_keeps_the_last_round(client, tmp_path, monkeypatch):
+    """The model holds it, and so does the checkpoint."""
+    from antithetic.dask import checkpoint, model
+
+    data, path = in_blocks(X, Y, [150] * 4), tmp_path / "fit.npz"
+    save = checkpoint.save
+
+    def stop(where, mark, progress):
+        save(where, mark, progress)
+        if progress.rounds == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(model.checkpoint, "save", stop)
+    estimator = classifier(client, max_iter=5, checkpoint=path)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.fit(*data)
+    assert estimator.n_iter_ == 3
+    monkeypatch.undo()
+    np.testing.assert_array_equal(estimator.fit(*data).coef_, classifier(client, max_iter=5).fit(*data).coef_)
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was(client):
+    """And says which block is to blame."""
+    data = in_blocks(X, Y, [150] * 4)
+    model = classifier(client, max_iter=2).fit(*data)
+    before = model.coef_.copy()
+    rows = X.copy()
+    rows[200, 0] = np.nan
+    with pytest.raises(ValueError, match="block 1 of X has NaN or infinity, first in row 50"):
+        model.fit(*in_blocks(rows, Y, [150] * 4))
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+REFUSED = {
+    "sdca": ({"solver": "sdca"}, "solver='svrg' or 'sgd'"),
+    "saga": ({"solver": "saga"}, "solver='svrg' or 'sgd'"),
+    "balanced": ({"sampling": "balanced"}, "use 'shuffle' or 'uniform'"),
+    "importance": ({"sampling": "importance"}, "use 'shuffle' or 'uniform'"),
+    "average": ({"average": True}, "leave it out"),
+    "early stopping": ({"early_stopping": True}, "use tol="),
+    "gap": ({"stopping": "gap", "tol": 1e-3}, "'objective' or 'gradient'"),
+    "adaptive": ({"learning_rate": "adaptive"}, "use 'auto'"),
+    "refresh": ({"refresh": 3}, "refresh= cannot be had"),
+    "trace": ({"trace": "variance"}, "trace='variance' cannot be had"),
+    "gradient of a kink": ({"loss": "hinge", "trace": "gradient"}, "kink"),
+    "perceptron": ({"loss": "perceptron"}, "solver='sgd'"),
+    "nest": ({"nest": 8}, "pairing='tree'"),
+    "in order": ({"shuffle": False, "pairing": "tree"}, "leave sampling= and pairing= out"),
+    "client": ({"client": 3}, "client must be"),
+    "negative alpha": ({"alpha": -1.0}, "alpha"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=list(REFUSED))
+def test_what_blocks_cannot_have_is_refused(client, change, message):
+    """With what is possible instead."""
+    with pytest.raises(ValueError, match=message):
+        classifier(client, **change).fit(*in_blocks(X, Y, [300, 300]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "message"),
+    [
+        (X, np.zeros(600), "number of classes has to be greater than one"),
+        (X[:0], Y[:0], "all its blocks are empty"),
+        (X, X[:, 0], "Unknown label type"),
+    ],
+    ids=["one class", "no rows", "continuous"],
+)
+def test_bad_data_are_refused(client, rows, labels, message):
+    """In a sentence."""
+    with pytest.raises(ValueError, match=message):
+        classifier(client).fit(*in_blocks(rows, labels, [len(rows)]))
+
+
+def test_features_must_agree(client):
+    """Across blocks."""
+    import dask
+
+    rows = [dask.delayed(X[:300]), dask.delayed(X[300:, :4])]
+    with pytest.raises(ValueError, match=r"differ in their number of features: \[4, 5\]"):
+        classifier(client).fit(rows, [dask.delayed(Y[:300]), dask.delayed(Y[300:])])
+    with pytest.raises(ValueError, match="weight"):
+        classifier(client).fit(*in_blocks(X, Y, [600]), sample_weight=np.zeros(600))
+
+
+def test_it_is_an_estimator(client):
+    """Parameters, clones, representations and pickles; a client is neither copied nor written."""
+    model = classifier(client)
+    assert clone(model).client is client
+    assert set(antithetic.SGDClassifier().get_params()) < set(model.get_params())
+    assert set(antithetic.SGDRegressor().get_params()) < set(SGDRegressor().get_params())
+    assert "alpha=0.01" in repr(model)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(NotImplementedError, match="warm_start=True"):
+        model.partial_fit(X, Y)
+    model.set_params(max_iter=2).fit(*in_blocks(X, Y, [300, 300]))
+    again = pickle.loads(pickle.dumps(model))
+    assert again.client is None
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(LinearModel.of(model, feature_names=None).estimator().predict(X), model.predict(X))
+    assert not hasattr(classifier(client, loss="hinge"), "predict_proba")
+
+
+def test_a_line_per_round(client, capsys):
+    """With verbose, and readable names for Dask's own diagnostics."""
+    classifier(client, max_iter=2, verbose=1).fit(*in_blocks(X, Y, [300, 300]))
+    said = capsys.readouterr().out
+    assert "2 blocks of 600 rows" in said
+    assert said.count("round ") == 2
+    prefixes = client.run_on_scheduler(lambda dask_scheduler: sorted(dask_scheduler.task_prefixes))
+    assert any(name.startswith("antithetic-epoch") for name in prefixes)
+
+
+def test_import_antithetic_is_free_of_dask():
+    """And importing antithetic.dask of scikit-learn, which workers have no use for."""
+    from test_package import run_python
+
+    assert run_python("import sys, antithetic; print('dask' in sys.modules)").strip() == "False"
+    loaded = run_python(
+        "import sys, antithetic.dask.rounds; print([n for n in ('sklearn', 'pandas') if n in sys.modules])", PYTHONWARNINGS=""
+    )
+    assert loaded.strip() == "[]"

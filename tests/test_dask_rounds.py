@@ -1,0 +1,200 @@
+"""What a task does with a block: orders that visit each row once, steps that go along the gradient of all rows, and exact sums."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+pytest.importorskip("dask")
+pytest.importorskip("distributed")
+from dask_cases import labelled
+
+import antithetic
+from antithetic.dask.blocks import Block
+from antithetic.dask.rounds import Anchored, Common, Points, Start, add_up, epoch_block, measure_block
+from antithetic.dask.search import Standing, points_along
+from antithetic.losses import LOSSES
+from antithetic.penalties import ElasticNet
+from antithetic.problem import Problem
+from antithetic.sampling.batches import cut
+from antithetic.schedules import make_schedule
+
+X, Y = labelled(90)
+L2 = 0.1
+SCHEDULE = make_schedule("constant", eta0=0.05, decay=0.0, alpha=L2, power_t=0.5, loss=LOSSES["log_loss"])
+
+
+def common(**changes):
+    plain = Common(LOSSES["log_loss"], ElasticNet(L2), True, np.array([0, 1]), None, 90, 2, "shuffle", None, (7,))
+    return replace(plain, **changes)
+
+
+def start(weights, gradient, **changes):
+    plain = Start(common(), 0, (0,), weights[None], gradient[None], (SCHEDULE,), (True,), (0,), None)
+    return replace(plain, **changes)
+
+
+def whole(l2=L2):
+    return Problem.build(X, Y, l2=l2, fit_intercept=True)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("weight", [None, np.linspace(0.0, 2.0, 90)], ids=["equal", "weighted"])
+def test_sums_over_blocks_are_objective_and_gradient_of_all_rows(form, weight):
+    """Exactly what one machine says, whatever the blocks, an empty one among them."""
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(1, 3, 6))
+    parts = [(0, 20), (20, 20), (20, 90)]
+    sums = [
+        measure_block(k, [form(X[a:e]), Y[a:e], None if weight is None else weight[a:e]], Points(common(), (0,), points))
+        for k, (a, e) in enumerate(parts)
+    ]
+    losses, gradients = add_up(sums)
+    problem = Problem.build(X, Y, fit_intercept=True, sample_weight=weight)
+    for point, loss, gradient in zip(points[0], losses[0], gradients[0], strict=True):
+        assert loss == pytest.approx(problem.objective(point[:-1], point[-1]), rel=1e-12)
+        data, constant = problem.gradient(point[:-1], point[-1])
+        np.testing.assert_allclose(gradient, np.append(data, constant), rtol=0, atol=1e-13)
+
+
+def test_one_block_is_the_problem_of_one_machine():
+    """Objective and gradient of a single block are those of `antithetic.minimize`'s problem."""
+    result = antithetic.minimize(X, Y, l2=L2, fit_intercept=True, eta0=0.1, epochs=3, trace="objective")
+    point = np.append(result.coef, result.intercept)
+    losses, _ = measure_block(0, [X, Y, None], Points(common(), (0,), point[None, None]))
+    assert losses[0, 0] + common().penalty.value(result.coef) == pytest.approx(result.trace["objective"][-1], rel=1e-13)
+
+
+@pytest.mark.parametrize("sampling", ["shuffle", "in order"])
+def test_an_epoch_visits_each_row_of_its_block_once(sampling, monkeypatch):
+    """In an order of its own for each block and round, and the same whenever it is computed."""
+    seen = []
+    original = Anchored.epoch
+
+    def watch(self, state, batches, schedule):
+        seen.append(batches.rows.copy())
+        return original(self, state, batches, schedule)
+
+    monkeypatch.setattr(Anchored, "epoch", watch)
+    for block, number in itertools.product((0, 1), (0, 1)):
+        for _ in range(2):
+            epoch_block(block, [X, Y, None], (), start(np.ones(6), np.zeros(6), common=common(sampling=sampling), round=number))
+    assert all(sorted(rows.tolist()) == list(range(90)) for rows in seen)
+    assert all(np.array_equal(a, b) for a, b in zip(seen[::2], seen[1::2], strict=True))
+    if sampling == "shuffle":
+        assert len({rows.tobytes() for rows in seen}) == 4
+
+
+def test_steps_go_along_the_gradient_of_all_rows():
+    """From the anchor, the first step of any batch is that of full gradient descent, exactly."""
+    problem = Problem.build(X[:30], Y[:30], l2=L2, fit_intercept=True)
+    weights = np.linspace(-1.0, 1.0, 6)
+    data, constant = Problem.build(X, Y, fit_intercept=True).gradient(weights[:-1], weights[-1])
+    solver = Anchored(problem, "svrg", anchor=np.append(data, constant))
+    state = solver.init(weights[:-1], weights[-1])
+    for batch in itertools.combinations(range(4), 2):
+        after = solver.epoch(state, cut(np.array(batch), 2), SCHEDULE)
+        np.testing.assert_allclose(after.coef, weights[:-1] - 0.05 * (data + L2 * weights[:-1]), rtol=0, atol=1e-14)
+        assert after.intercept == pytest.approx(weights[-1] - 0.05 * constant, abs=1e-14)
+
+
+def test_steps_are_unbiased_away_from_the_anchor():
+    """Over all batches of a block, the mean step is along the block's gradient less its gradient at the anchor plus that of all rows."""
+    own = Problem.build(X[:7], Y[:7], l2=L2, fit_intercept=True)
+    anchor, here = np.linspace(-1.0, 1.0, 6), np.linspace(0.5, -0.2, 6)
+    full = np.random.default_rng(0).normal(size=6)
+
+    class FromElsewhere(Anchored):
+        def _remember(self, state):
+            return Anchored._remember(self, state._replace(coef=anchor[:-1], intercept=anchor[-1]))
+
+    solver = FromElsewhere(own, "svrg", anchor=full)
+    state = solver.init(here[:-1], here[-1])
+    moves = []
+    for batch in itertools.permutations(range(7), 2):
+        after = solver.epoch(state, cut(np.array(batch), 2), SCHEDULE)
+        moves.append(np.append(after.coef, after.intercept) - here)
+    plain = replace(own, penalty=ElasticNet())
+    expected = np.append(*plain.gradient(here[:-1], here[-1])) - np.append(*plain.gradient(anchor[:-1], anchor[-1])) + full
+    expected[:-1] += L2 * here[:-1]
+    np.testing.assert_allclose(np.mean(moves, axis=0), -0.05 * expected, rtol=0, atol=1e-14)
+
+
+def test_a_model_at_the_optimum_stays_there():
+    """Even where a block holds one class: corrected moves vanish at the optimum of all rows, and nowhere else."""
+    order = np.argsort(Y, kind="stable")
+    problem, weights = whole(), np.zeros(6)
+    for _ in range(4000):
+        data, constant = problem.gradient(weights[:-1], weights[-1])
+        weights = weights - np.append(data, constant)
+    anchor = np.append(*Problem.build(X, Y, fit_intercept=True).gradient(weights[:-1], weights[-1]))
+    for k, rows in enumerate((order[:30], order[30:])):
+        moves, _ = epoch_block(k, [X[rows], Y[rows], None], (), start(weights, anchor))
+        np.testing.assert_allclose(moves, 0.0, rtol=0, atol=1e-12)
+
+
+def test_an_empty_block_moves_nothing():
+    """And neither does it spoil the sums."""
+    moves, zeros = epoch_block(0, [X[:0], Y[:0], None], (), start(np.ones(6), np.zeros(6)))
+    assert not moves.any()
+    assert not zeros.any()
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_blocks_keep_their_float_type(real):
+    """float32 rows are trained in float32, and common weights are kept in float64."""
+    moves, _ = epoch_block(0, [X.astype(real), Y, None], (), start(np.zeros(6), np.zeros(6), corrected=(False,)))
+    assert moves.dtype == np.float64
+    assert moves.any()
+
+
+def test_the_search_never_goes_up():
+    """Where no point is better, it stays, and steps become shorter."""
+    standing = replace(Standing.at(np.zeros(3)), value=1.0)
+    points = points_along(standing, np.ones(3))
+    stayed = standing.taking(points, np.full(len(points), 2.0), np.zeros_like(points))
+    assert (stayed.value, stayed.lowered) == (1.0, 1)
+    hopeless = standing.taking(points, np.full(len(points), np.nan), np.zeros_like(points))
+    assert hopeless.value == 1.0
+    values = np.arange(len(points), 0.0, -1.0) / 10.0
+    gone = standing.taking(points, values, points)
+    assert gone.value == values.min()
+    np.testing.assert_array_equal(gone.weights, points[np.argmin(values)])
+
+
+def test_the_search_finds_where_a_linear_move_vanishes():
+    """After d + 1 moves that are linear in the weights, one of its points is their root, though each move alone goes astray."""
+    rng = np.random.default_rng(0)
+    matrix, root = 5.0 * rng.normal(size=(3, 3)), np.array([1.0, -2.0, 0.5])
+    standing = replace(Standing.at(np.zeros(3)), value=np.inf)
+    for _ in range(5):
+        standing = replace(standing, weights=standing.weights, value=1.0).after_move(matrix @ (root - standing.weights))
+        points = points_along(standing, standing.moves[-1])
+        standing = replace(
+            standing, weights=points[0] if len(standing.points) < 4 else points[np.argmin(np.abs(points - root).sum(axis=1))]
+        )
+    np.testing.assert_allclose(standing.weights, root, atol=1e-8)
+
+
+def test_weights_that_most_blocks_leave_at_zero_are_zero():
+    """At every point that goes the whole way: an average of few zeros would have none."""
+    standing = replace(Standing.at(np.array([1.0, 1.0, 0.0])), value=1.0)
+    points = points_along(standing, np.array([-0.9, 0.5, 0.1]), np.array([True, False, False]))
+    assert points[0].tolist() == [0.0, 1.5, 0.1]
+
+
+def test_common_problems_of_classes_are_those_of_one_machine():
+    """One against the rest, with weights of the classes."""
+    X3, y3 = labelled(60, classes=3)
+    several = common(classes=np.arange(3), class_weights=np.array([1.0, 2.0, 3.0]), seeds=(1, 2, 3))
+    block = Block(X3, y3, None)
+    assert several.n_problems == 3
+    for number in range(3):
+        problem = several.problem(block, number)
+        np.testing.assert_array_equal(problem.y, np.where(y3 == number, 1.0, -1.0))
+        expected = np.where(y3 == number, number + 1.0, 1.0)
+        np.testing.assert_array_equal(np.ones(60) if problem.weight is None else problem.weight, expected)

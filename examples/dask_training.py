@@ -1,0 +1,64 @@
+"""Pair and train on Parquet files with a Dask cluster: two processes here, as many machines as you like elsewhere.
+
+The files are small, so that the example is quick; nothing in it would change for a thousand times as many. The rows are read block by block
+where they are needed, and never all at once.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+from distributed import Client, LocalCluster
+
+import antithetic.dask
+
+FILES, ROWS, FEATURES = 4, 5_000, 10
+NAMES = [f"x{k}" for k in range(FEATURES)]
+
+
+def write_file(path, k):
+    """File number k, as some other program might deliver it."""
+    rng = np.random.default_rng(k)
+    X = rng.normal(size=(ROWS, FEATURES))
+    clicked = X @ np.cos(np.arange(FEATURES)) + rng.logistic(size=ROWS) > 0.0
+    pd.DataFrame(X, columns=NAMES).assign(clicked=clicked).to_parquet(path)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        for k in range(FILES):
+            write_file(Path(folder) / f"{k}.parquet", k)
+        checkpoint = Path(folder) / "fit.npz"
+
+        # a cluster of your own: Client("tcp://10.0.0.1:8786")
+        cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+        with cluster, Client(cluster) as client:
+            clicks = dd.read_parquet(f"{folder}/*.parquet")
+            X, y = clicks[NAMES], clicks["clicked"]
+            print(f"{FILES} files, {X.npartitions} blocks, {len(client.scheduler_info()['workers'])} workers")
+
+            table = antithetic.dask.pair(X, y, "tree", client=client)
+            print(f"pairs within blocks: {table.variance_ratio(client=client):.2f} of the variance of two random rows")
+
+            chosen = {"loss": "log_loss", "alpha": 1e-4, "tol": None, "random_state": 0, "client": client}
+            model = antithetic.dask.SGDClassifier(**chosen, max_iter=4, verbose=1, checkpoint=checkpoint).fit(X, y)
+            print(f"accuracy {model.score(X, y):.4f}")
+
+            # the file has four rounds; the next fit goes on from there
+            longer = antithetic.dask.SGDClassifier(**chosen, max_iter=6, checkpoint=checkpoint).fit(X, y)
+            whole = antithetic.dask.SGDClassifier(**chosen, max_iter=6).fit(X, y)
+            print(f"4 rounds and 2 more are 6, to the bit: {np.array_equal(longer.coef_, whole.coef_)}")
+
+            chances = model.predict_proba(X)
+            print(f"chances: {type(chances).__name__} of {chances.npartitions} blocks, the first {chances.blocks[0].compute()[0, 1]:.3f}")
+
+        local = model.to_local()  # needs no cluster
+        print(f"one row, here: {local.predict(pd.DataFrame(np.zeros((1, FEATURES)), columns=NAMES)).tolist()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 from torch_process import CLASSES, INPUTS, K, N, model, train  # noqa: E402
 
 from antithetic import GroupTable, pair_rows  # noqa: E402
-from antithetic.torch import AntitheticBatchSampler, BalancedBatchSampler, gradients, head_factors, head_gradients  # noqa: E402
+from antithetic.torch import AntitheticBatchSampler, BalancedBatchSampler, gradients, head_factors, head_gradients, observe  # noqa: E402
 from antithetic.torch.coordinates import products, tensor_coordinates  # noqa: E402
 
 GENERATOR = torch.Generator().manual_seed(1)
@@ -252,6 +252,9 @@ def test_what_the_hook_refuses():
         (net[2], {"loss": "hinge"}, "loss 'hinge' is not known"),
         (net[2], {"targets": CLASSES[:3]}, "targets must be one for each of the 40 rows"),
         (net[2], {"targets": INPUTS[:, 0]}, "must be classes"),
+        (net[2], {"targets": 3}, r"one for each of the 40 rows; got shape \(\)"),
+        (net[2], {"targets": np.full(N, np.nan), "loss": "mse"}, "targets has NaN or infinity, first in row 0"),
+        (net[2], {"loss": "bce"}, r"must lie in 0..1; got 0..2"),
         (net[2], {"n_sketch": 0}, "n_sketch"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -264,6 +267,73 @@ def test_what_the_hook_refuses():
         head(INPUTS)
         with pytest.raises(ValueError, match="2 outputs and the labels go up to 2"):
             watch.flush()
+
+
+@pytest.mark.parametrize("make", [sampler, lambda: BalancedBatchSampler(N, 8)], ids=["antithetic", "balanced"])
+def test_what_may_be_of_other_rows_is_given_up(make):
+    """A batch is skipped, which the length of a later pass or the end of the epoch gives away: nothing of it is learnt."""
+    found, net = make(), model()
+    whole = make()
+    with found.observing(net[2], targets=CLASSES) as watch:
+        for number, (inputs, _) in enumerate(loader(found)):
+            if number != 2:
+                net(inputs)
+        watch.flush()
+        with pytest.raises(ValueError, match="may not belong together"):
+            next(iter(found))
+        list(whole)
+        assert list(found) == list(whole)  # as if nothing had been seen
+    with found.observing(net[2], targets=CLASSES):
+        next(iter(found))
+        with pytest.raises(ValueError, match="may not belong together"):
+            net(INPUTS[:3])
+
+
+def test_an_observer_may_be_used_again():
+    """It begins anew: batches that were not seen before it was left are not waited for."""
+    found, net = sampler(), model()
+    watch = found.observing(net[2])
+    for _ in range(2):
+        with watch:
+            for number, (inputs, _) in enumerate(loader(found)):
+                net(inputs)
+                if number == 1:
+                    break
+
+
+def test_the_first_mistake_is_the_one_that_is_told():
+    """Also where what was kept cannot be shown any more."""
+    found, head = sampler(), torch.nn.Linear(5, 2)
+
+    def interrupted():
+        with found.observing(head) as watch:
+            watch.batch(np.arange(N))
+            head(INPUTS)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+
+def test_mixed_precision_does_not_reach_the_sketches():
+    """They are float32 inside of autocast, too: the same as outside, given the same logits."""
+    logits, inputs = torch.randn(6, 40), torch.randn(6, 50)
+    expected = head_gradients(logits, torch.arange(6), inputs), *head_factors(logits, torch.arange(6), inputs)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = head_gradients(logits, torch.arange(6), inputs), *head_factors(logits, torch.arange(6), inputs)
+    for have, want in zip(found, expected, strict=True):
+        assert have.dtype == torch.float32
+        assert torch.equal(have, want)
+
+
+def test_wide_inputs_are_not_kept_for_long(monkeypatch):
+    """Batches are shown earlier where many numbers would be kept."""
+    monkeypatch.setattr(observe, "_MOST_KEPT", 2 * 8 * 6)
+    found, net = sampler(), model()
+    with found.observing(net[2]) as watch:
+        for number, batch in enumerate(found):
+            net(INPUTS[batch])
+            assert len(watch._kept) == (number + 1) % 2
 
 
 def test_an_epoch_that_is_broken_off_is_no_mistake():
@@ -284,6 +354,8 @@ def test_labels_of_any_kind_are_targets():
     words = np.array(["a", "b", "c"])[CLASSES]
     found = AntitheticBatchSampler(INPUTS, words, 8, method="random")
     assert torch.equal(found.observing(net)._targets, CLASSES)
+    floats = AntitheticBatchSampler(INPUTS, CLASSES.double(), 8, method="random", task="classification")
+    assert torch.equal(floats.observing(net)._targets, CLASSES)
     signs = np.where(CLASSES.numpy() == 0, -1, 1)
     found = AntitheticBatchSampler(INPUTS, signs, 8, method="random")
     assert torch.equal(found.observing(torch.nn.Linear(5, 1), loss="bce")._targets, (CLASSES != 0).float())
@@ -314,6 +386,7 @@ def test_two_processes_make_the_same_groups(tmp_path):
     for one, other in zip(first["epochs"], second["epochs"], strict=True):
         assert [len(batch) for batch in one] == [len(batch) for batch in other] == [4] * 5
     assert first["alike"] == second["alike"]
+    assert first["lone"] == second["lone"] != list(AntitheticBatchSampler(INPUTS, CLASSES, 4))
     for part in (first, second):
         assert "num_replicas=3, but torch.distributed has 2" in part["refused"]
         assert "before torch.distributed was initialised" in part["early"]

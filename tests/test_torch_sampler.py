@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 from itertools import islice
@@ -16,7 +18,7 @@ from test_torch_order import every_order
 
 torch = pytest.importorskip("torch")
 
-from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
+from torch.utils.data import DataLoader, Subset, TensorDataset  # noqa: E402
 
 from antithetic import AntitheticTable, GroupTable, datasets, pair, pair_rows  # noqa: E402
 from antithetic.pairing.rows import Rows  # noqa: E402
@@ -70,12 +72,12 @@ def test_the_largest_groups_that_fit_into_a_batch(batch_size, nest, size):
 
 
 def test_groups_are_those_of_pair():
-    """Made from the same gradients: of classes, of numbers less their mean, or of vectors given as they are."""
+    """Made from the same gradients: of classes, of numbers, or of vectors given as they are."""
     options = {"nest": 8, "random_state": 3}
     by_class = pair(X, Y, fit_intercept=True, **options)
     np.testing.assert_array_equal(sampler(seed=3).table.order, by_class.order)
     numbers = RNG.normal(size=50)
-    by_number = pair(X, numbers - numbers.mean(), loss="squared_error", **options)
+    by_number = pair(X, numbers, loss="squared_error", **options)
     np.testing.assert_array_equal(sampler(labels=numbers, seed=3, fit_intercept=False).table.order, by_number.order)
     np.testing.assert_array_equal(sampler(labels=None, seed=3).table.order, pair_rows(X, **options).order)
 
@@ -160,6 +162,19 @@ def test_a_data_loader_gives_these_batches():
         assert len(loader) == 7
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda found: pickle.loads(pickle.dumps(found))], ids=["deepcopy", "pickle"])
+def test_copies_go_on_by_themselves(copied):
+    """With what was observed, and unwatched: the hook is on the model of the one that was copied."""
+    found, head = sampler(), torch.nn.Linear(6, 4)
+    with found.observing(head):
+        for batch in found:
+            head(torch.from_numpy(X[batch]))
+        other = copied(found)
+        assert list(other) == list(found)
+        assert not np.array_equal(other.table.order, sampler().table.order)
+        assert len(list(other)) == len(other)  # a third epoch, without anyone who would miss a batch
+
+
 def test_tables_made_before():
     """Of pairs, of groups, without features; and a permutation that must be cut into pairs first."""
     assert sampler(table=TABLE).table is TABLE
@@ -235,6 +250,10 @@ def test_few_rows():
         ({"features": np.empty((0, 2))}, "at least one row"),
         ({"features": torch.eye(50).to_sparse()}, "layout"),
         ({"features": None}, "give features, or a table="),
+        ({"features": TensorDataset(torch.from_numpy(X))}, "got a TensorDataset. Give what it reads"),
+        ({"features": Subset(TensorDataset(torch.from_numpy(X)), range(50))}, "subset.indices"),
+        ({"features": DataLoader(TensorDataset(torch.from_numpy(X)))}, "got a DataLoader"),
+        ({"labels": TensorDataset(torch.from_numpy(Y))}, "labels must be an array or a tensor with one for each row; got a TensorDataset"),
         ({"task": "ranking"}, "task 'ranking' is not known"),
         ({"method": "best"}, "method 'best' is not known"),
         ({"nest": 6}, "power of two"),

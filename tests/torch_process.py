@@ -41,12 +41,22 @@ def train(rank, folder):
     alike.observe(range(rank * N // 2, (rank + 1) * N // 2), INPUTS[rank * N // 2 : (rank + 1) * N // 2])
     written = {
         "alike": list(alike),
+        "lone": lone(rank),
         "epochs": epochs,
         "order": torch.from_numpy(sampler.table.order.copy()),
         "chances": torch.from_numpy(sampler._chances),
     }
     torch.save({**written, "weight": net[2].weight.detach(), "refused": refuse(rank), "early": message_of(early)}, f"{folder}/{rank}")
     dist.destroy_process_group()
+
+
+def lone(rank):
+    """What comes of it where one process of two has seen something, and the other watches in vain."""
+    sampler = AntitheticBatchSampler(INPUTS, CLASSES, 4, num_replicas=1, rank=0)
+    with sampler.observing(torch.nn.Linear(5, K)):
+        if rank == 0:
+            sampler.observe(range(N), INPUTS)
+        return list(sampler)
 
 
 def refuse(rank):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sized
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.utils.data import DataLoader
 
 from antithetic._validate import check_count
 from antithetic.sampling.random_order import random_order
-from antithetic.torch.coordinates import products
+from antithetic.torch.coordinates import Vectors
 from antithetic.torch.data import to_numpy
 from antithetic.torch.epochs import EpochSampler
 from antithetic.torch.memory import check_width, read_observed
@@ -72,12 +74,11 @@ class BalancedBatchSampler(EpochSampler):
         num_replicas: int | None = None,
         rank: int | None = None,
     ) -> None:
-        count = check_count(n if isinstance(n, int) or not isinstance(n, Sized) else len(n), "n", least=1)
-        super().__init__(count, batch_size, drop_last, generator, seed, num_replicas, rank, unit=1)
+        super().__init__(_count(n), batch_size, drop_last, generator, seed, num_replicas, rank, unit=1)
         self._own = self._deal()
         self.base = self._own  # rows of this process in the order of the epoch, before some are left out or repeated
         self._epoch_rows = self.base
-        self._forget()
+        self.forget()
 
     def _deal(self) -> Rows:
         if self.num_replicas == 1:
@@ -87,8 +88,8 @@ class BalancedBatchSampler(EpochSampler):
             raise ValueError(f"{self.n} rows are too few for {self.num_replicas} processes: each needs one")
         return np.sort(share)
 
-    def _forget(self) -> None:
-        """Begin with an empty front and back."""
+    def forget(self) -> None:
+        """Begin with an empty front and back, and give up what was observed in this epoch."""
         self.following = np.empty_like(self._own)
         self.placed = np.zeros(self.n, dtype=np.bool_)
         self.marks = np.array([0, len(self._own), -1], dtype=np.int64)
@@ -107,18 +108,23 @@ class BalancedBatchSampler(EpochSampler):
             Where given, the vector of a row is the product :math:`s_i \otimes x_i` of its slopes and what ``vectors`` has; see
             :func:`head_factors`.
         """
+        self.learn(*read_observed(indices, vectors, slopes, self.n))
+
+    def learn(self, rows: Rows, vectors: Vectors, slopes: Vectors) -> None:
+        """Place rows whose vectors need no checks."""
         from antithetic.torch._balance_kernel import balance
 
-        rows, found, factor = read_observed(indices, vectors, slopes, self.n)
         if not len(rows):
             return
         if self.num_replicas > 1 and not np.isin(rows, self._own).all():
             raise ValueError(f"rows were observed that are not those of process {self.rank}; each process observes its own")
-        found = products(factor, found) if factor.shape[1] else found
+        slopes = slopes if slopes.shape[1] else np.ones((len(rows), 1), dtype=np.float32)
+        width = slopes.shape[1] * vectors.shape[1]
         if not len(self.signed):
-            self.signed, self.held = np.zeros(found.shape[1]), np.zeros(found.shape[1])
-        check_width(found.shape[1], len(self.signed), "vectors")
-        balance(rows, np.ascontiguousarray(found), self.placed, self.following, self.marks, self.signed, self.held)
+            self.signed, self.held = np.zeros(width), np.zeros(width)
+        check_width(width, len(self.signed), "vectors")
+        given = np.ascontiguousarray(vectors), np.ascontiguousarray(slopes)
+        balance(rows, *given, self.placed, self.following, self.marks, self.signed, self.held)
 
     def _prepare(self, epoch: int) -> None:
         rng = np.random.default_rng((self.seed, epoch, self.rank))
@@ -129,7 +135,7 @@ class BalancedBatchSampler(EpochSampler):
         unseen = self.base[~self.placed[self.base]]
         self.following[front:back] = unseen if waiting < 0 else np.append(unseen, waiting)
         self.base = self.following
-        self._forget()
+        self.forget()
 
     def _arrange(self, epoch: int) -> None:
         rng = np.random.default_rng((self.seed, epoch, self.rank, 1))
@@ -153,3 +159,14 @@ class BalancedBatchSampler(EpochSampler):
             raise ValueError("the state's order is not one of the rows of this process")
         for name, array in found.items():
             setattr(self, name, array)
+
+
+def _count(n: Any) -> int:
+    """Number of rows, of a data set or as given: an int, or a tensor that is one."""
+    if isinstance(n, (str, DataLoader)):  # whose length is another
+        raise ValueError(f"n must be the number of rows, or a data set with a length; got a {type(n).__name__}")
+    try:
+        n = operator.index(n)
+    except TypeError:
+        n = len(n) if isinstance(n, Sized) else n
+    return check_count(n, "n", least=1)

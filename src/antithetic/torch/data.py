@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from torch.utils.data import DataLoader, Dataset
 
 from antithetic._validate import Matrix, check_column, check_rows
 
@@ -19,6 +20,12 @@ def read_features(features: Any) -> Matrix:
 
     What is C-contiguous float32 or float64 in memory already (or on disk, memory-mapped) is not copied.
     """
+    if isinstance(features, (Dataset, DataLoader)):
+        raise ValueError(
+            f"features must be the rows themselves, as an array or a tensor; got a {type(features).__name__}. Give what it reads, such as "
+            "dataset.tensors[0] or dataset.data, and for a Subset those rows of it that subset.indices has; or use "
+            "BalancedBatchSampler(dataset), which needs no features"
+        )
     if sparse.issparse(features):
         return check_rows(features, "features")
     rows = to_numpy(features, "features")
@@ -35,6 +42,11 @@ def read_labels(labels: Any, n: int, task: str | None) -> tuple[NDArray[Any], st
     """Return a label per row, and what they are: floating-point numbers are a regression's, all else are classes, unless said otherwise."""
     if task is not None and task not in TASKS:
         raise ValueError(f"task {task!r} is not known; use one of {', '.join(TASKS)}, or None to go by the type of the labels")
+    if isinstance(labels, (Dataset, DataLoader)):
+        raise ValueError(
+            f"labels must be an array or a tensor with one for each row; got a {type(labels).__name__}. Give what it reads, such as "
+            "dataset.tensors[1] or dataset.targets"
+        )
     column = to_numpy(labels, "labels")
     if column.shape == (n, 1):
         column = column.ravel()

@@ -12,9 +12,11 @@ from torch import nn
 from torch.utils.data import Sampler
 
 from antithetic._validate import check_count
-from antithetic.torch.observe import ObserveHead, read_targets
+from antithetic.torch.coordinates import Vectors
+from antithetic.torch.observe import ObserveHead
 from antithetic.torch.order import Rows
 from antithetic.torch.shards import BLOCK, Shard, check_still_true, find_place
+from antithetic.torch.targets import read_targets
 
 _FORMAT = 1
 
@@ -68,6 +70,14 @@ class EpochSampler(Sampler[list[int]]):
     def observe(self, indices: Any, vectors: Any, slopes: Any = None) -> None:
         """Show the sampler the gradients of some rows, or what stands for them."""
 
+    @abstractmethod
+    def learn(self, rows: Rows, vectors: Vectors, slopes: Vectors) -> None:
+        """Take in what :meth:`observe` has read, or an observer that needs no checks: slopes of no columns mean none."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Give up what was observed since the last order was made, because rows and vectors may not belong together."""
+
     def _default_targets(self) -> Any:
         """Labels of the rows, where they are known."""
         return None
@@ -113,13 +123,13 @@ class EpochSampler(Sampler[list[int]]):
         place = self._begin()
         size, block = self.batch_size, max(1, BLOCK // self.batch_size)
         for first in range(place.batches, len(self), block):
-            rows = self._rows(first * size, min((first + block) * size, self._shard.rows)).tolist()
-            for start in range(0, len(rows), size):
+            rows = self._rows(first * size, min((first + block) * size, self._shard.rows))
+            numbers = rows.tolist()
+            for start in range(0, len(numbers), size):
                 place.batches += 1
-                batch = rows[start : start + size]
                 if self._watch is not None:
-                    self._watch.expect(batch)
-                yield batch
+                    self._watch.expect(rows[start : start + size])
+                yield numbers[start : start + size]
         place.over = True
 
     def _begin(self) -> Place:
@@ -158,7 +168,8 @@ class EpochSampler(Sampler[list[int]]):
         loss : {"cross_entropy", "mse", "bce"}, default="cross_entropy"
             What the model is trained with, of these.
         targets : array-like or tensor of shape (n,), default=None
-            Targets of all rows as the loss gets them; None means the sampler's labels, classes numbered in order.
+            Targets of all rows as the loss gets them. None means the sampler's labels: whole numbers from 0 as they are, classes of any
+            other kind numbered in order.
         n_sketch : int, default=32
             Numbers to which the layer's inputs are reduced; see :func:`head_factors`.
         """
@@ -170,6 +181,12 @@ class EpochSampler(Sampler[list[int]]):
         if observer is not None and self._watch is not None:
             raise ValueError("the sampler is observing already; leave that context before another is begun")
         self._watch = observer
+
+    def __getstate__(self) -> dict[str, Any]:
+        # a copy, or one that is sent to another process, is not watched: the hook is on this process's model
+        if self._watch is not None:
+            self._watch.flush()
+        return {**self.__dict__, "_watch": None}
 
     def state_dict(self, *, batches: int | None = None) -> dict[str, Any]:
         """Return what is needed to go on from here in another process: numbers and tensors, safe for ``torch.load(weights_only=True)``.

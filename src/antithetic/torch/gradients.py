@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -58,7 +60,7 @@ def head_gradients(
     torch.Size([4, 8])
     """
     slopes, features = _read(logits, targets, inputs, loss)
-    with torch.no_grad():
+    with plain(slopes.device):
         k = check_count(n_sketch, "n_sketch", least=1)
         left, _ = _signs(slopes.shape[1], k, seed, 0, str(slopes.device))
         right, offset = _signs(features.shape[1], k, seed, 1, str(slopes.device))
@@ -90,7 +92,15 @@ def head_factors(
         With a bias, the constant input 1 is one of those that are reduced.
     """
     slopes, features = _read(logits, targets, inputs, loss)
-    return few_slopes(slopes, seed), few_inputs(features, check_count(n_sketch, "n_sketch", least=1), seed, bias=bias)
+    with plain(slopes.device):
+        return few_slopes(slopes, seed), few_inputs(features, check_count(n_sketch, "n_sketch", least=1), seed, bias=bias)
+
+
+@contextmanager
+def plain(device: torch.device) -> Iterator[None]:
+    """Compute in float32 without a graph, also in the middle of a forward pass with mixed precision."""
+    with torch.no_grad(), torch.autocast(device.type, enabled=False):
+        yield
 
 
 def few_slopes(slopes: Tensor, seed: int) -> Tensor:
@@ -112,7 +122,7 @@ def _read(logits: Tensor, targets: Any, inputs: Tensor, loss: str) -> tuple[Tens
     """Slopes and inputs as float32, without a graph."""
     if loss not in LOSSES:
         raise ValueError(f"loss {loss!r} is not known; use one of {', '.join(LOSSES)}")
-    with torch.no_grad():
+    with plain(logits.device):
         outputs = logits.detach().float()
         outputs = outputs[:, None] if outputs.ndim == 1 else outputs
         features = inputs.detach().float()

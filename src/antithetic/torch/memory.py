@@ -9,9 +9,10 @@ import torch
 from numpy.typing import NDArray
 
 from antithetic._validate import check_rows
-from antithetic.torch.coordinates import tensor_coordinates
+from antithetic.torch.coordinates import Vectors, tensor_coordinates
 from antithetic.torch.data import to_indices, to_numpy
-from antithetic.torch.shards import gather
+from antithetic.torch.order import Rows
+from antithetic.torch.shards import gather, largest
 
 
 class Memory:
@@ -37,9 +38,8 @@ class Memory:
         """Part of the rows of which there is a vector."""
         return float((self.ever | self.seen).mean()) if len(self.ever) else 0.0
 
-    def record(self, indices: Any, vectors: Any, slopes: Any) -> None:
-        """Keep the vectors of some rows."""
-        rows, found, factor = read_observed(indices, vectors, slopes, self.n)
+    def record(self, rows: Rows, found: Vectors, factor: Vectors) -> None:
+        """Keep the vectors of some rows, which :func:`read_observed` has checked."""
         if not len(rows):
             return
         if self.vectors is None:
@@ -63,13 +63,30 @@ class Memory:
         self.vectors = np.zeros((self.n, width), dtype=np.float32)
         self.seen, self.ever = np.zeros(self.n, dtype=np.bool_), np.zeros(self.n, dtype=np.bool_)
 
-    def gather(self, processes: int) -> None:
-        """Share what was seen among all processes, after which nothing is fresh."""
-        assert self.vectors is not None
+    def gather(self, processes: int) -> bool:
+        """Share what was seen among all processes, after which nothing is fresh; return whether there was anything.
+
+        All processes take part, also those that saw nothing: whether there is anything to share is decided by all together.
+        """
         if processes > 1:
-            gather(self.vectors, self.seen)
+            own = 0 if self.vectors is None else self.vectors.shape[1]
+            fresh, width, slopes = largest([self.fresh, own, self.n_slopes])
+            if self.vectors is None and width:
+                self._allocate(width)
+                self.n_slopes = slopes
+            if fresh and self.vectors is not None:
+                gather(self.vectors, self.seen)
+        found = self.fresh
         self.ever |= self.seen
         self.seen[:] = False
+        return found
+
+    def forget(self) -> None:
+        """Give up what was seen since it was last shared: these rows count as never seen."""
+        if self.vectors is not None:
+            self.vectors[self.seen] = 0.0
+            self.ever &= ~self.seen
+            self.seen[:] = False
 
     def state(self) -> dict[str, Any]:
         """Tensors that share the memory; empty before anything was seen."""
@@ -93,7 +110,7 @@ class Memory:
             array[...] = to_numpy(state[name], name)
 
 
-def read_observed(indices: Any, vectors: Any, slopes: Any, n: int) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float32]]:
+def read_observed(indices: Any, vectors: Any, slopes: Any, n: int) -> tuple[Rows, Vectors, Vectors]:
     """Return row numbers, as many finite vectors, and the slopes with which they are multiplied, none of them if there are none."""
     rows = to_indices(indices, n)
     found = _read_vectors(vectors, len(rows), "vectors")

@@ -14,9 +14,10 @@ from torch.utils.data import Sampler
 from antithetic._validate import Matrix, check_count
 from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.pairing.rows import Rows as Gradients
+from antithetic.torch.coordinates import Vectors
 from antithetic.torch.data import read_features, read_labels, to_indices, to_numpy
 from antithetic.torch.epochs import EpochSampler
-from antithetic.torch.memory import Memory
+from antithetic.torch.memory import Memory, read_observed
 from antithetic.torch.order import EpochOrder, Rows, as_groups, epoch_order
 from antithetic.torch.shards import place_among_observers, share
 from antithetic.torch.source import Source, chances_of, check_given, group_size, read_importance, regroup
@@ -51,8 +52,9 @@ class AntitheticBatchSampler(EpochSampler):
     method : str, default="auto"
         How pairs are found; see :func:`antithetic.pair`.
     task : {"classification", "regression"}, default=None
-        None goes by the type of the labels: floating-point numbers are a regression, with gradients :math:`(\bar y - y_i) x_i`; whole
-        numbers, booleans and strings are classes.
+        None goes by the type of the labels: floating-point numbers are a regression, with gradients :math:`-y_i x_i`, those at
+        predictions of 0 (subtract from the labels what the model predicts at its start, if that is another number); whole numbers,
+        booleans and strings are classes.
     num_replicas, rank : int, default=None
         Number of processes, and that of this one; None asks torch.distributed if it is initialised, else there is one.
     sample_weight : array-like of shape (n,), default=None
@@ -62,7 +64,8 @@ class AntitheticBatchSampler(EpochSampler):
     table : AntitheticTable or GroupTable, default=None
         A table made before, by :func:`antithetic.pair` or read from a file; checked against features and labels where these are given.
     refresh : int or None, default=1
-        Make groups anew every so many epochs where something was observed; None never does.
+        Make groups anew every so many epochs where something was observed; None never does. That takes a few seconds for 60,000 rows on
+        one core, more than an epoch of a small model does: then 5 or so is better.
     importance : bool, "gradients" or array-like of shape (n,), default=False
         Draw groups in proportion to the norm of their gradients, or to numbers of your own for each row, mixed with equal chances.
         Rows may then come several times in an epoch or not at all, and the loss of each must be multiplied by its weight: see
@@ -143,7 +146,8 @@ class AntitheticBatchSampler(EpochSampler):
         labels, task = (None, None) if labels is None else read_labels(labels, n, task)
         super().__init__(n, batch_size, drop_last, generator, seed, num_replicas, rank)
         self.refresh = None if refresh is None else check_count(refresh, "refresh", least=1)
-        self._labels, self._method, self._size = labels, method, group_size(nest, self.batch_size, n)
+        self._labels, self._task, self._method = labels, task, method
+        self._size = group_size(nest, self.batch_size, n)
         self._importance = read_importance(importance, n)
         source = None if X is None else Source(X, labels, task, sample_weight, bool(fit_intercept))
         if source is None:
@@ -179,7 +183,15 @@ class AntitheticBatchSampler(EpochSampler):
             Where given, the vector of a row is the product :math:`s_i \otimes x_i` of its slopes and what ``vectors`` has, and is kept
             as its two factors; see :func:`head_factors`.
         """
-        self._memory.record(indices, vectors, slopes)
+        self.learn(*read_observed(indices, vectors, slopes, self.n))
+
+    def learn(self, rows: Rows, vectors: Vectors, slopes: Vectors) -> None:
+        """Keep vectors that need no checks."""
+        self._memory.record(rows, vectors, slopes)
+
+    def forget(self) -> None:
+        """Give up what was observed since groups were last made: these rows count as never seen."""
+        self._memory.forget()
 
     def weights(self, indices: Any) -> Tensor:
         r"""What the loss of each row must be multiplied by in this epoch, shape (m,), float32.
@@ -194,15 +206,14 @@ class AntitheticBatchSampler(EpochSampler):
 
     def _prepare(self, epoch: int) -> None:
         memory = self._memory
-        if not memory.fresh:
+        if not (memory.fresh or self._watch is not None):
             return
         last = self._regrouped
         due = self.refresh is not None and (last is None or epoch < last or epoch - last >= self.refresh)
         if not due and self._importance is not True:
             return
         processes, number = place_among_observers(self.num_replicas)
-        memory.gather(processes)
-        if memory.share >= _ENOUGH:
+        if memory.gather(processes) and memory.share >= _ENOUGH:
             self._follow(memory, epoch if due else None, several=processes > 1, first=number == 0)
 
     def _follow(self, memory: Memory, epoch: int | None, *, several: bool, first: bool) -> None:
@@ -230,7 +241,10 @@ class AntitheticBatchSampler(EpochSampler):
         return self._shard.take(self._order, start, stop)
 
     def _default_targets(self) -> Any:
-        return self._labels
+        labels = self._labels
+        # classes may be written 0.0, 1.0; numbers of a regression stay what they are, and losses of classes refuse them
+        whole = labels is not None and self._task == "classification" and labels.dtype.kind == "f" and (labels == np.floor(labels)).all()
+        return labels.astype(np.int64) if labels is not None and whole else labels
 
     def _identity(self) -> dict[str, Any]:
         return {**super()._identity(), "table": self._mark}

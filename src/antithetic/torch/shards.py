@@ -139,6 +139,14 @@ def gather(vectors: NDArray[np.float32], seen: NDArray[np.bool_]) -> None:
     seen |= found
 
 
+def largest(numbers: list[int]) -> list[int]:
+    """Return the largest of each number over all processes."""
+    tensor = _to_device(np.array(numbers, dtype=np.int64))
+    dist.all_reduce(tensor, dist.ReduceOp.MAX)
+    found: list[int] = tensor.tolist()
+    return found
+
+
 def share(array: NDArray[Any]) -> NDArray[Any]:
     """Return the first process's array, in every process."""
     tensor = _to_device(array)

@@ -36,11 +36,10 @@ class Source:
     intercept: bool
 
     def _labelled(self) -> dict[str, Any]:
-        """Arguments for labelled data. Numbers are centred: a bias soon takes up their mean, and gradients are what remains."""
-        regression = self.task == "regression"
+        """Arguments for labelled data."""
         return {
-            "y": self.labels if self.labels is None or not regression else self.labels - self.labels.mean(),
-            "loss": "squared_error" if regression else "log_loss",
+            "y": self.labels,
+            "loss": "squared_error" if self.task == "regression" else "log_loss",
             "fit_intercept": self.intercept,
             "sample_weight": self.weight,
         }

@@ -7,6 +7,7 @@ import importlib.util
 import itertools
 import math
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -17,13 +18,14 @@ from test_cli import run as run_command
 from test_cli import run_json
 
 from antithetic.bench import LOSSES, PEERS, TARGETS, Limits, Row, choose_peers, pairing, read_rows, run
-from antithetic.bench.climb import Point, cheapest, climb, efforts, measure, refine, timed
+from antithetic.bench.climb import Point, cheapest, climb, efforts, measure, refine, time_together, timed
 from antithetic.bench.peer import Config, Fit, Peer
 from antithetic.bench.pictures import figures
 from antithetic.bench.race import race
-from antithetic.bench.rows import HEADER, Sink, keep_finished
+from antithetic.bench.resume import keep_finished, only_run_in, sets_kept
+from antithetic.bench.rows import HEADER, Sink
 from antithetic.bench.sklearn_peers import OURS
-from antithetic.bench.summary import losses, missing, profile, ratio_table, standings, value_table
+from antithetic.bench.summary import losses, missing, profile, ratio_table, standings, value_table, verdict
 from antithetic.bench.tasks import ALWAYS_THERE, FIGURE_SETS, QUICK_SETS, Task, choose_sets, hold_out, load_set
 
 LITTLE = Limits(seconds=0.2, in_all=0.4, seeds=(0,), repeats=1)
@@ -110,6 +112,15 @@ def test_every_peer_minimises_the_same_objective(peer, loss):
     assert peer.one_pass is None or peer.one_pass in gaps
 
 
+def test_steps_of_the_grid_suit_their_schedule():
+    """Each schedule of scikit-learn's has one that comes near in 15 epochs: a grid of too long steps would be no fair race."""
+    task = Task.build("made", "log_loss", *load_set("made-20000x20"), 1e-4)
+    (peer,) = (peer for peer in PEERS if peer.name == "sklearn SGDClassifier")
+    for schedule in ("constant", "invscaling", "adaptive"):
+        configs = [config for config in peer.configs(task) if config.setting.startswith(schedule)]
+        assert min(task.gap(config.fit(15, 0).coef) for config in configs) < 2e-4, schedule
+
+
 def test_peers_are_chosen_by_parts_of_their_names():
     """Ours is always among them."""
     assert [peer.name for peer in choose_peers(["LBFGS", "svc"])] == [OURS, "sklearn lbfgs", "sklearn LinearSVC"]
@@ -192,6 +203,51 @@ def test_a_peer_that_breaks_or_is_missing_does_not_break_the_run(task):
     assert 0.0 < held["log_loss"] < np.log(2.0)
 
 
+def test_held_out_rows_are_looked_at_from_the_same_gap(task):
+    """An effort that was enough by luck on all rows is turned up until it is enough for the four fifths."""
+
+    def lucky(given):
+        config = along(given, 0.1 if given.n == task.n else 0.5)
+        return [config]
+
+    rows = list(race(task, [Peer("lucky", "numpy", lucky)], replace(LITTLE, targets=(1e-4,)), lambda _what: None))
+    (gap,) = [row for row in rows if row.part == "held-out" and row.quantity == "gap"]
+    (target,) = [row for row in rows if row.part == "target"]
+    assert gap.value <= 1e-4
+    assert gap.iterations > target.iterations
+
+
+def test_a_peer_far_behind_is_given_up(task):
+    """And so is what lies beyond the last target; the status says so."""
+
+    def slowly(given):
+        config = along(given, 0.9)
+        return [replace(config, fit=lambda effort, seed: time.sleep(0.02 * effort) or config.fit(effort, seed))]
+
+    limits = replace(LITTLE, seconds=10.0, in_all=60.0, targets=(1e-2, 1e-4), behind=10.0)
+    rows = list(
+        race(task, [Peer("good", "numpy", lambda _task: [along(_task)]), Peer("slow", "numpy", slowly)], limits, lambda _what: None)
+    )
+    assert max(row.iterations for row in rows if row.part == "curve" and row.peer == "slow") < 10
+    found = {(row.peer, row.target): row.status for row in rows if row.part == "target"}
+    assert found == {
+        ("good", 1e-2): "ok",
+        ("good", 1e-4): "ok",
+        ("slow", 1e-2): "not reached within 10 times the fastest",
+        ("slow", 1e-4): "not reached within 10 times the fastest",
+    }
+    assert missing(rows) == {}
+
+
+def test_what_breaks_while_all_take_turns_keeps_its_first_time(task):
+    """The others are timed all the same."""
+    good, bad = along(task), Config("bad", lambda _effort, _seed: 1 / 0)
+    points = [Point(bad, 1, 1e-3, 5.0, 1, 1), Point(good, 1, 1e-3, 5.0, 1, 1)]
+    first, second = time_together(points, LITTLE)
+    assert first is points[0]
+    assert second.seconds < 5.0
+
+
 def test_seeds_are_averaged_where_they_matter(task):
     """The gap is a mean, the seconds a median; one seed where they change nothing."""
     gaps = {0: along(task, 0.5), 1: along(task, 0.25)}
@@ -225,14 +281,14 @@ def example_rows():
 
 
 def test_standings_show_losses_as_well_as_wins():
-    """Ours against the fastest other; nobody loses where nobody gets there; the worst loss first."""
+    """Ours against the fastest other, the worst loss first; where nobody gets there nobody wins."""
     found = {(one.data, one.target): one for one in standings(example_rows())}
     assert {key: one.ratio for key, one in found.items()} == {
         ("one", 1e-3): 0.5,
         ("one", 1e-4): 1.5,
         ("two", 1e-3): math.inf,
-        ("two", 1e-4): 1.0,
     }
+    assert verdict(list(found.values())) == "fastest on 1 of 3 (set, loss, target)"
     assert [one.data for one in losses(list(found.values()))] == ["two", "one"]
     columns, lines = ratio_table(example_rows(), 1e-3)
     assert columns == ["", "one", "two"]
@@ -288,15 +344,44 @@ def test_what_is_finished_is_kept_and_not_run_again(tmp_path):
     assert [repr(row) for row in rows] == [repr(row) for row in done]
     assert rows[-1].part == "finished"
     assert rows[0].value == seen[0].value
-    assert keep_finished(path, "wall") == {(SET, "log_loss")}
+    assert keep_finished(path, [OURS], LITTLE.words) == {(SET, "log_loss")}
     assert list(run([SET], ["log_loss"], peers, path, LITTLE, pairing=False)) == []
+    assert sets_kept(path) == f"Kept from an earlier run: {SET}. To measure anew, remove {path}."
+    assert sets_kept(tmp_path / "nothing.csv") == ""
     assert len(read_rows(path)) == len(rows)
     assert {row.status for row in rows if row.peer == OURS and row.target in (1e-2, 1e-3)} == {"ok"}
 
 
+def test_rows_of_other_settings_are_neither_dropped_nor_mixed(tmp_path):
+    """The file stays as it is; fewer peers are fine, so that one which takes the process down can be left out."""
+    path, peers = tmp_path / "rows.csv", choose_peers(["newton-cholesky"])
+    assert list(run([SET], ["log_loss"], peers, path, LITTLE, pairing=False))
+    before = path.read_bytes()
+    for other in (replace(LITTLE, repeats=2), replace(LITTLE, clock="cpu"), replace(LITTLE, targets=(1e-2,))):
+        with pytest.raises(ValueError, match=r"breast-cancer_scale was measured with .* wall clock, not .*; repeat those settings, name"):
+            list(run([SET], ["log_loss"], peers, path, other, pairing=False))
+    with pytest.raises(ValueError, match="breast-cancer_scale was measured without sklearn lbfgs"):
+        list(run([SET], ["log_loss"], choose_peers(["lbfgs"]), path, LITTLE, pairing=False))
+    assert list(run([SET], ["log_loss"], peers[:1], path, LITTLE, pairing=False)) == []
+    assert path.read_bytes() == before
+
+
+@pytest.mark.skipif(importlib.util.find_spec("fcntl") is None, reason="Windows has no such locks")
+def test_two_runs_do_not_share_a_folder(tmp_path):
+    """The second is told; the first one's rows stay whole."""
+    peers = choose_peers(["newton-cholesky"])
+    first = run([SET], ["log_loss"], peers, tmp_path / "rows.csv", LITTLE, pairing=False)
+    next(first)
+    with pytest.raises(ValueError, match="another run writes into"):
+        next(run([SET], ["log_loss"], peers, tmp_path / "rows.csv", LITTLE, pairing=False))
+    first.close()
+    with only_run_in(tmp_path):
+        assert len(read_rows(tmp_path / "rows.csv")) == 1
+
+
 def test_pictures_are_a_function_of_the_rows(task):
     """A curve of the least gap within each time, for each peer; and one profile."""
-    rows = list(race(task, [Peer("good", "numpy", lambda _task: [along(_task)])], LITTLE, lambda _what: None))
+    rows = list(race(task, [Peer("good", "numpy", lambda _task: [along(_task), along(_task, 0.7)])], LITTLE, lambda _what: None))
     found = {figure.id: figure for figure in figures(rows)}
     assert list(found) == ["made-log-loss-seconds", "made-log-loss-passes", "profile"]
     (curve,) = found["made-log-loss-passes"].series
@@ -322,13 +407,13 @@ def test_tables_are_measured(monkeypatch):
 
 def test_each_table_is_made_in_a_process_of_its_own(monkeypatch, tmp_path):
     """Whose failure is told."""
-    found, status = pairing._in_a_child("random", 60, 2, 1)
+    found, status = pairing._in_a_child("random", 60, 2, 1, "cpu")
     assert (sorted(found), status) == (["megabytes", "seconds", "variance ratio"], "ok")
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho 'MemoryError: too much' >&2\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
-    assert pairing._in_a_child("random", 60, 2, 1) == ({}, "failed: MemoryError: too much")
+    assert pairing._in_a_child("random", 60, 2, 1, "cpu") == ({}, "failed: MemoryError: too much")
 
 
 # ---- the command
@@ -371,6 +456,21 @@ def test_tables_are_drawn_again_without_measuring(benched):
     ):
         assert words in shown
     assert value_table(read_rows(out / "rows.csv"), "held-out", "accuracy")[0] == ["", SET]
+
+
+def test_rows_of_a_stranger_are_only_shown(tmp_path):
+    """Escape codes, formulae and tags in names are text, in the terminal and in the pictures."""
+    nasty = "\x1b[31m$x_{$<b>&"
+    rows = [Row("curve", nasty, 9, 2, "hinge", 0.1, nasty, value=10.0**-k, seconds=float(k), passes=k) for k in (1, 2)]
+    rows.append(Row("target", nasty, 9, 2, "hinge", 0.1, OURS, target=1e-3, value=1e-4, seconds=1.0))
+    rows.append(Row("target", nasty, 9, 2, "hinge", 0.1, nasty, target=1e-3, status=f"failed: {nasty}"))
+    with Sink(tmp_path / "rows.csv") as sink:
+        for row in rows:
+            sink.add(row)
+    shown, _ = run_command("bench", "--redraw", tmp_path / "rows.csv")
+    assert "$x_{$<b>&" in shown
+    assert "\x1b" not in shown
+    assert "&lt;b&gt;&amp;" in (tmp_path / "figures" / "profile.svg").read_text()
 
 
 @pytest.mark.parametrize(

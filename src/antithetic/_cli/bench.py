@@ -15,6 +15,7 @@ from antithetic._cli.guard import Debug, InterruptedWithAdvice, Json, guarded
 from antithetic.bench import LOSSES, PEERS, SETS, Limits, Row, choose_peers, read_rows, run
 from antithetic.bench.climb import CLOCKS
 from antithetic.bench.pictures import draw
+from antithetic.bench.resume import sets_kept
 from antithetic.bench.summary import losses as where_we_lose
 from antithetic.bench.summary import missing, profile, ratio_table, standings, table_costs, value_table, verdict
 from antithetic.bench.tasks import choose_sets
@@ -36,7 +37,10 @@ def bench(
     seconds: Annotated[float | None, typer.Option(min=0.01, metavar="X", help="Most seconds of a fit.", show_default="10")] = None,
     repeats: Annotated[int | None, typer.Option(min=1, metavar="N", help="Of the last timing.", show_default="5")] = None,
     clock: Annotated[str, typer.Option(metavar="NAME", help=f"{' or '.join(CLOCKS)}; cpu for a machine that is busy otherwise.")] = "wall",
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for rows and figures.")] = Path("antithetic-bench"),
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="For rows and figures.", show_default="antithetic-bench, or ...-quick"),
+    ] = None,
     pairing: Annotated[bool, typer.Option("--pairing/--no-pairing", help="Also measure tables: seconds, memory, quality, growth.")] = True,
     images: Annotated[bool, typer.Option("--images/--no-images", help="Draw figures as PNG and SVG.")] = True,
     quick: Annotated[bool, typer.Option("--quick", help="A first look: 3 small sets, a second per fit, 1 seed.")] = False,
@@ -49,8 +53,9 @@ def bench(
     """Compare the default SGDClassifier with its peers: seconds and passes to a given nearness, per epoch, tables, held-out rows.
 
     Peers are scikit-learn's estimators and what the extra "bench" installs; one that is missing is told and left out.
-    Each has one thread, its best published settings, and the least effort that just gets there. Rows are written as they come: after
-    Ctrl-C the same command goes on with the sets that are not finished. The table ends with where we lose.
+    Each has one thread, its best published settings, and the least effort that just gets there; all run once before the clock starts, so
+    compiling does not count. Rows are written as they come: after Ctrl-C the same command goes on with the sets that are not finished.
+    The table ends with where we lose.
 
     For example:
       antithetic bench
@@ -65,13 +70,14 @@ def bench(
         raise ValueError(f"none of the sets is on this computer ({', '.join(absent)}); set ANTITHETIC_DATA to a folder that holds them")
     limits = Limits(
         seconds=seconds or (1.0 if quick else 10.0),
-        in_all=4.0 * (seconds or (1.0 if quick else 10.0)),
+        in_all=12.0 * (seconds or (1.0 if quick else 10.0)),
         seeds=(0,) if quick else (0, 1),
         repeats=repeats or (3 if quick else 5),
         clock=clock,
     )
-    out.mkdir(parents=True, exist_ok=True)
+    out = out or Path("antithetic-bench-quick" if quick else "antithetic-bench")
     path = out / _ROWS
+    kept = sets_kept(path)
     with console.progress() as tell, _kept(path):
         measured = run(
             chosen, _words(losses) or LOSSES, choose_peers(_words(peers)), path, limits, pairing=pairing, quick=quick, progress=tell
@@ -81,7 +87,7 @@ def bench(
     notes = [f"Left out, not on this computer: {', '.join(absent)} (name their folder in ANTITHETIC_DATA)."] if absent else []
     if absent and not sets:
         notes.append("In their place: sets that come with the package, and made ones.")
-    return _report(read_rows(path), path, out, notes, images, as_json)
+    return _report(read_rows(path), path, out, [*notes, kept] if kept else notes, images, as_json)
 
 
 def _words(text: str | None) -> list[str] | None:
@@ -118,16 +124,16 @@ def _report(rows: Sequence[Row], path: Path, out: Path, notes: list[str], images
 
 def _show(rows: Sequence[Row], notes: Sequence[str], files: Sequence[Path]) -> None:
     for note in notes:
-        console.say(note)
-    if rows:
-        console.say(f"{rows[0].cpu}; {rows[0].threads} thread each, {rows[0].clock} clock; {rows[0].versions}", "dim")
+        console.say(console.plain(note))
+    for machine in dict.fromkeys(f"{row.cpu}; {row.threads} thread each, {row.clock} clock; {row.versions}" for row in rows):
+        console.say(console.plain(machine), "dim")
     for peer, status in missing(rows).items():
-        console.say(f"{peer}: {status}", "yellow")
+        console.say(console.plain(f"{peer}: {status}"), "yellow")
     for target in _SHOWN_TARGETS:
         _show_wide(f"Times the fastest to {target:g}, (f - f*) / (f(0) - f*); no: not reached", *ratio_table(rows, target))
     _show_wide("Milliseconds per pass", *_in_ms(value_table(rows, "epoch", "seconds per pass")))
-    for quantity in dict.fromkeys(row.quantity for row in rows if row.part == "held-out"):
-        _show_wide(f"Held-out {quantity}, at 1e-4 or as near as the peer comes", *value_table(rows, "held-out", quantity))
+    for quantity in dict.fromkeys(row.quantity for row in rows if row.part == "held-out" and row.quantity != "gap"):
+        _show_wide(f"Held-out {console.plain(quantity)}, at 1e-4 or as near as the peer comes", *value_table(rows, "held-out", quantity))
     columns, lines = table_costs(rows)
     if lines:
         console.say("Tables of made rows", "bold")
@@ -153,7 +159,7 @@ def _show_wide(title: str, columns: Sequence[str], lines: Sequence[Sequence[obje
     console.say(title, "bold")
     for start in range(1, len(columns), _COLUMNS_AT_ONCE):
         part = slice(start, start + _COLUMNS_AT_ONCE)
-        console.show_table([columns[0], *columns[part]], [[line[0], *line[part]] for line in lines])
+        console.show_table([columns[0], *map(console.plain, columns[part])], [[line[0], *line[part]] for line in lines])
 
 
 def _show_losses(rows: Sequence[Row]) -> None:

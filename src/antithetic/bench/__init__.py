@@ -2,8 +2,9 @@
 
 Every peer gets its best published settings, one thread, and the least effort (iterations, passes, epochs) that just reaches a target:
 efforts are turned up until it does, the last step is bisected, and the cheapest settings of all peers are then timed in turn, over and
-over. A gap is ``(f - f*) / (f(0) - f*)``, f the mean loss plus lambda / 2 |w|^2, without intercept. Results are rows of a CSV file, and
-all tables and pictures are functions of them.
+over. All run once before the clock starts, so that our compiling and their imports do not count, and each finds the rows in the form that
+it computes with; all that its fit does is timed. A gap is ``(f - f*) / (f(0) - f*)``, f the mean loss plus lambda / 2 |w|^2, without
+intercept. Results are rows of a CSV file, and all tables and pictures are functions of them.
 
 >>> from antithetic.bench import PEERS
 >>> PEERS[0].name

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from antithetic.bench.peer import Config, Peer
-from antithetic.bench.tasks import Task
+from antithetic.bench.tasks import TARGETS, Task
 
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 _GROWTH = 1.3  # of the effort, from one rung to the next; the gap between the last two is bisected afterwards
@@ -36,13 +36,26 @@ class Limits:
     repeats : int
         Of the last timing.
     clock : {"wall", "cpu"}
+    targets : tuple of float
+        Gaps to be reached; nobody climbs beyond the least of them.
+    behind : float
+        A peer whose fit takes so many times the seconds of the fastest so far to the least target climbs no further.
     """
 
     seconds: float = 10.0
-    in_all: float = 40.0
+    in_all: float = 120.0
     seeds: tuple[int, ...] = (0, 1)
     repeats: int = 5
     clock: str = "wall"
+    targets: tuple[float, ...] = TARGETS
+    behind: float = np.inf
+
+    @property
+    def words(self) -> str:
+        """All of them in words, as they stand in the rows."""
+        targets, seeds = (" ".join(f"{value:g}" for value in values) for values in (self.targets, self.seeds))
+        cost = f"{self.seconds:g} s a fit, {self.in_all:g} s a peer, {self.behind:g} times the fastest"
+        return f"{cost}; targets {targets}; seeds {seeds}; {self.repeats} repeats; {self.clock} clock"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,9 +76,8 @@ class Point:
         return f"{self.config.setting}, {self.config.effort}={self.effort}"
 
 
-def efforts() -> Iterator[int]:
-    """1, 2, 3, 4, 5, 6, 8, 10, 13, ...: ever more, the ratio of neighbours never above 1.3 from 4 on."""
-    effort = 1
+def efforts(effort: int = 1) -> Iterator[int]:
+    """1, 2, 3, 4, 5, 6, 7, 9, 11, ...: ever more, the ratio of neighbours never above 1.3 from 4 on."""
     while True:
         yield effort
         effort = max(effort + 1, int(effort * _GROWTH))
@@ -102,8 +114,7 @@ def climb(peer: Peer, configs: Sequence[Config], task: Task, target: float, limi
     """Turn the effort up until the target is reached or the time is over, dropping configurations that fall behind."""
     points: list[Point] = []
     alive, spent = list(configs), 0.0
-    for config in alive:
-        timed(config, _WARM_UP, limits.seeds[0], CLOCKS[limits.clock])  # imports, compiles
+    timed(alive[0], _WARM_UP, limits.seeds[0], CLOCKS[limits.clock])  # imports, compiles: as much for the others
     for place, effort in enumerate(efforts()):
         rung = []
         for config in alive:
@@ -153,14 +164,17 @@ def refine(points: list[Point], target: float, task: Task, limits: Limits) -> It
 
 
 def time_together(points: Sequence[Point], limits: Limits) -> list[Point]:
-    """Run the points in turn, over and over; the least seconds of each seed, and of those the median."""
-    clock = CLOCKS[limits.clock]
+    """Run the points in turn, over and over; the least seconds of each seed, and of those the median. One that breaks stays as it was."""
+    clock, broken = CLOCKS[limits.clock], set[int]()
     best = [dict.fromkeys(seeds_of(point.config, limits), np.inf) for point in points]
     for _ in range(limits.repeats):
-        for point, least in zip(points, best, strict=True):
-            for seed in least:
-                least[seed] = min(least[seed], timed(point.config, point.effort, seed, clock)[0])
+        for place, (point, least) in enumerate(zip(points, best, strict=True)):
+            try:
+                for seed in least:
+                    least[seed] = min(least[seed], timed(point.config, point.effort, seed, clock)[0])
+            except Exception:  # a peer that breaks must not break the run
+                broken.add(place)
     return [
-        replace(point, seconds=float(np.median(list(least.values()))), repeats=limits.repeats)
-        for point, least in zip(points, best, strict=True)
+        point if place in broken else replace(point, seconds=float(np.median(list(least.values()))), repeats=limits.repeats)
+        for place, (point, least) in enumerate(zip(points, best, strict=True))
     ]

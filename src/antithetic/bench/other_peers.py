@@ -42,7 +42,7 @@ def _fit_cyanure(estimator: Any, rows: Any, task: Task, solver: str, effort: int
 
 def snap_ml(task: Task) -> Sequence[Config]:
     """Its coordinate descent in the dual, which its documentation recommends where rows outnumber features."""
-    package, rows = import_peer("snapml"), _rows(task)
+    package, rows = import_peer("snapml"), _rows(task).astype(np.float32)  # what it computes with
     return [Config("dual", partial(_fit_snap, package, rows, task.y, task))]
 
 

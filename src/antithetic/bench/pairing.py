@@ -1,6 +1,7 @@
 """What a table costs and what it is worth: seconds, memory, quality, and how they grow with rows and features.
 
-Each table is made in a process of its own, ``python -m antithetic.bench.pairing METHOD N D REPEATS``, whose memory is that of the table.
+Each table is made in a process of its own, whose memory is that of the table:
+``python -m antithetic.bench.pairing METHOD N D REPEATS CLOCK``.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from antithetic.bench.climb import CLOCKS
 from antithetic.bench.rows import Row, version_of
 from antithetic.pairing import pair_rows
 
@@ -33,16 +34,16 @@ def made_rows(n: int, d: int) -> Any:
     return (rng.standard_normal((n, d)) * np.linspace(1.0, 0.2, d) + 0.3 + 0.5 * rng.exponential(size=(n, d))).astype(np.float32)
 
 
-def measure(method: str, n: int, d: int, repeats: int) -> dict[str, float]:
+def measure(method: str, n: int, d: int, repeats: int, clock: str = "wall") -> dict[str, float]:
     """Seconds, megabytes beyond the rows, and the variance ratio of a table, in this process."""
     G = made_rows(n, d)
     pair_rows(G[:_COMPILED_ON], method, random_state=0)  # compile
-    before, seconds = _megabytes("VmRSS"), np.inf
+    now, before, seconds = CLOCKS[clock], _megabytes("VmRSS"), np.inf
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = now()
         table = pair_rows(G, method, random_state=0)
-        seconds = min(seconds, time.perf_counter() - start)
-    extra = _megabytes("VmHWM") - before  # what was held at most, less what was held before: no less than was needed
+        seconds = min(seconds, now() - start)
+    extra = max(0.0, _megabytes("VmHWM") - before)  # what was held at most, less what was held before: no less than was needed
     # the gradients of a squared error at zero, for targets -1, are the rows
     ratio = table.variance_ratio(G, np.full(n, -1.0), loss="squared_error")
     return {"seconds": seconds, "megabytes": extra, "variance ratio": ratio}
@@ -56,7 +57,7 @@ def _megabytes(field: str) -> float:
     return next(int(line.split()[1]) / 1024 for line in status.read_text().splitlines() if line.startswith(field))
 
 
-def pairing_rows(quick: bool, repeats: int) -> Iterator[Row]:
+def pairing_rows(quick: bool, repeats: int, clock: str = "wall") -> Iterator[Row]:
     """Rows of the part "pairing": every method for growing n, and for growing d; exponents of the seconds at the end."""
     rows, features = (_QUICK_ROWS, _QUICK_FEATURES) if quick else (_ROWS, _FEATURES)
     middle_n, middle_d = rows[-2], features[-2] if len(features) > 2 else features[0]
@@ -65,7 +66,7 @@ def pairing_rows(quick: bool, repeats: int) -> Iterator[Row]:
         seconds = dict[tuple[int, int], float]()
         for n, d in dict.fromkeys([*((n, middle_d) for n in usual), *((middle_n, d) for d in features)]):
             row = Row("pairing", MADE, n, d, peer=f"antithetic.pair_rows, {method}", repeats=repeats, version=version_of("antithetic"))
-            found, status = _in_a_child(method, n, d, repeats)
+            found, status = _in_a_child(method, n, d, repeats, clock)
             for quantity in ("seconds", "megabytes", "variance ratio"):
                 value = found.get(quantity, np.nan)
                 yield replace(row, quantity=quantity, value=value, seconds=found.get("seconds", np.nan), status=status)
@@ -80,8 +81,8 @@ def pairing_rows(quick: bool, repeats: int) -> Iterator[Row]:
             yield replace(row, quantity=f"exponent of seconds in {axis}", value=float(exponent))
 
 
-def _in_a_child(method: str, n: int, d: int, repeats: int) -> tuple[dict[str, float], str]:
-    command = [sys.executable, "-m", "antithetic.bench.pairing", method, str(n), str(d), str(repeats)]
+def _in_a_child(method: str, n: int, d: int, repeats: int, clock: str) -> tuple[dict[str, float], str]:
+    command = [sys.executable, "-m", "antithetic.bench.pairing", method, str(n), str(d), str(repeats), clock]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         return {}, f"failed: {done.stderr.strip().splitlines()[-1][:200] if done.stderr.strip() else done.returncode}"
@@ -89,4 +90,5 @@ def _in_a_child(method: str, n: int, d: int, repeats: int) -> tuple[dict[str, fl
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1], *map(int, sys.argv[2:5]))))
+    _method, _n, _d, _repeats, _clock = sys.argv[1:]
+    print(json.dumps(measure(_method, int(_n), int(_d), int(_repeats), _clock)))

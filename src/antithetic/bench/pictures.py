@@ -49,9 +49,9 @@ def _curves(rows: Sequence[Row], axis: str) -> list[Series]:
         places = np.array([(getattr(row, axis), row.value) for row in own]).reshape(-1, 2)
         places = places[np.isfinite(places).all(axis=1)]
         if len(places):
-            places = places[np.argsort(places[:, 0], kind="stable")]
+            places = places[np.lexsort(places.T[::-1])]
             least = np.minimum.accumulate(places[:, 1])
-            first = np.r_[True, np.diff(least) < 0.0]
+            first = np.r_[True, (np.diff(least) < 0.0) & (np.diff(places[:, 0]) > 0.0)]
             series.append(Series(peer, places[first, 0], least[first]))
     return series
 

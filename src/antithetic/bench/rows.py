@@ -30,7 +30,8 @@ class Row:
     ----------
     part : str
         ``"optimum"``, ``"curve"`` (a setting, and how near it came), ``"target"`` (the cheapest setting that gets there), ``"epoch"``,
-        ``"pairing"``, ``"held-out"``, or ``"finished"`` (all rows of a set and loss are there).
+        ``"pairing"``, ``"held-out"``, or ``"finished"`` (all rows of a set and loss are there, with
+        all peers and limits in ``peer`` and ``setting``).
     data : str
         Name of the set.
     n, d : int
@@ -156,15 +157,9 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     return rows
 
 
-def keep_finished(path: str | os.PathLike[str], clock: str) -> set[tuple[str, str]]:
-    """Drop the rows of problems that were not finished, or measured with another clock; return the (set, loss) of those that were."""
-    if not Path(path).exists():
-        return set()
-    rows = [row for row in read_rows(path) if row.clock == clock]
-    finished = {(row.data, row.loss) for row in rows if row.part == "finished"}
-    kept = [row for row in rows if (row.data, row.loss) in finished]
-    write_atomically(path, "".join(map(_line, [HEADER, *map(_cells, kept)])).encode())
-    return finished
+def write_rows(path: str | os.PathLike[str], rows: Iterable[Row]) -> None:
+    """Write a file of these rows, all or nothing."""
+    write_atomically(path, "".join(map(_line, [HEADER, *map(_cells, rows)])).encode())
 
 
 def _cells(row: Row) -> list[object]:
@@ -173,7 +168,7 @@ def _cells(row: Row) -> list[object]:
 
 def _line(cells: Iterable[object]) -> str:
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerow([str(cell).replace("\n", " ") for cell in cells])
+    csv.writer(text, lineterminator="\n").writerow([" ".join(str(cell).splitlines()) for cell in cells])
     return text.getvalue()
 
 

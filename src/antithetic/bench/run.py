@@ -13,7 +13,8 @@ from antithetic.bench.climb import CLOCKS, Limits
 from antithetic.bench.pairing import MADE, pairing_rows
 from antithetic.bench.peer import Peer
 from antithetic.bench.race import PEERS, race
-from antithetic.bench.rows import THREADS, Row, Sink, keep_finished
+from antithetic.bench.resume import finished_row, keep_finished, only_run_in
+from antithetic.bench.rows import THREADS, Row, Sink
 from antithetic.bench.sklearn_peers import OURS
 from antithetic.bench.tasks import LOSSES, SETS, Task, load_set
 
@@ -48,7 +49,8 @@ def run(
     names, losses : sequence of str
     peers : sequence of Peer
     path : path
-        CSV file; problems that are finished in it are left alone, the rows of others are replaced.
+        CSV file; problems that are finished in it are left alone, the rows of others are replaced. It is refused if they were measured
+        with other settings, or while another run writes into its folder.
     limits : Limits
     pairing : bool, default=True
         Measure tables as well.
@@ -66,28 +68,34 @@ def run(
             raise ValueError(f"loss {loss!r} is not compared; use {' or '.join(LOSSES)}")
     if limits.clock not in CLOCKS:
         raise ValueError(f"clock {limits.clock!r} is not known; use {' or '.join(CLOCKS)}")
-    finished = keep_finished(path, limits.clock)
-    problems = [(name, loss) for name in names for loss in losses if (name, loss) not in finished]
-    total = len(problems) + pairing
+    called, settings = [peer.name for peer in peers], limits.words + quick * "; small tables"
     tell = progress or _say_nothing
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with Sink(path, limits.clock) as sink, threadpool_limits(THREADS):
-        for done, (name, loss) in enumerate(problems):
-            tell(f"{name}, {loss}: least objective", done, total)
-            data = load_set(name)
-            if data is None:
-                yield sink.add(Row("finished", name, loss=loss, status="not on this computer"))
-                continue
-            task = Task.build(name, loss, *data, SETS[name])
-            for row in race(task, peers, limits, partial(_tell_of, tell, done, total)):
-                yield sink.add(row)
-            yield sink.add(Row("finished", name, task.n, task.d, loss, task.l2))
-        if pairing and (MADE, "") not in finished:
-            tell("tables", total - 1, total)
-            for row in pairing_rows(quick, min(3, limits.repeats)):
-                yield sink.add(row)
-            yield sink.add(Row("finished", MADE))
-    tell("finished", total, total)
+    folder = Path(path).absolute().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with only_run_in(folder):
+        finished = keep_finished(path, called, settings)
+        problems = [(name, loss) for name in names for loss in losses if (name, loss) not in finished]
+        pairing = pairing and (MADE, "") not in finished
+        total = len(problems) + pairing
+        with Sink(path, limits.clock) as sink, threadpool_limits(THREADS):
+            for done, (name, loss) in enumerate(problems):
+                tell(f"{name}, {loss}: least objective", done, total)
+                for row in _problem_rows(name, loss, peers, limits, partial(_tell_of, tell, done, total)):
+                    yield sink.add(row)
+                yield sink.add(finished_row(row, called, settings))
+            if pairing:
+                tell("tables", total - 1, total)
+                for row in pairing_rows(quick, min(3, limits.repeats), limits.clock):
+                    yield sink.add(row)
+                yield sink.add(finished_row(Row("finished", MADE), [], settings))
+        tell("finished", total, total)
+
+
+def _problem_rows(name: str, loss: str, peers: Sequence[Peer], limits: Limits, tell: Callable[[str], None]) -> Iterator[Row]:
+    data = load_set(name)
+    if data is None:
+        raise FileNotFoundError(f"{name} is not on this computer; set ANTITHETIC_DATA to a folder that holds it")
+    return race(Task.build(name, loss, *data, SETS[name]), peers, limits, tell)
 
 
 def _say_nothing(_what: str, _done: int, _total: int) -> None:

@@ -26,10 +26,8 @@ class Standing(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Our seconds divided by those of the fastest other; 1 where nobody gets there."""
-        if not np.isfinite(self.ours):
-            return np.inf if np.isfinite(self.best) else 1.0
-        return self.ours / self.best
+        """Our seconds divided by those of the fastest other."""
+        return self.ours / self.best if np.isfinite(self.ours) else np.inf
 
 
 def seconds_to_target(rows: Iterable[Row]) -> dict[Key, dict[str, float]]:
@@ -42,11 +40,11 @@ def seconds_to_target(rows: Iterable[Row]) -> dict[Key, dict[str, float]]:
 
 
 def standings(rows: Iterable[Row]) -> list[Standing]:
-    """Where we stand on every problem and target."""
+    """Where we stand on every problem and target, those apart that nobody reaches."""
     result = []
     for (data, loss, target), seconds in seconds_to_target(rows).items():
         others = {peer: taken for peer, taken in seconds.items() if peer != OURS}
-        if OURS in seconds and others:
+        if OURS in seconds and others and np.isfinite(min(seconds.values())):
             peer = min(others, key=others.__getitem__)
             result.append(Standing(data, loss, target, seconds[OURS], others[peer], peer))
     return result

@@ -17,6 +17,7 @@ _COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b87f00", "#2b8fce", "#
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 3)), (0, (1, 2)), (0, (6, 3, 1, 3)), (0, (10, 4)), (0, (4, 2, 1, 2, 1, 2)))
 _MARKERS = "os^DXv"
 _MARKED_POINTS = 50
+_BESIDE = 7  # series from which the legend has a place of its own
 _SIZE, _DPI = (5.6, 3.8), 150
 _STYLE = {"svg.hashsalt": "antithetic", "svg.fonttype": "none", "axes.spines.top": False, "axes.spines.right": False}
 _SUPERSCRIPTS = str.maketrans("-0123456789", "\N{SUPERSCRIPT MINUS}⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -61,9 +62,10 @@ def draw_figure(figure: Figure, paths: Sequence[Path], looks: Mapping[str, int] 
     plt = _pyplot()
     looks = {series.name: place for place, series in enumerate(figure.series)} if looks is None else looks
     with plt.rc_context(_STYLE):
-        sheet = plt.Figure(figsize=_SIZE)  # of its own, which needs no screen
+        beside = len(figure.series) >= _BESIDE
+        sheet = plt.Figure(figsize=(_SIZE[0] + 2.2 * beside, _SIZE[1]))  # of its own, which needs no screen
         ax = sheet.subplots()
-        sheet.subplots_adjust(left=0.13, right=0.97, top=0.91, bottom=0.13)  # automatic layouts take twice as long
+        sheet.subplots_adjust(left=0.13, right=0.69 if beside else 0.97, top=0.91, bottom=0.13)  # automatic layouts take twice as long
         for series in figure.series:
             _draw(ax, series, looks[series.name], log=figure.log_y)
         if figure.log_x:
@@ -78,7 +80,7 @@ def draw_figure(figure: Figure, paths: Sequence[Path], looks: Mapping[str, int] 
         ax.set(xlabel=_text(figure.x_label), ylabel=_text(figure.y_label))
         ax.grid(visible=True, alpha=0.25)
         if figure.series:
-            ax.legend(fontsize=8, frameon=False)
+            ax.legend(fontsize=8, frameon=False, **({"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if beside else {}))
         for path in paths:
             drawn = io.BytesIO()
             sheet.savefig(drawn, format=path.suffix[1:], dpi=_DPI, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -152,7 +152,7 @@ def partial_sums():
     G -= G.mean(axis=0)
     settings = {"l2": L2, "learning_rate": "auto", "epochs": 20}
     orders = {
-        "reshuffled": (np.random.default_rng(1).permutation(len(y)), ORANGE),
+        "reshuffled": (np.random.default_rng(7).permutation(len(y)), ORANGE),  # a typical one: its largest sum is near the median of many
         "nested, table of the solution": (antithetic.pair(X, y, coef=coef, nest=True).order, PURPLE),
         "balanced, after 20 epochs": (antithetic.minimize(X, y, sampling="balanced", **settings).state.order, BLUE),
     }

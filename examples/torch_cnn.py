@@ -1,6 +1,6 @@
 """Train a small CNN in PyTorch with batches that follow its last layer, and measure the variance of the batch gradients exactly.
 
-The data are 1500 digits of MNIST, or scikit-learn's small digits where MNIST is not at hand. The batches of the first epoch are made from
+The data are 1000 digits of MNIST, or scikit-learn's small digits where MNIST is not at hand. The batches of the first epoch are made from
 the pixels. While the network learns, its last layer is observed, and each epoch's batches are made of what was seen in the one before. The
 variance counts the gradients of all parameters, convolutions too, which nobody observes; 1 is what random batches have on average.
 """
@@ -19,18 +19,18 @@ from torch.utils.data import DataLoader, TensorDataset
 import antithetic
 from antithetic.torch import AntitheticBatchSampler
 
-BATCH, EPOCHS, SHOWN = 64, 6, (0, 1, 2, 5)
+ROWS, BATCH, EPOCHS, SHOWN = 1000, 64, 6, (0, 1, 2, 5)
 
 
 def load():
     """Pictures with values in [0, 1], and classes."""
     try:
         X, y = antithetic.datasets.load("mnist", return_X_y=True)
-        name, X, y = "MNIST", X[:1500].reshape(-1, 1, 28, 28) / 255.0, y[:1500]
+        name, X = "MNIST", X[:ROWS].reshape(-1, 1, 28, 28) / 255.0
     except FileNotFoundError:
         X, y = load_digits(return_X_y=True)
         name, X = "scikit-learn's digits", X.reshape(-1, 1, 8, 8) / 16.0
-    return name, torch.from_numpy(np.asarray(X, dtype=np.float32)), torch.from_numpy(np.asarray(y, dtype=np.int64))
+    return name, torch.from_numpy(np.asarray(X[:ROWS], dtype=np.float32)), torch.from_numpy(np.asarray(y[:ROWS], dtype=np.int64))
 
 
 def make_model(X):
@@ -65,7 +65,7 @@ def variance_ratio(gradients, batches):
 def train(X, y, loader, sampler=None):
     """Train for some epochs; return the ratios of those to be shown, and the loss at the end."""
     model = make_model(X)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     ratios = []
     with sampler.observing(model[-1]) if sampler else nullcontext():
         for epoch in range(EPOCHS):
@@ -84,7 +84,7 @@ def train(X, y, loader, sampler=None):
 def main():
     name, X, y = load()
     dataset = TensorDataset(X, y, torch.arange(len(y)))
-    sampler = AntitheticBatchSampler(X, y, BATCH, method="tree")
+    sampler = AntitheticBatchSampler(X, y, BATCH)
     results = {
         "shuffle=True": train(X, y, DataLoader(dataset, BATCH, shuffle=True, generator=torch.Generator().manual_seed(0))),
         "antithetic, observed": train(X, y, DataLoader(dataset, batch_sampler=sampler), sampler),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples"
-# those of torch and dask are run by the tests of these parts, that of faiss by a test of its own
-NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith(("torch_", "dask_", "faiss_")))
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "faiss_pairing")  # which has a test of its own
 
 
 @pytest.fixture
@@ -77,8 +78,36 @@ def test_balanced_orders_end_lowest(run, tmp_path):
     assert (tmp_path / "comparing_orders.png").is_file()
 
 
+def test_antithetic_batches_have_less_variance_than_shuffled_ones(run):
+    pytest.importorskip("torch")
+    printed = run("torch_softmax")
+    (*shuffled, _), (*from_data, _), (*observed, _) = (
+        numbers(line(printed, how)) for how in ("shuffle=True", "antithetic, f", "antithetic, o")
+    )
+    assert min(shuffled) > 0.6
+    assert max(from_data[:2] + observed) < 0.6
+
+
+def test_batches_of_a_network_begin_with_less_variance(run):
+    pytest.importorskip("torch")
+    printed = run("torch_cnn")
+    (*shuffled, _), (*observed, _) = (numbers(line(printed, how)) for how in ("shuffle=True", "antithetic, observed"))
+    assert observed[0] < 0.3 < 0.6 < shuffled[0]
+
+
+def test_a_cluster_pairs_trains_and_goes_on(tmp_path):
+    """In a process of its own, as its workers import the program that started them."""
+    for package in ("distributed", "pyarrow"):
+        pytest.importorskip(package)
+    command = [sys.executable, str(FOLDER / "dask_training.py")]
+    printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert numbers(line(printed, "pairs within blocks"))[0] < 0.5
+    assert numbers(line(printed, "accuracy"))[0] > 0.75
+    assert "6, to the bit: True" in printed
+
+
 def test_every_example_is_tested_and_in_the_gallery():
     tests = Path(__file__).read_text(encoding="utf-8")
     gallery = (FOLDER.parent / "docs" / "examples.md").read_text(encoding="utf-8")
-    assert [name for name in NAMES if f'run("{name}")' not in tests] == []
+    assert [name for name in NAMES if f'("{name}")' not in tests and f'"{name}.py"' not in tests] == []
     assert [name for name in [*NAMES, "faiss_pairing"] if f"```{{example}} {name}\n" not in gallery] == []

@@ -143,6 +143,7 @@ def small_memory(quick: bool) -> Iterator[Figure]:
     rows, n_blocks, limit = (50_000, 112, "512MB") if quick else (BLOCK_ROWS, 112, "1GB")
     block_bytes, rounds = rows * FEATURES * 4, 3
     with stored(*made(n_blocks, rows)) as blocks, cluster(2, memory_limit=limit) as client:
+        client.run(peak_bytes)  # forgets what starting has taken
         idle, pids = client.run(peak_bytes), client.run(os.getpid)
         X, y = lazily(blocks)
         fitted = model(client, rounds).fit(X, y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import warnings
 
 import dask
@@ -14,29 +15,44 @@ from antithetic.problem import Problem
 
 QUIET = {
     "distributed.worker.memory.terminate": False,
-    "distributed.comm.timeouts.connect": "60s",
-    "distributed.comm.timeouts.tcp": "60s",
+    "distributed.comm.timeouts.connect": "300s",
+    "distributed.comm.timeouts.tcp": "300s",
+    "distributed.scheduler.worker-ttl": None,  # a busy machine is no dead worker
     "distributed.nanny.pre-spawn-environ": {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "MKL_NUM_THREADS": 1},
     "logging.distributed": "critical",
 }
 
 
 @contextlib.contextmanager
-def cluster(*, processes, n_workers=2, memory_limit=None, config=None):
-    """A client of a cluster of its own; what Dask warns of when it starts and ends is no concern of ours."""
-    with dask.config.set(QUIET | (config or {})), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=ResourceWarning)
+def quiet():
+    """Ignore what Dask leaves behind when it starts and ends: sockets of processes that are gone, and its own old ways."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
         warnings.filterwarnings("ignore", category=DeprecationWarning, module="distributed|tornado|asyncio")
-        own = LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            processes=processes,
-            dashboard_address=":0",
-            memory_limit=memory_limit,
-            silence_logs=50,
-        )
-        with own, Client(own, set_as_default=False, timeout="60s") as client:
-            yield client
+        yield
+
+
+@contextlib.contextmanager
+def cluster(*, processes, n_workers=2, memory_limit=None, config=None, **more):
+    """A client of a cluster of its own; what it leaves behind is collected here, and not in the middle of another test."""
+    with dask.config.set(QUIET | (config or {})), contextlib.ExitStack() as open_ones:
+        open_ones.callback(gc.collect)
+        with quiet():
+            own = open_ones.enter_context(
+                LocalCluster(
+                    n_workers=n_workers,
+                    threads_per_worker=1,
+                    processes=processes,
+                    dashboard_address="127.0.0.1:0",
+                    memory_limit=memory_limit,
+                    silence_logs=50,
+                    **more,
+                )
+            )
+            client = open_ones.enter_context(Client(own, set_as_default=False, timeout="300s"))
+        yield client
+        with quiet():
+            open_ones.close()
 
 
 def labelled(n=600, d=5, seed=0, classes=2):

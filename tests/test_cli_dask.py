@@ -31,8 +31,8 @@ def client():
 
 @pytest.fixture(scope="module")
 def address():
-    """Of a scheduler that other processes, and this command, can reach."""
-    with cluster(processes=True, n_workers=1) as one:
+    """Of a scheduler that this command can reach."""
+    with cluster(processes=False, n_workers=1, protocol="tcp://", host="127.0.0.1") as one:
         yield one.scheduler.address
 
 
@@ -142,3 +142,14 @@ def test_quantities_are_told_from_classes(client, tmp_path):
     assert open_files(tmp_path, None, client).classes is None
     write_csv(tmp_path / "part0.csv", X, Y)
     assert open_files(tmp_path, None, client).classes.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(("more", "solver"), [([], "svrg"), (["--solver", "sgd"], "sgd")], ids=["default", "sgd"])
+def test_the_solver_is_the_one_asked_for(address, tmp_path, more, solver):
+    """Blocks have another default than one machine, and what is named is taken."""
+    write_csv(tmp_path / "part0.csv", X, Y)
+    model = tmp_path / "model.json"
+    about = ["-m", str(model), "--dask", address, "--epochs", "2", "--tol", "0", *more]
+    done = CliRunner().invoke(app, ["train", str(tmp_path / "part0.csv"), *about])
+    assert done.exit_code == 0, done.output
+    assert LinearModel.load(model).settings["solver"] == solver

@@ -12,7 +12,7 @@ import dask
 import dask.array as da
 from dask_cases import in_blocks, labelled
 
-from antithetic.dask.blocks import Recipe, open_block, read_blocks
+from antithetic.dask.blocks import Recipe, delayed_parts, open_block, read_blocks
 
 X, Y = labelled(60)
 
@@ -159,3 +159,43 @@ def test_an_empty_block_is_a_block():
     """Of no rows."""
     blocks = read_blocks(*in_blocks(X, Y, [20, 0, 40]))
     assert [part.X.shape for part in opened(blocks)] == [(20, 5), (0, 5), (40, 5)]
+
+
+@pytest.mark.parametrize("filesystem", ["fsspec", "arrow"])
+def test_columns_of_one_parquet_frame_have_the_same_blocks(tmp_path, filesystem):
+    """Though Dask would join files when few of their columns are read: each file is a block of X and of y, and of predictions."""
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    pytest.importorskip("pyarrow")
+    wide = np.hstack([X, X])
+    names = [f"x{k}" for k in range(10)]
+    for k, rows in enumerate(np.split(np.arange(60), 6)):
+        pd.DataFrame(wide[rows], columns=names).assign(label=Y[rows]).to_parquet(tmp_path / f"{k}.parquet")
+    data = dd.read_parquet(tmp_path, filesystem=filesystem)
+    whole = data.compute(scheduler="sync")  # in the order of the files, which is that of the folder
+    blocks = read_blocks(data[names], data["label"], data["x0"] ** 2)
+    assert len(blocks) == 6
+    assert all(isinstance(part, Recipe) for part in blocks.X + blocks.y)
+    assert [len(part.X) for part in opened(blocks)] == [10] * 6
+    np.testing.assert_array_equal(np.concatenate([part.weight for part in opened(blocks)]), whole["x0"].to_numpy() ** 2)
+    np.testing.assert_array_equal(joined(blocks)[0], whole[names].to_numpy())
+    np.testing.assert_array_equal(joined(blocks)[1], whole["label"].to_numpy())
+    assert sorted(joined(blocks)[0][:, 0].tolist()) == sorted(X[:, 0].tolist())
+    assert len(delayed_parts(data[["x0"]])[0]) == 6
+    with dask.config.set(scheduler="sync"):  # other blocks than X
+        np.testing.assert_array_equal(joined(read_blocks(da.from_array(X, chunks=(25, -1)), data["label"]))[1], whole["label"].to_numpy())
+
+
+def test_missing_words_are_named():
+    """Also where pandas has a value for them that cannot be compared."""
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    words = pd.Series(np.where(Y == 1, "yes", "no"), dtype="string")
+    words[33] = None
+    blocks = read_blocks(da.from_array(X, chunks=(30, -1)), dd.from_pandas(words, npartitions=2))
+    with pytest.raises(ValueError, match="block 1: y has a missing label, first in row 3"):
+        opened(blocks)
+
+
+def test_no_rows_in_memory_are_one_empty_block():
+    """Dense or sparse."""
+    for rows in (X[:0], sparse.csr_array(X[:0])):
+        assert [part.X.shape for part in opened(read_blocks(rows, Y[:0]))] == [(0, 5)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -23,7 +24,11 @@ from antithetic.problem import Problem
 
 X, Y = labelled(600)
 SORTED = np.argsort(Y, kind="stable")
-BLOCKS = {"equal": [150] * 4, "unequal": [10, 290, 0, 100, 200], "one": [600]}
+CASES = {
+    "equal": ([200] * 3, np.arange(600)),
+    "one": ([600], np.arange(600)),
+    "unequal, sorted by label": ([10, 290, 0, 300], SORTED),
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +42,11 @@ def classifier(client, /, **changes):
     return SGDClassifier(**chosen)
 
 
+@cache
+def least_of_all():
+    return least(X, Y)
+
+
 def least(rows, labels, *, l2=1e-2, fit_intercept=True, **about):
     """Least objective, by full gradient steps with momentum until nothing moves."""
     problem = Problem.build(rows, labels, l2=l2, fit_intercept=fit_intercept, **about)
@@ -48,22 +58,21 @@ def least(rows, labels, *, l2=1e-2, fit_intercept=True, **about):
     return problem.objective(w[:-1], w[-1])
 
 
-@pytest.mark.parametrize("lengths", BLOCKS.values(), ids=list(BLOCKS))
-@pytest.mark.parametrize("order", [np.arange(600), SORTED], ids=["shuffled", "sorted by label"])
+@pytest.mark.parametrize(("lengths", "order"), CASES.values(), ids=list(CASES))
 def test_the_optimum_of_all_rows_is_found(client, lengths, order):
     """Though blocks be unequal, empty, or of one class."""
     model = classifier(client).fit(*in_blocks(X[order], Y[order], lengths))
-    best = least(X, Y)
+    best = least_of_all()
     assert objective(model, X, Y) - best < (1e-7 if order is SORTED else 1e-10) * (np.log(2.0) - best)
     assert model.history_["objective"][-1] == pytest.approx(objective(model, X, Y), rel=1e-12)
     assert (np.diff(model.history_["objective"]) <= 0.0).all()
     assert model.score(*in_blocks(X, Y, lengths)) == pytest.approx(model.to_local().score(X, Y))
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "modified_huber"])
+@pytest.mark.parametrize("loss", ["hinge", "modified_huber"])
 def test_other_losses_come_near_their_optimum(client, loss):
     """On sorted blocks too; with a kink within a per cent."""
-    model = classifier(client, loss=loss).fit(*in_blocks(X[SORTED], Y[SORTED], [150] * 4))
+    model = classifier(client, loss=loss, max_iter=12).fit(*in_blocks(X[SORTED], Y[SORTED], [200] * 3))
     reference = antithetic.SGDClassifier(loss=loss, alpha=1e-2, max_iter=300, tol=None, random_state=0).fit(X, Y)
     start = Problem.build(X, Y, loss=loss).loss_at_zero()
     assert objective(model, X, Y) - objective(reference, X, Y) < 1e-2 * (start - objective(reference, X, Y))
@@ -72,22 +81,22 @@ def test_other_losses_come_near_their_optimum(client, loss):
 @pytest.mark.parametrize("form", ["sparse", "float32", "data frame", "delayed", "memory"])
 def test_collections_of_every_kind(client, form):
     """Lead to the same optimum; data frames give names to the features."""
-    rows, labels = in_blocks(X, Y, [150] * 4)
+    rows, labels = in_blocks(X, Y, [300] * 2)
     if form == "sparse":
         rows = rows.map_blocks(sparse.csr_matrix)
     elif form == "float32":
         rows = rows.astype(np.float32)
     elif form == "data frame":
         pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
-        frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcde")).assign(label=np.where(Y, "yes", "no")), npartitions=4)
+        frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcde")).assign(label=np.where(Y, "yes", "no")), npartitions=2)
         rows, labels = frame[list("abcde")], frame["label"]
     elif form == "delayed":
         rows, labels = rows.to_delayed().ravel().tolist(), labels.to_delayed().ravel().tolist()
     elif form == "memory":
         rows, labels = X, Y
-    model = classifier(client, max_iter=10).fit(rows, labels)
+    model = classifier(client, max_iter=5).fit(rows, labels)
     reached = objective(model, X, Y)
-    assert reached - least(X, Y) < (1e-6 if form == "float32" else 1e-9)
+    assert reached - least_of_all() < 1e-4
     assert model.coef_.dtype == (np.float32 if form == "float32" else np.float64)
     if form == "data frame":
         assert model.classes_.tolist() == ["no", "yes"]
@@ -103,8 +112,8 @@ def test_collections_of_every_kind(client, form):
 
 def test_predictions_are_lazy_on_collections_and_arrays_on_arrays(client):
     """And the same."""
-    rows, labels = in_blocks(X, Y, [150] * 4)
-    model = classifier(client, max_iter=5).fit(rows, labels)
+    rows, labels = in_blocks(X, Y, [300] * 2)
+    model = classifier(client, max_iter=2).fit(rows, labels)
     local = model.to_local()
     assert type(local) is antithetic.SGDClassifier
     for method in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
@@ -115,12 +124,12 @@ def test_predictions_are_lazy_on_collections_and_arrays_on_arrays(client):
         np.testing.assert_array_equal(computed, getattr(local, method)(X))
         np.testing.assert_array_equal(getattr(model, method)(X), computed)
     weight = np.linspace(0.0, 1.0, 600)
-    assert model.score(rows, labels, da.from_array(weight, chunks=150)) == pytest.approx(local.score(X, Y, weight))
+    assert model.score(rows, labels, da.from_array(weight, chunks=300)) == pytest.approx(local.score(X, Y, weight))
 
 
 def test_more_than_two_classes_are_one_problem_each(client):
     """Fitted together, block by block; each to its optimum, with a history of its own."""
-    rows, labels = labelled(450, classes=3)
+    rows, labels = labelled(450, classes=3)  # sorted, so that each block has one class
     order = np.argsort(labels, kind="stable")
     model = classifier(client, max_iter=15).fit(*in_blocks(rows[order], labels[order], [150] * 3))
     assert model.coef_.shape == (3, 5)
@@ -138,29 +147,31 @@ def test_regression(client, loss):
     """Numbers are learnt, and R2 is joined from the blocks without losing digits."""
     rng = np.random.default_rng(0)
     y = X @ [1.0, -2.0, 3.0, 0.0, 1.0] + 1e3 + 0.1 * rng.normal(size=600)
-    model = SGDRegressor(loss=loss, alpha=1e-6, max_iter=16, tol=None, random_state=0, client=client)
+    model = SGDRegressor(loss=loss, alpha=1e-6, max_iter=10, tol=None, random_state=0, client=client)
     if loss != "squared_error":
         y = y - 1e3
-    model.fit(*in_blocks(X, y, [150] * 4))
+    model.fit(*in_blocks(X, y, [300] * 2))
     assert model.coef_.shape == (5,)
     np.testing.assert_allclose(model.coef_, [1.0, -2.0, 3.0, 0.0, 1.0], atol=0.05)
-    assert model.score(*in_blocks(X, y, [75] * 8)) == pytest.approx(model.to_local().score(X, y), rel=1e-9)
-    np.testing.assert_array_equal(model.predict(da.from_array(X, chunks=(50, -1))).compute(scheduler="sync"), model.predict(X))
+    assert model.score(*in_blocks(X, y, [200] * 3)) == pytest.approx(model.to_local().score(X, y), rel=1e-9)
+    np.testing.assert_array_equal(model.predict(da.from_array(X, chunks=(300, -1))).compute(scheduler="sync"), model.predict(X))
 
 
 def test_weights_and_class_weights_are_those_of_one_machine(client):
     """The optimum is that of the weighted problem."""
     weight = np.linspace(0.1, 2.0, 600)
     rows, labels = in_blocks(X, Y, [100, 500])
-    model = classifier(client, class_weight={0: 1.0, 1: 3.0}).fit(rows, labels, sample_weight=da.from_array(weight, chunks=120))
+    model = classifier(client, max_iter=10, class_weight={0: 1.0, 1: 3.0}).fit(
+        rows, labels, sample_weight=da.from_array(weight, chunks=120)
+    )
     both = weight * np.where(Y == 1, 3.0, 1.0)
-    assert objective(model, X, Y, sample_weight=both) - least(X, Y, sample_weight=both) < 1e-9
-    balanced = classifier(client, class_weight="balanced").fit(rows, labels)
+    assert objective(model, X, Y, sample_weight=both) - least(X, Y, sample_weight=both) < 1e-6
+    balanced = classifier(client, max_iter=10, class_weight="balanced").fit(rows, labels)
     both = 600 / (2 * np.bincount(Y))[Y]
-    assert objective(balanced, X, Y, sample_weight=both) - least(X, Y, sample_weight=both) < 1e-9
+    assert objective(balanced, X, Y, sample_weight=both) - least(X, Y, sample_weight=both) < 1e-6
 
 
-@pytest.mark.parametrize("penalty", ["l1", "elasticnet", "group_lasso", None])
+@pytest.mark.parametrize("penalty", ["l1", "group_lasso", None])
 def test_penalties(client, penalty):
     """Reach what one machine reaches; exact zeros stay zeros in the mean of the blocks."""
     rng = np.random.default_rng(1)
@@ -170,29 +181,32 @@ def test_penalties(client, penalty):
         "alpha": 0.02 if penalty else 1e-4,
         "groups": [0, 0, 0, 0, 0, 1, 1, 1, 1, 1] if penalty == "group_lasso" else None,
     }
-    model = classifier(client, **about).fit(*in_blocks(rows, Y, [150] * 4))
+    model = classifier(client, **about).fit(*in_blocks(rows, Y, [300] * 2))
     one = antithetic.SGDClassifier(loss="log_loss", solver="saga", max_iter=200, tol=None, random_state=0, **about).fit(rows, Y)
     assert model.history_["objective"][-1] <= one.history_["objective"][-1] + 1e-6
     if penalty in ("l1", "group_lasso"):
         assert (model.coef_[0, 5:] == 0.0).sum() >= (one.coef_[0, 5:] == 0.0).sum() > 0
 
 
-@pytest.mark.parametrize("more", [{}, {"nest": 8}, {"nest": True}, {"batch_size": 5}, {"sampling": "uniform"}], ids=str)
+@pytest.mark.parametrize("more", [{"nest": 8}, {"nest": True}, {"batch_size": 5, "sampling": "uniform"}], ids=str)
 def test_tables_within_blocks(client, more):
     """Pairs, groups and nested orders lead to the same optimum, in blocks of one class as well."""
-    model = classifier(client, pairing="tree", max_iter=12, **more).fit(*in_blocks(X[SORTED], Y[SORTED], [200, 5, 1, 394]))
+    model = classifier(client, pairing="tree", max_iter=8, **more).fit(*in_blocks(X[SORTED], Y[SORTED], [205, 1, 394]))
     assert model.plan_.pairing == "tree"
-    assert objective(model, X, Y) - least(X, Y) < 1e-6
+    assert objective(model, X, Y) - least_of_all() < 1e-3
 
 
 @pytest.mark.parametrize("shuffle", [False, 2], ids=["as they are", "dealt"])
 def test_a_table_that_was_made_before(client, shuffle):
     """Is used, and where it dealt the rows anew, so are its blocks; other data are refused."""
-    data = in_blocks(X[SORTED], Y[SORTED], [150] * 4)
+    data = in_blocks(X[SORTED], Y[SORTED], [300] * 2)
     table = pair(*data, "tree", shuffle=shuffle, client=client)
-    model = classifier(client, max_iter=15).fit(*data, table=table)
+    kept = table.persist(client) if shuffle else table
+    model = classifier(client, max_iter=6).fit(*data, table=kept)
     assert model.plan_.pairing == "tree"
-    assert objective(model, X, Y) - least(X, Y) < 1e-6
+    assert objective(model, X, Y) - least_of_all() < 1e-3
+    with pytest.raises(ValueError, match="made for another sample_weight"):
+        classifier(client).fit(*data, sample_weight=np.ones(600), table=table)
     with pytest.raises(ValueError, match="made for another X"):
         classifier(client).fit(da.from_array(X, chunks=(300, -1)), data[1], table=table)
     with pytest.raises(ValueError, match=r"what antithetic\.dask\.pair returns"):
@@ -208,17 +222,17 @@ def test_plain_averages_are_there_for_the_asking(client):
         X, Y, l2=1e-2, fit_intercept=True, sampling="shuffle", learning_rate="constant", eta0=0.01, epochs=3, seed=seed
     )
     np.testing.assert_allclose(model.coef_[0], own.coef, rtol=0, atol=1e-14)
-    several = classifier(client, solver="sgd", max_iter=10).fit(*in_blocks(X, Y, [150] * 4))
-    assert objective(several, X, Y) - least(X, Y) < 1e-2
-    silent = classifier(client, solver="sgd", max_iter=10, trace=None).fit(*in_blocks(X, Y, [150] * 4))
+    several = classifier(client, solver="sgd", max_iter=6).fit(*in_blocks(X, Y, [300] * 2))
+    assert objective(several, X, Y) - least_of_all() < 1e-2
+    silent = classifier(client, solver="sgd", max_iter=6, trace=None).fit(*in_blocks(X, Y, [300] * 2))
     np.testing.assert_array_equal(silent.coef_, several.coef_)
-    perceptron = classifier(client, loss="perceptron", solver="sgd", max_iter=3).fit(*in_blocks(X, Y, [150] * 4))
-    assert perceptron.score(*in_blocks(X, Y, [150] * 4)) > 0.6
+    perceptron = classifier(client, loss="perceptron", solver="sgd", max_iter=3).fit(*in_blocks(X, Y, [300] * 2))
+    assert perceptron.score(*in_blocks(X, Y, [300] * 2)) > 0.6
 
 
 def test_the_same_seed_gives_the_same_bits(client):
     """And another seed others; neither the number of workers nor what was persisted matters."""
-    data = in_blocks(X, Y, [150] * 4)
+    data = in_blocks(X, Y, [200] * 3)
     first, again = (classifier(client, max_iter=3).fit(*data) for _ in range(2))
     kept = client.persist(data[0].map_blocks(np.copy)), client.persist(data[1])
     persisted = classifier(client, max_iter=3).fit(*kept)
@@ -232,18 +246,18 @@ def test_the_same_seed_gives_the_same_bits(client):
 
 def test_stopping(client):
     """By the objective, or by the gradient; with a warning where neither came."""
-    data = in_blocks(X, Y, [150] * 4)
-    model = classifier(client, max_iter=100, tol=1e-4).fit(*data)
+    data = in_blocks(X, Y, [300] * 2)
+    model = classifier(client, max_iter=100, tol=1e-4, n_iter_no_change=2).fit(*data)
     assert model.n_iter_ < 20
-    exact = classifier(client, max_iter=100, tol=1e-9, stopping="gradient").fit(*data)
-    assert exact.history_["gradient"][-1] <= 1e-9 < exact.history_["gradient"][-2]
+    exact = classifier(client, max_iter=100, tol=1e-6, stopping="gradient").fit(*data)
+    assert exact.history_["gradient"][-1] <= 1e-6 < exact.history_["gradient"][-2]
     with pytest.warns(ConvergenceWarning, match="Maximum number of iteration"):
         classifier(client, max_iter=2, tol=1e-4).fit(*data)
 
 
 def test_warm_start_goes_on(client):
     """From the weights of the last fit, with corrected steps at once."""
-    data = in_blocks(X, Y, [150] * 4)
+    data = in_blocks(X, Y, [300] * 2)
     model = classifier(client, max_iter=3, warm_start=True).fit(*data)
     before = model.history_["objective"][-1]
     assert model.fit(*data).history_["objective"][0] <= before
@@ -272,6 +286,10 @@ def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path):
             classifier(client, **{"max_iter": 6, "pairing": "tree", "checkpoint": path} | change).fit(*data)
     with pytest.raises(ValueError, match="of other data"):
         classifier(client, max_iter=6, pairing="tree", checkpoint=path).fit(*in_blocks(rows, labels, [150] * 2))
+    two = in_blocks(X, Y, [300] * 2)
+    model = classifier(client, max_iter=1, checkpoint=tmp_path / "table.npz").fit(*two, table=pair(*two, "tree", client=client))
+    with pytest.raises(ValueError, match=r"other parameters \(table\)"):
+        model.fit(*two, table=pair(*two, "tree", client=client, random_state=1))
     path.write_bytes(b"nothing of ours")
     with pytest.raises(ValueError, match="not a checkpoint, or it is damaged"):
         classifier(client, checkpoint=path).fit(*data)
@@ -281,7 +299,7 @@ def test_ctrl_c_keeps_the_last_round(client, tmp_path, monkeypatch):
     """The model holds it, and so does the checkpoint."""
     from antithetic.dask import checkpoint, model
 
-    data, path = in_blocks(X, Y, [150] * 4), tmp_path / "fit.npz"
+    data, path = in_blocks(X, Y, [300] * 2), tmp_path / "fit.npz"
     save = checkpoint.save
 
     def stop(where, mark, progress):
@@ -396,8 +414,69 @@ def test_import_antithetic_is_free_of_dask():
     """And importing antithetic.dask of scikit-learn, which workers have no use for."""
     from test_package import run_python
 
-    assert run_python("import sys, antithetic; print('dask' in sys.modules)").strip() == "False"
-    loaded = run_python(
-        "import sys, antithetic.dask.rounds; print([n for n in ('sklearn', 'pandas') if n in sys.modules])", PYTHONWARNINGS=""
-    )
-    assert loaded.strip() == "[]"
+    asked = "[name for name in ('dask', 'sklearn', 'pandas') if name in sys.modules]"
+    code = f"import sys, antithetic; print({asked}); import antithetic.dask.rounds, antithetic.dask.predict; print({asked})"
+    assert run_python(code, PYTHONWARNINGS="").split("\n")[:2] == ["[]", "['dask']"]
+
+
+def test_workers_that_cannot_work_are_told_of(client, monkeypatch):
+    """Instead of waiting in silence: all have paused, and the user is told what to do."""
+    from distributed.core import Status
+
+    from antithetic.dask import cluster as where
+
+    def become(status):
+        def change(dask_worker):
+            dask_worker.status = status
+
+        return change
+
+    monkeypatch.setattr(where, "_SECONDS_BETWEEN_QUESTIONS", 0.05)
+    monkeypatch.setattr(where, "_SECONDS_OF_SILENCE", 0.1)
+    client.run(become(Status.paused))
+    try:
+        with pytest.raises(RuntimeWarning, match="all workers have paused for want of memory; use smaller blocks"):
+            classifier(client).fit(*in_blocks(X, Y, [300] * 2))
+    finally:
+        client.run(become(Status.running))
+    assert classifier(client, max_iter=1).fit(*in_blocks(X, Y, [300] * 2)).n_iter_ == 1
+
+
+def test_columns_must_be_those_of_the_fit(client):
+    """In their order, which is seen before anything is computed."""
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcde")).assign(label=Y, weight=1.0 + Y), npartitions=2)
+    rows, labels = frame[list("abcde")], frame["label"]
+    model = classifier(client, max_iter=2).fit(rows, labels, sample_weight=frame["weight"])
+    array = classifier(client, max_iter=2).fit(*in_blocks(X, Y, [300] * 2), sample_weight=1.0 + Y)
+    np.testing.assert_array_equal(model.coef_, array.coef_)
+    for use in (model.predict, model.predict_proba, lambda given: model.score(given, labels)):
+        with pytest.raises(ValueError, match="in this order"):
+            use(frame[list("edcba")])
+    with pytest.raises(ValueError, match="block 0 of X has 4 features, and the model was fitted on 5"):
+        model.score(da.from_array(X[:, :4], chunks=(300, -1)), Y)
+
+
+def test_hostile_checkpoints_are_refused(client, tmp_path):
+    """Lengths, numbers and descriptions that no fit writes, before anything is made of them."""
+    import json
+
+    path = tmp_path / "fit.npz"
+    classifier(client, max_iter=2, checkpoint=path).fit(*in_blocks(X, Y, [300] * 2))
+    with np.load(path) as held:
+        arrays = {name: held[name] for name in held.files}
+    meta = json.loads(arrays.pop("meta").tobytes())
+    spoilt = [{"rounds": 10**15}, {"rounds": -1}, {"rounds": 1.5}, {"rounds": None}, {"mark": []}, {"mark": {"settings": 1, "data": ""}}]
+    spoilt += [{"known": [-1.0]}, {"known": [np.nan]}, {"known": [1e300]}, {"weights": np.full(6, np.nan)}, {"steps": [1.0]}]
+    spoilt += [{"seeds": []}, {"numbers": [1.0, np.inf, 1.0, 1.0, 0.0]}, {"points": arrays["points"][:-1]}, {"history": [1.0]}]
+    for change in spoilt:
+        name = next(iter(change))
+        wrong = meta | (change if name in meta else {})
+        columns = arrays | ({} if name in meta else {name: np.asarray(change[name], arrays[name].dtype)})
+        np.savez(path, meta=np.frombuffer(json.dumps(wrong).encode(), np.uint8), **columns)
+        with pytest.raises(ValueError, match="is not a checkpoint, or it is damaged"):
+            load(path)
+    pickled = {"weights": np.array([print], dtype=object)}
+    np.savez(path, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8), **arrays | pickled)
+    with pytest.raises(ValueError, match="is not a checkpoint, or it is damaged"):
+        load(path)

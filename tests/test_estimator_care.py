@@ -6,10 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 
 from antithetic import SGDClassifier, SGDRegressor
+from antithetic.problem import Problem
 from antithetic.solvers import step_search
 
 RNG = np.random.default_rng(0)
@@ -158,3 +160,67 @@ def test_many_classes_are_no_reason_to_warn():
     rows = np.tile(X, (3, 1))
     for labels in (np.arange(900) % 26, (np.arange(900) % 26).astype(float)):
         assert SGDClassifier(**FEW).fit(rows, labels).coef_.shape == (26, 4)
+
+
+@pytest.mark.parametrize("estimator", [SGDClassifier, SGDRegressor])
+def test_all_defaults_are_allowed_and_whatever_else_is_checked(estimator):
+    """Defaults are not checked again in each fit; every other value is, also where it is set later."""
+    model = estimator(**FEW).fit(X, TWO)
+    for name, value in {"alpha": -1.0, "max_iter": 0, "sampling": "no such", "average": "no such", "trace": 3}.items():
+        allowed = getattr(model, name)
+        with pytest.raises(ValueError, match=f"The '{name}' parameter of {estimator.__name__} must be"):
+            model.set_params(**{name: value}).fit(X, TWO)
+        model.set_params(**{name: allowed})
+    model.fit(X, TWO)
+
+
+def test_a_default_that_is_not_allowed_is_refused_in_every_fit():
+    """A class made from ours may have one."""
+
+    class Odd(SGDClassifier):
+        def __init__(self, loss="hinge", *, max_iter=0):
+            super().__init__(loss, max_iter=max_iter, tol=None)
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="The 'max_iter' parameter of Odd"):
+            Odd().fit(X, TWO)
+    assert Odd(max_iter=3).set_params(loss="log_loss").fit(X, TWO).n_iter_ == 3
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_rows_that_need_no_other_check_are_still_finite(form, bad):
+    """The fast way past scikit-learn's checks looks at every entry of X and y; sums that overflow are no error."""
+    rows = X.copy()
+    rows[7, 2] = bad
+    with pytest.raises(ValueError, match="Input X contains"):
+        SGDClassifier(**FEW).fit(form(rows), TWO)
+    with pytest.raises(ValueError, match="Input y contains"):
+        SGDRegressor(**FEW).fit(form(X), np.where(np.arange(300) == 5, bad, NUMBERS))
+    large = np.full((20, 1), 1e308) * np.array([0.0, 1.0])  # finite, but not their sum
+    with pytest.raises(ValueError, match="overflow"):
+        SGDClassifier(**FEW).fit(form(large), np.arange(20) % 2)
+
+
+@pytest.mark.parametrize("labels", [[0.0, 1.0], [-1.0, 1.0], [2.0, 7.0], [-0.0, 3.0]])
+def test_whole_numbers_are_classes_whatever_their_type(labels):
+    """Floats that are whole numbers give the model that integers do."""
+    floats = np.array(labels)[TWO]
+    one, other = (SGDClassifier("log_loss", **FEW).fit(X, y) for y in (floats, floats.astype(int)))
+    assert one.classes_.dtype == floats.dtype
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+
+
+@pytest.mark.parametrize("other", [0.5, 1e300])
+def test_floats_that_are_no_classes_are_refused(other):
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        SGDClassifier(**FEW).fit(X, np.where(TWO == 1, other, 0.0))
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_the_recorded_objective_is_that_of_the_weights(average):
+    """In the first epoch it has been computed before, to see that nothing went wrong; averages have another."""
+    model = SGDClassifier("log_loss", average=average, **FEW | {"max_iter": 1}).fit(X, TWO)
+    problem = Problem.build(X, TWO, loss="log_loss", l2=1e-4, fit_intercept=True)
+    np.testing.assert_allclose(model.history_["objective"], problem.objective(model.coef_[0], model.intercept_[0]), rtol=1e-14)

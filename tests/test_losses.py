@@ -102,6 +102,25 @@ def test_log_loss_is_the_plain_formula():
 
 
 @pytest.mark.kernel
+@pytest.mark.parametrize("n", [1, 7, 511, 512, 513, 1500])
+@pytest.mark.parametrize("size", [1e-9, 1.0, 30.0, 2000.0])
+def test_the_mean_of_log_losses_is_that_of_their_values(n, size):
+    """It has an exponential and a logarithm of its own, for many rows at once."""
+    rng = np.random.default_rng(n)
+    y, p = rng.choice([-1.0, 1.0], n), size * rng.normal(size=n)
+    np.testing.assert_allclose(LOSSES["log_loss"].mean(y, p, None), np.logaddexp(0.0, -y * p).mean(), rtol=1e-13)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("margin", [-np.inf, -1e308, -750.0, -709.0, -708.0, -0.0, 708.0, 709.0, 750.0, 1e308, np.inf, np.nan])
+def test_the_mean_of_log_losses_knows_the_ends_of_the_range(margin):
+    """Infinite losses are, and NaN is never lost: whether a run diverged depends on it."""
+    value = LOSSES["log_loss"].mean(np.array([1.0, -1.0]), np.array([margin, 0.0]), None)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(value, 0.5 * np.logaddexp(0.0, -margin) + 0.5 * np.log(2.0), rtol=1e-13)
+
+
+@pytest.mark.kernel
 @pytest.mark.parametrize("name", ["squared_error", "huber"])
 def test_least_squares_and_huber_are_the_plain_formulas(name):
     """Value and slope of a half square, straight beyond epsilon for huber."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model._base import SparseCoefMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import validate_data
 
 from antithetic._advise import choose_sampling
@@ -104,6 +105,13 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
     }
 
     # ---- from parameters to what the solvers take
+
+    def _validate_params(self) -> None:
+        """Check each parameter by itself, as in scikit-learn, but no default twice: that takes longer than an epoch of few rows."""
+        allowed = _allowed_defaults(type(self))  # type: ignore[arg-type]  # mypy looks at the hash of instances
+        given = {name: getattr(self, name) for name in allowed}
+        changed = {name: value for name, value in given.items() if value is not allowed[name]}
+        validate_parameter_constraints(self._parameter_constraints, changed, caller_name=type(self).__name__)
 
     def _check_parameters(self, for_partial_fit: bool = False) -> None:
         """Check what depends on more than one parameter, before the first step."""
@@ -219,7 +227,15 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool, strata: Any = None) -> Rows:
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset, y_numeric=self._y_numeric
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            reset=reset,
+            y_numeric=self._y_numeric,
+            skip_check_array=_is_checked(X, y),
         )
         weight = None
         if sample_weight is not None:
@@ -450,7 +466,8 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         plan = self._plan(rows, table, epochs=self.max_iter)
         if self.verbose:
             print(f"{type(self).__name__}: {plan.sampling}, pairing {plan.pairing}, batches of {plan.batch_size} ({plan.why})")
-        check_trace(self._trace(), self.solver, plan.sampling, self._problem(rows, 0))
+        needs_problem = bool({"gradient", "gap"} & set(self._trace()))
+        check_trace(self._trace(), self.solver, plan.sampling, self._problem(rows, 0) if needs_problem else None)
         for number in range(self._n_tasks()):
             weight = self._weights(rows, number)
             if weight is not None and not weight.any():
@@ -531,6 +548,31 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         return tags
 
 
+@cache
+def _allowed_defaults(estimator: type[LinearSGD]) -> dict[str, Any]:
+    """Parameters of a class, each with its default if its constraints allow that; else with something that no value is."""
+    parameters = inspect.signature(estimator.__init__).parameters
+    found = {}
+    for name in estimator._get_param_names():
+        found[name] = parameters[name].default
+        try:
+            validate_parameter_constraints(estimator._parameter_constraints, {name: found[name]}, caller_name=estimator.__name__)
+        except ValueError:
+            found[name] = object()
+    return found
+
+
+def _is_checked(X: Any, y: Any) -> bool:
+    """Whether scikit-learn's checks would leave rows and targets as they are; in doubt not. They take longer than an epoch of few rows."""
+    is_csr = sparse.issparse(X) and X.format == "csr"
+    if not (is_csr or (type(X) is np.ndarray and X.flags.c_contiguous)) or type(y) is not np.ndarray:
+        return False
+    if X.ndim != 2 or 0 in X.shape or y.shape != X.shape[:1] or X.dtype not in (np.float64, np.float32) or y.dtype.kind not in "biuf":
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):  # a sum is finite unless an entry is not, or it overflows
+        return bool(np.isfinite((X.data if is_csr else X).sum()) and np.isfinite(y.sum()))
+
+
 def _one_or_all(values: list[float]) -> Any:
     return values[0] if len(values) == 1 else np.array(values)
 
@@ -551,7 +593,7 @@ def _kept(state: SgdState) -> dict[str, Any]:
 
     Left out are weights that `coef_` holds already, what `eta0_` and `decay_` say, and how the last fit came to its end.
     """
-    kept = state._replace(lowered=0, eased=0, moved=None, aligned=0, best=np.inf, waited=0, stopped=False, order=None)
+    kept = state._replace(lowered=0, eased=0, moved=None, aligned=0, best=np.inf, waited=0, stopped=False, order=None, objective=np.nan)
     values = kept._replace(memory=None, mean=None)._asdict()  # what is remembered is of the rows of that fit
     if state.average is None:
         values["coef"] = None

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic import losses
-from antithetic._jit import jit
+from antithetic._jit import jit, jit_sums
 
 value = jit(losses.value)
 slope = jit(losses.slope)
@@ -41,21 +41,54 @@ def conjugates(code: int, epsilon: float, y: NDArray[np.float64], u: NDArray[np.
 
 
 _AT_ONCE = 512  # factors of at most 2, whose product is far from overflowing
+_LOG2_E, _LOG_2, _LOG_2_REST = 1.4426950408889634, 0.693145751953125, 1.4286068203094172e-6  # the last two add up to log(2)
+_LEAST = -708.0  # where exp is about to leave the normal numbers
+_EXPONENT, _BIAS = np.int64(52), np.int64(1023 << 52)  # where a float64 has its exponent, and that of 1
+
+
+@jit_sums
+def _exp(x: float) -> float:
+    """Exponential of a number that is not positive, to a relative error of 1e-13, by operations that are done for several rows at once."""
+    x = _LEAST if x < _LEAST else x  # NaN stays
+    k = np.floor(x * _LOG2_E + 0.5)
+    r = (x - k * _LOG_2) - k * _LOG_2_REST  # at most log(2) / 2: thirteen terms of the series are enough
+    p = r / 6227020800.0 + 1.0 / 479001600.0
+    p = p * r + 1.0 / 39916800.0
+    p = p * r + 1.0 / 3628800.0
+    p = p * r + 1.0 / 362880.0
+    p = p * r + 1.0 / 40320.0
+    p = p * r + 1.0 / 5040.0
+    p = p * r + 1.0 / 720.0
+    p = p * r + 1.0 / 120.0
+    p = p * r + 1.0 / 24.0
+    p = p * r + 1.0 / 6.0
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    power = np.int64((np.int64(np.int32(k if k <= 0.0 else 0.0)) << _EXPONENT) + _BIAS)  # the bits of 2^k; NaN is no integer
+    return p * power.view(np.float64)  # type: ignore[no-any-return]  # NumPy does not say what a view is
+
+
+@jit_sums
+def _sum_of_log_losses(y: NDArray[np.float64], p: NDArray[np.float64]) -> float:
+    """Sum of the logistic losses, by one logarithm of a product instead of many logarithms."""
+    total = 0.0
+    for start in range(0, len(y), _AT_ONCE):
+        labels, predictions, product = y[start : start + _AT_ONCE], p[start : start + _AT_ONCE], 1.0
+        for i in range(len(labels)):
+            margin = labels[i] * predictions[i]
+            total += max(0.0, -margin)
+            product *= 1.0 + _exp(-abs(margin))
+        total += math.log(product)
+    return total
 
 
 @jit
 def mean_value(code: int, epsilon: float, y: NDArray[np.float64], p: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
     """Weighted mean of the losses; no weights have length 0, and weight 0 beats an infinite loss."""
+    if code == losses.LOG_LOSS and len(weight) == 0:
+        return _sum_of_log_losses(y, p) / len(y)
     total = 0.0
-    if code == losses.LOG_LOSS and len(weight) == 0:  # one logarithm of a product instead of many logarithms
-        for start in range(0, len(y), _AT_ONCE):
-            product = 1.0
-            for i in range(start, min(start + _AT_ONCE, len(y))):
-                margin = y[i] * p[i]
-                total += max(0.0, -margin)
-                product *= 1.0 + math.exp(-abs(margin))
-            total += math.log(product)
-        return total / len(y)
     for i in range(len(y)):
         if len(weight) == 0:
             total += value(code, epsilon, y[i], p[i])

@@ -18,7 +18,7 @@ from antithetic.solvers import SgdState
 TRACES = ("objective", "gradient", "gap", "variance", "variance_ratio", "partial_sum", "distance")
 
 
-def check_trace(names: tuple[str, ...], solver: str, sampling: str, problem: Problem | None = None) -> None:
+def check_trace(names: tuple[str, ...], solver: str, sampling: Any, problem: Problem | None = None) -> None:
     """Raise ValueError for names that are not known, or mean nothing with a solver, a sampling or, if one is given, a problem."""
     for name in names:
         if name not in TRACES:
@@ -37,7 +37,8 @@ def measure_state(names: tuple[str, ...], tables: Tables, state: SgdState, w_sta
     """Measure a state; what concerns batches is that of the epoch to come, at the present weights, if the present table is kept for it."""
     problem, measured = tables.problem, {"epoch": float(state.epochs)}
     if "objective" in names:
-        measured["objective"] = problem.objective(*state.solution)
+        known = state.average is None and not np.isnan(state.objective)
+        measured["objective"] = state.objective if known else problem.objective(*state.solution)
     if "gradient" in names:
         measured["gradient"] = gradient_mapping_norm(problem, *state.solution)
     if "gap" in names:
@@ -54,7 +55,7 @@ def _measure_batches(names: tuple[str, ...], tables: Tables, state: SgdState, sl
     problem, measured = tables.problem, {}
     if "variance" in names or "variance_ratio" in names:
         once = isinstance(tables.table, GroupTable) and tables.sampling in ONCE_PER_EPOCH
-        if tables.sampling in ("balanced", "in order") or once:  # an order, not a draw
+        if callable(tables.sampling) or tables.sampling in ("balanced", "in order") or once:  # an order, not a draw
             own = order_variance(problem, tables.followed(state), tables.sampler().batches(state.epochs, state.order))
         else:
             followed = tables.followed(state)

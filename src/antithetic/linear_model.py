@@ -31,6 +31,8 @@ _BALANCED = (
     "target to properly estimate the class frequency distributions. Pass the resulting weights as the class_weight parameter."
 )
 
+_WHOLE = 2**53  # below it a float tells whole numbers from others
+
 
 def _classes_of(y: NDArray[Any]) -> NDArray[Any]:
     """The labels in order; two numbers are found without sorting all rows."""
@@ -39,6 +41,13 @@ def _classes_of(y: NDArray[Any]) -> NDArray[Any]:
         if ends[0] != ends[1] and ((y == ends[0]) | (y == ends[1])).all():
             return ends
     return np.unique(y)
+
+
+def _can_only_be_classes(labels: NDArray[Any]) -> bool:
+    """Whether labels are words or whole numbers, which scikit-learn never takes for a regression's targets."""
+    if labels.dtype.kind == "f":
+        return bool(((np.abs(labels) < _WHOLE) & (labels == np.floor(labels))).all())
+    return labels.dtype.kind in "biuSU"
 
 
 def _check_known(classes: NDArray[Any], y: NDArray[Any]) -> None:
@@ -185,7 +194,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         What was used where the parameters say "auto", and why.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (``n_features_in_``,)
         Their names, where the columns of X have such.
 
     See Also
@@ -382,7 +391,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         self._partial_fit(rows, first or getattr(self, "coef_", None) is None)
 
     def _set_classes(self, classes: NDArray[Any], y: NDArray[Any]) -> None:
-        if classes.dtype.kind not in "biuSU":  # those can only be classes
+        if not _can_only_be_classes(classes):
             with warnings.catch_warnings():  # of many classes for few rows, which these are not the rows of
                 warnings.simplefilter("ignore")
                 check_classification_targets(classes)
@@ -590,7 +599,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         What was used where the parameters say "auto", and why.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (``n_features_in_``,)
         Their names, where the columns of X have such.
 
     See Also

@@ -90,8 +90,13 @@ class Problem:
 
     def predictions(self, coef: Any, intercept: float = 0.0) -> NDArray[np.float64]:
         """Linear predictions of all rows, shape (n,)."""
-        p: NDArray[np.float64] = (self.X @ check_coef(coef, self.d).astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
-        return p + intercept
+        return self._predictions(check_coef(coef, self.d), intercept)
+
+    def _predictions(self, coef: NDArray[np.float64], intercept: float) -> NDArray[np.float64]:
+        p: NDArray[np.float64] = (self.X @ coef.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
+        if intercept != 0.0:
+            p += intercept
+        return p
 
     def slopes(self, coef: Any = None, intercept: float = 0.0) -> NDArray[np.float64]:
         """Weighted slope of each row's loss, shape (n,): the data gradient of row i is ``slopes[i] * X[i]``."""
@@ -101,7 +106,8 @@ class Problem:
 
     def objective(self, coef: Any, intercept: float = 0.0) -> float:
         """Mean loss plus penalty."""
-        return self.mean_loss(self.predictions(coef, intercept)) + self.penalty.value(check_coef(coef, self.d))
+        weights = check_coef(coef, self.d)
+        return self.mean_loss(self._predictions(weights, intercept)) + self.penalty.value(weights)
 
     def mean_loss(self, predictions: NDArray[np.float64]) -> float:
         """Weighted mean loss of the given predictions, shape (n,)."""

@@ -39,7 +39,9 @@ def train(
     ] = None,
     alpha: Annotated[float, typer.Option(metavar="X", help="Strength of the penalty.")] = 1e-4,
     penalty: Annotated[str, typer.Option(metavar="NAME", help="l2, l1, elasticnet or none.")] = "l2",
-    solver: Annotated[str, typer.Option(metavar="NAME", help=f"{', '.join(SOLVERS)}.")] = "sgd",
+    solver: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"{', '.join(SOLVERS)}.", show_default="sgd; with --dask svrg, which has sgd too")
+    ] = None,
     sampling: Annotated[str, typer.Option(metavar="NAME", help=f"auto, {', '.join(SAMPLINGS)}.")] = "auto",
     epochs: Annotated[int, typer.Option(min=1, metavar="N", help="Most passes over the data.")] = 1000,
     tol: Annotated[
@@ -50,9 +52,7 @@ def train(
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")] = 0,
     dask: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Train on a Dask cluster: a scheduler's address, or local.", show_default=False
-        ),
+        typer.Option(metavar="ADDRESS", help="Train on a Dask cluster: a scheduler's address, or local.", show_default=False),
     ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --dask: write each round here, and go on from it.", show_default=False)
@@ -79,7 +79,7 @@ def train(
         "loss": loss,
         "alpha": alpha,
         "penalty": None if penalty == "none" else penalty,
-        "solver": solver,
+        "solver": solver or ("sgd" if dask is None else "svrg"),
         "sampling": sampling,
         "fit_intercept": intercept,
         "max_iter": epochs,

@@ -32,8 +32,6 @@ def train_on_cluster(
     with client_of(_address(address)) as client:
         data = open_files(file, column_of(target), client, quantity=quantity)
         chosen = chosen | {"loss": loss or ("squared_error" if data.classes is None else "log_loss")}
-        if chosen["solver"] == "sgd":  # the default of one machine; blocks have another
-            chosen["solver"] = "svrg"
         kind = SGDRegressor if data.classes is None else SGDClassifier
         estimator = kind(**chosen, client=client, checkpoint=checkpoint, verbose=0 if as_json else 1)
         began = time.perf_counter()

@@ -36,8 +36,19 @@ class BlockTable:
     lengths : tuple of int
         Rows of the blocks.
     method : str
+        How they were paired.
     dealt : bool
         Whether rows were dealt anew among blocks: then ``blocks`` are the new ones.
+    blocks : object
+        The blocks themselves, for whom it may concern: parts of X, y and the weights.
+    common : object
+        Loss, classes and seed of all tables.
+    given : tuple
+        What tells the collections it was made for from others.
+    rows : list of Delayed or None
+        Numbers in X of the rows of each new block; None where none were dealt.
+    coef, intercept
+        Weights at which gradients were paired; None and 0.0 for signed rows.
     """
 
     tables: list[Any]
@@ -46,7 +57,7 @@ class BlockTable:
     dealt: bool
     blocks: Blocks
     common: Common
-    given: tuple[Any, Any]
+    given: tuple[Any, Any, Any]
     rows: list[Any] | None
     coef: Any = None
     intercept: float = 0.0
@@ -82,19 +93,44 @@ class BlockTable:
         return da.concatenate([da.from_delayed(part, (n,), dtype=np.intp) for part, n in zip(self.rows, self.lengths, strict=True)])
 
     def compute(self, client: Any = None) -> AntitheticTable:
-        """Gather all tables into one :class:`antithetic.AntitheticTable` of the rows of X: 8 bytes a row, which must fit here."""
+        """Gather all tables into one :class:`antithetic.AntitheticTable` of the rows of X: 8 bytes a row, which must fit here.
+
+        Parameters
+        ----------
+        client : Client, default=None
+            What computes; None means Dask's default, a current client or threads.
+
+        Returns
+        -------
+        AntitheticTable
+        """
         partner, order = _gather(client, [self.partner, self.order])
         whole = np.empty(len(self), np.intp)
         whole[order] = partner
         return AntitheticTable(whole, Fingerprint(), self.method, note=f"paired within {len(self.lengths)} blocks")
 
     def persist(self, client: Any = None) -> BlockTable:
-        """Return the same with tables, and blocks if they were dealt anew, computed once and kept on the cluster."""
-        keep = dask.persist if client is None else client.persist
-        tables, blocks = list(_persisted(keep, self.tables)), self.blocks
+        """Return the same with tables, and blocks if they were dealt anew, computed once and kept on the cluster.
+
+        Parameters
+        ----------
+        client : Client, default=None
+            What computes and keeps; None means Dask's default, a current client or threads.
+
+        Returns
+        -------
+        BlockTable
+        """
+        columns: list[list[Any]] = [self.tables]
         if self.dealt:
-            blocks = replace(blocks, X=list(_persisted(keep, blocks.X)))
-        return replace(self, tables=tables, blocks=blocks)
+            columns += [self.blocks.X, self.blocks.y or [], self.blocks.weight or [], self.rows or []]
+        wanted = [part for column in columns for part in column]
+        kept = iter(dask.persist(*wanted) if client is None else client.persist(wanted))
+        tables, *dealt = [[next(kept) for _ in column] for column in columns]
+        if not dealt:
+            return replace(self, tables=tables)
+        X, y, weight, rows = dealt
+        return replace(self, tables=tables, blocks=replace(self.blocks, X=X, y=y, weight=weight or None), rows=rows)
 
     def variance_ratio(self, *, coef: Any = None, intercept: float = 0.0, client: Any = None) -> float:
         """Exact variance of the gradient of a pair, divided by that of two independent rows; below 1 is a gain.
@@ -104,25 +140,54 @@ class BlockTable:
         coef : array-like of shape (d,), default=None
             Where the gradients are taken; None means at zero.
         intercept : float, default=0.0
+            The intercept that belongs to ``coef``.
         client : Client, default=None
             What computes; None means Dask's default.
+
+        Returns
+        -------
+        float
         """
         return variance_of_blocks(client, self.blocks, self.tables, self.common, coef, intercept)
 
     def quality(self, *, coef: Any = None, intercept: float = 0.0, random_state: int = 0, client: Any = None) -> Quality:
         """Say how good the tables are, as one machine does; ``best_ratio`` is that of all tables within these blocks.
 
-        The parameters are those of :meth:`variance_ratio`; ``random_state`` chooses the subset that is solved exactly for large blocks.
+        Parameters
+        ----------
+        coef : array-like of shape (d,), default=None
+            Where the gradients are taken; None means at zero.
+        intercept : float, default=0.0
+            The intercept that belongs to ``coef``.
+        random_state : int, default=0
+            Chooses the rows that are solved exactly in large blocks.
+        client : Client, default=None
+            What computes; None means Dask's default.
+
+        Returns
+        -------
+        Quality
         """
         seed = check_count(random_state, "random_state", least=0)
         return measure_blocks(client, self.blocks, self.tables, self.common, coef, intercept, seed)
 
-    def blocks_for(self, X: Any, y: Any) -> Blocks:
-        """Blocks to train on, once it is known that the table was made for these collections."""
-        for mine, theirs, name in zip(self.given, (_name_of(X), _name_of(y)), ("X", "y"), strict=True):
+    @property
+    def origin(self) -> str:
+        """How it was made, as text, for checkpoints."""
+        at = None if self.coef is None else dask.base.tokenize(np.asarray(self.coef, float), float(self.intercept))
+        return f"{self.method} {self.common.seeds} {self.lengths if self.dealt else ''} {at}"
+
+    def check_for(self, X: Any, y: Any, sample_weight: Any = None) -> None:
+        """Raise ValueError unless the table was made for these collections.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            What is to be trained on.
+        """
+        for mine, theirs, name in zip(self.given, map(_name_of, (X, y, sample_weight)), ("X", "y", "sample_weight"), strict=True):
             if mine != theirs:
                 raise ValueError(f"the table was made for another {name}; make one for these data with antithetic.dask.pair")
-        return self.blocks
 
 
 def pair(
@@ -203,7 +268,9 @@ def pair(
         for number in range(len(blocks))
     ]
     name = _name(method, max(lengths))
-    return BlockTable(tables, lengths, name, bool(shuffle), blocks, common, (_name_of(X), _name_of(y)), rows, coef, intercept)
+    return BlockTable(
+        tables, lengths, name, bool(shuffle), blocks, common, tuple(map(_name_of, (X, y, sample_weight))), rows, coef, intercept
+    )
 
 
 def pair_block(number: int, parts: Sequence[Any], common: Common, method: Any, coef: Any, intercept: float) -> AntitheticTable | None:
@@ -299,11 +366,6 @@ def _global_partner(table: AntitheticTable | None, first: int, rows: NDArray[np.
 
 def _gather(client: Any, tasks: list[Any]) -> list[Any]:
     return list(dask.compute(*tasks)) if client is None else compute(client, tasks)
-
-
-def _persisted(keep: Any, values: list[Any]) -> list[Any]:
-    kept = keep(*values) if keep is dask.persist else keep(values)
-    return list(kept)
 
 
 def _name_of(collection: Any) -> Any:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._validate import check_column, check_rows
+from antithetic.dask.cluster import compute
 
 _BYTES_OF_A_BLOCK = 1 << 26  # of rows that come as one array
 
@@ -83,7 +84,7 @@ def read_blocks(X: Any, y: Any = None, sample_weight: Any = None, *, client: Any
     rows = _Column.of(X, "X", client)
     labels, weights = _Column.of(y, "y", client, like=rows), _Column.of(sample_weight, "sample_weight", client, like=rows)
     held = tuple(column.held for column in (rows, labels, weights) if column.held is not None)
-    return Blocks(rows.parts or [], labels.parts, weights.parts, _feature_names(X), held)
+    return Blocks(rows.parts or [], labels.parts, weights.parts, feature_names(X), held)
 
 
 def open_block(number: int, parts: Sequence[Any]) -> Block:
@@ -133,14 +134,20 @@ def _labels(y: Any, n: int) -> NDArray[Any]:
 
 def _of_one_kind(labels: NDArray[Any]) -> NDArray[Any]:
     """Labels of objects as text, numbers or bools, so that blocks can be compared."""
-    missing = np.array([label is None or label != label for label in labels.tolist()], bool)  # NaN differs from itself
-    if missing.any():
-        raise ValueError(f"y has a missing label, first in row {int(np.argmax(missing))} of it")
+    kinds = set(map(type, labels.tolist()))
+    if not kinds <= {str, int, bool}:  # which are never missing
+        missing = np.frompyfunc(_is_missing, 1, 1)(labels).astype(bool)
+        if missing.any():
+            raise ValueError(f"y has a missing label, first in row {int(np.argmax(missing))} of it")
     plain = np.array(labels.tolist())
-    text = [isinstance(label, str) for label in labels.tolist()]
-    if plain.dtype.kind == "O" or (any(text) and not all(text)):
+    if plain.dtype.kind == "O" or (len(kinds) > 1 and any(issubclass(kind, str) for kind in kinds)):
         raise ValueError("y mixes labels that cannot be compared (numbers with strings, say); use one kind")
     return plain
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, or what pandas has for it, which cannot be compared even with itself."""
+    return label is None or type(label).__name__ in ("NAType", "NaTType") or bool(label != label)
 
 
 def _weights(weight: Any, n: int) -> NDArray[np.float64]:
@@ -151,7 +158,8 @@ def _weights(weight: Any, n: int) -> NDArray[np.float64]:
     return weights
 
 
-def _feature_names(X: Any) -> NDArray[Any] | None:
+def feature_names(X: Any) -> NDArray[Any] | None:
+    """Names of the columns of a data frame, if they are all strings."""
     columns = getattr(X, "columns", None)
     if columns is None or not all(isinstance(name, str) for name in columns):
         return None
@@ -205,7 +213,8 @@ def _as_collection(given: Any, name: str, like: _Column | None, client: Any) -> 
     if not hasattr(given, "npartitions"):
         raise ValueError(f"{name} must be a Dask array or data frame, a list of delayed blocks, or an array; got {type(given).__name__}")
     if like is not None and like.parts is not None and given.npartitions != len(like.parts):
-        return _rechunk(given.to_dask_array(lengths=True), like, name, client)
+        counted = _lengths(_cut(given, client), client)
+        return _rechunk(da.concatenate(_of_known_lengths(given, counted)), like, name, client)
     return given
 
 
@@ -221,11 +230,20 @@ def _from_memory(local: Any, name: str) -> Any:
         local = local.to_numpy()
     if sparse.issparse(local):
         local = sparse.csr_array(local)
-        parts = [dask.delayed(local[start : start + rows], traverse=False) for start in range(0, n, rows)]
-        shapes = [(min(rows, n - start), d) for start in range(0, n, rows)]
+        starts = range(0, max(1, n), rows)
+        parts = [dask.delayed(local[start : start + rows], traverse=False) for start in starts]
+        shapes = [(min(rows, n - start), d) for start in starts]
         arrays = [da.from_delayed(part, shape, meta=local[:0]) for part, shape in zip(parts, shapes, strict=True)]
         return da.concatenate(arrays, axis=0) if len(arrays) > 1 else arrays[0]
     return da.from_array(local, chunks=(rows, -1))
+
+
+def _of_known_lengths(frame: Any, lengths: tuple[int, ...]) -> list[Any]:
+    import dask.array as da
+
+    width = (len(frame.columns),) if frame.ndim == 2 else ()
+    values = [dask.delayed(np.asarray, pure=False)(part) for part in delayed_parts(frame)[0]]
+    return [da.from_delayed(part, (length, *width), dtype=object) for part, length in zip(values, lengths, strict=True)]
 
 
 def _rechunk(given: Any, like: _Column, name: str, client: Any) -> Any:
@@ -250,9 +268,9 @@ def _lengths(like: _Column, client: Any) -> tuple[int, ...]:
     """Lengths of the blocks of X, read off the blocks where they are not known."""
     if like.lengths is not None:
         return like.lengths
-    count = dask.delayed(_length, pure=False)
-    tasks = [count(part, dask_key_name=f"antithetic-length-{number}") for number, part in enumerate(like.parts or ())]
-    return tuple(dask.compute(*tasks) if client is None else client.gather(client.compute(tasks)))
+    count = dask.delayed(_length, pure=False, traverse=False)
+    tasks = [count(part) for part in like.parts or ()]
+    return tuple(dask.compute(*tasks) if client is None else compute(client, tasks))
 
 
 def _length(part: Any) -> int:
@@ -267,23 +285,28 @@ def _check_alike(column: _Column, like: _Column, name: str) -> None:
 
 def _cut(collection: Any, client: Any) -> _Column:
     """Cut a collection into recipes, or into delayed values where the cluster holds it, or is to hold it."""
-    delayed, graph = _delayed_parts(collection)
+    delayed, graph = delayed_parts(collection)
+    chunks = getattr(collection, "chunks", None)
+    lengths = None if chunks is None or np.isnan(chunks[0]).any() else tuple(int(length) for length in chunks[0])
     if client is not None and _holds_arrays(graph):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # which is why it is sent once
-            collection = client.persist(collection)
-        delayed, graph = _delayed_parts(collection)
-    chunks = getattr(collection, "chunks", None)
-    lengths = None if chunks is None or np.isnan(chunks[0]).any() else tuple(int(length) for length in chunks[0])
+            kept = client.persist(delayed)
+        return _Column(kept, lengths, kept)
     recipes = [_recipe(graph, part.key) for part in delayed]
     if all(recipe is not None for recipe in recipes):
         return _Column(recipes, lengths)
-    whole = np.ravel(np.array(collection.to_delayed(optimize_graph=False), dtype=object)).tolist()
-    return _Column(whole, lengths, collection)
+    return _Column(delayed_parts(collection, optimize=False)[0], lengths, collection)
 
 
-def _delayed_parts(collection: Any) -> tuple[list[Delayed], dict[Any, Any]]:
-    delayed = np.ravel(np.array(collection.to_delayed(), dtype=object)).tolist()
+def delayed_parts(collection: Any, *, optimize: bool = True) -> tuple[list[Delayed], dict[Any, Any]]:
+    """Parts of an array or data frame in order, and the graph that they share; as many as the collection has."""
+    if hasattr(collection, "simplify"):
+        # reads no column too many; all that Dask can do to a data frame would join files of which few columns are read, y's but not X's
+        parts = collection.simplify().to_delayed(optimize_graph=False)
+    else:
+        parts = collection.to_delayed(optimize_graph=optimize)
+    delayed = np.ravel(np.array(parts, dtype=object)).tolist()
     return delayed, ensure_dict(delayed[0].dask) if delayed else {}
 
 

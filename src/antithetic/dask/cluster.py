@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from distributed import Client, LocalCluster, default_client, wait
+from distributed import Client, LocalCluster, wait
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from antithetic._threads import count_threads
 
 _SECONDS_BETWEEN_QUESTIONS = 5.0
+_SECONDS_OF_SILENCE = 30.0  # of workers that cannot work, before it is said
 _CANCELLED = (concurrent.futures.CancelledError, asyncio.CancelledError)
 
 
@@ -35,7 +38,7 @@ def client_of(given: Any) -> Iterator[Client]:
             yield client
     elif given is None:
         try:
-            client = default_client()
+            client = Client.current()
         except ValueError:
             with _local_cluster() as client:
                 yield client
@@ -60,7 +63,7 @@ def _local_cluster() -> Iterator[Client]:
     """Processes of one thread each, one per core: the kernels use one thread."""
     workers = count_threads(None)
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
@@ -94,14 +97,36 @@ def compute(client: Client, tasks: Sequence[Any], *, after_loss: str = "") -> li
 
 
 def _wait(client: Client, futures: Sequence[Any]) -> None:
-    """Wait until all are done, asking the scheduler now and then whether it is there: one that was closed says nothing."""
+    """Wait until all are done, asking the scheduler now and then whether it is there: one that was closed says nothing.
+
+    Nor do workers that have paused, or that are not there; after a while the user is told.
+    """
+    idle_since, told = time.monotonic(), False
     while True:
         try:
             with client.as_current():
                 wait(futures, timeout=_SECONDS_BETWEEN_QUESTIONS)
             return
         except TimeoutError:
-            client.nthreads()
+            reason = _why_idle(client)
+        if reason is None:
+            idle_since = time.monotonic()
+        elif not told and time.monotonic() - idle_since >= _SECONDS_OF_SILENCE:
+            told = True
+            warnings.warn(f"nothing has been computed for {_SECONDS_OF_SILENCE:.0f} s: {reason}", RuntimeWarning, stacklevel=2)
+
+
+def _why_idle(client: Client) -> str | None:
+    """Why no worker can work, and what to do, or None if one can; what the scheduler says when it is asked."""
+    if not client.nthreads():  # an error if it is gone, unlike the next question
+        return "the cluster has no workers; start some, or wait for them"
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    if workers and all(worker["status"] == "paused" for worker in workers):
+        return (
+            "all workers have paused for want of memory; use smaller blocks (X.rechunk, or more partitions), fewer threads per worker, "
+            "a larger memory_limit, or release what the cluster holds"
+        )
+    return None
 
 
 def _lost(error: BaseException, after_loss: str) -> ClusterLostError:

@@ -24,7 +24,8 @@ class SGDClassifier(Distributed, linear_model.SGDClassifier):
     Each round, every block makes an epoch of steps on its own rows, from common weights, corrected by the gradient of all rows; the mean
     of their moves is searched for the best of a few points (:mod:`antithetic.dask.search`). The order of a block follows from the seed,
     its number and the round alone, and sums are in the order of the blocks, so that the result depends neither on the workers nor on
-    which of them are lost on the way. Labels, weights and steps are found on a first look at the blocks.
+    which of them are lost on the way, as long as they are machines of one kind. Labels, weights and steps are found on a first look at
+    the blocks.
 
     Parameters
     ----------
@@ -59,7 +60,8 @@ class SGDClassifier(Distributed, linear_model.SGDClassifier):
     client : Client, str or None, default=None
         A client, the address of a scheduler, or None: the current client, or else a local cluster for the time of the fit.
     checkpoint : path or None, default=None
-        A file to which each round is written, and from which a fit of the same data with the same parameters goes on.
+        A file to which each round is written, and from which a fit of the same data with the same parameters goes on; one that has
+        ``max_iter`` rounds or more is the result.
     early_stopping, validation_fraction, average, refresh, importance, n_strata, allocation, n_jobs
         There for the sake of the same names: what cannot be had on blocks is refused, the others have no effect.
 
@@ -77,10 +79,17 @@ class SGDClassifier(Distributed, linear_model.SGDClassifier):
 
     Examples
     --------
-    >>> import dask.array as da, antithetic.dask  # doctest: +SKIP
-    >>> X, y = da.from_zarr("X.zarr"), da.from_zarr("y.zarr")  # doctest: +SKIP
-    >>> model = antithetic.dask.SGDClassifier(loss="log_loss", max_iter=10, checkpoint="fit.npz")  # doctest: +SKIP
-    >>> model.fit(X, y).score(X, y)  # doctest: +SKIP
+    >>> import dask.array as da, antithetic.dask
+    >>> from distributed import Client
+    >>> X = da.from_array([[1.0, 0.1], [0.9, -0.2], [-1.0, 0.3], [-0.8, 0.0]], chunks=(2, 2))
+    >>> y = da.from_array([1, 1, 0, 0], chunks=2)
+    >>> with Client(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as client:
+    ...     model = antithetic.dask.SGDClassifier("log_loss", max_iter=3, tol=None, client=client).fit(X, y)
+    ...     score = model.score(X, y)
+    >>> score, model.n_iter_
+    (1.0, 3)
+    >>> model.predict(X).compute(scheduler="sync").tolist()
+    [1, 1, 0, 0]
     """
 
     _local_class = linear_model.SGDClassifier
@@ -205,7 +214,13 @@ class SGDClassifier(Distributed, linear_model.SGDClassifier):
         return self
 
     def partial_fit(self, X: Any, y: Any, *args: Any, **kwargs: Any) -> None:
-        """Refuse: a round has all blocks."""
+        """Refuse: a round has all blocks.
+
+        Parameters
+        ----------
+        X, y, *args, **kwargs
+            Whatever they are.
+        """
         raise NotImplementedError("a round has all blocks; use fit, with warm_start=True to go on, or to_local().partial_fit for one chunk")
 
     def _learn_labels(self, glances: list[Glance]) -> None:
@@ -268,13 +283,38 @@ class SGDClassifier(Distributed, linear_model.SGDClassifier):
 class SGDRegressor(Distributed, linear_model.SGDRegressor):
     """Linear regression of data in blocks: :class:`antithetic.SGDRegressor` on a Dask cluster.
 
-    See :class:`antithetic.dask.SGDClassifier`, with which it shares all parameters but ``class_weight`` and ``n_jobs``.
+    How it is fitted, and to what, is said of :class:`antithetic.dask.SGDClassifier`.
+
+    Parameters
+    ----------
+    loss, penalty, alpha, l1_ratio, fit_intercept, epsilon, eta0, power_t, decay, groups, random_state
+        As in :class:`antithetic.SGDRegressor`.
+    max_iter, tol, n_iter_no_change, stopping, solver, learning_rate, shuffle, sampling, pairing, nest, batch_size, warm_start, trace
+        As in :class:`antithetic.dask.SGDClassifier`.
+    verbose : int, default=0
+        1 prints a line per round.
+    client : Client, str or None, default=None
+        A client, the address of a scheduler, or None: the current client, or else a local cluster for the time of the fit.
+    checkpoint : path or None, default=None
+        A file to which each round is written, and from which a fit of the same data with the same parameters goes on.
+    early_stopping, validation_fraction, average, refresh, importance, n_strata, allocation
+        There for the sake of the same names: what cannot be had on blocks is refused, the others have no effect.
+
+    Attributes
+    ----------
+    coef_, intercept_, n_iter_, t_, eta0_, decay_, plan_, history_, n_features_in_, feature_names_in_
+        As in :class:`antithetic.dask.SGDClassifier`.
 
     Examples
     --------
-    >>> import dask.dataframe as dd, antithetic.dask  # doctest: +SKIP
-    >>> houses = dd.read_parquet("houses/")  # doctest: +SKIP
-    >>> model = antithetic.dask.SGDRegressor().fit(houses[["rooms", "area"]], houses["price"])  # doctest: +SKIP
+    >>> import dask.array as da, antithetic.dask
+    >>> from distributed import Client
+    >>> X = da.from_array([[0.0], [1.0], [2.0], [3.0]], chunks=(2, 1))
+    >>> y = da.from_array([1.0, 3.0, 5.0, 7.0], chunks=2)
+    >>> with Client(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as client:
+    ...     model = antithetic.dask.SGDRegressor(alpha=0.0, max_iter=12, tol=None, client=client).fit(X, y)
+    >>> model.predict([[4.0]]).round(2).tolist()
+    [9.0]
     """
 
     _local_class = linear_model.SGDRegressor
@@ -395,7 +435,13 @@ class SGDRegressor(Distributed, linear_model.SGDRegressor):
         return self
 
     def partial_fit(self, X: Any, y: Any, *args: Any, **kwargs: Any) -> None:
-        """Refuse: a round has all blocks."""
+        """Refuse: a round has all blocks.
+
+        Parameters
+        ----------
+        X, y, *args, **kwargs
+            Whatever they are.
+        """
         raise NotImplementedError("a round has all blocks; use fit, with warm_start=True to go on, or to_local().partial_fit for one chunk")
 
     def _learn_labels(self, glances: list[Glance]) -> None:

@@ -58,7 +58,7 @@ def open_files(data: str | os.PathLike[str], target: str | int | None, client: A
         names, target_name = compute(client, [first])[0]
         read = dask.delayed(_read, pure=False, traverse=False)
         rows = dask.delayed(_rows, pure=False, traverse=False)
-        token = dask.base.tokenize(data)
+        token = dask.base.tokenize(data, np.random.default_rng().integers(1 << 60).item())  # a file of this name may have changed
         X = [rows(piece, target, names, dask_key_name=(f"antithetic-rows-{token}", k)) for k, piece in enumerate(pieces)]
         y = [read(piece, target, names, dask_key_name=(f"antithetic-labels-{token}", k)) for k, piece in enumerate(pieces)]
     return Labelled(X, y, names, target_name, _classes(client, y, quantity))

@@ -19,11 +19,11 @@ from antithetic._tables import check_nest
 from antithetic._train import Plan
 from antithetic.dask import checkpoint
 from antithetic.dask._pair import BlockTable, tables_of
-from antithetic.dask.blocks import Blocks, read_blocks
+from antithetic.dask.blocks import Blocks, feature_names, read_blocks
 from antithetic.dask.checkpoint import Progress
 from antithetic.dask.cluster import ClusterLostError, client_of, compute
 from antithetic.dask.fit import Rounds
-from antithetic.dask.predict import is_distributed, lazily, score_blocks
+from antithetic.dask.predict import Weights, check_names, is_distributed, lazily, score_blocks
 from antithetic.dask.refusals import check_supported
 from antithetic.dask.rounds import Common
 from antithetic.dask.scan import Glance, constant_steps, first_steps, look
@@ -45,7 +45,9 @@ class Distributed(LinearSGD):
         with self._unchanged_on_errors(), client_of(self.client) as client:
             if table is not None and not isinstance(table, BlockTable):
                 raise ValueError(f"table= must be what antithetic.dask.pair returns; got {type(table).__name__}")
-            blocks = read_blocks(X, y, sample_weight, client=client) if table is None else table.blocks_for(X, y)
+            if table is not None:
+                table.check_for(X, y, sample_weight)
+            blocks = table.blocks if table is not None and table.dealt else read_blocks(X, y, sample_weight, client=client)
             seed = int(check_random_state(self.random_state).randint(_LARGEST_SEED)) if self.random_state is not None else 0
             glances = compute(client, look(blocks, self._loss(), bool(self.fit_intercept), seed))
             self._learn(blocks, glances)
@@ -92,7 +94,7 @@ class Distributed(LinearSGD):
         starts = [np.append(coef, intercept) for coef, intercept in self._first_weights(coef_init, intercept_init, self.n_features_in_)]
         seeds = tuple(check_random_state(self.random_state).randint(_LARGEST_SEED, size=len(starts)).tolist())
         progress = Progress(tuple(Standing.at(start) for start in starts), seeds=seeds)
-        settings, mark = self._settings(), _mark(glances, starts)
+        settings, mark = self._settings() | ({} if table is None else {"table": table.origin}), _mark(glances, starts)
         progress = self._resumed(progress, settings, mark)
         common = self._common(glances, progress.seeds, table)
         if not progress.steps:
@@ -153,10 +155,11 @@ class Distributed(LinearSGD):
         name = os.fspath(self.checkpoint)
         advice = "delete the file to begin anew, or name another"
         before, data = written["settings"], written["data"]
-        changed = [key for key in {**before, **settings} if before.get(key) != settings.get(key)]
+        changed = [key for key in before | settings if before.get(key) != settings.get(key)]
         if changed:
             raise ValueError(f"checkpoint {name!r} is of a fit with other parameters ({', '.join(sorted(changed))}); {advice}")
-        if data != mark or len(progress.standings) != len(begin.standings):
+        sizes = [[len(one.weights) for one in reached.standings] for reached in (progress, begin)]
+        if data != mark or sizes[0] != sizes[1]:
             raise ValueError(f"checkpoint {name!r} is of other data, other blocks of them, or other first weights; {advice}")
         if self.random_state is not None and progress.seeds != begin.seeds and not hasattr(self.random_state, "randint"):
             raise ValueError(f"checkpoint {name!r} is of a fit with another random_state; {advice}")
@@ -214,7 +217,10 @@ class Distributed(LinearSGD):
         """Result of a method of the local model: an array, or lazily one of Dask's for a collection of Dask's."""
         check_is_fitted(self)
         local = self.to_local()
-        return lazily(local, method, X, columns, dtype) if is_distributed(X) else getattr(local, method)(X)
+        if not is_distributed(X):
+            return getattr(local, method)(X)
+        check_names(getattr(self, "feature_names_in_", None), feature_names(X))
+        return lazily(local, method, X, columns, dtype)
 
     def predict(self, X: Any) -> Any:
         """Predict a label or number for each row: lazily for Dask's collections, at once for arrays.
@@ -244,11 +250,12 @@ class Distributed(LinearSGD):
         float
         """
         check_is_fitted(self)
-        local = self.to_local()
         if not is_distributed(X):
-            return float(local.score(X, y, sample_weight))
+            return float(self.to_local().score(X, y, sample_weight))
+        check_names(getattr(self, "feature_names_in_", None), feature_names(X))
+        weights = Weights(self.coef_, self.intercept_, getattr(self, "classes_", None))
         with client_of(self.client) as client:
-            return score_blocks(client, local, read_blocks(X, y, sample_weight, client=client))
+            return score_blocks(client, weights, read_blocks(X, y, sample_weight, client=client))
 
     # ---- a client is no value
 

@@ -1,16 +1,16 @@
-"""Predictions of collections: lazily, block by block, by the model of one machine."""
+"""Predictions of collections: lazily, block by block, by the model of one machine; and scores, from sums of each block."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 import numpy as np
 from dask.base import is_dask_collection
-from sklearn.base import is_classifier
+from numpy.typing import NDArray
 
-from antithetic.dask.blocks import Blocks, open_block
+from antithetic.dask.blocks import Blocks, delayed_parts, open_block
 from antithetic.dask.cluster import compute
 from antithetic.dask.rounds import one_thread
 
@@ -29,7 +29,7 @@ def lazily(model: Any, method: str, X: Any, columns: int | None, dtype: Any) -> 
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
         parts, lengths = X.to_delayed().ravel().tolist(), X.chunks[0]
     else:
-        parts = list(X) if isinstance(X, (list, tuple)) else list(np.ravel(np.array(X.to_delayed(), dtype=object)))
+        parts = list(X) if isinstance(X, (list, tuple)) else delayed_parts(X)[0]
         lengths = (np.nan,) * len(parts)
     task = dask.delayed(_apply, pure=True, traverse=False)
     arrays = [
@@ -51,13 +51,32 @@ def _one_row(part: Any) -> Any:
     return type(part)(np.zeros((1, part.shape[1])), columns=part.columns)
 
 
-def score_blocks(client: Any, model: Any, blocks: Blocks) -> float:
+class Weights(NamedTuple):
+    """What a task needs of a model to score its block; scikit-learn would cost every worker a second and 100 MB."""
+
+    coef: NDArray[Any]
+    intercept: NDArray[Any]
+    classes: NDArray[Any] | None
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Classes or numbers, as the estimators predict them."""
+        scores: NDArray[Any] = np.asarray(X @ self.coef.T) + self.intercept
+        if self.classes is None:
+            return scores.ravel()
+        labels: NDArray[Any] = self.classes[(scores.ravel() > 0.0).astype(np.intp) if len(self.classes) == 2 else scores.argmax(axis=1)]
+        return labels
+
+
+def check_names(expected: Any, given: Any) -> None:
+    """Refuse columns of other names, or in another order, than those of the fit."""
+    if expected is not None and given is not None and not np.array_equal(expected, given):
+        raise ValueError(f"the columns of X are {given.tolist()}, and the model was fitted on {expected.tolist()}, in this order")
+
+
+def score_blocks(client: Any, weights: Weights, blocks: Blocks) -> float:
     """Accuracy or R2 of a model, from a few sums of each block."""
-    names = model.__dict__.pop("feature_names_in_", None)  # blocks are arrays, without names
-    if names is not None and blocks.names is not None and not np.array_equal(names, blocks.names):
-        raise ValueError(f"the columns of X are {blocks.names.tolist()}, and the model was fitted on {names.tolist()}, in this order")
     task = dask.delayed(_score, pure=False, traverse=False)
-    shared = dask.delayed(model, traverse=False)
+    shared = dask.delayed(weights, traverse=False)
     token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
     sums = compute(
         client,
@@ -73,22 +92,24 @@ def score_blocks(client: Any, model: Any, blocks: Blocks) -> float:
         weight, missed = both, missed + block_missed
     if not weight:
         raise ValueError("there are no rows of positive weight to score")
-    if is_classifier(model):
+    if weights.classes is not None:
         return 1.0 - missed / weight
     return 1.0 - missed / spread if spread > 0.0 else (1.0 if missed == 0.0 else 0.0)
 
 
-def _score(number: int, parts: Sequence[Any], model: Any) -> tuple[float, float, float, float]:
+def _score(number: int, parts: Sequence[Any], model: Weights) -> tuple[float, float, float, float]:
     """Weight of a block's rows, weighted mean and spread of its numbers, and what is missed: wrong rows, or squared errors."""
     with one_thread():
         block = open_block(number, parts)
         n = block.X.shape[0]
         if not n or block.y is None:
             return 0.0, 0.0, 0.0, 0.0
+        if block.X.shape[1] != model.coef.shape[-1]:
+            raise ValueError(f"block {number} of X has {block.X.shape[1]} features, and the model was fitted on {model.coef.shape[-1]}")
         weight = np.ones(n) if block.weight is None else block.weight
         total = float(weight.sum())
         predictions = model.predict(block.X)
-        if is_classifier(model):
+        if model.classes is not None:
             return total, 0.0, 0.0, float(weight @ (predictions != block.y))
         if total <= 0.0:
             return 0.0, 0.0, 0.0, 0.0

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic.dask.blocks import Blocks, open_block
+from antithetic.dask.blocks import Block, Blocks, open_block
 from antithetic.dask.rounds import Common, one_thread
 from antithetic.losses import Loss
 from antithetic.penalties import ElasticNet
@@ -22,6 +22,7 @@ from antithetic.solvers import Steps, find_steps
 
 _SAMPLED_BLOCKS, _SAMPLED_ROWS = 64, 4000  # of these blocks, so many rows in all of each class
 _POWER_ROWS = 20_000  # rows for the largest curvature of the mean
+_MARKED_ROWS = 256  # of each block, by which checkpoints tell data apart
 _LEAST_SHARE = 0.5  # of the longest row, as for SVRG on one machine
 _STEPS_PER_SMOOTHNESS = 0.5
 
@@ -42,7 +43,7 @@ class Glance:
     worst, mean : float
         Bounds on the curvature of one row, and of the mean.
     mark : str
-        Hash of labels, weights and the sampled rows, for checkpoints.
+        Hash of labels, weights and some rows, for checkpoints.
     X, y, weight, factor
         Sampled rows, and how many rows of the block each stands for; None where none were taken.
     """
@@ -99,9 +100,6 @@ def glance(number: int, parts: Sequence[Any], loss: Loss, fit_intercept: bool, s
         worst, mean = _curvatures(Problem(block.X, np.ones(n), loss, ElasticNet(), block.weight, fit_intercept, None))
         rows, factor = _draw(codes, counts, many, np.random.default_rng((seed, number)))
         taken = block.X[rows]
-        mark = blake2b(digest_size=16)
-        for column in (_bytes(block.y), block.weight, taken.data if sparse.issparse(taken) else taken):
-            mark.update(b"" if column is None else np.ascontiguousarray(column).tobytes())
         return Glance(
             n,
             d,
@@ -111,9 +109,20 @@ def glance(number: int, parts: Sequence[Any], loss: Loss, fit_intercept: bool, s
             float(n if block.weight is None else block.weight.sum()),
             worst,
             mean,
-            mark.hexdigest(),
+            _mark(block),
             *((taken, block.y[rows], None if block.weight is None else block.weight[rows], factor) if many else ()),
         )
+
+
+def _mark(block: Block) -> str:
+    """Hash of labels, weights and evenly spaced rows: the same whatever the seed, and on every machine."""
+    some = block.X[:: -(-block.X.shape[0] // _MARKED_ROWS)]
+    values = (some.data, some.indices, some.indptr) if sparse.issparse(some) else (some,)
+    assert block.y is not None
+    mark = blake2b(digest_size=16)
+    for column in (_bytes(block.y), block.weight, *values):
+        mark.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
+    return mark.hexdigest()
 
 
 def _bytes(y: NDArray[Any]) -> NDArray[Any]:
@@ -165,8 +174,6 @@ def sampled_problem(glances: list[Glance], common: Common, number: int) -> Probl
     X = sparse.csr_array(sparse.vstack([one.X for one in seen])) if sparse.issparse(seen[0].X) else np.concatenate([one.X for one in seen])
     factor = np.concatenate([one.factor for one in seen])
     given = [np.ones(len(one.factor)) if one.weight is None else one.weight for one in seen]
-    from antithetic.dask.blocks import Block
-
     block = Block(X, np.concatenate([one.y for one in seen]), np.concatenate(given) * factor * (len(factor) / factor.sum()))
     return common.problem(block, number)
 

@@ -68,6 +68,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
     if unit > 0:
         back = n - n % unit
         following[back:] = order[back:]  # rows that are not a whole unit stay last
+    twosome = unit == 1 and size == 2  # the gradients of one step are the two to be balanced
     scale, gained, met = 1.0, 0.0, 0.0
     for batch in range(np.uintp(len(starts) - 1)):
         first, last = starts[batch], starts[batch + _ONE]
@@ -90,13 +91,28 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
             begin, end = indptr[i], indptr[i + _ONE]
             fours = end - (end - begin) % _FOUR
             a, b, c, d = real(0.0), real(0.0), real(0.0), real(0.0)
-            for place in range(begin, fours, _FOUR):
-                a += v[indices[place]] * data[place]
-                b += v[indices[place + _ONE]] * data[place + _ONE]
-                c += v[indices[place + _TWO]] * data[place + _TWO]
-                d += v[indices[place + _THREE]] * data[place + _THREE]
-            for place in range(fours, end):
-                a += v[indices[place]] * data[place]
+            e, f, g, h = signed[len(v)] if unit > 0 and rule.fit_intercept else real(0.0), real(0.0), real(0.0), real(0.0)
+            if unit > 0:
+                for place in range(begin, fours, _FOUR):
+                    a += v[indices[place]] * data[place]
+                    b += v[indices[place + _ONE]] * data[place + _ONE]
+                    c += v[indices[place + _TWO]] * data[place + _TWO]
+                    d += v[indices[place + _THREE]] * data[place + _THREE]
+                    e += signed[indices[place]] * data[place]
+                    f += signed[indices[place + _ONE]] * data[place + _ONE]
+                    g += signed[indices[place + _TWO]] * data[place + _TWO]
+                    h += signed[indices[place + _THREE]] * data[place + _THREE]
+                for place in range(fours, end):
+                    a += v[indices[place]] * data[place]
+                    e += signed[indices[place]] * data[place]
+            else:
+                for place in range(begin, fours, _FOUR):
+                    a += v[indices[place]] * data[place]
+                    b += v[indices[place + _ONE]] * data[place + _ONE]
+                    c += v[indices[place + _TWO]] * data[place + _TWO]
+                    d += v[indices[place + _THREE]] * data[place + _THREE]
+                for place in range(fours, end):
+                    a += v[indices[place]] * data[place]
             product = (a + b) + (c + d)
             label, prediction = float(y[i]), scale * product + intercept
             steepness = slope(rule.loss, rule.epsilon, label, prediction)
@@ -119,22 +135,18 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
             total += rate * steepness
             if unit == 0:
                 continue
-            a, b, c, d = signed[len(v)] if rule.fit_intercept else real(0.0), real(0.0), real(0.0), real(0.0)
-            for place in range(begin, fours, _FOUR):
-                a += signed[indices[place]] * data[place]
-                b += signed[indices[place + _ONE]] * data[place + _ONE]
-                c += signed[indices[place + _TWO]] * data[place + _TWO]
-                d += signed[indices[place + _THREE]] * data[place + _THREE]
-            for place in range(fours, end):
-                a += signed[indices[place]] * data[place]
             position = k % (_TWO * unit)
             pulls[position] = real(steepness if position < unit else -steepness)
-            lean += pulls[position] * ((a + b) + (c + d))
+            lean += pulls[position] * ((e + f) + (g + h))
             if position + _ONE == _TWO * unit:  # two units are over
                 sign, start = real(1.0 if lean <= 0.0 else -1.0), k - position
                 lean = 0.0
                 for row in range(_TWO * unit):
                     pull = sign * pulls[row]
+                    pulls[row] = pull
+                    if twosome:  # the entries of these rows are met below
+                        signed[len(v)] += pull
+                        continue
                     for place in range(indptr[order[start + row]], indptr[order[start + row] + _ONE]):
                         signed[indices[place]] += pull * data[place]
                     signed[len(v)] += pull
@@ -155,6 +167,12 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
         for k in range(first, last):
             i = order[k]
             share = real(shares[k - first] / scale)
+            if twosome and last - first == _TWO:
+                pull = pulls[k - first]
+                for place in range(indptr[i], indptr[i + _ONE]):
+                    v[indices[place]] += share * data[place]
+                    signed[indices[place]] += pull * data[place]
+                continue
             for place in range(indptr[i], indptr[i + _ONE]):
                 v[indices[place]] += share * data[place]
 

@@ -48,6 +48,8 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
         back = n - n % unit
         following[back:] = order[back:]  # rows that are not a whole unit stay last
     stride = _TWO if unit == 0 or size % 2 == 0 else _ONE  # in odd batches, two rows may belong to different units
+    twosome = unit == 1 and size == 2  # the gradients of one step are the two to be balanced
+    leans = np.zeros(2, X.dtype)
     scale, met = 1.0, 0.0  # the weights are scale * coef: in float32 a factor near 1 would be lost
     for batch in range(np.uintp(len(starts) - 1)):
         first, last = starts[batch], starts[batch + _ONE]
@@ -64,6 +66,12 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
             for c in range(d):
                 p += X[i, c] * coef[c]
                 q += X[j, c] * coef[c]
+            if twosome:  # in a loop of its own, so that predictions have the same bits as without it
+                r, s = zero, zero
+                for c in range(d):
+                    r += X[i, c] * signed[c]
+                    s += X[j, c] * signed[c]
+                leans[0], leans[1] = r, s
             shares[min(k + _ONE, last - _ONE) - first] = q
             shares[k - first] = p
 
@@ -108,6 +116,20 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
             if unit == 0:
                 for c in range(d):
                     coef[c] += a * X[i, c] + b * X[j, c]
+                continue
+            if twosome and two:
+                e, f = pulls[0], -pulls[1]
+                constant = e + f if rule.fit_intercept else zero
+                sign = real(1.0 if e * leans[0] + f * leans[1] + signed[d] * constant <= 0.0 else -1.0)
+                e, f = sign * e, sign * f
+                for c in range(d):
+                    coef[c] += a * X[i, c] + b * X[j, c]
+                    signed[c] += e * X[i, c] + f * X[j, c]
+                signed[d] += sign * constant
+                back -= _ONE
+                following[front if sign > 0.0 else back] = i
+                following[back if sign > 0.0 else front] = j
+                front += _ONE
                 continue
             place = k % (_TWO * unit)  # type: ignore[assignment]  # unsigned here, whatever the loops above used it for
             e = pulls[k - first] if place < unit else -pulls[k - first]

@@ -116,7 +116,9 @@ def run(
         if renewed is not None:
             sampler, state = renewed, state._replace(order=None)
         after = solver.epoch(state, sampler.batches(state.epochs, state.order), lowered)
-        if care is not None and state.lowered < _MOST_LOWERINGS and _went_wrong(solver, state, after):
+        watched = care is not None and state.lowered < _MOST_LOWERINGS
+        after = after._replace(objective=_unless_wrong(solver, state, after) if watched else np.nan)
+        if after.objective == np.inf:
             state = state._replace(lowered=state.lowered + 1)
             continue
         check_finite(solver.problem, after, schedule)
@@ -155,20 +157,20 @@ def _ease(before: SgdState, after: SgdState) -> SgdState:
     return after._replace(moved=moved, aligned=aligned)
 
 
-def _went_wrong(solver: Solver, before: SgdState, after: SgdState) -> bool:
-    """Whether an epoch ended worse than it began, and than zero weights; where those lose nothing, whether it overflowed.
+def _unless_wrong(solver: Solver, before: SgdState, after: SgdState) -> float:
+    """Objective after an epoch; infinite if it went wrong: it ended worse than it began, and than zero weights, or it overflowed.
 
     This costs a pass or two over the data, so after the first epoch it is asked only if the losses met on the way were above those of
-    zero weights, which bounded slopes do not lead to.
+    zero weights, which bounded slopes do not lead to; NaN where it is not asked.
     """
     problem = solver.problem
     if before.epochs > 0 and (problem.loss.is_bounded or not solver.watch):
-        return False
+        return np.nan
     at_zero = problem.loss_at_zero()
     if before.epochs > 0 and after.loss <= at_zero:
-        return False
+        return np.nan
     reached = finite_objective(problem, after)
-    return reached == np.inf or (reached > at_zero > 0.0 and reached > finite_objective(problem, before))
+    return np.inf if reached > at_zero > 0.0 and reached > finite_objective(problem, before) else reached
 
 
 def finite_objective(problem: Problem, state: SgdState) -> float:

@@ -26,9 +26,9 @@ class SgdState(NamedTuple):
     To :class:`~antithetic.solvers.run.Patience` belong ``best``, the least objective, ``waited``, the epochs without a better one,
     ``lowered``, how often the step was lowered, and ``stopped``, whether the run has ended by itself. To
     :class:`~antithetic.solvers.run.Care` belong ``moved``, where the last epoch went, ``aligned``, how many went the same way, and
-    ``eased``, how often the decay was halved. ``order`` is what a balanced epoch left behind for the next. ``memory`` (n,) is what a solver
-    remembers of each row: SVRG and SAGA its slope, SDCA its dual variable; ``mean`` (d + 1,) is the mean gradient of the remembered slopes,
-    the intercept's last.
+    ``eased``, how often the decay was halved, and ``objective``, that at ``coef`` if it was looked at, else NaN. ``order`` is what a
+    balanced epoch left behind for the next. ``memory`` (n,) is what a solver remembers of each row: SVRG and SAGA its slope, SDCA its dual
+    variable; ``mean`` (d + 1,) is the mean gradient of the remembered slopes, the intercept's last.
     """
 
     coef: NDArray[Any]
@@ -51,6 +51,7 @@ class SgdState(NamedTuple):
     order: NDArray[np.intp] | None = None
     memory: NDArray[np.float64] | None = None
     mean: NDArray[np.float64] | None = None
+    objective: float = np.nan
 
     @property
     def is_dual(self) -> bool:

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
@@ -74,7 +75,9 @@ def find_steps(problem: Problem, batch_size: int, seed: int, coef: Any = None, i
         return _Trial(eta0, finite_objective(sample, after), after)
 
     at_zero = sample.loss_at_zero()
-    before = max(finite_objective(sample, start), at_zero)  # good weights to begin with should not make the steps short
+    begins_at_zero = simple and not start.coef.any() and start.intercept == 0.0
+    # good weights to begin with should not make the steps short
+    before = at_zero if begins_at_zero else max(finite_objective(sample, start), at_zero)
     if before == np.inf:
         raise DivergenceError(overflow_message(0, "the loss of the first weights is too large. "))
     if at_zero == 0.0:  # nothing is lost at zero, as for the perceptron: only the direction matters
@@ -105,18 +108,24 @@ def _sample(problem: Problem, seed: int) -> Problem:
     if problem.n <= _SAMPLE_ROWS:
         return problem
     rng = np.random.default_rng((seed, _OWN_EPOCHS - 1))
-    weight = np.ones(problem.n) if problem.weight is None else problem.weight
-    two_classes = bool((np.abs(problem.y) == 1.0).all())
     drawn, factors = [], []
-    for kind in (problem.y < 0.0, problem.y > 0.0) if two_classes else (np.ones(problem.n, bool),):
-        rows = np.flatnonzero(kind & (weight > 0.0))
+    for rows in _kinds_of_rows(problem):
         many = min(len(rows), max(_ROWS_OF_A_CLASS, round(_SAMPLE_ROWS * len(rows) / problem.n)))
         drawn.append(rng.choice(rows, many, replace=False))
         factors.append(np.full(many, len(rows) / max(1, many)))
     rows, factor = np.concatenate(drawn), np.concatenate(factors)
     order = np.argsort(rows)
     rows, factor = rows[order], factor[order] * len(rows) / problem.n
-    return replace(problem, X=problem.X[rows], y=problem.y[rows], weight=weight[rows] * factor)
+    return replace(
+        problem, X=problem.X[rows], y=problem.y[rows], weight=factor if problem.weight is None else problem.weight[rows] * factor
+    )
+
+
+def _kinds_of_rows(problem: Problem) -> tuple[NDArray[np.intp], ...]:
+    """Rows of positive weight, those of each class by themselves if there are two."""
+    two_classes = problem.loss.classification or bool((np.abs(problem.y) == 1.0).all())
+    kinds = (problem.y < 0.0, problem.y > 0.0) if two_classes else (np.ones(problem.n, bool),)
+    return tuple(np.flatnonzero(kind if problem.weight is None else kind & (problem.weight > 0.0)) for kind in kinds)
 
 
 def _longest_step(problem: Problem, batch_size: int) -> float:

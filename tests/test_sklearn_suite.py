@@ -28,7 +28,7 @@ def test_scikit_learns_tests_pass_with_our_estimators(standin, modules, tmp_path
     run = subprocess.run(
         [*command, "--pyargs", *(f"sklearn.{module}" for module in modules)],
         cwd=tmp_path,
-        env={**environment, "PYTHONPATH": os.pathsep.join([str(SUITE), str(INSTALLED)])},
+        env={**environment, "SKLEARN_SEED": "0", "PYTHONPATH": os.pathsep.join([str(SUITE), str(INSTALLED)])},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

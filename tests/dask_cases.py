@@ -35,7 +35,8 @@ def quiet():
 @contextlib.contextmanager
 def cluster(*, processes, n_workers=2, memory_limit=None, config=None, **more):
     """A client of a cluster of its own; what it leaves behind is collected here, and not in the middle of another test."""
-    with dask.config.set(QUIET | (config or {})), contextlib.ExitStack() as open_ones:
+    given = QUIET | (config or {})
+    with dask.config.set(given), contextlib.ExitStack() as open_ones:
         open_ones.callback(gc.collect)
         with quiet():
             own = open_ones.enter_context(
@@ -49,7 +50,7 @@ def cluster(*, processes, n_workers=2, memory_limit=None, config=None, **more):
                     **more,
                 )
             )
-            client = open_ones.enter_context(Client(own, set_as_default=False, timeout="300s"))
+            client = open_ones.enter_context(Client(own, set_as_default=False, timeout=given["distributed.comm.timeouts.connect"]))
         yield client
         with quiet():
             open_ones.close()

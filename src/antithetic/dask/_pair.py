@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from antithetic._validate import check_count
 from antithetic.dask.blocks import Block, Blocks, open_block, open_labels, read_blocks
-from antithetic.dask.cluster import compute
+from antithetic.dask.cluster import compute_anywhere
 from antithetic.dask.deal import deal
 from antithetic.dask.rounds import Common, one_thread
 from antithetic.dask.table_quality import measure_blocks, variance_of_blocks
@@ -104,7 +104,7 @@ class BlockTable:
         -------
         AntitheticTable
         """
-        partner, order = _gather(client, [self.partner, self.order])
+        partner, order = compute_anywhere(client, [self.partner, self.order])
         whole = np.empty(len(self), np.intp)
         whole[order] = partner
         return AntitheticTable(whole, Fingerprint(), self.method, note=f"paired within {len(self.lengths)} blocks")
@@ -336,7 +336,7 @@ def _labels(client: Any, blocks: Blocks, loss: Loss) -> tuple[NDArray[Any], tupl
     """Labels of all blocks in order, empty for regression, and the lengths of the blocks."""
     task = dask.delayed(_labels_of_block, pure=False, traverse=False)
     assert blocks.y is not None
-    seen = _gather(client, [task(number, part, loss.classification) for number, part in enumerate(blocks.y)])
+    seen = compute_anywhere(client, [task(number, part, loss.classification) for number, part in enumerate(blocks.y)])
     lengths = tuple(length for _, length in seen)
     if not sum(lengths):
         raise ValueError("X has no rows: all its blocks are empty")
@@ -362,10 +362,6 @@ def _global_partner(table: AntitheticTable | None, first: int, rows: NDArray[np.
     if table is None:
         return np.empty(0, np.intp)
     return table.partner + first if rows is None else rows[table.partner]
-
-
-def _gather(client: Any, tasks: list[Any]) -> list[Any]:
-    return list(dask.compute(*tasks)) if client is None else compute(client, tasks)
 
 
 def _name_of(collection: Any) -> Any:

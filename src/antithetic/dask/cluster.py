@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import dask
 from distributed import Client, LocalCluster, wait
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
@@ -94,6 +95,11 @@ def compute(client: Client, tasks: Sequence[Any], *, after_loss: str = "") -> li
         for future in futures:
             future.release()
     return gathered
+
+
+def compute_anywhere(client: Client | None, tasks: Sequence[Any]) -> list[Any]:
+    """Compute delayed values on a cluster, or, without a client, by whatever Dask is set up to use."""
+    return list(dask.compute(*tasks)) if client is None else compute(client, tasks)
 
 
 def _wait(client: Client, futures: Sequence[Any]) -> None:

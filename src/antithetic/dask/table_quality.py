@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.dask.blocks import Blocks, open_block
-from antithetic.dask.cluster import compute
+from antithetic.dask.cluster import compute_anywhere
 from antithetic.dask.rounds import Common, one_thread
 from antithetic.pairing import AntitheticTable, Quality
 from antithetic.pairing.optimal import optimal_table
@@ -26,9 +26,9 @@ def variance_of_blocks(client: Any, blocks: Blocks, tables: list[Any], common: C
     """
     if common.n_problems > 1:
         return measure_blocks(client, blocks, tables, common, coef, intercept, None).variance_ratio
-    sums = _gather(client, _tasks("gradient", _gradient, blocks, tables, common, coef, intercept))
+    sums = compute_anywhere(client, _tasks("gradient", _gradient, blocks, tables, common, coef, intercept))
     centre = (sum(data for data, _ in sums), float(sum(constant for _, constant in sums)))
-    spreads = np.sum(_gather(client, _tasks("spread", _spread, blocks, tables, common, coef, intercept, centre)), axis=0)
+    spreads = np.sum(compute_anywhere(client, _tasks("spread", _spread, blocks, tables, common, coef, intercept, centre)), axis=0)
     return ratio(float(spreads[1]), float(spreads[0]) / 2.0)
 
 
@@ -59,7 +59,7 @@ def measure_blocks(
     client: Any, blocks: Blocks, tables: list[Any], common: Common, coef: Any, intercept: float, seed: int | None
 ) -> Quality:
     """Quality of the tables together; without a seed, the bound is left out."""
-    seen = _gather(client, _tasks("quality", _look, blocks, tables, common, coef, intercept, seed))
+    seen = compute_anywhere(client, _tasks("quality", _look, blocks, tables, common, coef, intercept, seed))
     seen = [one for one in seen if one is not None]
     shares = np.array([one["rows"] for one in seen]) / sum(one["rows"] for one in seen)
     numbers = {name: float(shares @ [one[name] for one in seen]) for name in ("square", "product", "negative", "opposite", "least")}
@@ -143,7 +143,3 @@ def _tasks(name: str, function: Any, blocks: Blocks, tables: list[Any], common: 
         task(number, blocks.parts(number), tables[number], shared, *arguments, dask_key_name=(f"antithetic-{name}-{token}", number))
         for number in range(len(blocks))
     ]
-
-
-def _gather(client: Any, tasks: list[Any]) -> list[Any]:
-    return list(dask.compute(*tasks)) if client is None else compute(client, tasks)

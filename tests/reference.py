@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 
 
-def algorithm_2(problem, batches, size, eta, *, coef, intercept=0.0, average_from=0, linear=False, row_eta=None):
+def algorithm_2(problem, batches, size, eta, *, coef, intercept=0.0, average_from=0, linear=False, row_eta=None, path=None):
     """SGD on given batches of rows, with the cumulative step of the L1 penalty, and averaging.
 
     ``eta(steps, samples)`` is the step size after so many steps and samples; ``row_eta(losses, squares)``, if given, those of the rows, and
-    ``eta`` is the penalty's alone. Returns coef, intercept and their averages (None before any), and the mean loss met in all.
+    ``eta`` is the penalty's alone. ``path``, a list, gets coef and intercept after each step. Returns coef, intercept and their averages
+    (None before any), and the mean loss met in all.
     """
     X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
     w, b, steps, samples = np.array(coef, dtype=float), intercept, 0, 0
@@ -35,6 +36,8 @@ def algorithm_2(problem, batches, size, eta, *, coef, intercept=0.0, average_fro
         if problem.fit_intercept:
             b -= moves.mean()
         steps, samples = steps + 1, samples + len(rows)
+        if path is not None:
+            path.append((w, b))
         if 0 < average_from <= samples:
             gain = steps if linear else 1
             total += gain

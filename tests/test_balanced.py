@@ -446,5 +446,5 @@ def test_the_estimator_is_minimize():
         random_state=0,
     ).fit(X, y)
     seed = int(np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1)[0])
-    result = minimize(X, y, sampling="balanced", learning_rate="auto", l2=1e-2, epochs=5, seed=seed)
+    result = minimize(X, y, sampling="balanced", learning_rate="auto", l2=1e-2, average="epoch", epochs=5, seed=seed)
     np.testing.assert_array_equal(model.coef_[0], result.coef)

@@ -13,12 +13,15 @@ from antithetic.losses import Loss
 from antithetic.pairing import AntitheticTable, pair
 from antithetic.pairing.table import pair_ratio
 from antithetic.pairing.tree import ONE_LEAF as OPTIMAL_ROWS
+from antithetic.penalties import ElasticNet, Penalty
 from antithetic.problem import Problem
 from antithetic.sampling import make_sampler
 from antithetic.schedules import make_schedule
 from antithetic.solvers import SgdState, find_steps, make_sgd, run
 
 _SAMPLE_ROWS, _ROWS_FOR_TIMING = 1000, 4000
+_NO_PENALTY = 1e-6  # of an L1 penalty, against L2
+_ROWS_PER_FEATURE = 8  # from which on noise is what weights are off by
 _SUSPICIOUS = 1.0  # seconds in which something may have been compiled: timed once more
 _EPOCHS_TO_THE_END = 10  # of a balanced run on the sample, which is near its optimum then
 
@@ -36,6 +39,17 @@ def choose_sampling(n: int, d: int, *, batch_size: int, epochs: int) -> tuple[st
     if 2 * d > n:
         return "shuffle", f"reshuffled, since with {d} features of {n} rows no order balances them"
     return "balanced", f"balanced, since {d} features of {n} rows leave room for an order that keeps partial sums small"
+
+
+def is_worth_averaging(n: int, d: int, loss: Loss, penalty: Penalty) -> bool:
+    """Whether the mean of an epoch's weights should be nearer to the optimum than the last of them.
+
+    What it takes away is the noise of single steps, and there is little of that where each row has features of its own. With unbounded
+    slopes, one large row may throw the weights so far that the mean of an epoch is off. A mean of weights that an L1 penalty has brought to
+    zero one by one is zero almost nowhere; one that is too weak to do so does not count.
+    """
+    smooth = isinstance(penalty, ElasticNet) and penalty.l1 <= _NO_PENALTY * penalty.l2
+    return smooth and loss.is_bounded and _ROWS_PER_FEATURE * d <= n
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.validation import validate_data
 
-from antithetic._advise import choose_sampling
+from antithetic._advise import choose_sampling, is_worth_averaging
 from antithetic._callbacks import CallbackSupportMixin, fit_context, watch_epochs
 from antithetic._combinations import STOPPINGS, check_combination
 from antithetic._measure import TRACES, check_trace
@@ -88,7 +88,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
-        "average": [Interval(Integral, 0, None, closed="neither"), "boolean", StrOptions({"linear"})],
+        "average": [Interval(Integral, 0, None, closed="neither"), "boolean", StrOptions({"auto", "epoch", "linear"})],
         "pairing": [StrOptions(_PAIRINGS), callable, AntitheticTable, None],
         "sampling": [StrOptions({"auto", *SAMPLINGS})],
         "solver": [StrOptions(set(SOLVERS))],
@@ -140,7 +140,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             self.solver,
             penalty,
             self._loss(),
-            average=self.average,
+            average=self.average != "auto" and self.average,
             learning_rate=self.learning_rate,
             intercept=self.fit_intercept,
         )
@@ -201,8 +201,18 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             loss=self._loss(),
         )
 
-    def _plan(self, rows: Rows, table: AntitheticTable | None, *, epochs: int) -> Plan:
-        """Decide what the parameters leave open, and say why."""
+    def _plan(self, rows: Rows, table: AntitheticTable | None, *, epochs: int, whole: bool) -> Plan:
+        """Decide what the parameters leave open, and say why; ``whole`` if these are all rows that there will be."""
+        plan = self._plan_order(rows, table, epochs=epochs)
+        if self.average != "auto":
+            return replace(plan, average=self.average)
+        n, d = rows.X.shape
+        automatic = whole and self.learning_rate == "auto" and self.solver == "sgd"
+        if automatic and is_worth_averaging(n, d, self._loss(), self._penalty(d)):
+            return replace(plan, average="epoch")
+        return plan
+
+    def _plan_order(self, rows: Rows, table: AntitheticTable | None, *, epochs: int) -> Plan:
         n, d = rows.X.shape
         batch_size = min(int(self.batch_size), n)
         if not self.shuffle:
@@ -286,7 +296,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             problem = self._problem(rows, number)
             tables = self._tables(problem, plan, table, int(seeds[number]), number, rows.strata)
             score = None if validation is None else partial(self._score, validation, self._target(validation.y, number))
-            return self._task(problem, tables, starts[number], known[number] if known else None, epochs, score)
+            return self._task(problem, tables, starts[number], known[number] if known else None, epochs, score, plan.average)
 
         real = rows.X.dtype
         firsts = [(start.coef, start.intercept) if isinstance(start, SgdState) else start for start in starts]
@@ -297,19 +307,21 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         penalty = self._penalty(rows.X.shape[1])
         return Problem(rows.X, self._target(rows.y, number), self._loss(), penalty, weight, bool(self.fit_intercept), None)
 
-    def _task(self, problem: Problem, tables: Tables, start: Any, steps: Steps | None, epochs: int, score: Any) -> Task:
+    def _task(
+        self, problem: Problem, tables: Tables, start: Any, steps: Steps | None, epochs: int, score: Any, average: bool | int | str
+    ) -> Task:
         automatic, partial_fit = self.learning_rate == "auto", isinstance(start, SgdState)
         by_loss = self.tol is not None and not self.early_stopping and self.stopping == "objective"
         solver = make_solver(
             self.solver,
             problem,
-            self.average,
+            average,
             steepest=np.inf if automatic else _STEEPEST,
             watch=by_loss or (automatic and not problem.loss.is_bounded),
         )
         state = solver.take_up(start) if partial_fit else solver.init(*start)
         if automatic and (steps is None or self.solver in ("svrg", "saga")):
-            found = self._find_steps(problem, tables, state)
+            found = self._find_steps(problem, tables, state, average == "epoch")
             steps = found if steps is None else steps._replace(eta0=min(steps.eta0, found.eta0))  # a later chunk may have longer rows
         patience: Patience | Target | None = None
         if self.tol is not None:
@@ -331,14 +343,14 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             judged_by="validation_score" if self.early_stopping else self.stopping,
         )
 
-    def _find_steps(self, problem: Problem, tables: Tables, state: SgdState) -> Steps:
+    def _find_steps(self, problem: Problem, tables: Tables, state: SgdState, averaged: bool) -> Steps:
         """Steps of ``learning_rate="auto"``."""
         if self.solver == "sdca":
             return Steps(1.0, 0.0)  # which nobody looks at
         if self.solver != "sgd":
             return Steps(tables.safe_step(self.solver), 0.0)
         balanced = tables.sampling == "balanced"
-        return find_steps(problem, tables.batch_size, tables.seed, state.coef, state.intercept, balanced=balanced)
+        return find_steps(problem, tables.batch_size, tables.seed, state.coef, state.intercept, balanced=balanced, averaged=averaged)
 
     def _tables(
         self, problem: Problem, plan: Plan, table: AntitheticTable | None, seed: int, number: int, strata: NDArray[Any] | None
@@ -389,7 +401,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             "plan_": plan,
             "history_": histories if len(records) > 1 else histories[0],
             "_converged": all(record.state is not None and record.state.stopped for record in records),
-            "_states": [None if record.state is None else _kept(record.state) for record in records],
+            "_states": [None if record.state is None else _kept(record.state, averages=self.average != "auto") for record in records],
             **self._steps_of([record.held[2] for record in records]),
         }
 
@@ -463,7 +475,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         rows, table, validation = self._split(rows, table, X_val, y_val)
         if rows.weight is not None and not rows.weight.any():
             raise ValueError("sample_weight is zero for every row; at least one must be positive")
-        plan = self._plan(rows, table, epochs=self.max_iter)
+        plan = self._plan(rows, table, epochs=self.max_iter, whole=True)
         if self.verbose:
             print(f"{type(self).__name__}: {plan.sampling}, pairing {plan.pairing}, batches of {plan.batch_size} ({plan.why})")
         needs_problem = bool({"gradient", "gap"} & set(self._trace()))
@@ -513,7 +525,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
                 self._adopt({**self._weights_of([(np.zeros(d, rows.X.dtype), 0.0)] * self._n_tasks()), "t_": 1, "n_iter_": 0})
             return
         table = self._given_table(rows, None)
-        plan = self._plan(rows, table, epochs=1)
+        plan = self._plan(rows, table, epochs=1, whole=False)
         known = self._known_steps()
         records = self._records(rows, states, plan, epochs=1, known=known, table=table)
         for number, (record, state) in enumerate(zip(records, states, strict=True)):
@@ -588,11 +600,14 @@ def _quiet(record: Record) -> Record:
     return record
 
 
-def _kept(state: SgdState) -> dict[str, Any]:
+def _kept(state: SgdState, *, averages: bool) -> dict[str, Any]:
     """A state as plain values, which any serialiser can write, for partial_fit to go on from.
 
-    Left out are weights that `coef_` holds already, what `eta0_` and `decay_` say, and how the last fit came to its end.
+    Left out are weights that `coef_` holds already, what `eta0_` and `decay_` say, and how the last fit came to its end. Without
+    ``averages``, the mean that `coef_` is will be gone on from like any other weights.
     """
+    if not averages:
+        state = state._replace(average=None, average_intercept=0.0, average_weight=0.0)
     kept = state._replace(lowered=0, eased=0, moved=None, aligned=0, best=np.inf, waited=0, stopped=False, order=None, objective=np.nan)
     values = kept._replace(memory=None, mean=None)._asdict()  # what is remembered is of the rows of that fit
     if state.average is None:

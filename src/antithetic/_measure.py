@@ -37,7 +37,7 @@ def measure_state(names: tuple[str, ...], tables: Tables, state: SgdState, w_sta
     """Measure a state; what concerns batches is that of the epoch to come, at the present weights, if the present table is kept for it."""
     problem, measured = tables.problem, {"epoch": float(state.epochs)}
     if "objective" in names:
-        known = state.average is None and not np.isnan(state.objective)
+        known = not np.isnan(state.objective)
         measured["objective"] = state.objective if known else problem.objective(*state.solution)
     if "gradient" in names:
         measured["gradient"] = gradient_mapping_norm(problem, *state.solution)

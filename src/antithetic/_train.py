@@ -39,6 +39,8 @@ class Plan:
         Rows of a step.
     why : str
         The reason in a sentence.
+    average : bool, int or str
+        Which weights were averaged.
     """
 
     pairing: str | None
@@ -47,6 +49,7 @@ class Plan:
     refresh: Any
     batch_size: int
     why: str
+    average: bool | int | str = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

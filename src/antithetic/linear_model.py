@@ -131,9 +131,11 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Weights of the classes, multiplied with ``sample_weight``. "balanced" is ``n_samples / (n_classes * count)``.
     warm_start : bool, default=False
         Whether ``fit`` begins with the weights of the last call; with SDCA, with the dual variables that go with them at an optimum.
-    average : bool, int or "linear", default=False
-        Whether ``coef_`` is the mean of the weights after each step: of all, from a number of samples on, or with weight 2/(t+1) for
-        step t ("linear": later ones count more).
+    average : bool, int, "auto", "epoch" or "linear", default="auto"
+        Whether ``coef_`` is the mean of the weights after each step: of all, from a number of samples on, with weight 2/(t+1) for
+        step t ("linear": later ones count more), or of the last epoch, at some hundred points on the way ("epoch"; of the first epoch, less
+        its beginning). "auto" is "epoch" in ``fit`` with ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8
+        rows per feature or more, else False.
     pairing : {"auto", "greedy", "optimal", "tree", "random"}, callable, AntitheticTable or None, default="auto"
         Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table, which for
         a linear model costs more than it saves.
@@ -246,7 +248,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         n_iter_no_change: int = 5,
         class_weight: Any = None,
         warm_start: bool = False,
-        average: bool | int | str = False,
+        average: bool | int | str = "auto",
         pairing: Any = "auto",
         sampling: str = "auto",
         solver: str = "sgd",
@@ -538,9 +540,11 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         Epochs without improvement before training ends.
     warm_start : bool, default=False
         Whether ``fit`` begins with the weights of the last call; with SDCA, with the dual variables that go with them at an optimum.
-    average : bool, int or "linear", default=False
-        Whether ``coef_`` is the mean of the weights after each step: of all, from a number of samples on, or with weight 2/(t+1) for
-        step t ("linear": later ones count more).
+    average : bool, int, "auto", "epoch" or "linear", default="auto"
+        Whether ``coef_`` is the mean of the weights after each step: of all, from a number of samples on, with weight 2/(t+1) for
+        step t ("linear": later ones count more), or of the last epoch, at some hundred points on the way ("epoch"; of the first epoch, less
+        its beginning). "auto" is "epoch" in ``fit`` with ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8
+        rows per feature or more, else False.
     pairing : {"auto", "greedy", "optimal", "tree", "random"}, callable, AntitheticTable or None, default="auto"
         Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table, which for
         a linear model costs more than it saves.
@@ -649,7 +653,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 5,
         warm_start: bool = False,
-        average: bool | int | str = False,
+        average: bool | int | str = "auto",
         pairing: Any = "auto",
         sampling: str = "auto",
         solver: str = "sgd",

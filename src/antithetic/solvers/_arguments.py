@@ -51,8 +51,9 @@ class Balance(NamedTuple):
 class Rule(NamedTuple):
     """How a step is made: loss, penalty, schedule, and what is averaged.
 
-    ``average_from`` is the number of samples after which averaging begins, 0 for none; with ``linear``, step t has weight t. Slopes
-    beyond ``steepest`` are cut off; with ``watch``, the losses that are met on the way are added up.
+    ``average_from`` is the number of samples after which averaging begins, 0 for none; with ``linear``, step t has weight t. Of the weights
+    after each step, those of every ``average_every``-th are averaged. Slopes beyond ``steepest`` are cut off; with ``watch``, the losses
+    that are met on the way are added up.
     """
 
     loss: int
@@ -66,6 +67,7 @@ class Rule(NamedTuple):
     fit_intercept: bool
     average_from: int
     linear: bool
+    average_every: int
     steepest: float
     watch: bool
 

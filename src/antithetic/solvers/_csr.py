@@ -3,7 +3,8 @@ r"""One epoch of SGD on sparse rows: a step costs only the stored entries of its
 The weights are kept as :math:`w = s v`. Shrinking by the L2 penalty changes ``s`` alone. In terms of ``v`` the charges of the L1 penalty
 just add up, :math:`U = \sum_t \tau_t / s_t`, and a feature pays what it owes when it is next met. Its share of the average since then is
 a sum of :math:`q_t s_t v_t`, with :math:`v_t` falling linearly in :math:`U_t` until it reaches zero: it comes from running sums of
-:math:`q s` and :math:`q s U`, with the step where zero is reached found by bisection. All this begins anew each epoch.
+:math:`q s` and :math:`q s U`, with the step where zero is reached found by bisection. All this begins anew each epoch. Where only the
+weights after every so many steps are averaged, all features are brought up to date there instead.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from antithetic import schedules
 from antithetic._jit import jit, prefetch
 from antithetic._loss_kernels import slope, value
 from antithetic.solvers._arguments import Balance, CsrRows, Epoch, Model, Rule
-from antithetic.solvers._weights import collect_one, rescale
+from antithetic.solvers._weights import collect_one, move_towards, rescale
 
 step_size = jit(schedules.step_size)
 row_step_size = jit(schedules.row_step_size)
@@ -56,7 +57,7 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
     order, starts, size, factors, steps, samples = epoch
     v, intercept = model.coef, model.intercept[0]
     real, n, line = data.dtype.type, np.uintp(len(order)), np.uintp(_CACHE_LINE // data.itemsize)
-    averaged = rule.average_from > 0
+    averaged = rule.average_from > 0 and rule.average_every == 1
     behind = averaged or rule.l1 > 0.0  # features fall behind while no row of a batch has them
     lazy = _make_lazy(len(v), len(starts) - 1, rule.l1 > 0.0, averaged)
     features = np.arange(len(v) if behind else 0).astype(indices.dtype)
@@ -189,6 +190,14 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
             if gain > 0.0:
                 share_of_step = gain / (model.average_weight[0] + gained)
                 model.average_intercept[0] += share_of_step * (intercept - model.average_intercept[0])
+        elif rule.average_from > 0 and samples >= rule.average_from and steps % rule.average_every == 0:
+            if behind:
+                _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), batch)
+            gain = float(steps) if rule.linear else 1.0
+            model.average_weight[0] += gain
+            share_of_step = gain / model.average_weight[0]
+            model.average_intercept[0] += share_of_step * (intercept - model.average_intercept[0])
+            move_towards(model.average, v, scale, share_of_step)
     if behind:
         _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), np.uintp(len(starts) - 1))
     for k in range(front, back if unit > 0 else front):  # a unit without another comes between front and back

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from antithetic import schedules
 from antithetic._jit import jit, jit_sums, prefetch
 from antithetic._loss_kernels import slope, value
 from antithetic.solvers._arguments import Balance, DenseRows, Epoch, Model, Rule
-from antithetic.solvers._weights import collect_one, rescale
+from antithetic.solvers._weights import collect_one, move_towards, rescale
 
 # The loops over rows stand in one function: an array handed on to a helper is counted as a reference, which costs more than a short row.
 
@@ -165,12 +162,12 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
             _collect(model)
         steps += 1
         samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
-        if rule.average_from > 0 and samples >= rule.average_from:
+        if rule.average_from > 0 and samples >= rule.average_from and steps % rule.average_every == 0:
             gain = float(steps) if rule.linear else 1.0
             model.average_weight[0] += gain
             share = gain / model.average_weight[0]
             model.average_intercept[0] += share * (intercept - model.average_intercept[0])
-            _move_towards(model.average, coef, scale, share)
+            move_towards(model.average, coef, scale, share)
     for k in range(front, back if unit > 0 else front):  # a unit without another comes between front and back
         following[k] = order[n - n % unit - back + k]
     rescale(model, scale)
@@ -182,9 +179,3 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
 def _collect(model: Model) -> None:
     for c in range(len(model.coef)):
         collect_one(model, c)
-
-
-@jit
-def _move_towards(average: NDArray[np.float64], coef: NDArray[Any], scale: float, share: float) -> None:
-    for c in range(len(coef)):
-        average[c] += share * (scale * coef[c] - average[c])

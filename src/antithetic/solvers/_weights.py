@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._jit import jit
@@ -29,6 +30,13 @@ def rescale(model: Model, scale: float) -> None:
     model.coef[:] *= model.coef.dtype.type(scale)
     model.received[:] *= scale
     model.charged[:] *= scale
+
+
+@jit
+def move_towards(average: NDArray[np.float64], coef: NDArray[Any], scale: float, share: float) -> None:
+    """Have an average take up the weights, which are ``scale * coef``, for a share of it."""
+    for c in range(len(coef)):
+        average[c] += share * (scale * coef[c] - average[c])
 
 
 @jit

@@ -132,6 +132,7 @@ class Corrected:
             problem.fit_intercept,
             0,
             False,
+            1,
             self.steepest,
             self.watch,
         )

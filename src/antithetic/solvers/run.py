@@ -174,11 +174,11 @@ def _unless_wrong(solver: Solver, before: SgdState, after: SgdState) -> float:
 
 
 def finite_objective(problem: Problem, state: SgdState) -> float:
-    """Objective at a state, without averaging; infinite, and never an error, where weights or losses are not finite."""
+    """Objective of a state's solution; infinite, and never an error, where weights or losses are not finite."""
     with np.errstate(all="ignore"):
         if not (np.isfinite(state.coef @ state.coef) and np.isfinite(state.intercept)):
             return np.inf
-        value = problem.objective(state.coef, state.intercept)
+        value = problem.objective(*state.solution)
         return value if np.isfinite(value) else np.inf
 
 

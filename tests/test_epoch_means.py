@@ -1,0 +1,140 @@
+"""``average="epoch"``: the mean of an epoch's weights, and where "auto" takes it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from reference import algorithm_2, split
+from scipy import sparse
+
+from antithetic import SGDClassifier, SGDRegressor, datasets, minimize
+from antithetic.problem import Problem
+from antithetic.sampling import make_sampler
+from antithetic.schedules import make_schedule, step_size
+from antithetic.solvers import make_sgd, run
+
+N, D = 301, 4
+FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+
+
+def make_problem(form=np.asarray, dtype=np.float64, **penalty):
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.6)).astype(dtype)
+    y = np.where(X @ [1.0, -2.0, 0.5, 0.0] + rng.normal(size=N) > 0.0, 1.0, -1.0)
+    return Problem.build(form(X), y, sample_weight=rng.uniform(0.5, 1.5, N), fit_intercept=True, **penalty)
+
+
+def after_epochs(problem, epochs, size=2):
+    """State of the kernel, its sampler and its steps."""
+    solver = make_sgd(problem, "epoch")
+    schedule = make_schedule("inverse_time", eta0=0.3, decay=0.1, alpha=0.01, power_t=0.5, loss=problem.loss)
+    sampler = make_sampler("shuffle", problem.n, size, seed=1)
+    *_, state = run(solver, sampler, schedule, solver.init(), epochs=epochs)
+    return state, sampler, schedule
+
+
+@FORMS
+@pytest.mark.parametrize(("l2", "l1"), [(0.0, 0.0), (0.01, 0.0), (0.01, 0.02)])
+@pytest.mark.parametrize("epochs", [1, 2])
+@pytest.mark.parametrize(("size", "every"), [(2, 2), (7, 1)])
+def test_the_mean_is_of_evenly_spaced_points_of_the_last_epoch(form, l2, l1, epochs, size, every):
+    """Of 301 rows, 75 per feature: after every other of 151 steps, or each of 43; of the first epoch, after 75 rows."""
+    problem = make_problem(form, l2=l2, l1=l1)
+    state, sampler, schedule = after_epochs(problem, epochs, size)
+    path, batches = [], [rows for epoch in range(epochs) for rows in split(sampler.batches(epoch))]
+    algorithm_2(problem, batches, size, lambda *time: step_size(*schedule, *time), coef=np.zeros(D), path=path)
+    steps = -(-N // size)
+    first = next(k for k in range(len(path)) if sum(map(len, batches[: k + 1])) > N // 4) if epochs == 1 else (epochs - 1) * steps
+    points = [point for k, point in enumerate(path) if k >= first and (k + 1) % every == 0]
+    np.testing.assert_allclose(state.coef, path[-1][0], rtol=1e-10)
+    np.testing.assert_allclose(state.solution[0], np.mean([coef for coef, _ in points], axis=0), rtol=0, atol=1e-12)
+    assert state.solution[1] == pytest.approx(np.mean([intercept for _, intercept in points]), abs=1e-12)
+
+
+@FORMS
+def test_single_precision_agrees_with_double(form):
+    """To the digits that it has."""
+    (single, _), (double, _) = (after_epochs(make_problem(form, dtype, l2=0.01), 2)[0].solution for dtype in (np.float32, np.float64))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, double, rtol=0, atol=1e-5)
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one():
+    """The mean begins anew with each epoch, and steps go on from the last weights."""
+    X, y = datasets.load("diabetes_scale", return_X_y=True)
+    given = {"l2": 1e-2, "sampling": "balanced", "learning_rate": "auto", "average": "epoch", "trace": "objective"}
+    half = minimize(X, y, epochs=2, **given)
+    resumed, whole = minimize(X, y, epochs=4, resume=half, **given), minimize(X, y, epochs=4, **given)
+    np.testing.assert_array_equal(resumed.coef, whole.coef)
+    np.testing.assert_array_equal(resumed.trace["objective"], whole.trace["objective"])
+
+
+# ---- "auto"
+
+
+X, Y = datasets.load("diabetes_scale", return_X_y=True)
+FEW = {"max_iter": 2, "tol": None, "random_state": 0}
+
+
+@pytest.mark.parametrize(
+    ("given", "rows", "average"),
+    [
+        ({}, 768, "epoch"),
+        ({}, 64, "epoch"),
+        ({}, 63, False),
+        ({"penalty": None}, 768, "epoch"),
+        ({"penalty": "l1"}, 768, False),
+        ({"penalty": "elasticnet", "l1_ratio": 1e-9}, 768, "epoch"),
+        ({"penalty": "elasticnet"}, 768, False),
+        ({"penalty": "group_lasso", "groups": [0, 0, 0, 0, 1, 1, 1, 1]}, 768, False),
+        ({"loss": "squared_hinge"}, 768, False),
+        ({"learning_rate": "constant"}, 768, False),
+        ({"solver": "saga", "loss": "log_loss"}, 768, False),
+        ({"average": True}, 768, True),
+        ({"average": "linear", "penalty": "l1"}, 768, "linear"),
+        ({"average": "epoch", "penalty": "l1"}, 20, "epoch"),
+    ],
+    ids=str,
+)
+def test_where_auto_takes_the_mean(given, rows, average):
+    """In a fit with automatic steps of SGD, where there is noise to take away and nothing to lose; and the plan says so."""
+    model = SGDClassifier(**FEW | given).fit(X[:rows], Y[:rows])
+    assert model.plan_.average == average
+    same = SGDClassifier(**FEW | given | {"average": average}).fit(X[:rows], Y[:rows])
+    np.testing.assert_array_equal(model.coef_, same.coef_)
+    if average == "epoch":
+        assert not np.array_equal(model.coef_, SGDClassifier(**FEW | given | {"average": False}).fit(X[:rows], Y[:rows]).coef_)
+
+
+def test_squared_errors_are_not_averaged_by_auto():
+    """One large row would spoil the mean of a whole epoch."""
+    assert SGDRegressor(**FEW).fit(X, Y).plan_.average is False
+    assert SGDRegressor(loss="huber", **FEW).fit(X, Y).plan_.average == "epoch"
+
+
+def test_partial_fit_goes_on_from_the_mean_without_averaging():
+    """It begins with the weights that a user sees, like a model whose weights were set by hand."""
+    model = SGDClassifier(**FEW).fit(X, Y)
+    coef, intercept, t = model.coef_.copy(), model.intercept_.copy(), model.t_
+    model.partial_fit(X[:1], Y[:1])
+    step = model.eta0_ / (1.0 + model.eta0_ * model.decay_ * (1.0 + len(X)))
+    sign = 1.0 if Y[0] == model.classes_[1] else -1.0
+    slope = -sign if sign * (X[:1] @ coef[0] + intercept)[0] < 1.0 else 0.0
+    np.testing.assert_allclose(model.coef_[0], (1.0 - step * model.alpha) * coef[0] - step * slope * X[0], rtol=1e-9)
+    assert model.t_ == t + 1
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "hinge"])
+def test_the_mean_is_nearer_to_the_optimum(loss):
+    """After two epochs of a noisy problem, its gap is at most half of that of the last weights, in the mean of three seeds."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(4000, 5))
+    labels = np.where(rows @ [1.0, -1.0, 0.5, 0.0, 0.2] + 2.0 * rng.normal(size=4000) > 0.0, 1, -1)
+    problem = Problem.build(rows, labels, loss=loss, l2=1e-4)
+    least = minimize(rows, labels, loss=loss, l2=1e-4, solver="sdca", epochs=300, tol=1e-9, stopping="gap")
+
+    def gap(average):
+        fits = [SGDClassifier(loss, fit_intercept=False, average=average, **FEW | {"random_state": k}).fit(rows, labels) for k in range(3)]
+        return np.mean([problem.objective(fit.coef_[0]) for fit in fits]) - problem.objective(least.coef)
+
+    assert 0.0 < gap("auto") <= 0.5 * gap(False)

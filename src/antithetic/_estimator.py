@@ -321,7 +321,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         )
         state = solver.take_up(start) if partial_fit else solver.init(*start)
         if automatic and (steps is None or self.solver in ("svrg", "saga")):
-            found = self._find_steps(problem, tables, state, average == "epoch")
+            found = self._find_steps(problem, tables, state, single=average == "epoch" and epochs == 1)
             steps = found if steps is None else steps._replace(eta0=min(steps.eta0, found.eta0))  # a later chunk may have longer rows
         patience: Patience | Target | None = None
         if self.tol is not None:
@@ -343,14 +343,14 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             judged_by="validation_score" if self.early_stopping else self.stopping,
         )
 
-    def _find_steps(self, problem: Problem, tables: Tables, state: SgdState, averaged: bool) -> Steps:
+    def _find_steps(self, problem: Problem, tables: Tables, state: SgdState, *, single: bool) -> Steps:
         """Steps of ``learning_rate="auto"``."""
         if self.solver == "sdca":
             return Steps(1.0, 0.0)  # which nobody looks at
         if self.solver != "sgd":
             return Steps(tables.safe_step(self.solver), 0.0)
         balanced = tables.sampling == "balanced"
-        return find_steps(problem, tables.batch_size, tables.seed, state.coef, state.intercept, balanced=balanced, averaged=averaged)
+        return find_steps(problem, tables.batch_size, tables.seed, state.coef, state.intercept, balanced=balanced, single=single)
 
     def _tables(
         self, problem: Problem, plan: Plan, table: AntitheticTable | None, seed: int, number: int, strata: NDArray[Any] | None

@@ -281,9 +281,7 @@ def minimize(
     care = Care(l2 if decay is None else decay) if solver == "sgd" and learning_rate == "auto" else None
     # steps that were found are kept: a table that was made anew since may lead to others
     known = resume is not None and resume.settings.get("steps") == asked
-    schedule = (
-        resume.settings["schedule"] if resume is not None and known else _schedule(tables, begin, solver, average == "epoch", **asked)
-    )
+    schedule = resume.settings["schedule"] if resume is not None and known else _schedule(tables, begin, solver, **asked)
     settings = {
         "rows": problem.X.shape,
         "float type": problem.X.dtype.name,
@@ -388,15 +386,7 @@ def _rows_of(table: AntitheticTable | GroupTable | None) -> NDArray[np.intp]:
 
 
 def _schedule(
-    tables: Tables,
-    begin: SgdState,
-    solver: str,
-    averaged: bool,
-    *,
-    learning_rate: str,
-    eta0: float | None,
-    decay: float | None,
-    power_t: float,
+    tables: Tables, begin: SgdState, solver: str, *, learning_rate: str, eta0: float | None, decay: float | None, power_t: float
 ) -> Schedule:
     """Return the steps that were asked for, or found."""
     problem = tables.problem
@@ -409,8 +399,8 @@ def _schedule(
         if learning_rate == "auto":
             learning_rate, decay = "inverse_time", 0.0 if decay is None else decay
     elif learning_rate == "auto":
-        calm = {"balanced": tables.sampling == "balanced", "averaged": averaged}
-        steps = find_steps(problem, tables.batch_size, tables.seed, begin.coef, begin.intercept, **calm)
+        balanced = tables.sampling == "balanced"
+        steps = find_steps(problem, tables.batch_size, tables.seed, begin.coef, begin.intercept, balanced=balanced)
         learning_rate, eta0, decay = "inverse_time", steps.eta0, steps.decay if decay is None else decay
     decay = l2 if decay is None else decay
     alpha = l2 + problem.penalty.l1

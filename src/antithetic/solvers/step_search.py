@@ -8,8 +8,7 @@ the decay, whereas a short step never catches up.
 **decay.** With steps :math:`1/(\mu t)`, a direction of curvature h is fitted best when :math:`\mu` is near h: a larger one freezes it, a
 smaller one keeps its noise. The direction that counts is that of the solution itself, so the curvature of the objective along the
 weights found on the sample is measured, and half of it is taken, never less than the L2 penalty. For a balanced order, whose noise is
-smaller, it is less by a factor of sqrt(d / n), but at least 0.12; of a random one of which the mean of an epoch's
-weights is taken, by a half.
+smaller, it is less by a factor of sqrt(d / n), but at least 0.12; for a single random epoch whose mean is taken, by 0.35.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _OWN_EPOCHS = 1 << 31  # orders that no epoch of the run will have
 _MORE_PASSES = 3  # over the sample, before the curvature is measured
 _STRETCH = 0.25  # the weights are stretched and shrunk by this to measure it
 _SHARE_OF_CURVATURE = 0.5
-_LEAST_NOISE, _NOISE_OF_MEANS = 0.12, 0.5
+_LEAST_NOISE, _NOISE_OF_A_MEAN = 0.12, 0.35
 
 
 class Steps(NamedTuple):
@@ -62,11 +61,11 @@ def find_steps(
     intercept: float = 0.0,
     *,
     balanced: bool = False,
-    averaged: bool = False,
+    single: bool = False,
 ) -> Steps:
     """Choose eta0 and decay for a run that begins at the given weights; a pure function of its arguments.
 
-    A balanced order and the mean of an epoch's weights leave less noise behind, so that the decay may be slower.
+    A balanced order leaves less noise behind, and so does the mean of a single random epoch: the decay may be slower.
 
     Costs a handful of passes, usually six to ten, over about 1000 rows.
     """
@@ -104,7 +103,7 @@ def find_steps(
             lasting = lasting and finite_objective(sample, state) <= enough
         if lasting:
             break
-    noise = _noise_of_balanced(problem) if balanced else _NOISE_OF_MEANS if averaged else 1.0
+    noise = _noise_of_balanced(problem) if balanced else _NOISE_OF_A_MEAN if single else 1.0
     return Steps(eta0, max(problem.penalty.l2, _SHARE_OF_CURVATURE * noise * _curvature_along(sample, state)))
 
 

@@ -12,8 +12,10 @@ from antithetic.problem import Problem
 from antithetic.sampling import make_sampler
 from antithetic.schedules import make_schedule, step_size
 from antithetic.solvers import make_sgd, run
+from antithetic.solvers.sgd import GIVEN_UP
 
 N, D = 301, 4
+COMPARED = (4, 5, 8, 9, 16, 17, 32, 33, 64)
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 
 
@@ -33,12 +35,13 @@ def after_epochs(problem, epochs, size=2):
     return state, sampler, schedule
 
 
+@pytest.mark.kernel
 @FORMS
 @pytest.mark.parametrize(("l2", "l1"), [(0.0, 0.0), (0.01, 0.0), (0.01, 0.02)])
 @pytest.mark.parametrize("epochs", [1, 2])
-@pytest.mark.parametrize(("size", "every"), [(2, 2), (7, 1)])
+@pytest.mark.parametrize(("size", "every"), [(2, 3), (7, 1)])
 def test_the_mean_is_of_evenly_spaced_points_of_the_last_epoch(form, l2, l1, epochs, size, every):
-    """Of 301 rows, 75 per feature: after every other of 151 steps, or each of 43; of the first epoch, after 75 rows."""
+    """At most 75, as there are 75 rows per feature: after every third of 151 steps, or each of 43; of the first epoch, after 75 rows."""
     problem = make_problem(form, l2=l2, l1=l1)
     state, sampler, schedule = after_epochs(problem, epochs, size)
     path, batches = [], [rows for epoch in range(epochs) for rows in split(sampler.batches(epoch))]
@@ -51,6 +54,7 @@ def test_the_mean_is_of_evenly_spaced_points_of_the_last_epoch(form, l2, l1, epo
     assert state.solution[1] == pytest.approx(np.mean([intercept for _, intercept in points]), abs=1e-12)
 
 
+@pytest.mark.kernel
 @FORMS
 def test_single_precision_agrees_with_double(form):
     """To the digits that it has."""
@@ -67,6 +71,40 @@ def test_a_resumed_run_equals_an_uninterrupted_one():
     resumed, whole = minimize(X, y, epochs=4, resume=half, **given), minimize(X, y, epochs=4, **given)
     np.testing.assert_array_equal(resumed.coef, whole.coef)
     np.testing.assert_array_equal(resumed.trace["objective"], whole.trace["objective"])
+
+
+@pytest.mark.parametrize("sampling", ["balanced", "shuffle"])
+def test_the_mean_is_given_up_once_the_last_weights_are_better(sampling):
+    """Twice in a row, after epochs 4 and 5, 8 and 9, ... and for good; before that, the mean is what is returned."""
+    X, y = datasets.load("splice_scale", return_X_y=True)
+    problem = Problem.build(X, y, l2=1e-3)
+    solver, sampler = make_sgd(problem, "epoch"), make_sampler(sampling, problem.n, 2, seed=0)
+    schedule = make_schedule("inverse_time", eta0=0.1, decay=1e-2, alpha=1e-3, power_t=0.5, loss=problem.loss)
+    settled = []
+    for state in run(solver, sampler, schedule, solver.init(), epochs=64):
+        settled.append(state.settled == GIVEN_UP)
+        np.testing.assert_array_equal(state.solution[0], state.coef if settled[-1] else state.average)
+        if state.epochs in COMPARED and settled.count(True) <= 1:
+            last = problem.objective(state.coef, state.intercept)
+            assert (last < problem.objective(state.average, state.average_intercept)) == (state.settled > 0) or settled[-1]
+            assert state.objective == problem.objective(*state.solution)
+    assert settled == sorted(settled)
+    assert settled[-1]
+    assert 1 + settled.index(True) in COMPARED
+
+
+def test_a_long_fit_is_as_good_as_without_averages():
+    """There is no noise left to take away after 60 epochs of a thousand rows."""
+    X, y = datasets.load("splice_scale", return_X_y=True)
+    given = {"loss": "log_loss", "alpha": 1e-3, "max_iter": 60, "tol": None, "random_state": 0}
+    mean, last = (SGDClassifier(average=average, **given).fit(X, y) for average in ("auto", False))
+    np.testing.assert_array_equal(mean.coef_, last.coef_)
+
+
+def test_a_table_in_each_step_goes_without():
+    """Where each step counts as an epoch there is nothing to average."""
+    with pytest.raises(ValueError, match='goes without tol= and average="epoch"'):
+        minimize([[1.0], [2.0]], [-1, 1], pairing="greedy", refresh="step", average="epoch", eta0=0.1)
 
 
 # ---- "auto"
@@ -112,16 +150,34 @@ def test_squared_errors_are_not_averaged_by_auto():
     assert SGDRegressor(loss="huber", **FEW).fit(X, Y).plan_.average == "epoch"
 
 
-def test_partial_fit_goes_on_from_the_mean_without_averaging():
+@pytest.mark.parametrize("average", ["auto", "epoch"])
+def test_partial_fit_goes_on_from_the_mean(average):
     """It begins with the weights that a user sees, like a model whose weights were set by hand."""
-    model = SGDClassifier(**FEW).fit(X, Y)
+    model = SGDClassifier(average=average, **FEW).fit(X, Y)
     coef, intercept, t = model.coef_.copy(), model.intercept_.copy(), model.t_
     model.partial_fit(X[:1], Y[:1])
+    assert model.plan_.average == (average if average == "epoch" else False)
     step = model.eta0_ / (1.0 + model.eta0_ * model.decay_ * (1.0 + len(X)))
     sign = 1.0 if Y[0] == model.classes_[1] else -1.0
     slope = -sign if sign * (X[:1] @ coef[0] + intercept)[0] < 1.0 else 0.0
     np.testing.assert_allclose(model.coef_[0], (1.0 - step * model.alpha) * coef[0] - step * slope * X[0], rtol=1e-9)
     assert model.t_ == t + 1
+
+
+@pytest.mark.parametrize("epochs", [1, 5])
+def test_partial_fit_after_a_fit_brings_a_model_nearer(epochs):
+    """Its orders are random and nothing is averaged, so its steps must fall faster than those of the fit, and do again in a later fit."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(20000, 10))
+    labels = np.where(rows @ rng.normal(size=10) + 5.0 * rng.normal(size=20000) > 0.0, 1, -1)
+    problem = Problem.build(rows, labels, l2=1e-4)
+    model = SGDClassifier("log_loss", fit_intercept=False, **FEW | {"max_iter": epochs, "warm_start": True}).fit(rows[:4000], labels[:4000])
+    decay, before = model.decay_, problem.objective(model.coef_[0])
+    for start in range(4000, 20000, 1000):
+        model.partial_fit(rows[start : start + 1000], labels[start : start + 1000])
+    assert model.decay_ == pytest.approx(decay / (0.35 if epochs == 1 else 0.12))
+    assert problem.objective(model.coef_[0]) < before
+    assert model.fit(rows[:4000], labels[:4000]).decay_ == pytest.approx(decay)
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "hinge"])

@@ -36,7 +36,19 @@ from antithetic.problem import Problem
 from antithetic.sampling import ALLOCATIONS, SAMPLINGS, Draws
 from antithetic.sampling.importance import IMPORTANCES
 from antithetic.schedules import Schedule, make_schedule
-from antithetic.solvers import SOLVERS, Care, Patience, SgdState, Steps, Target, check_shrinking, find_steps, make_solver
+from antithetic.solvers import (
+    NOISE_OF_A_MEAN,
+    SOLVERS,
+    Care,
+    Patience,
+    SgdState,
+    Steps,
+    Target,
+    check_shrinking,
+    find_steps,
+    make_solver,
+    noise_of_balanced,
+)
 
 _LARGEST_SEED = np.iinfo(np.int32).max
 _STEEPEST = 1e12  # where slopes are cut off, as in scikit-learn: a first step that is far too long then need not overflow
@@ -204,13 +216,15 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
     def _plan(self, rows: Rows, table: AntitheticTable | None, *, epochs: int, whole: bool) -> Plan:
         """Decide what the parameters leave open, and say why; ``whole`` if these are all rows that there will be."""
         plan = self._plan_order(rows, table, epochs=epochs)
-        if self.average != "auto":
-            return replace(plan, average=self.average)
         n, d = rows.X.shape
-        automatic = whole and self.learning_rate == "auto" and self.solver == "sgd"
-        if automatic and is_worth_averaging(n, d, self._loss(), self._penalty(d)):
-            return replace(plan, average="epoch")
-        return plan
+        average = self.average
+        if average == "auto":
+            automatic = whole and self.learning_rate == "auto" and self.solver == "sgd"
+            average = "epoch" if automatic and is_worth_averaging(n, d, self._loss(), self._penalty(d)) else False
+        noise = noise_of_balanced(n, d) if plan.sampling == "balanced" else 1.0
+        if average == "epoch" and whole and epochs == 1:
+            noise = NOISE_OF_A_MEAN
+        return replace(plan, average=average, noise=noise)
 
     def _plan_order(self, rows: Rows, table: AntitheticTable | None, *, epochs: int) -> Plan:
         n, d = rows.X.shape
@@ -296,7 +310,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             problem = self._problem(rows, number)
             tables = self._tables(problem, plan, table, int(seeds[number]), number, rows.strata)
             score = None if validation is None else partial(self._score, validation, self._target(validation.y, number))
-            return self._task(problem, tables, starts[number], known[number] if known else None, epochs, score, plan.average)
+            return self._task(problem, tables, starts[number], known[number] if known else None, epochs, score, plan)
 
         real = rows.X.dtype
         firsts = [(start.coef, start.intercept) if isinstance(start, SgdState) else start for start in starts]
@@ -307,21 +321,19 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         penalty = self._penalty(rows.X.shape[1])
         return Problem(rows.X, self._target(rows.y, number), self._loss(), penalty, weight, bool(self.fit_intercept), None)
 
-    def _task(
-        self, problem: Problem, tables: Tables, start: Any, steps: Steps | None, epochs: int, score: Any, average: bool | int | str
-    ) -> Task:
+    def _task(self, problem: Problem, tables: Tables, start: Any, steps: Steps | None, epochs: int, score: Any, plan: Plan) -> Task:
         automatic, partial_fit = self.learning_rate == "auto", isinstance(start, SgdState)
         by_loss = self.tol is not None and not self.early_stopping and self.stopping == "objective"
         solver = make_solver(
             self.solver,
             problem,
-            average,
+            plan.average,
             steepest=np.inf if automatic else _STEEPEST,
             watch=by_loss or (automatic and not problem.loss.is_bounded),
         )
         state = solver.take_up(start) if partial_fit else solver.init(*start)
         if automatic and (steps is None or self.solver in ("svrg", "saga")):
-            found = self._find_steps(problem, tables, state, single=average == "epoch" and epochs == 1)
+            found = self._find_steps(problem, tables, state, plan.noise)
             steps = found if steps is None else steps._replace(eta0=min(steps.eta0, found.eta0))  # a later chunk may have longer rows
         patience: Patience | Target | None = None
         if self.tol is not None:
@@ -343,14 +355,13 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             judged_by="validation_score" if self.early_stopping else self.stopping,
         )
 
-    def _find_steps(self, problem: Problem, tables: Tables, state: SgdState, *, single: bool) -> Steps:
+    def _find_steps(self, problem: Problem, tables: Tables, state: SgdState, noise: float) -> Steps:
         """Steps of ``learning_rate="auto"``."""
         if self.solver == "sdca":
             return Steps(1.0, 0.0)  # which nobody looks at
         if self.solver != "sgd":
             return Steps(tables.safe_step(self.solver), 0.0)
-        balanced = tables.sampling == "balanced"
-        return find_steps(problem, tables.batch_size, tables.seed, state.coef, state.intercept, balanced=balanced, single=single)
+        return find_steps(problem, tables.batch_size, tables.seed, state.coef, state.intercept, noise=noise)
 
     def _tables(
         self, problem: Problem, plan: Plan, table: AntitheticTable | None, seed: int, number: int, strata: NDArray[Any] | None
@@ -401,25 +412,26 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             "plan_": plan,
             "history_": histories if len(records) > 1 else histories[0],
             "_converged": all(record.state is not None and record.state.stopped for record in records),
-            "_states": [None if record.state is None else _kept(record.state, averages=self.average != "auto") for record in records],
-            **self._steps_of([record.held[2] for record in records]),
+            "_states": [None if record.state is None else _kept(record.state, averages=plan.average != "epoch") for record in records],
+            **self._steps_of([record.held[2] for record in records], plan.noise),
         }
 
     def _weights_of(self, solutions: list[tuple[NDArray[Any], float]]) -> dict[str, NDArray[Any]]:
         coef = np.stack([coef for coef, _ in solutions])
         return {"coef_": self._shape(coef), "intercept_": np.array([intercept for _, intercept in solutions], dtype=coef.dtype)}
 
-    def _steps_of(self, schedules: list[Schedule | None]) -> dict[str, Any]:
+    def _steps_of(self, schedules: list[Schedule | None], noise: float) -> dict[str, Any]:
         if self.learning_rate != "auto" or self.solver == "sdca" or None in schedules:
             return {}
         return {
             "_steps_of_solver": self.solver,
+            "_noise_of_steps": noise,
             "eta0_": _one_or_all([schedule.eta0 for schedule in schedules if schedule]),
             "decay_": _one_or_all([schedule.rate for schedule in schedules if schedule]),
         }
 
     def _adopt(self, fitted: dict[str, Any]) -> None:
-        for name in ("eta0_", "decay_", "_steps_of_solver"):
+        for name in ("eta0_", "decay_", "_steps_of_solver", "_noise_of_steps"):
             self.__dict__.pop(name, None)
         self.__dict__.update(fitted)
 
@@ -455,13 +467,15 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             for state, weights, intercept in zip(self._states, coef, np.ravel(self.intercept_), strict=True)
         ]
 
-    def _known_steps(self) -> list[Steps] | None:
-        """Steps that "auto" found on an earlier call, if they are to be kept."""
+    def _known_steps(self, noise: float) -> list[Steps] | None:
+        """Steps that "auto" found on an earlier call, if they are to be kept; their decay is that of orders which leave so much noise."""
         if self.learning_rate != "auto" or not hasattr(self, "eta0_") or np.size(self.eta0_) != self._n_tasks():
             return None
         if getattr(self, "_steps_of_solver", self.solver) != self.solver:  # those of another are of no use
             return None
-        return [Steps(float(eta0), float(decay)) for eta0, decay in zip(np.ravel(self.eta0_), np.ravel(self.decay_), strict=True)]
+        more, l2 = noise / getattr(self, "_noise_of_steps", noise), self._penalty(self.coef_.shape[-1]).l2
+        found = zip(np.ravel(self.eta0_), np.ravel(self.decay_), strict=True)
+        return [Steps(float(eta0), float(max(more * decay, min(decay, l2)))) for eta0, decay in found]
 
     def _dense_coef(self) -> NDArray[Any]:
         return self.coef_.toarray() if sparse.issparse(self.coef_) else np.asarray(self.coef_)
@@ -471,7 +485,6 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
     def _fit(self, rows: Rows, coef_init: Any, intercept_init: Any, table: AntitheticTable | None, X_val: Any, y_val: Any) -> None:
         table = self._given_table(rows, table)
         starts = self._first_weights(coef_init, intercept_init, rows.X.shape[1])
-        known = self._known_steps() if self.warm_start else None
         rows, table, validation = self._split(rows, table, X_val, y_val)
         if rows.weight is not None and not rows.weight.any():
             raise ValueError("sample_weight is zero for every row; at least one must be positive")
@@ -485,6 +498,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             if weight is not None and not weight.any():
                 raise ValueError("sample_weight times class_weight is zero for every row; at least one must be positive")
         with fit_context(self, rows.shown(), self._n_tasks()):
+            known = self._known_steps(plan.noise) if self.warm_start else None
             records = self._records(rows, starts, plan, epochs=self.max_iter, known=known, table=table, validation=validation)
             self._solve(records, rows, plan)
         self._warn_after_fit()
@@ -526,7 +540,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
             return
         table = self._given_table(rows, None)
         plan = self._plan(rows, table, epochs=1, whole=False)
-        known = self._known_steps()
+        known = self._known_steps(plan.noise)
         records = self._records(rows, states, plan, epochs=1, known=known, table=table)
         for number, (record, state) in enumerate(zip(records, states, strict=True)):
             weight = self._weights(rows, number)
@@ -537,7 +551,7 @@ class LinearSGD(CallbackSupportMixin, SparseCoefMixin, BaseEstimator):  # type: 
         fitted = self._fitted(records, plan)
         del fitted["history_"]
         if known:  # a chunk may need shorter steps, but those after it need not
-            fitted |= self._steps_of([self._schedule(steps) for steps in known])
+            fitted |= self._steps_of([self._schedule(steps) for steps in known], plan.noise)
         self._adopt(fitted)
 
     def _warn_after_fit(self) -> None:
@@ -604,11 +618,13 @@ def _kept(state: SgdState, *, averages: bool) -> dict[str, Any]:
     """A state as plain values, which any serialiser can write, for partial_fit to go on from.
 
     Left out are weights that `coef_` holds already, what `eta0_` and `decay_` say, and how the last fit came to its end. Without
-    ``averages``, the mean that `coef_` is will be gone on from like any other weights.
+    ``averages``, `coef_` is gone on from whatever it is: a mean that begins anew with each epoch has nothing to carry over.
     """
     if not averages:
         state = state._replace(average=None, average_intercept=0.0, average_weight=0.0)
-    kept = state._replace(lowered=0, eased=0, moved=None, aligned=0, best=np.inf, waited=0, stopped=False, order=None, objective=np.nan)
+    kept = state._replace(
+        lowered=0, eased=0, moved=None, aligned=0, best=np.inf, waited=0, stopped=False, order=None, objective=np.nan, settled=0
+    )
     values = kept._replace(memory=None, mean=None)._asdict()  # what is remembered is of the rows of that fit
     if state.average is None:
         values["coef"] = None

@@ -261,7 +261,7 @@ def minimize(
     begin = algorithm.init(coef_init, intercept_init)
     refuse_nested_table(nest, pairing)
     if refresh == "step":
-        check_step_by_step(problem.n, sampling, solver, batch_size, nest, tol)
+        check_step_by_step(problem.n, sampling, solver, batch_size, nest, tol, average)
     if not (resume is None or isinstance(resume, Result)):
         raise ValueError(f"resume= must be a Result of minimize; got {type(resume).__name__}")
     if pairing is None and (nest is not None or refresh is not None):

@@ -274,12 +274,12 @@ class StepByStep:
         return state._replace(epochs=epochs + 1)
 
 
-def check_step_by_step(n: int, sampling: Any, solver: str, batch_size: int, nest: Any, tol: float | None) -> None:
+def check_step_by_step(n: int, sampling: Any, solver: str, batch_size: int, nest: Any, tol: float | None, average: Any) -> None:
     """Raise ValueError where the oracle cannot be had."""
-    if sampling != "uniform" or solver != "sgd" or nest is not None or batch_size < 2 or tol is not None:
+    if sampling != "uniform" or solver != "sgd" or nest is not None or batch_size < 2 or tol is not None or average == "epoch":
         raise ValueError(
             'refresh="step" is Algorithm 2: it needs sampling="uniform", solver="sgd", batch_size of at least 2, no nest=, '
-            "and goes without tol="
+            'and goes without tol= and average="epoch"'
         )
     if n > _MOST_ROWS_STEP_BY_STEP:
         raise ValueError(

@@ -41,6 +41,8 @@ class Plan:
         The reason in a sentence.
     average : bool, int or str
         Which weights were averaged.
+    noise : float
+        What the order and the average leave of the noise of a random order; automatic steps fall more slowly by it.
     """
 
     pairing: str | None
@@ -50,6 +52,7 @@ class Plan:
     batch_size: int
     why: str
     average: bool | int | str = False
+    noise: float = field(default=1.0, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,8 @@ CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time
 _GROWTH = 1.3  # of the effort, from one rung to the next; the gap between the last two is bisected afterwards
 _TIMED_AGAIN = 0.1  # seconds below which a single time is not to be trusted at all
 _DOMINATED = 3.0  # so many times slower than another configuration that is as near: dropped
-_HALVED_AT = (2, 4, 6)  # rungs after which the worse half of rivals is dropped
+_HALVED_AT = (2, 4)  # rungs after which the worse half of each family of rivals is dropped
+_ALL_HALVED_AT = (6, 9)  # and of all of them: after 7 and 14 passes, when steps that are shortened late have been shortened
 _STALLED_RUNGS, _STALLED = 5, 0.99
 _LEAST_LEFT = 2
 _WARM_UP = 3  # passes: the first of a balanced order is another kernel than the next
@@ -69,6 +70,7 @@ class Point:
     passes: float
     iterations: float
     repeats: int = 1
+    status: str = "ok"
 
     @property
     def setting(self) -> str:
@@ -91,6 +93,11 @@ def timed(config: Config, effort: int, seed: int, clock: Callable[[], float]) ->
         fit = config.fit(effort, seed)
         seconds = clock() - start
     return seconds, np.asarray(fit.coef), float(fit.passes), float(fit.iterations)
+
+
+def failure(error: Exception) -> str:
+    """The status of what broke."""
+    return f"failed: {' '.join(str(error).split())[:200] or type(error).__name__}"
 
 
 def seeds_of(config: Config, limits: Limits) -> tuple[int, ...]:
@@ -122,12 +129,34 @@ def climb(peer: Peer, configs: Sequence[Config], task: Task, target: float, limi
             spent += rung[-1].seconds * len(seeds_of(config, limits))
             yield rung[-1]
         points += rung
-        going = [point for point in rung if point.gap > target and point.seconds <= limits.seconds and not _hopeless(point, points)]
-        if peer.rivals and place in _HALVED_AT and len(going) > _LEAST_LEFT:
-            going = sorted(going, key=lambda point: point.gap)[: max(_LEAST_LEFT, len(going) // 2)]
-        alive = [point.config for point in going]
+        in_families = peer.rivals and place < _ALL_HALVED_AT[0]
+        going = [
+            point
+            for point in rung
+            if point.gap > target
+            and point.seconds <= limits.seconds
+            and not _hopeless(point, _family(point, points) if in_families else points)
+        ]
+        alive = [point.config for point in (_halved(going, place) if peer.rivals else going)]
         if not alive or spent > limits.in_all:
             return
+
+
+def _family(point: Point, points: Sequence[Point]) -> list[Point]:
+    return [other for other in points if other.config.family == point.config.family]
+
+
+def _halved(rung: Sequence[Point], place: int) -> list[Point]:
+    """The better half of each family, later of all, where it is time for that."""
+    if place in _HALVED_AT:
+        return [point for point in rung if _rank(point, _family(point, rung)) < (len(_family(point, rung)) + 1) // 2]
+    if place in _ALL_HALVED_AT:
+        return [point for point in rung if _rank(point, rung) < max(_LEAST_LEFT, (len(rung) + 1) // 2)]
+    return list(rung)
+
+
+def _rank(point: Point, among: Sequence[Point]) -> int:
+    return sum(other.gap < point.gap for other in among)
 
 
 def _hopeless(point: Point, points: Sequence[Point]) -> bool:
@@ -164,17 +193,24 @@ def refine(points: list[Point], target: float, task: Task, limits: Limits) -> It
 
 
 def time_together(points: Sequence[Point], limits: Limits) -> list[Point]:
-    """Run the points in turn, over and over; the least seconds of each seed, and of those the median. One that breaks stays as it was."""
-    clock, broken = CLOCKS[limits.clock], set[int]()
+    """Run the points in turn, over and over; the least seconds of each seed, and of those the median.
+
+    One that breaks is left out from then on, keeps its first time and says in its status what happened.
+    """
+    clock, broken = CLOCKS[limits.clock], dict[int, str]()
     best = [dict.fromkeys(seeds_of(point.config, limits), np.inf) for point in points]
     for _ in range(limits.repeats):
         for place, (point, least) in enumerate(zip(points, best, strict=True)):
+            if place in broken:
+                continue
             try:
                 for seed in least:
                     least[seed] = min(least[seed], timed(point.config, point.effort, seed, clock)[0])
-            except Exception:  # a peer that breaks must not break the run
-                broken.add(place)
+            except Exception as error:  # a peer that breaks must not break the run
+                broken[place] = failure(error)
     return [
-        point if place in broken else replace(point, seconds=float(np.median(list(least.values()))), repeats=limits.repeats)
+        replace(point, status=broken[place])
+        if place in broken
+        else replace(point, seconds=float(np.median(list(least.values()))), repeats=limits.repeats)
         for place, (point, least) in enumerate(zip(points, best, strict=True))
     ]

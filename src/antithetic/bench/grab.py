@@ -6,7 +6,8 @@ are used as they are: ``GraBSampler`` around them hands its data to a constructo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from antithetic.bench.peer import Config, Fit, Peer, import_peer
+from antithetic.bench.rows import THREADS
 from antithetic.bench.tasks import Task
 
 _BATCH = 16
@@ -30,7 +32,12 @@ def grab_sampler(task: Task) -> Sequence[Config]:
     rows, y = torch.as_tensor(np.ascontiguousarray(X, dtype=np.float64)), torch.as_tensor(task.y)
     scale = (4.0 if task.loss == "log_loss" else 1.0) / float(np.mean((X * X).sum(axis=1)))
     return [
-        Config(f"{balance}, batch {_BATCH}, eta0={step * scale:.3g}", partial(_fit, sorter, torch, rows, y, task, step * scale), "epochs")
+        Config(
+            f"{balance}, batch {_BATCH}, eta0={step * scale:.3g}",
+            partial(_fit, sorter, torch, rows, y, task, step * scale),
+            "epochs",
+            family=balance,
+        )
         for balance, sorter in (("mean balance", sorters.MeanBalance), ("pair balance", sorters.PairBalance))
         for step in _STEPS
     ]
@@ -38,7 +45,7 @@ def grab_sampler(task: Task) -> Sequence[Config]:
 
 def _fit(sorter: Any, torch: Any, rows: Any, y: Any, task: Task, eta0: float, effort: int, seed: int) -> Fit:
     """Steps eta0 / (1 + eta0 lambda t) along the mean gradient of each batch, whose rows' gradients the sorter is shown."""
-    with torch.random.fork_rng(devices=[]):  # its orders come from the global generator
+    with _one_thread(torch), torch.random.fork_rng(devices=[]):  # its orders come from the global generator
         torch.manual_seed(seed)
         w = torch.zeros(task.d, dtype=torch.float64)
         order = sorter(task.n, task.d, device="cpu", dtype=torch.float64)
@@ -51,6 +58,17 @@ def _fit(sorter: Any, torch: Any, rows: Any, y: Any, task: Task, eta0: float, ef
                 order.step({"w": gradients})
                 w = w - eta0 / (1.0 + eta0 * task.l2 * t) * (gradients.mean(dim=0) + task.l2 * w)
     return Fit(w.numpy(), effort, effort)
+
+
+@contextmanager
+def _one_thread(torch: Any) -> Iterator[None]:
+    """As all peers have; PyTorch has threads of its own."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(THREADS)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _gradients(torch: Any, loss: str, rows: Any, y: Any, w: Any) -> Any:

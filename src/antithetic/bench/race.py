@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 
 from antithetic.bench import grab, other_peers, sklearn_peers, vowpal
-from antithetic.bench.climb import CLOCKS, Limits, Point, cheapest, climb, efforts, refine, seeds_of, time_together, timed
+from antithetic.bench.climb import CLOCKS, Limits, Point, cheapest, climb, efforts, failure, refine, seeds_of, time_together, timed
 from antithetic.bench.peer import Config, Peer
 from antithetic.bench.rows import Row, version_of
 from antithetic.bench.tasks import Task, hold_out
@@ -43,16 +43,17 @@ class Runner:
         except ImportError:
             return cls(peer, (), [], "not installed")
         except Exception as error:  # a peer that breaks must not break the run
-            return cls(peer, (), [], _failure(error))
+            return cls(peer, (), [], failure(error))
 
-    def collect(self, points: Iterator[Point]) -> Iterator[Point]:
-        """Keep points as they come, until one fails."""
+    def curve(self, row: Row, points: Iterator[Point], limits: Limits) -> Iterator[Row]:
+        """Keep points as they come, until one fails; a row of each, and of the failure."""
         try:
             for point in points:
                 self.points.append(point)
-                yield point
+                yield _row(row, "curve", self, point, limits)
         except Exception as error:
-            self.status = _failure(error)
+            self.status = failure(error)
+            yield _lacking(row, "curve", self)
 
 
 def race(task: Task, peers: Sequence[Peer], limits: Limits, tell: Tell) -> Iterator[Row]:
@@ -68,19 +69,17 @@ def race(task: Task, peers: Sequence[Peer], limits: Limits, tell: Tell) -> Itera
         if runner.configs:
             last = min(targets, default=max(limits.targets))
             within = replace(limits, seconds=min(limits.seconds, max(_NOISE, limits.behind * _fastest(runners, last))))
-            for point in runner.collect(climb(peer, runner.configs, task, last, within)):
-                yield _row(row, "curve", runner, point, limits)
+            yield from runner.curve(row, climb(peer, runner.configs, task, last, within), limits)
+        else:
+            yield _lacking(row, "curve", runner)
         runners.append(runner)
-        if runner.status != "ok":
-            yield replace(row, part="curve", peer=peer.name, quantity="gap", status=runner.status, version=version_of(peer.package))
     runners = [runner for runner in runners if task.loss in runner.peer.losses]
     tell(f"{task.name}, {task.loss}: side by side")
     for target in targets:
         for runner in runners:
             found = cheapest(runner.points, target)
             if found is not None and found.seconds <= _TIMED_WITHIN * _fastest(runners, target):
-                for point in runner.collect(refine(runner.points, target, task, limits)):
-                    yield _row(row, "curve", runner, point, limits)
+                yield from runner.curve(row, refine(runner.points, target, task, limits), limits)
     yield from _targets(row, runners, targets, limits)
     yield from _epochs(row, runners, limits)
     tell(f"{task.name}, {task.loss}: held-out rows")
@@ -89,10 +88,6 @@ def race(task: Task, peers: Sequence[Peer], limits: Limits, tell: Tell) -> Itera
 
 def _fastest(runners: Sequence[Runner], target: float) -> float:
     return min((found.seconds for runner in runners if (found := cheapest(runner.points, target))), default=np.inf)
-
-
-def _failure(error: Exception) -> str:
-    return f"failed: {' '.join(str(error).split())[:200] or type(error).__name__}"
 
 
 def _row(row: Row, part: str, runner: Runner, point: Point, limits: Limits, target: float = np.nan) -> Row:
@@ -109,20 +104,33 @@ def _row(row: Row, part: str, runner: Runner, point: Point, limits: Limits, targ
         passes=point.passes,
         iterations=point.iterations,
         repeats=point.repeats,
+        status=point.status,
         version=version_of(runner.peer.package),
     )
 
 
+def _lacking(row: Row, part: str, runner: Runner) -> Row:
+    """A row that says what went wrong."""
+    return replace(row, part=part, peer=runner.peer.name, quantity="gap", status=runner.status, version=version_of(runner.peer.package))
+
+
 def _targets(row: Row, runners: Sequence[Runner], targets: Sequence[float], limits: Limits) -> Iterator[Row]:
-    """Time all that gets to some target in a reasonable time side by side, and give the cheapest of each peer."""
-    together: dict[int, Point] = {}
+    """Time all that gets to some target in a reasonable time side by side, and give the cheapest of each peer.
+
+    What breaks there has a row of its own, and counts with the time of its climb.
+    """
+    together: dict[int, tuple[Runner, Point]] = {}
     for target in targets:
         slowest = min(_TIMED_WITHIN * _fastest(runners, target), limits.seconds)
         for runner in runners:
             for point in _candidates(runner.points, target):
                 if point.seconds <= slowest:
-                    together[id(point)] = point
-    again = dict(zip(together, time_together(list(together.values()), limits), strict=True))
+                    together[id(point)] = runner, point
+    again = dict(zip(together, time_together([point for _, point in together.values()], limits), strict=True))
+    for key, (runner, point) in together.items():
+        if again[key].status != "ok":
+            yield _row(row, "curve", runner, again[key], limits)
+            again[key] = point
     for runner in runners:
         for target in targets:
             candidates = [again.get(id(point), point) for point in _candidates(runner.points, target)]
@@ -132,8 +140,7 @@ def _targets(row: Row, runners: Sequence[Runner], targets: Sequence[float], limi
             else:
                 nearest = min((point.gap for point in runner.points), default=np.nan)
                 status = _not_reached(limits) if runner.status == "ok" else runner.status
-                lacking = replace(row, part="target", peer=runner.peer.name, target=target, quantity="gap", value=nearest, status=status)
-                yield replace(lacking, version=version_of(runner.peer.package))
+                yield replace(_lacking(row, "target", runner), target=target, value=nearest, status=status)
 
 
 def _not_reached(limits: Limits) -> str:
@@ -164,7 +171,7 @@ def _epochs(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row
                 for side, effort in enumerate((_FEW, _MANY)):
                     best[place, side] = min(best[place, side], timed(config, effort, limits.seeds[0], clock)[0])
             except Exception as error:
-                broken[place] = _failure(error)
+                broken[place] = failure(error)
     for place, (runner, config) in enumerate(chosen):
         seconds = float(best[place, 1] - best[place, 0]) / (_MANY - _FEW)
         if place not in broken and not seconds > 0.0:
@@ -177,12 +184,16 @@ def _epochs(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row
 
 def _held_out(row: Row, task: Task, runners: Sequence[Runner], limits: Limits) -> Iterator[Row]:
     """Train on four fifths to 1e-4, or with what comes nearest, and look at the rest."""
+    runners = [runner for runner in runners if runner.points]
     X, y, X_held, y_held = hold_out(task.X, task.y)
-    train = Task.build(task.name, task.loss, X, y, task.l2)
-    held = Problem.build(X_held, y_held, loss=task.loss, l2=0.0)
+    try:
+        train = Task.build(task.name, task.loss, X, y, task.l2)
+        held = Problem.build(X_held, y_held, loss=task.loss, l2=0.0)
+    except Exception as error:  # rows of one class, or a least objective that is not found
+        for runner in runners:
+            yield replace(_lacking(row, "held-out", runner), n=len(y), quantity=task.loss, status=failure(error))
+        return
     for runner in runners:
-        if not runner.points:
-            continue
         point = cheapest(runner.points, _HELD_OUT_AT) or min(runner.points, key=lambda point: point.gap)
         place = next(place for place, config in enumerate(runner.configs) if config is point.config)
         known = replace(row, part="held-out", n=train.n, peer=runner.peer.name, version=version_of(runner.peer.package))
@@ -191,7 +202,7 @@ def _held_out(row: Row, task: Task, runners: Sequence[Runner], limits: Limits) -
             tries = _HELD_OUT_TRIES if point.gap <= _HELD_OUT_AT else 1
             effort, gap, (seconds, coef, passes, iterations) = _train(config, point.effort, tries, train, limits)
         except Exception as error:
-            yield replace(known, quantity=task.loss, status=_failure(error))
+            yield replace(known, quantity=task.loss, status=failure(error))
             continue
         setting = replace(point, config=config, effort=effort).setting
         known = replace(known, setting=setting, seconds=seconds, passes=passes, iterations=iterations, repeats=1, seed=str(limits.seeds[0]))

@@ -49,7 +49,8 @@ class Row:
         What ``value`` is: ``"gap"``, ``"objective"``, ``"log_loss"``, ``"accuracy"``, ...
     value, seconds : float
     passes : float
-        Over the rows, as gradient evaluations; NaN where the peer does not tell.
+        Over the rows, as gradient evaluations divided by n; NaN where an iteration takes several and the peer does not say how many, as
+        the Newton methods and liblinear of scikit-learn and all of Cyanure but miso. Ours leave out the search for the steps.
     iterations : float
         The peer's own count.
     repeats : int

@@ -196,7 +196,7 @@ class Distributed(LinearSGD):
             "plan_": plan,
             "history_": histories if len(histories) > 1 else histories[0],
             "_converged": all(one.stopped for one in progress.standings),
-            **self._steps_of(schedules),
+            **self._steps_of(schedules, plan.noise),
         }
 
     # ---- using the model

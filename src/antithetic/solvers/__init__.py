@@ -6,9 +6,10 @@ from antithetic.solvers.corrected import Corrected, check_shrinking, safe_step
 from antithetic.solvers.run import Care, DivergenceError, Patience, Solver, Target, advice, lower, run
 from antithetic.solvers.sdca import Sdca, make_sdca
 from antithetic.solvers.sgd import Sgd, SgdState, make_sgd
-from antithetic.solvers.step_search import Steps, find_steps
+from antithetic.solvers.step_search import NOISE_OF_A_MEAN, Steps, find_steps, noise_of_balanced
 
 __all__ = [
+    "NOISE_OF_A_MEAN",
     "SOLVERS",
     "Care",
     "Corrected",
@@ -27,6 +28,7 @@ __all__ = [
     "make_sdca",
     "make_sgd",
     "make_solver",
+    "noise_of_balanced",
     "run",
     "safe_step",
 ]

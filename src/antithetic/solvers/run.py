@@ -12,7 +12,7 @@ import numpy as np
 from antithetic.problem import Problem
 from antithetic.sampling import Batches, Sampler
 from antithetic.schedules import LOWERING, Schedule, can_be_lowered, step_size
-from antithetic.solvers.sgd import SgdState
+from antithetic.solvers.sgd import Sgd, SgdState
 
 _MOST_LOWERINGS, _MOST_EASINGS = 30, 60
 _SAME_WAY, _EPOCHS_THE_SAME_WAY = 0.7, 3  # cosine between the ways of two epochs, and how often in a row
@@ -115,12 +115,14 @@ def run(
         asked = state.epochs
         if renewed is not None:
             sampler, state = renewed, state._replace(order=None)
-        after = solver.epoch(state, sampler.batches(state.epochs, state.order), lowered)
+        after = solver.epoch(state._replace(objective=np.nan), sampler.batches(state.epochs, state.order), lowered)
         watched = care is not None and state.lowered < _MOST_LOWERINGS
-        after = after._replace(objective=_unless_wrong(solver, state, after) if watched else np.nan)
-        if after.objective == np.inf:
+        reached = _unless_wrong(solver, state, after) if watched else np.nan
+        if reached == np.inf:
             state = state._replace(lowered=state.lowered + 1)
             continue
+        if not np.isnan(reached) and (after.average is None or _is_of_epochs(solver)):
+            after = after._replace(objective=reached)
         check_finite(solver.problem, after, schedule)
         state = after if care is None else _ease(state, after)
         if patience is not None:
@@ -169,16 +171,22 @@ def _unless_wrong(solver: Solver, before: SgdState, after: SgdState) -> float:
     at_zero = problem.loss_at_zero()
     if before.epochs > 0 and after.loss <= at_zero:
         return np.nan
-    reached = finite_objective(problem, after)
-    return np.inf if reached > at_zero > 0.0 and reached > finite_objective(problem, before) else reached
+    means = _is_of_epochs(solver)
+    reached = finite_objective(problem, after, means)
+    return np.inf if reached > at_zero > 0.0 and reached > finite_objective(problem, before, means) else reached
 
 
-def finite_objective(problem: Problem, state: SgdState) -> float:
-    """Objective of a state's solution; infinite, and never an error, where weights or losses are not finite."""
+def _is_of_epochs(solver: Solver) -> bool:
+    """Whether the mean of each epoch is what counts; an average over all epochs would hide for long how the last one ended."""
+    return isinstance(solver, Sgd) and solver.by_epoch
+
+
+def finite_objective(problem: Problem, state: SgdState, averaged: bool = False) -> float:
+    """Objective of the last weights, or the averaged ones; infinite, and never an error, where weights or losses are not finite."""
     with np.errstate(all="ignore"):
         if not (np.isfinite(state.coef @ state.coef) and np.isfinite(state.intercept)):
             return np.inf
-        value = problem.objective(*state.solution)
+        value = problem.objective(*(state.solution if averaged else (state.coef, state.intercept)))
         return value if np.isfinite(value) else np.inf
 
 

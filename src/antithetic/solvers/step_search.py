@@ -37,7 +37,8 @@ _OWN_EPOCHS = 1 << 31  # orders that no epoch of the run will have
 _MORE_PASSES = 3  # over the sample, before the curvature is measured
 _STRETCH = 0.25  # the weights are stretched and shrunk by this to measure it
 _SHARE_OF_CURVATURE = 0.5
-_LEAST_NOISE, _NOISE_OF_A_MEAN = 0.12, 0.35
+_LEAST_NOISE = 0.12
+NOISE_OF_A_MEAN = 0.35  # of a single random epoch
 
 
 class Steps(NamedTuple):
@@ -61,11 +62,11 @@ def find_steps(
     intercept: float = 0.0,
     *,
     balanced: bool = False,
-    single: bool = False,
+    noise: float = 1.0,
 ) -> Steps:
     """Choose eta0 and decay for a run that begins at the given weights; a pure function of its arguments.
 
-    A balanced order leaves less noise behind, and so does the mean of a single random epoch: the decay may be slower.
+    The decay is slower by ``noise``, what an order leaves behind of the noise of a random one; for a balanced order, that is known.
 
     Costs a handful of passes, usually six to ten, over about 1000 rows.
     """
@@ -103,13 +104,13 @@ def find_steps(
             lasting = lasting and finite_objective(sample, state) <= enough
         if lasting:
             break
-    noise = _noise_of_balanced(problem) if balanced else _NOISE_OF_A_MEAN if single else 1.0
-    return Steps(eta0, max(problem.penalty.l2, _SHARE_OF_CURVATURE * noise * _curvature_along(sample, state)))
+    share = _SHARE_OF_CURVATURE * (noise_of_balanced(problem.n, problem.d) if balanced else noise)
+    return Steps(eta0, max(problem.penalty.l2, share * _curvature_along(sample, state)))
 
 
-def _noise_of_balanced(problem: Problem) -> float:
+def noise_of_balanced(n: int, d: int) -> float:
     """Partial sums of a balanced order, about sqrt(d), against those of a random one, about sqrt(n)."""
-    return float(np.clip(np.sqrt(problem.d / problem.n), _LEAST_NOISE, 1.0))
+    return float(np.clip(np.sqrt(d / n), _LEAST_NOISE, 1.0))
 
 
 def _sample(problem: Problem, seed: int) -> Problem:

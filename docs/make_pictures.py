@@ -14,6 +14,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import antithetic
+from antithetic.bench import read_rows
+from antithetic.bench.sklearn_peers import OURS
+from antithetic.bench.summary import profile as solved_within
 
 FOLDER = Path(__file__).parent / "pictures"
 INK = "#747b85"
@@ -40,6 +43,7 @@ STYLE = {
     "figure.constrained_layout.use": True,
 }
 L2 = 1e-2
+TARGETS = (1e-3, 1e-4)  # of the races in the profile
 
 
 def gradients(X, y, coef):
@@ -210,7 +214,27 @@ def dimensions():
     return figure
 
 
-PICTURES = (pairs, partners, tutorial, fading, partial_sums, orders, dimensions)
+def profile():
+    """Share of races that each solver ends within a factor of the fastest, from the rows of docs/peers.csv."""
+    factors = np.geomspace(1.0, 20.0, 200)
+    shares = solved_within(read_rows(Path(__file__).parent / "peers.csv"), factors.tolist(), TARGETS)
+    figure = Figure(figsize=(7.2, 3.6))
+    ax = figure.subplots()
+    looks = {True: {"color": ORANGE, "lw": 3.0, "zorder": 3}, False: {"lw": 1.4}}
+    colours = iter((BLUE, GREEN, PURPLE, RED, INK) * 3)
+    dashes = iter(("-",) * 5 + ("--",) * 5 + (":",) * 5)
+    for peer, share in sorted(shares.items(), key=lambda item: -item[1].mean()):
+        own = peer == OURS
+        look = looks[own] if own else {"color": next(colours), "ls": next(dashes), **looks[own]}
+        ax.step(factors, share, where="post", label=peer, **look)
+    ax.set(xscale="log", xlabel="factor of the fastest", ylabel="share of races", ylim=(-0.02, 1.02), xticks=[1, 2, 5, 10, 20])
+    ax.xaxis.set_major_formatter(mpl.ticker.ScalarFormatter())
+    ax.xaxis.set_minor_formatter(mpl.ticker.NullFormatter())
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8.5)
+    return figure
+
+
+PICTURES = (pairs, partners, tutorial, fading, partial_sums, orders, dimensions, profile)
 
 
 def main(names):

@@ -113,7 +113,7 @@ def test_a_scheduler_that_is_lost(workers, tmp_path):
     """A clear error that names the checkpoint; a new cluster goes on from there to the same bits."""
     path = tmp_path / "fit.npz"
     rows, labels = slow_blocks()
-    impatient = {"distributed.comm.timeouts.connect": "15s"}  # after which a scheduler that does not answer is lost
+    impatient = {"distributed.comm.timeouts.connect": "10s"}  # after which a scheduler that does not answer is lost
     with cluster(processes=True, n_workers=1, config=impatient) as client:
         model = SGDClassifier(**CHOSEN | {"max_iter": 6}, client=client, checkpoint=path)
         ender = threading.Thread(target=_close_once_there, args=(client.cluster, path))

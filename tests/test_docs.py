@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from antithetic._combinations import matrix
+from antithetic.bench import read_rows
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -115,11 +116,24 @@ def test_the_matrix_of_combinations_is_that_of_the_code():
     assert shown == matrix()
 
 
-def test_every_picture_is_drawn_by_a_script_and_shown():
-    """docs/make_pictures.py draws all SVG files and docs/make_screenshots.py all PNG files, and each is on a page."""
-    spec = importlib.util.spec_from_file_location("make_pictures", DOCS / "make_pictures.py")
+def script_of_docs(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
+    return script
+
+
+def test_the_tables_of_peers_are_those_of_the_rows():
+    """After a run of benchmarks/peers.py, docs/make_peers.py makes them anew."""
+    script = script_of_docs("make_peers")
+    page = script.PAGE.read_text(encoding="utf-8")
+    assert page == script.page(page, read_rows(script.KEPT))
+    assert page.count("made by docs/make_peers.py") == 5
+
+
+def test_every_picture_is_drawn_by_a_script_and_shown():
+    """docs/make_pictures.py draws all SVG files and docs/make_screenshots.py all PNG files, and each is on a page."""
+    script = script_of_docs("make_pictures")
     drawn = {f"{draw.__name__.replace('_', '-')}.svg" for draw in script.PICTURES}
     drawn |= {f"{name}.png" for name in re.findall(r'"(report-\w+)":', (DOCS / "make_screenshots.py").read_text(encoding="utf-8"))}
     shown = {name for page in PAGES for name in re.findall(r"pictures/([\w-]+\.\w+)\)", page.read_text(encoding="utf-8"))}

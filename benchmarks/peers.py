@@ -1,6 +1,7 @@
 """Print the figures against every peer, each with its bar: seconds to 1e-3 and 1e-4, seconds per pass, held-out loss.
 
-All of it is measured by ``antithetic bench``, whose rows are kept in a folder: what is finished there is not run again. A gap is
+All of it is measured by ``antithetic bench``, whose rows are kept in a folder: what is finished there is not run again. Rows of other
+code, versions, settings or of another machine are refused in a folder given by ``--out`` and set aside in the usual one. A gap is
 ``(f - f*) / (f(0) - f*)``, logistic loss, no intercept, lambda 1e-4 (1e-5 for the made set). Ours has all defaults but loss, alpha,
 ``fit_intercept=False``, ``max_iter``, ``tol=None`` and ``random_state``; a peer has its best published settings, one thread, and the least
 effort that just gets there. Seconds are the least of repeats in which all peers take turns, and of seeds the median. All run once before
@@ -23,7 +24,8 @@ import numpy as np
 from common import Figure, close, machine, report
 
 from antithetic.bench import FIGURE_SETS, Limits, Row, choose_peers, read_rows, run
-from antithetic.bench.resume import sets_kept
+from antithetic.bench.resume import set_aside, sets_kept
+from antithetic.bench.rows import RefusedError
 from antithetic.bench.sklearn_peers import OURS
 from antithetic.bench.summary import Standing, missing, standings, value_table
 from antithetic.bench.tasks import TARGETS as EVERY_TARGET
@@ -34,20 +36,21 @@ TARGETS = (1e-3, 1e-4)
 MOST, WINS = 2.0, 6
 
 
-def measure(names: list[str], folder: Path, limits: Limits) -> list[Row]:
-    """Rows of the sets, those that are in the folder already included; a line for each problem on the error stream."""
-    if kept := sets_kept(folder / "rows.csv"):
-        print(kept)
+def measure(names: list[str], path: Path, limits: Limits) -> list[Row]:
+    """Rows of the sets, those that are in the file already included; a line for each problem on the error stream."""
+    kept = sets_kept(path)
     said = [""]
 
     def tell(what: str, done: int, total: int) -> None:
+        if kept and not said[0]:  # only now is it known that they are not refused
+            print(kept, flush=True)
         if what != said[0]:
             said[0] = what
             print(f"  {what} ({done} of {total})", file=sys.stderr, flush=True)
 
-    for _ in run(names, ["log_loss"], choose_peers(None), folder / "rows.csv", limits, pairing=False, progress=tell):
+    for _ in run(names, ["log_loss"], choose_peers(None), path, limits, pairing=False, progress=tell):
         pass
-    return [row for row in read_rows(folder / "rows.csv") if row.data in names]
+    return [row for row in read_rows(path) if row.data in names]
 
 
 def races(rows: list[Row], names: list[str]) -> Iterator[Figure]:
@@ -99,11 +102,11 @@ def limits_of(options: argparse.Namespace) -> Limits:
     )
 
 
-def figures(quick: bool, folder: Path, limits: Limits) -> Iterator[Figure]:
+def figures(quick: bool, path: Path, limits: Limits) -> Iterator[Figure]:
     names, absent = choose_sets(QUICK if quick else list(FIGURE_SETS), quick)
     for name in absent:
         print(f"left out: {name}, which is not in the package; set ANTITHETIC_DATA to a folder that holds it")
-    rows = measure(names, folder, limits)
+    rows = measure(names, path, limits)
     for peer, status in missing(rows).items():
         print(f"{peer}: {status}")
     yield from races(rows, names)
@@ -120,9 +123,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="most of one fit, twelve times that for all of a peer on a set; 10 if not given")
     parser.add_argument("--repeats", type=int, help="of the last timing; 5 if not given")
     options = parser.parse_args()
-    folder = options.out or Path("antithetic-bench-quick" if options.quick else "antithetic-bench")
+    folder, limits = options.out or Path("antithetic-bench-quick" if options.quick else "antithetic-bench"), limits_of(options)
+    path = folder / "rows.csv"
     print(machine())
-    return close(report(figures(options.quick, folder, limits_of(options))))
+    try:
+        if options.out is None and (aside := set_aside(path, [peer.name for peer in choose_peers(None)], limits.words)):
+            print(aside)
+        return close(report(figures(options.quick, path, limits)))
+    except RefusedError as why:
+        print(f"peers.py: {why}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Make the tables of the page on other solvers anew: ``python docs/make_peers.py [ROWS]``.
+"""Make the tables of the page on other solvers, and that of the README, anew: ``python docs/make_peers.py [ROWS]``.
 
 ROWS is the file that ``python benchmarks/peers.py`` leaves, ``antithetic-bench/rows.csv``: what the page shows of it is kept in
-``docs/peers.csv``. Without it, the page is written from ``docs/peers.csv`` as it is. Draw the picture after that:
+``docs/peers.csv``. Without it, the pages are written from ``docs/peers.csv`` as it is. Draw the picture after that:
 ``python docs/make_pictures.py profile``.
 """
 
@@ -17,7 +17,7 @@ from antithetic.bench import read_rows
 from antithetic.bench.summary import ratio_table, standings, value_table
 
 DOCS = Path(__file__).parent
-KEPT, PAGE = DOCS / "peers.csv", DOCS / "peers.md"
+KEPT, PAGES = DOCS / "peers.csv", (DOCS / "peers.md", DOCS.parent / "README.md")
 PARTS = ("target", "epoch", "held-out")
 OURS = "antithetic.SGDClassifier"
 MARKED = re.compile(r"(<!-- (\S+): made by docs/make_peers.py -->).*?(<!-- end -->)", re.DOTALL)
@@ -52,6 +52,17 @@ def ours(rows):
     return table(columns, lines)
 
 
+def in_short(rows):
+    """A line per target: our seconds divided by those of the fastest other, on each set."""
+    found = standings(rows)
+    names = list(dict.fromkeys(one.data for one in found))
+    ratios = {(one.target, one.data): f"{one.ratio:.2f}" for one in found}
+    targets = sorted({one.target for one in found}, reverse=True)
+    return table(
+        ["seconds to a gap of", *names], [[f"{target:g}", *(ratios.get((target, name), "") for name in names)] for target in targets]
+    )
+
+
 def values(rows, part, quantity, unit):
     """One quantity of all peers."""
     columns, lines = value_table(rows, part, quantity)
@@ -59,9 +70,10 @@ def values(rows, part, quantity, unit):
 
 
 def tables(rows):
-    """All tables of the page by their names in it."""
+    """All tables of the pages by their names in these."""
     return {
         "ours": ours(rows),
+        "in-short": in_short(rows),
         **{f"{target:g}": table(*ratio_table(rows, target)) for target in sorted({row.target for row in rows if row.part == "target"})},
         "pass": values(rows, "epoch", "seconds per pass", 1e3),
         "held-out": values(rows, "held-out", "log_loss", 1.0),
@@ -69,16 +81,17 @@ def tables(rows):
 
 
 def page(text, rows):
-    """The page with its tables made anew."""
+    """A page with its tables made anew."""
     made = tables(rows)
     return MARKED.sub(lambda found: f"{found[1]}\n\n{made[found[2]]}\n\n{found[3]}", text)
 
 
 def main(given):
-    """Write the page."""
+    """Write the pages."""
     if given:
         keep(given[0])
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), read_rows(KEPT)), encoding="utf-8")
+    for path in PAGES:
+        path.write_text(page(path.read_text(encoding="utf-8"), read_rows(KEPT)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,9 @@
-"""``antithetic bench``: what it measures is so, peers that are missing or broken are told, and tables follow from the rows alone."""
+"""``antithetic bench``: what it measures is so, and peers that are missing or broken are told. What becomes of rows: test_bench_rows.py."""
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import itertools
-import math
-import sys
 import time
 from dataclasses import replace
 
@@ -14,18 +11,14 @@ import numpy as np
 import pytest
 
 pytest.importorskip("typer")
-from test_cli import run as run_command
-from test_cli import run_json
 
-from antithetic.bench import LOSSES, PEERS, TARGETS, Limits, Row, choose_peers, pairing, read_rows, run
+from antithetic.bench import LOSSES, PEERS, TARGETS, Limits, choose_peers, grab
+from antithetic.bench import race as race_module
 from antithetic.bench.climb import Point, cheapest, climb, efforts, measure, refine, time_together, timed
 from antithetic.bench.peer import Config, Fit, Peer
-from antithetic.bench.pictures import figures
 from antithetic.bench.race import race
-from antithetic.bench.resume import keep_finished, only_run_in, sets_kept
-from antithetic.bench.rows import HEADER, Sink
 from antithetic.bench.sklearn_peers import OURS
-from antithetic.bench.summary import losses, missing, profile, ratio_table, standings, value_table, verdict
+from antithetic.bench.summary import missing
 from antithetic.bench.tasks import ALWAYS_THERE, FIGURE_SETS, QUICK_SETS, Task, choose_sets, hold_out, load_set
 
 LITTLE = Limits(seconds=0.2, in_all=0.4, seeds=(0,), repeats=1)
@@ -121,6 +114,29 @@ def test_steps_of_the_grid_suit_their_schedule():
         assert min(task.gap(config.fit(15, 0).coef) for config in configs) < 2e-4, schedule
 
 
+def test_passes_are_told_where_an_iteration_is_one():
+    """Iterations are what the peer says that it did; where each takes several passes, these are not a number."""
+    pytest.importorskip("cyanure")
+    task = make_task()
+    (peer,) = (peer for peer in PEERS if peer.name == "Cyanure")
+    found = {config.setting: timed(config, 4, 0, time.perf_counter)[2:] for config in peer.configs(task)}
+    assert {setting for setting, (passes, _) in found.items() if not np.isnan(passes)} == {"miso"}
+    assert all(0 < iterations <= 4 for _, iterations in found.values())
+
+
+def test_pytorch_has_one_thread_while_it_races():
+    """And as many as before afterwards."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with grab._one_thread(torch):
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_peers_are_chosen_by_parts_of_their_names():
     """Ours is always among them."""
     assert [peer.name for peer in choose_peers(["LBFGS", "svc"])] == [OURS, "sklearn lbfgs", "sklearn LinearSVC"]
@@ -159,6 +175,22 @@ def test_configurations_that_fall_behind_are_dropped(task):
     reached = {name: max(point.effort for point in points if point.config.setting == name) for name in ("fast", "slow", "still", "broken")}
     assert reached["fast"] > reached["slow"] > 3 or reached["fast"] > 12
     assert max(reached["still"], reached["broken"]) <= 8
+
+
+def test_steps_that_are_shortened_late_are_judged_late(task):
+    """A schedule that is far behind for 8 passes, and there in the 9th, is not dropped before."""
+    best = along(task, 0.0).fit(1, 0).coef
+    late = Config("late", lambda effort, _seed: Fit((0.01 if effort < 9 else 1.0) * best, effort, effort), late=True)
+    others = [along(task, rate, str(rate)) for rate in (0.8, 0.81, 0.82, 0.83)]
+    peer = Peer("rivals", "antithetic", lambda _task: (), rivals=True)
+
+    def efforts_of_late(late):
+        return [point.effort for point in climb(peer, [*others, late], task, 1e-6, LITTLE) if point.config is late]
+
+    assert efforts_of_late(late) == [1, 2, 3, 4, 5, 6, 7, 9]
+    assert efforts_of_late(replace(late, late=False))[-1] <= 3
+    (sgd,) = (peer for peer in PEERS if peer.name == "sklearn SGDClassifier")
+    assert [config.late for config in sgd.configs(task)] == [config.setting.startswith("adaptive") for config in sgd.configs(task)]
 
 
 # ---- one problem
@@ -203,6 +235,46 @@ def test_a_peer_that_breaks_or_is_missing_does_not_break_the_run(task):
     assert 0.0 < held["log_loss"] < np.log(2.0)
 
 
+def failures_of(task, config, tell=lambda _what: None, **limits):
+    """What the rows of a race of one configuration say of it, those of held-out rows apart."""
+    rows = list(race(task, [Peer("one", "numpy", lambda _task: [config])], replace(LITTLE, **limits), tell))
+    assert {row.status for row in rows if row.part == "target"} == {"ok"}  # it got there before it broke
+    assert missing(rows) == {"one": "failed: out of luck"}
+    return [(row.part, row.setting) for row in rows if row.status == "failed: out of luck" and row.part != "held-out"]
+
+
+def test_a_peer_that_breaks_while_its_effort_is_refined_has_a_row(task):
+    """Though it had got to the target before."""
+    config, ladder = along(task, 0.9), list(itertools.islice(efforts(), 30))
+
+    def fit(effort, seed):
+        if effort not in ladder:
+            raise RuntimeError("out of luck")
+        return config.fit(effort, seed)
+
+    assert failures_of(task, replace(config, fit=fit), targets=(1e-4,)) == [("curve", "")]
+
+
+def test_a_peer_that_breaks_while_all_take_turns_has_a_row(task):
+    """And counts with the time of its climb."""
+    config, said = along(task), []
+
+    def fit(effort, seed):
+        if any("side by side" in what for what in said):
+            raise RuntimeError("out of luck")
+        return config.fit(effort, seed)
+
+    assert failures_of(task, replace(config, fit=fit), said.append, targets=(1e-2,)) == [("curve", "along, max_iter=3")]
+
+
+def test_held_out_rows_that_cannot_be_used_do_not_break_the_run(task, monkeypatch):
+    """Each peer has a row that says why."""
+    monkeypatch.setattr(race_module, "hold_out", lambda X, y: (X[:0], y[:0], X, y))
+    rows = list(race(task, [Peer("one", "numpy", lambda _task: [along(_task)])], LITTLE, lambda _what: None))
+    (held,) = [row for row in rows if row.part == "held-out"]
+    assert (held.peer, held.quantity, held.status[:8]) == ("one", "log_loss", "failed: ")
+
+
 def test_held_out_rows_are_looked_at_from_the_same_gap(task):
     """An effort that was enough by luck on all rows is turned up until it is enough for the four fifths."""
 
@@ -240,11 +312,11 @@ def test_a_peer_far_behind_is_given_up(task):
 
 
 def test_what_breaks_while_all_take_turns_keeps_its_first_time(task):
-    """The others are timed all the same."""
+    """And says so; the others are timed all the same."""
     good, bad = along(task), Config("bad", lambda _effort, _seed: 1 / 0)
     points = [Point(bad, 1, 1e-3, 5.0, 1, 1), Point(good, 1, 1e-3, 5.0, 1, 1)]
     first, second = time_together(points, LITTLE)
-    assert first is points[0]
+    assert (first.seconds, first.repeats, first.status) == (5.0, 1, "failed: division by zero")
     assert second.seconds < 5.0
 
 
@@ -259,234 +331,6 @@ def test_seeds_are_averaged_where_they_matter(task):
     fixed = Config("fixed", lambda effort, seed: calls.append(seed) or Fit(np.zeros(3), effort, effort), stochastic=False)
     measure(fixed, 1, task, limits)
     assert set(calls) == {0}
-
-
-# ---- rows
-
-
-def example_rows():
-    seconds = {
-        ("one", 1e-3): {OURS: 1.0, "fast": 2.0, "slow": 20.0},
-        ("one", 1e-4): {OURS: 3.0, "fast": 2.0, "slow": math.inf},
-        ("two", 1e-3): {OURS: math.inf, "fast": 4.0},
-        ("two", 1e-4): {OURS: math.inf, "fast": math.inf},
-    }
-    return [
-        Row("target", data, 10, 2, "log_loss", 1e-4, peer, "some", target=target, quantity="gap", value=target, seconds=taken)
-        if np.isfinite(taken)
-        else Row("target", data, 10, 2, "log_loss", 1e-4, peer, target=target, quantity="gap", status="not reached")
-        for (data, target), by_peer in seconds.items()
-        for peer, taken in by_peer.items()
-    ]
-
-
-def test_standings_show_losses_as_well_as_wins():
-    """Ours against the fastest other, the worst loss first; where nobody gets there nobody wins."""
-    found = {(one.data, one.target): one for one in standings(example_rows())}
-    assert {key: one.ratio for key, one in found.items()} == {
-        ("one", 1e-3): 0.5,
-        ("one", 1e-4): 1.5,
-        ("two", 1e-3): math.inf,
-    }
-    assert verdict(list(found.values())) == "fastest on 1 of 3 (set, loss, target)"
-    assert [one.data for one in losses(list(found.values()))] == ["two", "one"]
-    columns, lines = ratio_table(example_rows(), 1e-3)
-    assert columns == ["", "one", "two"]
-    assert lines == [["the fastest, in ms", "1e+03", "4e+03"], [OURS, "1.00", "no"], ["fast", "2.00", "1.00"], ["slow", "20.00", ""]]
-
-
-def test_the_profile_counts_problems_solved_within_a_factor():
-    """Those that nobody solves are left out."""
-    shares = profile(example_rows(), [1.0, 1.5, 2.0, 100.0])
-    np.testing.assert_allclose(shares[OURS], [1 / 3, 2 / 3, 2 / 3, 2 / 3])
-    np.testing.assert_allclose(shares["fast"], [2 / 3, 2 / 3, 1.0, 1.0])
-    np.testing.assert_allclose(shares["slow"], [0.0, 0.0, 0.0, 0.5])
-
-
-def test_rows_come_back_as_they_were_written(tmp_path):
-    """All digits, quotes and infinities; a line that was not finished is left out."""
-    path = tmp_path / "rows.csv"
-    given = [Row("curve", "a, b", 3, 2, "hinge", 0.1, 'the "best"', "x=1", "0 1", value=1 / 3, seconds=math.inf), *example_rows()]
-    with Sink(path, "cpu") as sink:
-        written = [sink.add(row) for row in given]
-    with open(path, "a") as file:
-        file.write("curve,cut")
-    read = read_rows(path)
-    assert [repr(row) for row in read] == [repr(row) for row in written]
-    assert (read[0].clock, read[0].threads) == ("cpu", 1)
-    assert "numpy" in read[0].versions
-    assert read[0].cpu
-    with open(path, newline="") as file:
-        assert next(csv.reader(file)) == list(HEADER)
-    assert HEADER[1] == "set"
-
-
-def test_files_of_others_are_refused(tmp_path):
-    """With what the first line should be."""
-    path = tmp_path / "other.csv"
-    path.write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match="does not hold rows of `antithetic bench`: its first line should be part,set"):
-        read_rows(path)
-    path.write_text(",".join(HEADER) + "\ncurve,set,many" + "," * (len(HEADER) - 3) + "\n")
-    with pytest.raises(ValueError, match="line 2: invalid literal"):
-        read_rows(path)
-
-
-def test_what_is_finished_is_kept_and_not_run_again(tmp_path):
-    """The rows of a problem that was interrupted are replaced; Ctrl-C loses no row."""
-    path, peers = tmp_path / "rows.csv", choose_peers(["newton-cholesky"])
-    first = run([SET], ["log_loss"], peers, path, LITTLE, pairing=False)
-    seen = list(itertools.islice(first, 5))
-    first.close()  # as Ctrl-C would
-    assert len(read_rows(path)) == 5
-    done = list(run([SET], ["log_loss"], peers, path, LITTLE, pairing=False))
-    rows = read_rows(path)
-    assert [repr(row) for row in rows] == [repr(row) for row in done]
-    assert rows[-1].part == "finished"
-    assert rows[0].value == seen[0].value
-    assert keep_finished(path, [OURS], LITTLE.words) == {(SET, "log_loss")}
-    assert list(run([SET], ["log_loss"], peers, path, LITTLE, pairing=False)) == []
-    assert sets_kept(path) == f"Kept from an earlier run: {SET}. To measure anew, remove {path}."
-    assert sets_kept(tmp_path / "nothing.csv") == ""
-    assert len(read_rows(path)) == len(rows)
-    assert {row.status for row in rows if row.peer == OURS and row.target in (1e-2, 1e-3)} == {"ok"}
-
-
-def test_rows_of_other_settings_are_neither_dropped_nor_mixed(tmp_path):
-    """The file stays as it is; fewer peers are fine, so that one which takes the process down can be left out."""
-    path, peers = tmp_path / "rows.csv", choose_peers(["newton-cholesky"])
-    assert list(run([SET], ["log_loss"], peers, path, LITTLE, pairing=False))
-    before = path.read_bytes()
-    for other in (replace(LITTLE, repeats=2), replace(LITTLE, clock="cpu"), replace(LITTLE, targets=(1e-2,))):
-        with pytest.raises(ValueError, match=r"breast-cancer_scale was measured with .* wall clock, not .*; repeat those settings, name"):
-            list(run([SET], ["log_loss"], peers, path, other, pairing=False))
-    with pytest.raises(ValueError, match="breast-cancer_scale was measured without sklearn lbfgs"):
-        list(run([SET], ["log_loss"], choose_peers(["lbfgs"]), path, LITTLE, pairing=False))
-    assert list(run([SET], ["log_loss"], peers[:1], path, LITTLE, pairing=False)) == []
-    assert path.read_bytes() == before
-
-
-@pytest.mark.skipif(importlib.util.find_spec("fcntl") is None, reason="Windows has no such locks")
-def test_two_runs_do_not_share_a_folder(tmp_path):
-    """The second is told; the first one's rows stay whole."""
-    peers = choose_peers(["newton-cholesky"])
-    first = run([SET], ["log_loss"], peers, tmp_path / "rows.csv", LITTLE, pairing=False)
-    next(first)
-    with pytest.raises(ValueError, match="another run writes into"):
-        next(run([SET], ["log_loss"], peers, tmp_path / "rows.csv", LITTLE, pairing=False))
-    first.close()
-    with only_run_in(tmp_path):
-        assert len(read_rows(tmp_path / "rows.csv")) == 1
-
-
-def test_pictures_are_a_function_of_the_rows(task):
-    """A curve of the least gap within each time, for each peer; and one profile."""
-    rows = list(race(task, [Peer("good", "numpy", lambda _task: [along(_task), along(_task, 0.7)])], LITTLE, lambda _what: None))
-    found = {figure.id: figure for figure in figures(rows)}
-    assert list(found) == ["made-log-loss-seconds", "made-log-loss-passes", "profile"]
-    (curve,) = found["made-log-loss-passes"].series
-    assert np.all(np.diff(curve.x) > 0)
-    assert np.all(np.diff(curve.y) < 0)
-    assert [repr(series.y) for series in figures(rows)[1].series] == [repr(curve.y)]
-    assert found["profile"].series[0].y.tolist() == [1.0] * 101
-    assert figures([]) == []
-
-
-# ---- tables of pairs
-
-
-def test_tables_are_measured(monkeypatch):
-    """Seconds, memory, quality, and exponents of growth."""
-    monkeypatch.setattr(pairing, "METHODS", ("random",))
-    monkeypatch.setattr(pairing, "_in_a_child", lambda *given: (pairing.measure(*given), "ok"))  # the next test has real ones
-    rows = list(pairing.pairing_rows(True, 1))
-    kinds = {row.quantity for row in rows}
-    assert kinds == {"seconds", "megabytes", "variance ratio", "exponent of seconds in n", "exponent of seconds in d"}
-    assert all(0.8 < row.value < 1.2 for row in rows if row.quantity == "variance ratio")
-
-
-def test_each_table_is_made_in_a_process_of_its_own(monkeypatch, tmp_path):
-    """Whose failure is told."""
-    found, status = pairing._in_a_child("random", 60, 2, 1, "cpu")
-    assert (sorted(found), status) == (["megabytes", "seconds", "variance ratio"], "ok")
-    broken = tmp_path / "python"
-    broken.write_text("#!/bin/sh\necho 'MemoryError: too much' >&2\nexit 1\n")
-    broken.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(broken))
-    assert pairing._in_a_child("random", 60, 2, 1, "cpu") == ({}, "failed: MemoryError: too much")
-
-
-# ---- the command
-
-
-@pytest.fixture(scope="module")
-def benched(tmp_path_factory):
-    out = tmp_path_factory.mktemp("bench") / "out"
-    options = ("--quick", "--no-pairing", "--sets", SET, "--peers", "linearsvc", "--seconds", 0.05, "--repeats", 1)
-    return out, run_json("bench", *options, "--losses", "hinge", "--clock", "cpu", "--out", out)
-
-
-def test_the_command_writes_rows_and_figures(benched):
-    """And answers with where we stand."""
-    out, found = benched
-    rows = read_rows(out / "rows.csv")
-    assert {row.loss for row in rows} == {"hinge"}
-    assert {row.peer for row in rows if row.part == "target"} == {OURS, "sklearn LinearSVC"}
-    assert {row.clock for row in rows} == {"cpu"}
-    assert {path.name for path in (out / "figures").iterdir()} >= {"profile.png", "profile.svg", "breast-cancer-scale-hinge-seconds.svg"}
-    assert {one["peer"] for one in found["standings"]} == {"sklearn LinearSVC"}
-    assert all(one["ratio"] is None or one["ratio"] > 1 for one in found["losses"])
-    assert found["missing"] == {}
-
-
-def test_tables_are_drawn_again_without_measuring(benched):
-    """From the rows alone, with the losses at the end."""
-    out, found = benched
-    before = (out / "rows.csv").read_bytes()
-    shown, _ = run_command("bench", "--redraw", out / "rows.csv", "--no-images")
-    assert (out / "rows.csv").read_bytes() == before
-    assert f"antithetic.SGDClassifier, all defaults: {found['verdict']}." in " ".join(shown.split())
-    for words in (
-        "Times the fastest to 0.001",
-        "Milliseconds per pass",
-        "Held-out accuracy",
-        "within a factor",
-        "cpu clock",
-        *([] if not found["losses"] else ["Where we lose"]),
-    ):
-        assert words in shown
-    assert value_table(read_rows(out / "rows.csv"), "held-out", "accuracy")[0] == ["", SET]
-
-
-def test_rows_of_a_stranger_are_only_shown(tmp_path):
-    """Escape codes, formulae and tags in names are text, in the terminal and in the pictures."""
-    nasty = "\x1b[31m$x_{$<b>&"
-    rows = [Row("curve", nasty, 9, 2, "hinge", 0.1, nasty, value=10.0**-k, seconds=float(k), passes=k) for k in (1, 2)]
-    rows.append(Row("target", nasty, 9, 2, "hinge", 0.1, OURS, target=1e-3, value=1e-4, seconds=1.0))
-    rows.append(Row("target", nasty, 9, 2, "hinge", 0.1, nasty, target=1e-3, status=f"failed: {nasty}"))
-    with Sink(tmp_path / "rows.csv") as sink:
-        for row in rows:
-            sink.add(row)
-    shown, _ = run_command("bench", "--redraw", tmp_path / "rows.csv")
-    assert "$x_{$<b>&" in shown
-    assert "\x1b" not in shown
-    assert "&lt;b&gt;&amp;" in (tmp_path / "figures" / "profile.svg").read_text()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--sets", "iris"), "set 'iris' is not known; use some of"),
-        (("--peers", "nobody"), "no peer is called 'nobody'; there are"),
-        (("--losses", "huber"), "loss 'huber' is not compared; use log_loss or hinge"),
-        (("--clock", "sun"), "clock 'sun' is not known; use wall or cpu"),
-        (("--redraw", "nothing.csv"), "nothing.csv: No such file or directory"),
-    ],
-)
-def test_wrong_words_are_refused(tmp_path, options, words):
-    """In a sentence, before anything is measured."""
-    where = () if options[0] == "--sets" else ("--sets", SET)
-    assert words in run_json("bench", *where, *options, "--out", tmp_path / "out", code=1)["error"]
 
 
 def test_points_tell_their_setting():

@@ -126,9 +126,10 @@ def script_of_docs(name):
 def test_the_tables_of_peers_are_those_of_the_rows():
     """After a run of benchmarks/peers.py, docs/make_peers.py makes them anew."""
     script = script_of_docs("make_peers")
-    page = script.PAGE.read_text(encoding="utf-8")
-    assert page == script.page(page, read_rows(script.KEPT))
-    assert page.count("made by docs/make_peers.py") == 5
+    for path, tables in zip(script.PAGES, (5, 1), strict=True):
+        page = path.read_text(encoding="utf-8")
+        assert page == script.page(page, read_rows(script.KEPT))
+        assert page.count("made by docs/make_peers.py") == tables
 
 
 def test_every_picture_is_drawn_by_a_script_and_shown():

@@ -16,8 +16,8 @@ CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time
 _GROWTH = 1.3  # of the effort, from one rung to the next; the gap between the last two is bisected afterwards
 _TIMED_AGAIN = 0.1  # seconds below which a single time is not to be trusted at all
 _DOMINATED = 3.0  # so many times slower than another configuration that is as near: dropped
-_HALVED_AT = (2, 4)  # rungs after which the worse half of each family of rivals is dropped
-_ALL_HALVED_AT = (6, 9)  # and of all of them: after 7 and 14 passes, when steps that are shortened late have been shortened
+_HALVED_AT = (2, 4)  # rungs after which the worse half of rivals is dropped, those that are late apart
+_ALL_HALVED_AT = (7, 10)  # and of all: after 9 passes scikit-learn's "adaptive" has shortened its steps, and is often the best
 _STALLED_RUNGS, _STALLED = 5, 0.99
 _LEAST_LEFT = 2
 _WARM_UP = 3  # passes: the first of a balanced order is another kernel than the next
@@ -129,34 +129,24 @@ def climb(peer: Peer, configs: Sequence[Config], task: Task, target: float, limi
             spent += rung[-1].seconds * len(seeds_of(config, limits))
             yield rung[-1]
         points += rung
-        in_families = peer.rivals and place < _ALL_HALVED_AT[0]
-        going = [
-            point
-            for point in rung
-            if point.gap > target
-            and point.seconds <= limits.seconds
-            and not _hopeless(point, _family(point, points) if in_families else points)
-        ]
+        going = [point for point in rung if point.gap > target and point.seconds <= limits.seconds]
+        going = [point for point in going if _too_early(point, place) or not _hopeless(point, points)]
         alive = [point.config for point in (_halved(going, place) if peer.rivals else going)]
         if not alive or spent > limits.in_all:
             return
 
 
-def _family(point: Point, points: Sequence[Point]) -> list[Point]:
-    return [other for other in points if other.config.family == point.config.family]
+def _too_early(point: Point, place: int) -> bool:
+    """Whether it cannot be judged yet."""
+    return point.config.late and place < _ALL_HALVED_AT[0]
 
 
-def _halved(rung: Sequence[Point], place: int) -> list[Point]:
-    """The better half of each family, later of all, where it is time for that."""
-    if place in _HALVED_AT:
-        return [point for point in rung if _rank(point, _family(point, rung)) < (len(_family(point, rung)) + 1) // 2]
-    if place in _ALL_HALVED_AT:
-        return [point for point in rung if _rank(point, rung) < max(_LEAST_LEFT, (len(rung) + 1) // 2)]
-    return list(rung)
-
-
-def _rank(point: Point, among: Sequence[Point]) -> int:
-    return sum(other.gap < point.gap for other in among)
+def _halved(rung: Sequence[Point], place: int) -> Sequence[Point]:
+    """The better half of those that can be judged, and the others, where it is time for that."""
+    if place not in _HALVED_AT + _ALL_HALVED_AT:
+        return rung
+    judged = sorted((point for point in rung if not _too_early(point, place)), key=lambda point: point.gap)
+    return judged[: max(_LEAST_LEFT, len(judged) // 2)] + [point for point in rung if _too_early(point, place)]
 
 
 def _hopeless(point: Point, points: Sequence[Point]) -> bool:

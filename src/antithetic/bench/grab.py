@@ -32,12 +32,7 @@ def grab_sampler(task: Task) -> Sequence[Config]:
     rows, y = torch.as_tensor(np.ascontiguousarray(X, dtype=np.float64)), torch.as_tensor(task.y)
     scale = (4.0 if task.loss == "log_loss" else 1.0) / float(np.mean((X * X).sum(axis=1)))
     return [
-        Config(
-            f"{balance}, batch {_BATCH}, eta0={step * scale:.3g}",
-            partial(_fit, sorter, torch, rows, y, task, step * scale),
-            "epochs",
-            family=balance,
-        )
+        Config(f"{balance}, batch {_BATCH}, eta0={step * scale:.3g}", partial(_fit, sorter, torch, rows, y, task, step * scale), "epochs")
         for balance, sorter in (("mean balance", sorters.MeanBalance), ("pair balance", sorters.PairBalance))
         for step in _STEPS
     ]

@@ -33,15 +33,15 @@ class Config:
         What the peer calls the effort.
     stochastic : bool
         Whether the seed matters.
-    family : str
-        What it is one of, such as a schedule: those of a family differ in their first step only.
+    late : bool
+        Whether it shortens its steps late: the gaps of its first passes say little about the next.
     """
 
     setting: str
     fit: Callable[[int, int], Fit]
     effort: str = "max_iter"
     stochastic: bool = True
-    family: str = ""
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,8 +58,8 @@ class Peer:
     losses : tuple of str
         Those that it minimises.
     rivals : bool
-        Whether one unit of effort costs the same in all configurations, so that the worse half can be dropped on the way: at first in
-        each family, since one that shortens its steps late is far behind until it does.
+        Whether one unit of effort costs the same in all configurations, so that the worse half can be dropped on the way, of those that
+        are late later.
     one_pass : str or None
         The setting in which a unit of effort is one pass over the rows, whose seconds can be compared; None if there is none.
     """

@@ -70,7 +70,7 @@ def race(task: Task, peers: Sequence[Peer], limits: Limits, tell: Tell) -> Itera
             last = min(targets, default=max(limits.targets))
             within = replace(limits, seconds=min(limits.seconds, max(_NOISE, limits.behind * _fastest(runners, last))))
             yield from runner.curve(row, climb(peer, runner.configs, task, last, within), limits)
-        else:
+        elif runner.status != "ok":
             yield _lacking(row, "curve", runner)
         runners.append(runner)
     runners = [runner for runner in runners if task.loss in runner.peer.losses]

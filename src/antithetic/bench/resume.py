@@ -1,13 +1,17 @@
-"""What an earlier run left in a folder: what is finished is kept, and nothing that was measured is dropped or mixed with other settings."""
+"""What an earlier run left in a folder: what is finished is kept, and nothing that was measured is dropped or mixed with other settings.
+
+Nor is it mixed with rows of other code, other versions or another machine.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, count
 from pathlib import Path
 
-from antithetic.bench.rows import Row, read_rows, write_rows
+from antithetic.bench.rows import RefusedError, Row, cpu_name, read_rows, versions, write_rows
 
 
 def finished_row(row: Row, peers: Sequence[str], settings: str) -> Row:
@@ -20,29 +24,65 @@ def keep_finished(path: str | os.PathLike[str], peers: Sequence[str], settings: 
 
     Raises
     ------
-    ValueError
-        Some were finished with other settings, or without some of the peers.
+    RefusedError
+        Some were finished with other settings, without some of the peers, by other code or versions, or on another machine.
     """
     if not Path(path).exists():
         return set()
     rows = read_rows(path)
-    ends = [row for row in rows if row.part == "finished" and row.status == "ok"]
-    for row in ends:
-        lacking = [peer for peer in peers if row.loss and peer not in row.peer.split(", ")]
-        if row.setting != settings or lacking:
-            how = f"without {', '.join(lacking)}" if lacking else f"with {row.setting or 'unknown settings'}, not {settings}"
-            raise ValueError(
-                f"{os.fspath(path)}: {row.data} was measured {how}; repeat those settings, name another folder, or remove that file"
-            )
-    finished = {(row.data, row.loss) for row in ends}
+    if why := difference(rows, peers, settings):
+        raise RefusedError(f"{os.fspath(path)}: {why}; name another folder with --out, or delete that file")
+    finished = {(row.data, row.loss) for row in _ends(rows)}
     write_rows(path, [row for row in rows if (row.data, row.loss) in finished])
     return finished
+
+
+def difference(rows: Sequence[Row], peers: Sequence[str], settings: str) -> str:
+    """How finished rows were measured otherwise than a run would now, in a clause; nothing if they were not."""
+    for row in _ends(rows):
+        lacking = [peer for peer in peers if row.loss and peer not in row.peer.split(", ")]
+        if lacking:
+            return f"{row.data} was measured without {', '.join(lacking)}"
+        for then, now in ((row.setting, settings), (row.cpu, cpu_name()), _changed(row.versions, versions())):
+            if then != now:
+                how = f"without {now}" if not then else f"with {then}, not with {now}" if now else f"with {then}, which is gone"
+                return f"{row.data} was measured {how}"
+    return ""
+
+
+def _changed(then: str, now: str) -> tuple[str, str]:
+    """The versions that are not in the other list."""
+    before, after = then.split("; "), now.split("; ")
+    return "; ".join(one for one in before if one not in after), "; ".join(one for one in after if one not in before)
+
+
+def set_aside(path: str | os.PathLike[str], peers: Sequence[str], settings: str) -> str:
+    """Rename a file that :func:`keep_finished` would refuse to rows-old.csv, rows-old-2.csv, ...; say so in a sentence."""
+    path = Path(path)
+    if not path.exists():
+        return ""
+    with only_run_in(path.absolute().parent):
+        try:
+            why = difference(read_rows(path), peers, settings)
+        except RefusedError as error:  # other columns
+            why = str(error)
+        if not why:
+            return ""
+        numbers = chain([""], (f"-{k}" for k in count(2)))
+        names = (path.with_name(f"{path.stem}-old{number}{path.suffix}") for number in numbers)
+        old = next(name for name in names if not name.exists())
+        path.rename(old)
+    return f"Set aside as {old}: {why}."
+
+
+def _ends(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row.part == "finished" and row.status == "ok"]
 
 
 def sets_kept(path: str | os.PathLike[str]) -> str:
     """What a run into this file would not measure again, in a sentence; nothing if there is nothing."""
     rows = read_rows(path) if Path(path).exists() else []
-    names = dict.fromkeys(row.data for row in rows if row.part == "finished" and row.status == "ok")
+    names = dict.fromkeys(row.data for row in _ends(rows))
     return f"Kept from an earlier run: {', '.join(names)}. To measure anew, remove {os.fspath(path)}." if names else ""
 
 
@@ -66,6 +106,6 @@ def _lock(folder: str | os.PathLike[str], lock: Callable[[], None]) -> None:
     try:
         lock()
     except BlockingIOError as error:
-        raise ValueError(f"another run writes into {os.fspath(folder)}: wait for its end, or name another folder") from error
+        raise RefusedError(f"another run writes into {os.fspath(folder)}: wait for its end, or name another folder") from error
     except OSError:  # some network drives have no locks
         pass

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import os
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +21,8 @@ from antithetic.experiments.settings import package_version
 THREADS = 1
 _HEADS = {"data": "set", "l2": "lambda"}
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
+_OTHER_PEERS = ("cyanure", "snapml", "vowpalwabbit", "grab-sampler")
+_ONLY_SHOW = ("_cli", "report")  # folders of the package in which nothing is measured
 _NAN = float("nan")
 
 
@@ -63,7 +67,7 @@ class Row:
     clock : str
         ``"wall"`` or ``"cpu"``.
     cpu, versions : str
-        The machine, and what all peers stand on.
+        The machine, and all packages that were measured or that these stand on; ours with a hash of its source.
     """
 
     part: str
@@ -93,6 +97,10 @@ class Row:
     def problem(self) -> str:
         """Set, loss and lambda in a few words."""
         return f"{self.data}, {self.loss}"
+
+
+class RefusedError(ValueError):
+    """A file that holds something else than the rows of this run, or a folder that is in use."""
 
 
 _TYPES: dict[str, Any] = {"int": int, "float": float, "str": str}
@@ -141,20 +149,20 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
 
     Raises
     ------
-    ValueError
+    RefusedError
         The file is not one of ours.
     """
     with open(path, newline="", encoding="utf-8") as file:
         text = file.read()
     head, *lines = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))) or [[]]
     if tuple(head) != HEADER:
-        raise ValueError(f"{os.fspath(path)} does not hold rows of `antithetic bench`: its first line should be {','.join(HEADER)}")
+        raise RefusedError(f"{os.fspath(path)} does not hold rows of `antithetic bench`: its first line should be {','.join(HEADER)}")
     rows = []
     for number, cells in enumerate(lines, 2):
         try:
             rows.append(Row(**{name: kind(cell) for (name, kind), cell in zip(_FIELDS.items(), cells, strict=True)}))
         except ValueError as error:
-            raise ValueError(f"{os.fspath(path)}, line {number}: {error}") from error
+            raise RefusedError(f"{os.fspath(path)}, line {number}: {error}") from error
     return rows
 
 
@@ -184,9 +192,20 @@ def cpu_name() -> str:
 
 
 def versions() -> str:
-    """Versions of what all peers stand on."""
-    found = [f"antithetic {package_version()}", f"Python {platform.python_version()}"]
-    return "; ".join([*found, *(f"{name} {version_of(name)}" for name in _PACKAGES)])
+    """Versions of ours, of what all peers stand on, and of the other peers that are installed."""
+    found = [f"antithetic {package_version()} (source {source_hash()})", f"Python {platform.python_version()}"]
+    return "; ".join([*found, *(f"{name} {version_of(name)}" for name in (*_PACKAGES, *filter(version_of, _OTHER_PEERS)))])
+
+
+@cache  # what is imported does not change when a file does
+def source_hash(root: Path = Path(__file__).parents[1]) -> str:
+    """Eight hexadecimal digits that another source of the package would not have; what only shows results is left out."""
+    found = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        place = path.relative_to(root)
+        if place.parts[0] not in _ONLY_SHOW:
+            found.update(f"{place.as_posix()}\n".encode() + path.read_bytes())
+    return found.hexdigest()[:8]
 
 
 def version_of(package: str) -> str:

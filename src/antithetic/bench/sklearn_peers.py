@@ -42,14 +42,15 @@ def sgd(task: Task) -> Sequence[Config]:
 
     squares = (task.X.multiply(task.X) if sparse.issparse(task.X) else task.X * task.X).sum(axis=1)
     scale = (4.0 if task.loss == "log_loss" else 1.0) / float(np.mean(squares))
-    plain: dict[str, dict[str, Any]] = {"optimal": {}, "optimal, averaged": {"average": True}}
-    configs = [Config(words, partial(_fit_sgd, SGDClassifier, task, given), family=words) for words, given in plain.items()]
+    settings: dict[str, dict[str, Any]] = {"optimal": {}, "optimal, averaged": {"average": True}}
     for schedule, (words, given) in _SCHEDULES.items():
         for step in _STEPS[schedule]:
             eta0 = float(f"{step * scale:.3g}")
-            stepping = {"learning_rate": schedule, "eta0": eta0, **given}
-            configs.append(Config(f"{words}, eta0={eta0}", partial(_fit_sgd, SGDClassifier, task, stepping), family=words))
-    return configs
+            settings[f"{words}, eta0={eta0}"] = {"learning_rate": schedule, "eta0": eta0, **given}
+    return [
+        Config(words, partial(_fit_sgd, SGDClassifier, task, given), late=given.get("learning_rate") == "adaptive")
+        for words, given in settings.items()
+    ]
 
 
 def _fit_sgd(estimator: type, task: Task, given: dict[str, Any], effort: int, seed: int) -> Fit:

@@ -24,8 +24,8 @@ BENCHMARKS = ("benchmark_logreg_l2", "benchmark_linear_svm_binary_classif_no_int
 DATA = """
 import numpy as np
 rng = np.random.default_rng(0)
-X = rng.normal(size=(80, 5))
-y = np.sign(X[:, 0] - X[:, 1] + rng.normal(size=80))
+X = rng.normal(size=(400, 5))
+y = np.sign(X[:, 0] - X[:, 1] + rng.normal(size=400))
 """
 OBJECTIVES = {
     BENCHMARKS[0]: """
@@ -124,7 +124,7 @@ def least_value(objective, d):
     from scipy.optimize import minimize
 
     if hasattr(objective, "C"):
-        l2 = 1.0 / (objective.C * 80)
+        l2 = 1.0 / (objective.C * 400)
         w = antithetic.minimize(
             objective.X, objective.y, loss="hinge", l2=l2, solver="sdca", sampling="shuffle", batch_size=1, epochs=500
         ).coef
@@ -168,7 +168,7 @@ def test_tables_are_made_inside_run(monkeypatch):
     own.set_objective(X=rows["X"], y=rows["y"], lmbd=0.8)
     assert paired == []
     own.run(1)
-    assert paired == [80]
+    assert paired == [400]
 
 
 def write_benchmark(folder, name):

@@ -257,7 +257,7 @@ SAME_AS_MINIMIZE = [
     {"solver": "saga", "batch_size": 7},
     {"solver": "svrg", "sampling": "balanced"},
     {"solver": "saga", "sampling": "importance", "importance": "gradients", "pairing": "greedy"},
-    {"solver": "sgd", "sampling": "importance"},
+    {"solver": "sgd", "sampling": "importance", "average": "epoch"},
     {"solver": "svrg", "sampling": "stratified", "batch_size": 8, "allocation": "optimal", "n_strata": 3},
     {"solver": "sdca", "fit_intercept": False},
 ]

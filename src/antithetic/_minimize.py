@@ -144,8 +144,9 @@ def minimize(
         Where to begin; None means at zero.
     intercept_init : float, default=0.0
     average : bool, int, "linear" or "epoch", default=False
-        Return the mean of the weights after each step: of all, from a number of samples on, with weight t for step t, or of the last epoch,
-        at some hundred points on the way (of the first epoch, less its beginning).
+        Return the mean of the weights after each step: of all (True), from a number of samples on (an int), with weight t for step t
+        ("linear"), or of the last epoch, at up to 256 points on the way ("epoch"; of the first epoch, less its beginning), until the last
+        weights are found to be better. False returns the last weights.
     table : AntitheticTable or GroupTable, default=None
         A table made for these data; it takes the place of ``pairing``.
     pairing : None, str, callable, AntitheticTable or GroupTable, default=None

@@ -133,9 +133,9 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Whether ``fit`` begins with the weights of the last call; with SDCA, with the dual variables that go with them at an optimum.
     average : bool, int, "auto", "epoch" or "linear", default="auto"
         Whether ``coef_`` is the mean of the weights after each step: of all, from a number of samples on, with weight 2/(t+1) for
-        step t ("linear": later ones count more), or of the last epoch, at some hundred points on the way ("epoch"; of the first epoch, less
-        its beginning). "auto" is "epoch" in ``fit`` with ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8
-        rows per feature or more, else False.
+        step t ("linear": later ones count more), or of the last epoch, at up to 256 points on the way ("epoch"; of the first epoch, less
+        its beginning), until the last weights are found to be better. "auto" is "epoch" in ``fit`` with ``learning_rate="auto"``, SGD, a
+        loss that is not squared, no L1 penalty and 8 rows per feature or more, else False.
     pairing : {"auto", "greedy", "optimal", "tree", "random"}, callable, AntitheticTable or None, default="auto"
         Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table, which for
         a linear model costs more than it saves.
@@ -542,9 +542,9 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         Whether ``fit`` begins with the weights of the last call; with SDCA, with the dual variables that go with them at an optimum.
     average : bool, int, "auto", "epoch" or "linear", default="auto"
         Whether ``coef_`` is the mean of the weights after each step: of all, from a number of samples on, with weight 2/(t+1) for
-        step t ("linear": later ones count more), or of the last epoch, at some hundred points on the way ("epoch"; of the first epoch, less
-        its beginning). "auto" is "epoch" in ``fit`` with ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8
-        rows per feature or more, else False.
+        step t ("linear": later ones count more), or of the last epoch, at up to 256 points on the way ("epoch"; of the first epoch, less
+        its beginning), until the last weights are found to be better. "auto" is "epoch" in ``fit`` with ``learning_rate="auto"``, SGD, a
+        loss that is not squared, no L1 penalty and 8 rows per feature or more, else False, as it is for the default loss.
     pairing : {"auto", "greedy", "optimal", "tree", "random"}, callable, AntitheticTable or None, default="auto"
         Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table, which for
         a linear model costs more than it saves.

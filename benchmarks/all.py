@@ -1,11 +1,12 @@
 """Run every benchmark of this folder, show what it prints, and end with one table of the figures that missed their bar.
 
-Run ``python benchmarks/all.py`` on a quiet machine, some two hours; ``--quick`` takes fewer seeds, sets and repeats; names run only these
-scripts. A script whose extra is not installed is left out, with a line that says so. The exit status is 1 if a bar is missed or a script
-fails.
+Run ``python benchmarks/all.py`` on a quiet machine, some two hours; ``--quick`` takes fewer seeds,
+sets and repeats; names run only these scripts. A script whose extra is not installed is left out,
+with a line that says so. The exit status is 1 if a bar is missed or a script fails.
 
-``combination.py`` is apart: it compares rules that were tried for ``antithetic.dask`` in tables of gaps, without figures, and only one of
-them is ours, for which ``scale.py`` has the figures with bars.
+``combination.py`` is apart: it compares rules that were tried for ``antithetic.dask`` in tables of
+gaps, without figures, and only one of them is ours, for which ``scale.py`` has the figures with
+bars.
 """
 
 from __future__ import annotations
@@ -49,7 +50,12 @@ def left_out(script: str) -> str:
     if not (HERE / f"{script}.py").exists():
         return f"{script}: left out, there is no {script}.py"
     extras = {extra for package, extra in SCRIPTS[script].items() if find_spec(package) is None}
-    return f'{script}: left out, its extra is not installed: pip install "antithetic[{",".join(sorted(extras))}]"' if extras else ""
+    return (
+        f"{script}: left out, its extra is not installed: pip install"
+        f' "antithetic[{",".join(sorted(extras))}]"'
+        if extras
+        else ""
+    )
 
 
 def verdict_of(line: str) -> str:
@@ -69,13 +75,21 @@ def run(script: str, quick: bool) -> Outcome:
             closing = line.strip() or closing
     if process.returncode not in (0, 1) or (process.returncode == 1 and not missed):
         return Outcome(script, passed, missed, f"ended with exit status {process.returncode}")
-    return Outcome(script, passed, missed, "" if _CLOSING.fullmatch(closing) else "broke off before its last line, the number missed")
+    return Outcome(
+        script,
+        passed,
+        missed,
+        "" if _CLOSING.fullmatch(closing) else "broke off before its last line, the number missed",
+    )
 
 
 def summary(outcomes: list[Outcome], notes: list[str]) -> list[str]:
     """Lines of the table at the end."""
     lines = [f"{'script':<18}{'passed':>8}{'missed':>8}"]
-    lines += [f"{one.script:<18}{len(one.passed):>8}{len(one.missed):>8}   {one.trouble}".rstrip() for one in outcomes]
+    lines += [
+        f"{one.script:<18}{len(one.passed):>8}{len(one.missed):>8}   {one.trouble}".rstrip()
+        for one in outcomes
+    ]
     total = sum(len(one.passed) + len(one.missed) for one in outcomes)
     missed = [(one.script, line) for one in outcomes for line in one.missed]
     lines += ["", *notes, f"{total - len(missed)} of {total} figures with a bar meet it"]
@@ -84,11 +98,17 @@ def summary(outcomes: list[Outcome], notes: list[str]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("scripts", nargs="*", help=f"some of {', '.join(SCRIPTS)}; all if none is named")
-    parser.add_argument("--quick", action="store_true", help="fewer seeds, sets and repeats, less to be trusted")
+    parser.add_argument(
+        "scripts", nargs="*", help=f"some of {', '.join(SCRIPTS)}; all if none is named"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer seeds, sets and repeats, less to be trusted"
+    )
     options = parser.parse_args()
     if unknown := set(options.scripts) - set(SCRIPTS):
-        parser.error(f"no such script: {', '.join(sorted(unknown))}; there are {', '.join(SCRIPTS)}")
+        parser.error(
+            f"no such script: {', '.join(sorted(unknown))}; there are {', '.join(SCRIPTS)}"
+        )
     outcomes, notes = [], []
     for script in options.scripts or SCRIPTS:
         print(f"\n==== {script} ====", flush=True)

@@ -1,18 +1,23 @@
 """Print how near the optimum ten rounds on eight blocks come, by the rule that makes one model of the blocks' models.
 
-A gap is ``(f - f*) / (f(0) - f*)``, f the objective of all rows, f* its least value, by Newton's method; logistic loss, batches of 2, steps
-found automatically. Each round every block makes one epoch on its own rows. All runs here, in one process, with the kernels and the search
-of ``antithetic.dask``. Rules:
+A gap is ``(f - f*) / (f(0) - f*)``, f the objective of all rows, f* its least value, by Newton's
+method; logistic loss, batches of 2, steps found automatically. Each round every block makes one
+epoch on its own rows. All runs here, in one process, with the kernels and the search of
+``antithetic.dask``. Rules:
 
 - mean: plain epochs, models averaged by rows ("equal": each block alike);
-- drift: the difference between the gradient of all rows and that of the block, at the round's start, is added to each step;
-- anchors: each step is corrected by its rows' gradients at the round's start and by that of all rows (SVRG with a common anchor);
+- drift: the difference between the gradient of all rows and that of the block, at the round's
+  start, is added to each step;
+- anchors: each step is corrected by its rows' gradients at the round's start and by that of all
+  rows (SVRG with a common anchor);
 - late anchors: the same with the gradient of all rows one round late, which saves a pass;
-- search: the objective is measured at a few points along the mean move, and the best is taken; what ``antithetic.dask`` does.
+- search: the objective is measured at a few points along the mean move, and the best is taken; what
+  ``antithetic.dask`` does.
 
-The first round has plain steps. Run ``python benchmarks/combination.py``, some five minutes, or only some sets of it:
-``python benchmarks/combination.py ijcnn1.tr a9a``. The exit status is 1 if the search misses its bar on the made set: the larger of 1e-5
-and 3 times the gap of one machine. Other sets need the environment variable ANTITHETIC_DATA.
+The first round has plain steps. Run ``python benchmarks/combination.py``, some five minutes, or
+only some sets of it: ``python benchmarks/combination.py ijcnn1.tr a9a``. The exit status is 1 if
+the search misses its bar on the made set: the larger of 1e-5 and 3 times the gap of one machine.
+Other sets need the environment variable ANTITHETIC_DATA.
 """
 
 from __future__ import annotations
@@ -92,8 +97,14 @@ def blocks_of(name: str, kind: str, intercept: bool) -> tuple[Problem, list[Prob
     if data is None:
         return None
     X, y = data
-    order = np.argsort(y, kind="stable") if kind == "sorted" else np.random.default_rng(1).permutation(len(y))
-    whole = Problem.build(X[order], y[order], l2=1e-5 if name == MADE else 1e-4, fit_intercept=intercept)
+    order = (
+        np.argsort(y, kind="stable")
+        if kind == "sorted"
+        else np.random.default_rng(1).permutation(len(y))
+    )
+    whole = Problem.build(
+        X[order], y[order], l2=1e-5 if name == MADE else 1e-4, fit_intercept=intercept
+    )
     shares = SHARES if kind == "unequal" else np.ones(N_BLOCKS, int)
     cuts = np.cumsum([0, *shares]) * whole.n // shares.sum()
     return whole, [replace(whole, X=whole.X[a:e], y=whole.y[a:e]) for a, e in pairwise(cuts)]
@@ -106,10 +117,16 @@ def least(problem: Problem) -> float:
         gradient = np.append(*problem.gradient(w[:-1], w[-1]))[:k]
         share = 1.0 / (1.0 + np.exp(-problem.predictions(w[:-1], w[-1])))
         curvature = share * (1.0 - share) / problem.n
-        weighted = problem.X.multiply(curvature[:, None]).tocsr() if sparse.issparse(problem.X) else problem.X * curvature[:, None]
+        weighted = (
+            problem.X.multiply(curvature[:, None]).tocsr()
+            if sparse.issparse(problem.X)
+            else problem.X * curvature[:, None]
+        )
         product = problem.X.T @ weighted
         hessian = np.zeros((k, k))
-        hessian[: problem.d, : problem.d] = product.toarray() if sparse.issparse(product) else product
+        hessian[: problem.d, : problem.d] = (
+            product.toarray() if sparse.issparse(product) else product
+        )
         hessian[range(problem.d), range(problem.d)] += problem.penalty.l2
         if problem.fit_intercept:
             hessian[-1, :-1] = hessian[:-1, -1] = np.asarray(weighted.sum(axis=0)).ravel()
@@ -132,7 +149,10 @@ def run(rule: Rule, whole: Problem, blocks: list[Problem]) -> list[float]:
     found = find_steps(whole, BATCH, 0, balanced=rule.order == "balanced")
     plain = Schedule(INVERSE_TIME, found.eta0, found.decay, 0.0)
     constant = Schedule(CONSTANT, safe_step(whole, BATCH, row_squares(whole), "svrg"), 0.0, 0.0)
-    samplers = [make_sampler(rule.order, block.n, min(BATCH, block.n), number) for number, block in enumerate(blocks)]
+    samplers = [
+        make_sampler(rule.order, block.n, min(BATCH, block.n), number)
+        for number, block in enumerate(blocks)
+    ]
     orders: list = [None] * len(blocks)
     standing, objectives, before = Standing.at(np.zeros(whole.d + 1)), [], None
     for number in range(ROUNDS):
@@ -152,7 +172,9 @@ def run(rule: Rule, whole: Problem, blocks: list[Problem]) -> list[float]:
                 solver = Anchored(block, "svrg", anchor=anchor)
             schedule = constant if corrects and rule.correction != "drift" else plain
             steps = number * (len(batches.starts) - 1)
-            state = SgdState(w[:-1].copy(), float(w[-1]), None, 0.0, 0.0, number, steps, number * block.n)
+            state = SgdState(
+                w[:-1].copy(), float(w[-1]), None, 0.0, 0.0, number, steps, number * block.n
+            )
             after = solver.epoch(state, batches, schedule)
             orders[k] = after.order
             move += shares[k] * (np.append(after.coef, after.intercept) - w)
@@ -162,7 +184,9 @@ def run(rule: Rule, whole: Problem, blocks: list[Problem]) -> list[float]:
     return objectives
 
 
-def _combined(rule: Rule, standing: Standing, move: np.ndarray, whole: Problem, number: int) -> Standing:
+def _combined(
+    rule: Rule, standing: Standing, move: np.ndarray, whole: Problem, number: int
+) -> Standing:
     if not rule.points:
         return replace(standing, weights=standing.weights + move)
     if number > 0 and rule.points == "all":
@@ -173,7 +197,13 @@ def _combined(rule: Rule, standing: Standing, move: np.ndarray, whole: Problem, 
 
 
 def one_machine(problem: Problem) -> np.ndarray:
-    model = antithetic.SGDClassifier("log_loss", alpha=problem.penalty.l2, fit_intercept=problem.fit_intercept, max_iter=ROUNDS, tol=None)
+    model = antithetic.SGDClassifier(
+        "log_loss",
+        alpha=problem.penalty.l2,
+        fit_intercept=problem.fit_intercept,
+        max_iter=ROUNDS,
+        tol=None,
+    )
     return model.set_params(random_state=0).fit(problem.X, problem.y).history_["objective"]
 
 
@@ -187,7 +217,10 @@ def main(names: list[str]) -> int:
                 continue
             whole, blocks = made
             best, zero = least(whole), whole.loss_at_zero()
-            print(f"{name}, {kind}{', intercept' if intercept else ''}: gaps after rounds {', '.join(str(k + 1) for k in SHOWN)}")
+            print(
+                f"{name}, {kind}{', intercept' if intercept else ''}: gaps after rounds"
+                f" {', '.join(str(k + 1) for k in SHOWN)}"
+            )
             alone = (np.array(one_machine(whole)) - best) / (zero - best)
             _print("one machine", alone)
             for rule in RULES:

@@ -30,13 +30,22 @@ class Figure:
     @property
     def passed(self) -> bool:
         """Whether it lies there."""
-        return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
+        return (self.least is None or self.value >= self.least) and (
+            self.most is None or self.value <= self.most
+        )
 
     def line(self) -> str:
         """Format it as one line of the report."""
-        bars = [f"{word} {bar:.4g}" for word, bar in (("at least", self.least), ("at most", self.most)) if bar is not None]
+        bars = [
+            f"{word} {bar:.4g}"
+            for word, bar in (("at least", self.least), ("at most", self.most))
+            if bar is not None
+        ]
         verdict = ("pass" if self.passed else "FAIL") if bars else ""
-        return f"{self.name:<62}{self.value:>9.3f}   {', '.join(bars) or 'no bar':<31}{verdict:<6}{self.remark}".rstrip()
+        return (
+            f"{self.name:<62}{self.value:>9.3f}  "
+            f" {', '.join(bars) or 'no bar':<31}{verdict:<6}{self.remark}".rstrip()
+        )
 
 
 def report(figures: Iterable[Figure]) -> int:
@@ -55,10 +64,17 @@ def close(missed: int) -> int:
 
 
 def run_parts(description: str, parts: dict[str, Callable[[bool], Iterator[Figure]]]) -> int:
-    """Print the figures of the parts that the command line names, all if none; return the exit status."""
+    """Print the figures of the parts that the command line names, all if none.
+
+    Return the exit status.
+    """
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help=f"some of {', '.join(parts)}; all if none is named")
-    parser.add_argument("--quick", action="store_true", help="fewer seeds, sets and repeats, less to be trusted")
+    parser.add_argument(
+        "parts", nargs="*", help=f"some of {', '.join(parts)}; all if none is named"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer seeds, sets and repeats, less to be trusted"
+    )
     options = parser.parse_args()
     if unknown := set(options.parts) - set(parts):
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
@@ -87,7 +103,10 @@ def load(name: str) -> tuple | None:
     try:
         return antithetic.datasets.load(name, return_X_y=True)
     except FileNotFoundError:
-        print(f"left out: {name}, which is not in the package; set ANTITHETIC_DATA to a folder that holds it")
+        print(
+            f"left out: {name}, which is not in the package; set ANTITHETIC_DATA to a folder that"
+            " holds it"
+        )
         return None
 
 
@@ -95,7 +114,20 @@ def machine() -> str:
     """Describe the machine, how busy it is, and the versions."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor() or "unknown CPU")
-    versions = ", ".join(f"{package} {version(package)}" for package in ("antithetic", "numpy", "scipy", "scikit-learn", "numba"))
-    busy = f"load of the last minute {os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "load unknown"
-    return f"{model}, {os.cpu_count()} cores, {platform.system()}, {busy}\nPython {platform.python_version()}, {versions}\n"
+    model = next(
+        (line.split(":")[1].strip() for line in lines if line.startswith("model name")),
+        platform.processor() or "unknown CPU",
+    )
+    versions = ", ".join(
+        f"{package} {version(package)}"
+        for package in ("antithetic", "numpy", "scipy", "scikit-learn", "numba")
+    )
+    busy = (
+        f"load of the last minute {os.getloadavg()[0]:.2f}"
+        if hasattr(os, "getloadavg")
+        else "load unknown"
+    )
+    return (
+        f"{model}, {os.cpu_count()} cores, {platform.system()}, {busy}\nPython"
+        f" {platform.python_version()}, {versions}\n"
+    )

@@ -1,12 +1,14 @@
 """Print the figures of solvers, draws and pairings together, each with its bar: evaluations, sparse solutions, seconds, exact variances.
 
-A gap is ``(f - f*) / (f(0) - f*)``, f the objective, f* its least value: that of the logistic loss by Newton's method, that of the hinge by
-a long run of SDCA and its duality gap. No intercept, batches of 2, default steps. All seconds are the least of repeats that take turns,
-with one thread of BLAS and everything that a call does, for the least number of epochs that gets there.
+A gap is ``(f - f*) / (f(0) - f*)``, f the objective, f* its least value: that of the logistic loss
+by Newton's method, that of the hinge by a long run of SDCA and its duality gap. No intercept,
+batches of 2, default steps. All seconds are the least of repeats that take turns, with one thread
+of BLAS and everything that a call does, for the least number of epochs that gets there.
 
-Run ``python benchmarks/composition.py`` on a quiet machine, some eight minutes, or only some parts of it:
-``python benchmarks/composition.py a c``. ``--quick`` takes fewer seeds, sets and repeats. The exit status is 1 if a bar is missed. Most
-sets need the environment variable ANTITHETIC_DATA and are left out, with a line that says so, without it.
+Run ``python benchmarks/composition.py`` on a quiet machine, some eight minutes, or only some parts
+of it: ``python benchmarks/composition.py a c``. ``--quick`` takes fewer seeds, sets and repeats.
+The exit status is 1 if a bar is missed. Most sets need the environment variable ANTITHETIC_DATA and
+are left out, with a line that says so, without it.
 """
 
 from __future__ import annotations
@@ -40,16 +42,28 @@ def names_of(wanted: tuple[str, ...]) -> list[str]:
     return [name for name in wanted if data(name) is not None]
 
 
-# ---- evaluations -------------------------------------------------------------------------------------------------------------------
+# ---- evaluations ---------------------------------------------------------------------------------
+# ----------------------------------
 
 
 def first_epoch(name: str, near: float, epochs: int, **settings) -> float:
-    """Epochs until the gap is ``near``, infinite if it never is; the duality gap, which is no less, ends the run."""
+    """Epochs until the gap is ``near``, infinite if it never is.
+
+    The duality gap, which is no less, ends the run.
+    """
     scale = np.log(2.0) - optimum(name, "log_loss")[0]
     found = antithetic.minimize(
-        *data(name), l2=ALPHAS[name], epochs=epochs, stopping="gap", tol=near * scale, trace="objective", **settings
+        *data(name),
+        l2=ALPHAS[name],
+        epochs=epochs,
+        stopping="gap",
+        tol=near * scale,
+        trace="objective",
+        **settings,
     )
-    return first_below([gap_of(name, "log_loss", value) for value in found.trace["objective"]], near)
+    return first_below(
+        [gap_of(name, "log_loss", value) for value in found.trace["objective"]], near
+    )
 
 
 def first_below(values, most: float) -> float:
@@ -73,10 +87,16 @@ def part_a(quick: bool) -> Iterator[Figure]:
     """Gradient evaluations per row until the gap is 1e-10, logistic loss: SAGA and SVRG, rows and antithetic pairs."""
     seeds, names = 1 if quick else 3, six(quick)
     print(
-        f"mean of {seeds} seeds; inf: not within 400 epochs. pairs: the tree's table of w = 0; anew: one of the corrected gradients, made"
+        f"mean of {seeds} seeds; inf: not within 400 epochs. pairs: the tree's table of w = 0;"
+        " anew: one of the corrected gradients, made"
     )
     print("before each epoch. How far f* may be off in the last column")
-    columns = [(solver, sampling, paired) for solver in ("saga", "svrg") for sampling in ("shuffle", "uniform") for paired in PAIRED]
+    columns = [
+        (solver, sampling, paired)
+        for solver in ("saga", "svrg")
+        for sampling in ("shuffle", "uniform")
+        for paired in PAIRED
+    ]
     columns.append(("svrg", "balanced", "rows"))
     print(f"{'':<21}" + "".join(f"{f'{solver} {sampling}':>14}" for solver, sampling, _ in columns))
     print(f"{'':<21}" + "".join(f"{paired:>14}" for *_, paired in columns))
@@ -87,24 +107,38 @@ def part_a(quick: bool) -> Iterator[Figure]:
             settings = {"solver": solver, "sampling": sampling, **PAIRED[paired]}
             epochs = [first_epoch(name, 1e-10, 400, seed=seed, **settings) for seed in range(seeds)]
             missed += sum(map(np.isinf, epochs))
-            means[name, solver, sampling, paired] = np.mean([evaluations(solver, many) for many in epochs])
+            means[name, solver, sampling, paired] = np.mean(
+                [evaluations(solver, many) for many in epochs]
+            )
             print(f"{means[name, solver, sampling, paired]:>14.1f}", end="", flush=True)
         print(f"{optimum(name, 'log_loss')[1]:>12.0e}")
     yield Figure("runs that are not within 400 epochs", missed, most=0.0)
     for solver, sampling, paired in columns:
         if paired != "rows":
-            good = sum(means[name, solver, sampling, paired] <= means[name, solver, sampling, "rows"] for name in names)
+            good = sum(
+                means[name, solver, sampling, paired] <= means[name, solver, sampling, "rows"]
+                for name in names
+            )
             bar = 4 if (sampling, paired) == ("shuffle", "anew") and len(names) == 6 else None
-            yield Figure(f"sets of {len(names)} with no more than rows: {solver}, {sampling}, {paired}", good, least=bar)
+            yield Figure(
+                f"sets of {len(names)} with no more than rows: {solver}, {sampling}, {paired}",
+                good,
+                least=bar,
+            )
 
 
-# ---- sparse solutions --------------------------------------------------------------------------------------------------------------
+# ---- sparse solutions ----------------------------------------------------------------------------
+# ----------------------------------
 
 
 def subgradient(given: Problem, w: np.ndarray) -> float:
     """Largest entry of the least subgradient."""
     smooth, l1 = given.gradient(w)[0], given.penalty.l1
-    return float(np.abs(np.where(w != 0.0, smooth + l1 * np.sign(w), np.maximum(np.abs(smooth) - l1, 0.0))).max())
+    return float(
+        np.abs(
+            np.where(w != 0.0, smooth + l1 * np.sign(w), np.maximum(np.abs(smooth) - l1, 0.0))
+        ).max()
+    )
 
 
 def part_b(quick: bool) -> Iterator[Figure]:
@@ -117,22 +151,44 @@ def part_b(quick: bool) -> Iterator[Figure]:
             strengths = {"l1": ratio * alpha, "l2": (1.0 - ratio) * alpha}
             given = Problem.build(X, y, **strengths)
             peer = LogisticRegression(
-                solver="saga", l1_ratio=ratio, C=1.0 / (alpha * given.n), fit_intercept=False, tol=1e-12, max_iter=5000, random_state=0
+                solver="saga",
+                l1_ratio=ratio,
+                C=1.0 / (alpha * given.n),
+                fit_intercept=False,
+                tol=1e-12,
+                max_iter=5000,
+                random_state=0,
             ).fit(X, y)
             theirs = peer.coef_[0]
             print(
-                f"  {name}, l1_ratio {ratio:g}: scikit-learn, {peer.n_iter_[0]} epochs, objective {given.objective(theirs):.14f}, "
-                f"{np.count_nonzero(theirs)} of {given.d} weights, subgradient {subgradient(given, theirs):.0e}"
+                f"  {name}, l1_ratio {ratio:g}: scikit-learn, {peer.n_iter_[0]} epochs, objective"
+                f" {given.objective(theirs):.14f}, {np.count_nonzero(theirs)} of {given.d} weights,"
+                f" subgradient {subgradient(given, theirs):.0e}"
             )
             for solver in ("saga", "svrg"):
-                yield from sparse_figures(f"{name}, l1_ratio {ratio:g}, {solver}", given, theirs, solver, same=name == "splice_scale")
+                yield from sparse_figures(
+                    f"{name}, l1_ratio {ratio:g}, {solver}",
+                    given,
+                    theirs,
+                    solver,
+                    same=name == "splice_scale",
+                )
     yield from group_lasso("splice_scale")
 
 
-def sparse_figures(title: str, given: Problem, theirs: np.ndarray, solver: str, same: bool) -> Iterator[Figure]:
+def sparse_figures(
+    title: str, given: Problem, theirs: np.ndarray, solver: str, same: bool
+) -> Iterator[Figure]:
     strengths = {"l1": given.penalty.l1, "l2": given.penalty.l2}
     found = antithetic.minimize(
-        given.X, given.y, solver=solver, sampling="shuffle", epochs=1000, stopping="gradient", tol=1e-10, **strengths
+        given.X,
+        given.y,
+        solver=solver,
+        sampling="shuffle",
+        epochs=1000,
+        stopping="gradient",
+        tol=1e-10,
+        **strengths,
     )
     ours, least = found.coef, given.objective(theirs)
     beyond = (given.objective(ours) - least) / least
@@ -142,8 +198,12 @@ def sparse_figures(title: str, given: Problem, theirs: np.ndarray, solver: str, 
     yield Figure(f"subgradient, times 10^6: {title}", 1e6 * rest, most=1.0, remark=f"{rest:.0e}")
     differ = np.flatnonzero((ours != 0.0) != (theirs != 0.0))
     largest = max(np.abs(ours[differ]).max(initial=0.0), np.abs(theirs[differ]).max(initial=0.0))
-    remark = f"{np.count_nonzero(ours)} weights" + (f", the largest that differs {largest:.0e}" if len(differ) else "")
-    yield Figure(f"weights zero in one only: {title}", len(differ), most=0.0 if same else None, remark=remark)
+    remark = f"{np.count_nonzero(ours)} weights" + (
+        f", the largest that differs {largest:.0e}" if len(differ) else ""
+    )
+    yield Figure(
+        f"weights zero in one only: {title}", len(differ), most=0.0 if same else None, remark=remark
+    )
 
 
 def group_lasso(name: str) -> Iterator[Figure]:
@@ -151,18 +211,36 @@ def group_lasso(name: str) -> Iterator[Figure]:
     X, y = data(name)
     for l1 in (1e-3, 1e-2):
         settings = {"penalty": "group_lasso", "groups": np.arange(X.shape[1]) // 3, "l1": l1}
-        found = antithetic.minimize(X, y, solver="saga", sampling="shuffle", epochs=1000, stopping="gradient", tol=1e-10, **settings)
+        found = antithetic.minimize(
+            X,
+            y,
+            solver="saga",
+            sampling="shuffle",
+            epochs=1000,
+            stopping="gradient",
+            tol=1e-10,
+            **settings,
+        )
         norm = gradient_mapping_norm(Problem.build(X, y, **settings), found.coef)
         zero = int((~found.coef.reshape(-1, 3).any(axis=1)).sum())
         remark = f"{norm:.0e}, {found.state.epochs} epochs, {zero} of {X.shape[1] // 3} groups zero"
-        yield Figure(f"gradient mapping, times 10^6: {name}, group lasso {l1:g}", 1e6 * norm, most=1.0, remark=remark)
+        yield Figure(
+            f"gradient mapping, times 10^6: {name}, group lasso {l1:g}",
+            1e6 * norm,
+            most=1.0,
+            remark=remark,
+        )
 
 
-# ---- seconds -----------------------------------------------------------------------------------------------------------------------
+# ---- seconds -------------------------------------------------------------------------------------
+# ----------------------------------
 
 
 def least_count(reaches: Callable[[int], bool], most: int = 3000) -> int | None:
-    """Least number of epochs that gets there, one by one up to 40 and then by twentieths; None if none does."""
+    """Least number of epochs that gets there, one by one up to 40 and then by twentieths.
+
+    None if none does.
+    """
     many = 1
     while many <= most:
         if reaches(many):
@@ -172,7 +250,12 @@ def least_count(reaches: Callable[[int], bool], most: int = 3000) -> int | None:
 
 
 def ratio_of_seconds(
-    title: str, ours: Callable[[], object], theirs: Callable[[], object], repeats: int, most: float | None, epochs
+    title: str,
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    repeats: int,
+    most: float | None,
+    epochs,
 ) -> Figure:
     ours()  # compile
     own, peer = best_seconds([ours, theirs], repeats)
@@ -187,13 +270,19 @@ def part_c(quick: bool) -> Iterator[Figure]:
         forms = {"CSR": X, "dense": X.toarray()} if sparse.issparse(X) else {"dense": X}
         for form, rows in forms.items():
             with threadpool_limits(1), warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # peers that are stopped early say so
-                yield race_of_saga(name, form, rows, y, 3 if quick else 7, most=0.7 if rows is X else None)
+                warnings.simplefilter(
+                    "ignore", ConvergenceWarning
+                )  # peers that are stopped early say so
+                yield race_of_saga(
+                    name, form, rows, y, 3 if quick else 7, most=0.7 if rows is X else None
+                )
 
 
 def peer_of_saga(name: str, many: int) -> LogisticRegression:
     C = 1.0 / (ALPHAS[name] * data(name)[0].shape[0])
-    return LogisticRegression(solver="saga", C=C, fit_intercept=False, tol=0.0, max_iter=many, random_state=0)
+    return LogisticRegression(
+        solver="saga", C=C, fit_intercept=False, tol=0.0, max_iter=many, random_state=0
+    )
 
 
 @cache
@@ -202,7 +291,14 @@ def epochs_of_saga(name: str) -> tuple[float, int | None]:
     given = problem(name, "log_loss")
 
     def reaches(many: int) -> bool:
-        return gap_of(name, "log_loss", given.objective(peer_of_saga(name, many).fit(given.X, given.y).coef_[0])) <= 1e-6
+        return (
+            gap_of(
+                name,
+                "log_loss",
+                given.objective(peer_of_saga(name, many).fit(given.X, given.y).coef_[0]),
+            )
+            <= 1e-6
+        )
 
     return first_epoch(name, 1e-6, 400, solver="saga", sampling="shuffle"), least_count(reaches)
 
@@ -213,11 +309,17 @@ def race_of_saga(name: str, form: str, X, y, repeats: int, most: float | None) -
     if np.isinf(own) or many is None:
         return Figure(title, np.inf, most=most, remark=f"did not get there: {own} epochs, {many}")
     settings = {"l2": ALPHAS[name], "solver": "saga", "sampling": "shuffle", "epochs": int(own)}
-    jobs = (lambda: antithetic.minimize(X, y, **settings)), (lambda: peer_of_saga(name, many).fit(X, y))
+    jobs = (
+        (lambda: antithetic.minimize(X, y, **settings)),
+        (lambda: peer_of_saga(name, many).fit(X, y)),
+    )
     return ratio_of_seconds(title, *jobs, repeats, most, (int(own), many))
 
 
-VISITS = {"reshuffled": {"sampling": "shuffle"}, "by importance": {"sampling": "importance", "importance": "gradients"}}
+VISITS = {
+    "reshuffled": {"sampling": "shuffle"},
+    "by importance": {"sampling": "importance", "importance": "gradients"},
+}
 
 
 @cache
@@ -226,11 +328,23 @@ def hinge_run(name: str) -> tuple[float, float, dict[str, float]]:
     runs = {}
     for visits, given in VISITS.items():
         settings = {"loss": "hinge", "l2": ALPHAS[name], "solver": "sdca", **given}
-        runs[visits] = antithetic.minimize(*data(name), epochs=300, stopping="gap", tol=1e-7, trace="objective", **settings)
+        runs[visits] = antithetic.minimize(
+            *data(name), epochs=300, stopping="gap", tol=1e-7, trace="objective", **settings
+        )
     values = {visits: found.trace["objective"] for visits, found in runs.items()}
     least = min(each.min() for each in values.values())
-    off = min(duality_gap(problem(name, "hinge"), found.coef, dual=found.state.memory) for found in runs.values())
-    return least, off, {visits: first_below((each - least) / (each[0] - least), 1e-4) for visits, each in values.items()}
+    off = min(
+        duality_gap(problem(name, "hinge"), found.coef, dual=found.state.memory)
+        for found in runs.values()
+    )
+    return (
+        least,
+        off,
+        {
+            visits: first_below((each - least) / (each[0] - least), 1e-4)
+            for visits, each in values.items()
+        },
+    )
 
 
 def part_d(quick: bool) -> Iterator[Figure]:
@@ -245,31 +359,63 @@ def race_of_sdca(name: str, repeats: int) -> Iterator[Figure]:
     X, y = data(name)
     given, (least, off, epochs) = problem(name, "hinge"), hinge_run(name)
     print(f"  {name}: f* = {least:.8f}, by the duality gap at most {off:.0e} too large")
-    fixed = {"loss": "hinge", "dual": True, "C": 1.0 / (ALPHAS[name] * given.n), "fit_intercept": False, "tol": 1e-12, "random_state": 0}
+    fixed = {
+        "loss": "hinge",
+        "dual": True,
+        "C": 1.0 / (ALPHAS[name] * given.n),
+        "fit_intercept": False,
+        "tol": 1e-12,
+        "random_state": 0,
+    }
 
     def peer(many: int) -> LinearSVC:
         return LinearSVC(max_iter=many, **fixed)
 
     def ours(visits: str) -> None:
-        antithetic.minimize(X, y, epochs=int(epochs[visits]), loss="hinge", l2=ALPHAS[name], solver="sdca", **VISITS[visits])
+        antithetic.minimize(
+            X,
+            y,
+            epochs=int(epochs[visits]),
+            loss="hinge",
+            l2=ALPHAS[name],
+            solver="sdca",
+            **VISITS[visits],
+        )
 
-    many = least_count(lambda many: (given.objective(peer(many).fit(X, y).coef_[0]) - least) / (1.0 - least) <= 1e-4)
+    many = least_count(
+        lambda many: (
+            (given.objective(peer(many).fit(X, y).coef_[0]) - least) / (1.0 - least) <= 1e-4
+        )
+    )
     reached = [visits for visits in VISITS if np.isfinite(epochs[visits])]
-    seconds = best_seconds([partial(ours, visits) for visits in reached] + [lambda: peer(many).fit(X, y)], repeats)
+    seconds = best_seconds(
+        [partial(ours, visits) for visits in reached] + [lambda: peer(many).fit(X, y)], repeats
+    )
     for visits, own in zip(reached, seconds, strict=False):
-        remark = f"{1e3 * own:.1f} ms ({int(epochs[visits])} epochs) against {1e3 * seconds[-1]:.1f} ms ({many})"
-        yield Figure(f"seconds to 1e-4, SDCA {visits} / LinearSVC: {name}", own / seconds[-1], remark=remark)
+        remark = (
+            f"{1e3 * own:.1f} ms ({int(epochs[visits])} epochs) against {1e3 * seconds[-1]:.1f} ms"
+            f" ({many})"
+        )
+        yield Figure(
+            f"seconds to 1e-4, SDCA {visits} / LinearSVC: {name}", own / seconds[-1], remark=remark
+        )
     yield Figure(f"the better of these: {name}", min(seconds[:-1]) / seconds[-1], most=1.5)
 
 
-# ---- exact variances ---------------------------------------------------------------------------------------------------------------
+# ---- exact variances -----------------------------------------------------------------------------
+# ----------------------------------
 
 
 @cache
 def solution(name: str) -> np.ndarray:
     """Weights of the least logistic objective: L-BFGS, then Newton's method."""
     given = problem(name, "log_loss")
-    w = lbfgs(lambda w: (given.objective(w), given.gradient(w)[0]), np.zeros(given.d), jac=True, method="L-BFGS-B").x
+    w = lbfgs(
+        lambda w: (given.objective(w), given.gradient(w)[0]),
+        np.zeros(given.d),
+        jac=True,
+        method="L-BFGS-B",
+    ).x
     for _ in range(10):
         w = w - newton_step(given, w)
     return w
@@ -290,7 +436,9 @@ def draws(name: str, w: np.ndarray) -> dict[str, dict]:
         "rows, classes as strata": {**stratified, "strata": y},
         "rows, classes as strata, optimal": {**stratified, "strata": y, "allocation": "optimal"},
         "pairs, uniform": pairs,
-        "pairs, uniform, table of w": {"table": antithetic.pair(X, y, "tree", coef=w, random_state=0)},
+        "pairs, uniform, table of w": {
+            "table": antithetic.pair(X, y, "tree", coef=w, random_state=0)
+        },
         "pairs, importance, bounds": {**pairs, **importance},
         "pairs, importance, gradients at w": {**pairs, **importance, "importance": "gradients"},
         "pairs, 2 strata": {**pairs, **stratified, "n_strata": 2},
@@ -307,8 +455,14 @@ def part_e(quick: bool) -> Iterator[Figure]:
 
     All of 4 rows, relative to 4 uniform rows.
     """
-    print("batches of 4 rows, that is 2 pairs or one group of 4, relative to 4 independent uniform rows (by NumPy). Tables, where nothing")
-    print("else is said, are the tree's of w = 0. As many strata as a batch has units leave an optimal allocation nothing to choose.")
+    print(
+        "batches of 4 rows, that is 2 pairs or one group of 4, relative to 4 independent uniform"
+        " rows (by NumPy). Tables, where nothing"
+    )
+    print(
+        "else is said, are the tree's of w = 0. As many strata as a batch has units leave an"
+        " optimal allocation nothing to choose."
+    )
     names = six(quick)
     for name in names:
         yield variances(name)
@@ -319,14 +473,30 @@ def part_e(quick: bool) -> Iterator[Figure]:
 
 def print_legend() -> None:
     print(
-        "\nlinear control variate, single rows: Var(g - h) / Var(g) with the best h = (a + b m) z at that w; multiplications of a step of"
+        "\nlinear control variate, single rows: Var(g - h) / Var(g) with the best h = (a + b m) z"
+        " at that w; multiplications of a step of"
     )
     print(
-        "2 rows, d^2 + 2 d for the mean of h included (but not those that find a and b), relative to the 4 s of a plain one, s the stored"
+        "2 rows, d^2 + 2 d for the mean of h included (but not those that find a and b), relative"
+        " to the 4 s of a plain one, s the stored"
     )
-    print("entries of a row; variance times multiplications, below 1 a gain at equal work. SVRG at w* with slopes remembered from w*/2:")
-    print("variance relative to plain rows. Last, SVRG after 3 epochs with slopes of 2: antithetic pairs relative to rows, same batch of 2")
-    titles = ("control w*/2", "control w*", "mult.", "times, w*/2", "times, w*", "SVRG", "pairs / rows")
+    print(
+        "entries of a row; variance times multiplications, below 1 a gain at equal work. SVRG at w*"
+        " with slopes remembered from w*/2:"
+    )
+    print(
+        "variance relative to plain rows. Last, SVRG after 3 epochs with slopes of 2: antithetic"
+        " pairs relative to rows, same batch of 2"
+    )
+    titles = (
+        "control w*/2",
+        "control w*",
+        "mult.",
+        "times, w*/2",
+        "times, w*",
+        "SVRG",
+        "pairs / rows",
+    )
     print(f"{'':<21}{'d':>4}{'s':>7}" + "".join(f"{title:>14}" for title in titles))
 
 
@@ -338,7 +508,10 @@ def variances(name: str) -> Figure:
     for w in (np.zeros(given.d), best / 2.0, best):
         reference = spread(given.slopes(w)[:, None] * X) / 4.0
         columns.append(
-            {draw: antithetic.gradient_variance(X, y, w, batch_size=4, **how) / reference for draw, how in draws(name, w).items()}
+            {
+                draw: antithetic.gradient_variance(X, y, w, batch_size=4, **how) / reference
+                for draw, how in draws(name, w).items()
+            }
         )
         off = max(off, abs(columns[-1]["rows, uniform"] - 1.0))
     print(f"\n{name:<36}{'w = 0':>10}{'w*/2':>10}{'w*':>10}")
@@ -353,24 +526,53 @@ def corrections(name: str) -> None:
     root, ratios = np.sqrt(row_squares(given)), []
     for w in (best / 2.0, best):
         m, c = given.y * given.predictions(w), given.y * given.slopes(w)
-        a, b = np.linalg.lstsq(root[:, None] * np.column_stack([np.ones_like(m), m]), root * c, rcond=None)[0]
-        ratios.append(given.group_variance(given.y * (c - a - b * m)) / given.group_variance(given.slopes(w)))
-    remembered = given.group_variance(given.slopes(best) - given.slopes(best / 2.0)) / given.group_variance(given.slopes(best))
+        a, b = np.linalg.lstsq(
+            root[:, None] * np.column_stack([np.ones_like(m), m]), root * c, rcond=None
+        )[0]
+        ratios.append(
+            given.group_variance(given.y * (c - a - b * m)) / given.group_variance(given.slopes(w))
+        )
+    remembered = given.group_variance(
+        given.slopes(best) - given.slopes(best / 2.0)
+    ) / given.group_variance(given.slopes(best))
     stored = given.X.nnz / given.n if sparse.issparse(given.X) else given.d
     work = 1.0 + (given.d**2 + 2.0 * given.d) / (4.0 * stored)
-    shown = [*ratios, work, *(share * work for share in ratios), remembered, pairs_when_corrected(name)]
-    print(f"{name:<21}{given.d:>4}{stored:>7.1f}" + "".join(f"{value:>14.4g}" for value in shown), flush=True)
+    shown = [
+        *ratios,
+        work,
+        *(share * work for share in ratios),
+        remembered,
+        pairs_when_corrected(name),
+    ]
+    print(
+        f"{name:<21}{given.d:>4}{stored:>7.1f}" + "".join(f"{value:>14.4g}" for value in shown),
+        flush=True,
+    )
 
 
 def pairs_when_corrected(name: str) -> float:
-    """Variance of SVRG's gradient after an epoch, with pairs relative to rows; slopes remembered from 2 epochs on, seen from 3."""
-    given, settings = problem(name, "log_loss"), {"l2": ALPHAS[name], "solver": "svrg", "sampling": "shuffle"}
-    before, after = (given.slopes(antithetic.minimize(*data(name), epochs=epochs, **settings).coef) for epochs in (2, 3))
+    """Variance of SVRG's gradient after an epoch, with pairs relative to rows.
+
+    Slopes remembered from 2 epochs on, seen from 3.
+    """
+    given, settings = (
+        problem(name, "log_loss"),
+        {
+            "l2": ALPHAS[name],
+            "solver": "svrg",
+            "sampling": "shuffle",
+        },
+    )
+    before, after = (
+        given.slopes(antithetic.minimize(*data(name), epochs=epochs, **settings).coef)
+        for epochs in (2, 3)
+    )
     pairs = np.column_stack([np.arange(given.n), first_table(name, None).partner])
     return 2.0 * given.group_variance(after - before, pairs) / given.group_variance(after - before)
 
 
-# ---- draws of corrected solvers ----------------------------------------------------------------------------------------------------
+# ---- draws of corrected solvers ------------------------------------------------------------------
+# ----------------------------------
 
 
 def part_f(quick: bool) -> Iterator[Figure]:
@@ -388,10 +590,21 @@ def part_f(quick: bool) -> Iterator[Figure]:
         "gradients": {"sampling": "importance", "importance": "gradients"},
         "2 strata": {"sampling": "stratified"},
     }
-    print(f"{LONG_AND_SHORT}, lambda 1e-4, mean of {seeds} seeds; SAGA and SVRG to a gap of 1e-8, SDCA to a duality gap of 1e-6;")
-    print("inf: not within 150 epochs. An epoch of SVRG evaluates twice as many gradients; bounds and gradients are importance")
+    print(
+        f"{LONG_AND_SHORT}, lambda 1e-4, mean of {seeds} seeds; SAGA and SVRG to a gap of 1e-8,"
+        " SDCA to a duality gap of 1e-6;"
+    )
+    print(
+        "inf: not within 150 epochs. An epoch of SVRG evaluates twice as many gradients; bounds and"
+        " gradients are importance"
+    )
     print(f"{'':<21}" + "".join(f"{way:>12}" for way in ways))
-    for solver, loss in (("saga", "log_loss"), ("svrg", "log_loss"), ("sdca", "log_loss"), ("sdca", "hinge")):
+    for solver, loss in (
+        ("saga", "log_loss"),
+        ("svrg", "log_loss"),
+        ("sdca", "log_loss"),
+        ("sdca", "hinge"),
+    ):
         print(f"{f'{solver}, {loss}':<21}", end="", flush=True)
         for settings in ways.values():
             epochs = [epochs_of(solver, loss, seed, settings) for seed in range(seeds)]
@@ -404,11 +617,14 @@ def epochs_of(solver: str, loss: str, seed: int, settings: dict) -> float:
     if solver != "sdca":
         return first_epoch(LONG_AND_SHORT, 1e-8, 150, solver=solver, seed=seed, **settings)
     given = {"loss": loss, "l2": ALPHAS[LONG_AND_SHORT], "solver": solver, "seed": seed, **settings}
-    found = antithetic.minimize(*data(LONG_AND_SHORT), epochs=150, stopping="gap", tol=1e-6, **given)
+    found = antithetic.minimize(
+        *data(LONG_AND_SHORT), epochs=150, stopping="gap", tol=1e-6, **given
+    )
     return first_below(found.trace["gap"], 1e-6)
 
 
-# ---- the whole ---------------------------------------------------------------------------------------------------------------------
+# ---- the whole -----------------------------------------------------------------------------------
+# ----------------------------------
 
 
 PARTS = {"a": part_a, "b": part_b, "c": part_c, "d": part_d, "e": part_e, "f": part_f}

@@ -1,10 +1,12 @@
 """Print the figures of the core, each with its bar: speed, memory, variance ratios, compilations, import time.
 
-"Epoch ratio" and "import ratio" are seconds of ours divided by those of scikit-learn: ``SGDClassifier(loss="log_loss", max_iter=1,
-tol=None).fit`` and ``import sklearn.linear_model``. All seconds are the least of repeats that take turns.
+"Epoch ratio" and "import ratio" are seconds of ours divided by those of scikit-learn:
+``SGDClassifier(loss="log_loss", max_iter=1, tol=None).fit`` and ``import sklearn.linear_model``.
+All seconds are the least of repeats that take turns.
 
-Run ``python benchmarks/core.py`` on a quiet machine; ``--quick`` repeats less. The exit status is 1 if a bar is missed. Figures on
-ijcnn1.tr, fourclass_scale and a9a need the environment variable ANTITHETIC_DATA and are left out, with a line that says so, without it.
+Run ``python benchmarks/core.py`` on a quiet machine; ``--quick`` repeats less. The exit status is 1
+if a bar is missed. Figures on ijcnn1.tr, fourclass_scale and a9a need the environment variable
+ANTITHETIC_DATA and are left out, with a line that says so, without it.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ VARIANCE_RATIOS = {
 }
 
 
-# ---- seconds per epoch -------------------------------------------------------------------------------------------------------------
+# ---- seconds per epoch ---------------------------------------------------------------------------
+# ----------------------------------
 
 
 def one_epoch(X, y, table=None) -> Callable[[], None]:
@@ -47,7 +50,9 @@ def one_epoch(X, y, table=None) -> Callable[[], None]:
     problem = Problem.build(X, y, l2=1e-4)
     solver = make_sgd(problem, average=False)
     sampler = make_sampler("shuffle", problem.n, 2, 0, table)
-    schedule = make_schedule("inverse_time", eta0=0.1, decay=1e-4, alpha=1e-4, power_t=0.5, loss=problem.loss)
+    schedule = make_schedule(
+        "inverse_time", eta0=0.1, decay=1e-4, alpha=1e-4, power_t=0.5, loss=problem.loss
+    )
     state = solver.init()
 
     def epoch() -> None:
@@ -65,7 +70,9 @@ def speed(name: str, X, y, most: float, repeats: int) -> Iterator[Figure]:
     peer_seconds, *ours = best_seconds([lambda: peer.fit(X, y), rows, pairs], repeats)
     for kind, seconds, bar in zip(("rows", "pairs"), ours, (most, None), strict=True):
         remark = f"{seconds * 1e3:.2f} ms against {peer_seconds * 1e3:.2f} ms"
-        yield Figure(f"epoch ratio: {name}, {kind}", seconds / peer_seconds, most=bar, remark=remark)
+        yield Figure(
+            f"epoch ratio: {name}, {kind}", seconds / peer_seconds, most=bar, remark=remark
+        )
 
 
 def random_dense(dtype) -> tuple:
@@ -98,7 +105,8 @@ def speeds(repeats: int) -> Iterator[Figure]:
             yield from speed(f"{name} {form}", *data, most, repeats)
 
 
-# ---- tables ------------------------------------------------------------------------------------------------------------------------
+# ---- tables --------------------------------------------------------------------------------------
+# ----------------------------------
 
 
 def greedy_cost(repeats: int) -> Iterator[Figure]:
@@ -107,7 +115,11 @@ def greedy_cost(repeats: int) -> Iterator[Figure]:
         return
     X, y = data
     antithetic.pair(X[:500], y[:500], "greedy")  # compile
-    yield Figure("greedy table of ijcnn1.tr, seconds", *best_seconds([lambda: antithetic.pair(X, y, "greedy")], repeats), most=1.5)
+    yield Figure(
+        "greedy table of ijcnn1.tr, seconds",
+        *best_seconds([lambda: antithetic.pair(X, y, "greedy")], repeats),
+        most=1.5,
+    )
     if not Path("/proc/self/status").exists():
         print("left out: peak memory, which is read from /proc")
         return
@@ -117,8 +129,9 @@ def greedy_cost(repeats: int) -> Iterator[Figure]:
     yield Figure("greedy table of ijcnn1.tr, MB beyond the data", megabytes, most=300.0)
 
 
-# The peak of the whole process minus what it held just before: at least what the table needed, since an earlier peak counts as well.
-# Taken from /proc, as getrusage in a child process begins with the peak of its parent.
+# The peak of the whole process minus what it held just before: at least what the table needed,
+# since an earlier peak counts as well. Taken from /proc, as getrusage in a child process begins
+# with the peak of its parent.
 MEMORY = """
 import sys
 import numpy as np
@@ -141,10 +154,13 @@ def variance_ratios() -> Iterator[Figure]:
     for name, expected in VARIANCE_RATIOS.items():
         if (data := load(name)) is not None:
             value = antithetic.pair(*data, "greedy").variance_ratio(*data)
-            yield Figure(f"variance ratio at w = 0: {name}", value, expected - 0.01, expected + 0.01)
+            yield Figure(
+                f"variance ratio at w = 0: {name}", value, expected - 0.01, expected + 0.01
+            )
 
 
-# ---- processes ---------------------------------------------------------------------------------------------------------------------
+# ---- processes -----------------------------------------------------------------------------------
+# ----------------------------------
 
 
 def compilations() -> Iterator[Figure]:
@@ -181,7 +197,12 @@ def import_time(repeats: int) -> Iterator[Figure]:
     best = {"antithetic": np.inf, "sklearn.linear_model": np.inf}
     for _ in range(repeats):
         for module in best:
-            seconds = float(child(f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"))
+            seconds = float(
+                child(
+                    f"import time; t = time.perf_counter(); import {module};"
+                    " print(time.perf_counter() - t)"
+                )
+            )
             best[module] = min(best[module], seconds)
     ours, peer = best.values()
     yield Figure("import ratio", ours / peer, most=1.2, remark=f"{ours:.2f} s against {peer:.2f} s")
@@ -190,10 +211,13 @@ def import_time(repeats: int) -> Iterator[Figure]:
 def child(code: str, *arguments: str, **environment: str) -> str:
     """Run code in a fresh process and return what it printed."""
     command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, env=os.environ | environment, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        command, env=os.environ | environment, check=True, capture_output=True, text=True
+    ).stdout
 
 
-# ---- the whole ---------------------------------------------------------------------------------------------------------------------
+# ---- the whole -----------------------------------------------------------------------------------
+# ----------------------------------
 
 
 def figures(quick: bool) -> Iterator[Figure]:

@@ -1,13 +1,15 @@
 """Say which hot kernels got slower since their ratios were recorded.
 
-A ratio is the seconds of a kernel of ours divided by those of something fixed in the same process: an epoch of scikit-learn's SGD on the
-same rows, or a matrix product of NumPy. Both take turns, over and over, and the least seconds of each count, of the processor and not of
-the clock on the wall, so that a slow or busy machine changes little. ``recorded.json`` beside this file holds the ratios, with the machine
-and the versions. A kernel is slower where its ratio is above the recorded one by more than the margin, in two measurements; it is also said
-which are faster, so that they can be recorded anew.
+A ratio is the seconds of a kernel of ours divided by those of something fixed in the same process:
+an epoch of scikit-learn's SGD on the same rows, or a matrix product of NumPy. Both take turns, over
+and over, and the least seconds of each count, of the processor and not of the clock on the wall, so
+that a slow or busy machine changes little. ``recorded.json`` beside this file holds the ratios,
+with the machine and the versions. A kernel is slower where its ratio is above the recorded one by
+more than the margin, in two measurements; it is also said which are faster, so that they can be
+recorded anew.
 
-Run ``python benchmarks/guard.py``; ``--record`` writes the ratios of this machine; ``--quick`` repeats less. The exit status is 1 if
-something is slower.
+Run ``python benchmarks/guard.py``; ``--record`` writes the ratios of this machine; ``--quick``
+repeats less. The exit status is 1 if something is slower.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ N, D, STORED = 20_000, 50, 30
 Job = Callable[[], object]
 
 
-# ---- what is timed -----------------------------------------------------------------------------------------------------------------
+# ---- what is timed -------------------------------------------------------------------------------
+# ----------------------------------
 
 
 def dense_rows(n: int = N) -> tuple:
@@ -55,7 +58,10 @@ def csr_rows() -> tuple:
     rng = np.random.default_rng(0)
     columns = 60 * np.arange(STORED) + rng.integers(60, size=(N, STORED))
     starts = np.arange(0, N * STORED + 1, STORED)
-    X = sparse.csr_array((rng.random(N * STORED), columns.ravel().astype(np.int32), starts.astype(np.int32)), shape=(N, 60 * STORED))
+    X = sparse.csr_array(
+        (rng.random(N * STORED), columns.ravel().astype(np.int32), starts.astype(np.int32)),
+        shape=(N, 60 * STORED),
+    )
     return X, np.sign(rng.normal(size=N))
 
 
@@ -63,13 +69,17 @@ def epoch(X, y, sampling: str, average: bool | str = False) -> Job:
     """Return a function that runs the next epoch of SGD with batches of 2, its ordering included."""
     given = Problem.build(X, y, l2=1e-4)
     solver, sampler = make_sgd(given, average), make_sampler(sampling, given.n, 2, 0)
-    schedule = make_schedule("inverse_time", eta0=0.1, decay=1e-4, alpha=1e-4, power_t=0.5, loss=given.loss)
+    schedule = make_schedule(
+        "inverse_time", eta0=0.1, decay=1e-4, alpha=1e-4, power_t=0.5, loss=given.loss
+    )
     state = solver.init()
 
     def job() -> SgdState:
         nonlocal state
         state = solver.epoch(state, sampler.batches(state.epochs, state.order), schedule)
-        state = state._replace(settled=0)  # else the mean, which is what is timed, is given up after some epochs
+        state = state._replace(
+            settled=0
+        )  # else the mean, which is what is timed, is given up after some epochs
         return state
 
     return job
@@ -77,7 +87,14 @@ def epoch(X, y, sampling: str, average: bool | str = False) -> Job:
 
 def solve(X, y, solver: str) -> Job:
     """Five epochs of another solver, without a record of objectives."""
-    given = {"l2": 1e-4, "solver": solver, "sampling": "shuffle", "batch_size": 1, "epochs": 5, "trace": ()}
+    given = {
+        "l2": 1e-4,
+        "solver": solver,
+        "sampling": "shuffle",
+        "batch_size": 1,
+        "epochs": 5,
+        "trace": (),
+    }
     if solver != "sdca":
         given["eta0"] = 1e-3
     return lambda: antithetic.minimize(X, y, **given)
@@ -91,28 +108,47 @@ def sklearn_epoch(X, y, epochs: int = 1) -> Job:
 def kernels() -> dict[str, tuple[Job, Job]]:
     """What is timed, and what it is compared with."""
     dense, csr = dense_rows(), csr_rows()
-    small, few = dense_rows(8 * D), dense_rows(3000)  # from 8 rows per feature on, the estimator's default is the mean of an epoch
+    small, few = (
+        dense_rows(8 * D),
+        dense_rows(3000),
+    )  # from 8 rows per feature on, the estimator's default is the mean of an epoch
     ours, theirs = (
-        estimator(loss="log_loss", max_iter=5, tol=None, random_state=0) for estimator in (antithetic.SGDClassifier, SGDClassifier)
+        estimator(loss="log_loss", max_iter=5, tol=None, random_state=0)
+        for estimator in (antithetic.SGDClassifier, SGDClassifier)
     )
     square = np.random.default_rng(0).normal(size=(600, 600))
     product: Job = lambda: square @ square  # noqa: E731
     made = {}
     for form, rows in (("dense", dense), ("CSR", csr)):
-        made |= {f"SGD epoch, {form}, {sampling}": (epoch(*rows, sampling), sklearn_epoch(*rows)) for sampling in ("shuffle", "balanced")}
+        made |= {
+            f"SGD epoch, {form}, {sampling}": (epoch(*rows, sampling), sklearn_epoch(*rows))
+            for sampling in ("shuffle", "balanced")
+        }
         made[f"SGD epoch, {form}, mean"] = (epoch(*rows, "balanced", "epoch"), sklearn_epoch(*rows))
-    made |= {f"{solver} 5 epochs, dense": (solve(*dense, solver), sklearn_epoch(*dense, 5)) for solver in ("svrg", "saga", "sdca")}
-    made |= {"fit of 400 x 50 by the estimator": (lambda: ours.fit(*small), lambda: theirs.fit(*small))}
+    made |= {
+        f"{solver} 5 epochs, dense": (solve(*dense, solver), sklearn_epoch(*dense, 5))
+        for solver in ("svrg", "saga", "sdca")
+    }
+    made |= {
+        "fit of 400 x 50 by the estimator": (lambda: ours.fit(*small), lambda: theirs.fit(*small))
+    }
     for method in ("greedy", "tree"):
-        made[f"{method} table of 3000 x 50 / matrix product"] = (lambda m=method: antithetic.pair(*few, m, random_state=0), product)
+        made[f"{method} table of 3000 x 50 / matrix product"] = (
+            lambda m=method: antithetic.pair(*few, m, random_state=0),
+            product,
+        )
     return made
 
 
-# ---- measuring and judging ---------------------------------------------------------------------------------------------------------
+# ---- measuring and judging -----------------------------------------------------------------------
+# ----------------------------------
 
 
 def best_seconds(jobs: tuple[Job, ...], repeats: int) -> list[float]:
-    """Run the jobs in turn, over and over; return the least seconds of the processor that each takes."""
+    """Run the jobs in turn, over and over.
+
+    Return the least seconds of the processor that each takes.
+    """
     best = [np.inf] * len(jobs)
     for _ in range(repeats):
         for place, job in enumerate(jobs):
@@ -135,10 +171,22 @@ def measure(repeats: int, names: list[str] | None = None) -> dict[str, float]:
     return found
 
 
-def judge(recorded: dict, measured: dict[str, float], again: Callable[[list[str]], dict[str, float]], margin: float) -> Iterator[Figure]:
-    """Compare ratios with the recorded ones; what seems slower is measured once more, and the lower ratio counts."""
+def judge(
+    recorded: dict,
+    measured: dict[str, float],
+    again: Callable[[list[str]], dict[str, float]],
+    margin: float,
+) -> Iterator[Figure]:
+    """Compare ratios with the recorded ones.
+
+    What seems slower is measured once more, and the lower ratio counts.
+    """
     ratios = recorded["ratios"]
-    slower = [name for name, ratio in measured.items() if name in ratios and ratio > (1.0 + margin) * ratios[name]]
+    slower = [
+        name
+        for name, ratio in measured.items()
+        if name in ratios and ratio > (1.0 + margin) * ratios[name]
+    ]
     second = again(slower) if slower else {}
     for name, ratio in measured.items():
         ratio = min(ratio, second.get(name, np.inf))
@@ -146,9 +194,18 @@ def judge(recorded: dict, measured: dict[str, float], again: Callable[[list[str]
             yield Figure(name, ratio, remark="not recorded yet: --record")
             continue
         change = ratio / ratios[name]
-        words = "faster: --record keeps it" if change < 1.0 / (1.0 + margin) else "SLOWER" if change > 1.0 + margin else ""
+        words = (
+            "faster: --record keeps it"
+            if change < 1.0 / (1.0 + margin)
+            else "SLOWER"
+            if change > 1.0 + margin
+            else ""
+        )
         yield Figure(
-            name, ratio, most=(1.0 + margin) * ratios[name], remark=f"{change:.2f} of {ratios[name]:.3f}. {words}".rstrip(". ") or ""
+            name,
+            ratio,
+            most=(1.0 + margin) * ratios[name],
+            remark=f"{change:.2f} of {ratios[name]:.3f}. {words}".rstrip(". ") or "",
         )
     for name in ratios.keys() - measured.keys():
         yield Figure(f"no longer measured: {name}", np.nan)
@@ -156,29 +213,54 @@ def judge(recorded: dict, measured: dict[str, float], again: Callable[[list[str]
 
 def environment() -> dict[str, str]:
     packages = ("antithetic", "numpy", "scipy", "scikit-learn", "numba")
-    return {"cpu": cpu_name(), "python": platform.python_version(), **{name: version(name) for name in packages}}
+    return {
+        "cpu": cpu_name(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+    }
 
 
 def record(path: Path, ratios: dict[str, float]) -> None:
     path.write_text(
-        json.dumps({"environment": environment(), "ratios": {name: round(r, 4) for name, r in ratios.items()}}, indent=1) + "\n"
+        json.dumps(
+            {
+                "environment": environment(),
+                "ratios": {name: round(r, 4) for name, r in ratios.items()},
+            },
+            indent=1,
+        )
+        + "\n"
     )
 
 
 def figures(recorded: dict, repeats: int) -> Iterator[Figure]:
     now, before = environment(), recorded["environment"]
-    changed = [f"{name} {before.get(name)} then, {value} now" for name, value in now.items() if before.get(name) != value]
+    changed = [
+        f"{name} {before.get(name)} then, {value} now"
+        for name, value in now.items()
+        if before.get(name) != value
+    ]
     same = before.get("cpu") == now["cpu"]
     print("; ".join(changed) or "the machine and versions of the record")
     if not same:
-        print(f"another processor than that of the record: a margin of {OTHER_MACHINE:.0%} in place of {MARGIN:.0%}")
-    yield from judge(recorded, measure(repeats), lambda names: measure(2 * repeats, names), MARGIN if same else OTHER_MACHINE)
+        print(
+            f"another processor than that of the record: a margin of {OTHER_MACHINE:.0%} in place"
+            f" of {MARGIN:.0%}"
+        )
+    yield from judge(
+        recorded,
+        measure(repeats),
+        lambda names: measure(2 * repeats, names),
+        MARGIN if same else OTHER_MACHINE,
+    )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repeats, less to be trusted")
-    parser.add_argument("--record", action="store_true", help=f"write the ratios of this machine to {RECORDED.name}")
+    parser.add_argument(
+        "--record", action="store_true", help=f"write the ratios of this machine to {RECORDED.name}"
+    )
     options = parser.parse_args()
     repeats = 9 if options.quick else 41
     print(machine())
@@ -187,7 +269,9 @@ def main() -> int:
         print(f"recorded in {RECORDED.name}")
         return 0
     if not RECORDED.exists():
-        print(f"there is no {RECORDED.name} to compare with: run with --record first", file=sys.stderr)
+        print(
+            f"there is no {RECORDED.name} to compare with: run with --record first", file=sys.stderr
+        )
         return 1
     return close(report(figures(json.loads(RECORDED.read_text()), repeats)))
 

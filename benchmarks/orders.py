@@ -1,12 +1,14 @@
 """Print the figures of orders, each with its bar: gaps of reshuffled, balanced and nested epochs, seconds, and what `advise` says.
 
-A gap is ``(f - f*) / (f(0) - f*)``, f the objective, f* its least value; the mean over seeds. No intercept, batches of 2. Where it says
-"best eta0", the step is ``eta0 / (1 + eta0 lambda t)`` with the eta0 of ``4^k / L``, ``L = mean |x|^2 / 4``, that ends with the least mean
-gap; a run that overflows counts as infinite. All seconds are the least of repeats that take turns.
+A gap is ``(f - f*) / (f(0) - f*)``, f the objective, f* its least value; the mean over seeds. No
+intercept, batches of 2. Where it says "best eta0", the step is ``eta0 / (1 + eta0 lambda t)`` with
+the eta0 of ``4^k / L``, ``L = mean |x|^2 / 4``, that ends with the least mean gap; a run that
+overflows counts as infinite. All seconds are the least of repeats that take turns.
 
-Run ``python benchmarks/orders.py`` on a quiet machine, some ten minutes, or only some parts of it: ``python benchmarks/orders.py a c``.
-``--quick`` takes fewer seeds, sets and repeats. The exit status is 1 if a bar is missed. Most sets need the environment variable
-ANTITHETIC_DATA and are left out, with a line that says so, without it.
+Run ``python benchmarks/orders.py`` on a quiet machine, some ten minutes, or only some parts of it:
+``python benchmarks/orders.py a c``. ``--quick`` takes fewer seeds, sets and repeats. The exit
+status is 1 if a bar is missed. Most sets need the environment variable ANTITHETIC_DATA and are left
+out, with a line that says so, without it.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ NEAR = 1e-4  # the gap to be reached in the race
 SECONDS_AT_MOST = 20.0
 
 
-# ---- gaps at the best first step ---------------------------------------------------------------------------------------------------
+# ---- gaps at the best first step -----------------------------------------------------------------
+# ----------------------------------
 
 
 @cache
@@ -69,7 +72,10 @@ def first_table(name: str, nest: bool | None):
 
 
 def gap_of(name: str, loss: str, value: float) -> float:
-    least, at_zero = least_of(name, loss), problem(name, loss).objective(np.zeros(problem(name, loss).d))
+    least, at_zero = (
+        least_of(name, loss),
+        problem(name, loss).objective(np.zeros(problem(name, loss).d)),
+    )
     return (value - least) / (at_zero - least)
 
 
@@ -77,18 +83,27 @@ def least_of(name: str, loss: str) -> float:
     return (least_hinge(name) if loss == "hinge" else optimum(name, loss))[0]
 
 
-def objective_after(name: str, order: str, eta0: float, epochs: int, seed: int, loss: str, average: str | bool) -> float:
-    """Run an order as `minimize` does, with a first table that is shared; return the objective at its end."""
+def objective_after(
+    name: str, order: str, eta0: float, epochs: int, seed: int, loss: str, average: str | bool
+) -> float:
+    """Run an order as `minimize` does, with a first table that is shared.
+
+    Return the objective at its end.
+    """
     pairing, sampling, nest, refresh = ORDERS[order]
     given, l2 = problem(name, loss), ALPHAS[name]
     first = None if pairing is None else first_table(name, nest)
     if pairing is not None and nest is None:
         pairing, first = first, None  # to be made a matching
     tables = Tables(given, data(name)[1], pairing, sampling, 2, seed, nest, refresh, first)
-    schedule = make_schedule("inverse_time", eta0=eta0, decay=l2, alpha=l2, power_t=0.5, loss=given.loss)
+    schedule = make_schedule(
+        "inverse_time", eta0=eta0, decay=l2, alpha=l2, power_t=0.5, loss=given.loss
+    )
     solver = make_sgd(given, average)
     try:
-        *_, state = run(solver, tables.sampler(), schedule, solver.init(), epochs=epochs, renew=tables.renew)
+        *_, state = run(
+            solver, tables.sampler(), schedule, solver.init(), epochs=epochs, renew=tables.renew
+        )
     except DivergenceError:
         return np.inf
     return given.objective(*state.solution)
@@ -96,12 +111,26 @@ def objective_after(name: str, order: str, eta0: float, epochs: int, seed: int, 
 
 @cache
 def best_gap(
-    name: str, order: str, ks: tuple[int, ...], seeds: int, epochs: int = 20, loss: str = "log_loss", average: str | bool = False
+    name: str,
+    order: str,
+    ks: tuple[int, ...],
+    seeds: int,
+    epochs: int = 20,
+    loss: str = "log_loss",
+    average: str | bool = False,
 ) -> tuple[float, int]:
     """Least mean gap over the first steps, and its k."""
     X = problem(name, loss).X
     scale = 4.0 / (X.multiply(X) if hasattr(X, "multiply") else X * X).sum(axis=1).mean()
-    means = {k: np.mean([objective_after(name, order, 4.0**k * scale, epochs, s, loss, average) for s in range(seeds)]) for k in ks}
+    means = {
+        k: np.mean(
+            [
+                objective_after(name, order, 4.0**k * scale, epochs, s, loss, average)
+                for s in range(seeds)
+            ]
+        )
+        for k in ks
+    }
     best = min(means, key=means.__getitem__)
     return gap_of(name, loss, float(means[best])), best
 
@@ -112,7 +141,11 @@ def grid(name: str, order: str, quick: bool) -> dict:
         if name == LARGE:
             return {"ks": (-1, 0, 1), "seeds": 1, "epochs": 2}
         return {"ks": (-2, -1, 0, 1, 2), "seeds": 1 if quick else 2, "epochs": 20}
-    return {"ks": tuple(range(-3, 3) if name == LARGE else range(-4, 5)), "seeds": 2 if quick else 5, "epochs": 20}
+    return {
+        "ks": tuple(range(-3, 3) if name == LARGE else range(-4, 5)),
+        "seeds": 2 if quick else 5,
+        "epochs": 20,
+    }
 
 
 def six(quick: bool) -> list[str]:
@@ -121,9 +154,18 @@ def six(quick: bool) -> list[str]:
 
 def part_a(quick: bool) -> Iterator[Figure]:
     """20 epochs, logistic loss, best eta0: four orders, and two more that tell the gains apart."""
-    print("k of the best eta0 in brackets, marked ! at an end of the grid, where a wider one might do better. The grid is k = -4..4")
-    print("(ijcnn1.tr -3..2), with 5 seeds; where nested tables are refreshed, which is slow, k = -2..2 and 2 seeds, on ijcnn1.tr")
-    print("k = -1..1, 1 seed and only 2 epochs (*). --quick: 2 seeds, refreshed 1. Tables that are not refreshed are those of w = 0.")
+    print(
+        "k of the best eta0 in brackets, marked ! at an end of the grid, where a wider one might do"
+        " better. The grid is k = -4..4"
+    )
+    print(
+        "(ijcnn1.tr -3..2), with 5 seeds; where nested tables are refreshed, which is slow, k ="
+        " -2..2 and 2 seeds, on ijcnn1.tr"
+    )
+    print(
+        "k = -1..1, 1 seed and only 2 epochs (*). --quick: 2 seeds, refreshed 1. Tables that are"
+        " not refreshed are those of w = 0."
+    )
     print(f"{'':<21}" + "".join(f"{order:>20}" for order in ORDERS))
     gaps = {}
     for name in six(quick):
@@ -132,7 +174,9 @@ def part_a(quick: bool) -> Iterator[Figure]:
         for order in ORDERS:
             settings = grid(name, order, quick)
             gaps[name][order], k = best_gap(name, order, **settings)
-            marks = ("!" if k in (settings["ks"][0], settings["ks"][-1]) else "") + ("*" if settings["epochs"] == 2 else "")
+            marks = ("!" if k in (settings["ks"][0], settings["ks"][-1]) else "") + (
+                "*" if settings["epochs"] == 2 else ""
+            )
             print(f"{f'{gaps[name][order]:.1e} ({k:>2}){marks:<2}':>20}", end="", flush=True)
         print()
     print("\nwhat each change alone does: the gap is so many times smaller (below 1: larger)")
@@ -146,13 +190,21 @@ def part_a(quick: bool) -> Iterator[Figure]:
     print(f"{'':<21}" + "".join(f"{change:>20}" for change in changes))
     for name, found in gaps.items():
         gains = [found[before] / found[after] for before, after in changes.values()]
-        shown = ["" if name == LARGE and change == "refreshing" else f"{gain:.3g}" for change, gain in zip(changes, gains, strict=True)]
+        shown = [
+            "" if name == LARGE and change == "refreshing" else f"{gain:.3g}"
+            for change, gain in zip(changes, gains, strict=True)
+        ]
         print(f"{name:<21}" + "".join(f"{gain:>20}" for gain in shown))
     for name, found in gaps.items():
         candidates = ("balanced",) if name == LARGE else ("balanced", "nested, refreshed")
         best = min(candidates, key=found.__getitem__)
         remark = f"{best}: {found[best]:.1e}, prototype {BEST_BEFORE[name]:.1e}"
-        yield Figure(f"better of balanced and nested / prototype: {name}", found[best] / BEST_BEFORE[name], most=3.0, remark=remark)
+        yield Figure(
+            f"better of balanced and nested / prototype: {name}",
+            found[best] / BEST_BEFORE[name],
+            most=3.0,
+            remark=remark,
+        )
 
 
 def part_b(quick: bool) -> Iterator[Figure]:
@@ -161,17 +213,30 @@ def part_b(quick: bool) -> Iterator[Figure]:
         return
     for order in ("reshuffled", "balanced"):
         settings = {**grid(LARGE, order, quick), "epochs": 2}
-        yield Figure(f"gap after 2 epochs, times 10^4: {LARGE}, {order}", 1e4 * best_gap(LARGE, order, **settings)[0])
+        yield Figure(
+            f"gap after 2 epochs, times 10^4: {LARGE}, {order}",
+            1e4 * best_gap(LARGE, order, **settings)[0],
+        )
     order = "nested, refreshed"
     gap, k = best_gap(LARGE, order, **grid(LARGE, order, quick))
-    yield Figure(f"gap after 2 epochs, times 10^4: {LARGE}, {order}", 1e4 * gap, most=4.0, remark=f"k = {k}, one seed")
+    yield Figure(
+        f"gap after 2 epochs, times 10^4: {LARGE}, {order}",
+        1e4 * gap,
+        most=4.0,
+        remark=f"k = {k}, one seed",
+    )
 
 
-# ---- gaps with all defaults --------------------------------------------------------------------------------------------------------
+# ---- gaps with all defaults ----------------------------------------------------------------------
+# ----------------------------------
 
 
 def count(title: str, ratios: list[float], most: float, least: int | None) -> Figure:
-    return Figure(f"sets of {len(ratios)} {title} {most:g}", sum(ratio <= most for ratio in ratios), least=least)
+    return Figure(
+        f"sets of {len(ratios)} {title} {most:g}",
+        sum(ratio <= most for ratio in ratios),
+        least=least,
+    )
 
 
 def part_c(quick: bool) -> Iterator[Figure]:
@@ -180,9 +245,17 @@ def part_c(quick: bool) -> Iterator[Figure]:
     for name in six(quick):
         seeds = 2 if quick else 5
         given = problem(name, "log_loss")
-        average = "epoch" if is_worth_averaging(given.n, given.d, given.loss, given.penalty) else False
-        ours, shuffled = mean_gap(OURS, name, "log_loss", 20, seeds), automatic_gap(name, "shuffle", 20, seeds, average)
-        last = [f"{automatic_gap(name, sampling, 20, seeds):.1e}" for sampling in ("balanced", "shuffle")]
+        average = (
+            "epoch" if is_worth_averaging(given.n, given.d, given.loss, given.penalty) else False
+        )
+        ours, shuffled = (
+            mean_gap(OURS, name, "log_loss", 20, seeds),
+            automatic_gap(name, "shuffle", 20, seeds, average),
+        )
+        last = [
+            f"{automatic_gap(name, sampling, 20, seeds):.1e}"
+            for sampling in ("balanced", "shuffle")
+        ]
         tuned, k = best_gap(name, "reshuffled", **grid(name, "reshuffled", quick))
         ratios.append(ours / tuned)
         remark = f"{ours:.1e} against {tuned:.1e} (k = {k}); reshuffled otherwise: {shuffled:.1e}"
@@ -195,20 +268,36 @@ def part_d(quick: bool) -> Iterator[Figure]:
     """5 epochs, logistic loss: SGDClassifier against scikit-learn's, both with all defaults."""
     ratios = []
     for name in [name for name in ((*QUICK, "a9a") if quick else ALPHAS) if data(name) is not None]:
-        ours, peer = (mean_gap(estimator, name, "log_loss", 5, 2 if quick else 8) for estimator in (OURS, PEER))
+        ours, peer = (
+            mean_gap(estimator, name, "log_loss", 5, 2 if quick else 8)
+            for estimator in (OURS, PEER)
+        )
         ratios.append(ours / peer)
-        yield Figure(f"defaults, gap ratio: {name}", ratios[-1], most=1.0, remark=f"{ours:.2e} against {peer:.2e}")
+        yield Figure(
+            f"defaults, gap ratio: {name}",
+            ratios[-1],
+            most=1.0,
+            remark=f"{ours:.2e} against {peer:.2e}",
+        )
     yield count("where it is at most", ratios, 0.2, None if quick else 9)
 
 
-# ---- hinge loss --------------------------------------------------------------------------------------------------------------------
+# ---- hinge loss ----------------------------------------------------------------------------------
+# ----------------------------------
 
 
 @cache
 def least_hinge(name: str) -> tuple[float, float]:
     """Least objective by liblinear's dual method, and the duality gap, which bounds by how much it is too large."""
     given, l2 = problem(name, "hinge"), ALPHAS[name]
-    exact = LinearSVC(loss="hinge", C=1.0 / (l2 * given.n), fit_intercept=False, tol=1e-9, max_iter=200_000, random_state=0)
+    exact = LinearSVC(
+        loss="hinge",
+        C=1.0 / (l2 * given.n),
+        fit_intercept=False,
+        tol=1e-9,
+        max_iter=200_000,
+        random_state=0,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         w = exact.fit(given.X, given.y).coef_[0]
@@ -219,14 +308,17 @@ def least_hinge(name: str) -> tuple[float, float]:
 def dual_value(given: Problem, w: np.ndarray, width: float) -> float:
     r"""Value of dual variables a that fit given weights: 1 below the margin, 0 above, and by least squares at it.
 
-    Any a in [0, 1] is a bound from below: :math:`\bar a - l_2 |v|^2 / 2` with :math:`v = \sum_i a_i z_i / (l_2 n)`.
+    Any a in [0, 1] is a bound from below: :math:`\bar a - l_2 |v|^2 / 2` with :math:`v = \sum_i a_i
+    z_i / (l_2 n)`.
     """
     Z, l2 = given.X * given.y[:, None], given.penalty.l2
     slack = 1.0 - Z @ w
     a, at_margin = (slack > width).astype(float), np.abs(slack) <= width
     if at_margin.any():
         rest = l2 * given.n * w - Z.T @ a
-        a[at_margin] = np.clip(lsq_linear(Z[at_margin].T, rest, bounds=(0.0, 1.0), tol=1e-15).x, 0.0, 1.0)
+        a[at_margin] = np.clip(
+            lsq_linear(Z[at_margin].T, rest, bounds=(0.0, 1.0), tol=1e-15).x, 0.0, 1.0
+        )
     v = Z.T @ a / (l2 * given.n)
     return float(a.mean() - l2 / 2.0 * (v @ v))
 
@@ -235,23 +327,35 @@ def part_e(quick: bool) -> Iterator[Figure]:
     """20 epochs, hinge loss, averaged weights (average="linear"), best eta0, k = -5..3: balanced against reshuffled."""
     ratios = []
     for name in six(quick):
-        settings = {"ks": tuple(range(-5, 4)), "seeds": 2 if quick else 5, "loss": "hinge", "average": "linear"}
-        (balanced, k), (shuffled, j) = (best_gap(name, order, **settings) for order in ("balanced", "reshuffled"))
+        settings = {
+            "ks": tuple(range(-5, 4)),
+            "seeds": 2 if quick else 5,
+            "loss": "hinge",
+            "average": "linear",
+        }
+        (balanced, k), (shuffled, j) = (
+            best_gap(name, order, **settings) for order in ("balanced", "reshuffled")
+        )
         unsure = gap_of(name, "hinge", least_hinge(name)[0] + least_hinge(name)[1])
         ratios.append(balanced / shuffled)
-        remark = f"{balanced:.2e} (k = {k}) against {shuffled:.2e} (k = {j}), f* known to {unsure:.0e}"
+        remark = (
+            f"{balanced:.2e} (k = {k}) against {shuffled:.2e} (k = {j}), f* known to {unsure:.0e}"
+        )
         yield Figure(f"hinge, balanced / reshuffled: {name}", ratios[-1], most=1.05, remark=remark)
     yield count("where it is at most", ratios, 0.5, None if quick else 4)
 
 
-# ---- seconds -----------------------------------------------------------------------------------------------------------------------
+# ---- seconds -------------------------------------------------------------------------------------
+# ----------------------------------
 
 
 def one_epoch(X, y, sampling: str, l2: float = 1e-4) -> Callable[[], None]:
     """Return a function that runs the next epoch of SGD with batches of 2, its ordering included."""
     given = Problem.build(X, y, l2=l2)
     solver, sampler = make_sgd(given, average=False), make_sampler(sampling, given.n, 2, 0)
-    schedule = make_schedule("inverse_time", eta0=0.1, decay=l2, alpha=l2, power_t=0.5, loss=given.loss)
+    schedule = make_schedule(
+        "inverse_time", eta0=0.1, decay=l2, alpha=l2, power_t=0.5, loss=given.loss
+    )
     state = solver.init()
 
     def epoch() -> None:
@@ -283,7 +387,12 @@ def part_f(quick: bool) -> Iterator[Figure]:
         if (known := make()) is not None:
             shuffled, balanced = epoch_seconds(*known, 5 if quick else 21)
             remark = f"{balanced * 1e3:.2f} ms against {shuffled * 1e3:.2f} ms"
-            yield Figure(f"epoch, balanced / reshuffled: {name}", balanced / shuffled, most=most, remark=remark)
+            yield Figure(
+                f"epoch, balanced / reshuffled: {name}",
+                balanced / shuffled,
+                most=most,
+                remark=remark,
+            )
             if name == "ijcnn1.tr dense":
                 yield from table_cost(*known, shuffled, 1 if quick else 3)
 
@@ -291,20 +400,32 @@ def part_f(quick: bool) -> Iterator[Figure]:
 def table_cost(X, y, epoch: float, repeats: int) -> Iterator[Figure]:
     """Seconds to make a table, and a nested one, in reshuffled epochs."""
     for title, nest in (("table", None), ("nested table", True)):
-        (seconds,) = best_seconds([lambda nest=nest: antithetic.pair(X, y, "tree", nest=nest, random_state=0)], repeats)
-        yield Figure(f"{title} of {LARGE}, in reshuffled epochs", seconds / epoch, remark=f"{seconds:.2f} s")
+        (seconds,) = best_seconds(
+            [lambda nest=nest: antithetic.pair(X, y, "tree", nest=nest, random_state=0)], repeats
+        )
+        yield Figure(
+            f"{title} of {LARGE}, in reshuffled epochs", seconds / epoch, remark=f"{seconds:.2f} s"
+        )
 
 
 def part_g(quick: bool) -> Iterator[Figure]:
     """Seconds of fit to a gap of 1e-4, one thread: SGDClassifier with all defaults against the fastest of scikit-learn's."""
     ratios = []
     for name in [
-        name for name in (("a9a",) if quick else ("ijcnn1.tr", "a9a", "w8a", "cod-rna_scale", "phishing")) if data(name) is not None
+        name
+        for name in (
+            ("a9a",) if quick else ("ijcnn1.tr", "a9a", "w8a", "cod-rna_scale", "phishing")
+        )
+        if data(name) is not None
     ]:
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # peers that are stopped early say so
             yield race(name, 3 if quick else 5, ratios)
-    yield Figure(f"sets of {len(ratios)} where ours is the fastest", sum(ratio <= 1.0 for ratio in ratios), least=None if quick else 4)
+    yield Figure(
+        f"sets of {len(ratios)} where ours is the fastest",
+        sum(ratio <= 1.0 for ratio in ratios),
+        least=None if quick else 4,
+    )
 
 
 def race(name: str, repeats: int, ratios: list[float]) -> Figure:
@@ -312,34 +433,55 @@ def race(name: str, repeats: int, ratios: list[float]) -> Figure:
     X, y = data(name)
     ours = [nearest(name, variants_of_sgd(OURS, name, seed)) for seed in (0, 1)]
     peers = {title: nearest(name, variants) for title, variants in peer_variants(name).items()}
-    print(f"  {name}: not within {SECONDS_AT_MOST:.0f} s: {', '.join(t for t, p in peers.items() if p is None) or 'none'}")
+    print(
+        f"  {name}: not within {SECONDS_AT_MOST:.0f} s:"
+        f" {', '.join(t for t, p in peers.items() if p is None) or 'none'}"
+    )
     peers = {title: found for title, found in peers.items() if found is not None}
     if None in ours or not peers:
         ratios.append(np.inf)
-        return Figure(f"seconds to 1e-4, ours / fastest: {name}", np.inf, most=1.5, remark="did not get there")
+        return Figure(
+            f"seconds to 1e-4, ours / fastest: {name}", np.inf, most=1.5, remark="did not get there"
+        )
     every = [*ours, *peers.values()]
     seconds = best_seconds([lambda model=model: model.fit(X, y) for model in every], repeats)
     own, titled = float(np.median(seconds[:2])), dict(zip(peers, seconds[2:], strict=True))
     for title, taken in titled.items():
-        used = {key: peers[title].get_params()[key] for key in (("max_iter",) if title == "SGDClassifier" else ("tol",))}
+        used = {
+            key: peers[title].get_params()[key]
+            for key in (("max_iter",) if title == "SGDClassifier" else ("tol",))
+        }
         print(f"    {title:<18}{taken * 1e3:>9.2f} ms   {used}", flush=True)
     fastest = min(titled, key=titled.__getitem__)
     ratios.append(own / titled[fastest])
     epochs = ", ".join(str(model.max_iter) for model in ours)
-    remark = f"{own * 1e3:.2f} ms ({epochs} epochs) against {titled[fastest] * 1e3:.2f} ms of {fastest}"
+    remark = (
+        f"{own * 1e3:.2f} ms ({epochs} epochs) against {titled[fastest] * 1e3:.2f} ms of {fastest}"
+    )
     return Figure(f"seconds to 1e-4, ours / fastest: {name}", ratios[-1], most=1.5, remark=remark)
 
 
 def variants_of_sgd(estimator: type, name: str, seed: int) -> list:
     """More and more epochs."""
     epochs = [*range(1, 21), *range(22, 41, 2), *(int(40 * 1.25**k) for k in range(1, 20))]
-    fixed = {"loss": "log_loss", "alpha": ALPHAS[name], "fit_intercept": False, "tol": None, "random_state": seed}
+    fixed = {
+        "loss": "log_loss",
+        "alpha": ALPHAS[name],
+        "fit_intercept": False,
+        "tol": None,
+        "random_state": seed,
+    }
     return [estimator(max_iter=many, **fixed) for many in epochs]
 
 
 def peer_variants(name: str) -> dict[str, list]:
     """Ever tighter tolerances of scikit-learn's solvers."""
-    fixed = {"C": 1.0 / (ALPHAS[name] * data(name)[0].shape[0]), "fit_intercept": False, "max_iter": 5000, "random_state": 0}
+    fixed = {
+        "C": 1.0 / (ALPHAS[name] * data(name)[0].shape[0]),
+        "fit_intercept": False,
+        "max_iter": 5000,
+        "random_state": 0,
+    }
     tolerances = [base * 10.0**-k for k in range(8) for base in (1.0, 0.3)]
     solvers = {
         solver: [LogisticRegression(solver=solver, tol=tol, **fixed) for tol in tolerances]
@@ -361,7 +503,8 @@ def nearest(name: str, variants: list):
     return None
 
 
-# ---- advice ------------------------------------------------------------------------------------------------------------------------
+# ---- advice --------------------------------------------------------------------------------------
+# ----------------------------------
 
 
 def part_h(quick: bool) -> Iterator[Figure]:
@@ -372,26 +515,55 @@ def part_h(quick: bool) -> Iterator[Figure]:
         said = antithetic.advise(X, y, loss="log_loss").sampling
         shuffled_seconds, balanced_seconds = epoch_seconds(X, y, 5 if X.shape[0] > 100_000 else 15)
         epochs = max(1, min(10, int(10 * shuffled_seconds / balanced_seconds)))
-        gaps = {s: automatic_gap(name, s, e, 2 if quick else 5) for s, e in (("shuffle", 10), ("balanced", epochs))}
+        gaps = {
+            s: automatic_gap(name, s, e, 2 if quick else 5)
+            for s, e in (("shuffle", 10), ("balanced", epochs))
+        }
         better = min(gaps, key=gaps.__getitem__)
         good = said == better or max(gaps.values()) <= 1.05 * min(gaps.values())
         right += good
-        found = f"balanced {gaps['balanced']:.1e} ({epochs} epochs), reshuffled {gaps['shuffle']:.1e} (10)"
+        found = (
+            f"balanced {gaps['balanced']:.1e} ({epochs} epochs), reshuffled {gaps['shuffle']:.1e}"
+            " (10)"
+        )
         print(f"  {name:<22}advice {said:<10}{'right' if good else 'WRONG':<7}{found}", flush=True)
-    yield Figure(f"sets of {len(names)} where the advice is right", right, least=None if quick else 11)
+    yield Figure(
+        f"sets of {len(names)} where the advice is right", right, least=None if quick else 11
+    )
 
 
-def automatic_gap(name: str, sampling: str, epochs: int, seeds: int, average: str | bool = False) -> float:
+def automatic_gap(
+    name: str, sampling: str, epochs: int, seeds: int, average: str | bool = False
+) -> float:
     X, y = data(name)
-    settings = {"l2": ALPHAS[name], "learning_rate": "auto", "sampling": sampling, "epochs": epochs, "average": average}
-    reached = [problem(name, "log_loss").objective(antithetic.minimize(X, y, seed=seed, **settings).coef) for seed in range(seeds)]
+    settings = {
+        "l2": ALPHAS[name],
+        "learning_rate": "auto",
+        "sampling": sampling,
+        "epochs": epochs,
+        "average": average,
+    }
+    reached = [
+        problem(name, "log_loss").objective(antithetic.minimize(X, y, seed=seed, **settings).coef)
+        for seed in range(seeds)
+    ]
     return gap_of(name, "log_loss", float(np.mean(reached)))
 
 
-# ---- the whole ---------------------------------------------------------------------------------------------------------------------
+# ---- the whole -----------------------------------------------------------------------------------
+# ----------------------------------
 
 
-PARTS = {"a": part_a, "b": part_b, "c": part_c, "d": part_d, "e": part_e, "f": part_f, "g": part_g, "h": part_h}
+PARTS = {
+    "a": part_a,
+    "b": part_b,
+    "c": part_c,
+    "d": part_d,
+    "e": part_e,
+    "f": part_f,
+    "g": part_g,
+    "h": part_h,
+}
 
 
 if __name__ == "__main__":

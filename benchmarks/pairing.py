@@ -1,12 +1,15 @@
 """Print the figures of large-scale pairing, each with its bar: quality, seconds, memory, growth, polishing, groups, shards.
 
-"Captured" is ``(1 - ratio of the table) / (1 - ratio of the best table)``, where a ratio is the exact variance of a pair's gradient
-divided by that of two independent rows (``table.variance_ratio``), for the logistic loss without intercept. Seconds are the least of
-repeats that take turns. The synthetic rows are ``normal * linspace(1, 0.2, 50) + 0.3 + 0.5 * exponential``, float32.
+"Captured" is ``(1 - ratio of the table) / (1 - ratio of the best table)``, where a ratio is the
+exact variance of a pair's gradient divided by that of two independent rows
+(``table.variance_ratio``), for the logistic loss without intercept. Seconds are the least of
+repeats that take turns. The synthetic rows are ``normal * linspace(1, 0.2, 50) + 0.3 + 0.5 *
+exponential``, float32.
 
-Run ``python benchmarks/pairing.py`` on a quiet machine, some six minutes; ``--quick`` repeats less and leaves out the tables at the end.
-The exit status is 1 if a bar is missed. Sets that are not in the package need the environment variable ANTITHETIC_DATA; without it they are
-left out, with a line that says so. So is the comparison with faiss where that is not installed.
+Run ``python benchmarks/pairing.py`` on a quiet machine, some six minutes; ``--quick`` repeats less
+and leaves out the tables at the end. The exit status is 1 if a bar is missed. Sets that are not in
+the package need the environment variable ANTITHETIC_DATA; without it they are left out, with a line
+that says so. So is the comparison with faiss where that is not installed.
 """
 
 from __future__ import annotations
@@ -41,19 +44,28 @@ L2 = {  # the paper's
 SHARD_ROWS = (1000, 3000, 10_000)
 
 
-# ---- small sets: against the best table --------------------------------------------------------------------------------------------
+# ---- small sets: against the best table
+# --------------------------------------------------------------------------------------------
 
 
 def captured(X, y, table, best, coef=None) -> float:
     """Share of the best table's reduction of the variance that a table reaches."""
-    return (1.0 - table.variance_ratio(X, y, coef=coef)) / (1.0 - best.variance_ratio(X, y, coef=coef))
+    return (1.0 - table.variance_ratio(X, y, coef=coef)) / (
+        1.0 - best.variance_ratio(X, y, coef=coef)
+    )
 
 
 def optimum(X, y, l2: float):
     """Weights at the minimum of the regularised logistic loss."""
     problem = Problem.build(X, y, l2=l2)
     options = {"maxiter": 20_000, "maxfun": 100_000, "ftol": 1e-15, "gtol": 1e-8, "maxcor": 30}
-    found = scipy_minimize(problem.objective, np.zeros(problem.d), jac=lambda w: problem.gradient(w)[0], method="L-BFGS-B", options=options)
+    found = scipy_minimize(
+        problem.objective,
+        np.zeros(problem.d),
+        jac=lambda w: problem.gradient(w)[0],
+        method="L-BFGS-B",
+        options=options,
+    )
     return found.x
 
 
@@ -63,17 +75,29 @@ def small_sets() -> Iterator[Figure]:
         if (data := load(name)) is None:
             continue
         X, y = data
-        best, tree, greedy = (antithetic.pair(X, y, method) for method in ("optimal", "tree", "greedy"))
+        best, tree, greedy = (
+            antithetic.pair(X, y, method) for method in ("optimal", "tree", "greedy")
+        )
         by_tree, by_greedy = captured(X, y, tree, best), captured(X, y, greedy, best)
-        ratios = f"ratio {tree.variance_ratio(X, y):.3f}, best {best.variance_ratio(X, y):.3f}, greedy captures {by_greedy:.3f}"
-        yield Figure(f"captured at w = 0: {name}", by_tree, least=max(0.95, by_greedy), remark=ratios)
+        ratios = (
+            f"ratio {tree.variance_ratio(X, y):.3f}, best {best.variance_ratio(X, y):.3f}, greedy"
+            f" captures {by_greedy:.3f}"
+        )
+        yield Figure(
+            f"captured at w = 0: {name}", by_tree, least=max(0.95, by_greedy), remark=ratios
+        )
         coef = optimum(X, y, l2)
         best, fresh = (antithetic.pair(X, y, method, coef=coef) for method in ("optimal", "tree"))
         ratios = ", ".join(
             f"{word} {table.variance_ratio(X, y, coef=coef):.3f}"
             for word, table in (("ratio", fresh), ("best", best), ("the old table", tree))
         )
-        yield Figure(f"captured after a refresh at the optimum: {name}", captured(X, y, fresh, best, coef), least=0.90, remark=ratios)
+        yield Figure(
+            f"captured after a refresh at the optimum: {name}",
+            captured(X, y, fresh, best, coef),
+            least=0.90,
+            remark=ratios,
+        )
 
 
 def tree_proper() -> Iterator[Figure]:
@@ -83,19 +107,30 @@ def tree_proper() -> Iterator[Figure]:
             best = antithetic.pair(*data, "optimal")
             with patch("antithetic.pairing.tree.ONE_LEAF", 0):
                 table = antithetic.pair(*data, "tree")
-            yield Figure(f"captured at w = 0, not in one bucket: {name}", captured(*data, table, best))
+            yield Figure(
+                f"captured at w = 0, not in one bucket: {name}", captured(*data, table, best)
+            )
     for name in ("splice.t", "ijcnn1.tr", "a9a"):
         if (data := load(name)) is not None:
             X, y = some(*data, 4000)
-            best, tree, greedy = (antithetic.pair(X, y, method) for method in ("optimal", "tree", "greedy"))
+            best, tree, greedy = (
+                antithetic.pair(X, y, method) for method in ("optimal", "tree", "greedy")
+            )
             remark = f"greedy captures {captured(X, y, greedy, best):.3f}"
-            yield Figure(f"captured at w = 0: {X.shape[0]} rows of {name}", captured(X, y, tree, best), remark=remark)
+            yield Figure(
+                f"captured at w = 0: {X.shape[0]} rows of {name}",
+                captured(X, y, tree, best),
+                remark=remark,
+            )
 
 
-# ---- larger sets: against Algorithm 1 ----------------------------------------------------------------------------------------------
+# ---- larger sets: against Algorithm 1
+# ----------------------------------------------------------------------------------------------
 
 
-def against_greedy(name: str, most: float | None, most_seconds: float, repeats: int) -> Iterator[Figure]:
+def against_greedy(
+    name: str, most: float | None, most_seconds: float, repeats: int
+) -> Iterator[Figure]:
     """Ratio of the tree's table, and its seconds divided by those of Algorithm 1."""
     if (data := load(name)) is None:
         return
@@ -103,12 +138,22 @@ def against_greedy(name: str, most: float | None, most_seconds: float, repeats: 
     X_few, y_few = some(X, y, 2000)
     antithetic.pair(X_few, y_few, "tree"), antithetic.pair(X_few, y_few, "greedy")  # compile
     tables = {}
-    jobs = [lambda m=method: tables.update({m: antithetic.pair(X, y, m)}) for method in ("tree", "greedy")]
+    jobs = [
+        lambda m=method: tables.update({m: antithetic.pair(X, y, m)})
+        for method in ("tree", "greedy")
+    ]
     seconds, peer = best_seconds(jobs, repeats)
     tree, greedy = (tables[method].variance_ratio(X, y) for method in ("tree", "greedy"))
-    yield Figure(f"ratio: {name}", tree, most=greedy + 0.005 if most is None else most, remark=f"greedy {greedy:.3f}")
+    yield Figure(
+        f"ratio: {name}",
+        tree,
+        most=greedy + 0.005 if most is None else most,
+        remark=f"greedy {greedy:.3f}",
+    )
     remark = f"{seconds:.2f} s against {peer:.2f} s"
-    yield Figure(f"seconds of the tree / of greedy: {name}", seconds / peer, most=most_seconds, remark=remark)
+    yield Figure(
+        f"seconds of the tree / of greedy: {name}", seconds / peer, most=most_seconds, remark=remark
+    )
 
 
 def larger_sets(repeats: int) -> Iterator[Figure]:
@@ -118,7 +163,8 @@ def larger_sets(repeats: int) -> Iterator[Figure]:
     yield from against_greedy("farm-ads", None, 1.0, repeats)
 
 
-# ---- a million rows ----------------------------------------------------------------------------------------------------------------
+# ---- a million rows ------------------------------------------------------------------------------
+# ----------------------------------
 
 
 def synthetic(n: int):
@@ -127,7 +173,11 @@ def synthetic(n: int):
     G = np.empty((n, 50), dtype=np.float32)
     for start in range(0, n, 50_000):
         m = min(50_000, n - start)
-        G[start : start + m] = rng.standard_normal((m, 50)) * np.linspace(1.0, 0.2, 50) + 0.3 + 0.5 * rng.exponential(size=(m, 50))
+        G[start : start + m] = (
+            rng.standard_normal((m, 50)) * np.linspace(1.0, 0.2, 50)
+            + 0.3
+            + 0.5 * rng.exponential(size=(m, 50))
+        )
     return G
 
 
@@ -137,12 +187,17 @@ def rows_ratio(G, table) -> float:
 
 
 def million(repeats: int) -> dict[str, float]:
-    """Pair a million rows in this process; return seconds, megabytes beyond the rows, and ratios."""
+    """Pair a million rows in this process.
+
+    Return seconds, megabytes beyond the rows, and ratios.
+    """
     G = synthetic(1_000_000)
     antithetic.pair_rows(G[:3000], "tree")  # compile
     before = megabytes("VmRSS")
     (seconds,) = best_seconds([lambda: antithetic.pair_rows(G, "tree")], repeats)
-    extra = megabytes("VmHWM") - before  # what was held at most, less what was held before: no less than was needed
+    extra = (
+        megabytes("VmHWM") - before
+    )  # what was held at most, less what was held before: no less than was needed
     few = G[np.random.default_rng(1).choice(len(G), 2000, replace=False)]
     return {
         "seconds": seconds,
@@ -158,7 +213,11 @@ def megabytes(field: str) -> float:
     status = Path("/proc/self/status")
     if not status.exists():
         return np.nan
-    return next(int(line.split()[1]) / 1024 for line in status.read_text().splitlines() if line.startswith(field))
+    return next(
+        int(line.split()[1]) / 1024
+        for line in status.read_text().splitlines()
+        if line.startswith(field)
+    )
 
 
 def million_rows(repeats: int) -> Iterator[Figure]:
@@ -169,23 +228,42 @@ def million_rows(repeats: int) -> Iterator[Figure]:
         print("left out: peak memory, which is read from /proc")
     else:
         remark = f"{found['extra']:.0f} MB beyond X, X has {found['size']:.0f} MB"
-        yield Figure("1000000 x 50 float32: memory beyond X / size of X", found["extra"] / found["size"], most=1.0, remark=remark)
+        yield Figure(
+            "1000000 x 50 float32: memory beyond X / size of X",
+            found["extra"] / found["size"],
+            most=1.0,
+            remark=remark,
+        )
     remark = f"best table of 2000 random rows: {found['subset']:.3f}"
-    yield Figure("1000000 x 50 float32: ratio", found["ratio"], most=1.05 * found["subset"], remark=remark)
+    yield Figure(
+        "1000000 x 50 float32: ratio", found["ratio"], most=1.05 * found["subset"], remark=remark
+    )
 
 
 def growth(repeats: int) -> Iterator[Figure]:
     """Exponent of the time in the number of rows."""
     G = synthetic(1_600_000)
     sizes = (100_000, 400_000, 1_600_000)
-    seconds = dict(zip(sizes, best_seconds([lambda n=n: antithetic.pair_rows(G[:n], "tree") for n in sizes], repeats), strict=True))
+    seconds = dict(
+        zip(
+            sizes,
+            best_seconds([lambda n=n: antithetic.pair_rows(G[:n], "tree") for n in sizes], repeats),
+            strict=True,
+        )
+    )
     for first, most in ((100_000, 1.15), (400_000, None)):
         exponent = np.log(seconds[1_600_000] / seconds[first]) / np.log(1_600_000 / first)
-        remark = f"{seconds[first]:.2f} s to {seconds[1_600_000]:.2f} s; rounds: {count_rounds(first)} and {count_rounds(1_600_000)}"
-        yield Figure(f"exponent of time, {first} to 1600000 rows", exponent, most=most, remark=remark)
+        remark = (
+            f"{seconds[first]:.2f} s to {seconds[1_600_000]:.2f} s; rounds: {count_rounds(first)}"
+            f" and {count_rounds(1_600_000)}"
+        )
+        yield Figure(
+            f"exponent of time, {first} to 1600000 rows", exponent, most=most, remark=remark
+        )
 
 
-# ---- polishing and groups ----------------------------------------------------------------------------------------------------------
+# ---- polishing and groups ------------------------------------------------------------------------
+# ----------------------------------
 
 
 def polishing(repeats: int) -> Iterator[Figure]:
@@ -193,8 +271,13 @@ def polishing(repeats: int) -> Iterator[Figure]:
     if (data := load("ijcnn1.tr")) is None:
         return
     X, y = data
-    one, two = (antithetic.minimize(X, y, l2=1e-4, eta0=0.5, epochs=epochs).coef for epochs in (1, 2))
-    for before, after, words, bars in ((one, two, "epoch 1 to 2", (0.2, 0.95)), (None, one, "w = 0 to epoch 1", (None, None))):
+    one, two = (
+        antithetic.minimize(X, y, l2=1e-4, eta0=0.5, epochs=epochs).coef for epochs in (1, 2)
+    )
+    for before, after, words, bars in (
+        (one, two, "epoch 1 to 2", (0.2, 0.95)),
+        (None, one, "w = 0 to epoch 1", (None, None)),
+    ):
         old, tables = antithetic.pair(X, y, "tree", coef=before), {}
 
         def table(init, w=after, tables=tables) -> None:
@@ -202,11 +285,23 @@ def polishing(repeats: int) -> Iterator[Figure]:
 
         jobs = [partial(table, None), partial(table, old)]
         build, polish = best_seconds(jobs, repeats)
-        ratios = [table.variance_ratio(X, y, coef=after) for table in (old, tables[False], tables[True])]
+        ratios = [
+            table.variance_ratio(X, y, coef=after) for table in (old, tables[False], tables[True])
+        ]
         remark = f"{polish * 1e3:.0f} ms against {build * 1e3:.0f} ms"
-        yield Figure(f"seconds of polishing / of a build: {words}", polish / build, most=bars[0], remark=remark)
+        yield Figure(
+            f"seconds of polishing / of a build: {words}",
+            polish / build,
+            most=bars[0],
+            remark=remark,
+        )
         remark = "ratio {:.3f} before, {:.3f} polished, {:.3f} rebuilt".format(*ratios)
-        yield Figure(f"reduction, polished / rebuilt: {words}", (1.0 - ratios[1]) / (1.0 - ratios[2]), least=bars[1], remark=remark)
+        yield Figure(
+            f"reduction, polished / rebuilt: {words}",
+            (1.0 - ratios[1]) / (1.0 - ratios[2]),
+            least=bars[1],
+            remark=remark,
+        )
 
 
 def nested_groups() -> Iterator[Figure]:
@@ -216,10 +311,16 @@ def nested_groups() -> Iterator[Figure]:
     for size, most in ((4, None), (8, 0.25), (16, None)):
         nested = antithetic.pair(X, y, nest=size).variance_ratio(X, y)
         remark = f"{nested:.4f} against {plain:.4f}"
-        yield Figure(f"ratio, groups of {size} / {size // 2} pairs: diabetes_scale", nested / plain, most=most, remark=remark)
+        yield Figure(
+            f"ratio, groups of {size} / {size // 2} pairs: diabetes_scale",
+            nested / plain,
+            most=most,
+            remark=remark,
+        )
 
 
-# ---- without bars: shards, budgets, indexes ----------------------------------------------------------------------------------------
+# ---- without bars: shards, budgets, indexes
+# ----------------------------------------------------------------------------------------
 
 
 def labelled_synthetic() -> tuple:
@@ -229,23 +330,38 @@ def labelled_synthetic() -> tuple:
 
 def shards() -> None:
     """Print shard size against quality, and what ``quality`` says of the global table."""
-    sets = [("ijcnn1.tr", load("ijcnn1.tr"), "log_loss"), ("synthetic, 200000 rows", labelled_synthetic(), "squared_error")]
+    sets = [
+        ("ijcnn1.tr", load("ijcnn1.tr"), "log_loss"),
+        ("synthetic, 200000 rows", labelled_synthetic(), "squared_error"),
+    ]
     for name, data, loss in sets:
         if data is None:
             continue
         X, y = data
-        print(f"\nshard size against quality: {name}\n  {'rows of a shard':<18}{'ratio':>8}{'seconds':>10}")
+        print(
+            f"\nshard size against quality: {name}\n "
+            f" {'rows of a shard':<18}{'ratio':>8}{'seconds':>10}"
+        )
         for size in (*SHARD_ROWS, *((50_000,) if len(X) > 100_000 else ()), None):
             start = time.perf_counter()
             table = antithetic.pair(X, y, "tree", loss=loss, shard_rows=size)
             seconds = time.perf_counter() - start
-            print(f"  {size or 'all':<18}{table.variance_ratio(X, y, loss=loss):>8.4f}{seconds:>10.2f}", flush=True)
+            print(
+                f"  {size or 'all':<18}{table.variance_ratio(X, y, loss=loss):>8.4f}{seconds:>10.2f}",
+                flush=True,
+            )
         print(f"  {quality_line(table.quality(X, y, loss=loss))}")
 
 
 def quality_line(quality) -> str:
-    ratios = f"ratio {quality.variance_ratio:.4f}, no table below {quality.best_ratio:.4f} (by {quality.best_by})"
-    return f"quality of the table of all: {ratios}; {quality.negative_share:.0%} of the products negative"
+    ratios = (
+        f"ratio {quality.variance_ratio:.4f}, no table below {quality.best_ratio:.4f} (by"
+        f" {quality.best_by})"
+    )
+    return (
+        f"quality of the table of all: {ratios}; {quality.negative_share:.0%} of the products"
+        " negative"
+    )
 
 
 def budgets() -> None:
@@ -258,7 +374,10 @@ def budgets() -> None:
         start = time.perf_counter()
         table = antithetic.pair(X, y, "tree", budget=budget)
         seconds = time.perf_counter() - start
-        print(f"  {budget or 'none given':<12}{seconds:>10.2f}{table.variance_ratio(X, y):>9.4f}", flush=True)
+        print(
+            f"  {budget or 'none given':<12}{seconds:>10.2f}{table.variance_ratio(X, y):>9.4f}",
+            flush=True,
+        )
 
 
 def indexes() -> None:
@@ -285,7 +404,9 @@ def whole_tables(name: str, X, y, loss: str) -> None:
         start = time.perf_counter()
         table = antithetic.pair(X, y, method, loss=loss)
         print(
-            f"    {table.method:<22}{time.perf_counter() - start:>8.2f} s   ratio {table.variance_ratio(X, y, loss=loss):.4f}", flush=True
+            f"    {table.method:<22}{time.perf_counter() - start:>8.2f} s   ratio"
+            f" {table.variance_ratio(X, y, loss=loss):.4f}",
+            flush=True,
         )
 
 
@@ -300,14 +421,19 @@ def faiss_example():
 def one_search(faiss, Z) -> None:
     """Print seconds and recall of one search that finds each row's smallest product, and how many of the answers are still free.
 
-    The smallest product is the least distance to the negative row, once a coordinate is added that gives all rows the same length.
+    The smallest product is the least distance to the negative row, once a coordinate is added that
+    gives all rows the same length.
     """
     squares = np.einsum("ij,ij->i", Z, Z)
     stored = np.column_stack([Z, np.sqrt(squares.max() - squares)])
     asked = np.column_stack([-Z, np.zeros(len(Z), dtype=np.float32)])
     print("    one search for all rows, building included")
     exact = None
-    for kind, option in (("Flat", ""), ("IVF256,Flat", "nprobe=16"), ("HNSW16,Flat", "efSearch=64")):
+    for kind, option in (
+        ("Flat", ""),
+        ("IVF256,Flat", "nprobe=16"),
+        ("HNSW16,Flat", "efSearch=64"),
+    ):
         start = time.perf_counter()
         index = faiss.index_factory(stored.shape[1], kind, faiss.METRIC_L2)
         index.train(stored)
@@ -317,7 +443,10 @@ def one_search(faiss, Z) -> None:
         found = index.search(asked, 1)[1][:, 0]
         seconds = time.perf_counter() - start
         exact = found if exact is None else exact
-        print(f"    {f'{kind} {option}':<22}{seconds:>8.2f} s   recall {(found == exact).mean():.2f}", flush=True)
+        print(
+            f"    {f'{kind} {option}':<22}{seconds:>8.2f} s   recall {(found == exact).mean():.2f}",
+            flush=True,
+        )
     flat = faiss.IndexFlatIP(Z.shape[1])
     flat.add(Z)
     nearest = flat.search(-Z, 64)[1]
@@ -337,7 +466,8 @@ def share_without_free(candidates) -> float:
     return without / len(candidates)
 
 
-# ---- the whole ---------------------------------------------------------------------------------------------------------------------
+# ---- the whole -----------------------------------------------------------------------------------
+# ----------------------------------
 
 
 def some(X, y, n: int) -> tuple:
@@ -358,8 +488,17 @@ def figures(quick: bool) -> Iterator[Figure]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer repeats, less to be trusted, and no tables at the end")
-    parser.add_argument("--million", type=int, metavar="REPEATS", help="only pair a million rows and print the outcome as JSON")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="fewer repeats, less to be trusted, and no tables at the end",
+    )
+    parser.add_argument(
+        "--million",
+        type=int,
+        metavar="REPEATS",
+        help="only pair a million rows and print the outcome as JSON",
+    )
     options = parser.parse_args()
     if options.million:
         print(json.dumps(million(options.million)))

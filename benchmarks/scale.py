@@ -1,11 +1,13 @@
 """Print the figures of `antithetic.dask`, each with its bar: accuracy, speed-up, faults, memory, a cost model, shards.
 
-A gap is ``(f - f*) / (f(0) - f*)``, f the objective of all rows, f* its least value. Clusters are local, of processes with one thread each,
-so that everything runs on one machine; how other numbers of workers would fare is a matter of the model in part e.
+A gap is ``(f - f*) / (f(0) - f*)``, f the objective of all rows, f* its least value. Clusters are
+local, of processes with one thread each, so that everything runs on one machine; how other numbers
+of workers would fare is a matter of the model in part e.
 
-Run ``python benchmarks/scale.py`` on a quiet machine, some ten minutes; letters name the parts to run, ``--quick`` takes fewer rows and
-repeats. Parts d and e write some gigabytes, which are deleted again, into the folder that TMPDIR names, or where the system keeps its
-temporary files. The exit status is 1 if a bar is missed.
+Run ``python benchmarks/scale.py`` on a quiet machine, some ten minutes; letters name the parts to
+run, ``--quick`` takes fewer rows and repeats. Parts d and e write some gigabytes, which are deleted
+again, into the folder that TMPDIR names, or where the system keeps its temporary files. The exit
+status is 1 if a bar is missed.
 """
 
 from __future__ import annotations
@@ -14,12 +16,20 @@ import sys
 
 
 def main() -> int:
-    # here, since worker processes import this file as well, and shall have nothing in memory that they do not need
+    # here, since worker processes import this file as well, and shall have nothing in memory that
+    # they do not need
     from common import run_parts
     from scale_figures import accuracy, killed_worker, shards, small_memory, speed_up
     from scale_model import cost_model
 
-    parts = {"a": accuracy, "b": speed_up, "c": killed_worker, "d": small_memory, "e": cost_model, "f": shards}
+    parts = {
+        "a": accuracy,
+        "b": speed_up,
+        "c": killed_worker,
+        "d": small_memory,
+        "e": cost_model,
+        "f": shards,
+    }
     return run_parts(__doc__, parts)
 
 

@@ -20,7 +20,11 @@ ALPHA = 1e-5
 FEATURES = 54
 BLOCK_ROWS = 250_000  # of 54 float32: 54 MB
 QUIET = {
-    "distributed.nanny.pre-spawn-environ": {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "MKL_NUM_THREADS": 1},
+    "distributed.nanny.pre-spawn-environ": {
+        "OMP_NUM_THREADS": 1,
+        "OPENBLAS_NUM_THREADS": 1,
+        "MKL_NUM_THREADS": 1,
+    },
     "distributed.comm.timeouts.connect": "60s",
     "distributed.comm.timeouts.tcp": "60s",
     "logging.distributed": "critical",
@@ -30,7 +34,12 @@ QUIET = {
 @contextlib.contextmanager
 def cluster(n_workers: int, memory_limit: str | None = None) -> Iterator[Client]:
     """Worker processes of one thread each, with the compiled kernels loaded by a fit of a few rows."""
-    given = {"threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    given = {
+        "threads_per_worker": 1,
+        "processes": True,
+        "dashboard_address": "127.0.0.1:0",
+        "silence_logs": 50,
+    }
     with (
         dask.config.set(QUIET),
         LocalCluster(n_workers=n_workers, memory_limit=memory_limit, **given) as own,
@@ -43,14 +52,25 @@ def cluster(n_workers: int, memory_limit: str | None = None) -> Iterator[Client]
 def warm_up(client: Client, n_workers: int) -> None:
     """Have each worker do all that a fit does, in both float types."""
     for real in (np.float32, np.float64):
-        model(client, rounds=3).fit(*on_workers(client, [Made(k, 100, real=real) for k in range(4 * n_workers)]))
+        model(client, rounds=3).fit(
+            *on_workers(client, [Made(k, 100, real=real) for k in range(4 * n_workers)])
+        )
 
 
 def model(client: Client, rounds: int = 10, **given):
     """The model of the figures."""
-    from antithetic.dask import SGDClassifier  # workers import this file, and have no use for scikit-learn
+    from antithetic.dask import (
+        SGDClassifier,
+    )  # workers import this file, and have no use for scikit-learn
 
-    chosen = {"loss": "log_loss", "alpha": ALPHA, "fit_intercept": False, "max_iter": rounds, "tol": None, "random_state": 0}
+    chosen = {
+        "loss": "log_loss",
+        "alpha": ALPHA,
+        "fit_intercept": False,
+        "max_iter": rounds,
+        "tol": None,
+        "random_state": 0,
+    }
     return SGDClassifier(**chosen | given, client=client)
 
 
@@ -60,7 +80,9 @@ def round_seconds(fitted, before: int = 2) -> np.ndarray:
 
 
 def peak_bytes() -> int:
-    """Most memory that this process has had since the last call; since it began, where there is no /proc.
+    """Most memory that this process has had since the last call.
+
+    Since it began, where there is no /proc.
 
     What the system counts begins with the memory of the process from which this one was started.
     """
@@ -73,7 +95,8 @@ def peak_bytes() -> int:
     return 1024 * int(status.split("VmHWM:")[1].split()[0])
 
 
-# ---- blocks ------------------------------------------------------------------------------------------------------------------------
+# ---- blocks --------------------------------------------------------------------------------------
+# ----------------------------------
 
 
 @dataclass(frozen=True)
@@ -89,12 +112,18 @@ class Made:
         """Rows, and labels of a linear model with logistic noise."""
         rng = np.random.default_rng((7, self.number))
         X = rng.standard_normal((self.rows, self.features), dtype=self.real)
-        return X, (X @ np.cos(np.arange(self.features)).astype(self.real) + rng.logistic(size=self.rows) > 0.0).astype(np.int8)
+        return X, (
+            X @ np.cos(np.arange(self.features)).astype(self.real) + rng.logistic(size=self.rows)
+            > 0.0
+        ).astype(np.int8)
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A block in two files of a folder; ``cold`` drops them from the page cache once read, as if there were more than memory holds."""
+    """A block in two files of a folder.
+
+    ``cold`` drops them from the page cache once read, as if there were more than memory holds.
+    """
 
     folder: str
     number: int
@@ -135,7 +164,10 @@ def lazily(blocks: list) -> tuple[list, list]:
 def on_workers(client: Client, blocks: list) -> tuple[list, list]:
     """Rows and labels in the memory of the workers, dealt out in turn."""
     places = sorted(client.scheduler_info(n_workers=-1)["workers"])
-    kept = [client.persist(list(both), workers=[places[k % len(places)]]) for k, both in enumerate(zip(*lazily(blocks), strict=True))]
+    kept = [
+        client.persist(list(both), workers=[places[k % len(places)]])
+        for k, both in enumerate(zip(*lazily(blocks), strict=True))
+    ]
     with client.as_current():
         wait(kept)
     return [both[0] for both in kept], [both[1] for both in kept]
@@ -151,11 +183,17 @@ def _labels(block) -> np.ndarray:
 
 @contextlib.contextmanager
 def stored(blocks: Iterable[tuple[np.ndarray, np.ndarray]], needed: int) -> Iterator[list[Stored]]:
-    """Blocks of so many bytes in files of a folder that is deleted in the end; TMPDIR says on which disk."""
+    """Blocks of so many bytes in files of a folder that is deleted in the end.
+
+    TMPDIR says on which disk.
+    """
     with tempfile.TemporaryDirectory(prefix="antithetic-scale-") as folder:
         free = shutil.disk_usage(folder).free
         if free < 1.2 * needed:
-            raise SystemExit(f"{Path(folder).parent} has {free / 1e9:.1f} GB free, and {needed / 1e9:.1f} GB are written; set TMPDIR")
+            raise SystemExit(
+                f"{Path(folder).parent} has {free / 1e9:.1f} GB free, and {needed / 1e9:.1f} GB are"
+                " written; set TMPDIR"
+            )
         written = []
         for k, block in enumerate(blocks):
             written.append(Stored(folder, k))

@@ -1,4 +1,7 @@
-"""Accuracy, speed-up, faults, memory and shards of `antithetic.dask`. All parts but e of ``scale.py``."""
+"""Accuracy, speed-up, faults, memory and shards of `antithetic.dask`.
+
+All parts but e of ``scale.py``.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,20 @@ import numpy as np
 from common import Figure, load
 from distributed import Client
 from estimators import least_logistic
-from scale_cluster import ALPHA, BLOCK_ROWS, FEATURES, Made, cluster, lazily, made, model, on_workers, peak_bytes, round_seconds, stored
+from scale_cluster import (
+    ALPHA,
+    BLOCK_ROWS,
+    FEATURES,
+    Made,
+    cluster,
+    lazily,
+    made,
+    model,
+    on_workers,
+    peak_bytes,
+    round_seconds,
+    stored,
+)
 from sklearn.datasets import make_classification
 from sklearn.linear_model import SGDClassifier
 
@@ -33,16 +49,22 @@ MEMORY_RULE = 3.0  # blocks that a worker may need, as docs/scale.md says
 @cache
 def data(quick: bool) -> tuple[np.ndarray, np.ndarray]:
     """Standardised rows and labels of the figures."""
-    X, y = make_classification(100_000 if quick else 1_000_000, 54, n_informative=20, flip_y=0.1, random_state=0)
+    X, y = make_classification(
+        100_000 if quick else 1_000_000, 54, n_informative=20, flip_y=0.1, random_state=0
+    )
     return (X - X.mean(axis=0)) / X.std(axis=0), y
 
 
 def in_blocks(X: np.ndarray, y: np.ndarray):
     """Return the blocks of part a, and their bytes."""
-    return zip(np.array_split(X, BLOCKS), np.array_split(y, BLOCKS), strict=True), X.nbytes + y.nbytes
+    return (
+        zip(np.array_split(X, BLOCKS), np.array_split(y, BLOCKS), strict=True),
+        X.nbytes + y.nbytes,
+    )
 
 
-# ---- the parts ---------------------------------------------------------------------------------------------------------------------
+# ---- the parts -----------------------------------------------------------------------------------
+# ----------------------------------
 
 
 def accuracy(quick: bool) -> Iterator[Figure]:
@@ -54,7 +76,14 @@ def accuracy(quick: bool) -> Iterator[Figure]:
     def gap(coef) -> float:
         return max(problem.objective(np.ravel(coef)) - least, ROUNDING) / (np.log(2.0) - least)
 
-    chosen = {"loss": "log_loss", "alpha": ALPHA, "fit_intercept": False, "max_iter": ROUNDS, "tol": None, "random_state": 0}
+    chosen = {
+        "loss": "log_loss",
+        "alpha": ALPHA,
+        "fit_intercept": False,
+        "max_iter": ROUNDS,
+        "tol": None,
+        "random_state": 0,
+    }
     antithetic.SGDClassifier(**chosen).fit(X[:1000], y[:1000])
     began = time.perf_counter()
     alone = antithetic.SGDClassifier(**chosen).fit(X, y)
@@ -68,11 +97,21 @@ def accuracy(quick: bool) -> Iterator[Figure]:
         remark = f"gap {ours_gap:.2g}, bar {bar:.2g}; one machine {alone_gap:.2g}"
         yield Figure("gap after 10 rounds / bar", ours_gap / bar, most=1.0, remark=remark)
         yield from against_incremental(client, rows, labels, X.shape, gap, ours_gap)
-    yield Figure("seconds of one machine, 10 epochs, cluster started or not", seconds_alone, remark="antithetic.SGDClassifier, one thread")
-    yield Figure("seconds of 10 rounds, data in the workers' memory", seconds, remark="with the first look, without starting a cluster")
+    yield Figure(
+        "seconds of one machine, 10 epochs, cluster started or not",
+        seconds_alone,
+        remark="antithetic.SGDClassifier, one thread",
+    )
+    yield Figure(
+        "seconds of 10 rounds, data in the workers' memory",
+        seconds,
+        remark="with the first look, without starting a cluster",
+    )
 
 
-def against_incremental(client: Client, rows: list, labels: list, shape: tuple[int, int], gap, ours: float) -> Iterator[Figure]:
+def against_incremental(
+    client: Client, rows: list, labels: list, shape: tuple[int, int], gap, ours: float
+) -> Iterator[Figure]:
     """Gap of Dask-ML's Incremental over the same blocks, against ours."""
     if find_spec("dask_ml") is None:
         print("left out: dask-ml is not installed")
@@ -83,20 +122,31 @@ def against_incremental(client: Client, rows: list, labels: list, shape: tuple[i
     X = da.concatenate([da.from_delayed(part, (n, shape[1]), dtype=np.float64) for part in rows])
     y = da.concatenate([da.from_delayed(part, (n,), dtype=np.int64) for part in labels])
     for average in (False, True):
-        peer = SGDClassifier("log_loss", alpha=ALPHA, fit_intercept=False, random_state=0, average=average)
+        peer = SGDClassifier(
+            "log_loss", alpha=ALPHA, fit_intercept=False, random_state=0, average=average
+        )
         wrapped = Incremental(peer)
         with client.as_current():
             for _ in range(ROUNDS):
                 wrapped.partial_fit(X, y, classes=[0, 1])
         theirs = gap(wrapped.coef_)
-        name = f"powers of ten below Dask-ML's Incremental(SGDClassifier{', average' if average else ''})"
-        yield Figure(name, np.log10(theirs / ours), least=None if average else 1.0, remark=f"{theirs:.2g} after 10 passes")
+        name = (
+            "powers of ten below Dask-ML's"
+            f" Incremental(SGDClassifier{', average' if average else ''})"
+        )
+        yield Figure(
+            name,
+            np.log10(theirs / ours),
+            least=None if average else 1.0,
+            remark=f"{theirs:.2g} after 10 passes",
+        )
 
 
 def speed_up(quick: bool) -> Iterator[Figure]:
     """Seconds of a round with 1 worker / with 2, data in their memory, least of rounds that take turns.
 
-    The compute part is a round less one of as many blocks of a few rows, which is what meeting costs.
+    The compute part is a round less one of as many blocks of a few rows, which is what meeting
+    costs.
     """
     sizes = (20_000 if quick else 125_000, 20)
     best = np.full((2, 2), np.inf)  # clusters, sizes
@@ -106,14 +156,22 @@ def speed_up(quick: bool) -> Iterator[Figure]:
         for _ in range(2 if quick else 5):
             for place in np.ndindex(2, 2):
                 client, rows, labels = kept[place[0]][place[1]]
-                best[place] = min(best[place], round_seconds(model(client, 6).fit(rows, labels)).min())
+                best[place] = min(
+                    best[place], round_seconds(model(client, 6).fit(rows, labels)).min()
+                )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     bar = 1.6 if cores >= 2 and not quick else None
     compute = best[:, 0] - best[:, 1]
     yield Figure(
-        "1 worker / 2 workers, compute", compute[0] / compute[1], least=bar, remark=f"{compute[0]:.3f} s, {compute[1]:.3f} s a round"
+        "1 worker / 2 workers, compute",
+        compute[0] / compute[1],
+        least=bar,
+        remark=f"{compute[0]:.3f} s, {compute[1]:.3f} s a round",
     )
-    remark = f"{best[0, 0]:.3f} s, {best[1, 0]:.3f} s; of a few rows {best[0, 1]:.3f} s, {best[1, 1]:.3f} s"
+    remark = (
+        f"{best[0, 0]:.3f} s, {best[1, 0]:.3f} s; of a few rows {best[0, 1]:.3f} s,"
+        f" {best[1, 1]:.3f} s"
+    )
     yield Figure("1 worker / 2 workers, all of a round", best[0, 0] / best[1, 0], remark=remark)
 
 
@@ -125,7 +183,9 @@ def killed_worker(quick: bool) -> Iterator[Figure]:
         for name in ("whole", "killed"):
             path = Path(folder) / f"{name}.npz"
             victim = next(iter(client.run(os.getpid).values()))
-            killer = threading.Thread(target=kill_once_there, args=(victim, path, killed if name == "killed" else None))
+            killer = threading.Thread(
+                target=kill_once_there, args=(victim, path, killed if name == "killed" else None)
+            )
             killer.start()
             began = time.perf_counter()
             fits.append(model(client, ROUNDS, checkpoint=path).fit(*blocks))
@@ -133,8 +193,17 @@ def killed_worker(quick: bool) -> Iterator[Figure]:
             killer.join()
         assert killed
         difference = np.abs(fits[0].coef_ - fits[1].coef_).max()
-    yield Figure("largest difference of a weight", difference, most=0.0, remark=f"{BLOCKS} blocks, made again by the worker left")
-    yield Figure("seconds lost", seconds[1] - seconds[0], remark=f"{seconds[0]:.1f} s, {seconds[1]:.1f} s with the kill")
+    yield Figure(
+        "largest difference of a weight",
+        difference,
+        most=0.0,
+        remark=f"{BLOCKS} blocks, made again by the worker left",
+    )
+    yield Figure(
+        "seconds lost",
+        seconds[1] - seconds[0],
+        remark=f"{seconds[0]:.1f} s, {seconds[1]:.1f} s with the kill",
+    )
 
 
 def kill_once_there(victim: int, path: Path, killed: list[int] | None) -> None:
@@ -160,13 +229,27 @@ def small_memory(quick: bool) -> Iterator[Figure]:
         peak = client.run(peak_bytes)
         score = fitted.score(X, y)
         restarted = client.run(os.getpid) != pids
-    size = f"{n_blocks * block_bytes / 1e9:.1f} GB in {n_blocks} blocks of {block_bytes / 1e6:.0f} MB"
-    yield Figure("rounds done", fitted.n_iter_, least=rounds, remark=f"{size}, limit {limit}; accuracy {score:.3f}")
+    size = (
+        f"{n_blocks * block_bytes / 1e9:.1f} GB in {n_blocks} blocks of {block_bytes / 1e6:.0f} MB"
+    )
+    yield Figure(
+        "rounds done",
+        fitted.n_iter_,
+        least=rounds,
+        remark=f"{size}, limit {limit}; accuracy {score:.3f}",
+    )
     yield Figure("workers that Dask had to restart", float(restarted), most=0.0)
     beyond = max(peak[place] - idle[place] for place in peak) / block_bytes
     megabytes = f"{max(idle.values()) / 1e6:.0f} MB idle, {max(peak.values()) / 1e6:.0f} MB at most"
-    yield Figure("peak memory of a worker beyond idle, in blocks", beyond, most=None if quick else MEMORY_RULE, remark=megabytes)
-    yield Figure("seconds a round, read twice from disk", float(np.diff(fitted.history_["seconds"]).mean()))
+    yield Figure(
+        "peak memory of a worker beyond idle, in blocks",
+        beyond,
+        most=None if quick else MEMORY_RULE,
+        remark=megabytes,
+    )
+    yield Figure(
+        "seconds a round, read twice from disk", float(np.diff(fitted.history_["seconds"]).mean())
+    )
 
 
 def shards(quick: bool) -> Iterator[Figure]:
@@ -183,7 +266,11 @@ def shards(quick: bool) -> Iterator[Figure]:
             table = antithetic.pair(X, y, "tree", shard_rows=size, n_jobs=1, random_state=0)
             seconds = time.perf_counter() - began
             of = "all rows" if size is None else f"shards of {size:,}"
-            yield Figure(f"{name}, {len(y):,} rows, {of}", table.variance_ratio(X, y), remark=f"{seconds:.1f} s")
+            yield Figure(
+                f"{name}, {len(y):,} rows, {of}",
+                table.variance_ratio(X, y),
+                remark=f"{seconds:.1f} s",
+            )
         yield from as_they_stand(name, X, y, 10_000)
 
 
@@ -193,4 +280,6 @@ def as_they_stand(name: str, X: np.ndarray, y: np.ndarray, size: int) -> Iterato
     for dealt in (False, 8):
         table = antithetic.dask.pair(rows, labels, "tree", shuffle=dealt, random_state=0)
         how = "dealt among 8 blocks" if dealt else "as they stand"
-        yield Figure(f"{name}, antithetic.dask.pair, blocks of {size:,}, {how}", table.variance_ratio())
+        yield Figure(
+            f"{name}, antithetic.dask.pair, blocks of {size:,}, {how}", table.variance_ratio()
+        )

@@ -4,8 +4,9 @@ With n rows of d features in K blocks on k workers, a round takes
 
     n d compute / k  +  2 bytes / (k bandwidth)  +  K task  +  fixed     seconds,
 
-for each block is read twice, by its epoch and to measure points, and both times has a task, which passes through one scheduler. Over the
-network go ``K per_block + per_round`` bytes, and none of the data, unless the disk is at the other end of it.
+for each block is read twice, by its epoch and to measure points, and both times has a task, which
+passes through one scheduler. Over the network go ``K per_block + per_round`` bytes, and none of the
+data, unless the disk is at the other end of it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,19 @@ from pathlib import Path
 import numpy as np
 from common import Figure
 from distributed import Client
-from scale_cluster import BLOCK_ROWS, FEATURES, Made, Stored, cluster, lazily, made, model, on_workers, round_seconds, stored
+from scale_cluster import (
+    BLOCK_ROWS,
+    FEATURES,
+    Made,
+    Stored,
+    cluster,
+    lazily,
+    made,
+    model,
+    on_workers,
+    round_seconds,
+    stored,
+)
 
 WORKERS = 2
 FEW, MANY = 4, 68  # blocks of the runs that tell what tasks cost
@@ -38,7 +51,8 @@ class Constants:
     task, fixed : float
         Seconds of a round per block, and once.
     per_block, per_round : float
-        Bytes over the network per block and round, and once a round; nan where they cannot be counted.
+        Bytes over the network per block and round, and once a round; nan where they cannot be
+        counted.
     """
 
     compute: float
@@ -48,11 +62,17 @@ class Constants:
     per_block: float
     per_round: float
 
-    def seconds(self, rows: float, features: int, blocks: float, workers: int, real: int = 4) -> float:
+    def seconds(
+        self, rows: float, features: int, blocks: float, workers: int, real: int = 4
+    ) -> float:
         """Predict a round; ``real`` is the bytes of a number."""
         entries = rows * features
         busy = -(-blocks // workers) / blocks  # the last block may be alone
-        return busy * (entries * self.compute + 2.0 * real * entries / self.bandwidth) + blocks * self.task + self.fixed
+        return (
+            busy * (entries * self.compute + 2.0 * real * entries / self.bandwidth)
+            + blocks * self.task
+            + self.fixed
+        )
 
     def network(self, blocks: float) -> float:
         """Predict the bytes of a round over the network."""
@@ -66,12 +86,21 @@ def measure(client: Client, blocks: list[Stored], repeats: int) -> Constants:
     fixed, per_round = few[0] - FEW * task, few[1] - FEW * per_block
     compute = in_memory(client, blocks[:WORKERS], repeats) - WORKERS * task - fixed
     entries = sum(block.rows for block in of_size(blocks[:WORKERS])) * FEATURES
-    return Constants(WORKERS * compute / entries, bandwidth(client, blocks), task, max(0.0, fixed), per_block, max(0.0, per_round))
+    return Constants(
+        WORKERS * compute / entries,
+        bandwidth(client, blocks),
+        task,
+        max(0.0, fixed),
+        per_block,
+        max(0.0, per_round),
+    )
 
 
 def of_size(blocks: list[Stored]) -> list[Made]:
     """Blocks in memory as large as some on disk."""
-    return [Made(block.number, len(np.load(block.path("labels"), mmap_mode="r"))) for block in blocks]
+    return [
+        Made(block.number, len(np.load(block.path("labels"), mmap_mode="r"))) for block in blocks
+    ]
 
 
 def tasks_only(client: Client, count: int, repeats: int) -> tuple[float, float]:
@@ -89,7 +118,9 @@ def tasks_only(client: Client, count: int, repeats: int) -> tuple[float, float]:
 def in_memory(client: Client, blocks: list[Stored], repeats: int) -> float:
     """Least seconds of a round in which each worker has one block, in memory."""
     rows, labels = on_workers(client, of_size(blocks))
-    return min(float(np.median(round_seconds(model(client, 6).fit(rows, labels)))) for _ in range(repeats))
+    return min(
+        float(np.median(round_seconds(model(client, 6).fit(rows, labels)))) for _ in range(repeats)
+    )
 
 
 def bandwidth(client: Client, blocks: list[Stored]) -> float:
@@ -98,7 +129,10 @@ def bandwidth(client: Client, blocks: list[Stored]) -> float:
         block.read_rows()
     shares = [blocks[k::WORKERS] for k in range(WORKERS)]
     places = sorted(client.scheduler_info(n_workers=-1)["workers"])
-    futures = [client.submit(read_all, share, workers=[place], pure=False) for share, place in zip(shares, places, strict=True)]
+    futures = [
+        client.submit(read_all, share, workers=[place], pure=False)
+        for share, place in zip(shares, places, strict=True)
+    ]
     return float(np.mean(client.gather(futures)))
 
 
@@ -113,7 +147,10 @@ def loopback() -> float:
     """Bytes that went over the loopback so far: all of a local cluster's network, and other programs'."""
     counters = Path("/proc/net/dev")
     lines = counters.read_text().splitlines() if counters.exists() else []
-    return next((float(line.split(":")[1].split()[8]) for line in lines if line.strip().startswith("lo:")), np.nan)
+    return next(
+        (float(line.split(":")[1].split()[8]) for line in lines if line.strip().startswith("lo:")),
+        np.nan,
+    )
 
 
 def cost_model(quick: bool) -> Iterator[Figure]:
@@ -133,14 +170,24 @@ def cost_model(quick: bool) -> Iterator[Figure]:
     print(table_of_a_billion(found))
 
 
-def checked(client: Client, found: Constants, rows: int, count: int, quick: bool) -> Iterator[Figure]:
+def checked(
+    client: Client, found: Constants, rows: int, count: int, quick: bool
+) -> Iterator[Figure]:
     """A run from disk, its seconds divided by the predicted ones."""
     with stored(*made(count, rows // count)) as blocks:
         fitted = model(client, 6 if rows <= 1_000_000 else 5).fit(*lazily(blocks))
-    seconds, predicted = float(np.median(round_seconds(fitted))), found.seconds(rows, FEATURES, count, WORKERS)
+    seconds, predicted = (
+        float(np.median(round_seconds(fitted))),
+        found.seconds(rows, FEATURES, count, WORKERS),
+    )
     bars = {} if quick else {"least": 1.0 / WITHIN, "most": WITHIN}
     remark = f"{seconds:.3f} s a round, predicted {predicted:.3f} s"
-    yield Figure(f"{rows:,} rows in {count} blocks: seconds / predicted", seconds / predicted, **bars, remark=remark)
+    yield Figure(
+        f"{rows:,} rows in {count} blocks: seconds / predicted",
+        seconds / predicted,
+        **bars,
+        remark=remark,
+    )
 
 
 def table_of_a_billion(found: Constants, rows: float = 1e9) -> str:
@@ -149,15 +196,25 @@ def table_of_a_billion(found: Constants, rows: float = 1e9) -> str:
     share, block = rows * FEATURES * 4, BLOCK_ROWS * FEATURES * 4
     network = found.network(blocks)
     lines = [
-        f"\n10^9 rows x {FEATURES} float32 ({share / 1e9:.0f} GB) in {blocks:.0f} blocks of {block / 1e6:.0f} MB, by the model:\n",
-        "| workers | seconds a round | of these compute | reading | tasks | 10 rounds | read by each, per round | network per round |",
+        (
+            f"\n10^9 rows x {FEATURES} float32 ({share / 1e9:.0f} GB) in {blocks:.0f} blocks of"
+            f" {block / 1e6:.0f} MB, by the model:\n"
+        ),
+        (
+            "| workers | seconds a round | of these compute | reading | tasks | 10 rounds | read by"
+            " each, per round | network per round |"
+        ),
         "|---|---|---|---|---|---|---|---|",
     ]
     for workers in (1, 2, 8, 32, 128):
-        compute, reading = rows * FEATURES * found.compute / workers, 2.0 * share / found.bandwidth / workers
+        compute, reading = (
+            rows * FEATURES * found.compute / workers,
+            2.0 * share / found.bandwidth / workers,
+        )
         whole = found.seconds(rows, FEATURES, blocks, workers)
         lines.append(
-            f"| {workers} | {whole:.0f} | {compute:.0f} | {reading:.0f} | {blocks * found.task:.0f} | {10 * whole / 60:.0f} min "
-            f"| {2 * share / workers / 1e9:.1f} GB | {network / 1e6:.0f} MB |"
+            f"| {workers} | {whole:.0f} | {compute:.0f} | {reading:.0f} | {blocks * found.task:.0f}"
+            f" | {10 * whole / 60:.0f} min | {2 * share / workers / 1e9:.1f} GB |"
+            f" {network / 1e6:.0f} MB |"
         )
     return "\n".join(lines)

@@ -1,13 +1,16 @@
 """Print the figures of the batch samplers for PyTorch, each with its bar: variance of batch gradients, training, and what they cost.
 
-MNIST, batches of 64. Three models: softmax regression, a network with one hidden layer of 128, and a CNN with two strided convolutions. A
-variance ratio is the mean of |g_B - g|^2 over the full batches of the epoch to come, for the gradients of all parameters at the weights
-at its beginning, divided by the mean over all batches of 64 rows, (n - b)/(n - 1) Var/b, which is what reshuffling has. Nothing in it is
-estimated. Each sampler trains a model of its own, from the same first weights for the same seed, by SGD with lr=0.05, momentum=0.9.
+MNIST, batches of 64. Three models: softmax regression, a network with one hidden layer of 128, and
+a CNN with two strided convolutions. A variance ratio is the mean of |g_B - g|^2 over the full
+batches of the epoch to come, for the gradients of all parameters at the weights at its beginning,
+divided by the mean over all batches of 64 rows, (n - b)/(n - 1) Var/b, which is what reshuffling
+has. Nothing in it is estimated. Each sampler trains a model of its own, from the same first weights
+for the same seed, by SGD with lr=0.05, momentum=0.9.
 
-Run ``python benchmarks/torch_batches.py``, some twenty minutes on one core, or only some parts: ``python benchmarks/torch_batches.py a``.
-``--quick`` takes fewer rows, models, seeds and epochs. The exit status is 1 if a bar is missed. It needs MNIST, from ANTITHETIC_DATA.
-Where the package grab-sampler is installed it takes part.
+Run ``python benchmarks/torch_batches.py``, some twenty minutes on one core, or only some parts:
+``python benchmarks/torch_batches.py a``. ``--quick`` takes fewer rows, models, seeds and epochs.
+The exit status is 1 if a bar is missed. It needs MNIST, from ANTITHETIC_DATA. Where the package
+grab-sampler is installed it takes part.
 """
 
 from __future__ import annotations
@@ -35,7 +38,16 @@ from antithetic.torch import AntitheticBatchSampler, BalancedBatchSampler
 SIZE, RATE, MOMENTUM = 64, 0.05, 0.9
 SEEDS = {"softmax": 5, "MLP": 5, "CNN": 2}  # the CNN takes a minute for each
 OBSERVED = "groups, observed"
-SCHEMES = ("shuffle", "label-stratified", "pairs", "groups", OBSERVED, "balanced", "plain GraB", "grab-sampler")
+SCHEMES = (
+    "shuffle",
+    "label-stratified",
+    "pairs",
+    "groups",
+    OBSERVED,
+    "balanced",
+    "plain GraB",
+    "grab-sampler",
+)
 
 
 def make_model(name: str, seed: int) -> nn.Module:
@@ -45,17 +57,25 @@ def make_model(name: str, seed: int) -> nn.Module:
             return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
         if name == "MLP":
             return nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
-        convolutions = (nn.Conv2d(1, 8, 5, stride=2), nn.ReLU(), nn.Conv2d(8, 16, 5, stride=2), nn.ReLU())
+        convolutions = (
+            nn.Conv2d(1, 8, 5, stride=2),
+            nn.ReLU(),
+            nn.Conv2d(8, 16, 5, stride=2),
+            nn.ReLU(),
+        )
         return nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(256, 10))
 
 
-# ---- data and tables ----------------------------------------------------------------------------------------------------------------
+# ---- data and tables -----------------------------------------------------------------------------
+# -----------------------------------
 
 
 @cache
 def digits(name: str, rows: int | None) -> tuple[torch.Tensor, torch.Tensor]:
     X, y = load(name)
-    return torch.from_numpy(X[:rows].reshape(-1, 1, 28, 28).astype(np.float32) / 255.0), torch.from_numpy(y[:rows].astype(np.int64))
+    return torch.from_numpy(
+        X[:rows].reshape(-1, 1, 28, 28).astype(np.float32) / 255.0
+    ), torch.from_numpy(y[:rows].astype(np.int64))
 
 
 @cache
@@ -64,11 +84,16 @@ def table(rows: int | None, nest: bool):
     X, y = digits("mnist", rows)
     start = time.perf_counter()
     found = AntitheticBatchSampler(X, y, SIZE, nest=nest).table
-    print(f"{'groups' if nest else 'pairs'} of {len(y)} rows from the data: {time.perf_counter() - start:.1f} s", flush=True)
+    print(
+        f"{'groups' if nest else 'pairs'} of {len(y)} rows from the data:"
+        f" {time.perf_counter() - start:.1f} s",
+        flush=True,
+    )
     return found
 
 
-# ---- samplers -----------------------------------------------------------------------------------------------------------------------
+# ---- samplers ------------------------------------------------------------------------------------
+# -----------------------------------
 
 
 @dataclass
@@ -80,26 +105,37 @@ class Scheme:
     after: Callable[[list[int]], None] | None = None
 
 
-def make_scheme(name: str, model: nn.Module, rows: int | None, seed: int, around: ExitStack) -> Scheme:
+def make_scheme(
+    name: str, model: nn.Module, rows: int | None, seed: int, around: ExitStack
+) -> Scheme:
     _, y = digits("mnist", rows)
     n, head = len(y), model[-1]
     if name == "shuffle":
         generator = torch.Generator().manual_seed(seed)
-        reshuffled = BatchSampler(RandomSampler(range(n), generator=generator), SIZE, drop_last=False)
+        reshuffled = BatchSampler(
+            RandomSampler(range(n), generator=generator), SIZE, drop_last=False
+        )
         return Scheme(lambda: list(reshuffled))
     if name == "label-stratified":
         rng = np.random.default_rng(seed)
         return Scheme(lambda: stratified(y.numpy(), rng))
     if name in ("pairs", "groups", OBSERVED):
-        antithetic_batches = AntitheticBatchSampler(None, y, SIZE, table=table(rows, name != "pairs"), seed=seed)
-        return Scheme(lambda: list(antithetic_batches), antithetic_batches.observing(head) if name == OBSERVED else nullcontext())
+        antithetic_batches = AntitheticBatchSampler(
+            None, y, SIZE, table=table(rows, name != "pairs"), seed=seed
+        )
+        return Scheme(
+            lambda: list(antithetic_batches),
+            antithetic_batches.observing(head) if name == OBSERVED else nullcontext(),
+        )
     if name == "balanced":
         balanced = BalancedBatchSampler(n, SIZE, seed=seed)
         return Scheme(lambda: list(balanced), balanced.observing(head, targets=y))
     kept = around.enter_context(watched(model))
     if name == "plain GraB":
         grab = PlainGrab(n, SIZE, seed)
-        return Scheme(grab.batches, after=lambda batch: grab.observe(batch, factors_of(kept, len(batch))))
+        return Scheme(
+            grab.batches, after=lambda batch: grab.observe(batch, factors_of(kept, len(batch)))
+        )
     return grab_package(model, n, seed, kept)
 
 
@@ -119,10 +155,14 @@ def grab_package(model: nn.Module, n: int, seed: int, kept) -> Scheme:
         torch.manual_seed(seed)
         sampler = GraBSampler(range(n), dict(model.named_parameters()), device="cpu")
     batches = BatchSampler(sampler, SIZE, drop_last=False)
-    return Scheme(lambda: list(batches), after=lambda batch: sampler.step(as_tensors(factors_of(kept, len(batch)))))
+    return Scheme(
+        lambda: list(batches),
+        after=lambda batch: sampler.step(as_tensors(factors_of(kept, len(batch)))),
+    )
 
 
-# ---- training -----------------------------------------------------------------------------------------------------------------------
+# ---- training ------------------------------------------------------------------------------------
+# -----------------------------------
 
 
 @dataclass
@@ -156,7 +196,11 @@ def run(name: str, scheme_name: str, seed: int, rows: int | None, epochs: int) -
             result.seconds.append(making + train_epoch(model, optimizer, scheme, batches, X, y))
             result.losses.append(evaluate(model, X, y)[0])
             result.accuracies.append(evaluate(model, *digits("mnist.t", None))[1])
-    print(f"  {name}, {scheme_name}, seed {seed}: {sum(result.seconds):.1f} s", file=sys.stderr, flush=True)
+    print(
+        f"  {name}, {scheme_name}, seed {seed}: {sum(result.seconds):.1f} s",
+        file=sys.stderr,
+        flush=True,
+    )
     return result
 
 
@@ -181,7 +225,8 @@ def evaluate(model: nn.Module, X, y) -> tuple[float, float]:
     return float(F.cross_entropy(outputs, y)), float((outputs.argmax(1) == y).double().mean())
 
 
-# ---- parts --------------------------------------------------------------------------------------------------------------------------
+# ---- parts ---------------------------------------------------------------------------------------
+# -----------------------------------
 
 
 def plan(quick: bool) -> tuple[int | None, int, dict[str, int]]:
@@ -216,12 +261,20 @@ def ratios(quick: bool) -> Iterator[Figure]:
                 most = {OBSERVED: 1.0}.get(scheme)
                 if (name, scheme, epoch) == ("softmax", "groups", 0):
                     most = min(0.4, start["softmax label-stratified"])
-                remark = f"{len(found)} seeds, {min(found):.3f} to {max(found):.3f}" + ", the largest counts" * (scheme == OBSERVED)
-                yield Figure(f"{name}, {scheme}, after {epoch} epochs", value, most=most, remark=remark)
+                remark = (
+                    f"{len(found)} seeds, {min(found):.3f} to {max(found):.3f}"
+                    + ", the largest counts" * (scheme == OBSERVED)
+                )
+                yield Figure(
+                    f"{name}, {scheme}, after {epoch} epochs", value, most=most, remark=remark
+                )
 
 
 def training(quick: bool) -> Iterator[Figure]:
-    """Training loss and test accuracy after each epoch, mean and standard deviation over seeds; then the last loss over reshuffling's."""
+    """Training loss and test accuracy after each epoch, mean and standard deviation over seeds.
+
+    Then the last loss over reshuffling's.
+    """
     if load("mnist") is None or load("mnist.t") is None:
         return
     _, _, seeds = plan(quick)
@@ -231,19 +284,33 @@ def training(quick: bool) -> Iterator[Figure]:
             done = runs(name, scheme, quick)
             print(f"{name}, {scheme}")
             print("  training loss  ", spread([one.losses for one in done], 4))
-            print("  test accuracy %", spread([[100.0 * a for a in one.accuracies] for one in done], 2))
+            print(
+                "  test accuracy %",
+                spread([[100.0 * a for a in one.accuracies] for one in done], 2),
+            )
             print("  seconds        ", spread([one.seconds for one in done], 1), flush=True)
         for scheme in taking_part[1:]:
-            quotients = [a.losses[-1] / b.losses[-1] for a, b in zip(runs(name, scheme, quick), runs(name, "shuffle", quick), strict=True)]
+            quotients = [
+                a.losses[-1] / b.losses[-1]
+                for a, b in zip(
+                    runs(name, scheme, quick), runs(name, "shuffle", quick), strict=True
+                )
+            ]
             remark = f"by seed {', '.join(f'{q:.2f}' for q in quotients)}"
-            yield Figure(f"{name}, {scheme}: last training loss / shuffle's", float(np.mean(quotients)), remark=remark)
+            yield Figure(
+                f"{name}, {scheme}: last training loss / shuffle's",
+                float(np.mean(quotients)),
+                remark=remark,
+            )
 
 
 def spread(values: list[list[float]], digits_after: int) -> str:
     array = np.array(values)
     deviation = array.std(axis=0, ddof=1) if len(array) > 1 else np.full(array.shape[1], np.nan)
     cells = zip(array.mean(axis=0), deviation, strict=True)
-    return "   ".join(f"{mean:.{digits_after}f} ±{deviation:.{digits_after}f}" for mean, deviation in cells)
+    return "   ".join(
+        f"{mean:.{digits_after}f} ±{deviation:.{digits_after}f}" for mean, deviation in cells
+    )
 
 
 if __name__ == "__main__":

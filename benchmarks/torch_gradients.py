@@ -1,9 +1,10 @@
 """Exact gradients of single rows by all parameters of a small network, kept as factors, and plain GraB mean balance on them.
 
-The gradient of a row by the weights and bias of a linear layer is the outer product of a slope (by the layer's outputs) and the layer's
-input with a one behind it; that by a convolution is the sum of such products over the places of the picture, and is kept as a slope of its
-own with the input 1. So norms, inner products and sums of gradients never need a matrix with a row for each sample and a column for each
-parameter of the linear layers.
+The gradient of a row by the weights and bias of a linear layer is the outer product of a slope (by
+the layer's outputs) and the layer's input with a one behind it; that by a convolution is the sum of
+such products over the places of the picture, and is kept as a slope of its own with the input 1. So
+norms, inner products and sums of gradients never need a matrix with a row for each sample and a
+column for each parameter of the linear layers.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ Factors = list[tuple[Tensor, Tensor]]  # slopes (m, o) and inputs (m, d) of each
 def watched(model: nn.Module):
     """Keep the inputs and outputs of all layers with parameters, in a list that each forward pass begins anew."""
     layers = [layer for layer in model.modules() if isinstance(layer, (nn.Linear, nn.Conv2d))]
-    assert sum(p.numel() for layer in layers for p in layer.parameters()) == sum(p.numel() for p in model.parameters())
+    assert sum(p.numel() for layer in layers for p in layer.parameters()) == sum(
+        p.numel() for p in model.parameters()
+    )
     kept: list[tuple[nn.Module, Tensor, Tensor]] = []
 
     def keep(layer, args, output):
@@ -41,7 +44,10 @@ def watched(model: nn.Module):
 
 
 def factors_of(kept, scale: float) -> Factors:
-    """Factors of the gradients of the rows of the last pass; ``scale`` is the number of rows if the loss was their mean."""
+    """Factors of the gradients of the rows of the last pass.
+
+    ``scale`` is the number of rows if the loss was their mean.
+    """
     return [_factors(layer, given, output.grad * scale) for layer, given, output in kept]
 
 
@@ -58,10 +64,15 @@ def all_factors(model: nn.Module, X: Tensor, y: Tensor, chunk: int = 500) -> Fac
     parts = []
     with watched(model) as kept:
         for first in range(0, len(y), chunk):
-            F.cross_entropy(model(X[first : first + chunk]), y[first : first + chunk], reduction="sum").backward()
+            F.cross_entropy(
+                model(X[first : first + chunk]), y[first : first + chunk], reduction="sum"
+            ).backward()
             parts.append(factors_of(kept, 1.0))
     model.zero_grad()
-    return [tuple(torch.cat(column) for column in zip(*layer, strict=True)) for layer in zip(*parts, strict=True)]
+    return [
+        tuple(torch.cat(column) for column in zip(*layer, strict=True))
+        for layer in zip(*parts, strict=True)
+    ]
 
 
 def as_tensors(factors: Factors) -> dict[str, Tensor]:
@@ -86,8 +97,9 @@ def variance_ratio(factors: Factors, batches: list[list[int]], size: int, chunk:
 class PlainGrab:
     """GraB with mean balance (Lu, Guo and De Sa 2022, algorithm 4), for all parameters: the order of an epoch from the one before.
 
-    Row by row, c is its gradient less the mean of the epoch before, and s the signed sum of these. If <s, c> <= 0 the row goes to the front
-    of the next order and s becomes s + c, else it goes to the back, which fills from the end, and s becomes s - c.
+    Row by row, c is its gradient less the mean of the epoch before, and s the signed sum of these.
+    If <s, c> <= 0 the row goes to the front of the next order and s becomes s + c, else it goes to
+    the back, which fills from the end, and s becomes s - c.
     """
 
     def __init__(self, n: int, size: int, seed: int) -> None:
@@ -108,12 +120,16 @@ class PlainGrab:
     def observe(self, rows: list[int], factors: Factors) -> None:
         """Place the rows of a batch, in their order."""
         if self.signed is None:
-            self.signed, self.next_mean = ([S.new_zeros(S.shape[1], A.shape[1]) for S, A in factors] for _ in range(2))
+            self.signed, self.next_mean = (
+                [S.new_zeros(S.shape[1], A.shape[1]) for S, A in factors] for _ in range(2)
+            )
             self.mean = self.mean or [torch.zeros_like(m) for m in self.signed]
         along_mean = _along(factors, self.mean)
         products = sum((S @ S.T) * (A @ A.T) for S, A in factors) - along_mean - along_mean[:, None]
         products = (products + sum(m.square().sum() for m in self.mean)).numpy()
-        leans = _along(factors, self.signed) - sum((s * m).sum() for s, m in zip(self.signed, self.mean, strict=True))
+        leans = _along(factors, self.signed) - sum(
+            (s * m).sum() for s, m in zip(self.signed, self.mean, strict=True)
+        )
         signs = self._place(rows, leans.numpy(), products)
         self._add(factors, torch.from_numpy(signs))
 
@@ -125,7 +141,9 @@ class PlainGrab:
         return signs
 
     def _add(self, factors: Factors, signs: Tensor) -> None:
-        for (S, A), s, m, following in zip(factors, self.signed, self.mean, self.next_mean, strict=True):
+        for (S, A), s, m, following in zip(
+            factors, self.signed, self.mean, self.next_mean, strict=True
+        ):
             s += (signs[:, None] * S).T @ A - signs.sum() * m
             following += S.T @ A / self.n
 

@@ -1,4 +1,7 @@
-"""Seconds of the batch samplers for PyTorch: handing out indices, and observing. Parts c and d of ``torch_batches.py``."""
+"""Seconds of the batch samplers for PyTorch: handing out indices, and observing.
+
+Parts c and d of ``torch_batches.py``.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,24 @@ def iterating(quick: bool) -> Iterator[Figure]:
     partner[order[::2]], partner[order[1::2]] = order[1::2], order[::2]
     samplers = {
         "groups of 64": AntitheticBatchSampler(None, None, SIZE, table=GroupTable(order, SIZE)),
-        "pairs": AntitheticBatchSampler(None, None, SIZE, table=AntitheticTable(partner), nest=False),
+        "pairs": AntitheticBatchSampler(
+            None, None, SIZE, table=AntitheticTable(partner), nest=False
+        ),
         "random order (BalancedBatchSampler, nothing observed)": BalancedBatchSampler(n, SIZE),
     }
     reshuffled = BatchSampler(RandomSampler(range(n)), SIZE, drop_last=False)
-    theirs, *ours = best_seconds([lambda s=s: exhaust(s) for s in (reshuffled, *samplers.values())], repeats)
-    for (name, least), seconds in zip(zip(samplers, (5.0, 2.5, None), strict=True), ours, strict=True):
-        yield Figure(f"{n:,} rows, {name}", theirs / seconds, least=least, remark=f"{theirs:.2f} s / {seconds:.2f} s")
+    theirs, *ours = best_seconds(
+        [lambda s=s: exhaust(s) for s in (reshuffled, *samplers.values())], repeats
+    )
+    for (name, least), seconds in zip(
+        zip(samplers, (5.0, 2.5, None), strict=True), ours, strict=True
+    ):
+        yield Figure(
+            f"{n:,} rows, {name}",
+            theirs / seconds,
+            least=least,
+            remark=f"{theirs:.2f} s / {seconds:.2f} s",
+        )
 
 
 def observing(quick: bool) -> Iterator[Figure]:
@@ -46,22 +60,40 @@ def observing(quick: bool) -> Iterator[Figure]:
             without, with_it = best_seconds(list(trainings(name, loaded)), 10 if quick else 60)
             way = "from a DataLoader" if loaded else "indexed at once"
             remark = f"{1e3 * without:.1f} ms, {1e3 * with_it:.1f} ms observing"
-            yield Figure(f"{name}, batches {way}: part of the time added", with_it / without - 1.0, most=0.05, remark=remark)
+            yield Figure(
+                f"{name}, batches {way}: part of the time added",
+                with_it / without - 1.0,
+                most=0.05,
+                remark=remark,
+            )
     yield from regrouping(12_000 if quick else 60_000)
 
 
 def trainings(name: str, loaded: bool) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Train on 100 batches without observing, and with it; rows lie among 60,000, as in a whole epoch of MNIST."""
+    """Train on 100 batches without observing, and with it.
+
+    Rows lie among 60,000, as in a whole epoch of MNIST.
+    """
     n, generator = 100 * SIZE, torch.Generator().manual_seed(0)
-    X, y = torch.rand(60_000, 784, generator=generator), torch.randint(10, (60_000,), generator=generator)
+    X, y = (
+        torch.rand(60_000, 784, generator=generator),
+        torch.randint(10, (60_000,), generator=generator),
+    )
     rows = torch.randperm(60_000, generator=generator)[:n]
-    sampler, dataset = make_sampler(name, n, refresh=None), Subset(TensorDataset(X, y), rows.tolist())
+    sampler, dataset = (
+        make_sampler(name, n, refresh=None),
+        Subset(TensorDataset(X, y), rows.tolist()),
+    )
     loader = DataLoader(dataset, batch_sampler=sampler)
     model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
     def without() -> None:
-        train(model, optimizer, loader if loaded else ((X[rows[batch]], y[rows[batch]]) for batch in sampler))
+        train(
+            model,
+            optimizer,
+            loader if loaded else ((X[rows[batch]], y[rows[batch]]) for batch in sampler),
+        )
 
     def with_it() -> None:
         with sampler.observing(model[-1], targets=y[rows]):
@@ -74,7 +106,9 @@ def trainings(name: str, loaded: bool) -> tuple[Callable[[], None], Callable[[],
 def make_sampler(name: str, n: int, refresh: int | None = 1):
     if name == "balanced":
         return BalancedBatchSampler(n, SIZE)
-    return AntitheticBatchSampler(None, None, SIZE, table=GroupTable(np.arange(n), SIZE), refresh=refresh)
+    return AntitheticBatchSampler(
+        None, None, SIZE, table=GroupTable(np.arange(n), SIZE), refresh=refresh
+    )
 
 
 def train(model, optimizer, batches) -> None:
@@ -93,4 +127,7 @@ def regrouping(n: int) -> Iterator[Figure]:
         sampler.observe(np.arange(n), vectors)
         next(iter(sampler))
 
-    yield Figure(f"seconds of making groups of {n:,} observed rows, 32 numbers each", best_seconds([regroup], 3)[0])
+    yield Figure(
+        f"seconds of making groups of {n:,} observed rows, 32 numbers each",
+        best_seconds([regroup], 3)[0],
+    )

@@ -19,7 +19,13 @@ project = "antithetic"
 author = "The antithetic developers"
 version = release = antithetic.__version__
 
-extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "example_directive"]
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "example_directive",
+]
 html_theme = "furo"
 html_title = f"antithetic {version}"
 html_static_path = ["static"]
@@ -36,43 +42,68 @@ html_math_renderer = "mathml"  # which browsers draw by themselves: no script, n
 
 autodoc_typehints = "none"  # numpydoc tells the types
 autodoc_member_order = "bysource"
-autodoc_mock_imports = [name for name in ("torch", "dask", "distributed") if find_spec(name) is None]
+autodoc_mock_imports = [
+    name for name in ("torch", "dask", "distributed") if find_spec(name) is None
+]
 autosummary_generate = False
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 python_use_unqualified_type_names = True
 
-ELSEWHERE = re.compile(r"parameters are those of|shares all parameters|made by ``|what :func:`[\w.]+` returns", re.IGNORECASE)
+ELSEWHERE = re.compile(
+    r"parameters are those of|shares all parameters|made by ``|what :func:`[\w.]+` returns",
+    re.IGNORECASE,
+)
 PUBLIC_MODULES = ("antithetic", "antithetic.datasets", "antithetic.torch", "antithetic.dask")
 
 
 def public_names() -> dict[str, object]:
     """Everything that the package offers, by its full name."""
-    modules = [importlib.import_module(name) for name in PUBLIC_MODULES if find_spec(name) is not None]
-    return {f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__}
+    modules = [
+        importlib.import_module(name) for name in PUBLIC_MODULES if find_spec(name) is not None
+    ]
+    return {
+        f"{module.__name__}.{name}": getattr(module, name)
+        for module in modules
+        for name in module.__all__
+    }
 
 
 def undocumented(thing) -> list[str]:
     """Parameters that a docstring lacks, or has too many.
 
-    Where it has a section of parameters (of a result: of attributes), that must name them all and no others. Without one, a method may
-    leave to its one line what must be given; all else must be mentioned, or be said to be as elsewhere, or not be made by users at all.
+    Where it has a section of parameters (of a result: of attributes), that must name them all and
+    no others. Without one, a method may leave to its one line what must be given; all else must be
+    mentioned, or be said to be as elsewhere, or not be made by users at all.
     """
     from numpydoc.docscrape import NumpyDocString
 
     text = inspect.getdoc(thing) or ""
-    taken = [name.lstrip("*") for name in inspect.signature(thing).parameters if name not in ("self", "cls")]
+    taken = [
+        name.lstrip("*")
+        for name in inspect.signature(thing).parameters
+        if name not in ("self", "cls")
+    ]
     sections = NumpyDocString(text)
     listed = [
-        name for kind in ("Parameters", "Attributes") for entry in sections[kind] for name in re.split(", *", entry.name.replace("*", ""))
+        name
+        for kind in ("Parameters", "Attributes")
+        for entry in sections[kind]
+        for name in re.split(", *", entry.name.replace("*", ""))
     ]
     if sections["Parameters"] or set(taken) <= set(listed):
-        known = [name for entry in sections["Parameters"] for name in re.split(", *", entry.name.replace("*", ""))]
+        known = [
+            name
+            for entry in sections["Parameters"]
+            for name in re.split(", *", entry.name.replace("*", ""))
+        ]
         return sorted(set(taken) - set(listed)) + sorted(set(known) - set(taken))
     if not text or ELSEWHERE.search(text):
         return [] if text else ["everything"]
     required = [
-        name for name, each in inspect.signature(thing).parameters.items() if each.default is each.empty and inspect.isroutine(thing)
+        name
+        for name, each in inspect.signature(thing).parameters.items()
+        if each.default is each.empty and inspect.isroutine(thing)
     ]
     return [name for name in taken if name not in required and not re.search(rf"\b{name}\b", text)]
 
@@ -84,7 +115,11 @@ def members(name: str, thing: object) -> dict[str, object]:
     if issubclass(thing, BaseException):
         return {}  # raised, never made by a user
     ours = {key: getattr(thing, key) for key in dir(thing) if not key.startswith("_")}
-    ours = {f"{name}.{key}": value for key, value in ours.items() if inspect.isroutine(value) and _is_ours(value)}
+    ours = {
+        f"{name}.{key}": value
+        for key, value in ours.items()
+        if inspect.isroutine(value) and _is_ours(value)
+    }
     return {name: thing, **ours}
 
 
@@ -108,14 +143,20 @@ def check_reference(app, env):  # noqa: ARG001 - Sphinx asks so
             warn("%s is public, and no page of docs/reference describes it", name)
         for full_name, member in members(name, thing).items():
             if not inspect.ismodule(member) and (wrong := undocumented(member)):
-                warn("%s: the docstring and the signature do not agree on %s", full_name, ", ".join(wrong))
+                warn(
+                    "%s: the docstring and the signature do not agree on %s",
+                    full_name,
+                    ", ".join(wrong),
+                )
 
 
 def visit_formula(translator, node):
     """Write a formula as MathML; TeX that is not understood is an error."""
     from docutils.utils.math.latex2mathml import tex2mathml
 
-    text = re.sub(r"(frac)(\d)(\d)", r"\1{\2}{\3}", node.astext())  # docutils would read the two digits as one number
+    text = re.sub(
+        r"(frac)(\d)(\d)", r"\1{\2}{\3}", node.astext()
+    )  # docutils would read the two digits as one number
     translator.body.append(tex2mathml(text, as_block=node.tagname == "math_block"))
     raise nodes.SkipNode
 

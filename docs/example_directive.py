@@ -21,7 +21,10 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 class Example(SphinxDirective):
-    """``.. example:: variance`` runs ``examples/variance.py``; with ``:needs: faiss``, only where faiss is installed, and says so."""
+    """``.. example:: variance`` runs ``examples/variance.py``.
+
+    With ``:needs: faiss``, only where faiss is installed, and says so.
+    """
 
     required_arguments = 1
     option_spec = {"needs": directives.unchanged}  # noqa: RUF012 - docutils' name and form
@@ -32,13 +35,19 @@ class Example(SphinxDirective):
         self.env.note_dependency(str(path))
         source = path.read_text(encoding="utf-8")
         shown = self._text(ast.get_docstring(ast.parse(source)))
-        missing = [name for name in self.options.get("needs", "").split() if find_spec(name) is None]
+        missing = [
+            name for name in self.options.get("needs", "").split() if find_spec(name) is None
+        ]
         if missing:
             shown += self._text(f"*Not run here: it needs {', '.join(missing)}.*")
         else:
             printed, pictures = run_example(path)
             shown += [_block(printed, "text"), *map(_picture, pictures)]
-        return [*shown, *self._text(f"The program, ``examples/{path.name}``:"), _block(source.rstrip(), "python")]
+        return [
+            *shown,
+            *self._text(f"The program, ``examples/{path.name}``:"),
+            _block(source.rstrip(), "python"),
+        ]
 
     def _text(self, text):
         part = nodes.container()
@@ -47,13 +56,22 @@ class Example(SphinxDirective):
 
 
 def run_example(path):
-    """Run a program in a folder of its own; return what it printed, and the pictures that it left there."""
+    """Run a program in a folder of its own.
+
+    Return what it printed, and the pictures that it left there.
+    """
     printed = io.StringIO()
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(printed):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(printed),
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             runpy.run_path(str(path), run_name="__main__")
-        return printed.getvalue().rstrip(), [picture.read_bytes() for picture in sorted(Path().glob("*.png"))]
+        return printed.getvalue().rstrip(), [
+            picture.read_bytes() for picture in sorted(Path().glob("*.png"))
+        ]
 
 
 def _block(text, language):
@@ -64,7 +82,10 @@ def _picture(png):
     """The picture within the page, so that a page that is not built anew has it still."""
     data = base64.b64encode(png).decode()
     return nodes.raw(
-        "", f'<img class="light-ground" alt="the picture that the program saves" src="data:image/png;base64,{data}">', format="html"
+        "",
+        '<img class="light-ground" alt="the picture that the program saves"'
+        f' src="data:image/png;base64,{data}">',
+        format="html",
     )
 
 

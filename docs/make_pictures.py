@@ -1,7 +1,8 @@
 """Make the pictures of the documentation anew: ``python docs/make_pictures.py [NAME ...]`` writes ``docs/pictures/NAME.svg``.
 
-Every line and point comes from the package itself, on the data sets that it brings. The ground is transparent and the colours are of middle
-brightness, so that one file serves light and dark pages. The same versions give the same bytes.
+Every line and point comes from the package itself, on the data sets that it brings. The ground is
+transparent and the colours are of middle brightness, so that one file serves light and dark pages.
+The same versions give the same bytes.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def gradients(X, y, coef):
 
 def least(X, y):
     """Solution and least objective, by a solver that goes on to the last digit."""
-    exact = antithetic.minimize(X, y, l2=L2, solver="saga", epochs=500, tol=1e-12, stopping="gradient", trace="objective")
+    exact = antithetic.minimize(
+        X, y, l2=L2, solver="saga", epochs=500, tol=1e-12, stopping="gradient", trace="objective"
+    )
     return exact.coef, exact.trace["objective"][-1]
 
 
@@ -96,13 +99,29 @@ def partners():
         left.plot(*X[[i, j]].T, color=INK, lw=0.8, alpha=0.7, zorder=1)
     for label, colour in ((1, BLUE), (-1, ORANGE)):
         left.plot(*X[y == label].T, "o", ms=5.5, mew=0, color=colour, label=f"label {label:+d}")
-    left.set(title="rows, each joined to its partner", aspect="equal", xlabel="feature 1", ylabel="feature 2")
+    left.set(
+        title="rows, each joined to its partner",
+        aspect="equal",
+        xlabel="feature 1",
+        ylabel="feature 2",
+    )
     left.legend(loc="upper right", fontsize=8.5, handletextpad=0.1, borderaxespad=0)
     longest = table.pairs[np.argsort(-np.linalg.norm(G[table.pairs[:, 0]], axis=1))[:7]]
     for k, (i, j) in enumerate(longest):
         colour = (BLUE, ORANGE, GREEN, PURPLE, RED, "#c29a2b", INK)[k]
         for row in (i, j):
-            right.annotate("", G[row], (0, 0), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0})
+            right.annotate(
+                "",
+                G[row],
+                (0, 0),
+                arrowprops={
+                    "arrowstyle": "-|>",
+                    "color": colour,
+                    "lw": 1.5,
+                    "shrinkA": 0,
+                    "shrinkB": 0,
+                },
+            )
     right.plot(*G.T, " ")
     right.plot(*G.mean(axis=0), "P", ms=9, mew=0, color=INK, label="mean of all 40")
     right.set(title="their gradients, one colour a pair", aspect="equal")
@@ -119,7 +138,10 @@ def tutorial():
     paired = antithetic.minimize(X, y, table=table, **settings)
     figure = Figure(figsize=(7.6, 3.0))
     for ax, name in zip(figure.subplots(1, 2), ("variance", "objective"), strict=True):
-        for run, label, colour in ((independent, "two independent rows", ORANGE), (paired, "antithetic pairs", BLUE)):
+        for run, label, colour in (
+            (independent, "two independent rows", ORANGE),
+            (paired, "antithetic pairs", BLUE),
+        ):
             ax.plot(run.trace["epoch"], run.trace[name], ".-", color=colour, label=label)
         ax.set(xlabel="epoch", ylabel=f"{name} of the gradient" if name == "variance" else name)
         ax.set_ylim(bottom=0 if name == "variance" else None)
@@ -138,12 +160,32 @@ def fading():
         ("auto", 'refresh="auto"', BLUE),
     ):
         run = antithetic.minimize(
-            X, y, l2=L2, eta0=0.5, epochs=20, pairing="optimal", sampling="uniform", refresh=refresh, trace="variance_ratio"
+            X,
+            y,
+            l2=L2,
+            eta0=0.5,
+            epochs=20,
+            pairing="optimal",
+            sampling="uniform",
+            refresh=refresh,
+            trace="variance_ratio",
         )
         ax.plot(run.trace["epoch"], run.trace["variance_ratio"], ".-", color=colour, label=label)
     ax.axhline(1.0, ls=":", color=INK)
-    ax.annotate("two independent rows", (20, 1.0), (0, -12), textcoords="offset points", ha="right", fontsize=8.5)
-    ax.set(xlabel="epoch", ylabel="variance / that of two rows", ylim=(0, 1.35), xticks=np.arange(0, 21, 5))
+    ax.annotate(
+        "two independent rows",
+        (20, 1.0),
+        (0, -12),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8.5,
+    )
+    ax.set(
+        xlabel="epoch",
+        ylabel="variance / that of two rows",
+        ylim=(0, 1.35),
+        xticks=np.arange(0, 21, 5),
+    )
     ax.legend(loc="upper right", ncols=3, fontsize=8.5, columnspacing=1.2)
     return figure
 
@@ -156,9 +198,18 @@ def partial_sums():
     G -= G.mean(axis=0)
     settings = {"l2": L2, "learning_rate": "auto", "epochs": 20}
     orders = {
-        "reshuffled": (np.random.default_rng(7).permutation(len(y)), ORANGE),  # a typical one: its largest sum is near the median of many
-        "nested, table of the solution": (antithetic.pair(X, y, coef=coef, nest=True).order, PURPLE),
-        "balanced, after 20 epochs": (antithetic.minimize(X, y, sampling="balanced", **settings).state.order, BLUE),
+        "reshuffled": (
+            np.random.default_rng(7).permutation(len(y)),
+            ORANGE,
+        ),  # a typical one: its largest sum is near the median of many
+        "nested, table of the solution": (
+            antithetic.pair(X, y, coef=coef, nest=True).order,
+            PURPLE,
+        ),
+        "balanced, after 20 epochs": (
+            antithetic.minimize(X, y, sampling="balanced", **settings).state.order,
+            BLUE,
+        ),
     }
     figure = Figure(figsize=(6.8, 3.2))
     ax = figure.subplots()
@@ -183,8 +234,15 @@ def orders():
     figure = Figure(figsize=(6.8, 3.6))
     ax = figure.subplots()
     for label, (how, colour) in ways.items():
-        runs = [antithetic.minimize(X, y, l2=L2, learning_rate="auto", epochs=20, seed=seed, trace="objective", **how) for seed in range(5)]
-        gaps = (np.mean([run.trace["objective"] for run in runs], axis=0) - lowest) / (np.log(2.0) - lowest)
+        runs = [
+            antithetic.minimize(
+                X, y, l2=L2, learning_rate="auto", epochs=20, seed=seed, trace="objective", **how
+            )
+            for seed in range(5)
+        ]
+        gaps = (np.mean([run.trace["objective"] for run in runs], axis=0) - lowest) / (
+            np.log(2.0) - lowest
+        )
         ax.semilogy(np.arange(21), gaps, ".-", color=colour, label=label)
     ax.set(xlabel="epoch", ylabel="gap, share of the way still to go", xticks=np.arange(0, 21, 5))
     ax.legend(fontsize=9)
@@ -200,12 +258,20 @@ def dimensions():
         X, y = rng.normal(size=(n, d)), rng.integers(2, size=n)
         ratios.append(antithetic.pair(X, y, "optimal").variance_ratio(X, y))
         eta0 = 0.1 / d  # short: the gradients should hardly move
-        run = antithetic.minimize(X, y, sampling="balanced", eta0=eta0, l2=1e-4, epochs=12, trace="partial_sum")
+        run = antithetic.minimize(
+            X, y, sampling="balanced", eta0=eta0, l2=1e-4, epochs=12, trace="partial_sum"
+        )
         sums.append(np.median(run.trace["partial_sum"][4:]))
     figure = Figure(figsize=(6.4, 3.2))
     ax = figure.subplots()
     ax.semilogx(features, ratios, "o-", color=BLUE, label="variance ratio of the best table")
-    ax.semilogx(features, sums, "s-", color=GREEN, label="partial sums of a balanced order / of a random one")
+    ax.semilogx(
+        features,
+        sums,
+        "s-",
+        color=GREEN,
+        label="partial sums of a balanced order / of a random one",
+    )
     ax.axvline(n, ls=":", color=INK)
     ax.axhline(1.0, ls=":", color=INK)
     ax.annotate(f"n = {n} rows", (n, 0.03), (4, 0), textcoords="offset points", fontsize=8.5)
@@ -217,7 +283,9 @@ def dimensions():
 def profile():
     """Share of races that each solver ends within a factor of the fastest, from the rows of docs/peers.csv."""
     factors = np.geomspace(1.0, 20.0, 200)
-    shares = solved_within(read_rows(Path(__file__).parent / "peers.csv"), factors.tolist(), TARGETS)
+    shares = solved_within(
+        read_rows(Path(__file__).parent / "peers.csv"), factors.tolist(), TARGETS
+    )
     figure = Figure(figsize=(7.2, 3.6))
     ax = figure.subplots()
     looks = {True: {"color": ORANGE, "lw": 3.0, "zorder": 3}, False: {"lw": 1.4}}
@@ -227,7 +295,13 @@ def profile():
         own = peer == OURS
         look = looks[own] if own else {"color": next(colours), "ls": next(dashes), **looks[own]}
         ax.step(factors, share, where="post", label=peer, **look)
-    ax.set(xscale="log", xlabel="factor of the fastest", ylabel="share of races", ylim=(-0.02, 1.02), xticks=[1, 2, 5, 10, 20])
+    ax.set(
+        xscale="log",
+        xlabel="factor of the fastest",
+        ylabel="share of races",
+        ylim=(-0.02, 1.02),
+        xticks=[1, 2, 5, 10, 20],
+    )
     ax.xaxis.set_major_formatter(mpl.ticker.ScalarFormatter())
     ax.xaxis.set_minor_formatter(mpl.ticker.NullFormatter())
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8.5)

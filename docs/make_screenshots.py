@@ -26,15 +26,21 @@ PARTS = {
 
 def photograph(browser, selector, height, path):
     """Save the part of the page that begins with an element."""
-    top = browser.run(f"document.querySelector({selector!r}).getBoundingClientRect().top + window.scrollY")
+    top = browser.run(
+        f"document.querySelector({selector!r}).getBoundingClientRect().top + window.scrollY"
+    )
     clip = {"x": 0, "y": max(0, top - 8), "width": WIDTH, "height": height, "scale": 1}
-    data = browser.send("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
+    data = browser.send(
+        "Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip
+    )["data"]
     path.write_bytes(base64.b64decode(data))
 
 
 def main(report):
     """Open the report and save its parts."""
-    with open_browser(find_chromium() or sys.exit("no Chromium: install it, or name one in the variable CHROMIUM")) as browser:
+    with open_browser(
+        find_chromium() or sys.exit("no Chromium: install it, or name one in the variable CHROMIUM")
+    ) as browser:
         browser.size(WIDTH, 900)
         browser.prefer(color_scheme="light", reduced_motion="reduce")
         browser.open(report.resolve())

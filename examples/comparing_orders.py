@@ -1,7 +1,7 @@
 """Run each way of drawing rows on the same data and see how near each comes to the least objective, epoch by epoch.
 
-All have the same number of gradients per epoch and steps found from the data, so what differs is which rows travel together and in which
-order. Where matplotlib is there, a picture is saved.
+All have the same number of gradients per epoch and steps found from the data, so what differs is
+which rows travel together and in which order. Where matplotlib is there, a picture is saved.
 """
 
 from __future__ import annotations
@@ -19,26 +19,44 @@ PICTURE = Path("comparing_orders.png")
 
 
 def ways(table):
-    """Settings of each way by its name; pairs are those of a table made once, but for the nested order, which makes its own."""
+    """Settings of each way by its name.
+
+    Pairs are those of a table made once, but for the nested order, which makes its own.
+    """
     return {
         "independent rows": {"sampling": "uniform"},
         "antithetic pairs, drawn": {"sampling": "uniform", "table": table},
         "reshuffled rows": {"sampling": "shuffle"},
         "reshuffled pairs": {"sampling": "shuffle", "table": table},
-        "nested order, refreshed": {"sampling": "shuffle", "pairing": "tree", "nest": True, "refresh": [1, 3]},
+        "nested order, refreshed": {
+            "sampling": "shuffle",
+            "pairing": "tree",
+            "nest": True,
+            "refresh": [1, 3],
+        },
         "balanced rows": {"sampling": "balanced"},
     }
 
 
 def least_objective(X, y):
     """Objective at the solution, by a solver that goes on to the last digit."""
-    exact = antithetic.minimize(X, y, l2=L2, solver="saga", epochs=500, tol=1e-12, stopping="gradient", trace="objective")
+    exact = antithetic.minimize(
+        X, y, l2=L2, solver="saga", epochs=500, tol=1e-12, stopping="gradient", trace="objective"
+    )
     return exact.trace["objective"][-1]
 
 
 def gaps(X, y, least, how):
-    """Share of the way from zero weights to the optimum that is still to go, after each epoch; the mean over the seeds."""
-    runs = [antithetic.minimize(X, y, l2=L2, learning_rate="auto", epochs=EPOCHS, seed=s, trace="objective", **how) for s in SEEDS]
+    """Share of the way from zero weights to the optimum that is still to go, after each epoch.
+
+    The mean over the seeds.
+    """
+    runs = [
+        antithetic.minimize(
+            X, y, l2=L2, learning_rate="auto", epochs=EPOCHS, seed=s, trace="objective", **how
+        )
+        for s in SEEDS
+    ]
     objective = np.mean([run.trace["objective"] for run in runs], axis=0)
     return (objective - least) / (objective[0] - least)
 
@@ -49,7 +67,11 @@ def draw(curves):
     mpl.use("Agg")  # a file, no window
     from antithetic import ConvergenceDisplay
 
-    display = ConvergenceDisplay({name: (np.arange(EPOCHS + 1), gap) for name, gap in curves.items()}, y_label="gap", log=True).plot()
+    display = ConvergenceDisplay(
+        {name: (np.arange(EPOCHS + 1), gap) for name, gap in curves.items()},
+        y_label="gap",
+        log=True,
+    ).plot()
     display.figure_.savefig(PICTURE, dpi=110, bbox_inches="tight")
 
 
@@ -58,7 +80,8 @@ def main():
     least = least_objective(X, y)
     curves = {name: gaps(X, y, least, how) for name, how in ways(antithetic.pair(X, y)).items()}
     print(
-        f"diabetes_scale, {X.shape[0]} x {X.shape[1]}, logistic loss, batches of 2: gap after so many epochs, means of {len(SEEDS)} seeds\n"
+        f"diabetes_scale, {X.shape[0]} x {X.shape[1]}, logistic loss, batches of 2: gap after so"
+        f" many epochs, means of {len(SEEDS)} seeds\n"
     )
     print(f"{'':<26}" + "".join(f"{epoch:>10}" for epoch in SHOWN))
     for name, gap in curves.items():

@@ -1,7 +1,7 @@
 """Pair and train on Parquet files with a Dask cluster: two processes here, as many machines as you like elsewhere.
 
-The files are small, so that the example is quick; nothing in it would change for a thousand times as many. The rows are read block by block
-where they are needed, and never all at once.
+The files are small, so that the example is quick; nothing in it would change for a thousand times
+as many. The rows are read block by block where they are needed, and never all at once.
 """
 
 from __future__ import annotations
@@ -39,25 +39,50 @@ def main():
         with cluster, Client(cluster) as client:
             clicks = dd.read_parquet(f"{folder}/*.parquet")
             X, y = clicks[NAMES], clicks["clicked"]
-            print(f"{FILES} files, {X.npartitions} blocks, {len(client.scheduler_info()['workers'])} workers")
+            print(
+                f"{FILES} files, {X.npartitions} blocks, {len(client.scheduler_info()['workers'])}"
+                " workers"
+            )
 
             table = antithetic.dask.pair(X, y, "tree", client=client)
-            print(f"pairs within blocks: {table.variance_ratio(client=client):.2f} of the variance of two random rows")
+            print(
+                f"pairs within blocks: {table.variance_ratio(client=client):.2f} of the variance of"
+                " two random rows"
+            )
 
-            chosen = {"loss": "log_loss", "alpha": 1e-4, "tol": None, "random_state": 0, "client": client}
-            model = antithetic.dask.SGDClassifier(**chosen, max_iter=4, verbose=1, checkpoint=checkpoint).fit(X, y)
+            chosen = {
+                "loss": "log_loss",
+                "alpha": 1e-4,
+                "tol": None,
+                "random_state": 0,
+                "client": client,
+            }
+            model = antithetic.dask.SGDClassifier(
+                **chosen, max_iter=4, verbose=1, checkpoint=checkpoint
+            ).fit(X, y)
             print(f"accuracy {model.score(X, y):.4f}")
 
             # the file has four rounds; the next fit goes on from there
-            longer = antithetic.dask.SGDClassifier(**chosen, max_iter=6, checkpoint=checkpoint).fit(X, y)
+            longer = antithetic.dask.SGDClassifier(**chosen, max_iter=6, checkpoint=checkpoint).fit(
+                X, y
+            )
             whole = antithetic.dask.SGDClassifier(**chosen, max_iter=6).fit(X, y)
-            print(f"4 rounds and 2 more are 6, to the bit: {np.array_equal(longer.coef_, whole.coef_)}")
+            print(
+                "4 rounds and 2 more are 6, to the bit:"
+                f" {np.array_equal(longer.coef_, whole.coef_)}"
+            )
 
             chances = model.predict_proba(X)
-            print(f"chances: {type(chances).__name__} of {chances.npartitions} blocks, the first {chances.blocks[0].compute()[0, 1]:.3f}")
+            print(
+                f"chances: {type(chances).__name__} of {chances.npartitions} blocks, the first"
+                f" {chances.blocks[0].compute()[0, 1]:.3f}"
+            )
 
         local = model.to_local()  # needs no cluster
-        print(f"one row, here: {local.predict(pd.DataFrame(np.zeros((1, FEATURES)), columns=NAMES)).tolist()}")
+        print(
+            "one row, here:"
+            f" {local.predict(pd.DataFrame(np.zeros((1, FEATURES)), columns=NAMES)).tolist()}"
+        )
 
 
 if __name__ == "__main__":

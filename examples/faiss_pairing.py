@@ -1,7 +1,8 @@
 """Pair rows with a nearest-neighbour index: a callable for ``antithetic.pair(X, y, method=...)``, made with faiss.
 
-Each row in turn takes the first free row among the k that oppose it most. Rows that find all of theirs taken ask again, among the rows
-that are still free, until everybody has a partner. Any index that answers "which rows are nearest to this one" can be used in this way.
+Each row in turn takes the first free row among the k that oppose it most. Rows that find all of
+theirs taken ask again, among the rows that are still free, until everybody has a partner. Any index
+that answers "which rows are nearest to this one" can be used in this way.
 """
 
 from __future__ import annotations
@@ -27,11 +28,17 @@ def faiss_pairs(rows, k=64, index="Flat"):
     k : int, default=64
         Candidates that a row is shown at a time.
     index : str, default="Flat"
-        What the first search uses, in the language of ``faiss.index_factory``: ``"IVF256,Flat"``, say. Later ones are exact.
+        What the first search uses, in the language of ``faiss.index_factory``: ``"IVF256,Flat"``,
+        say. Later ones are exact.
     """
     if sparse.issparse(rows):
-        raise TypeError("faiss takes dense rows; project sparse ones to a few dimensions first, with TruncatedSVD, say")
-    vectors = np.ascontiguousarray(rows - rows.mean(axis=0), dtype=np.float32)  # centred, rows make better choices in turn
+        raise TypeError(
+            "faiss takes dense rows; project sparse ones to a few dimensions first, with"
+            " TruncatedSVD, say"
+        )
+    vectors = np.ascontiguousarray(
+        rows - rows.mean(axis=0), dtype=np.float32
+    )  # centred, rows make better choices in turn
     partner = np.full(len(vectors), -1, dtype=np.intp)
     waiting = free = np.arange(len(vectors))
     while len(waiting):
@@ -53,7 +60,10 @@ def nearest_reflections(vectors, waiting, free, k, index):
 
 
 def choose_in_turn(partner, waiting, candidates):
-    """Let each waiting row take its first candidate that nobody has; a row without one goes on waiting."""
+    """Let each waiting row take its first candidate that nobody has.
+
+    A row without one goes on waiting.
+    """
     taken = np.zeros(len(partner) + 1, dtype=bool)
     taken[-1] = True  # the candidate -1
     for row, nearest in zip(waiting, candidates, strict=True):
@@ -66,7 +76,8 @@ def choose_in_turn(partner, waiting, candidates):
 def main():
     X, y = antithetic.datasets.load("splice_scale", return_X_y=True)
     print(
-        f"splice_scale, {X.shape[0]} x {X.shape[1]}: exact variance of a pair's gradient at w = 0, divided by that of two independent rows"
+        f"splice_scale, {X.shape[0]} x {X.shape[1]}: exact variance of a pair's gradient at w = 0,"
+        " divided by that of two independent rows"
     )
     for method in (faiss_pairs, "greedy", "tree", "random"):
         table = antithetic.pair(X, y, method=method)

@@ -1,6 +1,7 @@
 """Pair and train on a file that is never read as a whole: a memory map, in shards, and chunk by chunk.
 
-The file here is small, so that the example is quick; nothing in it would change for a hundred times as many rows.
+The file here is small, so that the example is quick; nothing in it would change for a hundred times
+as many rows.
 """
 
 from __future__ import annotations
@@ -39,14 +40,18 @@ def main():
         path = Path(folder) / "rows.npy"
         y = write_file(path)
         X = np.load(path, mmap_mode="r")
-        print(f"{path.name}: {X.shape[0]} x {X.shape[1]}, {path.stat().st_size / 1e6:.0f} MB on disk")
+        print(
+            f"{path.name}: {X.shape[0]} x {X.shape[1]}, {path.stat().st_size / 1e6:.0f} MB on disk"
+        )
 
         whole = SGDClassifier(loss="log_loss", max_iter=5, tol=None, random_state=0).fit(X, y)
         print(f"fit on the map, 5 epochs:       accuracy {whole.score(X, y):.4f}")
 
         online = SGDClassifier(loss="log_loss", random_state=0)
         for start in range(0, ROWS, CHUNK):
-            online.partial_fit(X[start : start + CHUNK], y[start : start + CHUNK], classes=[False, True])
+            online.partial_fit(
+                X[start : start + CHUNK], y[start : start + CHUNK], classes=[False, True]
+            )
         print(f"partial_fit, each chunk once:   accuracy {online.score(X, y):.4f}")
 
         table = antithetic.pair(X, y, shard_rows=CHUNK)

@@ -1,7 +1,8 @@
 """Train with a penalty of one's own: weights that must lie between 0 and 1, and weights that should be near their mean.
 
-A penalty has ``value(w)``, ``prox(w, step)``, the minimiser of ``r(v) + |v - w|^2 / (2 step)``, and ``separable``. The solution is compared
-with that of a general solver, L-BFGS-B, which knows bounds but nothing of stochastic gradients.
+A penalty has ``value(w)``, ``prox(w, step)``, the minimiser of ``r(v) + |v - w|^2 / (2 step)``, and
+``separable``. The solution is compared with that of a general solver, L-BFGS-B, which knows bounds
+but nothing of stochastic gradients.
 """
 
 from __future__ import annotations
@@ -52,9 +53,21 @@ class NearTheMean:
 
 
 def train(X, y, penalty):
-    """Go on until the gradient mapping is short; the prox is called from Python, once a step, so batches are large."""
+    """Go on until the gradient mapping is short.
+
+    The prox is called from Python, once a step, so batches are large.
+    """
     return antithetic.minimize(
-        X, y, l2=L2, penalty=penalty, solver="saga", batch_size=32, epochs=2000, tol=1e-8, stopping="gradient", trace="objective"
+        X,
+        y,
+        l2=L2,
+        penalty=penalty,
+        solver="saga",
+        batch_size=32,
+        epochs=2000,
+        tol=1e-8,
+        stopping="gradient",
+        trace="objective",
     )
 
 
@@ -66,13 +79,25 @@ def main():
         return np.logaddexp(0.0, -signs * (X @ w)).mean() + 0.5 * L2 * w @ w
 
     boxed = train(X, y, Box())
-    general = general_solver(objective, np.full(8, 0.5), bounds=[(0.0, 1.0)] * 8, method="L-BFGS-B", options={"ftol": 1e-14})
+    general = general_solver(
+        objective,
+        np.full(8, 0.5),
+        bounds=[(0.0, 1.0)] * 8,
+        method="L-BFGS-B",
+        options={"ftol": 1e-14},
+    )
     print(f"box:            weights {boxed.coef.round(3).tolist()}")
-    print(f"                objective {boxed.trace['objective'][-1]:.10f} after {len(boxed.trace['epoch']) - 1} epochs")
+    print(
+        f"                objective {boxed.trace['objective'][-1]:.10f} after"
+        f" {len(boxed.trace['epoch']) - 1} epochs"
+    )
     print(f"L-BFGS-B:       objective {general.fun:.10f}")
     for strength in (0.1, 1.0, 100.0):
         run = train(X, y, NearTheMean(strength))
-        print(f"near the mean:  strength {strength:>5}, standard deviation of the weights {run.coef.std():.4f}")
+        print(
+            f"near the mean:  strength {strength:>5}, standard deviation of the weights"
+            f" {run.coef.std():.4f}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Train a small CNN in PyTorch with batches that follow its last layer, and measure the variance of the batch gradients exactly.
 
-The data are 1000 digits of MNIST, or scikit-learn's small digits where MNIST is not at hand. The batches of the first epoch are made from
-the pixels. While the network learns, its last layer is observed, and each epoch's batches are made of what was seen in the one before. The
-variance counts the gradients of all parameters, convolutions too, which nobody observes; 1 is what random batches have on average.
+The data are 1000 digits of MNIST, or scikit-learn's small digits where MNIST is not at hand. The
+batches of the first epoch are made from the pixels. While the network learns, its last layer is
+observed, and each epoch's batches are made of what was seen in the one before. The variance counts
+the gradients of all parameters, convolutions too, which nobody observes; 1 is what random batches
+have on average.
 """
 
 from __future__ import annotations
@@ -30,14 +32,20 @@ def load():
     except FileNotFoundError:
         X, y = load_digits(return_X_y=True)
         name, X = "scikit-learn's digits", X.reshape(-1, 1, 8, 8) / 16.0
-    return name, torch.from_numpy(np.asarray(X[:ROWS], dtype=np.float32)), torch.from_numpy(np.asarray(y[:ROWS], dtype=np.int64))
+    return (
+        name,
+        torch.from_numpy(np.asarray(X[:ROWS], dtype=np.float32)),
+        torch.from_numpy(np.asarray(y[:ROWS], dtype=np.int64)),
+    )
 
 
 def make_model(X):
     """Two convolutions and a linear layer, always with the same first weights."""
     torch.manual_seed(0)
     stride = 2 if X.shape[-1] > 8 else 1
-    body = nn.Sequential(nn.Conv2d(1, 4, 3, stride), nn.ReLU(), nn.Conv2d(4, 8, 3, stride), nn.ReLU(), nn.Flatten())
+    body = nn.Sequential(
+        nn.Conv2d(1, 4, 3, stride), nn.ReLU(), nn.Conv2d(4, 8, 3, stride), nn.ReLU(), nn.Flatten()
+    )
     return nn.Sequential(body, nn.Linear(body(X[:1]).shape[1], 10))
 
 
@@ -46,7 +54,9 @@ def row_gradients(model, X, y):
     weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
 
     def loss(weights, x, target):
-        return nn.functional.cross_entropy(functional_call(model, weights, (x[None],)), target[None])
+        return nn.functional.cross_entropy(
+            functional_call(model, weights, (x[None],)), target[None]
+        )
 
     model.eval()  # so that nobody observes this
     found = vmap(grad(loss), in_dims=(None, 0, 0), chunk_size=500)(weights, X, y)
@@ -57,7 +67,13 @@ def row_gradients(model, X, y):
 def variance_ratio(gradients, batches):
     """Mean of |g_B - g|^2 over the full batches, divided by its mean over all batches that there are, (n - b)/(n - 1) Var/b."""
     n, g = len(gradients), gradients.mean(dim=0)
-    error = np.mean([float((gradients[rows].mean(dim=0) - g).square().sum()) for rows in batches if len(rows) == BATCH])
+    error = np.mean(
+        [
+            float((gradients[rows].mean(dim=0) - g).square().sum())
+            for rows in batches
+            if len(rows) == BATCH
+        ]
+    )
     variance = float((gradients - g).square().sum(dim=1).mean())
     return error / ((n - BATCH) / (n - 1) * variance / BATCH)
 
@@ -86,11 +102,22 @@ def main():
     dataset = TensorDataset(X, y, torch.arange(len(y)))
     sampler = AntitheticBatchSampler(X, y, BATCH)
     results = {
-        "shuffle=True": train(X, y, DataLoader(dataset, BATCH, shuffle=True, generator=torch.Generator().manual_seed(0))),
+        "shuffle=True": train(
+            X,
+            y,
+            DataLoader(dataset, BATCH, shuffle=True, generator=torch.Generator().manual_seed(0)),
+        ),
         "antithetic, observed": train(X, y, DataLoader(dataset, batch_sampler=sampler), sampler),
     }
-    print(f"{name}, {len(y)} pictures: a CNN with {sum(p.numel() for p in make_model(X).parameters())} parameters, batches of {BATCH}\n")
-    print(f"{'variance of batch gradients in epoch':<38}" + "".join(f"{epoch:>7}" for epoch in SHOWN) + "   loss at the end")
+    print(
+        f"{name}, {len(y)} pictures: a CNN with"
+        f" {sum(p.numel() for p in make_model(X).parameters())} parameters, batches of {BATCH}\n"
+    )
+    print(
+        f"{'variance of batch gradients in epoch':<38}"
+        + "".join(f"{epoch:>7}" for epoch in SHOWN)
+        + "   loss at the end"
+    )
     for label, (ratios, loss) in results.items():
         print(f"{label:<38}" + "".join(f"{ratio:>7.2f}" for ratio in ratios) + f"   {loss:.4f}")
 

@@ -1,9 +1,10 @@
 """Train softmax regression in PyTorch with antithetic batches, and measure the variance of the batch gradients exactly.
 
-The data are 1000 digits of MNIST, or scikit-learn's small digits where MNIST is not at hand. Three loaders train the same model from the
-same weights: one with ``shuffle=True``, one whose batches are made of antithetic groups from the data alone, and one whose groups follow
-the model. The variance of an epoch is the mean of ``|g_B - g|^2`` over its batches, at the weights with which it begins; 1 is what random
-batches have on average.
+The data are 1000 digits of MNIST, or scikit-learn's small digits where MNIST is not at hand. Three
+loaders train the same model from the same weights: one with ``shuffle=True``, one whose batches are
+made of antithetic groups from the data alone, and one whose groups follow the model. The variance
+of an epoch is the mean of ``|g_B - g|^2`` over its batches, at the weights with which it begins; 1
+is what random batches have on average.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ def load():
     except FileNotFoundError:
         X, y = load_digits(return_X_y=True)
         name, X = "scikit-learn's digits", X / 16.0
-    return name, torch.from_numpy(np.asarray(X[:ROWS], dtype=np.float32)), torch.from_numpy(np.asarray(y[:ROWS], dtype=np.int64))
+    return (
+        name,
+        torch.from_numpy(np.asarray(X[:ROWS], dtype=np.float32)),
+        torch.from_numpy(np.asarray(y[:ROWS], dtype=np.int64)),
+    )
 
 
 def row_gradients(model, X, y):
@@ -42,7 +47,13 @@ def row_gradients(model, X, y):
 def variance_ratio(gradients, batches):
     """Mean of |g_B - g|^2 over the full batches, divided by its mean over all batches that there are, (n - b)/(n - 1) Var/b."""
     n, g = len(gradients), gradients.mean(dim=0)
-    error = np.mean([float((gradients[rows].mean(dim=0) - g).square().sum()) for rows in batches if len(rows) == BATCH])
+    error = np.mean(
+        [
+            float((gradients[rows].mean(dim=0) - g).square().sum())
+            for rows in batches
+            if len(rows) == BATCH
+        ]
+    )
     variance = float((gradients - g).square().sum(dim=1).mean())
     return error / ((n - BATCH) / (n - 1) * variance / BATCH)
 
@@ -73,12 +84,22 @@ def main():
     from_data = AntitheticBatchSampler(X, y, BATCH)
     following = AntitheticBatchSampler(X, y, BATCH, table=from_data.table)  # which it begins with
     results = {
-        "shuffle=True": train(X, y, DataLoader(dataset, BATCH, shuffle=True, generator=torch.Generator().manual_seed(0))),
+        "shuffle=True": train(
+            X,
+            y,
+            DataLoader(dataset, BATCH, shuffle=True, generator=torch.Generator().manual_seed(0)),
+        ),
         "antithetic, from the data": train(X, y, DataLoader(dataset, batch_sampler=from_data)),
-        "antithetic, observed": train(X, y, DataLoader(dataset, batch_sampler=following), following.observing),
+        "antithetic, observed": train(
+            X, y, DataLoader(dataset, batch_sampler=following), following.observing
+        ),
     }
     print(f"{name}, {len(y)} x {X.shape[1]}: softmax regression, batches of {BATCH}\n")
-    print(f"{'variance of batch gradients in epoch':<38}" + "".join(f"{epoch:>7}" for epoch in SHOWN) + "   loss at the end")
+    print(
+        f"{'variance of batch gradients in epoch':<38}"
+        + "".join(f"{epoch:>7}" for epoch in SHOWN)
+        + "   loss at the end"
+    )
     for label, (ratios, loss) in results.items():
         print(f"{label:<38}" + "".join(f"{ratio:>7.2f}" for ratio in ratios) + f"   {loss:.4f}")
 

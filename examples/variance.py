@@ -1,7 +1,7 @@
 """Train the paper's SGD and SGD-as on a small set, and print the exact variance of the gradients that each of them followed.
 
-SGD draws two independent rows a step. SGD-as draws one row and takes its antithetic partner along. Everything else is the same, and each
-variance is taken at the weights that its own run has reached.
+SGD draws two independent rows a step. SGD-as draws one row and takes its antithetic partner along.
+Everything else is the same, and each variance is taken at the weights that its own run has reached.
 """
 
 from __future__ import annotations
@@ -17,16 +17,32 @@ SEEDS = range(5)
 
 
 def mean_trace(X, y, pairing, sampling="uniform"):
-    """Run 20 epochs once per seed; return variance and objective after each epoch, as means over the seeds."""
-    settings = {"l2": L2, "pairing": pairing, "sampling": sampling, "eta0": 0.1, "epochs": 20, "trace": ("variance", "objective")}
+    """Run 20 epochs once per seed.
+
+    Return variance and objective after each epoch, as means over the seeds.
+    """
+    settings = {
+        "l2": L2,
+        "pairing": pairing,
+        "sampling": sampling,
+        "eta0": 0.1,
+        "epochs": 20,
+        "trace": ("variance", "objective"),
+    }
     runs = [antithetic.minimize(X, y, seed=seed, **settings) for seed in SEEDS]
-    return (np.mean([run.trace[name] for run in runs], axis=0) for name in ("variance", "objective"))
+    return (
+        np.mean([run.trace[name] for run in runs], axis=0) for name in ("variance", "objective")
+    )
 
 
 def least_objective(X, y):
     """Objective at the minimum, found by a solver that is not stochastic."""
-    exact = LogisticRegression(C=1.0 / (L2 * len(y)), fit_intercept=False, tol=1e-10, max_iter=10_000).fit(X, y)
-    at_minimum = antithetic.minimize(X, y, l2=L2, coef_init=exact.coef_[0], eta0=0.1, epochs=0, trace="objective")
+    exact = LogisticRegression(
+        C=1.0 / (L2 * len(y)), fit_intercept=False, tol=1e-10, max_iter=10_000
+    ).fit(X, y)
+    at_minimum = antithetic.minimize(
+        X, y, l2=L2, coef_init=exact.coef_[0], eta0=0.1, epochs=0, trace="objective"
+    )
     return at_minimum.trace["objective"][0]
 
 
@@ -37,7 +53,10 @@ def main():
     paired_variance, paired_objective = mean_trace(X, y, pairing=table)
     _, reshuffled_objective = mean_trace(X, y, pairing=None, sampling="shuffle")
 
-    print(f"breast-cancer_scale, {X.shape[0]} x {X.shape[1]}: logistic loss, l2 = {L2}, batches of 2, means over {len(SEEDS)} seeds\n")
+    print(
+        f"breast-cancer_scale, {X.shape[0]} x {X.shape[1]}: logistic loss, l2 = {L2}, batches of 2,"
+        f" means over {len(SEEDS)} seeds\n"
+    )
     print("exact variance of the stochastic gradient")
     print(f"  {'epoch':<7}{'SGD':>10}{'SGD-as':>12}{'ratio':>10}")
     for epoch in SHOWN_EPOCHS:
@@ -54,7 +73,10 @@ def main():
         print(f"  {name:<29}{objective:.6f}   {objective - least:.1e} above it")
 
     first, *_, last = 1.0 - paired_variance / plain_variance
-    print(f"\nAntithetic pairs saved {first:.0%} of the variance at the start and {last:.0%} at the end, for the same number of gradients.")
+    print(
+        f"\nAntithetic pairs saved {first:.0%} of the variance at the start and {last:.0%} at the"
+        " end, for the same number of gradients."
+    )
 
 
 if __name__ == "__main__":

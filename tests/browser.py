@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# Chromium reads commands from descriptor 3 and answers on 4; a pytest with threads must not run Python between fork and exec
+# Chromium reads commands from descriptor 3 and answers on 4; a pytest with threads must not run
+# Python between fork and exec
 _LAUNCHER = """
 import fcntl, os, sys
 read, write = (fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3])
@@ -70,7 +71,9 @@ class Browser:
         os.close(commands)
         os.close(answers)
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
 
@@ -81,7 +84,9 @@ class Browser:
         if self._session is not None:
             message["sessionId"] = self._session
         os.write(self._out, json.dumps(message).encode() + b"\0")
-        answer = self._read_until(lambda message: message.get("id") == self._count, f"an answer to {method}")
+        answer = self._read_until(
+            lambda message: message.get("id") == self._count, f"an answer to {method}"
+        )
         if "error" in answer:
             raise RuntimeError(f"{method}: {answer['error']['message']}")
         result: dict[str, Any] = answer["result"]
@@ -91,18 +96,27 @@ class Browser:
         """Open a file and wait until it is loaded and drawn."""
         self.events.clear()
         self.send("Page.navigate", url=path.as_uri())
-        self._read_until(lambda message: message.get("method") == "Page.loadEventFired", f"{path} to load")
+        self._read_until(
+            lambda message: message.get("method") == "Page.loadEventFired", f"{path} to load"
+        )
         self.settle()
 
     def settle(self) -> None:
         """Wait until what was changed is drawn."""
-        self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
+        self.run(
+            "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() =>"
+            " done(true))))"
+        )
 
     def run(self, script: str) -> Any:
         """Value of a JavaScript expression, awaited where it is a promise."""
-        answer = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        answer = self.send(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
         if "exceptionDetails" in answer:
-            raise RuntimeError(f"{script}: {answer['exceptionDetails'].get('exception', {}).get('description')}")
+            raise RuntimeError(
+                f"{script}: {answer['exceptionDetails'].get('exception', {}).get('description')}"
+            )
         return answer["result"].get("value")
 
     def wait_for(self, script: str) -> None:
@@ -114,25 +128,35 @@ class Browser:
             time.sleep(0.02)
 
     def size(self, width: int, height: int, *, phone: bool = False) -> None:
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=2 if phone else 1, mobile=phone)
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=2 if phone else 1,
+            mobile=phone,
+        )
         self.settle()
 
     def prefer(self, **features: str) -> None:
-        """Media features: ``prefer(color_scheme="dark", reduced_motion="reduce")``; those not named are as by default."""
-        named = [{"name": f"prefers-{name.replace('_', '-')}", "value": value} for name, value in features.items()]
+        """Media features: ``prefer(color_scheme="dark", reduced_motion="reduce")``.
+
+        Those not named are as by default.
+        """
+        named = [
+            {"name": f"prefers-{name.replace('_', '-')}", "value": value}
+            for name, value in features.items()
+        ]
         self.send("Emulation.setEmulatedMedia", features=named)
         self.settle()
 
     def middle(self, selector: str) -> tuple[float, float]:
         """Scroll an element into view and tell where its middle is."""
-        x, y = self.run(
-            f"""(() => {{
+        x, y = self.run(f"""(() => {{
                 const element = document.querySelector({json.dumps(selector)});
                 element.scrollIntoView({{block: "center", behavior: "instant"}});
                 const {{left, top, width, height}} = element.getBoundingClientRect();
                 return [left + width / 2, top + height / 2];
-            }})()"""
-        )
+            }})()""")
         return x, y
 
     def move(self, x: float, y: float) -> None:
@@ -152,13 +176,30 @@ class Browser:
 
     def press(self, key: str) -> None:
         """Press a key that types nothing, such as ArrowRight."""
-        codes = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+        codes = {
+            "Enter": 13,
+            "Escape": 27,
+            "End": 35,
+            "Home": 36,
+            "ArrowLeft": 37,
+            "ArrowUp": 38,
+            "ArrowRight": 39,
+            "ArrowDown": 40,
+        }
         for kind in ("rawKeyDown", "keyUp"):
-            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key])
+            self.send(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=codes[key],
+            )
         self.settle()
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        data = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
+        data = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)[
+            "data"
+        ]
         path.write_bytes(base64.b64decode(data))
 
     def problems(self) -> list[str]:
@@ -168,14 +209,26 @@ class Browser:
             parameters = event["params"]
             match event["method"]:
                 case "Runtime.exceptionThrown":
-                    found.append(parameters["exceptionDetails"].get("exception", {}).get("description", "exception"))
-                case "Runtime.consoleAPICalled" if parameters["type"] in ("error", "warning", "assert"):
-                    found.append(f"console: {[argument.get('value') for argument in parameters['args']]}")
+                    found.append(
+                        parameters["exceptionDetails"]
+                        .get("exception", {})
+                        .get("description", "exception")
+                    )
+                case "Runtime.consoleAPICalled" if parameters["type"] in (
+                    "error",
+                    "warning",
+                    "assert",
+                ):
+                    found.append(
+                        f"console: {[argument.get('value') for argument in parameters['args']]}"
+                    )
                 case "Log.entryAdded":
                     found.append(f"{parameters['entry']['source']}: {parameters['entry']['text']}")
                 case "Page.javascriptDialogOpening":
                     found.append(f"dialog: {parameters['message']}")
-                case "Network.requestWillBeSent" if not parameters["request"]["url"].startswith(("file:", "data:", "blob:")):
+                case "Network.requestWillBeSent" if not parameters["request"]["url"].startswith(
+                    ("file:", "data:", "blob:")
+                ):
                     found.append(f"request: {parameters['request']['url']}")
         return found
 
@@ -197,10 +250,19 @@ class Browser:
             message = self._read(until, what)
             if "method" in message:
                 self.events.append(message)
-                if message["method"] == "Page.javascriptDialogOpening":  # a dialog would stop the page and the test with it
+                if (
+                    message["method"] == "Page.javascriptDialogOpening"
+                ):  # a dialog would stop the page and the test with it
                     self._count += 1
-                    answer = {"id": self._count, "method": "Page.handleJavaScriptDialog", "params": {"accept": False}}
-                    os.write(self._out, json.dumps({**answer, "sessionId": self._session}).encode() + b"\0")
+                    answer = {
+                        "id": self._count,
+                        "method": "Page.handleJavaScriptDialog",
+                        "params": {"accept": False},
+                    }
+                    os.write(
+                        self._out,
+                        json.dumps({**answer, "sessionId": self._session}).encode() + b"\0",
+                    )
             if wanted(message):
                 return message
 

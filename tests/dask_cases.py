@@ -18,7 +18,11 @@ QUIET = {
     "distributed.comm.timeouts.connect": "300s",
     "distributed.comm.timeouts.tcp": "300s",
     "distributed.scheduler.worker-ttl": None,  # a busy machine is no dead worker
-    "distributed.nanny.pre-spawn-environ": {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "MKL_NUM_THREADS": 1},
+    "distributed.nanny.pre-spawn-environ": {
+        "OMP_NUM_THREADS": 1,
+        "OPENBLAS_NUM_THREADS": 1,
+        "MKL_NUM_THREADS": 1,
+    },
     "logging.distributed": "critical",
 }
 
@@ -28,13 +32,18 @@ def quiet():
     """Ignore what Dask leaves behind when it starts and ends: sockets of processes that are gone, and its own old ways."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
-        warnings.filterwarnings("ignore", category=DeprecationWarning, module="distributed|tornado|asyncio")
+        warnings.filterwarnings(
+            "ignore", category=DeprecationWarning, module="distributed|tornado|asyncio"
+        )
         yield
 
 
 @contextlib.contextmanager
 def cluster(*, processes, n_workers=2, memory_limit=None, config=None, **more):
-    """A client of a cluster of its own; what it leaves behind is collected here, and not in the middle of another test."""
+    """A client of a cluster of its own.
+
+    What it leaves behind is collected here, and not in the middle of another test.
+    """
     given = QUIET | (config or {})
     with dask.config.set(given), contextlib.ExitStack() as open_ones:
         open_ones.callback(gc.collect)
@@ -50,7 +59,11 @@ def cluster(*, processes, n_workers=2, memory_limit=None, config=None, **more):
                     **more,
                 )
             )
-            client = open_ones.enter_context(Client(own, set_as_default=False, timeout=given["distributed.comm.timeouts.connect"]))
+            client = open_ones.enter_context(
+                Client(
+                    own, set_as_default=False, timeout=given["distributed.comm.timeouts.connect"]
+                )
+            )
         yield client
         with quiet():
             open_ones.close()
@@ -73,5 +86,7 @@ def in_blocks(X, y, lengths):
 def objective(model, X, y, **about):
     """Objective of a model on one machine."""
     l2 = about.pop("l2", model.alpha)
-    problem = Problem.build(X, y, loss=model.loss, l2=l2, fit_intercept=model.fit_intercept, **about)
+    problem = Problem.build(
+        X, y, loss=model.loss, l2=l2, fit_intercept=model.fit_intercept, **about
+    )
     return problem.objective(np.ravel(model.coef_), float(model.intercept_[0]))

@@ -7,4 +7,6 @@ import os
 import pytest
 
 # .ci/run sets the variable and fails if a test was skipped, so these always run there
-needs_data = pytest.mark.skipif("ANTITHETIC_DATA" not in os.environ, reason="ANTITHETIC_DATA names no folder of data sets")
+needs_data = pytest.mark.skipif(
+    "ANTITHETIC_DATA" not in os.environ, reason="ANTITHETIC_DATA names no folder of data sets"
+)

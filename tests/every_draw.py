@@ -12,7 +12,10 @@ from antithetic.sampling.units import draw
 
 
 class _ScriptedGenerator:
-    """Stands in for a NumPy generator and takes the outcome that the script says; unknown choices become the first outcome."""
+    """Stands in for a NumPy generator and takes the outcome that the script says.
+
+    Unknown choices become the first outcome.
+    """
 
     def __init__(self, script):
         self.script, self.sizes, self.at, self.probability = script, [], 0, 1.0
@@ -37,10 +40,15 @@ class _ScriptedGenerator:
         return np.array([(0.25, 0.75)[self._choose(2)] for _ in range(size)])
 
     def numbers_of_cells(self, sums, size):
-        """Numbers in the middle of cells with these ends, each as probable as its cell is long; empty ones are left out."""
+        """Numbers in the middle of cells with these ends, each as probable as its cell is long.
+
+        Empty ones are left out.
+        """
         ends = np.unique(np.concatenate([[0.0], sums]))
         middles, lengths = (ends[1:] + ends[:-1]) / 2.0, np.diff(ends)
-        return middles[[self._choose(len(lengths), lengths) for _ in range(int(np.prod(size)))]].reshape(size)
+        return middles[
+            [self._choose(len(lengths), lengths) for _ in range(int(np.prod(size)))]
+        ].reshape(size)
 
 
 class _OneCell:
@@ -58,7 +66,10 @@ def _scripted_draw(generator, sums, size):
 
 
 def every_draw(sampler, monkeypatch):
-    """Yield ``(probability, batches)`` of each outcome of an epoch; the number of choices may not depend on earlier ones."""
+    """Yield ``(probability, batches)`` of each outcome of an epoch.
+
+    The number of choices may not depend on earlier ones.
+    """
     generator = _ScriptedGenerator([])
     monkeypatch.setattr(np.random, "default_rng", lambda _seed: generator)
     for module in (importance, stratified):
@@ -77,13 +88,22 @@ def every_draw(sampler, monkeypatch):
 def step_gradients(batches, gradients):
     """Gradient of each batch, given those of the rows: ``(1 / size) sum factors[k] gradients[rows[k]]``, shape (batches, d)."""
     factors = np.ones(len(batches.rows)) if batches.factors is None else batches.factors
-    return np.add.reduceat(factors[:, None] * gradients[batches.rows], batches.starts[:-1], axis=0) / batches.size
+    return (
+        np.add.reduceat(factors[:, None] * gradients[batches.rows], batches.starts[:-1], axis=0)
+        / batches.size
+    )
 
 
 def moments_of_steps(sampler, gradients, monkeypatch):
     """Expected gradient of each step over all draws, shape (batches, d), and its variance, shape (batches,)."""
-    found = [(probability, step_gradients(batches, gradients)) for probability, batches in every_draw(sampler, monkeypatch)]
-    weights, steps = np.array([probability for probability, _ in found]), np.stack([step for _, step in found])
+    found = [
+        (probability, step_gradients(batches, gradients))
+        for probability, batches in every_draw(sampler, monkeypatch)
+    ]
+    weights, steps = (
+        np.array([probability for probability, _ in found]),
+        np.stack([step for _, step in found]),
+    )
     np.testing.assert_allclose(weights.sum(), 1.0, rtol=1e-12)
     expected = np.tensordot(weights, steps, axes=1)
     return expected, weights @ ((steps - expected) ** 2).sum(axis=2)

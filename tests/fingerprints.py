@@ -13,4 +13,8 @@ def mark_of(rows, y):
 
 
 def same(fingerprint, other):
-    return fingerprint.values == other.values and fingerprint.width == other.width and np.array_equal(fingerprint.labels, other.labels)
+    return (
+        fingerprint.values == other.values
+        and fingerprint.width == other.width
+        and np.array_equal(fingerprint.labels, other.labels)
+    )

@@ -7,12 +7,25 @@ from types import SimpleNamespace
 import numpy as np
 
 
-def algorithm_2(problem, batches, size, eta, *, coef, intercept=0.0, average_from=0, linear=False, row_eta=None, path=None):
+def algorithm_2(
+    problem,
+    batches,
+    size,
+    eta,
+    *,
+    coef,
+    intercept=0.0,
+    average_from=0,
+    linear=False,
+    row_eta=None,
+    path=None,
+):
     """SGD on given batches of rows, with the cumulative step of the L1 penalty, and averaging.
 
-    ``eta(steps, samples)`` is the step size after so many steps and samples; ``row_eta(losses, squares)``, if given, those of the rows, and
-    ``eta`` is the penalty's alone. ``path``, a list, gets coef and intercept after each step. Returns coef, intercept and their averages
-    (None before any), and the mean loss met in all.
+    ``eta(steps, samples)`` is the step size after so many steps and samples; ``row_eta(losses,
+    squares)``, if given, those of the rows, and ``eta`` is the penalty's alone. ``path``, a list,
+    gets coef and intercept after each step. Returns coef, intercept and their averages (None before
+    any), and the mean loss met in all.
     """
     X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
     w, b, steps, samples = np.array(coef, dtype=float), intercept, 0, 0
@@ -27,11 +40,20 @@ def algorithm_2(problem, batches, size, eta, *, coef, intercept=0.0, average_fro
         step = eta(steps, samples) * len(rows) / size
         moves = step * slopes
         if row_eta is not None:
-            moves = row_eta(problem.loss.value(y, p), np.sum(X[rows] ** 2, axis=1)) * slopes * len(rows) / size
+            moves = (
+                row_eta(problem.loss.value(y, p), np.sum(X[rows] ** 2, axis=1))
+                * slopes
+                * len(rows)
+                / size
+            )
         shrink = max(0.0, 1.0 - step * problem.penalty.l2)
         w = shrink * w - np.mean(moves[:, None] * X[rows], axis=0)
         received, charged = shrink * received, shrink * charged + step * problem.penalty.l1
-        left = np.where(w > 0.0, np.maximum(0.0, w - (charged + received)), np.minimum(0.0, w + (charged - received)))
+        left = np.where(
+            w > 0.0,
+            np.maximum(0.0, w - (charged + received)),
+            np.minimum(0.0, w + (charged - received)),
+        )
         w, received = left, received + left - w
         if problem.fit_intercept:
             b -= moves.mean()
@@ -47,10 +69,18 @@ def algorithm_2(problem, batches, size, eta, *, coef, intercept=0.0, average_fro
 
 
 def passive_aggressive(name, eta0, losses, squares):
-    """Step sizes PA-I and PA-II of Crammer et al. (2006), with eta0 their C; PA-I leaves a row without entries alone."""
+    """Step sizes PA-I and PA-II of Crammer et al. (2006), with eta0 their C.
+
+    PA-I leaves a row without entries alone.
+    """
     if name == "pa2":
         return losses / (squares + 1.0 / (2.0 * eta0))
-    return np.array([min(eta0, loss / square) if square > 0.0 else 0.0 for loss, square in zip(losses, squares, strict=True)])
+    return np.array(
+        [
+            min(eta0, loss / square) if square > 0.0 else 0.0
+            for loss, square in zip(losses, squares, strict=True)
+        ]
+    )
 
 
 def split(batches):
@@ -59,7 +89,10 @@ def split(batches):
 
 
 def balanced_order(order, gradients, unit):
-    """Order that follows an epoch in this order, in which row i had ``gradients[i]``; units of so many rows stay together."""
+    """Order that follows an epoch in this order, in which row i had ``gradients[i]``.
+
+    Units of so many rows stay together.
+    """
     front, back, signed = [], [], np.zeros(gradients.shape[1])
     paired = len(order) // (2 * unit) * 2 * unit
     for start in range(0, paired, 2 * unit):
@@ -70,11 +103,16 @@ def balanced_order(order, gradients, unit):
         else:
             front, back, signed = [*front, b], [a, *back], signed - apart
     whole = len(order) // unit * unit
-    return np.concatenate([*front, order[paired:whole], *back, order[whole:]])  # a unit without another comes in the middle
+    return np.concatenate(
+        [*front, order[paired:whole], *back, order[whole:]]
+    )  # a unit without another comes in the middle
 
 
 def balanced_algorithm_2(problem, order, size, unit, epochs, eta, **given):
-    """`algorithm_2` with each epoch in the order that the gradients met in the one before lead to; also returns the order that follows."""
+    """`algorithm_2` with each epoch in the order that the gradients met in the one before lead to.
+
+    Also returns the order that follows.
+    """
     X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
     rows, met = np.hstack([X, np.full((len(X), 1), float(problem.fit_intercept))]), []
 
@@ -92,7 +130,12 @@ def balanced_algorithm_2(problem, order, size, unit, epochs, eta, **given):
             slopes *= 1.0 if problem.weight is None else problem.weight
             order = balanced_order(order, slopes[:, None] * rows, unit)
 
-    watched = SimpleNamespace(**{name: getattr(problem, name) for name in ("X", "y", "weight", "penalty", "fit_intercept")})
+    watched = SimpleNamespace(
+        **{
+            name: getattr(problem, name)
+            for name in ("X", "y", "weight", "penalty", "fit_intercept")
+        }
+    )
     watched.loss = SimpleNamespace(slope=slope, value=problem.loss.value)
     last, mean, _ = algorithm_2(watched, batches(), size, eta, **given)
     return last, mean, order
@@ -101,20 +144,26 @@ def balanced_algorithm_2(problem, order, size, unit, epochs, eta, **given):
 def corrected_steps(problem, epochs, size, eta, kind, *, coef, intercept=0.0, memory=None):
     """Proximal SGD, SVRG or SAGA on given epochs, each a list of batches of rows and their factors (None for 1).
 
-    The kind "given" keeps the memory that it is given. Returns coef, intercept, and what is remembered of each row.
+    The kind "given" keeps the memory that it is given. Returns coef, intercept, and what is
+    remembered of each row.
     """
     X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
     w, b, steps, samples = np.array(coef, dtype=float), intercept, 0, 0
     memory = np.zeros(len(X)) if memory is None else memory
     for epoch, batches in enumerate(epochs):
-        if (kind == "svrg" or (kind == "saga" and epoch == 0)) and (epoch or w.any() or b):  # at zero nothing is remembered
+        if (kind == "svrg" or (kind == "saga" and epoch == 0)) and (
+            epoch or w.any() or b
+        ):  # at zero nothing is remembered
             memory = problem.slopes(w, b)
         for rows, factors in batches:
             part = len(rows) / size if factors is None else 1.0
             factors = np.ones(len(rows)) if factors is None else factors
             slopes, step = problem.slopes(w, b)[rows], eta(steps, samples)
             moves = factors * (slopes - memory[rows]) / size
-            gradient, gradient_b = moves @ X[rows] + part * memory @ X / len(X), moves.sum() + part * memory.mean()
+            gradient, gradient_b = (
+                moves @ X[rows] + part * memory @ X / len(X),
+                moves.sum() + part * memory.mean(),
+            )
             w = max(0.0, 1.0 - step * part * problem.penalty.l2) * w - step * gradient
             w = problem.penalty.nonsmooth_prox(w, step * part)
             if problem.fit_intercept:
@@ -126,10 +175,12 @@ def corrected_steps(problem, epochs, size, eta, kind, *, coef, intercept=0.0, me
 
 
 def grab_order(order, gradients, stale_mean):
-    """Order that follows an epoch by GraB's mean balancing (Lu et al. 2022), and the mean of this epoch for the next.
+    """Order that follows an epoch by GraB's mean balancing (Lu et al.
 
-    Each row's gradient, less the mean of the epoch before, gets the sign that keeps the signed sum small; rows of sign + come first, in
-    order, and rows of sign - last, reversed.
+    2022), and the mean of this epoch for the next.
+
+    Each row's gradient, less the mean of the epoch before, gets the sign that keeps the signed sum
+    small; rows of sign + come first, in order, and rows of sign - last, reversed.
     """
     front, back, signed = [], [], np.zeros(gradients.shape[1])
     for row in order:

@@ -12,7 +12,10 @@ def signed_rows(X, y, fit_intercept=False, sample_weight=None):
 
 
 def algorithm_1(Z):
-    """For i = 1..n the free j, i itself included, with the smallest product; of equals the lowest j."""
+    """For i = 1..n the free j, i itself included, with the smallest product.
+
+    Of equals the lowest j.
+    """
     free = list(range(len(Z)))
     partner = np.empty(len(Z), dtype=np.intp)
     for i in range(len(Z)):
@@ -22,7 +25,9 @@ def algorithm_1(Z):
 
 def largest_excess(Z, partner):
     """By how much a choice exceeds the smallest product over the rows free in its own run, in units of ``|z_i| max |z_j|``."""
-    Z = np.asarray(Z, dtype=np.float64) / max(np.abs(Z).max(), np.finfo(np.float64).tiny)  # units do not depend on the scale
+    Z = np.asarray(Z, dtype=np.float64) / max(
+        np.abs(Z).max(), np.finfo(np.float64).tiny
+    )  # units do not depend on the scale
     lengths = np.sqrt((Z**2).sum(axis=1))
     free = np.ones(len(Z), dtype=bool)
     worst = 0.0
@@ -51,4 +56,7 @@ def alternate_cuts(cycle):
     """Every way to keep alternate links of a cycle, each a list of pairs: two of an even one, one per row left out of an odd one."""
     n = len(cycle)
     starts = range(n) if n % 2 else range(min(n, 2))
-    return [[(cycle[(start + k) % n], cycle[(start + k + 1) % n]) for k in range(0, n - 1, 2)] for start in starts]
+    return [
+        [(cycle[(start + k) % n], cycle[(start + k + 1) % n]) for k in range(0, n - 1, 2)]
+        for start in starts
+    ]

@@ -8,7 +8,9 @@ from antithetic.losses import slope
 
 
 def dense(problem):
-    return np.asarray(problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray(), dtype=float)
+    return np.asarray(
+        problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray(), dtype=float
+    )
 
 
 def weights_of(problem):

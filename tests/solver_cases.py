@@ -8,7 +8,9 @@ from scipy import sparse
 
 from antithetic import SGDClassifier, SGDRegressor
 
-BOTH = pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor], ids=["classifier", "regressor"])
+BOTH = pytest.mark.parametrize(
+    "kind", [SGDClassifier, SGDRegressor], ids=["classifier", "regressor"]
+)
 CORRECTED = pytest.mark.parametrize("solver", ["svrg", "saga"])
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 ALPHA = 0.05
@@ -46,7 +48,9 @@ def without_intercept(solver):
 
 def assert_same_model(own, other, rtol=1e-5, atol=1e-6):
     np.testing.assert_allclose(np.ravel(own.coef_), np.ravel(other.coef_), rtol=rtol, atol=atol)
-    np.testing.assert_allclose(np.ravel(own.intercept_), np.ravel(other.intercept_), rtol=rtol, atol=atol)
+    np.testing.assert_allclose(
+        np.ravel(own.intercept_), np.ravel(other.intercept_), rtol=rtol, atol=atol
+    )
 
 
 class Box:

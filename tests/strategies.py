@@ -1,6 +1,7 @@
 """Hypothesis strategies shared by the tests: small data with all that makes data awkward, and permutations.
 
-Rows are whole numbers times a power of two wherever a test compares with equality, because their products are then exact.
+Rows are whole numbers times a power of two wherever a test compares with equality, because their
+products are then exact.
 """
 
 from __future__ import annotations
@@ -11,10 +12,28 @@ from hypothesis.extra.numpy import arrays
 
 from antithetic import AntitheticTable
 
-EXACT_SCALES = (1.0, 2.0**-500, 2.0**500)  # powers of two: products and their sums stay exact, and inside float64
+EXACT_SCALES = (
+    1.0,
+    2.0**-500,
+    2.0**500,
+)  # powers of two: products and their sums stay exact, and inside float64
 EXACT_SCALES_32 = (1.0, 2.0**-60, 2.0**60)  # the same for float32
 WEIGHTS = (0.0, 0.5, 1.0, 2.0, 3.0)
-EXTREMES = (0.0, -0.0, 1.0, -1.0, 5e-324, -5e-324, 2.3e-308, 1.3e154, -1.4e154, 9e307, -9e307, 1.7e308, -1.7e308)
+EXTREMES = (
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    5e-324,
+    -5e-324,
+    2.3e-308,
+    1.3e154,
+    -1.4e154,
+    9e307,
+    -9e307,
+    1.7e308,
+    -1.7e308,
+)
 
 
 def finite_floats():

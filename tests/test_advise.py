@@ -27,7 +27,12 @@ def test_the_sentence_names_the_setting_and_the_figures():
     """And the result cannot be changed."""
     X, y = datasets.load("sonar_scale", return_X_y=True)
     advice = advise(X, y, l2=1e-2, random_state=3)
-    for part in ("sampling='balanced'", f"{advice.ratio_now:.2f}", f"{advice.ratio_later:.2f}", "epochs"):
+    for part in (
+        "sampling='balanced'",
+        f"{advice.ratio_now:.2f}",
+        f"{advice.ratio_later:.2f}",
+        "epochs",
+    ):
         assert part in str(advice)
     with pytest.raises(dataclasses.FrozenInstanceError):
         advice.sampling = "shuffle"
@@ -38,7 +43,9 @@ def test_text_is_reshuffled_and_regression_is_served():
     rng = np.random.default_rng(0)
     wide = advise(rng.normal(size=(40, 60)), np.arange(40) % 2)
     assert (wide.sampling, wide.pairing) == ("shuffle", None)
-    numbers = advise(rng.normal(size=(3000, 3)), rng.normal(size=3000), loss="squared_error", fit_intercept=True)
+    numbers = advise(
+        rng.normal(size=(3000, 3)), rng.normal(size=3000), loss="squared_error", fit_intercept=True
+    )
     assert (numbers.sampling, numbers.rows_used) == ("balanced", 1000)
 
 
@@ -51,7 +58,12 @@ def test_a_rare_class_is_among_the_rows():
 
 @pytest.mark.parametrize(
     ("n", "d", "batch_size", "epochs", "expected"),
-    [(1000, 10, 2, 20, "balanced"), (1000, 501, 2, 20, "shuffle"), (1000, 10, 2, 1, "shuffle"), (1000, 10, 1000, 20, "shuffle")],
+    [
+        (1000, 10, 2, 20, "balanced"),
+        (1000, 501, 2, 20, "shuffle"),
+        (1000, 10, 2, 1, "shuffle"),
+        (1000, 10, 1000, 20, "shuffle"),
+    ],
 )
 def test_the_order_follows_from_the_sizes(n, d, batch_size, epochs, expected):
     """Rows, features, batch and epochs."""

@@ -34,7 +34,9 @@ def make_problem(n, form=np.asarray, *, loss="log_loss", weighted=True, intercep
     X[n // 3] = 0.0  # a row without entries
     y = np.where(np.arange(n) % 2, 1.0, -1.0)
     weight = rng.uniform(0.5, 1.5, n) if weighted else None
-    return Problem.build(form(X), y, loss=loss, sample_weight=weight, fit_intercept=intercept, **penalty)
+    return Problem.build(
+        form(X), y, loss=loss, sample_weight=weight, fit_intercept=intercept, **penalty
+    )
 
 
 def schedule_for(problem, name="inverse_time", eta0=0.3):
@@ -62,7 +64,9 @@ def kernel_and_twin(problem, size, unit, *, average=False, epochs=3):
 
 def assert_same(found, expected):
     np.testing.assert_array_equal(found[1], expected[1])
-    np.testing.assert_allclose(found[0][0], expected[0][0], rtol=0, atol=1e-10 * max(np.abs(expected[0][0]).max(), 1e-2))
+    np.testing.assert_allclose(
+        found[0][0], expected[0][0], rtol=0, atol=1e-10 * max(np.abs(expected[0][0]).max(), 1e-2)
+    )
     assert found[0][1] == pytest.approx(expected[0][1], abs=1e-10)
 
 
@@ -70,12 +74,17 @@ def assert_same(found, expected):
 
 
 def test_the_rule_by_hand():
-    """Gradients 1 3 | 2 0 | 4: s = -2 with 0 first and 1 last; then d = 2 opposes it, so 2 is second and 3 before 1; 4 has no other."""
+    """Gradients 1 3 | 2 0 | 4: s = -2 with 0 first and 1 last.
+
+    Then d = 2 opposes it, so 2 is second and 3 before 1; 4 has no other.
+    """
     gradients = np.array([[1.0], [3.0], [2.0], [0.0], [4.0]])
     np.testing.assert_array_equal(balanced_order(np.arange(5), gradients, 1), [0, 2, 4, 3, 1])
     gradients[2] = -2.0  # d = -2 goes along: the other way round
     np.testing.assert_array_equal(balanced_order(np.arange(5), gradients, 1), [0, 3, 4, 2, 1])
-    np.testing.assert_array_equal(balanced_order(np.arange(9), np.ones((9, 1)), 2), [0, 1, 4, 5, 6, 7, 2, 3, 8])  # units stay whole
+    np.testing.assert_array_equal(
+        balanced_order(np.arange(9), np.ones((9, 1)), 2), [0, 1, 4, 5, 6, 7, 2, 3, 8]
+    )  # units stay whole
 
 
 @FORMS
@@ -86,7 +95,11 @@ def test_the_kernel_equals_its_twin(form, n, size, unit):
     """Weights after three epochs and the order that follows, where two units lie in one batch, or across several, or have no other."""
     if n == 1:
         size = 1
-    problem = Problem.build(form([[2.0]]), [1.0], loss="squared_error") if n == 1 else make_problem(n, form, l2=0.01)
+    problem = (
+        Problem.build(form([[2.0]]), [1.0], loss="squared_error")
+        if n == 1
+        else make_problem(n, form, l2=0.01)
+    )
     assert_same(*kernel_and_twin(problem, size, unit))
 
 
@@ -103,17 +116,25 @@ def test_the_kernel_equals_its_twin_with_penalties_and_averages(form, size, l2, 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("size", [2, 3])
-def test_the_kernel_equals_its_twin_with_and_without_weights_and_intercept(form, weighted, intercept, size):
+def test_the_kernel_equals_its_twin_with_and_without_weights_and_intercept(
+    form, weighted, intercept, size
+):
     """The intercept's part of a gradient counts, and only where there is an intercept."""
-    found, expected = kernel_and_twin(make_problem(40, form, weighted=weighted, intercept=intercept), size, 2)
+    found, expected = kernel_and_twin(
+        make_problem(40, form, weighted=weighted, intercept=intercept), size, 2
+    )
     assert_same(found, expected)
-    other = kernel_and_twin(make_problem(40, form, weighted=weighted, intercept=not intercept), size, 2)[0]
+    other = kernel_and_twin(
+        make_problem(40, form, weighted=weighted, intercept=not intercept), size, 2
+    )[0]
     assert not np.array_equal(found[1], other[1])
 
 
 def one_epoch(problem, order, size, unit, name="constant", eta0=0.25):
     solver = make_sgd(problem, False)
-    return solver.epoch(solver.init(), Balanced(order, size, unit).batches(0), schedule_for(problem, name, eta0))
+    return solver.epoch(
+        solver.init(), Balanced(order, size, unit).batches(0), schedule_for(problem, name, eta0)
+    )
 
 
 @given(
@@ -124,16 +145,30 @@ def one_epoch(problem, order, size, unit, name="constant", eta0=0.25):
     intercept=st.booleans(),
     weighted=st.booleans(),
 )
-def test_one_order_for_dense_csr_float32_and_float64_on_whole_numbers(X, size, unit, eta0, intercept, weighted):
+def test_one_order_for_dense_csr_float32_and_float64_on_whole_numbers(
+    X, size, unit, eta0, intercept, weighted
+):
     """Steps that leave the slopes of the hinge at 1: all products are whole, so ties are ties in every kernel."""
     n = len(X)
     y, weight = np.where(np.arange(n) % 3, 1.0, -1.0), np.arange(n) % 4 + 1.0 if weighted else None
     orders = []
     for dtype in (np.float64, np.float32):
         for form in (np.asarray, sparse.csr_array):
-            problem = Problem.build(form(X.astype(dtype)), y, loss="hinge", fit_intercept=intercept, sample_weight=weight)
-            orders.append(one_epoch(problem, np.arange(n), min(size, n), unit, eta0=eta0 * 2.0**-12).order)
-    gradients = -(np.ones(n) if weight is None else weight)[:, None] * y[:, None] * np.hstack([X, np.full((n, 1), float(intercept))])
+            problem = Problem.build(
+                form(X.astype(dtype)),
+                y,
+                loss="hinge",
+                fit_intercept=intercept,
+                sample_weight=weight,
+            )
+            orders.append(
+                one_epoch(problem, np.arange(n), min(size, n), unit, eta0=eta0 * 2.0**-12).order
+            )
+    gradients = (
+        -(np.ones(n) if weight is None else weight)[:, None]
+        * y[:, None]
+        * np.hstack([X, np.full((n, 1), float(intercept))])
+    )
     for order in orders:
         np.testing.assert_array_equal(order, balanced_order(np.arange(n), gradients, unit))
 
@@ -149,10 +184,21 @@ def test_ties_do_not_depend_on_the_length_of_the_steps(form, dtype, weighted):
         X, y = rng.integers(-3, 4, size=(n, 1)).astype(float), np.where(np.arange(n) % 3, 1.0, -1.0)
         weight = rng.integers(1, 6, n).astype(float) if weighted else np.ones(n)
         problem = Problem.build(form(X.astype(dtype)), y, loss="hinge", sample_weight=weight)
-        schedule = make_schedule("inverse_time", eta0=rng.uniform(1, 2) * 2.0**-14, decay=1e3, alpha=0, power_t=0, loss=problem.loss)
+        schedule = make_schedule(
+            "inverse_time",
+            eta0=rng.uniform(1, 2) * 2.0**-14,
+            decay=1e3,
+            alpha=0,
+            power_t=0,
+            loss=problem.loss,
+        )
         solver = make_sgd(problem, False)
         found = solver.epoch(solver.init(), Balanced(np.arange(n), 2).batches(0), schedule).order
-        np.testing.assert_array_equal(found, balanced_order(np.arange(n), -(weight * y)[:, None] * X, 1), err_msg=f"seed {seed}")
+        np.testing.assert_array_equal(
+            found,
+            balanced_order(np.arange(n), -(weight * y)[:, None] * X, 1),
+            err_msg=f"seed {seed}",
+        )
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -161,7 +207,9 @@ def test_dense_and_csr_agree_on_passive_aggressive_steps(size, name):
     """There a row's gradient is what it moves the weights by."""
     dense, csr = (make_problem(30, form, loss="hinge") for form in (np.asarray, sparse.csr_array))
     first = np.arange(30)
-    np.testing.assert_array_equal(one_epoch(dense, first, size, 1, name).order, one_epoch(csr, first, size, 1, name).order)
+    np.testing.assert_array_equal(
+        one_epoch(dense, first, size, 1, name).order, one_epoch(csr, first, size, 1, name).order
+    )
 
 
 @FORMS
@@ -174,12 +222,19 @@ def test_balancing_does_not_change_the_epoch_itself(form, n, size, unit, l2, l1)
     problem = make_problem(n, form, l2=l2, l1=l1)
     solver, order = make_sgd(problem, True), np.random.default_rng(2).permutation(n)
     plain, balanced = (
-        solver.epoch(solver.init(), batches, schedule_for(problem)) for batches in (cut(order, size), cut(order, size)._replace(unit=unit))
+        solver.epoch(solver.init(), batches, schedule_for(problem))
+        for batches in (cut(order, size), cut(order, size)._replace(unit=unit))
     )
     assert plain.order is None
     tolerance = 1e-13 if form is np.asarray and size in (3, 5) else 0.0
     for name in ("coef", "intercept", "average", "average_intercept"):
-        np.testing.assert_allclose(getattr(balanced, name), getattr(plain, name), rtol=tolerance, atol=tolerance, err_msg=name)
+        np.testing.assert_allclose(
+            getattr(balanced, name),
+            getattr(plain, name),
+            rtol=tolerance,
+            atol=tolerance,
+            err_msg=name,
+        )
 
 
 # ---- the order
@@ -210,7 +265,9 @@ def test_each_row_once_and_units_stay_together(case):
         assert (lengths[:-1] == size).all()
         assert 0 < lengths[-1] <= size == batches.size
         assert {tuple(part) for part in batches.rows[: n // unit * unit].reshape(-1, unit)} == units
-        np.testing.assert_array_equal(batches.rows[n // unit * unit :], first[n // unit * unit :])  # rows that are no unit stay last
+        np.testing.assert_array_equal(
+            batches.rows[n // unit * unit :], first[n // unit * unit :]
+        )  # rows that are no unit stay last
 
 
 def test_the_row_without_another_is_not_the_same_every_time():
@@ -240,10 +297,15 @@ def test_partners_are_neighbours_in_every_epoch(data, n, size):
 
 
 def test_the_first_order_depends_on_the_seed_and_the_others_on_the_one_before():
-    """Not on the epoch's number, nor on what was asked before; each seed has its own first order."""
+    """Not on the epoch's number, nor on what was asked before.
+
+    Each seed has its own first order.
+    """
     sampler, again = (make_sampler("balanced", 25, 3, 5) for _ in range(2))
     np.testing.assert_array_equal(sampler.batches(0).rows, again.batches(7).rows)
-    assert not np.array_equal(sampler.batches(0).rows, make_sampler("balanced", 25, 3, 6).batches(0).rows)
+    assert not np.array_equal(
+        sampler.batches(0).rows, make_sampler("balanced", 25, 3, 6).batches(0).rows
+    )
     assert not np.array_equal(sampler.batches(0).rows, np.arange(25))
     left = np.arange(25)[::-1].copy()
     np.testing.assert_array_equal(sampler.batches(3, left).rows, left)
@@ -288,18 +350,33 @@ def test_balancing_fixed_gradients_makes_partial_sums_small(form, unit):
     coef = rng.normal(size=problem.d)
     slopes = problem.slopes(coef)
     sampler = Balanced(rng.permutation(problem.n), 2, unit)
-    *_, state = run(solver, sampler, schedule_for(problem, "constant", 1e-9), solver.init(coef), epochs=10)
+    *_, state = run(
+        solver, sampler, schedule_for(problem, "constant", 1e-9), solver.init(coef), epochs=10
+    )
     np.testing.assert_allclose(state.coef, coef, atol=1e-6)
     random = [largest_partial_sum(problem, slopes, rng.permutation(problem.n)) for _ in range(20)]
-    assert largest_partial_sum(problem, slopes, state.order) < min(0.4 * np.median(random), 0.6 * np.min(random))
+    assert largest_partial_sum(problem, slopes, state.order) < min(
+        0.4 * np.median(random), 0.6 * np.min(random)
+    )
 
 
-@pytest.mark.parametrize(("name", "pairing"), [("breast-cancer_scale", None), ("diabetes_scale", None), ("diabetes_scale", "random")])
+@pytest.mark.parametrize(
+    ("name", "pairing"),
+    [("breast-cancer_scale", None), ("diabetes_scale", None), ("diabetes_scale", "random")],
+)
 def test_the_trace_shows_small_partial_sums(name, pairing):
     """Along a run as well; the first order is a random one."""
     X, y = datasets.load(name, return_X_y=True)
-    given = {"l2": 1e-2, "eta0": 0.1, "epochs": 10, "trace": ["partial_sum", "variance", "variance_ratio"], "pairing": pairing}
-    balanced, shuffled = (minimize(X, y, sampling=sampling, **given).trace for sampling in ("balanced", "shuffle"))
+    given = {
+        "l2": 1e-2,
+        "eta0": 0.1,
+        "epochs": 10,
+        "trace": ["partial_sum", "variance", "variance_ratio"],
+        "pairing": pairing,
+    }
+    balanced, shuffled = (
+        minimize(X, y, sampling=sampling, **given).trace for sampling in ("balanced", "shuffle")
+    )
     assert balanced["partial_sum"][0] > 0.5
     assert (balanced["partial_sum"][8:] < 0.5).all()
     assert (shuffled["partial_sum"] > 0.5).all()
@@ -309,12 +386,24 @@ def test_the_trace_shows_small_partial_sums(name, pairing):
 def test_the_traced_variance_is_that_of_the_batches_to_come():
     """Recomputed from the state that the run ends with."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
-    result = minimize(X, y, sampling="balanced", eta0=0.1, batch_size=4, epochs=3, trace=["variance", "partial_sum"])
+    result = minimize(
+        X,
+        y,
+        sampling="balanced",
+        eta0=0.1,
+        batch_size=4,
+        epochs=3,
+        trace=["variance", "partial_sum"],
+    )
     problem = Problem.build(X, y)
     slopes = problem.slopes(result.coef)
-    assert result.trace["variance"][-1] == order_variance(problem, slopes, cut(result.state.order, 4))
+    assert result.trace["variance"][-1] == order_variance(
+        problem, slopes, cut(result.state.order, 4)
+    )
     random = np.random.default_rng((0, 3)).permutation(problem.n)
-    expected = largest_partial_sum(problem, slopes, result.state.order) / largest_partial_sum(problem, slopes, random)
+    expected = largest_partial_sum(problem, slopes, result.state.order) / largest_partial_sum(
+        problem, slopes, random
+    )
     assert result.trace["partial_sum"][-1] == expected
 
 
@@ -329,11 +418,26 @@ def test_the_variance_of_a_balanced_order_is_refused():
 
 @FORMS
 @pytest.mark.parametrize("pairing", [None, "greedy"])
-@pytest.mark.parametrize("more", [{"eta0": 0.1}, {"learning_rate": "auto"}, {"eta0": 0.1, "l1": 0.01, "average": True}], ids=str)
+@pytest.mark.parametrize(
+    "more",
+    [{"eta0": 0.1}, {"learning_rate": "auto"}, {"eta0": 0.1, "l1": 0.01, "average": True}],
+    ids=str,
+)
 def test_a_resumed_run_is_the_unbroken_one(form, pairing, more):
-    """To the bit, the order and what was traced included; the same seed gives the same bits, another one others."""
+    """To the bit, the order and what was traced included.
+
+    The same seed gives the same bits, another one others.
+    """
     problem = make_problem(41, form)
-    given = {"sampling": "balanced", "pairing": pairing, "l2": 0.01, "fit_intercept": True, "batch_size": 3, "trace": "partial_sum", **more}
+    given = {
+        "sampling": "balanced",
+        "pairing": pairing,
+        "l2": 0.01,
+        "fit_intercept": True,
+        "batch_size": 3,
+        "trace": "partial_sum",
+        **more,
+    }
 
     def solve(epochs, seed=4, resume=None):
         return minimize(problem.X, problem.y, epochs=epochs, seed=seed, resume=resume, **given)
@@ -352,7 +456,14 @@ def test_float32_agrees_with_float64(form):
     """To about its precision, as long as no near-tie is broken another way: on these rows none is."""
     problem = make_problem(30)
     single, double = (
-        minimize(form(problem.X.astype(dtype)), problem.y, sampling="balanced", l2=0.01, eta0=0.1, epochs=5)
+        minimize(
+            form(problem.X.astype(dtype)),
+            problem.y,
+            sampling="balanced",
+            l2=0.01,
+            eta0=0.1,
+            epochs=5,
+        )
         for dtype in (np.float32, np.float64)
     )
     assert single.coef.dtype == np.float32
@@ -373,7 +484,15 @@ def test_a_balanced_order_beats_a_random_one(name):
         options={"ftol": 1e-16, "gtol": 1e-10},
     ).fun
     balanced, shuffled = (
-        np.mean([problem.objective(minimize(X, y, l2=1e-2, sampling=s, learning_rate="auto", seed=k).coef) - best for k in range(3)])
+        np.mean(
+            [
+                problem.objective(
+                    minimize(X, y, l2=1e-2, sampling=s, learning_rate="auto", seed=k).coef
+                )
+                - best
+                for k in range(3)
+            ]
+        )
         for s in ("balanced", "shuffle")
     )
     assert -1e-12 < balanced <= 0.1 * shuffled
@@ -405,7 +524,11 @@ def rows_and_labels(n, d):
 def test_the_automatic_sampling(kind, n, d, given, sampling, why):
     """Balanced where rows are many and features few; the plan says so, and why."""
     X, y = rows_and_labels(n, d)
-    plan = kind(**{"max_iter": 3, "tol": None, "sampling": "auto", **given}).fit(X, y.astype(float)).plan_
+    plan = (
+        kind(**{"max_iter": 3, "tol": None, "sampling": "auto", **given})
+        .fit(X, y.astype(float))
+        .plan_
+    )
     assert plan.sampling == sampling
     assert why in plan.why
 
@@ -418,12 +541,26 @@ def test_a_chunk_is_shuffled():
     assert "single epoch" in model.plan_.why
 
 
-@pytest.mark.parametrize("given", [{}, {"pairing": "tree"}, {"pairing": "tree", "nest": True}, {"pairing": "greedy", "nest": 4}], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"pairing": "tree"}, {"pairing": "tree", "nest": True}, {"pairing": "greedy", "nest": 4}],
+    ids=str,
+)
 def test_estimators_fit_in_a_balanced_order(given):
-    """With and without pairs and nested groups; a good model comes out, and partial sums are recorded and become small."""
+    """With and without pairs and nested groups.
+
+    A good model comes out, and partial sums are recorded and become small.
+    """
     X, y = datasets.load("breast-cancer_scale", return_X_y=True)
     model = SGDClassifier(
-        "log_loss", sampling="balanced", alpha=1e-2, max_iter=10, tol=None, trace=["partial_sum", "variance_ratio"], random_state=0, **given
+        "log_loss",
+        sampling="balanced",
+        alpha=1e-2,
+        max_iter=10,
+        tol=None,
+        trace=["partial_sum", "variance_ratio"],
+        random_state=0,
+        **given,
     ).fit(X, y)
     assert (model.plan_.sampling, model.plan_.nest) == ("balanced", given.get("nest"))
     assert model.score(X, y) > 0.95
@@ -446,5 +583,14 @@ def test_the_estimator_is_minimize():
         random_state=0,
     ).fit(X, y)
     seed = int(np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1)[0])
-    result = minimize(X, y, sampling="balanced", learning_rate="auto", l2=1e-2, average="epoch", epochs=5, seed=seed)
+    result = minimize(
+        X,
+        y,
+        sampling="balanced",
+        learning_rate="auto",
+        l2=1e-2,
+        average="epoch",
+        epochs=5,
+        seed=seed,
+    )
     np.testing.assert_array_equal(model.coef_[0], result.coef)

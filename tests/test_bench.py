@@ -1,4 +1,7 @@
-"""``antithetic bench``: what it measures is so, and peers that are missing or broken are told. What becomes of rows: test_bench_rows.py."""
+"""``antithetic bench``: what it measures is so, and peers that are missing or broken are told.
+
+What becomes of rows: test_bench_rows.py.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,29 @@ pytest.importorskip("typer")
 
 from antithetic.bench import LOSSES, PEERS, TARGETS, Limits, choose_peers, grab
 from antithetic.bench import race as race_module
-from antithetic.bench.climb import Point, cheapest, climb, efforts, measure, refine, time_together, timed
+from antithetic.bench.climb import (
+    Point,
+    cheapest,
+    climb,
+    efforts,
+    measure,
+    refine,
+    time_together,
+    timed,
+)
 from antithetic.bench.peer import Config, Fit, Peer
 from antithetic.bench.race import race
 from antithetic.bench.sklearn_peers import OURS
 from antithetic.bench.summary import missing
-from antithetic.bench.tasks import ALWAYS_THERE, FIGURE_SETS, QUICK_SETS, Task, choose_sets, hold_out, load_set
+from antithetic.bench.tasks import (
+    ALWAYS_THERE,
+    FIGURE_SETS,
+    QUICK_SETS,
+    Task,
+    choose_sets,
+    hold_out,
+    load_set,
+)
 
 LITTLE = Limits(seconds=0.2, in_all=0.4, seeds=(0,), repeats=1)
 SET = "breast-cancer_scale"
@@ -41,7 +61,11 @@ def along(task, rate=0.5, name="along", stochastic=False):
     from antithetic.experiments.optimum import find_optimum
 
     best = find_optimum(task.problem).coef
-    return Config(name, lambda effort, _seed: Fit((1.0 - rate**effort) * best, effort, effort), stochastic=stochastic)
+    return Config(
+        name,
+        lambda effort, _seed: Fit((1.0 - rate**effort) * best, effort, effort),
+        stochastic=stochastic,
+    )
 
 
 # ---- problems
@@ -73,7 +97,9 @@ def test_made_rows_are_standardised():
     """As the figures ask: make_classification with 2 of 5 features informative, no mean, deviation one."""
     X, y = load_set("made-20000x20")
     assert X.shape == (20000, 20)
-    np.testing.assert_allclose([X.mean(axis=0), X.std(axis=0)], [np.zeros(20), np.ones(20)], atol=1e-12)
+    np.testing.assert_allclose(
+        [X.mean(axis=0), X.std(axis=0)], [np.zeros(20), np.ones(20)], atol=1e-12
+    )
     train, y_train, held, y_held = hold_out(X, y)
     assert (len(train), len(held)) == (len(y_train), len(y_held)) == (16000, 4000)
     assert len(np.unique(np.r_[train, held], axis=0)) == 20000
@@ -92,7 +118,14 @@ def test_every_peer_minimises_the_same_objective(peer, loss):
     if loss not in peer.losses:
         return
     task = make_task(loss)
-    if importlib.util.find_spec({"grab-sampler": "grabsampler", "scikit-learn": "sklearn"}.get(peer.package, peer.package)) is None:
+    if (
+        importlib.util.find_spec(
+            {"grab-sampler": "grabsampler", "scikit-learn": "sklearn"}.get(
+                peer.package, peer.package
+            )
+        )
+        is None
+    ):
         with pytest.raises(ImportError):
             peer.configs(task)
         return
@@ -114,14 +147,24 @@ def test_steps_of_the_grid_suit_their_schedule():
         assert min(task.gap(config.fit(15, 0).coef) for config in configs) < 2e-4, schedule
 
 
-if importlib.util.find_spec("cyanure") is not None:  # of the extra bench, which the tests do without
+if (
+    importlib.util.find_spec("cyanure") is not None
+):  # of the extra bench, which the tests do without
 
     def test_passes_are_told_where_an_iteration_is_one():
-        """Iterations are what the peer says that it did; where each takes several passes, these are not a number."""
+        """Iterations are what the peer says that it did.
+
+        Where each takes several passes, these are not a number.
+        """
         task = make_task()
         (peer,) = (peer for peer in PEERS if peer.name == "Cyanure")
-        found = {config.setting: timed(config, 4, 0, time.perf_counter)[2:] for config in peer.configs(task)}
-        assert {setting for setting, (passes, _) in found.items() if not np.isnan(passes)} == {"miso"}
+        found = {
+            config.setting: timed(config, 4, 0, time.perf_counter)[2:]
+            for config in peer.configs(task)
+        }
+        assert {setting for setting, (passes, _) in found.items() if not np.isnan(passes)} == {
+            "miso"
+        }
         assert all(0 < iterations <= 4 for _, iterations in found.values())
 
 
@@ -140,9 +183,16 @@ def test_pytorch_has_one_thread_while_it_races():
 
 def test_peers_are_chosen_by_parts_of_their_names():
     """Ours is always among them."""
-    assert [peer.name for peer in choose_peers(["LBFGS", "svc"])] == [OURS, "sklearn lbfgs", "sklearn LinearSVC"]
+    assert [peer.name for peer in choose_peers(["LBFGS", "svc"])] == [
+        OURS,
+        "sklearn lbfgs",
+        "sklearn LinearSVC",
+    ]
     assert choose_peers(None) == PEERS
-    with pytest.raises(ValueError, match=r"no peer is called 'xgboost'; there are antithetic\.SGDClassifier, sklearn"):
+    with pytest.raises(
+        ValueError,
+        match=r"no peer is called 'xgboost'; there are antithetic\.SGDClassifier, sklearn",
+    ):
         choose_peers(["xgboost"])
 
 
@@ -169,11 +219,18 @@ def test_the_least_effort_that_gets_there_is_found(task):
 
 def test_configurations_that_fall_behind_are_dropped(task):
     """Of rivals the worse half, of all those that diverge or stand still."""
-    fast, slow, still = along(task, 0.5, "fast"), along(task, 0.99, "slow"), along(task, 1.0, "still")
+    fast, slow, still = (
+        along(task, 0.5, "fast"),
+        along(task, 0.99, "slow"),
+        along(task, 1.0, "still"),
+    )
     broken = Config("broken", lambda effort, _seed: Fit(np.full(3, np.nan), effort, effort))
     peer = Peer("rivals", "antithetic", lambda _task: (), rivals=True)
     points = list(climb(peer, [fast, slow, still, broken], task, 1e-12, LITTLE))
-    reached = {name: max(point.effort for point in points if point.config.setting == name) for name in ("fast", "slow", "still", "broken")}
+    reached = {
+        name: max(point.effort for point in points if point.config.setting == name)
+        for name in ("fast", "slow", "still", "broken")
+    }
     assert reached["fast"] > reached["slow"] > 3 or reached["fast"] > 12
     assert max(reached["still"], reached["broken"]) <= 8
 
@@ -181,17 +238,27 @@ def test_configurations_that_fall_behind_are_dropped(task):
 def test_steps_that_are_shortened_late_are_judged_late(task):
     """A schedule that is far behind for 8 passes, and there in the 9th, is not dropped before."""
     best = along(task, 0.0).fit(1, 0).coef
-    late = Config("late", lambda effort, _seed: Fit((0.01 if effort < 9 else 1.0) * best, effort, effort), late=True)
+    late = Config(
+        "late",
+        lambda effort, _seed: Fit((0.01 if effort < 9 else 1.0) * best, effort, effort),
+        late=True,
+    )
     others = [along(task, rate, str(rate)) for rate in (0.8, 0.81, 0.82, 0.83)]
     peer = Peer("rivals", "antithetic", lambda _task: (), rivals=True)
 
     def efforts_of_late(late):
-        return [point.effort for point in climb(peer, [*others, late], task, 1e-6, LITTLE) if point.config is late]
+        return [
+            point.effort
+            for point in climb(peer, [*others, late], task, 1e-6, LITTLE)
+            if point.config is late
+        ]
 
     assert efforts_of_late(late) == [1, 2, 3, 4, 5, 6, 7, 9]
     assert efforts_of_late(replace(late, late=False))[-1] <= 3
     (sgd,) = (peer for peer in PEERS if peer.name == "sklearn SGDClassifier")
-    assert [config.late for config in sgd.configs(task)] == [config.setting.startswith("adaptive") for config in sgd.configs(task)]
+    assert [config.late for config in sgd.configs(task)] == [
+        config.setting.startswith("adaptive") for config in sgd.configs(task)
+    ]
 
 
 # ---- one problem
@@ -223,7 +290,10 @@ def test_a_peer_that_breaks_or_is_missing_does_not_break_the_run(task):
     targets = {(row.peer, row.target): row for row in rows if row.part == "target"}
     assert {peer for peer, _ in targets} == {"good", "broken", "absent"}
     assert {row.target for row in targets.values()} == set(TARGETS)
-    assert all(targets["good", target].value <= target and targets["good", target].seconds > 0 for target in TARGETS)
+    assert all(
+        targets["good", target].value <= target and targets["good", target].seconds > 0
+        for target in TARGETS
+    )
     assert targets["broken", 1e-2].status == "failed: out of luck"
     assert targets["absent", 1e-2].status == "not installed"
     assert [row.status for row in rows if row.peer == "other"] == ["does not minimise log_loss"]
@@ -231,17 +301,27 @@ def test_a_peer_that_breaks_or_is_missing_does_not_break_the_run(task):
     assert next(row for row in rows if row.part == "optimum").value == task.least
     (epoch,) = [row for row in rows if row.part == "epoch"]
     assert (epoch.peer, epoch.quantity) == ("good", "seconds per pass")
-    held = {row.quantity: row.value for row in rows if row.part == "held-out" and row.peer == "good"}
+    held = {
+        row.quantity: row.value for row in rows if row.part == "held-out" and row.peer == "good"
+    }
     assert 0.5 < held["accuracy"] <= 1.0
     assert 0.0 < held["log_loss"] < np.log(2.0)
 
 
 def failures_of(task, config, tell=lambda _what: None, **limits):
     """What the rows of a race of one configuration say of it, those of held-out rows apart."""
-    rows = list(race(task, [Peer("one", "numpy", lambda _task: [config])], replace(LITTLE, **limits), tell))
-    assert {row.status for row in rows if row.part == "target"} == {"ok"}  # it got there before it broke
+    rows = list(
+        race(task, [Peer("one", "numpy", lambda _task: [config])], replace(LITTLE, **limits), tell)
+    )
+    assert {row.status for row in rows if row.part == "target"} == {
+        "ok"
+    }  # it got there before it broke
     assert missing(rows) == {"one": "failed: out of luck"}
-    return [(row.part, row.setting) for row in rows if row.status == "failed: out of luck" and row.part != "held-out"]
+    return [
+        (row.part, row.setting)
+        for row in rows
+        if row.status == "failed: out of luck" and row.part != "held-out"
+    ]
 
 
 def test_a_peer_that_breaks_while_its_effort_is_refined_has_a_row(task):
@@ -265,13 +345,17 @@ def test_a_peer_that_breaks_while_all_take_turns_has_a_row(task):
             raise RuntimeError("out of luck")
         return config.fit(effort, seed)
 
-    assert failures_of(task, replace(config, fit=fit), said.append, targets=(1e-2,)) == [("curve", "along, max_iter=3")]
+    assert failures_of(task, replace(config, fit=fit), said.append, targets=(1e-2,)) == [
+        ("curve", "along, max_iter=3")
+    ]
 
 
 def test_held_out_rows_that_cannot_be_used_do_not_break_the_run(task, monkeypatch):
     """Each peer has a row that says why."""
     monkeypatch.setattr(race_module, "hold_out", lambda X, y: (X[:0], y[:0], X, y))
-    rows = list(race(task, [Peer("one", "numpy", lambda _task: [along(_task)])], LITTLE, lambda _what: None))
+    rows = list(
+        race(task, [Peer("one", "numpy", lambda _task: [along(_task)])], LITTLE, lambda _what: None)
+    )
     (held,) = [row for row in rows if row.part == "held-out"]
     assert (held.peer, held.quantity, held.status[:8]) == ("one", "log_loss", "failed: ")
 
@@ -283,7 +367,14 @@ def test_held_out_rows_are_looked_at_from_the_same_gap(task):
         config = along(given, 0.1 if given.n == task.n else 0.5)
         return [config]
 
-    rows = list(race(task, [Peer("lucky", "numpy", lucky)], replace(LITTLE, targets=(1e-4,)), lambda _what: None))
+    rows = list(
+        race(
+            task,
+            [Peer("lucky", "numpy", lucky)],
+            replace(LITTLE, targets=(1e-4,)),
+            lambda _what: None,
+        )
+    )
     (gap,) = [row for row in rows if row.part == "held-out" and row.quantity == "gap"]
     (target,) = [row for row in rows if row.part == "target"]
     assert gap.value <= 1e-4
@@ -295,11 +386,21 @@ def test_a_peer_far_behind_is_given_up(task):
 
     def slowly(given):
         config = along(given, 0.9)
-        return [replace(config, fit=lambda effort, seed: time.sleep(0.02 * effort) or config.fit(effort, seed))]
+        return [
+            replace(
+                config,
+                fit=lambda effort, seed: time.sleep(0.02 * effort) or config.fit(effort, seed),
+            )
+        ]
 
     limits = replace(LITTLE, seconds=10.0, in_all=60.0, targets=(1e-2, 1e-4), behind=10.0)
     rows = list(
-        race(task, [Peer("good", "numpy", lambda _task: [along(_task)]), Peer("slow", "numpy", slowly)], limits, lambda _what: None)
+        race(
+            task,
+            [Peer("good", "numpy", lambda _task: [along(_task)]), Peer("slow", "numpy", slowly)],
+            limits,
+            lambda _what: None,
+        )
     )
     assert max(row.iterations for row in rows if row.part == "curve" and row.peer == "slow") < 10
     found = {(row.peer, row.target): row.status for row in rows if row.part == "target"}
@@ -327,9 +428,15 @@ def test_seeds_are_averaged_where_they_matter(task):
     mixed = Config("mixed", lambda effort, seed: gaps[seed].fit(effort, seed))
     limits = replace(LITTLE, seeds=(0, 1))
     point = measure(mixed, 2, task, limits)
-    assert point.gap == pytest.approx(np.mean([task.gap(one.fit(2, 0).coef) for one in gaps.values()]))
+    assert point.gap == pytest.approx(
+        np.mean([task.gap(one.fit(2, 0).coef) for one in gaps.values()])
+    )
     calls = []
-    fixed = Config("fixed", lambda effort, seed: calls.append(seed) or Fit(np.zeros(3), effort, effort), stochastic=False)
+    fixed = Config(
+        "fixed",
+        lambda effort, seed: calls.append(seed) or Fit(np.zeros(3), effort, effort),
+        stochastic=False,
+    )
     measure(fixed, 1, task, limits)
     assert set(calls) == {0}
 

@@ -37,9 +37,35 @@ def example_rows():
         ("two", 1e-4): {OURS: math.inf, "fast": math.inf},
     }
     return [
-        Row("target", data, 10, 2, "log_loss", 1e-4, peer, "some", target=target, quantity="gap", value=target, seconds=taken)
-        if np.isfinite(taken)
-        else Row("target", data, 10, 2, "log_loss", 1e-4, peer, target=target, quantity="gap", status="not reached")
+        (
+            Row(
+                "target",
+                data,
+                10,
+                2,
+                "log_loss",
+                1e-4,
+                peer,
+                "some",
+                target=target,
+                quantity="gap",
+                value=target,
+                seconds=taken,
+            )
+            if np.isfinite(taken)
+            else Row(
+                "target",
+                data,
+                10,
+                2,
+                "log_loss",
+                1e-4,
+                peer,
+                target=target,
+                quantity="gap",
+                status="not reached",
+            )
+        )
         for (data, target), by_peer in seconds.items()
         for peer, taken in by_peer.items()
     ]
@@ -57,7 +83,12 @@ def test_standings_show_losses_as_well_as_wins():
     assert [one.data for one in losses(list(found.values()))] == ["two", "one"]
     columns, lines = ratio_table(example_rows(), 1e-3)
     assert columns == ["", "one", "two"]
-    assert lines == [["the fastest, in ms", "1e+03", "4e+03"], [OURS, "1.00", "no"], ["fast", "2.00", "1.00"], ["slow", "20.00", ""]]
+    assert lines == [
+        ["the fastest, in ms", "1e+03", "4e+03"],
+        [OURS, "1.00", "no"],
+        ["fast", "2.00", "1.00"],
+        ["slow", "20.00", ""],
+    ]
 
 
 def test_the_profile_counts_problems_solved_within_a_factor():
@@ -71,7 +102,22 @@ def test_the_profile_counts_problems_solved_within_a_factor():
 def test_rows_come_back_as_they_were_written(tmp_path):
     """All digits, quotes and infinities; a line that was not finished is left out."""
     path = tmp_path / "rows.csv"
-    given = [Row("curve", "a, b", 3, 2, "hinge", 0.1, 'the "best"', "x=1", "0 1", value=1 / 3, seconds=math.inf), *example_rows()]
+    given = [
+        Row(
+            "curve",
+            "a, b",
+            3,
+            2,
+            "hinge",
+            0.1,
+            'the "best"',
+            "x=1",
+            "0 1",
+            value=1 / 3,
+            seconds=math.inf,
+        ),
+        *example_rows(),
+    ]
     with Sink(path, "cpu") as sink:
         written = [sink.add(row) for row in given]
     with open(path, "a") as file:
@@ -90,7 +136,10 @@ def test_files_of_others_are_refused(tmp_path):
     """With what the first line should be."""
     path = tmp_path / "other.csv"
     path.write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match="does not hold rows of `antithetic bench`: its first line should be part,set"):
+    with pytest.raises(
+        ValueError,
+        match="does not hold rows of `antithetic bench`: its first line should be part,set",
+    ):
         read_rows(path)
     path.write_text(",".join(HEADER) + "\ncurve,set,many" + "," * (len(HEADER) - 3) + "\n")
     with pytest.raises(ValueError, match="line 2: invalid literal"):
@@ -118,13 +167,24 @@ def test_what_is_finished_is_kept_and_not_run_again(tmp_path):
 
 
 def test_rows_of_other_settings_are_neither_dropped_nor_mixed(tmp_path):
-    """The file stays as it is; fewer peers are fine, so that one which takes the process down can be left out."""
+    """The file stays as it is.
+
+    Fewer peers are fine, so that one which takes the process down can be left out.
+    """
     path, peers = tmp_path / "rows.csv", choose_peers(["newton-cholesky"])
     assert list(run([SET], ["log_loss"], peers, path, LITTLE, pairing=False))
     before = path.read_bytes()
-    for other in (replace(LITTLE, repeats=2), replace(LITTLE, clock="cpu"), replace(LITTLE, targets=(1e-2,))):
+    for other in (
+        replace(LITTLE, repeats=2),
+        replace(LITTLE, clock="cpu"),
+        replace(LITTLE, targets=(1e-2,)),
+    ):
         with pytest.raises(
-            ValueError, match=r"breast-cancer_scale was measured with .* wall clock, not with .*; name another folder with --out, or delete"
+            ValueError,
+            match=(
+                r"breast-cancer_scale was measured with .* wall clock, not with .*; name another"
+                r" folder with --out, or delete"
+            ),
         ):
             list(run([SET], ["log_loss"], peers, path, other, pairing=False))
     with pytest.raises(ValueError, match="breast-cancer_scale was measured without sklearn lbfgs"):
@@ -145,7 +205,10 @@ def one_finished(path, settings="some"):
         (
             "versions",
             "antithetic 9; Python 9",
-            r"was measured with antithetic .* \(source [0-9a-f]{8}\); .*, not with antithetic 9; Python 9",
+            (
+                r"was measured with antithetic .* \(source [0-9a-f]{8}\); .*, not with antithetic"
+                r" 9; Python 9"
+            ),
         ),
     ],
 )
@@ -156,7 +219,9 @@ def test_rows_of_other_code_or_another_machine_are_refused(tmp_path, monkeypatch
     assert keep_finished(path, [OURS], "some") == {(SET, "log_loss")}
     before = path.read_bytes()
     monkeypatch.setattr(resume, what, lambda: now)
-    with pytest.raises(RefusedError, match=f"{SET} {words}; name another folder with --out, or delete that file"):
+    with pytest.raises(
+        RefusedError, match=f"{SET} {words}; name another folder with --out, or delete that file"
+    ):
         keep_finished(path, [OURS], "some")
     assert path.read_bytes() == before
 
@@ -166,14 +231,23 @@ def test_packages_that_came_or_went_are_named(tmp_path, monkeypatch):
     one_finished(tmp_path / "rows.csv")
     same = versions()
     monkeypatch.setattr(resume, "versions", lambda: f"{same}; more 1.0")
-    assert resume.difference(read_rows(tmp_path / "rows.csv"), [], "some") == f"{SET} was measured without more 1.0"
+    assert (
+        resume.difference(read_rows(tmp_path / "rows.csv"), [], "some")
+        == f"{SET} was measured without more 1.0"
+    )
     monkeypatch.setattr(resume, "versions", lambda: same.rpartition("; ")[0])
-    assert resume.difference(read_rows(tmp_path / "rows.csv"), [], "some").endswith(f"with {same.rpartition('; ')[2]}, which is gone")
+    assert resume.difference(read_rows(tmp_path / "rows.csv"), [], "some").endswith(
+        f"with {same.rpartition('; ')[2]}, which is gone"
+    )
 
 
 def test_another_kernel_is_another_source(tmp_path):
     """What only shows results does not count."""
-    for name, text in (("solvers/kernel.py", "a = 1"), ("report/page.py", "b = 1"), ("notes.txt", "c")):
+    for name, text in (
+        ("solvers/kernel.py", "a = 1"),
+        ("report/page.py", "b = 1"),
+        ("notes.txt", "c"),
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     hash_now = source_hash.__wrapped__
@@ -192,9 +266,15 @@ def test_rows_that_would_be_refused_are_set_aside(tmp_path):
     assert set_aside(path, [OURS], "some") == ""
     one_finished(path)
     assert set_aside(path, [OURS], "some") == ""
-    assert set_aside(path, [OURS], "other") == f"Set aside as {tmp_path / 'rows-old.csv'}: {SET} was measured with some, not with other."
+    assert (
+        set_aside(path, [OURS], "other")
+        == f"Set aside as {tmp_path / 'rows-old.csv'}: {SET} was measured with some, not with"
+        " other."
+    )
     path.write_text("other columns\n")
-    assert set_aside(path, [OURS], "some").startswith(f"Set aside as {tmp_path / 'rows-old-2.csv'}: {path} does not hold rows")
+    assert set_aside(path, [OURS], "some").startswith(
+        f"Set aside as {tmp_path / 'rows-old-2.csv'}: {path} does not hold rows"
+    )
     assert sorted(file.name for file in tmp_path.iterdir()) == ["rows-old-2.csv", "rows-old.csv"]
 
 
@@ -213,7 +293,14 @@ def test_two_runs_do_not_share_a_folder(tmp_path):
 
 def test_pictures_are_a_function_of_the_rows():
     """A curve of the least gap within each time, for each peer; and one profile."""
-    rows = list(race(make_task(), [Peer("good", "numpy", lambda _task: [along(_task), along(_task, 0.7)])], LITTLE, lambda _what: None))
+    rows = list(
+        race(
+            make_task(),
+            [Peer("good", "numpy", lambda _task: [along(_task), along(_task, 0.7)])],
+            LITTLE,
+            lambda _what: None,
+        )
+    )
     found = {figure.id: figure for figure in figures(rows)}
     assert list(found) == ["made-log-loss-seconds", "made-log-loss-passes", "profile"]
     (curve,) = found["made-log-loss-passes"].series
@@ -230,10 +317,18 @@ def test_pictures_are_a_function_of_the_rows():
 def test_tables_are_measured(monkeypatch):
     """Seconds, memory, quality, and exponents of growth."""
     monkeypatch.setattr(pairing, "METHODS", ("random",))
-    monkeypatch.setattr(pairing, "_in_a_child", lambda *given: (pairing.measure(*given), "ok"))  # the next test has real ones
+    monkeypatch.setattr(
+        pairing, "_in_a_child", lambda *given: (pairing.measure(*given), "ok")
+    )  # the next test has real ones
     rows = list(pairing.pairing_rows(True, 1))
     kinds = {row.quantity for row in rows}
-    assert kinds == {"seconds", "megabytes", "variance ratio", "exponent of seconds in n", "exponent of seconds in d"}
+    assert kinds == {
+        "seconds",
+        "megabytes",
+        "variance ratio",
+        "exponent of seconds in n",
+        "exponent of seconds in d",
+    }
     assert all(0.8 < row.value < 1.2 for row in rows if row.quantity == "variance ratio")
 
 
@@ -254,7 +349,18 @@ def test_each_table_is_made_in_a_process_of_its_own(monkeypatch, tmp_path):
 @pytest.fixture(scope="module")
 def benched(tmp_path_factory):
     out = tmp_path_factory.mktemp("bench") / "out"
-    options = ("--quick", "--no-pairing", "--sets", SET, "--peers", "linearsvc", "--seconds", 0.05, "--repeats", 1)
+    options = (
+        "--quick",
+        "--no-pairing",
+        "--sets",
+        SET,
+        "--peers",
+        "linearsvc",
+        "--seconds",
+        0.05,
+        "--repeats",
+        1,
+    )
     return out, run_json("bench", *options, "--losses", "hinge", "--clock", "cpu", "--out", out)
 
 
@@ -265,7 +371,11 @@ def test_the_command_writes_rows_and_figures(benched):
     assert {row.loss for row in rows} == {"hinge"}
     assert {row.peer for row in rows if row.part == "target"} == {OURS, "sklearn LinearSVC"}
     assert {row.clock for row in rows} == {"cpu"}
-    assert {path.name for path in (out / "figures").iterdir()} >= {"profile.png", "profile.svg", "breast-cancer-scale-hinge-seconds.svg"}
+    assert {path.name for path in (out / "figures").iterdir()} >= {
+        "profile.png",
+        "profile.svg",
+        "breast-cancer-scale-hinge-seconds.svg",
+    }
     assert {one["peer"] for one in found["standings"]} == {"sklearn LinearSVC"}
     assert all(one["ratio"] is None or one["ratio"] > 1 for one in found["losses"])
     assert found["missing"] == {}
@@ -293,9 +403,16 @@ def test_tables_are_drawn_again_without_measuring(benched):
 def test_rows_of_a_stranger_are_only_shown(tmp_path):
     """Escape codes, formulae and tags in names are text, in the terminal and in the pictures."""
     nasty = "\x1b[31m$x_{$<b>&"
-    rows = [Row("curve", nasty, 9, 2, "hinge", 0.1, nasty, value=10.0**-k, seconds=float(k), passes=k) for k in (1, 2)]
-    rows.append(Row("target", nasty, 9, 2, "hinge", 0.1, OURS, target=1e-3, value=1e-4, seconds=1.0))
-    rows.append(Row("target", nasty, 9, 2, "hinge", 0.1, nasty, target=1e-3, status=f"failed: {nasty}"))
+    rows = [
+        Row("curve", nasty, 9, 2, "hinge", 0.1, nasty, value=10.0**-k, seconds=float(k), passes=k)
+        for k in (1, 2)
+    ]
+    rows.append(
+        Row("target", nasty, 9, 2, "hinge", 0.1, OURS, target=1e-3, value=1e-4, seconds=1.0)
+    )
+    rows.append(
+        Row("target", nasty, 9, 2, "hinge", 0.1, nasty, target=1e-3, status=f"failed: {nasty}")
+    )
     with Sink(tmp_path / "rows.csv") as sink:
         for row in rows:
             sink.add(row)

@@ -1,6 +1,7 @@
 """The solver files for benchopt: each runs in a small benchmark with the interface of the one it is for, and minimises its objective.
 
-With benchopt installed they run in benchopt itself; without it, in a class that has the few methods it asks of a solver.
+With benchopt installed they run in benchopt itself; without it, in a class that has the few methods
+it asks of a solver.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ X = rng.normal(size=(400, 5))
 y = np.sign(X[:, 0] - X[:, 1] + rng.normal(size=400))
 """
 OBJECTIVES = {
-    BENCHMARKS[0]: """
+    BENCHMARKS[0]: (
+        """
 import numpy as np
 from benchopt import BaseObjective
 
@@ -48,8 +50,10 @@ class Objective(BaseObjective):
 
     def get_objective(self):
         return {"X": self.X, "y": self.y, "lmbd": self.lmbd, "fit_intercept": self.fit_intercept}
-""",
-    BENCHMARKS[1]: """
+"""
+    ),
+    BENCHMARKS[1]: (
+        """
 import numpy as np
 from benchopt import BaseObjective
 
@@ -68,7 +72,8 @@ class Objective(BaseObjective):
 
     def get_objective(self):
         return {"X": self.X, "y": self.y, "C": self.C}
-""",
+"""
+    ),
 }
 DATASET = f"""
 from benchopt import BaseDataset
@@ -80,7 +85,10 @@ class Dataset(BaseDataset):
     def get_data(self):
         return {{"X": X, "y": y}}
 """
-PARAMETERS = {BENCHMARKS[0]: [{"lmbd": 0.8, "fit_intercept": bias} for bias in (True, False)], BENCHMARKS[1]: [{"C": 0.1}]}
+PARAMETERS = {
+    BENCHMARKS[0]: [{"lmbd": 0.8, "fit_intercept": bias} for bias in (True, False)],
+    BENCHMARKS[1]: [{"C": 0.1}],
+}
 
 
 class StandIn:
@@ -101,7 +109,9 @@ def classes_of(monkeypatch, name):
     fake = ModuleType("benchopt")
     fake.BaseSolver = fake.BaseObjective = StandIn
     monkeypatch.setitem(sys.modules, "benchopt", fake)
-    spec = importlib.util.spec_from_file_location(f"solver_of_{name}", FOLDER / name / "antithetic.py")
+    spec = importlib.util.spec_from_file_location(
+        f"solver_of_{name}", FOLDER / name / "antithetic.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     names = {}
@@ -126,16 +136,31 @@ def least_value(objective, d):
     if hasattr(objective, "C"):
         l2 = 1.0 / (objective.C * 400)
         w = antithetic.minimize(
-            objective.X, objective.y, loss="hinge", l2=l2, solver="sdca", sampling="shuffle", batch_size=1, epochs=500
+            objective.X,
+            objective.y,
+            loss="hinge",
+            l2=l2,
+            solver="sdca",
+            sampling="shuffle",
+            batch_size=1,
+            epochs=500,
         ).coef
         return objective.evaluate_result(w)["value"]
     start = np.zeros(d + objective.fit_intercept)
-    return minimize(lambda w: objective.evaluate_result(w)["value"], start, method="BFGS", options={"gtol": 1e-7}).fun
+    return minimize(
+        lambda w: objective.evaluate_result(w)["value"],
+        start,
+        method="BFGS",
+        options={"gtol": 1e-7},
+    ).fun
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_the_solver_minimises_the_objective_of_the_benchmark(monkeypatch, name):
-    """In all its settings, so lambda and C are scaled as that objective is; zero iterations give zero weights."""
+    """In all its settings, so lambda and C are scaled as that objective is.
+
+    Zero iterations give zero weights.
+    """
     solver, objective = classes_of(monkeypatch, name)
     rows = {}
     exec(DATA, rows)
@@ -164,7 +189,11 @@ def test_tables_are_made_inside_run(monkeypatch):
     solver, _ = classes_of(monkeypatch, BENCHMARKS[0])
     rows, paired = {}, []
     exec(DATA, rows)
-    own = solver(solver="sgd", pairing=lambda Z: paired.append(len(Z)) or np.arange(len(Z))[::-1], random_state=0)
+    own = solver(
+        solver="sgd",
+        pairing=lambda Z: paired.append(len(Z)) or np.arange(len(Z))[::-1],
+        random_state=0,
+    )
     own.set_objective(X=rows["X"], y=rows["y"], lmbd=0.8)
     assert paired == []
     own.run(1)
@@ -204,12 +233,23 @@ if importlib.util.find_spec("benchopt") is not None:
             "--output",
             "found",
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=os.environ | {"HOME": str(tmp_path)})
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=os.environ | {"HOME": str(tmp_path)},
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         (path,) = [path for path in folder.rglob("found*") if path.suffix in (".parquet", ".csv")]
         found = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
         assert found["solver_name"].str.startswith("antithetic").all()
-        ends = found.sort_values("stop_val").groupby(["objective_name", "solver_name"])["objective_value"].agg(["first", "last"])
+        ends = (
+            found.sort_values("stop_val")
+            .groupby(["objective_name", "solver_name"])["objective_value"]
+            .agg(["first", "last"])
+        )
         assert len(ends) == (5 if name == BENCHMARKS[0] else 3)
         assert (ends["last"] < ends["first"]).all()
         for _, group in ends.groupby("objective_name"):

@@ -34,12 +34,17 @@ def test_without_time_it_is_the_tree():
 
 
 def test_the_better_of_tree_and_greedy_is_kept(monkeypatch):
-    """On wide rows Algorithm 1 wins, on others the tree; never is the outcome worse than the tree's of the same rounds."""
+    """On wide rows Algorithm 1 wins, on others the tree.
+
+    Never is the outcome worse than the tree's of the same rounds.
+    """
     monkeypatch.setattr(budget, "OPTIMAL_MAX_ROWS", 0)
     rows = wide_rows(3000)
     table = pair_rows(rows, budget=6.0)
     assert table.method == "greedy"
-    assert rows_ratio(Rows(rows), table.partner) < rows_ratio(Rows(rows), pair_rows(rows, "tree").partner)
+    assert rows_ratio(Rows(rows), table.partner) < rows_ratio(
+        Rows(rows), pair_rows(rows, "tree").partner
+    )
     flat = pair_rows(wide_rows(3000, 2), budget=3.0)
     assert flat.method == "tree"
 
@@ -57,5 +62,7 @@ def test_estimates_grow_with_rows_and_entries():
     """Quadratic in rows, linear in entries, and sparse entries are dearer."""
     small, large = Rows(wide_rows(100)), Rows(wide_rows(200))
     assert budget.greedy_seconds(large) == pytest.approx(4 * budget.greedy_seconds(small))
-    assert budget.greedy_seconds(Rows(sparse.csr_array(wide_rows(100)))) > budget.greedy_seconds(small)
+    assert budget.greedy_seconds(Rows(sparse.csr_array(wide_rows(100)))) > budget.greedy_seconds(
+        small
+    )
     assert budget.assignment_seconds(2000) > 4 * budget.assignment_seconds(1000)

@@ -36,14 +36,19 @@ def data(n=80, seed=0):
 
 
 def write_table(path, X, y, delimiter=",", names=("a", "b", "c", "label")):
-    lines = [delimiter.join(names)] + [delimiter.join([*map(repr, row), str(label)]) for row, label in zip(X.tolist(), y, strict=True)]
+    lines = [delimiter.join(names)] + [
+        delimiter.join([*map(repr, row), str(label)])
+        for row, label in zip(X.tolist(), y, strict=True)
+    ]
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
 def write_svmlight(X, y, first=1):
     return "".join(
-        f"{1 if label == 'yes' else -1} " + " ".join(f"{k}:{value!r}" for k, value in enumerate(row, first)) + "\n"
+        f"{1 if label == 'yes' else -1} "
+        + " ".join(f"{k}:{value!r}" for k, value in enumerate(row, first))
+        + "\n"
         for row, label in zip(X.tolist(), y, strict=True)
     )
 
@@ -114,7 +119,9 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch, capsys, missing)
     assert 'pip install "antithetic[cli]"' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [[], ["reproduce"], ["compare"], ["pair"], ["train"], ["predict"]])
+@pytest.mark.parametrize(
+    "command", [[], ["reproduce"], ["compare"], ["pair"], ["train"], ["predict"]]
+)
 def test_help_teaches_and_fits(command):
     out, _ = run(*command, "--help")
     assert f"antithetic {' '.join(command)}".strip() in out
@@ -123,7 +130,15 @@ def test_help_teaches_and_fits(command):
     assert "[bold]" not in out
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["train", "x.csv"], ["train", "--nonsense"], ["compare", "x.csv", "--epochs", "0"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["train", "x.csv"],
+        ["train", "--nonsense"],
+        ["compare", "x.csv", "--epochs", "0"],
+    ],
+)
 def test_a_wrong_call_is_code_2(arguments):
     out, error = run(*arguments, code=2)
     assert "Usage" in error
@@ -131,7 +146,9 @@ def test_a_wrong_call_is_code_2(arguments):
 
 
 def test_completion_is_offered():
-    done = run_process(_ANTITHETIC_COMPLETE="complete_bash", COMP_WORDS="antithetic re", COMP_CWORD="1")
+    done = run_process(
+        _ANTITHETIC_COMPLETE="complete_bash", COMP_WORDS="antithetic re", COMP_CWORD="1"
+    )
     assert done.stdout.split() == ["reproduce"]
 
 
@@ -145,9 +162,13 @@ def test_train_and_predict_are_the_estimator(tmp_path, form):
     run("predict", model, path, "--out", out)
     read = antithetic.datasets.read_file(path)
     X, y = read.data, read.target
-    estimator = antithetic.SGDClassifier(loss="log_loss", alpha=1e-4, max_iter=5, tol=None, random_state=3).fit(X, y)
+    estimator = antithetic.SGDClassifier(
+        loss="log_loss", alpha=1e-4, max_iter=5, tol=None, random_state=3
+    ).fit(X, y)
     rows = list(csv.reader(out.read_text().splitlines()))
-    labels = [f"{label:g}" if isinstance(label, float) else label for label in estimator.classes_.tolist()]
+    labels = [
+        f"{label:g}" if isinstance(label, float) else label for label in estimator.classes_.tolist()
+    ]
     assert rows[0] == ["prediction", "decision", *(f"probability {label}" for label in labels)]
     assert [row[0] for row in rows[1:]] == [str(label) for label in estimator.predict(X).tolist()]
     numbers = np.array([row[1:] for row in rows[1:]], dtype=np.float64)
@@ -159,7 +180,9 @@ def test_train_and_predict_are_the_estimator(tmp_path, form):
 def test_rows_without_labels_in_another_order(tmp_path, table):
     run("train", table, "--model", tmp_path / "model.json", "--epochs", 3)
     X, _ = data()
-    mixed = write_table(tmp_path / "mixed.csv", X[:, [2, 0, 1]][:1], ["unused"], names=("c", "a", "b", "note"))
+    mixed = write_table(
+        tmp_path / "mixed.csv", X[:, [2, 0, 1]][:1], ["unused"], names=("c", "a", "b", "note")
+    )
     bare = tmp_path / "bare.csv"
     bare.write_text("b,a,c\n" + ",".join(map(repr, X[0, [1, 0, 2]].tolist())) + "\n")
     whole = run_json("predict", tmp_path / "model.json", table)["columns"]
@@ -182,21 +205,42 @@ def test_svmlight_features_are_numbered_as_in_training(tmp_path, first):
     run("train", tmp_path / "data.svm", "--model", tmp_path / "model.json", "--epochs", 3)
     held = LinearModel.load(tmp_path / "model.json")
     assert held.first_index == first
-    (tmp_path / "new.svm").write_text("0 1:1.0\n0 2:1.0\n")  # which alone would pass for numbered from 1
-    found = run_json("predict", tmp_path / "model.json", tmp_path / "new.svm")["columns"]["decision"]
-    assert found == pytest.approx([held.coef[0, 1 - first] + held.intercept[0], held.coef[0, 2 - first] + held.intercept[0]], rel=1e-12)
+    (tmp_path / "new.svm").write_text(
+        "0 1:1.0\n0 2:1.0\n"
+    )  # which alone would pass for numbered from 1
+    found = run_json("predict", tmp_path / "model.json", tmp_path / "new.svm")["columns"][
+        "decision"
+    ]
+    assert found == pytest.approx(
+        [held.coef[0, 1 - first] + held.intercept[0], held.coef[0, 2 - first] + held.intercept[0]],
+        rel=1e-12,
+    )
     if first == 1:
         (tmp_path / "zero.svm").write_text("0 0:1.0\n")
-        assert "index 0" in run("predict", tmp_path / "model.json", tmp_path / "zero.svm", code=1)[1]
+        assert (
+            "index 0" in run("predict", tmp_path / "model.json", tmp_path / "zero.svm", code=1)[1]
+        )
 
 
 def test_svmlight_without_names_needs_the_index_of_the_model(tmp_path):
     (tmp_path / "new.svm").write_text("0 1:1.0\n0 2:1.0\n")
     for index, expected in ((0, [2.0, 4.0]), (1, [1.0, 2.0])):
-        LinearModel("regressor", "squared_error", [[1.0, 2.0, 4.0]], [0.0], None, None, first_index=index).save(tmp_path / "model.json")
-        assert run_json("predict", tmp_path / "model.json", tmp_path / "new.svm")["columns"]["prediction"] == expected
-    LinearModel("regressor", "squared_error", [[1.0, 2.0, 4.0]], [0.0], None, None).save(tmp_path / "model.json")
-    assert "from 0 or from 1" in run("predict", tmp_path / "model.json", tmp_path / "new.svm", code=1)[1]
+        LinearModel(
+            "regressor", "squared_error", [[1.0, 2.0, 4.0]], [0.0], None, None, first_index=index
+        ).save(tmp_path / "model.json")
+        assert (
+            run_json("predict", tmp_path / "model.json", tmp_path / "new.svm")["columns"][
+                "prediction"
+            ]
+            == expected
+        )
+    LinearModel("regressor", "squared_error", [[1.0, 2.0, 4.0]], [0.0], None, None).save(
+        tmp_path / "model.json"
+    )
+    assert (
+        "from 0 or from 1"
+        in run("predict", tmp_path / "model.json", tmp_path / "new.svm", code=1)[1]
+    )
 
 
 def test_svmlight_does_not_pass_for_named_columns(tmp_path, table):
@@ -207,8 +251,14 @@ def test_svmlight_does_not_pass_for_named_columns(tmp_path, table):
 
 def test_words_in_columns_with_an_equals_sign(tmp_path):
     X, y = data(60)
-    colours, kinds = np.array(["red", "b=c"])[np.arange(60) % 2], np.array(["c", "d", "e"])[np.arange(60) % 3]
-    rows = [("a=b", "a", "size=1", "label"), *zip(kinds, colours, map(repr, X[:, 0].tolist()), y, strict=True)]
+    colours, kinds = (
+        np.array(["red", "b=c"])[np.arange(60) % 2],
+        np.array(["c", "d", "e"])[np.arange(60) % 3],
+    )
+    rows = [
+        ("a=b", "a", "size=1", "label"),
+        *zip(kinds, colours, map(repr, X[:, 0].tolist()), y, strict=True),
+    ]
     path, model = tmp_path / "words.csv", tmp_path / "model.json"
     path.write_text("".join(",".join(row) + "\n" for row in rows))
     colliding = run("train", path, "--model", model, "--one-hot", "--epochs", 2, code=1)[1]
@@ -217,8 +267,13 @@ def test_words_in_columns_with_an_equals_sign(tmp_path):
     run("train", path, "--model", model, "--one-hot", "--epochs", 3, "--tol", 0)
     assert LinearModel.load(model).words == {"a=b": ["c", "d", "e"], "a": ["b=x", "red"]}
     read = antithetic.datasets.read_file(path, one_hot=True)
-    estimator = antithetic.SGDClassifier(loss="log_loss", max_iter=3, tol=None, random_state=0).fit(read.data, read.target)
-    assert run_json("predict", model, path)["columns"]["decision"] == estimator.decision_function(read.data).tolist()
+    estimator = antithetic.SGDClassifier(loss="log_loss", max_iter=3, tol=None, random_state=0).fit(
+        read.data, read.target
+    )
+    assert (
+        run_json("predict", model, path)["columns"]["decision"]
+        == estimator.decision_function(read.data).tolist()
+    )
 
 
 # ---- what is written where
@@ -245,7 +300,9 @@ def test_nothing_is_written_over_what_is_read(tmp_path, table, arguments):
     (tmp_path / "report").mkdir()
     (tmp_path / "report" / "curves.csv").write_bytes(table.read_bytes())
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    _, error = run(*(argument.format(folder=tmp_path, data=table) for argument in arguments), code=1)
+    _, error = run(
+        *(argument.format(folder=tmp_path, data=table) for argument in arguments), code=1
+    )
     assert "name another file" in error
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
@@ -274,7 +331,15 @@ def test_links_and_special_files_stay(tmp_path, table):
 
 def test_groups_are_not_called_damaged(tmp_path, table):
     run("pair", table, "--out", tmp_path / "groups.npz", "--nest", 4)
-    _, error = run("train", table, "--model", tmp_path / "model.json", "--table", tmp_path / "groups.npz", code=1)
+    _, error = run(
+        "train",
+        table,
+        "--model",
+        tmp_path / "model.json",
+        "--table",
+        tmp_path / "groups.npz",
+        code=1,
+    )
     assert "without --nest" in error
     assert "damaged" not in error
 
@@ -291,7 +356,10 @@ def test_missing_features_are_named(tmp_path, table):
 def test_words_become_columns_on_request(tmp_path):
     X, y = data(60)
     colours = np.array(["red", "green", "blue"])[np.arange(60) % 3]
-    lines = ["size,colour,label"] + [f"{row[0]!r},{colour},{label}" for row, colour, label in zip(X.tolist(), colours, y, strict=True)]
+    lines = ["size,colour,label"] + [
+        f"{row[0]!r},{colour},{label}"
+        for row, colour, label in zip(X.tolist(), colours, y, strict=True)
+    ]
     path, model = tmp_path / "words.csv", tmp_path / "model.json"
     path.write_text("\n".join(lines) + "\n")
     _, error = run("train", path, "--model", model, code=1)
@@ -299,13 +367,21 @@ def test_words_become_columns_on_request(tmp_path):
     assert "one_hot=" not in error
     run("train", path, "--model", model, "--one-hot", "--epochs", 3, "--tol", 0)
     read = antithetic.datasets.read_file(path, one_hot=True)
-    estimator = antithetic.SGDClassifier(loss="log_loss", max_iter=3, tol=None, random_state=0).fit(read.data, read.target)
-    assert run_json("predict", model, path)["columns"]["decision"] == estimator.decision_function(read.data).tolist()
+    estimator = antithetic.SGDClassifier(loss="log_loss", max_iter=3, tol=None, random_state=0).fit(
+        read.data, read.target
+    )
+    assert (
+        run_json("predict", model, path)["columns"]["decision"]
+        == estimator.decision_function(read.data).tolist()
+    )
     (tmp_path / "new.csv").write_text("colour,size\nred,0.5\nmauve,0.5\n")
     result, error = run("predict", model, tmp_path / "new.csv", "--json")
     assert "colour=mauve" in error
     known = dict(zip(read.feature_names, estimator.coef_[0].tolist(), strict=True))
-    expected = [0.5 * known["size"] + known["colour=red"] + estimator.intercept_[0], 0.5 * known["size"] + estimator.intercept_[0]]
+    expected = [
+        0.5 * known["size"] + known["colour=red"] + estimator.intercept_[0],
+        0.5 * known["size"] + estimator.intercept_[0],
+    ]
     assert json.loads(result)["columns"]["decision"] == pytest.approx(expected, rel=1e-12)
 
 
@@ -317,7 +393,9 @@ def test_a_warning_is_a_note(tmp_path, table):
 
 def test_numbers_are_regressed(tmp_path):
     X, _ = data()
-    path = write_table(tmp_path / "numbers.csv", X, [f"{value:.6f}" for value in X @ [1.0, 2.0, 3.0]])
+    path = write_table(
+        tmp_path / "numbers.csv", X, [f"{value:.6f}" for value in X @ [1.0, 2.0, 3.0]]
+    )
     trained = run_json("train", path, "--model", tmp_path / "model.json", "--epochs", 20)
     assert trained["settings"]["loss"] == "squared_error"
     assert trained["r2"] > 0.9
@@ -332,8 +410,19 @@ def test_a_table_is_made_and_used(tmp_path, table):
     expected = antithetic.pair(read.data, read.target, "greedy", fit_intercept=True)
     held = antithetic.AntitheticTable.load(tmp_path / "table.npz")
     np.testing.assert_array_equal(held.partner, expected.partner)
-    assert made["quality"]["variance_ratio"] == expected.variance_ratio(read.data, read.target, fit_intercept=True)
-    trained = run_json("train", table, "--model", tmp_path / "model.json", "--table", tmp_path / "table.npz", "--epochs", 3)
+    assert made["quality"]["variance_ratio"] == expected.variance_ratio(
+        read.data, read.target, fit_intercept=True
+    )
+    trained = run_json(
+        "train",
+        table,
+        "--model",
+        tmp_path / "model.json",
+        "--table",
+        tmp_path / "table.npz",
+        "--epochs",
+        3,
+    )
     assert trained["plan"]["pairing"] == "greedy"
     groups = run_json("pair", table, "--out", tmp_path / "groups.npz", "--nest", 8)
     assert groups["quality"]["group_size"] == 8
@@ -346,7 +435,9 @@ def test_hostile_names_stay_text(tmp_path):
     names = (f"{ESCAPE}[31ma", "=cmd|'/c calc'", "[bold]c", "label")
     path = tmp_path / "hostile.csv"
     with path.open("w", newline="") as file:
-        csv.writer(file).writerows([names, *([*row, label] for row, label in zip(X.tolist(), y, strict=True))])
+        csv.writer(file).writerows(
+            [names, *([*row, label] for row, label in zip(X.tolist(), y, strict=True))]
+        )
     out, error = run("train", path, "--model", tmp_path / "model.json", "--epochs", 2)
     assert ESCAPE not in out + error
     (tmp_path / "bad.csv").write_text("q,r\n1,2\n3,4\n")
@@ -374,7 +465,14 @@ def test_classes_that_a_spreadsheet_would_run_are_quoted(tmp_path):
         ["train", "{folder}/data.csv", "--model", "{folder}/m.json", "--penalty", "nonsense"],
         ["train", "{folder}/data.csv", "--model", "{folder}/m.json", "--target", "nonsense"],
         ["train", "{folder}/data.csv", "--model", "{folder}/no/such/folder/m.json"],
-        ["train", "{folder}/data.csv", "--model", "{folder}/m.json", "--table", "{folder}/data.csv"],
+        [
+            "train",
+            "{folder}/data.csv",
+            "--model",
+            "{folder}/m.json",
+            "--table",
+            "{folder}/data.csv",
+        ],
         ["pair", "{folder}/data.csv", "--out", "{folder}/table.json"],
         ["pair", "{folder}/data.csv", "--out", "{folder}/t.npz", "--nest", "3"],
         ["pair", "{folder}/data.csv", "--out", "{folder}/t.npz", "--nest", "x"],
@@ -424,7 +522,9 @@ def test_an_interrupt_is_code_130(tmp_path, table, monkeypatch):
 def in_terminal(arguments, **environment):
     """Output of the command when both streams are a terminal of 80 columns."""
     leader, follower = pty.openpty()
-    variables = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
+    variables = {
+        key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")
+    }
     process = subprocess.Popen(
         [sys.executable, "-m", "antithetic", *map(str, arguments)],
         stdin=subprocess.DEVNULL,
@@ -467,10 +567,22 @@ def test_tables_fit(tmp_path, table):
 @pytest.mark.parametrize("width", [20, 40, 60, 70, 80, 200])
 def test_numbers_are_whole_in_any_terminal(monkeypatch, capsys, width):
     monkeypatch.setenv("COLUMNS", str(width))
-    rows = [["SGD-as, greedy", 0.00012, -1.2e-05, 3.4e-05, float("inf")], ["reshuffled", 0.5, 1.2e-05, 1.5, float("nan")]]
+    rows = [
+        ["SGD-as, greedy", 0.00012, -1.2e-05, 3.4e-05, float("inf")],
+        ["reshuffled", 0.5, 1.2e-05, 1.5, float("nan")],
+    ]
     show_table(("sampling", "gap ratio", "var. first", "to goal s", "table s"), rows, digits=2)
     out = capsys.readouterr().out
-    assert {"0.00012", "-1.2e-05", "3.4e-05", "diverged", "0.5", "1.2e-05", "1.5", "\N{EN DASH}"} <= set(out.split())
+    assert {
+        "0.00012",
+        "-1.2e-05",
+        "3.4e-05",
+        "diverged",
+        "0.5",
+        "1.2e-05",
+        "1.5",
+        "\N{EN DASH}",
+    } <= set(out.split())
     assert "SGD-as, greedy" in out
     assert max(map(len, out.splitlines())) <= width
 
@@ -482,7 +594,9 @@ def test_a_terminal_gets_no_escape_codes_of_the_data(tmp_path):
     shown = in_terminal(["predict", tmp_path / "model.json", path], NO_COLOR="1")
     assert "]0;title" in shown
     assert ESCAPE not in shown
-    assert ESCAPE in run("predict", tmp_path / "model.json", path)[0]  # files get what was asked for
+    assert (
+        ESCAPE in run("predict", tmp_path / "model.json", path)[0]
+    )  # files get what was asked for
     bad = tmp_path / f"{ESCAPE}[31m.csv"
     shown = in_terminal(["predict", tmp_path / "model.json", bad, "--debug"], NO_COLOR="1")
     assert "Traceback" in shown
@@ -493,7 +607,15 @@ def test_a_terminal_gets_no_escape_codes_of_the_data(tmp_path):
 @pytest.mark.parametrize("option", [[], ["--json"], ["--help"]])
 def test_a_full_disk_behind_stdout_is_one_sentence(tmp_path, table, option):
     run("train", table, "--model", tmp_path / "model.json", "--epochs", 2)
-    command = [sys.executable, "-m", "antithetic", "predict", tmp_path / "model.json", table, *option]
+    command = [
+        sys.executable,
+        "-m",
+        "antithetic",
+        "predict",
+        tmp_path / "model.json",
+        table,
+        *option,
+    ]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "error: No space left on device\n")

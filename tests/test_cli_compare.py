@@ -37,7 +37,9 @@ def test_every_sampling_is_measured(compared):
         assert row["training [s]"] > 0
         assert (row["table [s]"] > 0) == (WAYS[row["sampling"]].pairing is not None)
     assert set(found["curves"]) == set(WAYS)
-    assert all(len(curve) == 5 and curve[0] == pytest.approx(1.0) for curve in found["curves"].values())
+    assert all(
+        len(curve) == 5 and curve[0] == pytest.approx(1.0) for curve in found["curves"].values()
+    )
     assert found["recommended"]["name"] in WAYS
 
 
@@ -48,14 +50,21 @@ def test_variance_ratios_are_exact(compared):
     at_first = {row["sampling"]: row["variance at first"] for row in found["samplings"]}
     for name, method in (("SGD-as, greedy", "greedy"), ("SGD-as, tree", "tree")):
         table = antithetic.pair(X, y, method, fit_intercept=True, random_state=0)
-        assert at_first[name] == pytest.approx(table.variance_ratio(X, y, fit_intercept=True), rel=1e-12)
+        assert at_first[name] == pytest.approx(
+            table.variance_ratio(X, y, fit_intercept=True), rel=1e-12
+        )
     assert at_first["i.i.d. (SGD)"] == 1.0
 
 
 def test_the_snippet_runs(compared):
     path, out, found = compared
     assert (out / "train.py").read_text() == found["snippet"]
-    done = subprocess.run([sys.executable, "-W", "error", "-c", found["snippet"]], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", found["snippet"]],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) > 0.8
     assert repr(str(path)) in found["snippet"]
@@ -73,7 +82,12 @@ def test_the_snippet_has_the_steps_that_were_measured(tmp_path, monkeypatch):
     code = snippet(held, found, epochs=3, one_hot=False)
     exec(code, names)
     best, model = found.recommended, names["model"]
-    assert (model.eta0, model.decay, model.learning_rate, model.batch_size) == (best.eta0, best.decay, "inverse_time", 2)
+    assert (model.eta0, model.decay, model.learning_rate, model.batch_size) == (
+        best.eta0,
+        best.decay,
+        "inverse_time",
+        2,
+    )
     assert repr(str(path)) in code  # from wherever it is run
 
 
@@ -88,7 +102,9 @@ def test_reshuffling_is_left_only_for_a_clear_gain():
         ways = (measured("reshuffled", 1.0), measured("balanced", seconds))
         found = Comparison("log_loss", 1.0, 10, 2, ways, 1.0, 0.0, advice, 1.0)
         assert found.recommended.name == expected
-        assert advice_beside(found).startswith("Use sampling='balanced'" if expected == "balanced" else "Without measuring")
+        assert advice_beside(found).startswith(
+            "Use sampling='balanced'" if expected == "balanced" else "Without measuring"
+        )
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -123,7 +139,14 @@ def test_people_get_a_table_and_code(tmp_path):
     assert "best choice" in out
     lines = out.splitlines()
     for name in WAYS:  # each on one line, with all its numbers
-        assert len(next(line for line in lines if line.strip().startswith(name)).removeprefix(f" {name}").split()) == 7
+        assert (
+            len(
+                next(line for line in lines if line.strip().startswith(name))
+                .removeprefix(f" {name}")
+                .split()
+            )
+            == 7
+        )
     assert max(len(line) for line in out.splitlines() if "read_file(" not in line) <= 80
 
 
@@ -138,18 +161,25 @@ def test_three_classes_and_a_sample_of_the_rows(tmp_path):
 
 @pytest.mark.parametrize("form", ["svm", "npz"])
 def test_other_formats(tmp_path, form):
-    found = run_json("compare", write(tmp_path, form), "--epochs", 2, "--seeds", 1, "--loss", "hinge")
+    found = run_json(
+        "compare", write(tmp_path, form), "--epochs", 2, "--seeds", 1, "--loss", "hinge"
+    )
     assert found["settings"]["loss"] == "hinge"
 
 
 def test_regression(tmp_path):
     X, _ = data()
-    path = write_table(tmp_path / "data.csv", X, [repr(value) for value in (X @ [1.0, 2.0, 3.0]).tolist()])
+    path = write_table(
+        tmp_path / "data.csv", X, [repr(value) for value in (X @ [1.0, 2.0, 3.0]).tolist()]
+    )
     found = run_json("compare", path, *FAST)
     assert "SGDRegressor" in found["snippet"]
 
 
-@pytest.mark.skipif(find_chromium() is None, reason="no Chromium: apt-get install chromium, or name one in the variable CHROMIUM")
+@pytest.mark.skipif(
+    find_chromium() is None,
+    reason="no Chromium: apt-get install chromium, or name one in the variable CHROMIUM",
+)
 def test_the_report_opens_whatever_the_file_is_called(tmp_path):
     path = write_table(tmp_path / "<img src=x onerror=alert(1)>.csv", *data())
     run_json("compare", path, *FAST, "--out", tmp_path / "report")
@@ -159,4 +189,6 @@ def test_the_report_opens_whatever_the_file_is_called(tmp_path):
         assert browser.problems() == []
         assert browser.run("document.querySelectorAll('img').length") == 0
         assert browser.run("document.querySelectorAll('figure .mark').length") > 20
-        assert "<img" in json.loads(browser.run("JSON.stringify(document.querySelector('h1').textContent)"))
+        assert "<img" in json.loads(
+            browser.run("JSON.stringify(document.querySelector('h1').textContent)")
+        )

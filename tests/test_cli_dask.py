@@ -37,7 +37,13 @@ def address():
 
 
 def write_csv(path, rows, labels):
-    lines = ["a,b,c,label", *(",".join([*map(repr, row), str(label)]) for row, label in zip(rows.tolist(), labels, strict=True))]
+    lines = [
+        "a,b,c,label",
+        *(
+            ",".join([*map(repr, row), str(label)])
+            for row, label in zip(rows.tolist(), labels, strict=True)
+        ),
+    ]
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -57,7 +63,9 @@ def write(folder, form):
         zarr = pytest.importorskip("zarr")
         root = zarr.open_group(str(folder / "data.zarr"), mode="w")
         for name, values in (("X", X[order]), ("y", Y[order])):
-            array = root.create_array(name, shape=values.shape, dtype=values.dtype, chunks=(100, *values.shape[1:]))
+            array = root.create_array(
+                name, shape=values.shape, dtype=values.dtype, chunks=(100, *values.shape[1:])
+            )
             array[:] = values
         return folder / "data.zarr"
     return folder
@@ -72,8 +80,12 @@ def test_files_become_blocks(client, tmp_path, form):
     found = open_files(write(tmp_path, form), None, client)
     assert len(found.X) == 4
     assert found.classes.tolist() == (["no", "yes"] if form in ("csv", "parquet") else [0, 1])
-    model = SGDClassifier("log_loss", alpha=1e-2, max_iter=8, tol=None, random_state=0, client=client).fit(found.X, found.y)
-    one = antithetic.SGDClassifier("log_loss", alpha=1e-2, solver="saga", max_iter=50, tol=None, random_state=0).fit(X, Y)
+    model = SGDClassifier(
+        "log_loss", alpha=1e-2, max_iter=8, tol=None, random_state=0, client=client
+    ).fit(found.X, found.y)
+    one = antithetic.SGDClassifier(
+        "log_loss", alpha=1e-2, solver="saga", max_iter=50, tol=None, random_state=0
+    ).fit(X, Y)
     np.testing.assert_allclose(model.coef_, one.coef_, atol=1e-3)
 
 
@@ -96,14 +108,32 @@ def test_train_writes_the_model_of_train(address, tmp_path):
     write(folder, "csv")
     done = CliRunner().invoke(
         app,
-        ["train", str(folder / "*.csv"), "-m", str(model), "--dask", address, "--json", "--epochs", "10", "--tol", "0", "--alpha", "0.01"],
+        [
+            "train",
+            str(folder / "*.csv"),
+            "-m",
+            str(model),
+            "--dask",
+            address,
+            "--json",
+            "--epochs",
+            "10",
+            "--tol",
+            "0",
+            "--alpha",
+            "0.01",
+        ],
     )
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)
     assert said["accuracy"] > 0.7
     assert said["epochs"] == 10
     held = LinearModel.load(model)
-    assert (held.feature_names, held.target_name, held.classes) == (["a", "b", "c"], "label", ["no", "yes"])
+    assert (held.feature_names, held.target_name, held.classes) == (
+        ["a", "b", "c"],
+        "label",
+        ["no", "yes"],
+    )
     assert (held.estimator().predict(X) == WORDS).mean() == pytest.approx(said["accuracy"])
     predicted = CliRunner().invoke(app, ["predict", str(model), str(folder / "part0.csv")])
     assert predicted.exit_code == 0, predicted.output
@@ -121,7 +151,9 @@ def test_train_writes_the_model_of_train(address, tmp_path):
 def test_what_cannot_be_is_said_in_a_sentence(tmp_path, more, message):
     """Before a cluster is started."""
     write(tmp_path, "csv")
-    done = CliRunner().invoke(app, ["train", str(tmp_path / "part0.csv"), "-m", str(tmp_path / "model.json"), *more])
+    done = CliRunner().invoke(
+        app, ["train", str(tmp_path / "part0.csv"), "-m", str(tmp_path / "model.json"), *more]
+    )
     assert done.exit_code == 1
     assert message in done.output.replace("\n", " ")
 
@@ -144,7 +176,9 @@ def test_quantities_are_told_from_classes(client, tmp_path):
     assert open_files(tmp_path, None, client).classes.tolist() == [0.0, 1.0]
 
 
-@pytest.mark.parametrize(("more", "solver"), [([], "svrg"), (["--solver", "sgd"], "sgd")], ids=["default", "sgd"])
+@pytest.mark.parametrize(
+    ("more", "solver"), [([], "svrg"), (["--solver", "sgd"], "sgd")], ids=["default", "sgd"]
+)
 def test_the_solver_is_the_one_asked_for(address, tmp_path, more, solver):
     """Blocks have another default than one machine, and what is named is taken."""
     write_csv(tmp_path / "part0.csv", X, Y)

@@ -28,7 +28,8 @@ from antithetic.report.of_reproduction import reproduction_content
 
 TINY = ("--quick", "--only", "sonar_scale", "--epochs", 2)
 NEEDS_CHROMIUM = pytest.mark.skipif(
-    find_chromium() is None, reason="no Chromium: apt-get install chromium, or name one in the variable CHROMIUM"
+    find_chromium() is None,
+    reason="no Chromium: apt-get install chromium, or name one in the variable CHROMIUM",
 )
 
 
@@ -48,14 +49,21 @@ def page(made):
 
 def payload(out):
     text = (out / "report.html").read_text(encoding="utf-8")
-    return json.loads(text.split('<script type="application/json" id="data">')[1].split("</script>")[0])
+    return json.loads(
+        text.split('<script type="application/json" id="data">')[1].split("</script>")[0]
+    )
 
 
 def test_json_has_every_claim(made):
     out, found = made
     assert found["report"] == str(out / "report.html")
     assert [claim["number"] for claim in found["claims"]] == list(range(1, len(claims([])) + 1))
-    assert {claim["verdict"] for claim in found["claims"]} <= {"holds", "holds in part", "does not hold", "not measured"}
+    assert {claim["verdict"] for claim in found["claims"]} <= {
+        "holds",
+        "holds in part",
+        "does not hold",
+        "not measured",
+    }
     assert found["settings"]["epochs"] == 2
     assert all(os.path.exists(path) for path in found["files"])
 
@@ -64,13 +72,20 @@ def test_every_figure_is_there_as_picture_and_numbers(made):
     out, _ = made
     held = payload(out)
     ids = [figure["id"] for figure in held["figures"]]
-    assert ids == [f"sonar-scale-{loss}-{kind}" for loss in ("log-loss", "hinge") for kind in ("variance", "objective")] + [
-        f"sonar-scale-{loss}-orders" for loss in ("log-loss", "hinge")
-    ]
+    assert ids == [
+        f"sonar-scale-{loss}-{kind}"
+        for loss in ("log-loss", "hinge")
+        for kind in ("variance", "objective")
+    ] + [f"sonar-scale-{loss}-orders" for loss in ("log-loss", "hinge")]
     for name in ids:
         assert (out / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert "<svg" in (out / "figures" / f"{name}.svg").read_text()
-    assert {path.stem for path in (out / "csv").iterdir()} >= {"objective", "variance", "claims", "settings"}
+    assert {path.stem for path in (out / "csv").iterdir()} >= {
+        "objective",
+        "variance",
+        "claims",
+        "settings",
+    }
 
 
 def sonar(loss):
@@ -81,7 +96,10 @@ def sonar(loss):
 
 @pytest.mark.parametrize("loss", ["log_loss", "hinge"])
 def test_variances_in_the_report_are_exact(made, loss):
-    """Those of the page's table and of the CSV file, at zero and after the run, to 1e-12; those of the figure to the digits it has."""
+    """Those of the page's table and of the CSV file, at zero and after the run, to 1e-12.
+
+    Those of the figure to the digits it has.
+    """
     out, _ = made
     X, y, problem, bench = sonar(loss)
     held = payload(out)
@@ -90,15 +108,31 @@ def test_variances_in_the_report_are_exact(made, loss):
     weights = bench.weights("SGD", inverse_time(problem, eta0), seeds=1, epochs=2)[0]
     table = antithetic.pair(X, y, "greedy", loss=loss)
     for row, coef in zip(rows, weights[[0, -1]], strict=True):
-        expected = [antithetic.gradient_variance(X, y, coef, loss=loss, table=given) for given in (None, table)]
+        expected = [
+            antithetic.gradient_variance(X, y, coef, loss=loss, table=given)
+            for given in (None, table)
+        ]
         assert row[3:5] == pytest.approx(expected, rel=1e-12)
         assert row[5] == pytest.approx(expected[1] / expected[0], rel=1e-12)
     written = list(csv.DictReader((out / "csv" / "variance.csv").read_text().splitlines()))
-    pairs = [row for row in written if (row["loss"], row["estimator"], row["weights_of"], row["seed"]) == (loss, "SGD-as", "SGD", "0")]
+    pairs = [
+        row
+        for row in written
+        if (row["loss"], row["estimator"], row["weights_of"], row["seed"])
+        == (loss, "SGD-as", "SGD", "0")
+    ]
     for row, coef in zip(pairs, weights, strict=True):
-        assert float(row["variance"]) == pytest.approx(antithetic.gradient_variance(X, y, coef, loss=loss, table=table), rel=1e-12)
-    figure = next(figure for figure in held["figures"] if figure["id"] == f"sonar-scale-{loss.replace('_', '-')}-variance")
-    drawn = next(series for series in figure["series"] if series["name"] == "same weights")["runs"][0]
+        assert float(row["variance"]) == pytest.approx(
+            antithetic.gradient_variance(X, y, coef, loss=loss, table=table), rel=1e-12
+        )
+    figure = next(
+        figure
+        for figure in held["figures"]
+        if figure["id"] == f"sonar-scale-{loss.replace('_', '-')}-variance"
+    )
+    drawn = next(series for series in figure["series"] if series["name"] == "same weights")["runs"][
+        0
+    ]
     assert drawn == pytest.approx([float(row["variance"]) for row in pairs], rel=1e-8)
 
 
@@ -115,7 +149,10 @@ def test_the_explorer_trains_as_the_experiment_did():
 def test_the_page_opens_without_a_complaint(page):
     assert page.problems() == []
     assert page.run("document.documentElement.classList.contains('alive')")
-    marks = page.run("[...document.querySelectorAll('figure')].map((figure) => figure.querySelectorAll('.series .mark').length)")
+    marks = page.run(
+        "[...document.querySelectorAll('figure')].map((figure) => figure.querySelectorAll('.series"
+        " .mark').length)"
+    )
     assert min(marks) >= 6
     assert page.run("document.querySelectorAll('.claims tbody tr').length") == len(claims([]))
 
@@ -124,7 +161,9 @@ def test_the_page_opens_without_a_complaint(page):
 def test_hovering_shows_values(page):
     x, y = page.middle("#figure-sonar-scale-log-loss-variance .series .mark:nth-of-type(2)")
     page.move(x, y)
-    tip = page.run("document.querySelector('#figure-sonar-scale-log-loss-variance .tip').textContent")
+    tip = page.run(
+        "document.querySelector('#figure-sonar-scale-log-loss-variance .tip').textContent"
+    )
     assert tip.startswith("epoch 1")
     page.move(1, 1)
 
@@ -191,25 +230,60 @@ def test_a_first_look_says_so_and_screen_and_page_count_the_same(made):
     assert found["summary"] in summary[1]
     assert found["summary"] in shown
     assert "1 not measured" in found["summary"]  # claim 6 needs three epochs
-    assert [claim["number"] for claim in found["claims"] if claim["by_construction"]] == [1, 8, 13, 16]
+    assert [claim["number"] for claim in found["claims"] if claim["by_construction"]] == [
+        1,
+        8,
+        13,
+        16,
+    ]
 
 
 def test_another_run_leaves_no_figures_of_the_first_and_nothing_of_others(tmp_path):
-    given = ("reproduce", "--quick", "--seeds", 1, "--epochs", 1, "--only", "sonar_scale", "--out", tmp_path)
+    given = (
+        "reproduce",
+        "--quick",
+        "--seeds",
+        1,
+        "--epochs",
+        1,
+        "--only",
+        "sonar_scale",
+        "--out",
+        tmp_path,
+    )
     run_json(*given)
     names = {path.name for path in (tmp_path / "figures").iterdir()}
     assert any("hinge" in name for name in names)
     (tmp_path / "figures" / "mine.png").write_text("mine")
     run_json(*given, "--resume", "--no-images")
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == names | {"mine.png"}  # the same settings
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == names | {
+        "mine.png"
+    }  # the same settings
     run_json(*given, "--resume", "--loss", "log_loss")
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {name for name in names if "hinge" not in name} | {"mine.png"}
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+        name for name in names if "hinge" not in name
+    } | {"mine.png"}
 
 
 def test_an_interrupted_run_does_not_replace_a_complete_report(tmp_path, monkeypatch):
-    given = ("reproduce", "--quick", "--seeds", 1, "--epochs", 1, "--only", "sonar_scale", "--out", tmp_path, "--no-images")
+    given = (
+        "reproduce",
+        "--quick",
+        "--seeds",
+        1,
+        "--epochs",
+        1,
+        "--only",
+        "sonar_scale",
+        "--out",
+        tmp_path,
+        "--no-images",
+    )
     run_json(*given)
-    before = {path: path.read_bytes() for path in (tmp_path / "report.html", *(tmp_path / "csv").iterdir())}
+    before = {
+        path: path.read_bytes()
+        for path in (tmp_path / "report.html", *(tmp_path / "csv").iterdir())
+    }
     real = reproduction.run_part
     done = []
 
@@ -233,7 +307,20 @@ def test_a_full_disk_at_the_figures_still_shows_the_claims(tmp_path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(images, "write_atomically", full)
-    given = ("reproduce", "--quick", "--seeds", 1, "--epochs", 1, "--only", "sonar_scale", "--loss", "hinge", "--out", tmp_path)
+    given = (
+        "reproduce",
+        "--quick",
+        "--seeds",
+        1,
+        "--epochs",
+        1,
+        "--only",
+        "sonar_scale",
+        "--loss",
+        "hinge",
+        "--out",
+        tmp_path,
+    )
     shown, error = run(*given, code=1)
     assert "18 claims: " in shown
     assert "No space left on device" in error
@@ -248,7 +335,19 @@ def test_a_full_disk_at_the_figures_still_shows_the_claims(tmp_path, monkeypatch
 def test_sets_that_are_not_there_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("ANTITHETIC_DATA", "")
     monkeypatch.setenv("ANTITHETIC_CACHE", str(tmp_path / "cache"))
-    given = ("reproduce", "--only", "sonar_scale", "--only", "ijcnn1.tr", "--loss", "logistic", "--seeds", 1, "--epochs", 1)
+    given = (
+        "reproduce",
+        "--only",
+        "sonar_scale",
+        "--only",
+        "ijcnn1.tr",
+        "--loss",
+        "logistic",
+        "--seeds",
+        1,
+        "--epochs",
+        1,
+    )
     shown, _ = run(*given, "--out", tmp_path / "a", "--no-images")
     assert "Left out: ijcnn1.tr" in shown
     _, error = run("reproduce", "--only", "ijcnn1.tr", "--out", tmp_path / "b", code=1)
@@ -265,10 +364,29 @@ main(sys.argv[1:])
 
 def test_an_interrupt_keeps_what_is_finished(tmp_path):
     out = tmp_path / "report"
-    given = ["reproduce", "--quick", "--seeds", "1", "--epochs", "2", "--out", str(out), "--no-images"]
-    process = subprocess.Popen([sys.executable, "-c", PROGRAM, *given], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    given = [
+        "reproduce",
+        "--quick",
+        "--seeds",
+        "1",
+        "--epochs",
+        "2",
+        "--out",
+        str(out),
+        "--no-images",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *given],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     until = time.monotonic() + 120
-    while not list(out.glob("parts/sonar_scale-log_loss-*.json")) and process.poll() is None and time.monotonic() < until:
+    while (
+        not list(out.glob("parts/sonar_scale-log_loss-*.json"))
+        and process.poll() is None
+        and time.monotonic() < until
+    ):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     shown, error = process.communicate(timeout=60)

@@ -9,7 +9,14 @@ from scipy import sparse
 
 import antithetic
 from antithetic import AntitheticTable, GroupTable
-from antithetic._combinations import PAIRINGS, PENALTIES, STOPPINGS, Combination, every_combination, refusal
+from antithetic._combinations import (
+    PAIRINGS,
+    PENALTIES,
+    STOPPINGS,
+    Combination,
+    every_combination,
+    refusal,
+)
 from antithetic._tables import Draws, Tables
 from antithetic.problem import Problem
 from antithetic.sampling import SAMPLINGS
@@ -65,11 +72,22 @@ def data():
     return X, np.where(X @ rng.normal(size=D) + 0.3 * rng.normal(size=N) > 0.0, 1, 0)
 
 
-@pytest.mark.parametrize("chosen", [pytest.param(chosen, id="-".join(chosen).replace(" ", "_")) for chosen in every_combination()])
+@pytest.mark.parametrize(
+    "chosen",
+    [pytest.param(chosen, id="-".join(chosen).replace(" ", "_")) for chosen in every_combination()],
+)
 def test_a_combination_works_or_is_refused_with_an_alternative(data, chosen):
-    """Dense and CSR give the same run, which gets somewhere; a refusal is a sentence, comes first, and names what would be allowed."""
+    """Dense and CSR give the same run, which gets somewhere.
+
+    A refusal is a sentence, comes first, and names what would be allowed.
+    """
     X, y = data
-    given = {**PAIRING_OF[chosen.pairing], **PENALTY_OF[chosen.penalty], "sampling": chosen.sampling, "solver": chosen.solver}
+    given = {
+        **PAIRING_OF[chosen.pairing],
+        **PENALTY_OF[chosen.penalty],
+        "sampling": chosen.sampling,
+        "solver": chosen.solver,
+    }
     given |= {"batch_size": 8, "epochs": 4, "learning_rate": "auto", "trace": "objective"}
     reason = refusal(chosen)
     if reason is not None:
@@ -79,7 +97,9 @@ def test_a_combination_works_or_is_refused_with_an_alternative(data, chosen):
             assert str(refused.value) == reason
         assert any(phrase in reason for phrase in OTHER_WORDS)
         return
-    dense, csr = (antithetic.minimize(form(X), y, **given) for form in (np.asarray, sparse.csr_array))
+    dense, csr = (
+        antithetic.minimize(form(X), y, **given) for form in (np.asarray, sparse.csr_array)
+    )
     np.testing.assert_allclose(csr.coef, dense.coef, rtol=0, atol=1e-9 * np.abs(dense.coef).max())
     assert dense.trace["objective"][-1] < 0.9 * dense.trace["objective"][0]
 
@@ -106,14 +126,26 @@ def test_every_alternative_of_a_refusal_leads_to_a_run(data, loss, kind):
 def why_not(data, chosen, loss, kind):
     """Message of the refusal, None if it runs."""
     X, y = data
-    given = {**PAIRING_OF[chosen.pairing], "sampling": chosen.sampling, "solver": chosen.solver, "batch_size": 8, "loss": loss}
+    given = {
+        **PAIRING_OF[chosen.pairing],
+        "sampling": chosen.sampling,
+        "solver": chosen.solver,
+        "batch_size": 8,
+        "loss": loss,
+    }
     try:
         if kind == "minimize":
-            antithetic.minimize(X, y, epochs=1, learning_rate="auto", **PENALTY_OF[chosen.penalty], **given)
+            antithetic.minimize(
+                X, y, epochs=1, learning_rate="auto", **PENALTY_OF[chosen.penalty], **given
+            )
         else:
-            penalty = {"none": None, "elastic net": "elasticnet", "group lasso": "group_lasso"}.get(chosen.penalty, chosen.penalty)
+            penalty = {"none": None, "elastic net": "elasticnet", "group lasso": "group_lasso"}.get(
+                chosen.penalty, chosen.penalty
+            )
             groups = [0, 0, 1, 1, 2, 2] if penalty == "group_lasso" else None
-            antithetic.SGDClassifier(max_iter=1, tol=None, fit_intercept=False, penalty=penalty, groups=groups, **given).fit(X, y)
+            antithetic.SGDClassifier(
+                max_iter=1, tol=None, fit_intercept=False, penalty=penalty, groups=groups, **given
+            ).fit(X, y)
     except ValueError as refused:
         return str(refused)
     return None
@@ -122,7 +154,9 @@ def why_not(data, chosen, loss, kind):
 def test_the_axes_are_those_of_the_package():
     """The matrix has all solvers and samplings, and each value occurs in some combination that works."""
     working = [chosen for chosen in every_combination() if refusal(chosen) is None]
-    for axis, values in zip(Combination._fields, (PAIRINGS, SAMPLINGS, SOLVERS, PENALTIES), strict=True):
+    for axis, values in zip(
+        Combination._fields, (PAIRINGS, SAMPLINGS, SOLVERS, PENALTIES), strict=True
+    ):
         assert {getattr(chosen, axis) for chosen in working} == set(values)
     assert STOPPINGS == ("objective", "gradient", "gap")
 
@@ -142,7 +176,9 @@ DRAWS = {
 }
 
 
-@pytest.mark.parametrize("form", [pytest.param(np.asarray, id="dense"), pytest.param(sparse.csr_array, id="csr")])
+@pytest.mark.parametrize(
+    "form", [pytest.param(np.asarray, id="dense"), pytest.param(sparse.csr_array, id="csr")]
+)
 @pytest.mark.parametrize("solver", ["sgd", "svrg", "saga"])
 @pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("units", UNITS)
@@ -155,18 +191,27 @@ def test_the_expected_step_is_along_the_gradient(form, solver, draws, units, mon
         if size // 2 < 2:
             how = Draws(n_strata=1, allocation=how.allocation)
     rng = np.random.default_rng(n)
-    X, y = rng.normal(size=(n, 2)) * rng.uniform(0.2, 3.0, size=(n, 1)), np.where(np.arange(n) % 2, 1.0, -1.0)
-    problem = Problem.build(form(X), y, l2=0.1, sample_weight=rng.uniform(0.5, 2.0, n), fit_intercept=True)
+    X, y = (
+        rng.normal(size=(n, 2)) * rng.uniform(0.2, 3.0, size=(n, 1)),
+        np.where(np.arange(n) % 2, 1.0, -1.0),
+    )
+    problem = Problem.build(
+        form(X), y, l2=0.1, sample_weight=rng.uniform(0.5, 2.0, n), fit_intercept=True
+    )
     algorithm = make_solver(solver, problem, average=False)
     state = algorithm.init(rng.normal(size=2), 0.3)
     if solver != "sgd":  # remembered somewhere else
         memory = problem.slopes(rng.normal(size=2), -1.0)
-        state = state._replace(epochs=1, memory=memory, mean=np.append(*problem.data_gradient(memory)))
+        state = state._replace(
+            epochs=1, memory=memory, mean=np.append(*problem.data_gradient(memory))
+        )
         if solver == "svrg":
             remember = type(algorithm)(problem, "saga")._remember(state)._replace(keeps=False)
             monkeypatch.setattr(type(algorithm), "_remember", lambda _self, _state: remember)
     sampler = Tables(problem, y, table, sampling, size, 0, draws=how).sampler(state)
-    schedule = make_schedule("constant", eta0=0.2, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss)
+    schedule = make_schedule(
+        "constant", eta0=0.2, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss
+    )
     expected, expected_constant = 0.0, 0.0
     with pytest.MonkeyPatch.context() as scripted:
         for probability, batches in every_draw(sampler, scripted):

@@ -50,7 +50,9 @@ PENALTIES = {
 }
 
 
-def make_problem(penalty="l2", loss="log_loss", dtype=np.float64, form=np.asarray, weighted=True, intercept=True):
+def make_problem(
+    penalty="l2", loss="log_loss", dtype=np.float64, form=np.asarray, weighted=True, intercept=True
+):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.4)
     X[3] = 0.0  # a row without entries
@@ -59,7 +61,9 @@ def make_problem(penalty="l2", loss="log_loss", dtype=np.float64, form=np.asarra
     target = X @ rng.normal(size=D) + 0.2 * rng.normal(size=N)
     y = np.sign(target + 1e-3) if LOSSES[loss].classification else target
     weight = rng.uniform(0.5, 1.5, N) if weighted else None
-    problem = Problem.build(form(X.astype(dtype)), y, loss=loss, sample_weight=weight, fit_intercept=intercept)
+    problem = Problem.build(
+        form(X.astype(dtype)), y, loss=loss, sample_weight=weight, fit_intercept=intercept
+    )
     return replace(problem, penalty=PENALTIES[penalty])
 
 
@@ -71,7 +75,9 @@ def some_batches(kind, epoch, size):
     lengths = rng.integers(1, size + 2, size=9)
     rows = rng.integers(N, size=int(lengths.sum()))
     rows[1] = rows[0]  # twice in one batch, if that has two
-    return Batches(rows, np.append(0, np.cumsum(lengths)), size, factors=rng.uniform(0.2, 2.0, len(rows)))
+    return Batches(
+        rows, np.append(0, np.cumsum(lengths)), size, factors=rng.uniform(0.2, 2.0, len(rows))
+    )
 
 
 class Draws:
@@ -86,14 +92,29 @@ class Draws:
 
 def lists_of(batches):
     cuts = batches.starts[1:-1]
-    factors = [None] * (len(cuts) + 1) if batches.factors is None else np.split(batches.factors, cuts)
+    factors = (
+        [None] * (len(cuts) + 1) if batches.factors is None else np.split(batches.factors, cuts)
+    )
     return list(zip(np.split(batches.rows, cuts), factors, strict=True))
 
 
-def kernel_and_twin(problem, kind, *, draws="once", size=2, epochs=3, name="constant", eta0=0.3, coef=None, intercept=0.0):
+def kernel_and_twin(
+    problem,
+    kind,
+    *,
+    draws="once",
+    size=2,
+    epochs=3,
+    name="constant",
+    eta0=0.3,
+    coef=None,
+    intercept=0.0,
+):
     solver = Corrected(problem, kind)
     schedule = make_schedule(name, eta0=eta0, decay=0.1, alpha=0.01, power_t=0.5, loss=problem.loss)
-    *_, state = run(solver, Draws(draws, size), schedule, solver.init(coef, intercept), epochs=epochs)
+    *_, state = run(
+        solver, Draws(draws, size), schedule, solver.init(coef, intercept), epochs=epochs
+    )
     expected, memory = corrected_steps(
         problem,
         [lists_of(some_batches(draws, epoch, size)) for epoch in range(epochs)],
@@ -126,11 +147,15 @@ def test_the_kernel_equals_its_twin(form, kind, penalty, draws):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", ["svrg", "saga"])
-@pytest.mark.parametrize("start", [(np.linspace(-1.0, 1.0, D), 0.5), (None, 0.5)], ids=["weights", "intercept"])
+@pytest.mark.parametrize(
+    "start", [(np.linspace(-1.0, 1.0, D), 0.5), (None, 0.5)], ids=["weights", "intercept"]
+)
 def test_a_first_epoch_from_given_weights_is_corrected(form, kind, start):
     """What is remembered is taken at the weights to begin with, unless these are zero."""
     problem = make_problem("both", form=form)
-    state, expected, memory = kernel_and_twin(problem, kind, epochs=1, coef=start[0], intercept=start[1])
+    state, expected, memory = kernel_and_twin(
+        problem, kind, epochs=1, coef=start[0], intercept=start[1]
+    )
     assert_same(state, expected, tolerance=1e-10)
     np.testing.assert_allclose(state.memory, memory, rtol=0, atol=1e-10)
 
@@ -149,7 +174,9 @@ def test_batches_of_any_size_equal_the_twin(form, kind, size):
 @pytest.mark.parametrize("penalty", ["both", "groups", "own"])
 def test_every_schedule_equals_the_twin(form, name, penalty):
     """The lines along which features are brought up to date hold for steps of any length."""
-    state, expected, _ = kernel_and_twin(make_problem(penalty, form=form), "saga", name=name, epochs=4)
+    state, expected, _ = kernel_and_twin(
+        make_problem(penalty, form=form), "saga", name=name, epochs=4
+    )
     assert_same(state, expected, tolerance=1e-10)
 
 
@@ -180,7 +207,12 @@ def test_it_converges_to_where_the_proximal_gradient_vanishes(form, kind, penalt
     problem = make_problem(penalty, form=form)
     solver = Corrected(problem, kind)
     schedule = make_schedule(
-        "constant", eta0=safe_step(problem, 2, row_squares(problem), kind), decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss
+        "constant",
+        eta0=safe_step(problem, 2, row_squares(problem), kind),
+        decay=0.0,
+        alpha=0.1,
+        power_t=0.5,
+        loss=problem.loss,
     )
     *_, state = run(solver, make_sampler("shuffle", N, 2, 0), schedule, solver.init(), epochs=600)
     gradient, constant = problem.gradient(state.coef, state.intercept)
@@ -197,9 +229,16 @@ def test_a_strong_penalty_leaves_exact_zeros(form):
     for case in (problem, grouped):
         solver = Corrected(case, "saga")
         schedule = make_schedule(
-            "constant", eta0=safe_step(case, 2, row_squares(case), "saga"), decay=0.0, alpha=0.1, power_t=0.5, loss=case.loss
+            "constant",
+            eta0=safe_step(case, 2, row_squares(case), "saga"),
+            decay=0.0,
+            alpha=0.1,
+            power_t=0.5,
+            loss=case.loss,
         )
-        *_, state = run(solver, make_sampler("shuffle", N, 2, 0), schedule, solver.init(), epochs=300)
+        *_, state = run(
+            solver, make_sampler("shuffle", N, 2, 0), schedule, solver.init(), epochs=300
+        )
         zeros = state.coef == 0.0
         assert 0 < zeros.sum() < D
         if case is grouped:
@@ -210,7 +249,9 @@ def test_epochs_do_not_change_earlier_states():
     """A state can be gone on from twice, with the same bits."""
     problem = make_problem("both")
     solver = Corrected(problem, "saga")
-    schedule = make_schedule("constant", eta0=0.1, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss)
+    schedule = make_schedule(
+        "constant", eta0=0.1, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss
+    )
     first = solver.epoch(solver.init(), some_batches("once", 0, 2), schedule)
     kept = first.memory.copy()
     again = [solver.epoch(first, some_batches("once", 1, 2), schedule) for _ in range(2)]
@@ -222,7 +263,9 @@ def test_watching_records_the_mean_loss_met():
     """Before any weight has moved, the loss met by a single step is that of zero weights."""
     problem = make_problem(weighted=False)
     solver = Corrected(problem, "saga", watch=True)
-    schedule = make_schedule("constant", eta0=0.1, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss)
+    schedule = make_schedule(
+        "constant", eta0=0.1, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss
+    )
     state = solver.epoch(solver.init(), make_sampler("shuffle", N, N, 0).batches(0), schedule)
     assert state.loss == pytest.approx(np.log(2.0))
 
@@ -235,14 +278,22 @@ def test_a_balanced_order_follows_the_corrected_gradients(form, kind, unit, pena
     """The order that an epoch leaves behind is the rule's, applied to the gradients that its steps went along."""
     problem = make_problem(penalty, form=form)
     solver = Corrected(problem, kind)
-    schedule = make_schedule("constant", eta0=0.1, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss)
+    schedule = make_schedule(
+        "constant", eta0=0.1, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss
+    )
     first = np.random.default_rng(3).permutation(N)
     state = solver.init(np.linspace(-1.0, 1.0, D))
-    batches = Balanced(first, N, unit).batches(0)  # one batch: all slopes are those of the first weights
+    batches = Balanced(first, N, unit).batches(
+        0
+    )  # one batch: all slopes are those of the first weights
     state = solver.epoch(state, batches, schedule)
     X = np.hstack([problem.X if form is np.asarray else problem.X.toarray(), np.ones((N, 1))])
     slopes = problem.slopes(np.linspace(-1.0, 1.0, D))
-    if kind == "svrg":  # remembered at the same weights: nothing is left to balance, and ties leave the first of two in front
+    if (
+        kind == "svrg"
+        # remembered at the same weights: nothing is left to balance, and ties leave the first of two in
+        # front
+    ):
         slopes = np.zeros(N)
     np.testing.assert_array_equal(state.order, balanced_order(first, slopes[:, None] * X, unit))
     later = solver.epoch(state, Balanced(first, 2, unit).batches(1, state.order), schedule)
@@ -254,7 +305,9 @@ def test_balanced_svrg_equals_its_twin(form):
     """Orders and weights over several epochs, with the intercept's part in both."""
     problem = make_problem("both", form=form)
     solver, order = Corrected(problem, "svrg"), np.random.default_rng(3).permutation(N)
-    schedule = make_schedule("constant", eta0=0.2, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss)
+    schedule = make_schedule(
+        "constant", eta0=0.2, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss
+    )
     X = np.hstack([problem.X if form is np.asarray else problem.X.toarray(), np.ones((N, 1))])
     sampler, state = Balanced(order, 2), solver.init()
     for _ in range(4):
@@ -262,7 +315,16 @@ def test_balanced_svrg_equals_its_twin(form):
         memory = problem.slopes(w, b) if state.epochs else np.zeros(N)
         for rows in np.split(order, range(2, N, 2)):
             pulls[rows] = problem.slopes(w, b)[rows] - memory[rows]
-            (w, b), _ = corrected_steps(problem, [[(rows, None)]], 2, lambda *_: 0.2, "given", coef=w, intercept=b, memory=memory)
+            (w, b), _ = corrected_steps(
+                problem,
+                [[(rows, None)]],
+                2,
+                lambda *_: 0.2,
+                "given",
+                coef=w,
+                intercept=b,
+                memory=memory,
+            )
         state = solver.epoch(state, sampler.batches(state.epochs, state.order), schedule)
         order = balanced_order(order, pulls[:, None] * X, 1)
         np.testing.assert_array_equal(state.order, order)

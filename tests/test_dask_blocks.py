@@ -29,7 +29,9 @@ def joined(blocks):
 
 def frame(npartitions=3):
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
-    return dd.from_pandas(pd.DataFrame(X, columns=list("abcde")).assign(label=Y), npartitions=npartitions)
+    return dd.from_pandas(
+        pd.DataFrame(X, columns=list("abcde")).assign(label=Y), npartitions=npartitions
+    )
 
 
 def collections():
@@ -40,11 +42,21 @@ def collections():
     yield "all in memory", X, Y
     yield "sparse in memory", sparse.csr_array(X), Y
     yield "sparse blocks", csr, da.from_array(Y, chunks=20)
-    yield "a column of labels", da.from_array(X, chunks=(25, -1)), da.from_array(Y[:, None], chunks=(25, 1))
-    yield "delayed", [dask.delayed(X[:20]), dask.delayed(X[20:])], [dask.delayed(Y[:20]), dask.delayed(Y[20:])]
+    yield (
+        "a column of labels",
+        da.from_array(X, chunks=(25, -1)),
+        da.from_array(Y[:, None], chunks=(25, 1)),
+    )
+    yield (
+        "delayed",
+        [dask.delayed(X[:20]), dask.delayed(X[20:])],
+        [dask.delayed(Y[:20]), dask.delayed(Y[20:])],
+    )
 
 
-@pytest.mark.parametrize(("given", "labels"), [pytest.param(*rest, id=name) for name, *rest in collections()])
+@pytest.mark.parametrize(
+    ("given", "labels"), [pytest.param(*rest, id=name) for name, *rest in collections()]
+)
 def test_blocks_hold_each_row_once_in_order(given, labels):
     """Whatever the collection, and however y is cut."""
     rows, y = joined(read_blocks(given, labels))
@@ -70,7 +82,9 @@ def test_labels_in_memory_are_cut_like_blocks_of_unknown_length():
     data = frame()
     with dask.config.set(scheduler="sync"):
         np.testing.assert_array_equal(joined(read_blocks(data[list("abcde")], Y))[1], Y)
-        np.testing.assert_array_equal(joined(read_blocks(data[list("abcde")], da.from_array(Y, chunks=11)))[1], Y)
+        np.testing.assert_array_equal(
+            joined(read_blocks(data[list("abcde")], da.from_array(Y, chunks=11)))[1], Y
+        )
 
 
 def test_a_task_reads_its_block_by_itself():
@@ -82,14 +96,25 @@ def test_a_task_reads_its_block_by_itself():
 @pytest.mark.parametrize(
     ("given", "labels", "message"),
     [
-        (da.from_array(X, chunks=(20, -1)), da.from_array(Y[:59], chunks=20), "X has 60 rows and y has 59"),
+        (
+            da.from_array(X, chunks=(20, -1)),
+            da.from_array(Y[:59], chunks=20),
+            "X has 60 rows and y has 59",
+        ),
         (da.from_array(X, chunks=(20, -1)), Y[:5], "X has 60 rows and y has 5"),
         (da.from_array(X[:, 0], chunks=20), da.from_array(Y, chunks=20), "two dimensions"),
         (X[:, 0], Y, "two dimensions"),
         ([dask.delayed(X)], [dask.delayed(Y)] * 2, "X has 1 blocks and y has 2"),
         (dask.delayed(X), Y, "list of them"),
     ],
-    ids=["rows", "rows in memory", "one axis", "one axis in memory", "numbers of blocks", "one delayed value"],
+    ids=[
+        "rows",
+        "rows in memory",
+        "one axis",
+        "one axis in memory",
+        "numbers of blocks",
+        "one delayed value",
+    ],
 )
 def test_what_does_not_fit_together_is_refused(given, labels, message):
     """Before anything is read."""
@@ -116,7 +141,11 @@ def spoilt(value):
         (spoilt(np.nan), Y, r"block 1 of X has NaN or infinity, first in row 7"),
         (spoilt(np.inf), Y, r"block 1 of X has NaN or infinity, first in row 7"),
         (X, np.where(np.arange(60) == 21, np.nan, Y), "block 1: y has NaN"),
-        (X, np.array([*["a"] * 21, None, *["b"] * 38], dtype=object), "block 1: y has a missing label, first in row 1"),
+        (
+            X,
+            np.array([*["a"] * 21, None, *["b"] * 38], dtype=object),
+            "block 1: y has a missing label, first in row 1",
+        ),
         (X, np.array([*["a"] * 21, 3, *["b"] * 38], dtype=object), "block 1: y mixes"),
         (X.astype(complex), Y, "must be real"),
     ],
@@ -131,7 +160,9 @@ def test_errors_name_the_block(rows, labels, message):
 
 def test_blocks_that_differ_in_length_are_named():
     """Lengths of partitions are seen when they are read."""
-    blocks = read_blocks([dask.delayed(X[:20]), dask.delayed(X[20:])], [dask.delayed(Y[:21]), dask.delayed(Y[21:])])
+    blocks = read_blocks(
+        [dask.delayed(X[:20]), dask.delayed(X[20:])], [dask.delayed(Y[:21]), dask.delayed(Y[21:])]
+    )
     with pytest.raises(ValueError, match=r"block 0: X has 20 rows and y has shape \(21,\)"):
         opened(blocks)
 
@@ -169,20 +200,27 @@ def test_columns_of_one_parquet_frame_have_the_same_blocks(tmp_path, filesystem)
     wide = np.hstack([X, X])
     names = [f"x{k}" for k in range(10)]
     for k, rows in enumerate(np.split(np.arange(60), 6)):
-        pd.DataFrame(wide[rows], columns=names).assign(label=Y[rows]).to_parquet(tmp_path / f"{k}.parquet")
+        pd.DataFrame(wide[rows], columns=names).assign(label=Y[rows]).to_parquet(
+            tmp_path / f"{k}.parquet"
+        )
     data = dd.read_parquet(tmp_path, filesystem=filesystem)
     whole = data.compute(scheduler="sync")  # in the order of the files, which is that of the folder
     blocks = read_blocks(data[names], data["label"], data["x0"] ** 2)
     assert len(blocks) == 6
     assert all(isinstance(part, Recipe) for part in blocks.X + blocks.y)
     assert [len(part.X) for part in opened(blocks)] == [10] * 6
-    np.testing.assert_array_equal(np.concatenate([part.weight for part in opened(blocks)]), whole["x0"].to_numpy() ** 2)
+    np.testing.assert_array_equal(
+        np.concatenate([part.weight for part in opened(blocks)]), whole["x0"].to_numpy() ** 2
+    )
     np.testing.assert_array_equal(joined(blocks)[0], whole[names].to_numpy())
     np.testing.assert_array_equal(joined(blocks)[1], whole["label"].to_numpy())
     assert sorted(joined(blocks)[0][:, 0].tolist()) == sorted(X[:, 0].tolist())
     assert len(delayed_parts(data[["x0"]])[0]) == 6
     with dask.config.set(scheduler="sync"):  # other blocks than X
-        np.testing.assert_array_equal(joined(read_blocks(da.from_array(X, chunks=(25, -1)), data["label"]))[1], whole["label"].to_numpy())
+        np.testing.assert_array_equal(
+            joined(read_blocks(da.from_array(X, chunks=(25, -1)), data["label"]))[1],
+            whole["label"].to_numpy(),
+        )
 
 
 def test_missing_words_are_named():

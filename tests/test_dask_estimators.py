@@ -38,7 +38,14 @@ def client():
 
 
 def classifier(client, /, **changes):
-    chosen = {"loss": "log_loss", "alpha": 1e-2, "max_iter": 16, "tol": None, "random_state": 0, "client": client} | changes
+    chosen = {
+        "loss": "log_loss",
+        "alpha": 1e-2,
+        "max_iter": 16,
+        "tol": None,
+        "random_state": 0,
+        "client": client,
+    } | changes
     return SGDClassifier(**chosen)
 
 
@@ -63,7 +70,9 @@ def test_the_optimum_of_all_rows_is_found(client, lengths, order):
     """Though blocks be unequal, empty, or of one class."""
     model = classifier(client).fit(*in_blocks(X[order], Y[order], lengths))
     best = least_of_all()
-    assert objective(model, X, Y) - best < (1e-7 if order is SORTED else 1e-10) * (np.log(2.0) - best)
+    assert objective(model, X, Y) - best < (1e-7 if order is SORTED else 1e-10) * (
+        np.log(2.0) - best
+    )
     assert model.history_["objective"][-1] == pytest.approx(objective(model, X, Y), rel=1e-12)
     assert (np.diff(model.history_["objective"]) <= 0.0).all()
     assert model.score(*in_blocks(X, Y, lengths)) == pytest.approx(model.to_local().score(X, Y))
@@ -72,10 +81,16 @@ def test_the_optimum_of_all_rows_is_found(client, lengths, order):
 @pytest.mark.parametrize("loss", ["hinge", "modified_huber"])
 def test_other_losses_come_near_their_optimum(client, loss):
     """On sorted blocks too; with a kink within a per cent."""
-    model = classifier(client, loss=loss, max_iter=12).fit(*in_blocks(X[SORTED], Y[SORTED], [200] * 3))
-    reference = antithetic.SGDClassifier(loss=loss, alpha=1e-2, max_iter=300, tol=None, random_state=0).fit(X, Y)
+    model = classifier(client, loss=loss, max_iter=12).fit(
+        *in_blocks(X[SORTED], Y[SORTED], [200] * 3)
+    )
+    reference = antithetic.SGDClassifier(
+        loss=loss, alpha=1e-2, max_iter=300, tol=None, random_state=0
+    ).fit(X, Y)
     start = Problem.build(X, Y, loss=loss).loss_at_zero()
-    assert objective(model, X, Y) - objective(reference, X, Y) < 1e-2 * (start - objective(reference, X, Y))
+    assert objective(model, X, Y) - objective(reference, X, Y) < 1e-2 * (
+        start - objective(reference, X, Y)
+    )
 
 
 @pytest.mark.parametrize("form", ["sparse", "float32", "data frame", "delayed", "memory"])
@@ -88,7 +103,10 @@ def test_collections_of_every_kind(client, form):
         rows = rows.astype(np.float32)
     elif form == "data frame":
         pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
-        frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcde")).assign(label=np.where(Y, "yes", "no")), npartitions=2)
+        frame = dd.from_pandas(
+            pd.DataFrame(X, columns=list("abcde")).assign(label=np.where(Y, "yes", "no")),
+            npartitions=2,
+        )
         rows, labels = frame[list("abcde")], frame["label"]
     elif form == "delayed":
         rows, labels = rows.to_delayed().ravel().tolist(), labels.to_delayed().ravel().tolist()
@@ -106,7 +124,10 @@ def test_collections_of_every_kind(client, form):
             == model.to_local().predict(pd.DataFrame(X, columns=list("abcde"))).tolist()
         )
         assert model.score(rows, labels) == pytest.approx(
-            ((model.to_local().predict(pd.DataFrame(X, columns=list("abcde")))) == np.where(Y, "yes", "no")).mean()
+            (
+                (model.to_local().predict(pd.DataFrame(X, columns=list("abcde"))))
+                == np.where(Y, "yes", "no")
+            ).mean()
         )
 
 
@@ -124,7 +145,9 @@ def test_predictions_are_lazy_on_collections_and_arrays_on_arrays(client):
         np.testing.assert_array_equal(computed, getattr(local, method)(X))
         np.testing.assert_array_equal(getattr(model, method)(X), computed)
     weight = np.linspace(0.0, 1.0, 600)
-    assert model.score(rows, labels, da.from_array(weight, chunks=300)) == pytest.approx(local.score(X, Y, weight))
+    assert model.score(rows, labels, da.from_array(weight, chunks=300)) == pytest.approx(
+        local.score(X, Y, weight)
+    )
 
 
 def test_more_than_two_classes_are_one_problem_each(client):
@@ -135,11 +158,15 @@ def test_more_than_two_classes_are_one_problem_each(client):
     assert model.coef_.shape == (3, 5)
     assert len(model.history_) == 3
     for k in range(3):
-        reached = Problem.build(rows, labels == k, l2=1e-2, fit_intercept=True).objective(model.coef_[k], model.intercept_[k])
+        reached = Problem.build(rows, labels == k, l2=1e-2, fit_intercept=True).objective(
+            model.coef_[k], model.intercept_[k]
+        )
         assert reached - least(rows, labels == k) < 1e-7
     lazy = model.predict_proba(da.from_array(rows, chunks=(100, -1)))
     assert lazy.shape == (450, 3)
-    np.testing.assert_array_equal(lazy.compute(scheduler="sync"), model.to_local().predict_proba(rows))
+    np.testing.assert_array_equal(
+        lazy.compute(scheduler="sync"), model.to_local().predict_proba(rows)
+    )
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "huber", "epsilon_insensitive"])
@@ -147,14 +174,21 @@ def test_regression(client, loss):
     """Numbers are learnt, and R2 is joined from the blocks without losing digits."""
     rng = np.random.default_rng(0)
     y = X @ [1.0, -2.0, 3.0, 0.0, 1.0] + 1e3 + 0.1 * rng.normal(size=600)
-    model = SGDRegressor(loss=loss, alpha=1e-6, max_iter=10, tol=None, random_state=0, client=client)
+    model = SGDRegressor(
+        loss=loss, alpha=1e-6, max_iter=10, tol=None, random_state=0, client=client
+    )
     if loss != "squared_error":
         y = y - 1e3
     model.fit(*in_blocks(X, y, [300] * 2))
     assert model.coef_.shape == (5,)
     np.testing.assert_allclose(model.coef_, [1.0, -2.0, 3.0, 0.0, 1.0], atol=0.05)
-    assert model.score(*in_blocks(X, y, [200] * 3)) == pytest.approx(model.to_local().score(X, y), rel=1e-9)
-    np.testing.assert_array_equal(model.predict(da.from_array(X, chunks=(300, -1))).compute(scheduler="sync"), model.predict(X))
+    assert model.score(*in_blocks(X, y, [200] * 3)) == pytest.approx(
+        model.to_local().score(X, y), rel=1e-9
+    )
+    np.testing.assert_array_equal(
+        model.predict(da.from_array(X, chunks=(300, -1))).compute(scheduler="sync"),
+        model.predict(X),
+    )
 
 
 def test_weights_and_class_weights_are_those_of_one_machine(client):
@@ -182,16 +216,22 @@ def test_penalties(client, penalty):
         "groups": [0, 0, 0, 0, 0, 1, 1, 1, 1, 1] if penalty == "group_lasso" else None,
     }
     model = classifier(client, **about).fit(*in_blocks(rows, Y, [300] * 2))
-    one = antithetic.SGDClassifier(loss="log_loss", solver="saga", max_iter=200, tol=None, random_state=0, **about).fit(rows, Y)
+    one = antithetic.SGDClassifier(
+        loss="log_loss", solver="saga", max_iter=200, tol=None, random_state=0, **about
+    ).fit(rows, Y)
     assert model.history_["objective"][-1] <= one.history_["objective"][-1] + 1e-6
     if penalty in ("l1", "group_lasso"):
         assert (model.coef_[0, 5:] == 0.0).sum() >= (one.coef_[0, 5:] == 0.0).sum() > 0
 
 
-@pytest.mark.parametrize("more", [{"nest": 8}, {"nest": True}, {"batch_size": 5, "sampling": "uniform"}], ids=str)
+@pytest.mark.parametrize(
+    "more", [{"nest": 8}, {"nest": True}, {"batch_size": 5, "sampling": "uniform"}], ids=str
+)
 def test_tables_within_blocks(client, more):
     """Pairs, groups and nested orders lead to the same optimum, in blocks of one class as well."""
-    model = classifier(client, pairing="tree", max_iter=8, **more).fit(*in_blocks(X[SORTED], Y[SORTED], [205, 1, 394]))
+    model = classifier(client, pairing="tree", max_iter=8, **more).fit(
+        *in_blocks(X[SORTED], Y[SORTED], [205, 1, 394])
+    )
     assert model.plan_.pairing == "tree"
     assert objective(model, X, Y) - least_of_all() < 1e-3
 
@@ -214,19 +254,34 @@ def test_a_table_that_was_made_before(client, shuffle):
 
 
 def test_plain_averages_are_there_for_the_asking(client):
-    """solver="sgd": one pass per round; on one block and with given steps it is the run of one machine, to the last bit."""
+    """solver="sgd": one pass per round.
+
+    On one block and with given steps it is the run of one machine, to the last bit.
+    """
     chosen = {"solver": "sgd", "learning_rate": "constant", "eta0": 0.01, "max_iter": 3}
     model = classifier(client, **chosen).fit(*in_blocks(X, Y, [600]))
     seed = int(np.random.RandomState(0).randint(np.iinfo(np.int32).max, size=1)[0])
     own = antithetic.minimize(
-        X, Y, l2=1e-2, fit_intercept=True, sampling="shuffle", learning_rate="constant", eta0=0.01, epochs=3, seed=seed
+        X,
+        Y,
+        l2=1e-2,
+        fit_intercept=True,
+        sampling="shuffle",
+        learning_rate="constant",
+        eta0=0.01,
+        epochs=3,
+        seed=seed,
     )
     np.testing.assert_allclose(model.coef_[0], own.coef, rtol=0, atol=1e-14)
     several = classifier(client, solver="sgd", max_iter=6).fit(*in_blocks(X, Y, [300] * 2))
     assert objective(several, X, Y) - least_of_all() < 1e-2
-    silent = classifier(client, solver="sgd", max_iter=6, trace=None).fit(*in_blocks(X, Y, [300] * 2))
+    silent = classifier(client, solver="sgd", max_iter=6, trace=None).fit(
+        *in_blocks(X, Y, [300] * 2)
+    )
     np.testing.assert_array_equal(silent.coef_, several.coef_)
-    perceptron = classifier(client, loss="perceptron", solver="sgd", max_iter=3).fit(*in_blocks(X, Y, [300] * 2))
+    perceptron = classifier(client, loss="perceptron", solver="sgd", max_iter=3).fit(
+        *in_blocks(X, Y, [300] * 2)
+    )
     assert perceptron.score(*in_blocks(X, Y, [300] * 2)) > 0.6
 
 
@@ -261,12 +316,17 @@ def test_warm_start_goes_on(client):
     model = classifier(client, max_iter=3, warm_start=True).fit(*data)
     before = model.history_["objective"][-1]
     assert model.fit(*data).history_["objective"][0] <= before
-    given = classifier(client, max_iter=1).fit(*data, coef_init=model.coef_, intercept_init=model.intercept_)
+    given = classifier(client, max_iter=1).fit(
+        *data, coef_init=model.coef_, intercept_init=model.intercept_
+    )
     assert given.history_["objective"][0] <= model.history_["objective"][-1]
 
 
 def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path):
-    """After any round, also with a table and several classes; other data, parameters and files are told apart."""
+    """After any round, also with a table and several classes.
+
+    Other data, parameters and files are told apart.
+    """
     rows, labels = labelled(300, classes=3)
     data = in_blocks(rows, labels, [100] * 3)
     path = tmp_path / "fit.npz"
@@ -281,13 +341,22 @@ def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path):
         assert (np.diff(mine["seconds"]) > 0.0).all()
     done = classifier(client, max_iter=6, pairing="tree", checkpoint=path).fit(*data)
     np.testing.assert_array_equal(done.coef_, whole.coef_)
-    for change, message in (({"alpha": 1.0}, r"other parameters \(alpha\)"), ({"random_state": 5}, "another random_state")):
+    for change, message in (
+        ({"alpha": 1.0}, r"other parameters \(alpha\)"),
+        ({"random_state": 5}, "another random_state"),
+    ):
         with pytest.raises(ValueError, match=message):
-            classifier(client, **{"max_iter": 6, "pairing": "tree", "checkpoint": path} | change).fit(*data)
+            classifier(
+                client, **{"max_iter": 6, "pairing": "tree", "checkpoint": path} | change
+            ).fit(*data)
     with pytest.raises(ValueError, match="of other data"):
-        classifier(client, max_iter=6, pairing="tree", checkpoint=path).fit(*in_blocks(rows, labels, [150] * 2))
+        classifier(client, max_iter=6, pairing="tree", checkpoint=path).fit(
+            *in_blocks(rows, labels, [150] * 2)
+        )
     two = in_blocks(X, Y, [300] * 2)
-    model = classifier(client, max_iter=1, checkpoint=tmp_path / "table.npz").fit(*two, table=pair(*two, "tree", client=client))
+    model = classifier(client, max_iter=1, checkpoint=tmp_path / "table.npz").fit(
+        *two, table=pair(*two, "tree", client=client)
+    )
     with pytest.raises(ValueError, match=r"other parameters \(table\)"):
         model.fit(*two, table=pair(*two, "tree", client=client, random_state=1))
     path.write_bytes(b"nothing of ours")
@@ -313,7 +382,9 @@ def test_ctrl_c_keeps_the_last_round(client, tmp_path, monkeypatch):
         estimator.fit(*data)
     assert estimator.n_iter_ == 3
     monkeypatch.undo()
-    np.testing.assert_array_equal(estimator.fit(*data).coef_, classifier(client, max_iter=5).fit(*data).coef_)
+    np.testing.assert_array_equal(
+        estimator.fit(*data).coef_, classifier(client, max_iter=5).fit(*data).coef_
+    )
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was(client):
@@ -396,7 +467,9 @@ def test_it_is_an_estimator(client):
     again = pickle.loads(pickle.dumps(model))
     assert again.client is None
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    np.testing.assert_array_equal(LinearModel.of(model, feature_names=None).estimator().predict(X), model.predict(X))
+    np.testing.assert_array_equal(
+        LinearModel.of(model, feature_names=None).estimator().predict(X), model.predict(X)
+    )
     assert not hasattr(classifier(client, loss="hinge"), "predict_proba")
 
 
@@ -415,7 +488,10 @@ def test_import_antithetic_is_free_of_dask():
     from test_package import run_python
 
     asked = "[name for name in ('dask', 'sklearn', 'pandas') if name in sys.modules]"
-    code = f"import sys, antithetic; print({asked}); import antithetic.dask.rounds, antithetic.dask.predict; print({asked})"
+    code = (
+        f"import sys, antithetic; print({asked}); import antithetic.dask.rounds,"
+        f" antithetic.dask.predict; print({asked})"
+    )
     assert run_python(code, PYTHONWARNINGS="").split("\n")[:2] == ["[]", "['dask']"]
 
 
@@ -435,7 +511,9 @@ def test_workers_that_cannot_work_are_told_of(client, monkeypatch):
     monkeypatch.setattr(where, "_SECONDS_OF_SILENCE", 0.1)
     client.run(become(Status.paused))
     try:
-        with pytest.raises(RuntimeWarning, match="all workers have paused for want of memory; use smaller blocks"):
+        with pytest.raises(
+            RuntimeWarning, match="all workers have paused for want of memory; use smaller blocks"
+        ):
             classifier(client).fit(*in_blocks(X, Y, [300] * 2))
     finally:
         client.run(become(Status.running))
@@ -445,7 +523,9 @@ def test_workers_that_cannot_work_are_told_of(client, monkeypatch):
 def test_columns_must_be_those_of_the_fit(client):
     """In their order, which is seen before anything is computed."""
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
-    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcde")).assign(label=Y, weight=1.0 + Y), npartitions=2)
+    frame = dd.from_pandas(
+        pd.DataFrame(X, columns=list("abcde")).assign(label=Y, weight=1.0 + Y), npartitions=2
+    )
     rows, labels = frame[list("abcde")], frame["label"]
     model = classifier(client, max_iter=2).fit(rows, labels, sample_weight=frame["weight"])
     array = classifier(client, max_iter=2).fit(*in_blocks(X, Y, [300] * 2), sample_weight=1.0 + Y)
@@ -453,7 +533,9 @@ def test_columns_must_be_those_of_the_fit(client):
     for use in (model.predict, model.predict_proba, lambda given: model.score(given, labels)):
         with pytest.raises(ValueError, match="in this order"):
             use(frame[list("edcba")])
-    with pytest.raises(ValueError, match=r"block \d of X has 4 features, and the model was fitted on 5"):
+    with pytest.raises(
+        ValueError, match=r"block \d of X has 4 features, and the model was fitted on 5"
+    ):
         model.score(da.from_array(X[:, :4], chunks=(300, -1)), Y)
 
 
@@ -466,13 +548,33 @@ def test_hostile_checkpoints_are_refused(client, tmp_path):
     with np.load(path) as held:
         arrays = {name: held[name] for name in held.files}
     meta = json.loads(arrays.pop("meta").tobytes())
-    spoilt = [{"rounds": 10**15}, {"rounds": -1}, {"rounds": 1.5}, {"rounds": None}, {"mark": []}, {"mark": {"settings": 1, "data": ""}}]
-    spoilt += [{"known": [-1.0]}, {"known": [np.nan]}, {"known": [1e300]}, {"weights": np.full(6, np.nan)}, {"steps": [1.0]}]
-    spoilt += [{"seeds": []}, {"numbers": [1.0, np.inf, 1.0, 1.0, 0.0]}, {"points": arrays["points"][:-1]}, {"history": [1.0]}]
+    spoilt = [
+        {"rounds": 10**15},
+        {"rounds": -1},
+        {"rounds": 1.5},
+        {"rounds": None},
+        {"mark": []},
+        {"mark": {"settings": 1, "data": ""}},
+    ]
+    spoilt += [
+        {"known": [-1.0]},
+        {"known": [np.nan]},
+        {"known": [1e300]},
+        {"weights": np.full(6, np.nan)},
+        {"steps": [1.0]},
+    ]
+    spoilt += [
+        {"seeds": []},
+        {"numbers": [1.0, np.inf, 1.0, 1.0, 0.0]},
+        {"points": arrays["points"][:-1]},
+        {"history": [1.0]},
+    ]
     for change in spoilt:
         name = next(iter(change))
         wrong = meta | (change if name in meta else {})
-        columns = arrays | ({} if name in meta else {name: np.asarray(change[name], arrays[name].dtype)})
+        columns = arrays | (
+            {} if name in meta else {name: np.asarray(change[name], arrays[name].dtype)}
+        )
         np.savez(path, meta=np.frombuffer(json.dumps(wrong).encode(), np.uint8), **columns)
         with pytest.raises(ValueError, match="is not a checkpoint, or it is damaged"):
             load(path)

@@ -19,7 +19,9 @@ from distributed import LocalCluster
 
 from antithetic.dask import ClusterLostError, SGDClassifier, pair
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # sockets of processes that were killed
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:unclosed:ResourceWarning"
+)  # sockets of processes that were killed
 X, Y = labelled(800)
 CHOSEN = {"loss": "log_loss", "alpha": 1e-2, "max_iter": 4, "tol": None, "random_state": 0}
 
@@ -69,7 +71,10 @@ def workers():
 def undisturbed(workers):
     """A fit and a table of one worker; then there are two."""
     data = in_blocks(X, Y, [100] * 8)
-    model, table = SGDClassifier(**CHOSEN, client=workers).fit(*data), pair(*data).partner.compute(scheduler="sync")
+    model, table = (
+        SGDClassifier(**CHOSEN, client=workers).fit(*data),
+        pair(*data).partner.compute(scheduler="sync"),
+    )
     workers.cluster.scale(2)
     workers.wait_for_workers(2, timeout=600)
     return model, table
@@ -79,7 +84,11 @@ def test_a_worker_that_joins_is_used(workers, undisturbed):
     """Blocks go to it, and the result is the same."""
     model = SGDClassifier(**CHOSEN, client=workers).fit(*slow_blocks())
     np.testing.assert_array_equal(model.coef_, undisturbed[0].coef_)
-    done = workers.run(lambda dask_worker: sum(1 for event in dask_worker.state.log if "antithetic-epoch" in str(event)))
+    done = workers.run(
+        lambda dask_worker: sum(
+            1 for event in dask_worker.state.log if "antithetic-epoch" in str(event)
+        )
+    )
     assert len(done) == 2
     assert min(done.values()) > 0
 
@@ -110,10 +119,15 @@ def test_a_worker_that_is_killed_while_pairing(workers, undisturbed, tmp_path):
 
 
 def test_a_scheduler_that_is_lost(workers, tmp_path):
-    """A clear error that names the checkpoint; a new cluster goes on from there to the same bits."""
+    """A clear error that names the checkpoint.
+
+    A new cluster goes on from there to the same bits.
+    """
     path = tmp_path / "fit.npz"
     rows, labels = slow_blocks()
-    impatient = {"distributed.comm.timeouts.connect": "10s"}  # after which a scheduler that does not answer is lost
+    impatient = {
+        "distributed.comm.timeouts.connect": "10s"
+    }  # after which a scheduler that does not answer is lost
     with cluster(processes=True, n_workers=1, config=impatient) as client:
         model = SGDClassifier(**CHOSEN | {"max_iter": 6}, client=client, checkpoint=path)
         ender = threading.Thread(target=_close_once_there, args=(client.cluster, path))
@@ -122,8 +136,12 @@ def test_a_scheduler_that_is_lost(workers, tmp_path):
             model.fit(rows, labels)
         ender.join()
         assert 1 <= model.n_iter_ < 6
-    resumed = SGDClassifier(**CHOSEN | {"max_iter": 6}, client=workers, checkpoint=path).fit(*in_blocks(X, Y, [100] * 8))
-    whole = SGDClassifier(**CHOSEN | {"max_iter": 6}, client=workers).fit(*in_blocks(X, Y, [100] * 8))
+    resumed = SGDClassifier(**CHOSEN | {"max_iter": 6}, client=workers, checkpoint=path).fit(
+        *in_blocks(X, Y, [100] * 8)
+    )
+    whole = SGDClassifier(**CHOSEN | {"max_iter": 6}, client=workers).fit(
+        *in_blocks(X, Y, [100] * 8)
+    )
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)
 
 
@@ -137,7 +155,10 @@ def _close_once_there(own, path):
 
 def test_no_scheduler_at_an_address():
     """Is said in a sentence."""
-    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), pytest.raises(ClusterLostError, match="no scheduler to be reached"):
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        pytest.raises(ClusterLostError, match="no scheduler to be reached"),
+    ):
         SGDClassifier(**CHOSEN, client="tcp://127.0.0.1:9").fit(*in_blocks(X, Y, [400] * 2))
 
 
@@ -173,11 +194,15 @@ def test_data_larger_than_the_memory_of_the_workers(tmp_path):
     def read(block_id):
         return np.load(tmp_path / f"rows{block_id[0]}.npy")
 
-    on_disk = da.map_blocks(read, chunks=((length,) * blocks, (d,)), dtype=float, meta=np.empty((0, 0)))
+    on_disk = da.map_blocks(
+        read, chunks=((length,) * blocks, (d,)), dtype=float, meta=np.empty((0, 0))
+    )
     terminating = {"distributed.worker.memory.terminate": 0.95}
     with cluster(processes=True, n_workers=1, memory_limit="400 MiB", config=terminating) as client:
         before = client.run(os.getpid)
-        model = SGDClassifier("log_loss", max_iter=2, tol=None, random_state=0, client=client).fit(on_disk, np.tile(labels, blocks))
+        model = SGDClassifier("log_loss", max_iter=2, tol=None, random_state=0, client=client).fit(
+            on_disk, np.tile(labels, blocks)
+        )
         assert client.run(os.getpid) == before  # nobody was ended on the way
         held = client.run(lambda dask_worker: dask_worker.state.nbytes)
     assert model.n_iter_ == 2

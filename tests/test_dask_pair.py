@@ -28,9 +28,16 @@ def in_this_thread():
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_one_block_gives_the_table_of_one_machine(method, form):
     """The same partners, from the same seed."""
-    rows = da.from_array(X, chunks=-1).map_blocks(form) if form is not np.asarray else da.from_array(X, chunks=-1)
+    rows = (
+        da.from_array(X, chunks=-1).map_blocks(form)
+        if form is not np.asarray
+        else da.from_array(X, chunks=-1)
+    )
     table = pair(rows, da.from_array(Y, chunks=-1), method, random_state=3)
-    assert table.compute().partner.tolist() == antithetic.pair(form(X), Y, method, random_state=3).partner.tolist()
+    assert (
+        table.compute().partner.tolist()
+        == antithetic.pair(form(X), Y, method, random_state=3).partner.tolist()
+    )
 
 
 def test_nothing_but_the_labels_is_read_before_it_is_asked_for():
@@ -47,7 +54,9 @@ def test_nothing_but_the_labels_is_read_before_it_is_asked_for():
 
 
 @pytest.mark.parametrize("shuffle", [False, True, 2], ids=["as they are", "dealt", "dealt by two"])
-@pytest.mark.parametrize("lengths", [[60] * 4, [100, 0, 33, 7, 100], [240]], ids=["equal", "unequal", "one"])
+@pytest.mark.parametrize(
+    "lengths", [[60] * 4, [100, 0, 33, 7, 100], [240]], ids=["equal", "unequal", "one"]
+)
 def test_partners_are_a_permutation_of_all_rows(lengths, shuffle):
     """Within the blocks, or within those that the rows were dealt to."""
     table = pair(*in_blocks(X, Y, lengths), shuffle=shuffle)
@@ -59,7 +68,11 @@ def test_partners_are_a_permutation_of_all_rows(lengths, shuffle):
     assert sum(table.lengths) == 240
 
 
-@pytest.mark.parametrize("labels", [Y, labelled(240, classes=3)[1], X @ np.arange(5.0)], ids=["two", "three", "regression"])
+@pytest.mark.parametrize(
+    "labels",
+    [Y, labelled(240, classes=3)[1], X @ np.arange(5.0)],
+    ids=["two", "three", "regression"],
+)
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["no intercept", "intercept"])
 def test_quality_is_that_of_one_table_of_all_rows(labels, fit_intercept):
     """Sums over blocks give the exact variance ratio, mean product and shares."""
@@ -72,19 +85,29 @@ def test_quality_is_that_of_one_table_of_all_rows(labels, fit_intercept):
     assert table.variance_ratio() == pytest.approx(expected.variance_ratio, rel=1e-10)
     assert found.mean_product == pytest.approx(expected.mean_product, rel=1e-10)
     assert found.negative_share == pytest.approx(expected.negative_share, rel=1e-12)
-    assert found.opposite_share == (None if expected.opposite_share is None else pytest.approx(expected.opposite_share))
+    assert found.opposite_share == (
+        None if expected.opposite_share is None else pytest.approx(expected.opposite_share)
+    )
     # tables within blocks are fewer than all tables, and the best of them is found here
     assert expected.best_ratio * (1.0 - 1e-9) <= found.best_ratio <= found.variance_ratio
     if loss != "log_loss" or len(np.unique(labels)) == 2:
         coef = np.linspace(-0.5, 0.5, 5)
-        assert table.variance_ratio(coef=coef) == pytest.approx(whole.variance_ratio(X, labels, coef=coef, **about), rel=1e-10)
+        assert table.variance_ratio(coef=coef) == pytest.approx(
+            whole.variance_ratio(X, labels, coef=coef, **about), rel=1e-10
+        )
 
 
 def test_quality_of_one_block_is_that_of_one_machine():
     """To the last entry."""
     found = pair(*in_blocks(X, Y, [240]), "greedy").quality()
     expected = antithetic.pair(X, Y, "greedy").quality(X, Y)
-    for name in ("variance_ratio", "mean_product", "negative_share", "opposite_share", "best_ratio"):
+    for name in (
+        "variance_ratio",
+        "mean_product",
+        "negative_share",
+        "opposite_share",
+        "best_ratio",
+    ):
         assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-10), name
     assert found.best_by == expected.best_by
 
@@ -103,7 +126,10 @@ def test_weights_scale_the_gradients():
     """As on one machine."""
     weight = np.linspace(0.0, 2.0, 240)
     table = pair(*in_blocks(X, Y, [240]), sample_weight=weight)
-    assert table.compute().partner.tolist() == antithetic.pair(X, Y, sample_weight=weight).partner.tolist()
+    assert (
+        table.compute().partner.tolist()
+        == antithetic.pair(X, Y, sample_weight=weight).partner.tolist()
+    )
 
 
 def test_dealt_blocks_can_be_kept():

@@ -15,7 +15,15 @@ from dask_cases import labelled
 
 import antithetic
 from antithetic.dask.blocks import Block
-from antithetic.dask.rounds import Anchored, Common, Points, Start, add_up, epoch_block, measure_block
+from antithetic.dask.rounds import (
+    Anchored,
+    Common,
+    Points,
+    Start,
+    add_up,
+    epoch_block,
+    measure_block,
+)
 from antithetic.dask.search import Standing, points_along
 from antithetic.losses import LOSSES
 from antithetic.penalties import ElasticNet
@@ -25,16 +33,31 @@ from antithetic.schedules import make_schedule
 
 X, Y = labelled(90)
 L2 = 0.1
-SCHEDULE = make_schedule("constant", eta0=0.05, decay=0.0, alpha=L2, power_t=0.5, loss=LOSSES["log_loss"])
+SCHEDULE = make_schedule(
+    "constant", eta0=0.05, decay=0.0, alpha=L2, power_t=0.5, loss=LOSSES["log_loss"]
+)
 
 
 def common(**changes):
-    plain = Common(LOSSES["log_loss"], ElasticNet(L2), True, np.array([0, 1]), None, 90, 2, "shuffle", None, (7,))
+    plain = Common(
+        LOSSES["log_loss"],
+        ElasticNet(L2),
+        True,
+        np.array([0, 1]),
+        None,
+        90,
+        2,
+        "shuffle",
+        None,
+        (7,),
+    )
     return replace(plain, **changes)
 
 
 def start(weights, gradient, **changes):
-    plain = Start(common(), 0, (0,), weights[None], gradient[None], (SCHEDULE,), (True,), (0,), None)
+    plain = Start(
+        common(), 0, (0,), weights[None], gradient[None], (SCHEDULE,), (True,), (0,), None
+    )
     return replace(plain, **changes)
 
 
@@ -50,7 +73,11 @@ def test_sums_over_blocks_are_objective_and_gradient_of_all_rows(form, weight):
     points = rng.normal(size=(1, 3, 6))
     parts = [(0, 20), (20, 20), (20, 90)]
     sums = [
-        measure_block(k, [form(X[a:e]), Y[a:e], None if weight is None else weight[a:e]], Points(common(), (0,), points))
+        measure_block(
+            k,
+            [form(X[a:e]), Y[a:e], None if weight is None else weight[a:e]],
+            Points(common(), (0,), points),
+        )
         for k, (a, e) in enumerate(parts)
     ]
     losses, gradients = add_up(sums)
@@ -63,10 +90,14 @@ def test_sums_over_blocks_are_objective_and_gradient_of_all_rows(form, weight):
 
 def test_one_block_is_the_problem_of_one_machine():
     """Objective and gradient of a single block are those of `antithetic.minimize`'s problem."""
-    result = antithetic.minimize(X, Y, l2=L2, fit_intercept=True, eta0=0.1, epochs=3, trace="objective")
+    result = antithetic.minimize(
+        X, Y, l2=L2, fit_intercept=True, eta0=0.1, epochs=3, trace="objective"
+    )
     point = np.append(result.coef, result.intercept)
     losses, _ = measure_block(0, [X, Y, None], Points(common(), (0,), point[None, None]))
-    assert losses[0, 0] + common().penalty.value(result.coef) == pytest.approx(result.trace["objective"][-1], rel=1e-13)
+    assert losses[0, 0] + common().penalty.value(result.coef) == pytest.approx(
+        result.trace["objective"][-1], rel=1e-13
+    )
 
 
 @pytest.mark.parametrize("sampling", ["shuffle", "in order"])
@@ -82,7 +113,12 @@ def test_an_epoch_visits_each_row_of_its_block_once(sampling, monkeypatch):
     monkeypatch.setattr(Anchored, "epoch", watch)
     for block, number in itertools.product((0, 1), (0, 1)):
         for _ in range(2):
-            epoch_block(block, [X, Y, None], (), start(np.ones(6), np.zeros(6), common=common(sampling=sampling), round=number))
+            epoch_block(
+                block,
+                [X, Y, None],
+                (),
+                start(np.ones(6), np.zeros(6), common=common(sampling=sampling), round=number),
+            )
     assert all(sorted(rows.tolist()) == list(range(90)) for rows in seen)
     assert all(np.array_equal(a, b) for a, b in zip(seen[::2], seen[1::2], strict=True))
     if sampling == "shuffle":
@@ -98,7 +134,9 @@ def test_steps_go_along_the_gradient_of_all_rows():
     state = solver.init(weights[:-1], weights[-1])
     for batch in itertools.combinations(range(4), 2):
         after = solver.epoch(state, cut(np.array(batch), 2), SCHEDULE)
-        np.testing.assert_allclose(after.coef, weights[:-1] - 0.05 * (data + L2 * weights[:-1]), rtol=0, atol=1e-14)
+        np.testing.assert_allclose(
+            after.coef, weights[:-1] - 0.05 * (data + L2 * weights[:-1]), rtol=0, atol=1e-14
+        )
         assert after.intercept == pytest.approx(weights[-1] - 0.05 * constant, abs=1e-14)
 
 
@@ -119,7 +157,11 @@ def test_steps_are_unbiased_away_from_the_anchor():
         after = solver.epoch(state, cut(np.array(batch), 2), SCHEDULE)
         moves.append(np.append(after.coef, after.intercept) - here)
     plain = replace(own, penalty=ElasticNet())
-    expected = np.append(*plain.gradient(here[:-1], here[-1])) - np.append(*plain.gradient(anchor[:-1], anchor[-1])) + full
+    expected = (
+        np.append(*plain.gradient(here[:-1], here[-1]))
+        - np.append(*plain.gradient(anchor[:-1], anchor[-1]))
+        + full
+    )
     expected[:-1] += L2 * here[:-1]
     np.testing.assert_allclose(np.mean(moves, axis=0), -0.05 * expected, rtol=0, atol=1e-14)
 
@@ -147,7 +189,9 @@ def test_an_empty_block_moves_nothing():
 @pytest.mark.parametrize("real", [np.float32, np.float64])
 def test_blocks_keep_their_float_type(real):
     """float32 rows are trained in float32, and common weights are kept in float64."""
-    moves, _ = epoch_block(0, [X.astype(real), Y, None], (), start(np.zeros(6), np.zeros(6), corrected=(False,)))
+    moves, _ = epoch_block(
+        0, [X.astype(real), Y, None], (), start(np.zeros(6), np.zeros(6), corrected=(False,))
+    )
     assert moves.dtype == np.float64
     assert moves.any()
 
@@ -172,10 +216,17 @@ def test_the_search_finds_where_a_linear_move_vanishes():
     matrix, root = 5.0 * rng.normal(size=(3, 3)), np.array([1.0, -2.0, 0.5])
     standing = replace(Standing.at(np.zeros(3)), value=np.inf)
     for _ in range(5):
-        standing = replace(standing, weights=standing.weights, value=1.0).after_move(matrix @ (root - standing.weights))
+        standing = replace(standing, weights=standing.weights, value=1.0).after_move(
+            matrix @ (root - standing.weights)
+        )
         points = points_along(standing, standing.moves[-1])
         standing = replace(
-            standing, weights=points[0] if len(standing.points) < 4 else points[np.argmin(np.abs(points - root).sum(axis=1))]
+            standing,
+            weights=(
+                points[0]
+                if len(standing.points) < 4
+                else points[np.argmin(np.abs(points - root).sum(axis=1))]
+            ),
         )
     np.testing.assert_allclose(standing.weights, root, atol=1e-8)
 
@@ -197,4 +248,6 @@ def test_common_problems_of_classes_are_those_of_one_machine():
         problem = several.problem(block, number)
         np.testing.assert_array_equal(problem.y, np.where(y3 == number, 1.0, -1.0))
         expected = np.where(y3 == number, number + 1.0, 1.0)
-        np.testing.assert_array_equal(np.ones(60) if problem.weight is None else problem.weight, expected)
+        np.testing.assert_array_equal(
+            np.ones(60) if problem.weight is None else problem.weight, expected
+        )

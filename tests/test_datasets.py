@@ -18,7 +18,16 @@ from antithetic.datasets import _download, _known, _places
 from antithetic.datasets._content import digest
 from antithetic.datasets._sets import SETS, KnownSet
 
-EMBEDDED = ["sonar_scale", "breast-cancer", "breast-cancer_scale", "splice", "splice_scale", "splice.t", "diabetes", "diabetes_scale"]
+EMBEDDED = [
+    "sonar_scale",
+    "breast-cancer",
+    "breast-cancer_scale",
+    "splice",
+    "splice_scale",
+    "splice.t",
+    "diabetes",
+    "diabetes_scale",
+]
 TINY = b"1 1:0.5 3:-2\n-1 2:0.25\n1 1:3 2:1 3:1\n"
 X_TINY = np.array([[0.5, 0, -2], [0, 0.25, 0], [3, 1, 1]])
 Y_TINY = np.array([1.0, -1.0, 1.0])
@@ -36,7 +45,15 @@ def _no_net_and_an_empty_cache(monkeypatch, tmp_path_factory):
 @pytest.fixture
 def tiny(monkeypatch):
     """A set of three rows that the package takes for one of its own."""
-    known = KnownSet(3, 3, "this test", remote="tiny", labels={-1: 1, 1: 2}, digest=digest(X_TINY, Y_TINY), l2=0.5)
+    known = KnownSet(
+        3,
+        3,
+        "this test",
+        remote="tiny",
+        labels={-1: 1, 1: 2},
+        digest=digest(X_TINY, Y_TINY),
+        l2=0.5,
+    )
     monkeypatch.setitem(SETS, "tiny", known)
     monkeypatch.delenv("ANTITHETIC_DATA", raising=False)
     return known
@@ -65,7 +82,11 @@ def test_the_others_are_found_through_the_environment(name):
 @needs_data
 def test_embedded_sets_equal_those_of_the_collection(name, monkeypatch):
     """To the rounding of the printed digits, with the same labels in the same order."""
-    monkeypatch.setitem(datasets._load._SETS, name, datasets._load._Set(*datasets.load(name).data.shape, "the collection"))
+    monkeypatch.setitem(
+        datasets._load._SETS,
+        name,
+        datasets._load._Set(*datasets.load(name).data.shape, "the collection"),
+    )
     theirs = datasets.load(name)
     monkeypatch.undo()
     ours = datasets.load(name)
@@ -89,7 +110,13 @@ def test_a_missing_file_says_where_it_was_looked_for(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "content", [b"no archive", bz2.compress(b"1 1:0.5 2:x\n"), bz2.compress(b"1 1:0.5\n-1 2:0.25\n"), bz2.compress(b"1 9:1\n")]
+    "content",
+    [
+        b"no archive",
+        bz2.compress(b"1 1:0.5 2:x\n"),
+        bz2.compress(b"1 1:0.5\n-1 2:0.25\n"),
+        bz2.compress(b"1 9:1\n"),
+    ],
 )
 def test_a_damaged_or_other_file_is_refused(content, tmp_path):
     """Not an archive, not SVMlight, another number of rows, more features than the set has."""
@@ -107,7 +134,14 @@ def test_all_is_what_is_public():
 def test_a_bunch_says_what_it_holds():
     """Shape, labels and how often they occur, origin, the paper's lambda."""
     bunch = datasets.load("sonar_scale")
-    for part in ("208 rows", "60 features", "-1: 111, 1: 97", "Gorman and Sejnowski", "lambda: 0.01", "mine, rock"):
+    for part in (
+        "208 rows",
+        "60 features",
+        "-1: 111, 1: 97",
+        "Gorman and Sejnowski",
+        "lambda: 0.01",
+        "mine, rock",
+    ):
         assert part in bunch.DESCR
     assert bunch.target_names == ["mine", "rock"]
     assert bunch.classes.tolist() == [-1.0, 1.0]
@@ -118,8 +152,16 @@ def test_a_bunch_says_what_it_holds():
 
 def test_the_papers_lambdas():
     """Table 1 of the paper, for the six sets and no other."""
-    six = {"sonar_scale": 1e-2, "breast-cancer_scale": 1e-2, "splice_scale": 1e-3, "fourclass_scale": 1e-2, "diabetes_scale": 1e-2}
-    assert {name: known.l2 for name, known in SETS.items() if known.l2 is not None} == six | {"ijcnn1.tr": 1e-4}
+    six = {
+        "sonar_scale": 1e-2,
+        "breast-cancer_scale": 1e-2,
+        "splice_scale": 1e-3,
+        "fourclass_scale": 1e-2,
+        "diabetes_scale": 1e-2,
+    }
+    assert {name: known.l2 for name, known in SETS.items() if known.l2 is not None} == six | {
+        "ijcnn1.tr": 1e-4
+    }
 
 
 def test_the_table_of_sets_is_whole():
@@ -130,21 +172,47 @@ def test_the_table_of_sets_is_whole():
             assert len(known.digest) == 64, name
     without = {name for name, known in SETS.items() if not known.embedded and known.remote is None}
     assert without == {"farm-ads", "cod-rna_scale", "mnist", "mnist.t"}
-    assert {name for name, known in SETS.items() if (known.remote or "").endswith(".bz2")} == {"ijcnn1.tr", "ijcnn1.val", "ijcnn1.t"}
+    assert {name for name, known in SETS.items() if (known.remote or "").endswith(".bz2")} == {
+        "ijcnn1.tr",
+        "ijcnn1.val",
+        "ijcnn1.t",
+    }
 
 
 def test_the_digest_is_of_the_values_only():
     """Dense or CSR, stored zeros, order and type of the indices, type of the numbers: all the same."""
     same = digest(X_TINY, Y_TINY)
     rows = sparse.csr_array(X_TINY)
-    wide = sparse.csr_array((rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), shape=rows.shape)
-    unsorted = sparse.csr_array(
-        (np.array([-2, 0.5, 0.25, 0, 3, 1, 1]), np.array([2, 0, 1, 2, 0, 1, 2]), np.array([0, 2, 4, 7])), shape=(3, 3)
+    wide = sparse.csr_array(
+        (rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), shape=rows.shape
     )
-    for X in (rows, wide, unsorted, X_TINY.astype(np.float32), np.asfortranarray(X_TINY), X_TINY * np.where(X_TINY == 0, -1, 1)):
+    unsorted = sparse.csr_array(
+        (
+            np.array([-2, 0.5, 0.25, 0, 3, 1, 1]),
+            np.array([2, 0, 1, 2, 0, 1, 2]),
+            np.array([0, 2, 4, 7]),
+        ),
+        shape=(3, 3),
+    )
+    for X in (
+        rows,
+        wide,
+        unsorted,
+        X_TINY.astype(np.float32),
+        np.asfortranarray(X_TINY),
+        X_TINY * np.where(X_TINY == 0, -1, 1),
+    ):
         assert digest(X, Y_TINY) == same
     assert digest(X_TINY, Y_TINY.astype(np.int8)) == same
-    assert unsorted.indices.tolist() == [2, 0, 1, 2, 0, 1, 2]  # what is asked about is left as it is
+    assert unsorted.indices.tolist() == [
+        2,
+        0,
+        1,
+        2,
+        0,
+        1,
+        2,
+    ]  # what is asked about is left as it is
     assert same == "d2ae56ba8f9977973d6c1091847203fdc26c984f63c0e51b0912943e6c76bbb3"
 
 
@@ -167,7 +235,10 @@ def test_the_digest_sees_every_change(change):
 
 @pytest.mark.usefixtures("tiny")
 def test_places_come_in_order(tmp_path, monkeypatch):
-    """data_home, then ANTITHETIC_DATA and its folders, then the cache; compressed or as LIBSVM has it."""
+    """data_home, then ANTITHETIC_DATA and its folders, then the cache.
+
+    Compressed or as LIBSVM has it.
+    """
     cache, data, home = Path(_places.cache_folder()), tmp_path / "data", tmp_path / "home"
     monkeypatch.setenv("ANTITHETIC_DATA", str(data))
     (data / "bench").mkdir(parents=True)
@@ -226,13 +297,21 @@ def test_an_archive_that_expands_without_end_is_refused(tmp_path, monkeypatch):
 def test_sets_without_a_download_say_so(name, monkeypatch):
     """And which file to put where."""
     monkeypatch.delenv("ANTITHETIC_DATA", raising=False)
-    with pytest.raises(FileNotFoundError, match=f"no download of {name}; put .*(bz2|gz).*ANTITHETIC_DATA"):
+    with pytest.raises(
+        FileNotFoundError, match=f"no download of {name}; put .*(bz2|gz).*ANTITHETIC_DATA"
+    ):
         datasets.load(name)
 
 
 @needs_data
 @pytest.mark.parametrize(
-    "damage", [lambda b: b[:3], lambda b: b[:-1], lambda b: b"\0\0\x09" + b[3:], lambda b: b[:4] + b"\xff" * 4 + b[8:]]
+    "damage",
+    [
+        lambda b: b[:3],
+        lambda b: b[:-1],
+        lambda b: b"\0\0\x09" + b[3:],
+        lambda b: b[:4] + b"\xff" * 4 + b[8:],
+    ],
 )
 def test_damaged_images_are_refused(damage, tmp_path):
     """Too short, another type, axes that do not fit."""

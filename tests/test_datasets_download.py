@@ -27,7 +27,10 @@ Y = np.array([1.0, -1.0, 1.0])
 
 
 class Server(ThreadingHTTPServer):
-    """Answers each request by the next of ``answers``, functions of the handler; the last one stays."""
+    """Answers each request by the next of ``answers``, functions of the handler.
+
+    The last one stays.
+    """
 
     daemon_threads = True
 
@@ -103,7 +106,11 @@ def cache(monkeypatch, tmp_path):
     monkeypatch.setenv("ANTITHETIC_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ANTITHETIC_DATA", raising=False)
     for name, remote in (("plain", "plain"), ("packed", "packed.bz2")):
-        monkeypatch.setitem(SETS, name, KnownSet(3, 3, "here", remote=remote, labels={-1: 1, 1: 2}, digest=digest(X, Y)))
+        monkeypatch.setitem(
+            SETS,
+            name,
+            KnownSet(3, 3, "here", remote=remote, labels={-1: 1, 1: 2}, digest=digest(X, Y)),
+        )
     return tmp_path / "cache"
 
 
@@ -111,7 +118,10 @@ def files(folder):
     return sorted(path.name for path in Path(folder).glob("*"))
 
 
-@pytest.mark.parametrize(("name", "body", "asked"), [("plain", TEXT, "/plain"), ("packed", bz2.compress(TEXT), "/packed.bz2")])
+@pytest.mark.parametrize(
+    ("name", "body", "asked"),
+    [("plain", TEXT, "/plain"), ("packed", bz2.compress(TEXT), "/packed.bz2")],
+)
 def test_a_download_is_kept(server, cache, name, body, asked, capsys):
     """Compressed, under the name of the set; the second time nobody is asked."""
     server.answers = [send(body)]
@@ -147,7 +157,13 @@ def test_nothing_is_downloaded_unasked(server):
 
 
 @pytest.mark.parametrize(
-    "first", [send(TEXT[:20], length=len(TEXT)), send(b"", code=503), send(b"", code=429), lambda handler: handler.connection.close()]
+    "first",
+    [
+        send(TEXT[:20], length=len(TEXT)),
+        send(b"", code=503),
+        send(b"", code=429),
+        lambda handler: handler.connection.close(),
+    ],
 )
 def test_a_passing_fault_is_tried_again(server, cache, first):
     """Broken off, busy, or hung up without an answer."""
@@ -201,7 +217,12 @@ def test_https_does_not_become_http(monkeypatch):
     """Not even on the same host."""
     monkeypatch.setattr(_download, "PAGES", "https://example.org/")
     _download._check_address("https://example.org/a9a")
-    for url in ("http://example.org/a9a", "https://example.org.evil/a9a", "https://user@example.org/a9a", "https://example.org:8443/a9a"):
+    for url in (
+        "http://example.org/a9a",
+        "https://example.org.evil/a9a",
+        "https://user@example.org/a9a",
+        "https://example.org:8443/a9a",
+    ):
         with pytest.raises(_download.DownloadError, match="another host"):
             _download._check_address(url)
 
@@ -239,7 +260,10 @@ def test_dripping_ends(server, cache, monkeypatch):
     ],
 )
 def test_a_wrong_body_is_not_kept(server, cache, monkeypatch, name, body, message):
-    """A page of words, nothing, another set, a broken archive, one that expands too far; the address is named."""
+    """A page of words, nothing, another set, a broken archive, one that expands too far.
+
+    The address is named.
+    """
     monkeypatch.setattr(_known, "LARGEST", 100_000)
     server.answers = [send(body)]
     with pytest.raises(ValueError, match=message) as caught:
@@ -271,7 +295,9 @@ def test_ctrl_c_leaves_nothing(server, cache):
         drip_on(handler)
 
     def drip_on(handler):
-        for _ in range(len(TEXT) - 11):  # as slowly as a busy machine may need, and never to the end
+        for _ in range(
+            len(TEXT) - 11
+        ):  # as slowly as a busy machine may need, and never to the end
             time.sleep(0.05)
             handler.wfile.write(b" ")
 
@@ -316,7 +342,9 @@ def test_offline_says_what_to_do(cache, monkeypatch):
     with Server() as closed:
         pass
     monkeypatch.setattr(_download, "PAGES", closed.address)
-    with pytest.raises(FileNotFoundError, match=r"cannot be reached.*To have it: get http.*plain.*ANTITHETIC_DATA") as caught:
+    with pytest.raises(
+        FileNotFoundError, match=r"cannot be reached.*To have it: get http.*plain.*ANTITHETIC_DATA"
+    ) as caught:
         datasets.load("plain")
     assert str(cache) in str(caught.value)
     assert files(cache) == []

@@ -61,7 +61,12 @@ class Recorded(BaseEstimator):
 
 def history(epochs=5, scale=1.0):
     epoch = np.arange(1, epochs + 1)
-    return {"epoch": epoch, "seconds": 0.5 * epoch, "objective": 0.25 + scale / epoch, "variance_ratio": 1.0 - 0.1 / epoch}
+    return {
+        "epoch": epoch,
+        "seconds": 0.5 * epoch,
+        "objective": 0.25 + scale / epoch,
+        "variance_ratio": 1.0 - 0.1 / epoch,
+    }
 
 
 def test_a_line_is_the_history():
@@ -71,7 +76,11 @@ def test_a_line_is_the_history():
     (line,) = display.lines_
     np.testing.assert_array_equal(line.get_xdata(), recorded["epoch"])
     np.testing.assert_array_equal(line.get_ydata(), recorded["objective"])
-    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel(), display.ax_.get_yscale()) == ("epoch", "objective", "linear")
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel(), display.ax_.get_yscale()) == (
+        "epoch",
+        "objective",
+        "linear",
+    )
     assert legend_of(display) == ["Recorded"]
     assert display.figure_ is display.ax_.figure
     assert all(tick == int(tick) for tick in display.ax_.get_xticks())
@@ -79,7 +88,9 @@ def test_a_line_is_the_history():
 
 def test_metric_and_seconds():
     recorded = history()
-    display = ConvergenceDisplay.from_estimator(Recorded().fit(recorded), metric="variance_ratio", x="seconds", line_kw={"color": "red"})
+    display = ConvergenceDisplay.from_estimator(
+        Recorded().fit(recorded), metric="variance_ratio", x="seconds", line_kw={"color": "red"}
+    )
     np.testing.assert_array_equal(display.lines_[0].get_xdata(), recorded["seconds"])
     np.testing.assert_array_equal(display.lines_[0].get_ydata(), recorded["variance_ratio"])
     assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("seconds", "variance ratio")
@@ -94,7 +105,10 @@ def test_distance_to_the_optimum_without_the_points_that_reached_it():
     np.testing.assert_array_equal(np.ma.getmaskarray(drawn), [False, False, True, True, True])
     np.testing.assert_array_equal(drawn.compressed(), [1.0, 0.5])
     np.testing.assert_array_equal(display.curves["Recorded"][1], [1.0, 0.5, 0.0, -0.5, np.nan])
-    assert (display.ax_.get_yscale(), display.ax_.get_ylabel()) == ("log", "objective minus optimum")
+    assert (display.ax_.get_yscale(), display.ax_.get_ylabel()) == (
+        "log",
+        "objective minus optimum",
+    )
     display.figure_.canvas.draw()
 
 
@@ -107,7 +121,10 @@ def test_two_estimators_on_one_axes_share_the_legend():
 
 
 def test_a_line_per_class():
-    """Of lengths of their own, each with its own optimum where wanted; a name is put before the class."""
+    """Of lengths of their own, each with its own optimum where wanted.
+
+    A name is put before the class.
+    """
     estimator = Recorded().fit([history(3), history(5), history(4)], classes=["x", "y", "z"])
     display = ConvergenceDisplay.from_estimator(estimator)
     assert [len(line.get_xdata()) for line in display.lines_] == [3, 5, 4]
@@ -115,18 +132,24 @@ def test_a_line_per_class():
     named = ConvergenceDisplay.from_estimator(estimator, name="mine", optimum=[0.25, 0.0, -0.25])
     assert legend_of(named) == ["mine, class x", "mine, class y", "mine, class z"]
     for line, shift in zip(named.lines_, (0.25, 0.0, -0.25), strict=True):
-        np.testing.assert_allclose(line.get_ydata(), history(len(line.get_xdata()))["objective"] - shift)
+        np.testing.assert_allclose(
+            line.get_ydata(), history(len(line.get_xdata()))["objective"] - shift
+        )
 
 
 def test_many_classes_fit_the_legend():
-    display = ConvergenceDisplay.from_estimator(Recorded().fit([history()] * 30, classes=np.arange(30)))
+    display = ConvergenceDisplay.from_estimator(
+        Recorded().fit([history()] * 30, classes=np.arange(30))
+    )
     display.figure_.canvas.draw()
     box = display.ax_.get_legend().get_window_extent()
     assert box.height < display.figure_.bbox.height
 
 
 def test_a_display_can_be_drawn_again():
-    display = ConvergenceDisplay({"a": ([1, 2], [0.5, 0.25]), "b": ([1], [0.5])}, x_label="step", y_label="gap", log=True)
+    display = ConvergenceDisplay(
+        {"a": ([1, 2], [0.5, 0.25]), "b": ([1], [0.5])}, x_label="step", y_label="gap", log=True
+    )
     _, axes = plt.subplots(2)
     for ax in axes:
         assert display.plot(ax=ax) is display
@@ -135,12 +158,16 @@ def test_a_display_can_be_drawn_again():
         assert [line.get_label() for line in display.lines_] == ["a", "b"]
 
 
-@pytest.mark.parametrize("name", ["$x$", "$1 or $2", "a$b", r"\$a$", "_hidden", "100 %", "a_b^c", "$"])
+@pytest.mark.parametrize(
+    "name", ["$x$", "$1 or $2", "a$b", r"\$a$", "_hidden", "100 %", "a_b^c", "$"]
+)
 def test_names_are_shown_as_given(name):
     """No formulas, and nothing hidden: a leading underscore would keep a line out of the legend."""
     line = ConvergenceDisplay.from_estimator(Recorded().fit(history()), name=name)
     assert [text.lstrip() for text in legend_of(line)] == [name]
-    classes = ConvergenceDisplay.from_estimator(Recorded().fit([history()] * 3, classes=[name, "b", "c"]))
+    classes = ConvergenceDisplay.from_estimator(
+        Recorded().fit([history()] * 3, classes=[name, "b", "c"])
+    )
     assert legend_of(classes)[0] == f"class {name}"
     bars = VarianceDisplay([name], [1.0], [1.0], (1.0, 1.0)).plot()
     assert [text.lstrip() for text in shown_texts(bars.ax_)] == [name]
@@ -149,9 +176,18 @@ def test_names_are_shown_as_given(name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"metric": "loss"}, r"metric='loss' was not recorded; history_ has epoch, seconds, objective, variance_ratio .*trace="),
+        (
+            {"metric": "loss"},
+            (
+                r"metric='loss' was not recorded; history_ has epoch, seconds, objective,"
+                r" variance_ratio .*trace="
+            ),
+        ),
         ({"x": "steps"}, "x must be one of epoch, seconds; got 'steps'"),
-        ({"optimum": np.inf}, "optimum must be a finite number, or one for each of the 1 lines; got inf"),
+        (
+            {"optimum": np.inf},
+            "optimum must be a finite number, or one for each of the 1 lines; got inf",
+        ),
         ({"optimum": [0.0, 0.0]}, "optimum must be"),
         ({"optimum": 5.0}, "no objective lies above optimum=5.0"),
     ],
@@ -166,12 +202,18 @@ def test_a_metric_must_be_in_every_class():
     partial = history()
     del partial["variance_ratio"]
     with pytest.raises(ValueError, match="history_ has epoch, seconds, objective "):
-        ConvergenceDisplay.from_estimator(Recorded().fit([history(), partial]), metric="variance_ratio")
+        ConvergenceDisplay.from_estimator(
+            Recorded().fit([history(), partial]), metric="variance_ratio"
+        )
 
 
 def test_x_must_be_recorded_too():
-    with pytest.raises(ValueError, match="x='seconds' was not recorded; history_ has epoch, objective"):
-        ConvergenceDisplay.from_estimator(Recorded().fit({"epoch": [1], "objective": [1.0]}), x="seconds")
+    with pytest.raises(
+        ValueError, match="x='seconds' was not recorded; history_ has epoch, objective"
+    ):
+        ConvergenceDisplay.from_estimator(
+            Recorded().fit({"epoch": [1], "objective": [1.0]}), x="seconds"
+        )
 
 
 def test_an_estimator_without_a_history():
@@ -197,9 +239,15 @@ def classifier(**parameters):
 
 
 def expected(X, y, tables, coef=None, intercept=0.0, **options):
-    """Ratios of independent rows, reshuffled rows, and pairs of each table; and what they are relative to."""
+    """Ratios of independent rows, reshuffled rows, and pairs of each table.
+
+    And what they are relative to.
+    """
     ways = [(None, "uniform"), (None, "shuffle"), *((table, "uniform") for table in tables)]
-    variances = [gradient_variance(X, y, coef, intercept=intercept, table=table, sampling=how, **options) for table, how in ways]
+    variances = [
+        gradient_variance(X, y, coef, intercept=intercept, table=table, sampling=how, **options)
+        for table, how in ways
+    ]
     return np.array(variances) / variances[0], variances[0]
 
 
@@ -226,7 +274,9 @@ def test_bars_of_a_classifier(form, fit_intercept):
     display = VarianceDisplay.from_estimator(model, X, y)
     assert display.names == ["independent rows", "reshuffled rows", "antithetic pairs"]
     table = pair(X, y, fit_intercept=fit_intercept)
-    check_bars(display, X, y, [table], model.coef_, float(model.intercept_[0]), fit_intercept=fit_intercept)
+    check_bars(
+        display, X, y, [table], model.coef_, float(model.intercept_[0]), fit_intercept=fit_intercept
+    )
     assert display.ratios_at_zero[0] == 1.0
     assert display.ratios_at_zero[2] < display.ratios_at_zero[1] < 1.0
 
@@ -235,11 +285,17 @@ def test_labels_and_reference_line():
     """The figure says what it shows, and what 1 is."""
     X, y = some_data()
     display = VarianceDisplay.from_estimator(classifier().fit(X, y), X, y, batch_size=4)
-    assert display.ax_.get_xlabel() == "variance of the gradient of 4 rows, relative to independent rows"
+    assert (
+        display.ax_.get_xlabel()
+        == "variance of the gradient of 4 rows, relative to independent rows"
+    )
     assert display.ax_.get_ylabel()
     assert list(shown_texts(display.ax_)) == display.names
     zero, fit = (f"{variance:.3g}" for variance in display.iid_variances)
-    assert legend_of(display) == [f"at zero weights (1 stands for {zero})", f"at the fitted weights (1 stands for {fit})"]
+    assert legend_of(display) == [
+        f"at zero weights (1 stands for {zero})",
+        f"at the fitted weights (1 stands for {fit})",
+    ]
     (line,) = display.ax_.lines
     assert line.get_linestyle() == ":"
     assert list(line.get_xdata()) == [1.0, 1.0]
@@ -247,7 +303,10 @@ def test_labels_and_reference_line():
 
 
 def test_several_tables_keep_their_names():
-    """In their order, the first on top, in a figure that grows with them; long names are wrapped."""
+    """In their order, the first on top, in a figure that grows with them.
+
+    Long names are wrapped.
+    """
     X, y = some_data()
     model = classifier(fit_intercept=False).fit(X, y)
     tables = {
@@ -286,7 +345,16 @@ def test_weights_of_rows():
     model = classifier().fit(X, y, sample_weight=weight)
     display = VarianceDisplay.from_estimator(model, X, y, sample_weight=weight)
     table = pair(X, y, fit_intercept=True, sample_weight=weight)
-    check_bars(display, X, y, [table], model.coef_, float(model.intercept_[0]), fit_intercept=True, sample_weight=weight)
+    check_bars(
+        display,
+        X,
+        y,
+        [table],
+        model.coef_,
+        float(model.intercept_[0]),
+        fit_intercept=True,
+        sample_weight=weight,
+    )
 
 
 @pytest.mark.parametrize("class_weight", [{"a": 3.0, "b": 0.5}, "balanced"])
@@ -295,15 +363,24 @@ def test_weights_of_classes(class_weight):
     X, y = some_data()
     weight = np.random.default_rng(1).random(len(y))
     model = classifier(class_weight=class_weight, fit_intercept=False).fit(X, y)
-    of_class = class_weight if class_weight != "balanced" else {label: len(y) / 2 / np.sum(y == label) for label in "ab"}
+    of_class = (
+        class_weight
+        if class_weight != "balanced"
+        else {label: len(y) / 2 / np.sum(y == label) for label in "ab"}
+    )
     factors = np.array([of_class[label] for label in y])
     for given, used in ((None, factors), (weight, weight * factors)):
         display = VarianceDisplay.from_estimator(model, X, y, sample_weight=given)
-        check_bars(display, X, y, [pair(X, y, sample_weight=used)], model.coef_, 0.0, sample_weight=used)
+        check_bars(
+            display, X, y, [pair(X, y, sample_weight=used)], model.coef_, 0.0, sample_weight=used
+        )
 
 
 def test_one_class_against_the_rest():
-    """With the weights and the intercept of that class; of the class weights, only its own counts."""
+    """With the weights and the intercept of that class.
+
+    Of the class weights, only its own counts.
+    """
     X, y = some_data(classes=3)
     model = classifier(class_weight={"a": 3.0, "b": 2.0, "c": 1.0}).fit(X, y)
     for place, label in enumerate("abc"):
@@ -311,11 +388,22 @@ def test_one_class_against_the_rest():
         display = VarianceDisplay.from_estimator(model, X, y, target=label)
         table = pair(X, y == label, fit_intercept=True, sample_weight=weight)
         options = {"fit_intercept": True, "sample_weight": weight}
-        check_bars(display, X, y == label, [table], model.coef_[place], float(model.intercept_[place]), **options)
+        check_bars(
+            display,
+            X,
+            y == label,
+            [table],
+            model.coef_[place],
+            float(model.intercept_[place]),
+            **options,
+        )
 
 
 def test_a_table_of_the_labels_or_of_one_class_is_accepted():
-    """Made for y, for the signs of the class, or for True and False; a table of other labels is refused."""
+    """Made for y, for the signs of the class, or for True and False.
+
+    A table of other labels is refused.
+    """
     X, y = some_data(classes=3)
     model = classifier(fit_intercept=False).fit(X, y)
     one = y == "b"
@@ -346,7 +434,9 @@ def test_a_regressor(column):
     model = SGDRegressor(loss="huber", epsilon=0.7, random_state=0).fit(X, y)
     options = {"loss": replace(get_loss("huber"), epsilon=0.7), "fit_intercept": True}
     display = VarianceDisplay.from_estimator(model, X, y[:, None] if column else y)
-    check_bars(display, X, y, [pair(X, y, **options)], model.coef_, float(model.intercept_[0]), **options)
+    check_bars(
+        display, X, y, [pair(X, y, **options)], model.coef_, float(model.intercept_[0]), **options
+    )
 
 
 def test_sparse_weights():
@@ -380,7 +470,9 @@ def test_where_nothing_varies_all_ratios_are_one():
 
 
 def test_what_is_not_finite_is_left_out():
-    display = VarianceDisplay(["a", "b", "c"], [1.0, np.inf, np.nan], [1.0, 1.0, 1.0], (0.0, 1.0)).plot()
+    display = VarianceDisplay(
+        ["a", "b", "c"], [1.0, np.inf, np.nan], [1.0, 1.0, 1.0], (0.0, 1.0)
+    ).plot()
     display.figure_.canvas.draw()
     assert [text.get_text() for text in display.ax_.texts] == ["1", "", "", "1", "1", "1"]
 
@@ -393,8 +485,18 @@ def refused(message, estimator, X, y, error=ValueError, **arguments):
 
 def test_what_is_no_fitted_linear_model_is_refused():
     X, y = some_data()
-    refused(r"LogisticRegression has no loss, so .*; give a fitted SGDClassifier", LogisticRegression().fit(X, y), X, y)
-    refused(r"Pipeline has no loss, .*give the last step", make_pipeline(StandardScaler(), classifier()).fit(X, y), X, y)
+    refused(
+        r"LogisticRegression has no loss, so .*; give a fitted SGDClassifier",
+        LogisticRegression().fit(X, y),
+        X,
+        y,
+    )
+    refused(
+        r"Pipeline has no loss, .*give the last step",
+        make_pipeline(StandardScaler(), classifier()).fit(X, y),
+        X,
+        y,
+    )
     refused("not fitted yet", classifier(), X, y, error=NotFittedError)
 
     class Forest(BaseEstimator):
@@ -413,21 +515,36 @@ def test_what_is_no_fitted_linear_model_is_refused():
     refused("loss 'squared' is not known", odd, X, y)
     several = SGDRegressor().fit(X, X[:, 0])
     several.coef_ = np.ones((2, X.shape[1]))
-    refused(r"coef must have shape \(3,\), one weight per feature of X; got \(2, 3\)", several, X, X[:, 0])
+    refused(
+        r"coef must have shape \(3,\), one weight per feature of X; got \(2, 3\)",
+        several,
+        X,
+        X[:, 0],
+    )
 
 
 def test_targets_that_do_not_fit_are_refused():
     X, y = some_data(classes=3)
     model = classifier().fit(X, y)
     refused("3 classes.*; give target=, one of 'a', 'b', 'c'", model, X, y)
-    refused("target='z' is no class of SGDClassifier; use one of 'a', 'b', 'c'", model, X, y, target="z")
-    refused("target='a' picks one of several classes, and SGDRegressor has none", SGDRegressor().fit(X, X[:, 0]), X, X[:, 0], target="a")
+    refused(
+        "target='z' is no class of SGDClassifier; use one of 'a', 'b', 'c'", model, X, y, target="z"
+    )
+    refused(
+        "target='a' picks one of several classes, and SGDRegressor has none",
+        SGDRegressor().fit(X, X[:, 0]),
+        X,
+        X[:, 0],
+        target="a",
+    )
 
 
 def test_of_two_classes_the_target_changes_nothing():
     X, y = some_data()
     model = classifier().fit(X, y)
-    first, last, neither = (VarianceDisplay.from_estimator(model, X, y, target=label) for label in ("a", "b", None))
+    first, last, neither = (
+        VarianceDisplay.from_estimator(model, X, y, target=label) for label in ("a", "b", None)
+    )
     np.testing.assert_array_equal(first.ratios_at_fit, neither.ratios_at_fit)
     np.testing.assert_array_equal(last.ratios_at_fit, neither.ratios_at_fit)
 
@@ -435,9 +552,27 @@ def test_of_two_classes_the_target_changes_nothing():
 def test_labels_that_do_not_fit_are_refused():
     X, y = some_data(classes=3)
     model = classifier().fit(X, y)
-    refused(r"y has 'z', which the estimator was not fitted on; its classes are \['a'", model, X, np.where(y == "a", "z", y), target="b")
-    refused("y must have rows of the class 'a' and of others; got none of it", model, X, np.where(y == "a", "b", y), target="a")
-    refused("y must have rows of the class 'a' and of others; got only it", model, X, np.full(len(y), "a"), target="a")
+    refused(
+        r"y has 'z', which the estimator was not fitted on; its classes are \['a'",
+        model,
+        X,
+        np.where(y == "a", "z", y),
+        target="b",
+    )
+    refused(
+        "y must have rows of the class 'a' and of others; got none of it",
+        model,
+        X,
+        np.where(y == "a", "b", y),
+        target="a",
+    )
+    refused(
+        "y must have rows of the class 'a' and of others; got only it",
+        model,
+        X,
+        np.full(len(y), "a"),
+        target="a",
+    )
     refused(r"y must have shape \(40,\)", model, X, y[:-1], target="a")
     refused(r"coef must have shape \(2,\)", model, X[:, :2], y, target="a")
 
@@ -466,7 +601,9 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
         lambda: VarianceDisplay.from_estimator(classifier().fit(X, y), X, y),
         lambda: VarianceDisplay(["a"], [1.0], [1.0], (1.0, 1.0)).plot(),
     ):
-        with pytest.raises(ImportError, match=r'needs matplotlib; install it with pip install "antithetic\[cli\]"'):
+        with pytest.raises(
+            ImportError, match=r'needs matplotlib; install it with pip install "antithetic\[cli\]"'
+        ):
             draw()
     assert next(calls) == 0
 
@@ -475,7 +612,9 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
 def test_importing_does_not_import_matplotlib(module):
     """Nor scikit-learn, a second of import."""
     code = f"import sys, {module}; print(sorted({{'matplotlib', 'sklearn'}} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -486,7 +625,9 @@ def test_matplotlib_is_imported_in_one_place():
         for path in package.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         for name in (
-            [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in getattr(node, "names", ()) if hasattr(a, "name")]
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [a.name for a in getattr(node, "names", ()) if hasattr(a, "name")]
         )
         if name.split(".")[0] == "matplotlib"
     }

@@ -19,9 +19,13 @@ from antithetic.bench import read_rows
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-NEEDS = {"torch.md": "torch", "scale.md": "dask"}  # pages about parts that need more than the package
+NEEDS = {
+    "torch.md": "torch",
+    "scale.md": "dask",
+}  # pages about parts that need more than the package
 FLOWERS = "length,width,species\n" + "".join(
-    f"{4.5 + 0.1 * k},{3.0 + 0.02 * k},setosa\n{6.0 + 0.1 * k},{2.9 - 0.01 * k},versicolor\n" for k in range(12)
+    f"{4.5 + 0.1 * k},{3.0 + 0.02 * k},setosa\n{6.0 + 0.1 * k},{2.9 - 0.01 * k},versicolor\n"
+    for k in range(12)
 )
 
 
@@ -59,7 +63,9 @@ def check_python(block, page, names):
     if not re.search(r"^>>> ", block.text, flags=re.MULTILINE):
         exec(compile(block.text, where, "exec"), names)
         return
-    session = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), block.line - 1)
+    session = doctest.DocTestParser().get_doctest(
+        block.text, names, page.name, str(page), block.line - 1
+    )
     runner, said = doctest.DocTestRunner(verbose=False), []
     runner.run(session, out=said.append, clear_globs=False)
     names.update(session.globs)
@@ -75,7 +81,11 @@ def check_shell(block, page, folder):
     (folder / "new-flowers.csv").write_text(FLOWERS)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block.text], cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True
+        ["bash", "-euo", "pipefail", "-c", block.text],
+        cwd=folder,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, f"{page.name}, line {block.line}: {done.stderr or done.stdout}"
 
@@ -83,7 +93,11 @@ def check_shell(block, page, folder):
 def check_excerpt(block, page, source):
     """Each line of a block stands in a file, in the same order."""
     rest = iter((ROOT / source).read_text(encoding="utf-8").splitlines())
-    missing = [line for line in block.text.splitlines() if line and all(line.rstrip() not in other for other in rest)]
+    missing = [
+        line
+        for line in block.text.splitlines()
+        if line and all(line.rstrip() not in other for other in rest)
+    ]
     assert not missing, f"{page.name}, line {block.line}: {source} has no line {missing[0]!r} there"
 
 
@@ -105,12 +119,20 @@ def test_every_block_of_code_runs(page, tmp_path, monkeypatch):
         elif block.language == "sh":
             check_shell(block, page, tmp_path)
         else:
-            known = block.language in ("text", "math") or re.fullmatch(r"\{[a-z-]+\}.*", block.language)
-            assert known, f"{page.name}, line {block.line}: a block must be python, sh or text, not {block.language!r}"
+            known = block.language in ("text", "math") or re.fullmatch(
+                r"\{[a-z-]+\}.*", block.language
+            )
+            assert known, (
+                f"{page.name}, line {block.line}: a block must be python, sh or text, not"
+                f" {block.language!r}"
+            )
 
 
 def test_the_matrix_of_combinations_is_that_of_the_code():
-    """After a change: put what ``python -c "from antithetic._combinations import matrix; print(matrix())"`` prints between the marks."""
+    """After a change: put what ``python -c "from antithetic._combinations import matrix.
+
+    Print(matrix())"`` prints between the marks.
+    """
     page = (DOCS / "composition.md").read_text(encoding="utf-8")
     shown = page.split("<!-- matrix -->\n")[1].split("\n<!-- end of matrix -->")[0]
     assert shown == matrix()
@@ -136,6 +158,15 @@ def test_every_picture_is_drawn_by_a_script_and_shown():
     """docs/make_pictures.py draws all SVG files and docs/make_screenshots.py all PNG files, and each is on a page."""
     script = script_of_docs("make_pictures")
     drawn = {f"{draw.__name__.replace('_', '-')}.svg" for draw in script.PICTURES}
-    drawn |= {f"{name}.png" for name in re.findall(r'"(report-\w+)":', (DOCS / "make_screenshots.py").read_text(encoding="utf-8"))}
-    shown = {name for page in PAGES for name in re.findall(r"pictures/([\w-]+\.\w+)\)", page.read_text(encoding="utf-8"))}
+    drawn |= {
+        f"{name}.png"
+        for name in re.findall(
+            r'"(report-\w+)":', (DOCS / "make_screenshots.py").read_text(encoding="utf-8")
+        )
+    }
+    shown = {
+        name
+        for page in PAGES
+        for name in re.findall(r"pictures/([\w-]+\.\w+)\)", page.read_text(encoding="utf-8"))
+    }
     assert {path.name for path in (DOCS / "pictures").iterdir()} == drawn == shown

@@ -23,13 +23,17 @@ def make_problem(form=np.asarray, dtype=np.float64, **penalty):
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.6)).astype(dtype)
     y = np.where(X @ [1.0, -2.0, 0.5, 0.0] + rng.normal(size=N) > 0.0, 1.0, -1.0)
-    return Problem.build(form(X), y, sample_weight=rng.uniform(0.5, 1.5, N), fit_intercept=True, **penalty)
+    return Problem.build(
+        form(X), y, sample_weight=rng.uniform(0.5, 1.5, N), fit_intercept=True, **penalty
+    )
 
 
 def after_epochs(problem, epochs, size=2):
     """State of the kernel, its sampler and its steps."""
     solver = make_sgd(problem, "epoch")
-    schedule = make_schedule("inverse_time", eta0=0.3, decay=0.1, alpha=0.01, power_t=0.5, loss=problem.loss)
+    schedule = make_schedule(
+        "inverse_time", eta0=0.3, decay=0.1, alpha=0.01, power_t=0.5, loss=problem.loss
+    )
     sampler = make_sampler("shuffle", problem.n, size, seed=1)
     *_, state = run(solver, sampler, schedule, solver.init(), epochs=epochs)
     return state, sampler, schedule
@@ -41,24 +45,45 @@ def after_epochs(problem, epochs, size=2):
 @pytest.mark.parametrize("epochs", [1, 2])
 @pytest.mark.parametrize(("size", "every"), [(2, 3), (7, 1)])
 def test_the_mean_is_of_evenly_spaced_points_of_the_last_epoch(form, l2, l1, epochs, size, every):
-    """At most 75, as there are 75 rows per feature: after every third of 151 steps, or each of 43; of the first epoch, after 75 rows."""
+    """At most 75, as there are 75 rows per feature: after every third of 151 steps, or each of 43.
+
+    Of the first epoch, after 75 rows.
+    """
     problem = make_problem(form, l2=l2, l1=l1)
     state, sampler, schedule = after_epochs(problem, epochs, size)
     path, batches = [], [rows for epoch in range(epochs) for rows in split(sampler.batches(epoch))]
-    algorithm_2(problem, batches, size, lambda *time: step_size(*schedule, *time), coef=np.zeros(D), path=path)
+    algorithm_2(
+        problem,
+        batches,
+        size,
+        lambda *time: step_size(*schedule, *time),
+        coef=np.zeros(D),
+        path=path,
+    )
     steps = -(-N // size)
-    first = next(k for k in range(len(path)) if sum(map(len, batches[: k + 1])) > N // 4) if epochs == 1 else (epochs - 1) * steps
+    first = (
+        next(k for k in range(len(path)) if sum(map(len, batches[: k + 1])) > N // 4)
+        if epochs == 1
+        else (epochs - 1) * steps
+    )
     points = [point for k, point in enumerate(path) if k >= first and (k + 1) % every == 0]
     np.testing.assert_allclose(state.coef, path[-1][0], rtol=1e-10)
-    np.testing.assert_allclose(state.solution[0], np.mean([coef for coef, _ in points], axis=0), rtol=0, atol=1e-12)
-    assert state.solution[1] == pytest.approx(np.mean([intercept for _, intercept in points]), abs=1e-12)
+    np.testing.assert_allclose(
+        state.solution[0], np.mean([coef for coef, _ in points], axis=0), rtol=0, atol=1e-12
+    )
+    assert state.solution[1] == pytest.approx(
+        np.mean([intercept for _, intercept in points]), abs=1e-12
+    )
 
 
 @pytest.mark.kernel
 @FORMS
 def test_single_precision_agrees_with_double(form):
     """To the digits that it has."""
-    (single, _), (double, _) = (after_epochs(make_problem(form, dtype, l2=0.01), 2)[0].solution for dtype in (np.float32, np.float64))
+    (single, _), (double, _) = (
+        after_epochs(make_problem(form, dtype, l2=0.01), 2)[0].solution
+        for dtype in (np.float32, np.float64)
+    )
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, double, rtol=0, atol=1e-5)
 
@@ -66,27 +91,45 @@ def test_single_precision_agrees_with_double(form):
 def test_a_resumed_run_equals_an_uninterrupted_one():
     """The mean begins anew with each epoch, and steps go on from the last weights."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
-    given = {"l2": 1e-2, "sampling": "balanced", "learning_rate": "auto", "average": "epoch", "trace": "objective"}
+    given = {
+        "l2": 1e-2,
+        "sampling": "balanced",
+        "learning_rate": "auto",
+        "average": "epoch",
+        "trace": "objective",
+    }
     half = minimize(X, y, epochs=2, **given)
-    resumed, whole = minimize(X, y, epochs=4, resume=half, **given), minimize(X, y, epochs=4, **given)
+    resumed, whole = (
+        minimize(X, y, epochs=4, resume=half, **given),
+        minimize(X, y, epochs=4, **given),
+    )
     np.testing.assert_array_equal(resumed.coef, whole.coef)
     np.testing.assert_array_equal(resumed.trace["objective"], whole.trace["objective"])
 
 
 @pytest.mark.parametrize("sampling", ["balanced", "shuffle"])
 def test_the_mean_is_given_up_once_the_last_weights_are_better(sampling):
-    """Twice in a row, after epochs 4 and 5, 8 and 9, ... and for good; before that, the mean is what is returned."""
+    """Twice in a row, after epochs 4 and 5, 8 and 9, ... and for good.
+
+    Before that, the mean is what is returned.
+    """
     X, y = datasets.load("splice_scale", return_X_y=True)
     problem = Problem.build(X, y, l2=1e-3)
     solver, sampler = make_sgd(problem, "epoch"), make_sampler(sampling, problem.n, 2, seed=0)
-    schedule = make_schedule("inverse_time", eta0=0.1, decay=1e-2, alpha=1e-3, power_t=0.5, loss=problem.loss)
+    schedule = make_schedule(
+        "inverse_time", eta0=0.1, decay=1e-2, alpha=1e-3, power_t=0.5, loss=problem.loss
+    )
     settled = []
     for state in run(solver, sampler, schedule, solver.init(), epochs=64):
         settled.append(state.settled == GIVEN_UP)
-        np.testing.assert_array_equal(state.solution[0], state.coef if settled[-1] else state.average)
+        np.testing.assert_array_equal(
+            state.solution[0], state.coef if settled[-1] else state.average
+        )
         if state.epochs in COMPARED and settled.count(True) <= 1:
             last = problem.objective(state.coef, state.intercept)
-            assert (last < problem.objective(state.average, state.average_intercept)) == (state.settled > 0) or settled[-1]
+            assert (last < problem.objective(state.average, state.average_intercept)) == (
+                state.settled > 0
+            ) or settled[-1]
             assert state.objective == problem.objective(*state.solution)
     assert settled == sorted(settled)
     assert settled[-1]
@@ -104,7 +147,9 @@ def test_a_long_fit_is_as_good_as_without_averages():
 def test_a_table_in_each_step_goes_without():
     """Where each step counts as an epoch there is nothing to average."""
     with pytest.raises(ValueError, match='goes without tol= and average="epoch"'):
-        minimize([[1.0], [2.0]], [-1, 1], pairing="greedy", refresh="step", average="epoch", eta0=0.1)
+        minimize(
+            [[1.0], [2.0]], [-1, 1], pairing="greedy", refresh="step", average="epoch", eta0=0.1
+        )
 
 
 # ---- "auto"
@@ -135,13 +180,19 @@ FEW = {"max_iter": 2, "tol": None, "random_state": 0}
     ids=str,
 )
 def test_where_auto_takes_the_mean(given, rows, average):
-    """In a fit with automatic steps of SGD, where there is noise to take away and nothing to lose; and the plan says so."""
+    """In a fit with automatic steps of SGD, where there is noise to take away and nothing to lose.
+
+    And the plan says so.
+    """
     model = SGDClassifier(**FEW | given).fit(X[:rows], Y[:rows])
     assert model.plan_.average == average
     same = SGDClassifier(**FEW | given | {"average": average}).fit(X[:rows], Y[:rows])
     np.testing.assert_array_equal(model.coef_, same.coef_)
     if average == "epoch":
-        assert not np.array_equal(model.coef_, SGDClassifier(**FEW | given | {"average": False}).fit(X[:rows], Y[:rows]).coef_)
+        assert not np.array_equal(
+            model.coef_,
+            SGDClassifier(**FEW | given | {"average": False}).fit(X[:rows], Y[:rows]).coef_,
+        )
 
 
 def test_squared_errors_are_not_averaged_by_auto():
@@ -160,7 +211,9 @@ def test_partial_fit_goes_on_from_the_mean(average):
     step = model.eta0_ / (1.0 + model.eta0_ * model.decay_ * (1.0 + len(X)))
     sign = 1.0 if Y[0] == model.classes_[1] else -1.0
     slope = -sign if sign * (X[:1] @ coef[0] + intercept)[0] < 1.0 else 0.0
-    np.testing.assert_allclose(model.coef_[0], (1.0 - step * model.alpha) * coef[0] - step * slope * X[0], rtol=1e-9)
+    np.testing.assert_allclose(
+        model.coef_[0], (1.0 - step * model.alpha) * coef[0] - step * slope * X[0], rtol=1e-9
+    )
     assert model.t_ == t + 1
 
 
@@ -171,7 +224,9 @@ def test_partial_fit_after_a_fit_brings_a_model_nearer(epochs):
     rows = rng.normal(size=(20000, 10))
     labels = np.where(rows @ rng.normal(size=10) + 5.0 * rng.normal(size=20000) > 0.0, 1, -1)
     problem = Problem.build(rows, labels, l2=1e-4)
-    model = SGDClassifier("log_loss", fit_intercept=False, **FEW | {"max_iter": epochs, "warm_start": True}).fit(rows[:4000], labels[:4000])
+    model = SGDClassifier(
+        "log_loss", fit_intercept=False, **FEW | {"max_iter": epochs, "warm_start": True}
+    ).fit(rows[:4000], labels[:4000])
     decay, before = model.decay_, problem.objective(model.coef_[0])
     for start in range(4000, 20000, 1000):
         model.partial_fit(rows[start : start + 1000], labels[start : start + 1000])
@@ -187,10 +242,19 @@ def test_the_mean_is_nearer_to_the_optimum(loss):
     rows = rng.normal(size=(4000, 5))
     labels = np.where(rows @ [1.0, -1.0, 0.5, 0.0, 0.2] + 2.0 * rng.normal(size=4000) > 0.0, 1, -1)
     problem = Problem.build(rows, labels, loss=loss, l2=1e-4)
-    least = minimize(rows, labels, loss=loss, l2=1e-4, solver="sdca", epochs=300, tol=1e-9, stopping="gap")
+    least = minimize(
+        rows, labels, loss=loss, l2=1e-4, solver="sdca", epochs=300, tol=1e-9, stopping="gap"
+    )
 
     def gap(average):
-        fits = [SGDClassifier(loss, fit_intercept=False, average=average, **FEW | {"random_state": k}).fit(rows, labels) for k in range(3)]
-        return np.mean([problem.objective(fit.coef_[0]) for fit in fits]) - problem.objective(least.coef)
+        fits = [
+            SGDClassifier(
+                loss, fit_intercept=False, average=average, **FEW | {"random_state": k}
+            ).fit(rows, labels)
+            for k in range(3)
+        ]
+        return np.mean([problem.objective(fit.coef_[0]) for fit in fits]) - problem.objective(
+            least.coef
+        )
 
     assert 0.0 < gap("auto") <= 0.5 * gap(False)

@@ -52,7 +52,10 @@ def test_long_runs_do_not_overflow():
 
 
 def test_one_bad_chunk_does_not_spoil_the_stream():
-    """Its steps are shortened, those after it are not; and many small chunks do not change the decay."""
+    """Its steps are shortened, those after it are not.
+
+    And many small chunks do not change the decay.
+    """
     model = SGDRegressor(random_state=0).partial_fit(X, NUMBERS)
     steps = model.eta0_, model.decay_
     model.partial_fit(1e6 * X[:1], [1.0])
@@ -65,11 +68,16 @@ def test_one_bad_chunk_does_not_spoil_the_stream():
 
 
 def test_good_first_weights_do_not_make_the_steps_short():
-    """At the optimum no step improves anything; they are found as if from zero, and fit to follow a change."""
+    """At the optimum no step improves anything.
+
+    They are found as if from zero, and fit to follow a change.
+    """
     y = NUMBERS + 0.1 * np.random.default_rng(3).normal(size=300)
     best = LinearRegression().fit(X, y)
     cold = SGDRegressor(penalty=None, **FEW).fit(X, y)
-    warm = SGDRegressor(penalty=None, **FEW).fit(X, y, coef_init=best.coef_, intercept_init=best.intercept_)
+    warm = SGDRegressor(penalty=None, **FEW).fit(
+        X, y, coef_init=best.coef_, intercept_init=best.intercept_
+    )
     assert warm.eta0_ > 0.1 * cold.eta0_
     np.testing.assert_allclose(warm.coef_, best.coef_, atol=0.05)
     for _ in range(20):
@@ -83,7 +91,9 @@ def test_a_chunk_of_one_class_needs_no_pairs(pairing):
     three = np.digitize(NUMBERS, [-2.0, 2.0])
     for y in (TWO, three):
         one = np.flatnonzero(y == y[0])[:5]
-        model = SGDClassifier(pairing=pairing, random_state=0).partial_fit(X[one], y[one], classes=np.unique(y))
+        model = SGDClassifier(pairing=pairing, random_state=0).partial_fit(
+            X[one], y[one], classes=np.unique(y)
+        )
         model.partial_fit(X, y).partial_fit(X[one], y[one])
         assert np.isfinite(model.coef_).all()
 
@@ -91,7 +101,10 @@ def test_a_chunk_of_one_class_needs_no_pairs(pairing):
 @pytest.mark.parametrize("factor", [1e16, 1e20, 1e100])
 def test_targets_of_any_size_are_fitted(factor):
     """Slopes are not cut off where the steps are found from the data."""
-    assert SGDRegressor(**{**FEW, "max_iter": 50}).fit(X, factor * NUMBERS).score(X, factor * NUMBERS) > 0.99
+    assert (
+        SGDRegressor(**{**FEW, "max_iter": 50}).fit(X, factor * NUMBERS).score(X, factor * NUMBERS)
+        > 0.99
+    )
 
 
 def test_features_too_large_for_float32_are_reported():
@@ -102,7 +115,10 @@ def test_features_too_large_for_float32_are_reported():
 
 @pytest.mark.parametrize("where", ["search", "after"])
 def test_an_interruption_leaves_a_whole_model(monkeypatch, where):
-    """Before the first epoch the old one, after it the new one; a warning that is an error comes after the fit as well."""
+    """Before the first epoch the old one, after it the new one.
+
+    A warning that is an error comes after the fit as well.
+    """
     model = SGDClassifier(random_state=0).fit(X, np.digitize(NUMBERS, [-2.0, 2.0]))
     if where == "search":
 
@@ -121,14 +137,19 @@ def test_an_interruption_leaves_a_whole_model(monkeypatch, where):
 
 def test_warnings_point_at_the_line_that_called():
     """Past scikit-learn's wrappers and our own frames, so that each place is warned of once."""
-    for model in (SGDClassifier(max_iter=1), SGDRegressor(max_iter=3, tol=None, learning_rate="constant", eta0=0.9)):
+    for model in (
+        SGDClassifier(max_iter=1),
+        SGDRegressor(max_iter=3, tol=None, learning_rate="constant", eta0=0.9),
+    ):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(X, TWO)
         assert {warning.filename for warning in caught} == {__file__}
 
 
-@pytest.mark.parametrize("weights", [{0: np.nan, 1: 1.0}, {0: np.inf, 1: 1.0}, {0: 0.0, 1: 0.0}, {0: -1.0, 1: 1.0}])
+@pytest.mark.parametrize(
+    "weights", [{0: np.nan, 1: 1.0}, {0: np.inf, 1: 1.0}, {0: 0.0, 1: 0.0}, {0: -1.0, 1: 1.0}]
+)
 def test_bad_class_weights_are_refused(weights):
     """They must be finite, at least 0, and not all of them 0."""
     with pytest.raises(ValueError, match="class_weight"):
@@ -145,8 +166,12 @@ def test_a_score_that_is_no_number_is_no_improvement():
 
 def test_a_chunk_that_weighs_nothing_leaves_steps_and_weights_alone():
     """Where a class weight of zero leaves nothing of a chunk, steps are found on a later one."""
-    clean, mixed = (SGDClassifier("log_loss", class_weight={0: 0.5, 1: 1.0}, random_state=0) for _ in range(2))
-    mixed.set_params(class_weight={0: 0.0, 1: 1.0}).partial_fit(X[TWO == 0], TWO[TWO == 0], classes=[0, 1])
+    clean, mixed = (
+        SGDClassifier("log_loss", class_weight={0: 0.5, 1: 1.0}, random_state=0) for _ in range(2)
+    )
+    mixed.set_params(class_weight={0: 0.0, 1: 1.0}).partial_fit(
+        X[TWO == 0], TWO[TWO == 0], classes=[0, 1]
+    )
     assert not mixed.coef_.any()
     assert not hasattr(mixed, "eta0_")
     mixed.set_params(class_weight={0: 0.5, 1: 1.0})
@@ -164,11 +189,22 @@ def test_many_classes_are_no_reason_to_warn():
 
 @pytest.mark.parametrize("estimator", [SGDClassifier, SGDRegressor])
 def test_all_defaults_are_allowed_and_whatever_else_is_checked(estimator):
-    """Defaults are not checked again in each fit; every other value is, also where it is set later."""
+    """Defaults are not checked again in each fit.
+
+    Every other value is, also where it is set later.
+    """
     model = estimator(**FEW).fit(X, TWO)
-    for name, value in {"alpha": -1.0, "max_iter": 0, "sampling": "no such", "average": "no such", "trace": 3}.items():
+    for name, value in {
+        "alpha": -1.0,
+        "max_iter": 0,
+        "sampling": "no such",
+        "average": "no such",
+        "trace": 3,
+    }.items():
         allowed = getattr(model, name)
-        with pytest.raises(ValueError, match=f"The '{name}' parameter of {estimator.__name__} must be"):
+        with pytest.raises(
+            ValueError, match=f"The '{name}' parameter of {estimator.__name__} must be"
+        ):
             model.set_params(**{name: value}).fit(X, TWO)
         model.set_params(**{name: allowed})
     model.fit(X, TWO)
@@ -191,7 +227,10 @@ def test_a_default_that_is_not_allowed_is_refused_in_every_fit():
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, sparse.csr_matrix])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_rows_that_need_no_other_check_are_still_finite(form, bad):
-    """The fast way past scikit-learn's checks looks at every entry of X and y; sums that overflow are no error."""
+    """The fast way past scikit-learn's checks looks at every entry of X and y.
+
+    Sums that overflow are no error.
+    """
     rows = X.copy()
     rows[7, 2] = bad
     with pytest.raises(ValueError, match="Input X contains"):
@@ -220,7 +259,14 @@ def test_floats_that_are_no_classes_are_refused(other):
 
 @pytest.mark.parametrize("average", [False, True])
 def test_the_recorded_objective_is_that_of_the_weights(average):
-    """In the first epoch it has been computed before, to see that nothing went wrong; averages have another."""
+    """In the first epoch it has been computed before, to see that nothing went wrong.
+
+    Averages have another.
+    """
     model = SGDClassifier("log_loss", average=average, **FEW | {"max_iter": 1}).fit(X, TWO)
     problem = Problem.build(X, TWO, loss="log_loss", l2=1e-4, fit_intercept=True)
-    np.testing.assert_allclose(model.history_["objective"], problem.objective(model.coef_[0], model.intercept_[0]), rtol=1e-14)
+    np.testing.assert_allclose(
+        model.history_["objective"],
+        problem.objective(model.coef_[0], model.intercept_[0]),
+        rtol=1e-14,
+    )

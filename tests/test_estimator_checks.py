@@ -15,11 +15,16 @@ import antithetic
 from antithetic import SGDClassifier, SGDRegressor
 
 REPEATED = (
-    "the objective is the mean over all rows of weight times loss: twice the weight is not one row more; scikit-learn's classes say so too"
+    "the objective is the mean over all rows of weight times loss: twice the weight is not one row"
+    " more; scikit-learn's classes say so too"
 )
-ONE_CALL = "a first call of partial_fit refuses early_stopping, as in scikit-learn: it has no rows to hold back"
+ONE_CALL = (
+    "a first call of partial_fit refuses early_stopping, as in scikit-learn: it has no rows to hold"
+    " back"
+)
 UNWEIGHTED = (
-    "validation accuracy knows nothing of class weights, as in scikit-learn: weights of 1000 to 0.0001 make it worse, which ends the fit"
+    "validation accuracy knows nothing of class weights, as in scikit-learn: weights of 1000 to"
+    " 0.0001 make it worse, which ends the fit"
 )
 
 PARTIAL = ("check_n_features_in_after_fitting", "check_estimators_partial_fit_n_features")
@@ -28,7 +33,9 @@ DEFAULTS = [SGDClassifier(), SGDRegressor()]
 VARIANTS = [
     SGDClassifier(loss="log_loss", penalty="elasticnet", learning_rate="optimal", average=True),
     SGDRegressor(loss="huber", penalty="elasticnet", average=True),
-    SGDClassifier(loss="log_loss", early_stopping=True, validation_fraction=0.5),  # at least one row of each class in few rows
+    SGDClassifier(
+        loss="log_loss", early_stopping=True, validation_fraction=0.5
+    ),  # at least one row of each class in few rows
     SGDRegressor(penalty="l1", early_stopping=True, validation_fraction=0.5),
     SGDClassifier(pairing="greedy"),
     SGDRegressor(pairing="greedy"),
@@ -37,7 +44,13 @@ VARIANTS = [
 
 def expected(estimator):
     """Checks that fail, and why; that they do is strict."""
-    failures = dict.fromkeys(("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"), REPEATED)
+    failures = dict.fromkeys(
+        (
+            "check_sample_weight_equivalence_on_dense_data",
+            "check_sample_weight_equivalence_on_sparse_data",
+        ),
+        REPEATED,
+    )
     if estimator.early_stopping:
         failures |= dict.fromkeys(PARTIAL, ONE_CALL)
         if isinstance(estimator, SGDClassifier):
@@ -48,7 +61,9 @@ def expected(estimator):
 def run(estimator, check):
     try:
         check(estimator)
-    except SkipTest as reason:  # no other check may be left out; this one has a test of its own below
+    except (
+        SkipTest
+    ) as reason:  # no other check may be left out; this one has a test of its own below
         if "SCIPY_ARRAY_API" not in str(reason):
             raise
 
@@ -58,9 +73,12 @@ def test_an_estimator_keeps_the_conventions(estimator, check):
     run(estimator, check)
 
 
-# "optimal" begins with steps that are too long for unscaled rows, and some checks allow few epochs: to say so is right
+# "optimal" begins with steps that are too long for unscaled rows, and some checks allow few epochs:
+# to say so is right
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:R\\^2 score is not well-defined:sklearn.exceptions.UndefinedMetricWarning")  # one row held back of two
+@pytest.mark.filterwarnings(
+    "ignore:R\\^2 score is not well-defined:sklearn.exceptions.UndefinedMetricWarning"
+)  # one row held back of two
 @parametrize_with_checks(VARIANTS, expected_failed_checks=expected)
 def test_other_parameters_keep_the_conventions(estimator, check):
     run(estimator, check)
@@ -75,6 +93,16 @@ from antithetic import SGDClassifier, SGDRegressor
 for estimator in (SGDClassifier(), SGDRegressor()):
     check_array_api_input(type(estimator).__name__, estimator, "numpy")
 """
-    environment = {**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": str(Path(antithetic.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    environment = {
+        **os.environ,
+        "SCIPY_ARRAY_API": "1",
+        "PYTHONPATH": str(Path(antithetic.__file__).parents[1]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout

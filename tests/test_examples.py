@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "faiss_pairing")  # which has a test of its own
+NAMES = sorted(
+    path.stem for path in FOLDER.glob("*.py") if path.stem != "faiss_pairing"
+)  # which has a test of its own
 
 
 @pytest.fixture
@@ -60,7 +62,9 @@ def test_a_penalty_of_ones_own_leads_to_the_solution_of_another_solver(run):
     printed = run("own_penalty")
     ours, theirs = (numbers(row)[-1] for row in re.findall(r"objective .*", printed))
     assert ours == pytest.approx(theirs, abs=1e-8)
-    spread = [numbers(row)[-1] for row in re.findall(r"^near the mean.*$", printed, flags=re.MULTILINE)]
+    spread = [
+        numbers(row)[-1] for row in re.findall(r"^near the mean.*$", printed, flags=re.MULTILINE)
+    ]
     assert spread == sorted(spread, reverse=True)
 
 
@@ -72,7 +76,10 @@ def test_a_file_is_paired_and_trained_on_piece_by_piece(run):
 
 def test_balanced_orders_end_lowest(run, tmp_path):
     printed = run("comparing_orders")
-    last = {name: numbers(line(printed, name))[-1] for name in ("independent rows", "reshuffled rows", "nested order", "balanced rows")}
+    last = {
+        name: numbers(line(printed, name))[-1]
+        for name in ("independent rows", "reshuffled rows", "nested order", "balanced rows")
+    }
     assert last["balanced rows"] < last["reshuffled rows"] / 10 < last["independent rows"] / 10
     assert last["nested order"] < last["reshuffled rows"] / 10
     assert (tmp_path / "comparing_orders.png").is_file()
@@ -91,7 +98,9 @@ def test_antithetic_batches_have_less_variance_than_shuffled_ones(run):
 def test_batches_of_a_network_begin_with_less_variance(run):
     pytest.importorskip("torch")
     printed = run("torch_cnn")
-    (*shuffled, _), (*observed, _) = (numbers(line(printed, how)) for how in ("shuffle=True", "antithetic, observed"))
+    (*shuffled, _), (*observed, _) = (
+        numbers(line(printed, how)) for how in ("shuffle=True", "antithetic, observed")
+    )
     assert observed[0] < 0.3 < 0.6 < shuffled[0]
 
 
@@ -100,7 +109,9 @@ def test_a_cluster_pairs_trains_and_goes_on(tmp_path):
     for package in ("distributed", "pyarrow"):
         pytest.importorskip(package)
     command = [sys.executable, str(FOLDER / "dask_training.py")]
-    printed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
     assert numbers(line(printed, "pairs within blocks"))[0] < 0.5
     assert numbers(line(printed, "accuracy"))[0] > 0.75
     assert "6, to the bit: True" in printed
@@ -109,6 +120,12 @@ def test_a_cluster_pairs_trains_and_goes_on(tmp_path):
 def test_every_example_is_tested_and_in_the_gallery():
     tests = Path(__file__).read_text(encoding="utf-8")
     gallery = (FOLDER.parent / "docs" / "examples.md").read_text(encoding="utf-8")
-    assert [name for name in NAMES if f'("{name}")' not in tests and f'"{name}.py"' not in tests] == []
-    shown = [name for name in [*NAMES, "faiss_pairing"] if f"```{{example}} {name}\n" in gallery or f"`examples/{name}.py`" in gallery]
+    assert [
+        name for name in NAMES if f'("{name}")' not in tests and f'"{name}.py"' not in tests
+    ] == []
+    shown = [
+        name
+        for name in [*NAMES, "faiss_pairing"]
+        if f"```{{example}} {name}\n" in gallery or f"`examples/{name}.py`" in gallery
+    ]
     assert sorted(shown) == sorted([*NAMES, "faiss_pairing"])

@@ -33,7 +33,11 @@ from antithetic.problem import Problem
 SEEDS, EPOCHS = 2, 3
 
 
-@pytest.fixture(scope="module", params=[("sonar_scale", "log_loss"), ("breast-cancer_scale", "hinge")], ids=" ".join)
+@pytest.fixture(
+    scope="module",
+    params=[("sonar_scale", "log_loss"), ("breast-cancer_scale", "hinge")],
+    ids=" ".join,
+)
 def part(request: pytest.FixtureRequest) -> Part:
     """An even number of rows with one loss, an odd one with the other."""
     return run_part(*request.param, seeds=SEEDS, epochs=EPOCHS)
@@ -66,7 +70,9 @@ def test_the_runs_are_those_of_minimize_with_one_eta0_for_both(part: Part, metho
         trace = rerun(part, method, seed).trace
         np.testing.assert_allclose(part.objective[method][seed], trace["objective"], rtol=1e-13)
         np.testing.assert_allclose(part.distance[method][seed], trace["distance"], rtol=1e-13)
-        np.testing.assert_allclose(part.variance[method][method][seed], trace["variance"], rtol=1e-12)
+        np.testing.assert_allclose(
+            part.variance[method][method][seed], trace["variance"], rtol=1e-12
+        )
 
 
 def test_variances_are_those_of_gradient_variance(part: Part) -> None:
@@ -80,8 +86,12 @@ def test_variances_are_those_of_gradient_variance(part: Part) -> None:
                 continue
             expected = antithetic.gradient_variance(X, y, coef, loss=part.loss, table=made)
             assert part.variance[estimator][run][1, -1] == pytest.approx(expected, rel=1e-12)
-            assert part.second_moment[estimator][run][1, -1] == pytest.approx(expected + gradient @ gradient, rel=1e-12)
-    assert part.variance["SGD-as"]["SGD"][0, 0] == part.variance["SGD-as"]["SGD-as"][1, 0]  # all begin at zero
+            assert part.second_moment[estimator][run][1, -1] == pytest.approx(
+                expected + gradient @ gradient, rel=1e-12
+            )
+    assert (
+        part.variance["SGD-as"]["SGD"][0, 0] == part.variance["SGD-as"]["SGD-as"][1, 0]
+    )  # all begin at zero
 
 
 def test_eta0_is_the_best_of_the_grid_for_sgd(part: Part) -> None:
@@ -93,7 +103,9 @@ def test_eta0_is_the_best_of_the_grid_for_sgd(part: Part) -> None:
         np.testing.assert_array_equal(part.end_gap(method)[:SEEDS], part.gap(method)[:, -1])
         own = int(np.argmin(part.grid_gap[method].mean(axis=1)))
         assert part.own_ends[method]["eta0"] == part.grid[own]
-        np.testing.assert_array_equal(part.end_gap(method, own=True)[:SEEDS], part.grid_gap[method][own])
+        np.testing.assert_array_equal(
+            part.end_gap(method, own=True)[:SEEDS], part.grid_gap[method][own]
+        )
 
 
 def test_the_optimum_is_certain_to_1e_10(part: Part) -> None:
@@ -113,7 +125,9 @@ def test_a_hinge_optimum_that_runs_out_of_time_says_how_far_off_it_may_be() -> N
 def test_the_curve_inside_epochs_is_that_of_the_run(part: Part) -> None:
     X, y = load(part.name)
     bench = Bench(problem_of(part), y)
-    inside = bench.inside("SGD-as", inverse_time(bench.problem, part.eta0), seeds=4 * SEEDS, epochs=EPOCHS)
+    inside = bench.inside(
+        "SGD-as", inverse_time(bench.problem, part.eta0), seeds=4 * SEEDS, epochs=EPOCHS
+    )
     np.testing.assert_allclose(inside[:SEEDS, ::8], part.objective["SGD-as"], rtol=1e-9)
     np.testing.assert_allclose(jitter(inside), part.jitter["SGD-as"], rtol=1e-9)
     assert X.shape[1] == part.d
@@ -127,7 +141,8 @@ def test_jitter_is_nothing_for_a_curve_that_falls_evenly() -> None:
     assert jitter(np.full((1, 9), np.inf))[0, 0] == np.inf
 
 
-# ---- JSON ----------------------------------------------------------------------------------------------------------------------------
+# ---- JSON ----------------------------------------------------------------------------------------
+# ------------------------------------
 
 
 def bits(value: object) -> object:
@@ -181,7 +196,9 @@ def test_a_damaged_file_is_no_part(tmp_path: Path, content: str) -> None:
     assert load_part(tmp_path / "none.json", {}) is None
 
 
-def test_no_half_written_file_is_left(tmp_path: Path, part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_half_written_file_is_left(
+    tmp_path: Path, part: Part, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError("no space left")
 
@@ -191,7 +208,8 @@ def test_no_half_written_file_is_left(tmp_path: Path, part: Part, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
 
 
-# ---- reproduce -----------------------------------------------------------------------------------------------------------------------
+# ---- reproduce -----------------------------------------------------------------------------------
+# ------------------------------------
 
 
 class Runs:
@@ -208,15 +226,23 @@ class Runs:
         return run_part(name, loss, seeds=seeds, epochs=epochs, progress=progress)  # type: ignore[arg-type]
 
 
-def small(runs: Runs, monkeypatch: pytest.MonkeyPatch, **given: object) -> reproduction.Reproduction:
+def small(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, **given: object
+) -> reproduction.Reproduction:
     monkeypatch.setattr(reproduction, "run_part", runs)
     return reproduce(["sonar_scale"], seeds=1, **{"epochs": 1} | given)  # type: ignore[arg-type]
 
 
-def test_resume_takes_finished_parts_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ReproductionInterrupted, match=r"1 finished parts are kept in .*resume=True") as stopped:
+def test_resume_takes_finished_parts_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(
+        ReproductionInterrupted, match=r"1 finished parts are kept in .*resume=True"
+    ) as stopped:
         small(Runs(stop_at=1), monkeypatch, out=tmp_path)
-    assert [(part.name, part.loss) for part in stopped.value.result.parts] == [("sonar_scale", "log_loss")]
+    assert [(part.name, part.loss) for part in stopped.value.result.parts] == [
+        ("sonar_scale", "log_loss")
+    ]
     (kept,) = (tmp_path / "parts").iterdir()
     assert re.fullmatch(r"sonar_scale-log_loss-[0-9a-f]{8}\.json", kept.name)
 
@@ -246,7 +272,9 @@ def test_resume_takes_finished_parts_and_no_others(tmp_path: Path, monkeypatch: 
     assert len(fourth.made) == 2
 
 
-def test_an_interruption_without_a_folder_still_hands_over_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_without_a_folder_still_hands_over_what_is_finished(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(KeyboardInterrupt, match="give out=") as stopped:
         small(Runs(stop_at=1), monkeypatch)
     assert len(stopped.value.result.parts) == 1
@@ -257,12 +285,21 @@ def test_few_runs_are_no_evidence() -> None:
     found = reproduction.Reproduction((), (), {}, (), {"seeds": 3, "epochs": 10}, 0.0)
     assert found.first_look == ""
     for less in ({"seeds": 2}, {"epochs": 9}, {"quick": True}):
-        assert replace(found, settings=found.settings | less).first_look.startswith("A first look, no evidence: ")
+        assert replace(found, settings=found.settings | less).first_look.startswith(
+            "A first look, no evidence: "
+        )
 
 
 def test_only_what_a_reproduction_writes_is_ever_removed(tmp_path: Path) -> None:
     folder, names = tmp_path / "out", ["figures/a.png", "csv/b.csv", "report-partial.html"]
-    others = ["report.html", "figures/mine.txt", "notes/a.png", "../a.png", "figures/../../a.png", str(tmp_path / "a.png")]
+    others = [
+        "report.html",
+        "figures/mine.txt",
+        "notes/a.png",
+        "../a.png",
+        "figures/../../a.png",
+        str(tmp_path / "a.png"),
+    ]
     for name in (*names, *others):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
@@ -275,9 +312,14 @@ def test_only_what_a_reproduction_writes_is_ever_removed(tmp_path: Path) -> None
         assert manifest.read_manifest(folder) is None
 
 
-def test_sets_that_are_not_there_are_listed_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_sets_that_are_not_there_are_listed_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("ANTITHETIC_DATA", str(tmp_path))
-    monkeypatch.setattr("antithetic.experiments.reproduction.load", lambda name: load(name) if name == "sonar_scale" else _not_there(name))
+    monkeypatch.setattr(
+        "antithetic.experiments.reproduction.load",
+        lambda name: load(name) if name == "sonar_scale" else _not_there(name),
+    )
     found = reproduce(["fourclass_scale", "sonar_scale"], "log_loss", seeds=1, epochs=1)
     assert list(found.left_out) == ["fourclass_scale"]
     assert "fourclass_scale" in found.left_out["fourclass_scale"]
@@ -312,7 +354,9 @@ def test_mistakes_are_refused(given: dict[str, object], message: str) -> None:
 
 def test_progress_goes_from_nothing_to_all() -> None:
     told: list[tuple[str, int, int]] = []
-    reproduce("sonar_scale", "log_loss", seeds=1, epochs=1, progress=lambda *step: told.append(step))
+    reproduce(
+        "sonar_scale", "log_loss", seeds=1, epochs=1, progress=lambda *step: told.append(step)
+    )
     done = [step[1] for step in told]
     assert done == list(range(len(done)))
     assert told[-1] == ("done", told[0][2], told[0][2])
@@ -333,7 +377,8 @@ def test_a_full_disk_leaves_the_old_table(tmp_path: Path, monkeypatch: pytest.Mo
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-# ---- CSV -----------------------------------------------------------------------------------------------------------------------------
+# ---- CSV -----------------------------------------------------------------------------------------
+# ------------------------------------
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -343,18 +388,29 @@ def read(path: Path) -> list[dict[str, str]]:
 
 def test_csv_files_hold_every_number(tmp_path: Path, part: Part) -> None:
     evil = replace(part, name="=HYPERLINK(1)")
-    found = reproduction.Reproduction((evil,), tuple(claims([evil])), {"@gone": "-1+1"}, (), {"seeds": 2}, 1.5)
-    assert {path.name for path in write_csv(found, tmp_path / "new")} == {path.name for path in (tmp_path / "new").iterdir()}
+    found = reproduction.Reproduction(
+        (evil,), tuple(claims([evil])), {"@gone": "-1+1"}, (), {"seeds": 2}, 1.5
+    )
+    assert {path.name for path in write_csv(found, tmp_path / "new")} == {
+        path.name for path in (tmp_path / "new").iterdir()
+    }
     lines = read(tmp_path / "new" / "objective.csv")
     assert len(lines) == len(METHODS) * SEEDS * (EPOCHS + 1)
-    last = [line for line in lines if (line["method"], line["seed"], line["epoch"]) == ("balanced", "1", "3")]
+    last = [
+        line
+        for line in lines
+        if (line["method"], line["seed"], line["epoch"]) == ("balanced", "1", "3")
+    ]
     assert float(last[0]["objective"]) == part.objective["balanced"][1, 3]
     assert float(last[0]["gap"]) == part.gap("balanced")[1, 3]
     assert {line["set"] for line in lines} == {"'=HYPERLINK(1)"}
 
     variance = read(tmp_path / "new" / "variance.csv")
     there = [
-        line for line in variance if (line["estimator"], line["weights_of"], line["seed"], line["epoch"]) == ("SGD-as", "SGD", "0", "2")
+        line
+        for line in variance
+        if (line["estimator"], line["weights_of"], line["seed"], line["epoch"])
+        == ("SGD-as", "SGD", "0", "2")
     ]
     assert float(there[0]["variance"]) == part.variance["SGD-as"]["SGD"][0, 2]
     assert len(read(tmp_path / "new" / "claims.csv")) == 18

@@ -12,7 +12,14 @@ import pytest
 
 from antithetic.experiments import METHODS, Part, claims, judge
 from antithetic.experiments.about_runs import largest_stable
-from antithetic.experiments.claim import both, clearly_below, compare, divide, headline, judge_outcomes
+from antithetic.experiments.claim import (
+    both,
+    clearly_below,
+    compare,
+    divide,
+    headline,
+    judge_outcomes,
+)
 from antithetic.experiments.measures import spearman
 
 SEEDS, EPOCHS = 12, 8
@@ -25,14 +32,22 @@ def methods(**factors: float) -> dict[str, np.ndarray]:
     """Objectives whose gap after the first epoch is multiplied by a factor of each method."""
     found = {}
     for method in METHODS:
-        gap = (FALLING - 0.1) * np.where(np.arange(EPOCHS + 1) > 0, factors.get(method.replace("-", "_").replace(" ", "_"), 1.0), 1.0)
+        gap = (FALLING - 0.1) * np.where(
+            np.arange(EPOCHS + 1) > 0,
+            factors.get(method.replace("-", "_").replace(" ", "_"), 1.0),
+            1.0,
+        )
         found[method] = 0.1 + gap + (1.0 if method == "SGD" else 0.5) * NOISE
     return found
 
 
 def ends(objective: dict[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
     return {
-        method: {"eta0": np.ones(1), "objective": found[:, -1], "distance": np.full(SEEDS, 0.9 if method == "SGD-as" else 1.0)}
+        method: {
+            "eta0": np.ones(1),
+            "objective": found[:, -1],
+            "distance": np.full(SEEDS, 0.9 if method == "SGD-as" else 1.0),
+        }
         for method, found in objective.items()
     }
 
@@ -79,13 +94,29 @@ def made_up(**given: Any) -> Part:
         "steps": np.linspace(1.0, 0.3, EPOCHS),
         "bias": np.full(EPOCHS + 1, 1e-16),
         "labels": {"opposite": 0.8, "possible": 0.9, "random": 0.5},
-        "products": {"negative": np.ones(EPOCHS + 1), "reversed": np.zeros(EPOCHS + 1), "bounds": np.array([0.9])},
-        "ranks": {"all": np.full(EPOCHS + 1, 0.8), "negative": np.full(EPOCHS + 1, 0.5), "positive": np.full(EPOCHS + 1, 0.4)},
+        "products": {
+            "negative": np.ones(EPOCHS + 1),
+            "reversed": np.zeros(EPOCHS + 1),
+            "bounds": np.array([0.9]),
+        },
+        "ranks": {
+            "all": np.full(EPOCHS + 1, 0.8),
+            "negative": np.full(EPOCHS + 1, 0.5),
+            "positive": np.full(EPOCHS + 1, 0.4),
+        },
         "ideal": {"share": np.array([0.5]), "ratio": np.full(EPOCHS + 1, 0.7)},
-        "constant_steps": {"eta0": np.array([1.0, 2.0, 4.0]), "SGD": steady(0.5, 1.2, np.inf), "SGD-as": steady(0.4, 0.6, np.inf)},
+        "constant_steps": {
+            "eta0": np.array([1.0, 2.0, 4.0]),
+            "SGD": steady(0.5, 1.2, np.inf),
+            "SGD-as": steady(0.4, 0.6, np.inf),
+        },
         "batches": {"4": batch(0.5, 0.6)},
         "non_smooth": batch(0.5, 0.4) | {"l1": np.array([0.1]), "zeros": np.array([0.5])},
-        "zero_one": {"same_table": np.array([1.0]), "same_weights": np.array([1.0]), "formula": np.array([1e-16])},
+        "zero_one": {
+            "same_table": np.array([1.0]),
+            "same_weights": np.array([1.0]),
+            "formula": np.array([1e-16]),
+        },
     }
     return Part(**values | given)
 
@@ -105,33 +136,112 @@ def batch(alone: float, ratio: float) -> dict[str, np.ndarray]:
 
 SPOILT: dict[str, tuple[int, Callable[[Part], Part]]] = {
     "a biased epoch": (1, lambda part: replace(part, bias=np.array([0.0, 1e-9]))),
-    "one seed's variance above in one epoch": (2, lambda part: replace(part, variance=two_by_two(at(part, 1.01, 1, 4), ONES))),
+    "one seed's variance above in one epoch": (
+        2,
+        lambda part: replace(part, variance=two_by_two(at(part, 1.01, 1, 4), ONES)),
+    ),
     "equal variance": (2, lambda part: replace(part, variance=two_by_two(ONES, ONES))),
-    "a reduction that is larger in one epoch": (3, lambda part: replace(part, variance=two_by_two(at(part, 0.1, slice(None), 3), ONES))),
-    "a reduction that grows": (3, lambda part: replace(part, variance=two_by_two(ONES * np.linspace(0.6, 0.3, EPOCHS + 1), ONES))),
+    "a reduction that is larger in one epoch": (
+        3,
+        lambda part: replace(part, variance=two_by_two(at(part, 0.1, slice(None), 3), ONES)),
+    ),
+    "a reduction that grows": (
+        3,
+        lambda part: replace(
+            part, variance=two_by_two(ONES * np.linspace(0.6, 0.3, EPOCHS + 1), ONES)
+        ),
+    ),
     "a larger gap": (4, lambda part: with_ends(part, methods(SGD_as=1.1))),
-    "the same gap": (4, lambda part: with_ends(part, part.objective | {"SGD-as": part.objective["SGD"]})),
-    "more jitter": (5, lambda part: replace(part, jitter=part.jitter | {"SGD-as": 1.1 * part.jitter["SGD"]})),
-    "more spread": (5, lambda part: with_ends(part, part.objective | {"SGD-as": part.objective["SGD-as"] + 2 * NOISE})),
-    "jitter that stays": (6, lambda part: replace(part, jitter=part.jitter | {"SGD": np.ones((SEEDS, EPOCHS))})),
-    "variance that falls": (6, lambda part: replace(part, variance=two_by_two(0.5 ** np.arange(EPOCHS + 1.0) * ONES, ONES))),
-    "partners of the same label": (7, lambda part: replace(part, labels={"opposite": 0.5, "possible": 0.9, "random": 0.5})),
-    "a product that turns": (8, lambda part: replace(part, products=part.products | {"reversed": np.array([0.0, 0.01])})),
-    "a logistic product that vanishes": (8, lambda part: replace(part, products=part.products | {"negative": np.array([1.0, 0.99])})),
-    "the same stable step": (9, lambda part: replace(part, constant_steps=part.constant_steps | {"SGD-as": steady(0.5, 1.0, np.inf)})),
+    "the same gap": (
+        4,
+        lambda part: with_ends(part, part.objective | {"SGD-as": part.objective["SGD"]}),
+    ),
+    "more jitter": (
+        5,
+        lambda part: replace(part, jitter=part.jitter | {"SGD-as": 1.1 * part.jitter["SGD"]}),
+    ),
+    "more spread": (
+        5,
+        lambda part: with_ends(
+            part, part.objective | {"SGD-as": part.objective["SGD-as"] + 2 * NOISE}
+        ),
+    ),
+    "jitter that stays": (
+        6,
+        lambda part: replace(part, jitter=part.jitter | {"SGD": np.ones((SEEDS, EPOCHS))}),
+    ),
+    "variance that falls": (
+        6,
+        lambda part: replace(
+            part, variance=two_by_two(0.5 ** np.arange(EPOCHS + 1.0) * ONES, ONES)
+        ),
+    ),
+    "partners of the same label": (
+        7,
+        lambda part: replace(part, labels={"opposite": 0.5, "possible": 0.9, "random": 0.5}),
+    ),
+    "a product that turns": (
+        8,
+        lambda part: replace(part, products=part.products | {"reversed": np.array([0.0, 0.01])}),
+    ),
+    "a logistic product that vanishes": (
+        8,
+        lambda part: replace(part, products=part.products | {"negative": np.array([1.0, 0.99])}),
+    ),
+    "the same stable step": (
+        9,
+        lambda part: replace(
+            part, constant_steps=part.constant_steps | {"SGD-as": steady(0.5, 1.0, np.inf)}
+        ),
+    ),
     "a larger distance": (10, lambda part: replace(part, ends=farther(part, 1.1))),
-    "nearer only at the end": (10, lambda part: replace(part, distance={"SGD": ONES, "SGD-as": ONES * (1.1 - 0.2 * LAST)})),
-    "bounds that say nothing": (11, lambda part: replace(part, ranks=part.ranks | {"all": np.array([0.9, 0.2])})),
-    "a larger moment": (12, lambda part: replace(part, second_moment=two_by_two(at(part, 1.2, slice(None), 3), ONES))),
-    "negative products in vain": (13, lambda part: replace(part, ideal=part.ideal | {"ratio": np.array([0.5, 1.0])})),
+    "nearer only at the end": (
+        10,
+        lambda part: replace(part, distance={"SGD": ONES, "SGD-as": ONES * (1.1 - 0.2 * LAST)}),
+    ),
+    "bounds that say nothing": (
+        11,
+        lambda part: replace(part, ranks=part.ranks | {"all": np.array([0.9, 0.2])}),
+    ),
+    "a larger moment": (
+        12,
+        lambda part: replace(part, second_moment=two_by_two(at(part, 1.2, slice(None), 3), ONES)),
+    ),
+    "negative products in vain": (
+        13,
+        lambda part: replace(part, ideal=part.ideal | {"ratio": np.array([0.5, 1.0])}),
+    ),
     "another variance ratio": (14, lambda part: replace(part, batches={"4": batch(0.5, 0.61)})),
-    "a larger gap in larger batches": (14, lambda part: replace(part, batches={"4": batch(0.5, 0.6) | {"SGD-as": np.full(SEEDS, 0.6)}})),
-    "a larger L1 objective": (15, lambda part: replace(part, non_smooth=part.non_smooth | {"SGD-as": np.full(SEEDS, 0.6)})),
-    "another table": (16, lambda part: replace(part, zero_one=part.zero_one | {"same_table": np.array([0.0])})),
-    "another formula": (16, lambda part: replace(part, zero_one=part.zero_one | {"formula": np.array([1e-6])})),
-    "reshuffling is better": (17, lambda part: with_ends(part, methods(SGD_as=0.1, reshuffled=0.05))),
-    "reshuffling is better at its best": (17, lambda part: replace(part, own_ends=ends(methods(SGD_as=0.1, reshuffled=0.05)))),
-    "orders are worse": (18, lambda part: with_ends(part, methods(reshuffled=0.2, nested_order=0.3, balanced=0.3))),
+    "a larger gap in larger batches": (
+        14,
+        lambda part: replace(
+            part, batches={"4": batch(0.5, 0.6) | {"SGD-as": np.full(SEEDS, 0.6)}}
+        ),
+    ),
+    "a larger L1 objective": (
+        15,
+        lambda part: replace(part, non_smooth=part.non_smooth | {"SGD-as": np.full(SEEDS, 0.6)}),
+    ),
+    "another table": (
+        16,
+        lambda part: replace(part, zero_one=part.zero_one | {"same_table": np.array([0.0])}),
+    ),
+    "another formula": (
+        16,
+        lambda part: replace(part, zero_one=part.zero_one | {"formula": np.array([1e-6])}),
+    ),
+    "reshuffling is better": (
+        17,
+        lambda part: with_ends(part, methods(SGD_as=0.1, reshuffled=0.05)),
+    ),
+    "reshuffling is better at its best": (
+        17,
+        lambda part: replace(part, own_ends=ends(methods(SGD_as=0.1, reshuffled=0.05))),
+    ),
+    "orders are worse": (
+        18,
+        lambda part: with_ends(part, methods(reshuffled=0.2, nested_order=0.3, balanced=0.3)),
+    ),
 }
 OF_RUNS = (4, 5, 10, 14, 15, 17, 18)
 THEOREMS = (1, 8, 13, 16)
@@ -158,12 +268,18 @@ def test_a_claim_falls_with_its_numbers(reason: str) -> None:
     good, bad = made_up(), spoil(made_up(name="another"))
     assert verdicts(bad)[number] == "does not hold"
     if number in OF_RUNS:
-        only_undecided = all(row["outcome"] == "undecided" for row in claims([bad])[number - 1].rows)
-        assert verdicts(good, bad)[number] == ("holds in part" if only_undecided else "does not hold")
+        only_undecided = all(
+            row["outcome"] == "undecided" for row in claims([bad])[number - 1].rows
+        )
+        assert verdicts(good, bad)[number] == (
+            "holds in part" if only_undecided else "does not hold"
+        )
         assert verdicts(good, good, bad)[number] == ("holds" if only_undecided else "holds in part")
         return
     assert verdicts(good, bad)[number] == "holds in part"
-    assert verdicts(good, bad, bad)[number] == ("holds in part" if number == 7 else "does not hold")  # a table counts once
+    assert verdicts(good, bad, bad)[number] == (
+        "holds in part" if number == 7 else "does not hold"
+    )  # a table counts once
 
 
 def test_without_parts_nothing_is_measured() -> None:
@@ -173,11 +289,21 @@ def test_without_parts_nothing_is_measured() -> None:
 def test_what_cannot_be_said_is_not_said() -> None:
     short = made_up(settings={"seeds": SEEDS, "epochs": 2})
     assert verdicts(short)[6] == "not measured"
-    assert verdicts(made_up(ideal={"share": np.zeros(1), "ratio": np.full(3, np.nan)}))[13] == "not measured"
+    assert (
+        verdicts(made_up(ideal={"share": np.zeros(1), "ratio": np.full(3, np.nan)}))[13]
+        == "not measured"
+    )
 
 
 def test_what_the_paper_allows_counts_as_holding() -> None:
-    hinge = made_up(loss="hinge", products={"negative": np.array([1.0, 0.1]), "reversed": np.zeros(2), "bounds": np.array([1.0])})
+    hinge = made_up(
+        loss="hinge",
+        products={
+            "negative": np.array([1.0, 0.1]),
+            "reversed": np.zeros(2),
+            "bounds": np.array([1.0]),
+        },
+    )
     assert verdicts(hinge)[8] == "holds"
     few = made_up(labels={"opposite": 0.19, "possible": 0.2, "random": 0.18})
     assert verdicts(few)[7] == "holds"
@@ -201,10 +327,15 @@ def test_every_claim_states_its_rule_and_its_cases() -> None:
         if claim.number in OF_RUNS:
             assert claim.detail.startswith("A case is clearly better if ")
             assert "two standard errors" in claim.detail
-            assert re.match(r"clearly better in \d+, undecided in \d+, clearly worse in \d+ of \d+; ", claim.measured)
+            assert re.match(
+                r"clearly better in \d+, undecided in \d+, clearly worse in \d+ of \d+; ",
+                claim.measured,
+            )
         else:
             assert claim.detail.startswith("A case counts if ")
-            assert "It holds if it does so in all cases, in part if in at least half" in claim.detail
+            assert (
+                "It holds if it does so in all cases, in part if in at least half" in claim.detail
+            )
         assert claim.by_construction == (claim.number in THEOREMS)
         assert ("(a theorem, checked)" in claim.measured) == (claim.number in (*THEOREMS, 14))
         assert "made up" in claim.detail
@@ -234,15 +365,23 @@ def test_noise_counts_for_neither_side() -> None:
 def test_means_that_differ_by_chance_do_not_hold_in_part(number: int) -> None:
     """All means a little better, none beyond two standard errors: no verdict for the method."""
     noise = np.linspace(0.0, 0.2, SEEDS)
-    less = {method: 0.3 + noise - (0.001 if method in ("SGD-as", "nested order", "balanced") else 0.0) for method in METHODS}
-    chance = {method: {"eta0": np.ones(1), "objective": values, "distance": values} for method, values in less.items()}
+    less = {
+        method: 0.3 + noise - (0.001 if method in ("SGD-as", "nested order", "balanced") else 0.0)
+        for method in METHODS
+    }
+    chance = {
+        method: {"eta0": np.ones(1), "objective": values, "distance": values}
+        for method, values in less.items()
+    }
     alike = {"SGD": less["SGD"], "SGD-as": less["SGD-as"]}
     part = made_up(
         ends=chance,
         own_ends=chance,
         batches={"4": batch(0.5, 0.6) | alike},
         non_smooth=made_up().non_smooth | alike,
-        jitter={method: np.repeat(values[:, None], EPOCHS, axis=1) for method, values in alike.items()},
+        jitter={
+            method: np.repeat(values[:, None], EPOCHS, axis=1) for method, values in alike.items()
+        },
     )
     claim = claims([part, part])[number - 1]
     assert {row["outcome"] for row in claim.rows} == {"undecided"}
@@ -251,17 +390,38 @@ def test_means_that_differ_by_chance_do_not_hold_in_part(number: int) -> None:
 
 def test_outcomes() -> None:
     low, high, endless = np.array([1.0, 1.1]), np.array([2.0, 2.1]), np.array([1.0, np.inf])
-    assert (compare(low, high), compare(high, low), compare(low, low)) == ("better", "worse", "undecided")
-    assert (compare(endless, high), compare(high, endless), compare(endless, endless)) == ("worse", "better", "undecided")
+    assert (compare(low, high), compare(high, low), compare(low, low)) == (
+        "better",
+        "worse",
+        "undecided",
+    )
+    assert (compare(endless, high), compare(high, endless), compare(endless, endless)) == (
+        "worse",
+        "better",
+        "undecided",
+    )
     assert both("better", "better") == "better"
-    assert both("worse", "undecided") == both("undecided", "worse") == both("worse", "worse") == "worse"
-    assert both("better", "worse") == both("better", "undecided") == both("undecided", "undecided") == "undecided"
+    assert (
+        both("worse", "undecided")
+        == both("undecided", "worse")
+        == both("worse", "worse")
+        == "worse"
+    )
+    assert (
+        both("better", "worse")
+        == both("better", "undecided")
+        == both("undecided", "undecided")
+        == "undecided"
+    )
 
 
 def test_the_sum_keeps_theorems_apart() -> None:
-    assert headline(claims([made_up()])) == "18 claims: 4 hold by construction; 14 findings: 14 hold, 0 hold in part, 0 do not hold"
-    assert headline(claims([])) == (
-        "18 claims: 0 hold by construction, 4 of that kind not measured; "
+    assert (
+        headline(claims([made_up()]))
+        == "18 claims: 4 hold by construction; 14 findings: 14 hold, 0 hold in part, 0 do not hold"
+    )
+    assert (
+        headline(claims([])) == "18 claims: 0 hold by construction, 4 of that kind not measured; "
         "14 findings: 0 hold, 0 hold in part, 0 do not hold, 14 not measured"
     )
 
@@ -273,7 +433,9 @@ def test_the_remark_on_spread_has_the_numbers_of_the_runs() -> None:
 def test_the_largest_stable_step_is_before_the_first_unstable_one() -> None:
     eta0 = np.array([1.0, 2.0, 4.0])
     assert largest_stable(eta0, steady(0.5, 0.5, 0.5), 1.0) == 4.0
-    assert largest_stable(eta0, steady(0.5, 1.0, 0.5), 1.0) == 1.0  # what comes after does not count
+    assert (
+        largest_stable(eta0, steady(0.5, 1.0, 0.5), 1.0) == 1.0
+    )  # what comes after does not count
     assert np.isnan(largest_stable(eta0, steady(np.inf, 0.5, 0.5), 1.0))
 
 
@@ -282,6 +444,8 @@ def test_small_statistics() -> None:
     assert not clearly_below(np.array([1.0, 1.9]), np.array([1.2, 2.0]))
     assert not clearly_below(np.array([1.0]), np.array([2.0]))
     assert (divide(0.0, 0.0), divide(1.0, 0.0), divide(1.0, 2.0)) == (1.0, np.inf, 0.5)
-    assert spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 100.0, 1000.0])) == pytest.approx(1.0)
+    assert spearman(np.array([1.0, 2.0, 3.0]), np.array([10.0, 100.0, 1000.0])) == pytest.approx(
+        1.0
+    )
     assert spearman(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0, 1.0])) == 0.0
     assert spearman(np.array([1.0, 2.0]), np.array([2.0, 1.0])) == pytest.approx(-1.0)

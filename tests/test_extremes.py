@@ -42,8 +42,13 @@ def test_float32_rows_with_an_offset_keep_their_digits(method, monkeypatch):
     monkeypatch.setattr("antithetic.pairing.tree.ONE_LEAF", 100)
     X = (3000.0 + np.random.default_rng(0).standard_normal((400, 3))).astype(np.float32)
     y = np.ones(400)
-    single, double = (pair(rows, y, method, loss="squared_error").partner for rows in (X, X.astype(float)))
-    ratios = [AntitheticTable(partner).variance_ratio(X.astype(float), y, loss="squared_error") for partner in (single, double)]
+    single, double = (
+        pair(rows, y, method, loss="squared_error").partner for rows in (X, X.astype(float))
+    )
+    ratios = [
+        AntitheticTable(partner).variance_ratio(X.astype(float), y, loss="squared_error")
+        for partner in (single, double)
+    ]
     assert ratios[0] == pytest.approx(ratios[1], rel=0.1)
 
 
@@ -51,7 +56,9 @@ def test_an_intercept_without_weights_counts():
     """pair(intercept=) pairs the gradients there, as with weights of zero."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 3)), rng.integers(0, 2, 60)
-    there, zeros = (pair(X, y, coef=coef, intercept=3.0, fit_intercept=True) for coef in (None, np.zeros(3)))
+    there, zeros = (
+        pair(X, y, coef=coef, intercept=3.0, fit_intercept=True) for coef in (None, np.zeros(3))
+    )
     np.testing.assert_array_equal(there.partner, zeros.partner)
     for call in (pair, antithetic.gradient_variance):
         with pytest.raises(ValueError, match="intercept"):
@@ -61,7 +68,10 @@ def test_an_intercept_without_weights_counts():
 def hashed_rows(n, d):
     """Few words of very many, as hashing gives."""
     rng = np.random.default_rng(0)
-    return sparse.csr_array((rng.random(5 * n), rng.integers(0, d, 5 * n).astype(np.int32), np.arange(0, 5 * n + 1, 5)), shape=(n, d))
+    return sparse.csr_array(
+        (rng.random(5 * n), rng.integers(0, d, 5 * n).astype(np.int32), np.arange(0, 5 * n + 1, 5)),
+        shape=(n, d),
+    )
 
 
 @pytest.mark.parametrize("method", ["greedy", "optimal", "tree"])
@@ -72,7 +82,9 @@ def test_a_million_hashed_words_are_as_those_that_occur(method, monkeypatch):
     y = np.arange(120) % 2
     few = sparse.csr_array(X[:, np.unique(X.indices)])
     table = pair(X, y, method)
-    assert table.variance_ratio(X, y) == pytest.approx(pair(few, y, method).variance_ratio(few, y), rel=1e-9)
+    assert table.variance_ratio(X, y) == pytest.approx(
+        pair(few, y, method).variance_ratio(few, y), rel=1e-9
+    )
 
 
 def test_the_mean_direction_counts_with_classes(monkeypatch):
@@ -81,4 +93,6 @@ def test_the_mean_direction_counts_with_classes(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((900, 40)), rng.integers(0, 3, 900)
     X[:, 0] = 5.0 + 0.01 * X[:, 0]
-    assert pair(X, y, "tree").variance_ratio(X, y) < 1.05 * pair(X, y, "optimal").variance_ratio(X, y)
+    assert pair(X, y, "tree").variance_ratio(X, y) < 1.05 * pair(X, y, "optimal").variance_ratio(
+        X, y
+    )

@@ -16,7 +16,10 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "faiss_pairing.py"
 
 @pytest.fixture(scope="module")
 def example():
-    """Load the example as a module; without faiss it fails, and its message names the extra to install."""
+    """Load the example as a module.
+
+    Without faiss it fails, and its message names the extra to install.
+    """
     spec = importlib.util.spec_from_file_location("faiss_pairing", EXAMPLE)
     module = importlib.util.module_from_spec(spec)
     try:
@@ -59,4 +62,9 @@ def test_sparse_rows_are_refused(example):
 
 def test_the_example_runs(example, capsys):
     example.main()
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["faiss_pairs", "greedy", "tree", "random"]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        "faiss_pairs",
+        "greedy",
+        "tree",
+        "random",
+    ]

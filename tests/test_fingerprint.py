@@ -20,7 +20,10 @@ CYCLE = [1, 2, 3, 4, 0]
 
 @given(data=st.data(), rows=integer_rows())
 def test_dense_and_csr_have_one_fingerprint(data, rows):
-    """The same values give the same fingerprint, however zeros are stored and signed; float32 has another."""
+    """The same values give the same fingerprint, however zeros are stored and signed.
+
+    Float32 has another.
+    """
     y = data.draw(st.lists(st.integers(0, 1), min_size=len(rows), max_size=len(rows)))
     stored = sparse.csr_array(np.ones_like(rows))
     stored.data[:] = rows.ravel()
@@ -40,7 +43,9 @@ def test_any_change_of_the_rows_changes_the_fingerprint(data, rows):
     changed[place] += 1.0
     assert mark_of(changed, np.arange(len(rows))).values != mark.values
     swapped = rows[[1, 0, *range(2, len(rows))]]
-    assert (mark_of(swapped, np.arange(len(rows))).values == mark.values) == np.array_equal(rows[0], rows[1])
+    assert (mark_of(swapped, np.arange(len(rows))).values == mark.values) == np.array_equal(
+        rows[0], rows[1]
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -114,7 +119,11 @@ def test_a_derived_table_checks_rows_and_labels_only():
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("table", [pair_rows(X, "random", random_state=0), AntitheticTable(CYCLE)], ids=["pair_rows", "given"])
+@pytest.mark.parametrize(
+    "table",
+    [pair_rows(X, "random", random_state=0), AntitheticTable(CYCLE)],
+    ids=["pair_rows", "given"],
+)
 def test_a_table_of_ones_own_checks_the_number_of_rows_only(table):
     """Vectors of one's own say nothing about X and y."""
     table.check(X, Y)

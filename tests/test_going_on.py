@@ -8,12 +8,28 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from solver_cases import ALPHA, BOTH, CORRECTED, DRAWS, EXACT, FEW, FORMS, GROUPS, RUN, THREE, TWO, X, steps_of, target_of
+from solver_cases import (
+    ALPHA,
+    BOTH,
+    CORRECTED,
+    DRAWS,
+    EXACT,
+    FEW,
+    FORMS,
+    GROUPS,
+    RUN,
+    THREE,
+    TWO,
+    X,
+    steps_of,
+    target_of,
+)
 
 from antithetic import Interrupted, SGDClassifier, _minimize, minimize
 from antithetic.solvers import SOLVERS
 
-# --------------------------------------------------------------------------------------------------- fits that go on
+# --------------------------------------------------------------------------------------------------
+# - fits that go on
 
 
 @CORRECTED
@@ -31,7 +47,9 @@ def test_warm_starts_go_on_from_the_solution(solver, kind):
 
 def test_a_warm_start_of_sdca_begins_near_its_solution():
     """The dual variables of the last weights: at a solution, those of the solution."""
-    model = SGDClassifier("log_loss", solver="sdca", fit_intercept=False, warm_start=True, **EXACT).fit(X, TWO)
+    model = SGDClassifier(
+        "log_loss", solver="sdca", fit_intercept=False, warm_start=True, **EXACT
+    ).fit(X, TWO)
     coef = model.coef_.copy()
     np.testing.assert_allclose(model.fit(X, TWO).coef_, coef, atol=1e-6)
     assert model.n_iter_ == 1
@@ -42,7 +60,10 @@ def test_another_solver_finds_steps_of_its_own(first):
     """Changing the solver of a warm start, the steps are those of a fresh fit."""
     given = {"loss": "log_loss", "fit_intercept": False, "random_state": 0, "alpha": ALPHA}
     model = SGDClassifier(solver=first, warm_start=True, **given).fit(30.0 * X, TWO)
-    changed, fresh = model.set_params(solver="saga").fit(30.0 * X, TWO), SGDClassifier(solver="saga", **given).fit(30.0 * X, TWO)
+    changed, fresh = (
+        model.set_params(solver="saga").fit(30.0 * X, TWO),
+        SGDClassifier(solver="saga", **given).fit(30.0 * X, TWO),
+    )
     assert (changed.eta0_, changed.decay_) == (fresh.eta0_, fresh.decay_)
 
 
@@ -52,7 +73,10 @@ def test_chunks_are_learnt_one_after_the_other(solver, kind):
     """What is remembered is of a chunk's rows only: chunks of different sizes may follow each other, and lead near the solution."""
     loss = {"loss": "log_loss"} if kind is SGDClassifier else {}
     y, classes = target_of(kind), {"classes": [0, 1]} if kind is SGDClassifier else {}
-    model, whole = kind(solver=solver, random_state=0, alpha=ALPHA, **loss), kind(solver=solver, **EXACT, **loss).fit(X, y)
+    model, whole = (
+        kind(solver=solver, random_state=0, alpha=ALPHA, **loss),
+        kind(solver=solver, **EXACT, **loss).fit(X, y),
+    )
     for _ in range(30):
         for rows in np.split(np.arange(60), [10, 35]):
             model.partial_fit(X[rows], y[rows], **classes)
@@ -69,7 +93,9 @@ def test_a_chunk_does_not_remember_the_rows_before_it(solver):
     for name in ("classes_", "coef_", "intercept_", "eta0_", "decay_", "n_features_in_"):
         setattr(knows_weights, name, getattr(model, name))
     expected = knows_weights.partial_fit(X[30:], TWO[30:]).coef_
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).partial_fit(X[30:], TWO[30:]).coef_, expected)
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(model)).partial_fit(X[30:], TWO[30:]).coef_, expected
+    )
     np.testing.assert_array_equal(model.partial_fit(X[30:], TWO[30:]).coef_, expected)
 
 
@@ -78,7 +104,9 @@ def test_chunks_are_refused_by_sdca(kind):
     """It has a dual variable for each row; the model stays what it was."""
     model = kind(solver="sdca", fit_intercept=False)
     with pytest.raises(ValueError, match=r"all rows at once; use fit, or solver='sgd'"):
-        model.partial_fit(X, target_of(kind), **({"classes": [0, 1]} if kind is SGDClassifier else {}))
+        model.partial_fit(
+            X, target_of(kind), **({"classes": [0, 1]} if kind is SGDClassifier else {})
+        )
     assert not hasattr(model, "coef_")
 
 
@@ -88,7 +116,9 @@ def test_chunks_may_follow_a_fit_of_another_solver(first, then):
     """With a step size given, whatever the fit remembered."""
     step = {} if first == "sdca" else {"learning_rate": "constant", "eta0": 0.05}
     model = SGDClassifier("log_loss", solver=first, fit_intercept=False, **FEW, **step).fit(X, TWO)
-    model.set_params(solver=then, learning_rate="constant", eta0=0.05).partial_fit(X, TWO).partial_fit(X[:7], TWO[:7])
+    model.set_params(solver=then, learning_rate="constant", eta0=0.05).partial_fit(
+        X, TWO
+    ).partial_fit(X[:7], TWO[:7])
     assert model.score(X, TWO) > 0.8
 
 
@@ -109,7 +139,10 @@ def test_fitted_models_are_pickled_and_cloned(given):
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert unfitted.get_params() == model.get_params()
     assert not hasattr(unfitted, "coef_")
-    assert SGDClassifier().set_params(**model.get_params()).fit(X, THREE).coef_.tobytes() == model.coef_.tobytes()
+    assert (
+        SGDClassifier().set_params(**model.get_params()).fit(X, THREE).coef_.tobytes()
+        == model.coef_.tobytes()
+    )
 
 
 def test_a_search_over_solvers_and_draws():
@@ -120,23 +153,45 @@ def test_a_search_over_solvers_and_draws():
             "sampling": ["shuffle", "uniform", "balanced", "importance", "stratified"],
             "pairing": [None, "greedy"],
         },
-        {"solver": ["saga", "sdca"], "sampling": ["auto", "importance", "stratified"], "importance": ["bounds", "gradients"]},
+        {
+            "solver": ["saga", "sdca"],
+            "sampling": ["auto", "importance", "stratified"],
+            "importance": ["bounds", "gradients"],
+        },
     ]
-    search = GridSearchCV(SGDClassifier("log_loss", fit_intercept=False, batch_size=4, **FEW), grid, cv=2, error_score="raise")
+    search = GridSearchCV(
+        SGDClassifier("log_loss", fit_intercept=False, batch_size=4, **FEW),
+        grid,
+        cv=2,
+        error_score="raise",
+    )
     assert search.fit(X, TWO).best_score_ > 0.8
     assert len(search.cv_results_["params"]) == 32
 
 
-# --------------------------------------------------------------------------------------------------- resuming and interrupting
+# --------------------------------------------------------------------------------------------------
+# - resuming and interrupting
 
 RESUMED = [
     *({"solver": solver} | draws for solver in SOLVERS for draws in DRAWS),
     {"solver": "saga", "sampling": "shuffle", "fit_intercept": True, "l1": 0.01},
     {"solver": "svrg", "sampling": "balanced", "fit_intercept": True},
-    {"solver": "saga", "sampling": "shuffle", "penalty": "group_lasso", "groups": GROUPS, "l1": 0.05},
+    {
+        "solver": "saga",
+        "sampling": "shuffle",
+        "penalty": "group_lasso",
+        "groups": GROUPS,
+        "l1": 0.05,
+    },
     {"solver": "sdca", "sampling": "shuffle", "loss": "hinge"},
     {"solver": "saga", "sampling": "importance", "importance": "gradients", "pairing": "greedy"},
-    {"solver": "svrg", "sampling": "stratified", "strata": THREE, "allocation": "optimal", "pairing": "greedy"},
+    {
+        "solver": "svrg",
+        "sampling": "stratified",
+        "strata": THREE,
+        "allocation": "optimal",
+        "pairing": "greedy",
+    },
     {"solver": "saga", "sampling": "shuffle", "pairing": "greedy", "refresh": [1, 3]},
     {"solver": "sgd", "sampling": "importance", "importance": np.linspace(1.0, 2.0, 60)},
 ]
@@ -166,7 +221,16 @@ def test_float32_runs_are_resumed_too(form, solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_strata_of_a_refreshed_table_are_resumed(solver):
     """Clusters that were made from gradients, in a run that is resumed after that."""
-    given = RUN | steps_of(solver) | {"solver": solver, "sampling": "stratified", "pairing": "greedy", "refresh": [1]}
+    given = (
+        RUN
+        | steps_of(solver)
+        | {
+            "solver": solver,
+            "sampling": "stratified",
+            "pairing": "greedy",
+            "refresh": [1],
+        }
+    )
     resumed = minimize(X, TWO, epochs=6, resume=minimize(X, TWO, epochs=3, **given), **given)
     np.testing.assert_array_equal(minimize(X, TWO, epochs=6, **given).coef, resumed.coef)
 
@@ -182,8 +246,16 @@ def test_the_step_of_a_refreshed_table_is_resumed(solver):
 @pytest.mark.parametrize("start", [None, np.linspace(-3.0, 3.0, 5)], ids=["zero", "given"])
 def test_a_trace_does_not_change_the_run(start):
     """Measuring the variance leaves the draws as they are."""
-    given = RUN | {"sampling": "stratified", "n_strata": 4, "eta0": 0.1, "epochs": 3, "coef_init": start}
-    np.testing.assert_array_equal(minimize(X, TWO, **given).coef, minimize(X, TWO, trace="variance", **given).coef)
+    given = RUN | {
+        "sampling": "stratified",
+        "n_strata": 4,
+        "eta0": 0.1,
+        "epochs": 3,
+        "coef_init": start,
+    }
+    np.testing.assert_array_equal(
+        minimize(X, TWO, **given).coef, minimize(X, TWO, trace="variance", **given).coef
+    )
 
 
 @pytest.mark.parametrize(
@@ -211,7 +283,12 @@ def test_resume_refuses_another_run(changed, named):
     ("earlier", "later"),
     [
         ({"sampling": "stratified", "strata": TWO}, {"sampling": "stratified", "strata": THREE}),
-        (*({"sampling": "importance", "importance": chances} for chances in (np.ones(60), np.arange(1.0, 61.0))),),
+        (
+            *(
+                {"sampling": "importance", "importance": chances}
+                for chances in (np.ones(60), np.arange(1.0, 61.0))
+            ),
+        ),
     ],
     ids=["strata", "importance"],
 )
@@ -223,7 +300,11 @@ def test_resume_refuses_other_chances(earlier, later):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("draws", [{"sampling": "shuffle"}, {"sampling": "importance", "importance": "gradients"}], ids=str)
+@pytest.mark.parametrize(
+    "draws",
+    [{"sampling": "shuffle"}, {"sampling": "importance", "importance": "gradients"}],
+    ids=str,
+)
 def test_ctrl_c_leaves_a_run_that_can_be_resumed(monkeypatch, solver, draws):
     """An interruption while something is measured: the last whole epoch is there, and goes on to the same bits."""
     given = RUN | steps_of(solver) | draws | {"solver": solver, "epochs": 5, "trace": "objective"}
@@ -239,4 +320,6 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(monkeypatch, solver, draws):
         minimize(X, TWO, **given)
     monkeypatch.undo()
     assert caught.value.result.state.epochs == len(caught.value.result.trace["objective"]) - 1 == 2
-    np.testing.assert_array_equal(minimize(X, TWO, resume=caught.value.result, **given).coef, whole.coef)
+    np.testing.assert_array_equal(
+        minimize(X, TWO, resume=caught.value.result, **given).coef, whole.coef
+    )

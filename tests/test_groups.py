@@ -43,7 +43,8 @@ def as_sets(groups):
     return {frozenset(group) for group in np.asarray(groups).tolist()}
 
 
-# -------------------------------------------------------------------------------------------------- a value without fault
+# --------------------------------------------------------------------------------------------------
+# a value without fault
 
 
 @pytest.mark.parametrize(
@@ -61,14 +62,20 @@ def as_sets(groups):
     ],
 )
 def test_what_is_no_order_or_no_size_is_refused(order, size, complaint):
-    """The order is a permutation, the size a power of two, at most n; the error says what was given."""
+    """The order is a permutation, the size a power of two, at most n.
+
+    The error says what was given.
+    """
     with pytest.raises(ValueError, match=complaint):
         GroupTable(order, size)
 
 
 @given(n=st.integers(1, 20), power=st.integers(0, 4), data=st.data())
 def test_groups_and_rest_hold_each_row_once(n, power, data):
-    """Groups of ``size`` one after the other, then a rest that is shorter; the order is a read-only copy."""
+    """Groups of ``size`` one after the other, then a rest that is shorter.
+
+    The order is a read-only copy.
+    """
     size = min(1 << power, 1 << (n.bit_length() - 1))
     order = data.draw(permutations(n))
     table = GroupTable(order, size)
@@ -80,7 +87,8 @@ def test_groups_and_rest_hold_each_row_once(n, power, data):
     assert not np.shares_memory(table.order, order)
 
 
-# --------------------------------------------------------------------------------------------------------- how they nest
+# --------------------------------------------------------------------------------------------------
+# ------- how they nest
 
 
 @pytest.mark.kernel
@@ -119,7 +127,12 @@ def test_to_the_top_every_aligned_block_is_a_group_of_its_level(n):
     segments = np.split(order, np.cumsum(digits)[:-1])
     assert [len(segment) for segment in segments] == digits
     for size in (2, 4, 8, 16):
-        blocks = [block for segment in segments if len(segment) >= size for block in segment.reshape(-1, size)]
+        blocks = [
+            block
+            for segment in segments
+            if len(segment) >= size
+            for block in segment.reshape(-1, size)
+        ]
         level = as_sets(pair_rows(G, "greedy", nest=size, n_jobs=1).groups) if size <= n else set()
         assert as_sets(blocks) == level if blocks else level == set()
 
@@ -131,7 +144,9 @@ def test_groups_of_four_are_pairs_of_the_sums_of_pairs():
     Z = signed_rows(X, y, True)
     pairs = pair(X, y, "optimal", fit_intercept=True, nest=2).groups
     above = pair_rows(Z[pairs].sum(axis=1), "optimal", nest=2).groups
-    assert as_sets(pair(X, y, "optimal", fit_intercept=True, nest=4).groups) == as_sets(pairs[above].reshape(-1, 4))
+    assert as_sets(pair(X, y, "optimal", fit_intercept=True, nest=4).groups) == as_sets(
+        pairs[above].reshape(-1, 4)
+    )
 
 
 def test_one_row_to_the_top_is_itself():
@@ -145,7 +160,9 @@ def test_other_sizes_of_groups_are_refused(nest):
     """Not a power of two, fewer than two, more than there are rows, no number: the error names ``nest``, what was given and what may be."""
     X, y = some_data(10)
     for build in (lambda: pair(X, y, nest=nest), lambda: pair_rows(X, nest=nest)):
-        with pytest.raises(ValueError, match=rf"^nest must be .*(whole number|power of two).*got {nest!r}"):
+        with pytest.raises(
+            ValueError, match=rf"^nest must be .*(whole number|power of two).*got {nest!r}"
+        ):
             build()
 
 
@@ -160,10 +177,14 @@ def test_a_table_to_polish_is_no_start_for_groups():
 def test_groups_do_not_depend_on_the_number_of_threads(n_jobs):
     """The same order for any number of threads, and for the same seed."""
     X, y = some_data(200)
-    assert pair(X, y, "greedy", nest=8, n_jobs=n_jobs).order.tolist() == pair(X, y, "greedy", nest=8).order.tolist()
+    assert (
+        pair(X, y, "greedy", nest=8, n_jobs=n_jobs).order.tolist()
+        == pair(X, y, "greedy", nest=8).order.tolist()
+    )
 
 
-# -------------------------------------------------------------------------------------------------------------- variance
+# --------------------------------------------------------------------------------------------------
+# ------------ variance
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -176,7 +197,9 @@ def test_the_ratio_is_that_of_all_draws(form, problem, data, fit_intercept):
     size = data.draw(st.sampled_from([1 << k for k in range(n.bit_length())]))
     table = GroupTable(data.draw(permutations(n)), size)
     found = table.variance_ratio(form(X), y, fit_intercept=fit_intercept, sample_weight=s)
-    assert found == pytest.approx(drawn_ratio(signed_rows(X, y, fit_intercept, s), table), rel=1e-10, abs=1e-10)
+    assert found == pytest.approx(
+        drawn_ratio(signed_rows(X, y, fit_intercept, s), table), rel=1e-10, abs=1e-10
+    )
 
 
 def test_the_ratio_at_weights_of_a_model_is_that_of_the_gradients_there():
@@ -187,7 +210,9 @@ def test_the_ratio_at_weights_of_a_model_is_that_of_the_gradients_there():
     found = table.variance_ratio(X, y, coef=w, intercept=0.7, fit_intercept=True)
     assert found == pytest.approx(drawn_ratio(signed_rows(X, slopes, True), table), rel=1e-10)
     errors = X @ w - y
-    assert table.variance_ratio(X, y, coef=w, loss="squared_error") == pytest.approx(drawn_ratio(signed_rows(X, errors), table), rel=1e-10)
+    assert table.variance_ratio(X, y, coef=w, loss="squared_error") == pytest.approx(
+        drawn_ratio(signed_rows(X, errors), table), rel=1e-10
+    )
 
 
 def test_pairs_as_groups_have_the_ratio_of_their_table():
@@ -217,7 +242,9 @@ def test_several_classes_nest(method, form):
     table = pair(form(X), y, method, nest=8)
     assert sorted(table.order.tolist()) == list(range(121))
     vectors = ((np.eye(3)[y] - 1.0 / 3.0)[:, :, None] * X[:, None, :]).reshape(121, -1)
-    assert drawn_ratio(vectors, table) < 0.7 * drawn_ratio(vectors, pair(form(X), y, method, nest=2))
+    assert drawn_ratio(vectors, table) < 0.7 * drawn_ratio(
+        vectors, pair(form(X), y, method, nest=2)
+    )
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -231,7 +258,10 @@ def test_the_ratio_of_several_classes_is_that_of_all_draws(form):
 
 
 def test_groups_know_their_data():
-    """Other labels, other values, another number of rows or features are refused; dense and CSR are the same data."""
+    """Other labels, other values, another number of rows or features are refused.
+
+    Dense and CSR are the same data.
+    """
     X, y = some_data(20)
     table = pair(X, y, nest=4)
     assert table.variance_ratio(sparse.csr_array(X), y) == pytest.approx(table.variance_ratio(X, y))
@@ -245,7 +275,8 @@ def test_groups_know_their_data():
             table.variance_ratio(other_X, other_y)
 
 
-# ------------------------------------------------------------------------------------------------------------------ file
+# --------------------------------------------------------------------------------------------------
+# ---------------- file
 
 
 def test_groups_come_back_from_their_file(tmp_path):
@@ -255,7 +286,11 @@ def test_groups_come_back_from_their_file(tmp_path):
     table.save(path)
     loaded = GroupTable.load(path)
     assert os.listdir(tmp_path) == ["groups"]
-    assert (loaded.order.tolist(), loaded.size, loaded.method) == (table.order.tolist(), 4, table.method)
+    assert (loaded.order.tolist(), loaded.size, loaded.method) == (
+        table.order.tolist(),
+        4,
+        table.method,
+    )
     assert loaded.variance_ratio(X, y) == table.variance_ratio(X, y)
     with pytest.raises(ValueError, match="other values of X"):
         loaded.variance_ratio(X + 1.0, y)
@@ -265,10 +300,21 @@ def test_groups_without_a_fingerprint_come_back(tmp_path):
     """Those of vectors of one's own know their number only."""
     pair_rows(some_data(9)[0], nest=True).save(tmp_path / "groups.npz")
     loaded = GroupTable.load(str(tmp_path / "groups.npz"))
-    assert (len(loaded), loaded.size, loaded.fingerprint.labels, loaded.fingerprint.width) == (9, 8, None, None)
+    assert (len(loaded), loaded.size, loaded.fingerprint.labels, loaded.fingerprint.width) == (
+        9,
+        8,
+        None,
+        None,
+    )
 
 
-META = {"format": "antithetic groups 1", "size": 4, "method": "greedy", "width": None, "values": None}
+META = {
+    "format": "antithetic groups 1",
+    "size": 4,
+    "method": "greedy",
+    "width": None,
+    "values": None,
+}
 
 
 def npy(array, allow_pickle=False):
@@ -280,7 +326,11 @@ def npy(array, allow_pickle=False):
 def archive(meta=None, compression=zipfile.ZIP_STORED, **members):
     """A file like that of groups of six rows, with parts of its description and members replaced, added, or left out (None)."""
     described = {key: value for key, value in {**META, **(meta or {})}.items() if value is not ...}
-    members = {"meta": npy(np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)), "order": npy(np.arange(6)), **members}
+    members = {
+        "meta": npy(np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)),
+        "order": npy(np.arange(6)),
+        **members,
+    }
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", compression) as out:
         for name, content in members.items():
@@ -328,7 +378,10 @@ def test_the_archive_that_hostile_files_are_made_of_is_one_of_groups(tmp_path):
 
 @pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_file_is_an_error_that_names_it(content, tmp_path):
-    """Whatever a file holds, it is read as groups or refused by ValueError with its name; nothing is unpickled."""
+    """Whatever a file holds, it is read as groups or refused by ValueError with its name.
+
+    Nothing is unpickled.
+    """
     path = tmp_path / "hostile.npz"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"hostile\.npz is not a (table file|file of groups)"):

@@ -1,4 +1,7 @@
-"""The regression guard, and the run of all benchmarks: what they say of given numbers. Timings themselves are no tests."""
+"""The regression guard, and the run of all benchmarks: what they say of given numbers.
+
+Timings themselves are no tests.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ def scripts():
                 del sys.modules[name]
 
 
-RECORDED = {"environment": {}, "ratios": {"same": 1.0, "slower": 1.0, "noise": 1.0, "faster": 1.0, "gone": 1.0}}
+RECORDED = {
+    "environment": {},
+    "ratios": {"same": 1.0, "slower": 1.0, "noise": 1.0, "faster": 1.0, "gone": 1.0},
+}
 
 
 def test_the_guard_says_what_got_slower(scripts):
@@ -73,7 +79,10 @@ def test_every_kernel_is_recorded_and_runs(scripts):
 
 
 def test_means_of_epochs_are_timed(scripts):
-    """In every repeat, though a run would give them up after the fifth; and in the estimator's fit, which has rows enough."""
+    """In every repeat, though a run would give them up after the fifth.
+
+    And in the estimator's fit, which has rows enough.
+    """
     guard, _, _ = scripts
     job = guard.epoch(*guard.csr_rows(), "balanced", "epoch")
     states = [job() for _ in range(6)]
@@ -92,10 +101,15 @@ def test_what_is_recorded_is_what_is_compared_with(scripts, tmp_path):
 
 
 def test_the_summary_counts_every_figure_with_a_bar(scripts):
-    """Lines as the figures print them; those without a bar do not count, and what was missed is told again at the end."""
+    """Lines as the figures print them.
+
+    Those without a bar do not count, and what was missed is told again at the end.
+    """
     _, everything, common = scripts
     figures = [
-        common.Figure("seconds, at most a minute", 1.0, most=2.0, remark="FAIL is only a word here"),
+        common.Figure(
+            "seconds, at most a minute", 1.0, most=2.0, remark="FAIL is only a word here"
+        ),
         common.Figure("gap", 3.0, least=4.0, most=9.0),
         common.Figure("no bar at all: pass", 1.0),
     ]
@@ -112,13 +126,18 @@ def test_the_summary_counts_every_figure_with_a_bar(scripts):
 
 
 def test_all_benchmarks_are_run_by_name(scripts, tmp_path, monkeypatch, capfd):
-    """Their lines are shown as they come; a missing script or extra is told; a crash counts as a failure."""
+    """Their lines are shown as they come; a missing script or extra is told.
+
+    A crash counts as a failure.
+    """
     _, everything, _ = scripts
     (tmp_path / "core.py").write_text("print('ratio   1.0   at most 2   pass\\n\\nall bars met')\n")
     (tmp_path / "orders.py").write_text("raise SystemExit(3)\n")
     (tmp_path / "scale.py").write_text("")
     monkeypatch.setattr(everything, "HERE", tmp_path)
-    monkeypatch.setattr(everything, "SCRIPTS", everything.SCRIPTS | {"scale": {"no_such_package": "dask"}})
+    monkeypatch.setattr(
+        everything, "SCRIPTS", everything.SCRIPTS | {"scale": {"no_such_package": "dask"}}
+    )
     monkeypatch.setattr(sys, "argv", ["all.py", "core", "orders", "scale", "guard"])
     assert everything.main() == 1
     shown = capfd.readouterr().out
@@ -135,10 +154,15 @@ def test_all_benchmarks_are_run_by_name(scripts, tmp_path, monkeypatch, capfd):
     [
         ("print('\\n1 missed'); raise SystemExit(1)", ""),
         ("1 / 0", "broke off before its last line"),
-        ("print('\\n1 missed'); print('Traceback'); raise SystemExit(1)", "broke off before its last line"),
+        (
+            "print('\\n1 missed'); print('Traceback'); raise SystemExit(1)",
+            "broke off before its last line",
+        ),
     ],
 )
-def test_a_script_that_breaks_after_a_miss_is_in_trouble(scripts, tmp_path, monkeypatch, ending, trouble):
+def test_a_script_that_breaks_after_a_miss_is_in_trouble(
+    scripts, tmp_path, monkeypatch, ending, trouble
+):
     """Python exits with 1 after an exception, as the script does after a miss: only its closing line tells them apart."""
     _, everything, _ = scripts
     (tmp_path / "core.py").write_text(f"print('ratio   3.0   at most 2   FAIL')\n{ending}\n")
@@ -154,27 +178,49 @@ def test_every_script_that_prints_figures_is_in_the_list(scripts):
     _, everything, _ = scripts
     texts = {path.stem: path.read_text() for path in BENCHMARKS.glob("*.py")}
     run_by_themselves = {name: text for name, text in texts.items() if "__main__" in text}
-    assert {name for name, text in run_by_themselves.items() if "run_parts(" in text or "close(" in text} == set(everything.SCRIPTS)
+    assert {
+        name for name, text in run_by_themselves.items() if "run_parts(" in text or "close(" in text
+    } == set(everything.SCRIPTS)
 
 
 @pytest.mark.usefixtures("scripts")
 def test_rows_of_other_settings_are_set_aside_or_refused_in_a_line(tmp_path, monkeypatch, capsys):
-    """Set aside in the folder that is always used, so that the next run goes on; refused in one that was named."""
+    """Set aside in the folder that is always used, so that the next run goes on.
+
+    Refused in one that was named.
+    """
     import peers
 
     rows = tmp_path / "antithetic-bench-quick" / "rows.csv"
     rows.parent.mkdir()
     with Sink(rows) as sink:
-        sink.add(finished_row(Row("curve", "phishing", loss="log_loss"), [peer.name for peer in PEERS], "other settings"))
+        sink.add(
+            finished_row(
+                Row("curve", "phishing", loss="log_loss"),
+                [peer.name for peer in PEERS],
+                "other settings",
+            )
+        )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["peers.py", "--quick", "--out", str(rows.parent)])
     assert peers.main() == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"peers.py: {rows}: phishing was measured with other settings, not with 1 s a fit")
+    assert said.startswith(
+        f"peers.py: {rows}: phishing was measured with other settings, not with 1 s a fit"
+    )
     assert said.endswith("name another folder with --out, or delete that file\n")
     assert said.count("\n") == 1
     monkeypatch.setattr(sys, "argv", ["peers.py", "--quick"])
-    monkeypatch.setattr(peers, "measure", lambda _names, path, _limits: [] if not path.exists() else pytest.fail("they are still there"))
+    monkeypatch.setattr(
+        peers,
+        "measure",
+        lambda _names, path, _limits: (
+            [] if not path.exists() else pytest.fail("they are still there")
+        ),
+    )
     assert peers.main() in (0, 1)
-    assert "Set aside as antithetic-bench-quick/rows-old.csv: phishing was measured" in capsys.readouterr().out.replace("\\", "/")
+    assert (
+        "Set aside as antithetic-bench-quick/rows-old.csv: phishing was measured"
+        in capsys.readouterr().out.replace("\\", "/")
+    )
     assert [file.name for file in rows.parent.iterdir()] == ["rows-old.csv"]

@@ -29,7 +29,9 @@ TABLES = {  # with batch sizes small enough for all draws to be enumerated
     "groups without a rest": (4, GroupTable([2, 1, 0, 3], 2), (2, 4)),
 }
 CASES = [
-    pytest.param(n, table, size, id=f"{name}-batch{size}".replace(" ", "-")) for name, (n, table, sizes) in TABLES.items() for size in sizes
+    pytest.param(n, table, size, id=f"{name}-batch{size}".replace(" ", "-"))
+    for name, (n, table, sizes) in TABLES.items()
+    for size in sizes
 ]
 HOW = ("bounds", "smooth bounds", "gradients", "own")
 
@@ -38,7 +40,9 @@ def small_problem(n, loss="log_loss", **options):
     """A few rows with a different gradient each, without symmetries, some weights, and slopes at a point."""
     rng = np.random.default_rng(n)
     y = np.where(np.arange(n) % 2, 1.0, -1.0) if loss == "log_loss" else rng.normal(size=n)
-    problem = Problem.build(rng.normal(size=(n, 2)) * rng.uniform(0.2, 3.0, size=(n, 1)), y, loss=loss, **options)
+    problem = Problem.build(
+        rng.normal(size=(n, 2)) * rng.uniform(0.2, 3.0, size=(n, 1)), y, loss=loss, **options
+    )
     return problem, problem.slopes(rng.normal(size=2))
 
 
@@ -49,13 +53,19 @@ def gradients_of(problem, slopes):
 
 
 def unit_means(units, values):
-    return np.stack([values[rows].mean(axis=0) for rows in np.split(units.rows, units.starts[1:-1])])
+    return np.stack(
+        [values[rows].mean(axis=0) for rows in np.split(units.rows, units.starts[1:-1])]
+    )
 
 
 def probabilities_of(problem, table, how, slopes):
     if how == "own":
-        return unit_probabilities(problem, table, np.arange(1.0, len(Units.of_table(problem.n, table)) + 1.0))
-    return unit_probabilities(problem, table, how.split()[-1], slopes, smooth=how == "smooth bounds")
+        return unit_probabilities(
+            problem, table, np.arange(1.0, len(Units.of_table(problem.n, table)) + 1.0)
+        )
+    return unit_probabilities(
+        problem, table, how.split()[-1], slopes, smooth=how == "smooth bounds"
+    )
 
 
 # ---- what is drawn
@@ -72,9 +82,13 @@ def test_every_step_is_unbiased_and_has_the_stated_variance(n, table, size, how,
     sampler = make_sampler(sampling, n, size, 0, table, probabilities=chances)
     expected, variances = moments_of_steps(sampler, gradients, monkeypatch)
     assert len(expected) == -(-n // size)
-    np.testing.assert_allclose(expected, np.tile(gradients.mean(axis=0), (len(expected), 1)), atol=1e-12)
+    np.testing.assert_allclose(
+        expected, np.tile(gradients.mean(axis=0), (len(expected), 1)), atol=1e-12
+    )
     stated = batch_variance(problem, slopes, table, sampling, size, probabilities=chances)
-    if size == 1 and isinstance(table, AntitheticTable):  # first and second members have variances of their own
+    if size == 1 and isinstance(
+        table, AntitheticTable
+    ):  # first and second members have variances of their own
         variances = variances[:2].mean()
     np.testing.assert_allclose(variances, stated, rtol=1e-10)
 
@@ -84,8 +98,19 @@ def test_without_the_factors_it_would_be_biased(n, table, size, monkeypatch):
     """The enumeration tells: with factors of 1 the expected step is another."""
     problem, slopes = small_problem(n)
     gradients = gradients_of(problem, slopes)
-    sampler = make_sampler("importance", n, size, 0, table, probabilities=probabilities_of(problem, table, "own", slopes))
-    forgotten = type("Forgotten", (), {"batches": lambda _self, epoch: sampler.batches(epoch)._replace(factors=None)})()
+    sampler = make_sampler(
+        "importance",
+        n,
+        size,
+        0,
+        table,
+        probabilities=probabilities_of(problem, table, "own", slopes),
+    )
+    forgotten = type(
+        "Forgotten",
+        (),
+        {"batches": lambda _self, epoch: sampler.batches(epoch)._replace(factors=None)},
+    )()
     expected, _ = moments_of_steps(forgotten, gradients, monkeypatch)
     assert np.abs(expected - gradients.mean(axis=0)).max() > 1e-3
 
@@ -100,11 +125,16 @@ def test_the_priors_weigh_the_units_to_the_gradient(data):
     for table in (None, AntitheticTable(order), GroupTable(order, size)):
         units = Units.of_table(n, table)
         np.testing.assert_allclose(units.prior.sum(), 1.0, rtol=1e-12)
-        np.testing.assert_allclose(units.prior @ unit_means(units, values), values.mean(axis=0), atol=1e-12)
+        np.testing.assert_allclose(
+            units.prior @ unit_means(units, values), values.mean(axis=0), atol=1e-12
+        )
 
 
 def test_uniform_rows_and_pairs_have_no_factors():
-    """Where all factors would be 1 there are none; a group that is left over makes up for its size."""
+    """Where all factors would be 1 there are none.
+
+    A group that is left over makes up for its size.
+    """
     for table in (None, AntitheticTable([1, 0, 2])):
         sampler = make_sampler("uniform", 3, 2, 0, table)
         assert isinstance(sampler, Uniform)
@@ -118,9 +148,14 @@ def test_uniform_rows_and_pairs_have_no_factors():
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 @pytest.mark.parametrize("name", ["rows", "rotation"])
 def test_an_epoch_has_full_batches_only(name, size):
-    """ceil(n / b) batches of b rows, pairs first and the lone row last; with b = 1 partners follow each other."""
+    """ceil(n / b) batches of b rows, pairs first and the lone row last.
+
+    With b = 1 partners follow each other.
+    """
     _, table, _ = TABLES[name]
-    batches = make_sampler("importance", 4, size, 0, table, probabilities=[0.1, 0.2, 0.3, 0.4]).batches(3)
+    batches = make_sampler(
+        "importance", 4, size, 0, table, probabilities=[0.1, 0.2, 0.3, 0.4]
+    ).batches(3)
     np.testing.assert_array_equal(np.diff(batches.starts), np.full(-(-4 // size), size))
     assert batches.rows.dtype == batches.starts.dtype == np.intp
     assert batches.factors.dtype == np.float64
@@ -145,9 +180,16 @@ def test_an_epoch_depends_on_seed_and_number_alone(name):
     assert later != rows(6, range(9))
 
 
-@given(arrays(np.float64, st.integers(1, 9), elements=st.sampled_from([0.0, 1e-320, 1e-30, 0.3, 1.0, 7.0])).filter(lambda p: p.max() > 0.1))
+@given(
+    arrays(
+        np.float64, st.integers(1, 9), elements=st.sampled_from([0.0, 1e-320, 1e-30, 0.3, 1.0, 7.0])
+    ).filter(lambda p: p.max() > 0.1)
+)
 def test_what_has_no_probability_is_never_drawn(given):
-    """Not even by the numbers at the ends of the generator's range and of the cells; and no index is out of range."""
+    """Not even by the numbers at the ends of the generator's range and of the cells.
+
+    And no index is out of range.
+    """
     chances = given / given.sum()
     sums = cumulative(drawable(chances))
     assert sums[-1] == 1.0
@@ -181,23 +223,34 @@ def plain_norms(problem, table, slopes):
 def test_probabilities_by_gradients(name, loss, fit_intercept):
     """In proportion to prior times norm, with a share of the prior."""
     n, table, _ = TABLES[name]
-    problem, slopes = small_problem(n, loss, fit_intercept=fit_intercept, sample_weight=np.arange(n) + 0.5)
+    problem, slopes = small_problem(
+        n, loss, fit_intercept=fit_intercept, sample_weight=np.arange(n) + 0.5
+    )
     units, norms = plain_norms(problem, table, slopes)
     wanted = units.prior * norms / (units.prior @ norms)
     np.testing.assert_allclose(
-        unit_probabilities(problem, table, "gradients", slopes), (1 - PRIOR_SHARE) * wanted + PRIOR_SHARE * units.prior, rtol=1e-12
+        unit_probabilities(problem, table, "gradients", slopes),
+        (1 - PRIOR_SHARE) * wanted + PRIOR_SHARE * units.prior,
+        rtol=1e-12,
     )
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize(("loss", "signs"), [("hinge", (0.0, 1.0)), ("epsilon_insensitive", (-1.0, 0.0, 1.0))])
+@pytest.mark.parametrize(
+    ("loss", "signs"), [("hinge", (0.0, 1.0)), ("epsilon_insensitive", (-1.0, 0.0, 1.0))]
+)
 @pytest.mark.parametrize("name", TABLES)
 def test_probabilities_by_bounds(name, loss, signs, fit_intercept):
-    """For rows and pairs the largest norm that any slopes between the extremes can make; for groups at least that."""
+    """For rows and pairs the largest norm that any slopes between the extremes can make.
+
+    For groups at least that.
+    """
     n, table, _ = TABLES[name]
     rng, weight = np.random.default_rng(n), np.arange(n) / 2.0
     y = np.where(np.arange(n) % 2, 1.0, -1.0)
-    problem = Problem.build(rng.normal(size=(n, 2)), y, loss=loss, fit_intercept=fit_intercept, sample_weight=weight)
+    problem = Problem.build(
+        rng.normal(size=(n, 2)), y, loss=loss, fit_intercept=fit_intercept, sample_weight=weight
+    )
     scale = problem.y * weight if loss == "hinge" else weight
     units = Units.of_table(n, table)
     largest = np.zeros(len(units))
@@ -235,7 +288,12 @@ def test_sparse_rows_and_single_precision(name, how):
     for given_rows in (X, sparse.csr_array(X), X.astype(np.float32)):
         this = Problem.build(given_rows, problem.y)
         chances = probabilities_of(this, table, how, slopes)
-        found.append((chances, batch_variance(this, slopes, table, "importance", sizes[-1], probabilities=chances)))
+        found.append(
+            (
+                chances,
+                batch_variance(this, slopes, table, "importance", sizes[-1], probabilities=chances),
+            )
+        )
     for other, rtol in zip(found[1:], (1e-12, 1e-5), strict=True):
         np.testing.assert_allclose(other[0], found[0][0], rtol=rtol)
         np.testing.assert_allclose(other[1], found[0][1], rtol=rtol)
@@ -256,14 +314,18 @@ def test_rows_and_weights_of_any_size(name, power, dtype):
     for how in HOW:
         usual = probabilities_of(Problem.build(X, y, sample_weight=weight), table, how, slopes)
         extreme = Problem.build(X * dtype(2.0**power), y, sample_weight=weight * 2.0 ** (-power))
-        np.testing.assert_allclose(probabilities_of(extreme, table, how, slopes * 2.0**power), usual, rtol=1e-6)
+        np.testing.assert_allclose(
+            probabilities_of(extreme, table, how, slopes * 2.0**power), usual, rtol=1e-6
+        )
 
 
 def test_nothing_to_go_by_gives_the_prior():
     """All slopes zero, or all rows zero; and what can have no gradient need not be drawn."""
     problem, slopes = small_problem(5)
     table = GroupTable(np.arange(5), 4)
-    np.testing.assert_array_equal(unit_probabilities(problem, table, "gradients", np.zeros(5)), [0.8, 0.2])
+    np.testing.assert_array_equal(
+        unit_probabilities(problem, table, "gradients", np.zeros(5)), [0.8, 0.2]
+    )
     empty = Problem.build(np.zeros((4, 2)), [0, 1, 0, 1])
     for how in ("bounds", "gradients"):
         np.testing.assert_array_equal(unit_probabilities(empty, None, how), np.full(4, 0.25))
@@ -271,7 +333,12 @@ def test_nothing_to_go_by_gives_the_prior():
     np.testing.assert_array_equal(unit_probabilities(idle, None, "bounds"), [1.0, 0.0, 0.0])
     np.testing.assert_array_equal(unit_probabilities(idle, None, [3, 0, 0]), [1.0, 0.0, 0.0])
     assert (unit_probabilities(idle, None, "bounds", smooth=True) > 0.0).all()
-    assert batch_variance(idle, idle.slopes(), None, "importance", 2, probabilities=np.array([1.0, 0.0, 0.0])) == 0.0
+    assert (
+        batch_variance(
+            idle, idle.slopes(), None, "importance", 2, probabilities=np.array([1.0, 0.0, 0.0])
+        )
+        == 0.0
+    )
     assert slopes.any()
 
 
@@ -286,7 +353,11 @@ def test_nothing_to_go_by_gives_the_prior():
         (None, ["a"] * 5, "real numbers"),
         (None, [1.0, 1.0, 1.0, 1.0, 0.0], "unit 4.*can have a gradient"),
         (None, [1.0, 1.0, 1.0, 1.0, 1e-300], "unit 4.*can have a gradient"),
-        (AntitheticTable([1, 0, 2, 4, 3]), [1.0, 1.0, 0.0, 1.0, 1.0], "unit 2.*can have a gradient"),
+        (
+            AntitheticTable([1, 0, 2, 4, 3]),
+            [1.0, 1.0, 0.0, 1.0, 1.0],
+            "unit 2.*can have a gradient",
+        ),
         (None, "size", 'use "bounds", "gradients"'),
     ],
 )
@@ -315,7 +386,13 @@ def test_equal_gradients_have_no_variance(form, dtype):
     X, y = form(np.full((1001, 3), 0.1, dtype=dtype)), np.full(1001, 0.7)
     for sampling in ("uniform", "importance"):
         found = antithetic.gradient_variance(
-            X, y, loss="squared_error", table=GroupTable(np.arange(1001), 4), sampling=sampling, batch_size=8, fit_intercept=True
+            X,
+            y,
+            loss="squared_error",
+            table=GroupTable(np.arange(1001), 4),
+            sampling=sampling,
+            batch_size=8,
+            fit_intercept=True,
         )
         assert found == 0.0
 
@@ -324,7 +401,14 @@ def test_equal_gradients_have_no_variance(form, dtype):
 def test_no_digit_cancels(form):
     """Gradients that differ in the last digits only: the variance is theirs, not the rounding's."""
     X = form(1.0 + 2.0**-30 * np.array([[0.0], [1.0], [2.0], [3.0]]))
-    found = antithetic.gradient_variance(X, np.zeros(4), [1.0], loss="epsilon_insensitive", table=GroupTable([0, 1, 2, 3], 1), batch_size=1)
+    found = antithetic.gradient_variance(
+        X,
+        np.zeros(4),
+        [1.0],
+        loss="epsilon_insensitive",
+        table=GroupTable([0, 1, 2, 3], 1),
+        batch_size=1,
+    )
     np.testing.assert_allclose(found, 1.25 * 2.0**-60, rtol=1e-6)
 
 
@@ -340,7 +424,11 @@ def test_the_variance_does_not_depend_on_blocks(monkeypatch, block):
         whole = batch_variance(problem, slopes, table, "importance", 4, probabilities=chances)
         with monkeypatch.context() as patch:
             patch.setattr("antithetic.problem.block_rows", lambda _X: block)
-            np.testing.assert_allclose(batch_variance(problem, slopes, table, "importance", 4, probabilities=chances), whole, rtol=1e-12)
+            np.testing.assert_allclose(
+                batch_variance(problem, slopes, table, "importance", 4, probabilities=chances),
+                whole,
+                rtol=1e-12,
+            )
 
 
 def test_gradient_variance_takes_every_choice():
@@ -350,8 +438,17 @@ def test_gradient_variance_takes_every_choice():
     slopes = problem.slopes(coef)
     for table in (None, antithetic.pair(X, y), antithetic.pair(X, y, nest=2)):
         for how in ("bounds", "gradients", np.arange(1.0, len(Units.of_table(9, table)) + 1.0)):
-            wanted = batch_variance(problem, slopes, table, "importance", 4, probabilities=unit_probabilities(problem, table, how, slopes))
-            found = antithetic.gradient_variance(X, y, coef, table=table, sampling="importance", batch_size=4, importance=how)
+            wanted = batch_variance(
+                problem,
+                slopes,
+                table,
+                "importance",
+                4,
+                probabilities=unit_probabilities(problem, table, how, slopes),
+            )
+            found = antithetic.gradient_variance(
+                X, y, coef, table=table, sampling="importance", batch_size=4, importance=how
+            )
             assert found == wanted
 
 
@@ -363,9 +460,19 @@ def test_gradient_variance_takes_every_choice():
     [
         ("uniform", 3, {}, r'groups of 4.*use batch_size=4, or sampling="shuffle"'),
         ("uniform", 6, {}, r'use batch_size=4 or 8, or sampling="shuffle"'),
-        ("importance", 10, {"probabilities": np.ones(3)}, r'use batch_size=8, or sampling="shuffle"'),
+        (
+            "importance",
+            10,
+            {"probabilities": np.ones(3)},
+            r'use batch_size=8, or sampling="shuffle"',
+        ),
         ("uniform", 4, {"to_the_top": True}, r"nested groups are an order.*shuffle.*balanced"),
-        ("importance", 4, {"to_the_top": True, "probabilities": np.ones(3)}, r"nested groups are an order"),
+        (
+            "importance",
+            4,
+            {"to_the_top": True, "probabilities": np.ones(3)},
+            r"nested groups are an order",
+        ),
         ("importance", 4, {}, "needs probabilities"),
         ("importance", 4, {"probabilities": np.ones(11)}, r"shape \(3,\)"),
     ],
@@ -386,14 +493,20 @@ def test_variances_that_are_refused():
     with pytest.raises(ValueError, match="batch_size=2 or 4"):
         antithetic.gradient_variance(X, y, table=GroupTable(np.arange(4), 2), batch_size=3)
     with pytest.raises(ValueError, match="made for other values of X"):
-        antithetic.gradient_variance(X, y, table=antithetic.pair([[1.0], [2.0], [3.0], [9.0]], y, nest=2))
+        antithetic.gradient_variance(
+            X, y, table=antithetic.pair([[1.0], [2.0], [3.0], [9.0]], y, nest=2)
+        )
 
 
 def test_all_draws_have_probability_one_together(monkeypatch):
     """The enumeration itself: weights of cells sum to 1 and every unit appears."""
     sampler = make_sampler("importance", 3, 2, 0, probabilities=[0.5, 0.25, 0.25])
-    found = [(probability, batches.rows) for probability, batches in every_draw(sampler, monkeypatch)]
+    found = [
+        (probability, batches.rows) for probability, batches in every_draw(sampler, monkeypatch)
+    ]
     assert len(found) == 3**4
     np.testing.assert_allclose(sum(probability for probability, _ in found), 1.0)
-    first = np.bincount([rows[0] for _, rows in found], weights=[probability for probability, _ in found])
+    first = np.bincount(
+        [rows[0] for _, rows in found], weights=[probability for probability, _ in found]
+    )
     np.testing.assert_allclose(first, [0.5, 0.25, 0.25])

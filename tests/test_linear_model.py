@@ -1,4 +1,7 @@
-"""The two estimators: scikit-learn's where that is asked for, and what they promise beyond it. Data forms: test_linear_model_data.py."""
+"""The two estimators: scikit-learn's where that is asked for, and what they promise beyond it.
+
+Data forms: test_linear_model_data.py.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,15 @@ from antithetic.problem import Problem
 from antithetic.solvers import sgd
 
 NUMERIC = [name for name, loss in LOSSES.items() if not loss.classification]
-BOTH = pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor], ids=["classifier", "regressor"])
-PLAIN = {"pairing": None, "sampling": "shuffle", "batch_size": 1, "shuffle": False}  # one row a step in order, as scikit-learn can
+BOTH = pytest.mark.parametrize(
+    "kind", [SGDClassifier, SGDRegressor], ids=["classifier", "regressor"]
+)
+PLAIN = {
+    "pairing": None,
+    "sampling": "shuffle",
+    "batch_size": 1,
+    "shuffle": False,
+}  # one row a step in order, as scikit-learn can
 FEW = {"learning_rate": "constant", "eta0": 0.01, "max_iter": 5, "tol": None}
 
 
@@ -45,37 +55,64 @@ def objective(model, X, y, sample_weight=None):
     """Mean loss + penalty at the model's weights, and at zero: by the one formula, Problem's."""
     y = np.where(y == model.classes_[1], 1.0, -1.0) if hasattr(model, "classes_") else y
     l2 = 0.0 if model.penalty is None else model.alpha
-    problem = Problem.build(X, y, loss=LOSSES[model.loss], l2=l2, sample_weight=sample_weight, fit_intercept=model.fit_intercept)
-    return problem.objective(np.ravel(model.coef_), float(model.intercept_[0])), problem.objective(np.zeros(X.shape[1]))
+    problem = Problem.build(
+        X,
+        y,
+        loss=LOSSES[model.loss],
+        l2=l2,
+        sample_weight=sample_weight,
+        fit_intercept=model.fit_intercept,
+    )
+    return problem.objective(np.ravel(model.coef_), float(model.intercept_[0])), problem.objective(
+        np.zeros(X.shape[1])
+    )
 
 
 def state_of(model):
     return copy.deepcopy(vars(model))
 
 
-# --------------------------------------------------------------------------------------------------- scikit-learn's class
+# --------------------------------------------------------------------------------------------------
+# - scikit-learn's class
 
 
 @BOTH
 def test_every_parameter_of_scikit_learn_is_there(kind):
-    """With the same default, learning_rate and average apart; beyond them, only what DESIGN.md lists, importance and trace."""
-    own, other = (inspect.signature(each.__init__).parameters for each in (kind, getattr(theirs, kind.__name__)))
-    assert {name: own[name].default for name in other} == {name: other[name].default for name in other} | {
+    """With the same default, learning_rate and average apart.
+
+    Beyond them, only what DESIGN.md lists, importance and trace.
+    """
+    own, other = (
+        inspect.signature(each.__init__).parameters
+        for each in (kind, getattr(theirs, kind.__name__))
+    )
+    assert {name: own[name].default for name in other} == {
+        name: other[name].default for name in other
+    } | {
         "self": inspect.Parameter.empty,
         "learning_rate": "auto",
         "average": "auto",
     }
-    extra = "pairing sampling solver batch_size nest refresh decay stopping groups importance n_strata allocation trace"
+    extra = (
+        "pairing sampling solver batch_size nest refresh decay stopping groups importance n_strata"
+        " allocation trace"
+    )
     assert [name for name in own if name not in other] == extra.split()
     for method in ("fit", "partial_fit"):
-        own, other = (inspect.signature(getattr(each, method)).parameters for each in (kind, getattr(theirs, kind.__name__)))
+        own, other = (
+            inspect.signature(getattr(each, method)).parameters
+            for each in (kind, getattr(theirs, kind.__name__))
+        )
         assert list(own)[: len(other)] == list(other)
 
 
 @BOTH
 def test_every_public_attribute_of_scikit_learn_is_there(kind):
     """After fit, methods included; and what is new."""
-    own, other = kind(loss="huber").fit(X, target_of(kind)), getattr(theirs, kind.__name__)(loss="huber", tol=1e-2).fit(X, target_of(kind))
+    own, other = (
+        kind(loss="huber").fit(X, target_of(kind)),
+        getattr(theirs, kind.__name__)(loss="huber", tol=1e-2).fit(X, target_of(kind)),
+    )
     assert {name for name in dir(other) if name[0] != "_"} <= set(dir(own))
     assert {"history_", "plan_", "eta0_", "decay_"} <= set(vars(own))
     for name in ("coef_", "intercept_"):
@@ -86,7 +123,9 @@ def test_every_public_attribute_of_scikit_learn_is_there(kind):
 def assert_equals_scikit_learn(kind, X, y, sample_weight=None, samples=None, **given):
     """``samples`` is what t_ should count where scikit-learn's does not."""
     own = kind(**(PLAIN | given)).fit(X, y, sample_weight=sample_weight)
-    other = getattr(theirs, kind.__name__)(shuffle=False, **given).fit(X, y, sample_weight=sample_weight)
+    other = getattr(theirs, kind.__name__)(shuffle=False, **given).fit(
+        X, y, sample_weight=sample_weight
+    )
     np.testing.assert_allclose(own.coef_, other.coef_, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(own.intercept_, other.intercept_, rtol=1e-10, atol=1e-10)
     assert own.n_iter_ == other.n_iter_
@@ -97,7 +136,8 @@ def assert_equals_scikit_learn(kind, X, y, sample_weight=None, samples=None, **g
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_plain_classifier_is_scikit_learns(loss, rate):
     """All losses and schedules, penalised or not, averaged or not, weighted or not, two classes and three: to 1e-10."""
-    # "optimal" begins with steps that a square loss answers with huge weights, where rounding grows: small rows and a large alpha do not
+    # "optimal" begins with steps that a square loss answers with huge weights, where rounding
+    # grows: small rows and a large alpha do not
     given = {"loss": loss, "learning_rate": rate, "alpha": 1.0, "max_iter": 4, "tol": None}
     for y, penalty, average, sample_weight in (
         (TWO, "l2", False, None),
@@ -105,7 +145,9 @@ def test_a_plain_classifier_is_scikit_learns(loss, rate):
         (THREE, "l2", 37, WEIGHTS),
         (THREE, None, False, None),
     ):
-        assert_equals_scikit_learn(SGDClassifier, 0.3 * X, y, sample_weight, penalty=penalty, average=average, **given)
+        assert_equals_scikit_learn(
+            SGDClassifier, 0.3 * X, y, sample_weight, penalty=penalty, average=average, **given
+        )
 
 
 @pytest.mark.parametrize("rate", ["constant", "optimal", "invscaling", "adaptive"])
@@ -113,8 +155,20 @@ def test_a_plain_classifier_is_scikit_learns(loss, rate):
 def test_a_plain_regressor_is_scikit_learns(loss, rate):
     """Likewise."""
     given = {"loss": loss, "learning_rate": rate, "alpha": 0.1, "max_iter": 4, "tol": None}
-    for fit_intercept, average, sample_weight in ((True, False, None), (False, True, WEIGHTS), (True, 37, WEIGHTS)):
-        assert_equals_scikit_learn(SGDRegressor, 0.3 * X, NUMBERS, sample_weight, fit_intercept=fit_intercept, average=average, **given)
+    for fit_intercept, average, sample_weight in (
+        (True, False, None),
+        (False, True, WEIGHTS),
+        (True, 37, WEIGHTS),
+    ):
+        assert_equals_scikit_learn(
+            SGDRegressor,
+            0.3 * X,
+            NUMBERS,
+            sample_weight,
+            fit_intercept=fit_intercept,
+            average=average,
+            **given,
+        )
 
 
 @pytest.mark.parametrize("rate", ["pa1", "pa2"])
@@ -123,15 +177,23 @@ def test_passive_aggressive_steps_are_scikit_learns(rate):
     given = {"learning_rate": rate, "eta0": 0.5, "max_iter": 4, "tol": None}
     for penalty in ("l2", None):
         assert_equals_scikit_learn(SGDClassifier, X, THREE, WEIGHTS, penalty=penalty, **given)
-        assert_equals_scikit_learn(SGDRegressor, X, NUMBERS, None, loss="epsilon_insensitive", penalty=penalty, **given)
+        assert_equals_scikit_learn(
+            SGDRegressor, X, NUMBERS, None, loss="epsilon_insensitive", penalty=penalty, **given
+        )
 
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 0.3, 1: 2.0, 2: 0.7}])
 def test_class_weights_are_scikit_learns(class_weight):
     """Multiplied with the weights of the rows."""
     for y in (TWO, THREE):
-        weight = {k: v for k, v in class_weight.items() if k in y} if isinstance(class_weight, dict) else class_weight
-        assert_equals_scikit_learn(SGDClassifier, X, y, WEIGHTS, loss="log_loss", class_weight=weight, **FEW)
+        weight = (
+            {k: v for k, v in class_weight.items() if k in y}
+            if isinstance(class_weight, dict)
+            else class_weight
+        )
+        assert_equals_scikit_learn(
+            SGDClassifier, X, y, WEIGHTS, loss="log_loss", class_weight=weight, **FEW
+        )
 
 
 @pytest.mark.parametrize("rate", ["constant", "adaptive", "invscaling"])
@@ -143,10 +205,20 @@ def test_tol_ends_a_run_where_scikit_learn_does(rate):
 
 
 def test_early_stopping_holds_back_and_stops_as_scikit_learn_does():
-    """The same rows, the same score, the same end; t_ counts the rows that were used, whereas scikit-learn's counts all."""
-    given = {"early_stopping": True, "random_state": 3, "learning_rate": "constant", "validation_fraction": 0.2}
+    """The same rows, the same score, the same end.
+
+    T_ counts the rows that were used, whereas scikit-learn's counts all.
+    """
+    given = {
+        "early_stopping": True,
+        "random_state": 3,
+        "learning_rate": "constant",
+        "validation_fraction": 0.2,
+    }
     for y in (TWO, THREE):
-        assert_equals_scikit_learn(SGDClassifier, X, y, WEIGHTS, samples=48, **given)  # its score of "log_loss" mistakes 0 for -1
+        assert_equals_scikit_learn(
+            SGDClassifier, X, y, WEIGHTS, samples=48, **given
+        )  # its score of "log_loss" mistakes 0 for -1
     assert_equals_scikit_learn(SGDRegressor, X, NUMBERS, WEIGHTS, samples=48, **given)
 
 
@@ -154,7 +226,14 @@ def test_early_stopping_holds_back_and_stops_as_scikit_learn_does():
 def test_l1_penalties_come_near_scikit_learn(penalty):
     """A proximal step instead of a cumulative one: near, and with exact zeros."""
     rows = np.column_stack([X, np.random.default_rng(1).normal(size=(60, 3))])
-    given = {"loss": "log_loss", "penalty": penalty, "alpha": 0.1, "l1_ratio": 0.9, "learning_rate": "constant", "max_iter": 200}
+    given = {
+        "loss": "log_loss",
+        "penalty": penalty,
+        "alpha": 0.1,
+        "l1_ratio": 0.9,
+        "learning_rate": "constant",
+        "max_iter": 200,
+    }
     own, other = (
         SGDClassifier(tol=None, **PLAIN, **given).fit(rows, TWO),
         theirs.SGDClassifier(shuffle=False, tol=None, **given).fit(rows, TWO),
@@ -166,17 +245,25 @@ def test_l1_penalties_come_near_scikit_learn(penalty):
 def test_partial_fit_is_scikit_learns():
     """Chunks in a row, averaged and not: weights, t_ and n_iter_."""
     for average in (False, True, 37):  # scikit-learn forgets the intercept that is not averaged
-        given = {"loss": "log_loss", "learning_rate": "invscaling", "average": average, "fit_intercept": not average}
+        given = {
+            "loss": "log_loss",
+            "learning_rate": "invscaling",
+            "average": average,
+            "fit_intercept": not average,
+        }
         own, other = SGDClassifier(**PLAIN, **given), theirs.SGDClassifier(shuffle=False, **given)
         for start in (0, 20, 40):
             for model in (own, other):
-                model.partial_fit(X[start : start + 20], THREE[start : start + 20], classes=[0, 1, 2])
+                model.partial_fit(
+                    X[start : start + 20], THREE[start : start + 20], classes=[0, 1, 2]
+                )
         np.testing.assert_allclose(own.coef_, other.coef_, rtol=1e-10)
         np.testing.assert_allclose(own.intercept_, other.intercept_, rtol=1e-10)
         assert (own.t_, own.n_iter_) == (other.t_, other.n_iter_) == (61, 1)
 
 
-# --------------------------------------------------------------------------------------------------- batches and seeds
+# --------------------------------------------------------------------------------------------------
+# - batches and seeds
 
 
 @pytest.mark.parametrize(
@@ -195,10 +282,18 @@ def test_partial_fit_is_scikit_learns():
 )
 def test_a_fit_is_a_run_of_minimize(given):
     """The same bits, from the seed that random_state draws."""
-    shared = {"loss": "log_loss", "learning_rate": "constant", "eta0": 0.05, "sampling": "shuffle", "pairing": None} | given
+    shared = {
+        "loss": "log_loss",
+        "learning_rate": "constant",
+        "eta0": 0.05,
+        "sampling": "shuffle",
+        "pairing": None,
+    } | given
     model = SGDClassifier(alpha=0.01, max_iter=3, tol=None, random_state=3, **shared).fit(X, TWO)
     seed = int(check_random_state(3).randint(2**31 - 1, size=1)[0])
-    run = minimize(X, TWO, l2=0.01, epochs=3, seed=seed, fit_intercept=True, trace="objective", **shared)
+    run = minimize(
+        X, TWO, l2=0.01, epochs=3, seed=seed, fit_intercept=True, trace="objective", **shared
+    )
     np.testing.assert_array_equal(model.coef_[0], run.coef)
     assert model.intercept_[0] == run.intercept
     np.testing.assert_array_equal(model.history_["objective"], run.trace["objective"][1:])
@@ -206,7 +301,9 @@ def test_a_fit_is_a_run_of_minimize(given):
 
 def test_batches_without_shuffling_take_the_rows_in_order():
     """Batches of 7, the last one of 4 with a shorter step: the algorithm written out."""
-    model = SGDRegressor(shuffle=False, batch_size=7, penalty=None, **(FEW | {"max_iter": 1})).fit(X, NUMBERS)
+    model = SGDRegressor(shuffle=False, batch_size=7, penalty=None, **(FEW | {"max_iter": 1})).fit(
+        X, NUMBERS
+    )
     w, b = np.zeros(4), 0.0
     for start in range(0, 60, 7):
         rows = slice(start, start + 7)
@@ -217,7 +314,14 @@ def test_batches_without_shuffling_take_the_rows_in_order():
 
 
 @BOTH
-@pytest.mark.parametrize("given", [{"sampling": "uniform"}, {"pairing": "greedy"}, {"pairing": antithetic.AntitheticTable(np.arange(60))}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sampling": "uniform"},
+        {"pairing": "greedy"},
+        {"pairing": antithetic.AntitheticTable(np.arange(60))},
+    ],
+)
 def test_an_order_of_ones_own_has_neither_draws_nor_pairs(kind, given):
     """shuffle=False with either is refused."""
     with pytest.raises(ValueError, match="shuffle=False takes the rows in the order given"):
@@ -227,7 +331,10 @@ def test_an_order_of_ones_own_has_neither_draws_nor_pairs(kind, given):
 def test_a_seed_gives_the_same_bits():
     """In two fits, with one thread and two; another seed gives others."""
     given = {"loss": "log_loss", "pairing": "greedy"}
-    models = [SGDClassifier(random_state=seed, n_jobs=jobs, **given).fit(X, THREE) for seed, jobs in ((1, 1), (1, None), (1, 2), (2, 1))]
+    models = [
+        SGDClassifier(random_state=seed, n_jobs=jobs, **given).fit(X, THREE)
+        for seed, jobs in ((1, 1), (1, None), (1, 2), (2, 1))
+    ]
     for other in models[1:3]:
         np.testing.assert_array_equal(models[0].coef_, other.coef_)
         np.testing.assert_array_equal(models[0].intercept_, other.intercept_)
@@ -235,13 +342,15 @@ def test_a_seed_gives_the_same_bits():
     assert not np.array_equal(models[0].coef_, models[3].coef_)
 
 
-# --------------------------------------------------------------------------------------------------- learning_rate="auto"
+# --------------------------------------------------------------------------------------------------
+# - learning_rate="auto"
 
 
 def automatic_data():
     """Real features as they come, features of other scales, and four rows 1000 times larger than the other 11996.
 
-    The steps are found on 1000 rows; a random such sample holds none of the four large ones with probability 0.7.
+    The steps are found on 1000 rows; a random such sample holds none of the four large ones with
+    probability 0.7.
     """
     for name in ("breast-cancer", "diabetes", "splice"):
         rows, y = antithetic.datasets.load(name, return_X_y=True)
@@ -257,7 +366,10 @@ AUTOMATIC = {name: data for name, *data in automatic_data()}
 
 
 @pytest.mark.parametrize("name", AUTOMATIC)
-@pytest.mark.parametrize(("kind", "loss"), [(SGDClassifier, loss) for loss in LOSSES] + [(SGDRegressor, loss) for loss in NUMERIC])
+@pytest.mark.parametrize(
+    ("kind", "loss"),
+    [(SGDClassifier, loss) for loss in LOSSES] + [(SGDRegressor, loss) for loss in NUMERIC],
+)
 def test_automatic_steps_never_diverge(name, kind, loss):
     """On features of any scale all losses end at finite weights and below where they began, whatever the seed."""
     rows, y, numbers = AUTOMATIC[name]
@@ -271,7 +383,9 @@ def test_automatic_steps_never_diverge(name, kind, loss):
         reached, at_zero = objective(model, rows, y)
         if loss == "perceptron":  # which loses nothing at zero: the weights must not shrink to it
             assert model.coef_.any()
-        elif name == "small features":  # of which nothing can be learnt with an intercept and this alpha: they must do no harm
+        elif (
+            name == "small features"
+        ):  # of which nothing can be learnt with an intercept and this alpha: they must do no harm
             assert reached < at_zero * (1.0 + 1e-14)
         else:
             assert reached < at_zero
@@ -292,7 +406,9 @@ def test_steps_are_kept_by_partial_fit_and_warm_start_and_found_anew_by_fit(kind
     assert kind(random_state=0).fit(X, target_of(kind)).eta0_ == found[0]
     model.partial_fit(0.1 * X, target_of(kind))
     assert model.eta0_ == found[0]
-    assert model.decay_ == pytest.approx(found[1] * np.sqrt(60 / 4))  # rows are reshuffled here, and balanced by fit
+    assert model.decay_ == pytest.approx(
+        found[1] * np.sqrt(60 / 4)
+    )  # rows are reshuffled here, and balanced by fit
     once = model.decay_
     assert (model.partial_fit(0.1 * X, target_of(kind)).eta0_, model.decay_) == (found[0], once)
     model.fit(0.1 * X, target_of(kind))
@@ -311,7 +427,8 @@ def test_each_class_has_steps_of_its_own():
     np.testing.assert_array_equal(model.partial_fit(10.0 * X, THREE).eta0_, found)
 
 
-# --------------------------------------------------------------------------------------------------- history and validation
+# --------------------------------------------------------------------------------------------------
+# - history and validation
 
 
 @BOTH
@@ -319,18 +436,32 @@ def test_each_class_has_steps_of_its_own():
 def test_the_history_records_what_it_says(kind, average):
     """One entry per epoch; the last objective and variance are those at the model's weights."""
     y = target_of(kind)
-    given = {"trace": ["objective", "variance", "variance_ratio"], "pairing": "greedy", "sampling": "uniform", "random_state": 0}
+    given = {
+        "trace": ["objective", "variance", "variance_ratio"],
+        "pairing": "greedy",
+        "sampling": "uniform",
+        "random_state": 0,
+    }
     model = kind("huber", alpha=0.01, average=average, **given).fit(X, y, sample_weight=WEIGHTS)
     assert set(model.history_) == {"epoch", "seconds", "objective", "variance", "variance_ratio"}
     assert {column.shape for column in model.history_.values()} == {(model.n_iter_,)}
     np.testing.assert_array_equal(model.history_["epoch"], np.arange(1, model.n_iter_ + 1))
     assert (np.diff(model.history_["seconds"]) >= 0.0).all()
-    assert model.history_["objective"][-1] == pytest.approx(objective(model, X, y, WEIGHTS)[0], rel=1e-12)
+    assert model.history_["objective"][-1] == pytest.approx(
+        objective(model, X, y, WEIGHTS)[0], rel=1e-12
+    )
     assert (model.history_["variance_ratio"] > 0.0).all()
     if not average:
         signs = 2.0 * y - 1.0 if kind is SGDClassifier else y
-        at = {"loss": "huber", "fit_intercept": True, "sample_weight": WEIGHTS, "intercept": float(model.intercept_[0])}
-        table = antithetic.pair(X, signs, "greedy", loss="huber", fit_intercept=True, sample_weight=WEIGHTS)
+        at = {
+            "loss": "huber",
+            "fit_intercept": True,
+            "sample_weight": WEIGHTS,
+            "intercept": float(model.intercept_[0]),
+        }
+        table = antithetic.pair(
+            X, signs, "greedy", loss="huber", fit_intercept=True, sample_weight=WEIGHTS
+        )
         expected = table.variance_ratio(X, signs, coef=np.ravel(model.coef_), **at)
         assert model.history_["variance_ratio"][-1] == pytest.approx(expected, rel=1e-9)
 
@@ -346,18 +477,29 @@ def test_each_class_has_a_history_of_its_own():
 def test_a_validation_set_is_scored_after_each_epoch(kind):
     """Without early_stopping it is only recorded: the weights are those of a fit without it, and the last score is score()."""
     y = target_of(kind)
-    plain, watched = (kind(random_state=0, **FEW).fit(X[:40], y[:40], **given) for given in ({}, {"X_val": X[40:], "y_val": y[40:]}))
+    plain, watched = (
+        kind(random_state=0, **FEW).fit(X[:40], y[:40], **given)
+        for given in ({}, {"X_val": X[40:], "y_val": y[40:]})
+    )
     np.testing.assert_array_equal(plain.coef_, watched.coef_)
     assert "validation_score" not in plain.history_
     assert len(watched.history_["validation_score"]) == 5
-    assert watched.history_["validation_score"][-1] == pytest.approx(watched.score(X[40:], y[40:]), rel=1e-12)
+    assert watched.history_["validation_score"][-1] == pytest.approx(
+        watched.score(X[40:], y[40:]), rel=1e-12
+    )
 
 
 @BOTH
 def test_early_stopping_looks_at_the_given_validation_set(kind):
     """It trains on all rows and ends once the score has not risen by tol for n_iter_no_change epochs."""
     y, tol, patience = target_of(kind), 0.01, 3
-    model = kind(early_stopping=True, random_state=0, learning_rate="constant", tol=tol, n_iter_no_change=patience)
+    model = kind(
+        early_stopping=True,
+        random_state=0,
+        learning_rate="constant",
+        tol=tol,
+        n_iter_no_change=patience,
+    )
     model.fit(X[:40], y[:40], X_val=X[40:], y_val=y[40:])
     scores = model.history_["validation_score"]
     assert model.t_ == 1 + 40 * model.n_iter_
@@ -371,11 +513,19 @@ def test_early_stopping_looks_at_the_given_validation_set(kind):
 def test_rows_held_back_are_scored_with_their_weights(kind):
     """The last score is score() on the rows that scikit-learn's splitters hold back, here of very unequal weights."""
     y, weight = target_of(kind), np.where(np.arange(60) % 3, 1.0, 50.0)
-    model = kind(early_stopping=True, random_state=3, validation_fraction=0.2, **FEW).fit(X, y, sample_weight=weight)
-    splitter = (StratifiedShuffleSplit if kind is SGDClassifier else ShuffleSplit)(test_size=0.2, random_state=3)
+    model = kind(early_stopping=True, random_state=3, validation_fraction=0.2, **FEW).fit(
+        X, y, sample_weight=weight
+    )
+    splitter = (StratifiedShuffleSplit if kind is SGDClassifier else ShuffleSplit)(
+        test_size=0.2, random_state=3
+    )
     held = next(splitter.split(X, y))[1]
-    assert model.history_["validation_score"][-1] == pytest.approx(model.score(X[held], y[held], weight[held]), rel=1e-12)
-    assert model.score(X[held], y[held], weight[held]) != pytest.approx(model.score(X[held], y[held]), rel=1e-4)
+    assert model.history_["validation_score"][-1] == pytest.approx(
+        model.score(X[held], y[held], weight[held]), rel=1e-12
+    )
+    assert model.score(X[held], y[held], weight[held]) != pytest.approx(
+        model.score(X[held], y[held]), rel=1e-4
+    )
 
 
 @BOTH
@@ -391,18 +541,29 @@ def test_a_validation_set_is_checked(kind):
         SGDClassifier().fit(X, TWO, X_val=X, y_val=THREE)
 
 
-# --------------------------------------------------------------------------------------------------- partial_fit, warm starts
+# --------------------------------------------------------------------------------------------------
+# - partial_fit, warm starts
 
 
 @BOTH
 @pytest.mark.parametrize(
-    "given", [{}, {"batch_size": 7}, {"average": True}, {"penalty": "l1", "alpha": 0.01}, {"learning_rate": "invscaling"}]
+    "given",
+    [
+        {},
+        {"batch_size": 7},
+        {"average": True},
+        {"penalty": "l1", "alpha": 0.01},
+        {"learning_rate": "invscaling"},
+    ],
 )
 def test_two_partial_fits_are_two_epochs(kind, given):
     """Bit for bit, where the order is given."""
     y, given = target_of(kind), FEW | {"shuffle": False} | given
     classes = {"classes": [0, 1]} if kind is SGDClassifier else {}
-    whole, parts = kind(**(given | {"max_iter": 2})).fit(X, y), kind(**given).partial_fit(X, y, **classes).partial_fit(X, y)
+    whole, parts = (
+        kind(**(given | {"max_iter": 2})).fit(X, y),
+        kind(**given).partial_fit(X, y, **classes).partial_fit(X, y),
+    )
     np.testing.assert_array_equal(whole.coef_, parts.coef_)
     np.testing.assert_array_equal(whole.intercept_, parts.intercept_)
     assert (whole.t_, parts.t_, parts.n_iter_) == (121, 121, 1)
@@ -411,13 +572,19 @@ def test_two_partial_fits_are_two_epochs(kind, given):
 @BOTH
 @pytest.mark.parametrize("given", [{}, {"average": True}, FEW])
 def test_rows_of_no_weight_teach_nothing(kind, given):
-    """A partial_fit with weights of zero changes nothing whatever; as the first call, it leaves no trace in the second."""
+    """A partial_fit with weights of zero changes nothing whatever.
+
+    As the first call, it leaves no trace in the second.
+    """
     y, none = target_of(kind), np.zeros(60)
     classes = {"classes": [0, 1]} if kind is SGDClassifier else {}
     model = kind(random_state=0, **given).fit(X, y)
     before = state_of(model)
     np.testing.assert_equal(vars(model.partial_fit(X, y, sample_weight=none)), before)
-    fresh, later = kind(random_state=0, **given), kind(random_state=0, **given).partial_fit(X, y, sample_weight=none, **classes)
+    fresh, later = (
+        kind(random_state=0, **given),
+        kind(random_state=0, **given).partial_fit(X, y, sample_weight=none, **classes),
+    )
     assert not later.predict(X).any()
     np.testing.assert_equal(vars(later.partial_fit(X, y)), vars(fresh.partial_fit(X, y, **classes)))
 
@@ -428,7 +595,9 @@ def test_weights_changed_by_hand_are_where_partial_fit_goes_on(kind):
     y, given = target_of(kind), FEW | {"shuffle": False}
     model = kind(**given).fit(X, y)
     dense, halved = copy.deepcopy(model), copy.deepcopy(model)
-    np.testing.assert_array_equal(model.sparsify().partial_fit(X, y).coef_, dense.partial_fit(X, y).coef_)
+    np.testing.assert_array_equal(
+        model.sparsify().partial_fit(X, y).coef_, dense.partial_fit(X, y).coef_
+    )
     halved.coef_ /= 2.0
     halved.intercept_ = np.array([7.0])
     start = {"coef_init": halved.coef_.copy(), "intercept_init": [7.0]}
@@ -454,7 +623,10 @@ def test_partial_fit_goes_on_after_a_fit_that_had_stopped(kind, rate):
 def test_chunks_may_be_of_another_float_type(kind, average):
     """The weights then are of the type of the last chunk, near those of float64 throughout."""
     y, given = target_of(kind), FEW | {"shuffle": False, "average": average}
-    double, mixed = (kind(**given).fit(X, y).partial_fit(X.astype(dtype), y) for dtype in (np.float64, np.float32))
+    double, mixed = (
+        kind(**given).fit(X, y).partial_fit(X.astype(dtype), y)
+        for dtype in (np.float64, np.float32)
+    )
     assert (double.coef_.dtype, mixed.coef_.dtype) == (np.float64, np.float32)
     np.testing.assert_allclose(mixed.coef_, double.coef_, rtol=1e-4)
     assert mixed.partial_fit(X, y).coef_.dtype == np.float64
@@ -469,7 +641,9 @@ def test_partial_fit_needs_to_know_the_classes():
     assert model.coef_.shape == (3, 4)
     with pytest.raises(ValueError, match="is not the same as on last call to partial_fit"):
         model.partial_fit(X, TWO, classes=[0, 1])
-    with pytest.raises(ValueError, match=r"classes should include all valid labels|not among the classes"):
+    with pytest.raises(
+        ValueError, match=r"classes should include all valid labels|not among the classes"
+    ):
         model.partial_fit(X, TWO + 2)
     with pytest.raises(ValueError, match="4 features"):
         model.partial_fit(X[:, :3], TWO)
@@ -493,12 +667,18 @@ def test_first_weights_must_have_the_shape_of_the_last():
         for coef, intercept in ((np.ones(4), 1.0), (np.ones((1, 4)), [1.0])):
             assert kind(**FEW).fit(X, y, coef, intercept).n_iter_ == 5
     SGDClassifier(**FEW).fit(X, THREE, np.ones((3, 4)), np.ones(3))
-    for bad in ({"coef_init": np.ones((1, 4))}, {"coef_init": np.ones(5)}, {"intercept_init": 1.0}, {"intercept_init": np.ones(2)}):
+    for bad in (
+        {"coef_init": np.ones((1, 4))},
+        {"coef_init": np.ones(5)},
+        {"intercept_init": 1.0},
+        {"intercept_init": np.ones(2)},
+    ):
         with pytest.raises(ValueError, match="does not match dataset"):
             SGDClassifier().fit(X, THREE, **bad)
 
 
-# --------------------------------------------------------------------------------------------------- what goes wrong
+# --------------------------------------------------------------------------------------------------
+# - what goes wrong
 
 
 @BOTH
@@ -568,7 +748,10 @@ def test_labels_must_be_two_classes_or_more():
         SGDClassifier(class_weight="balanced").partial_fit(X, TWO, classes=[0, 1])
 
 
-OVERFLOW = r"Floating-point under-/overflow occurred at epoch #.* Scaling input data with StandardScaler or MinMaxScaler might help"
+OVERFLOW = (
+    r"Floating-point under-/overflow occurred at epoch #.* Scaling input data with StandardScaler"
+    r" or MinMaxScaler might help"
+)
 
 
 @BOTH
@@ -585,7 +768,11 @@ def test_features_beyond_any_step_say_so_in_scikit_learns_words(kind, rate, loss
     np.testing.assert_equal(vars(model), before)
 
 
-@pytest.mark.parametrize("given", [{"y": 1e200 * NUMBERS}, {"y": NUMBERS, "coef_init": np.full(4, 1e200)}], ids=["targets", "weights"])
+@pytest.mark.parametrize(
+    "given",
+    [{"y": 1e200 * NUMBERS}, {"y": NUMBERS, "coef_init": np.full(4, 1e200)}],
+    ids=["targets", "weights"],
+)
 def test_numbers_whose_squares_overflow_say_so_too(given):
     """Targets, and weights to begin with."""
     with pytest.raises(ValueError, match=OVERFLOW):
@@ -604,11 +791,16 @@ def test_a_failing_fit_on_other_classes_leaves_the_model_whole():
 
 @BOTH
 def test_steps_that_are_too_long_come_with_advice(kind):
-    """A warning where the objective rose, an error where it overflowed; the step that is advised does well."""
+    """A warning where the objective rose, an error where it overflowed.
+
+    The step that is advised does well.
+    """
     y, given = target_of(kind), FEW | {"loss": "squared_error", "random_state": 0}
     with pytest.raises(DivergenceError, match=r"The first step was 10; try eta0=\S+ or less"):
         kind(**(given | {"eta0": 10.0})).fit(1e150 * X, y)
-    with pytest.warns(ConvergenceWarning, match=r"rose from .* The first step was 10; try eta0=\S+ or less") as caught:
+    with pytest.warns(
+        ConvergenceWarning, match=r"rose from .* The first step was 10; try eta0=\S+ or less"
+    ) as caught:
         kind(**(given | {"eta0": 10.0})).fit(X, y)
     advised = float(str(caught[0].message).split("eta0=")[1].split()[0])
     model = kind(**(given | {"eta0": advised})).fit(X, y)
@@ -618,7 +810,9 @@ def test_steps_that_are_too_long_come_with_advice(kind):
 @BOTH
 def test_running_out_of_epochs_is_a_warning(kind):
     """As in scikit-learn."""
-    with pytest.warns(ConvergenceWarning, match="Maximum number of iteration reached before convergence"):
+    with pytest.warns(
+        ConvergenceWarning, match="Maximum number of iteration reached before convergence"
+    ):
         kind(max_iter=2, tol=1e-9).fit(X, target_of(kind))
 
 
@@ -642,7 +836,9 @@ def test_ctrl_c_leaves_the_last_whole_epoch(y, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     monkeypatch.undo()
-    one = slice(0, 1) if y is THREE else slice(None)  # of three classes only the first was being trained
+    one = (
+        slice(0, 1) if y is THREE else slice(None)
+    )  # of three classes only the first was being trained
     np.testing.assert_array_equal(model.coef_[one], expected.coef_[one])
     history = model.history_[0] if y is THREE else model.history_
     assert model.n_iter_ == len(history["objective"]) == 2

@@ -29,7 +29,12 @@ from antithetic.losses import LOSSES
 from antithetic.solvers import sgd
 
 FEW = FEW | {"random_state": 0}
-TRACED = FEW | {"loss": "squared_error", "sampling": "uniform", "trace": "variance_ratio", "eta0": 1e-6}  # weights that stay near zero
+TRACED = FEW | {
+    "loss": "squared_error",
+    "sampling": "uniform",
+    "trace": "variance_ratio",
+    "eta0": 1e-6,
+}  # weights that stay near zero
 THIN = np.where(np.random.default_rng(2).random(X.shape) < 0.5, X, 0.0)
 TARGETS = pytest.mark.parametrize("y", [TWO, THREE, NUMBERS], ids=["two", "three", "numbers"])
 
@@ -49,19 +54,40 @@ def unsorted_and_repeated(X):
     n, d = X.shape
     halves = np.repeat(X[:, ::-1] / 2.0, 2, axis=1)
     return sparse.csr_array(
-        (halves.ravel(), np.tile(np.repeat(np.arange(d)[::-1], 2), n), np.arange(0, 2 * n * d + 1, 2 * d)), shape=(n, d)
+        (
+            halves.ravel(),
+            np.tile(np.repeat(np.arange(d)[::-1], 2), n),
+            np.arange(0, 2 * n * d + 1, 2 * d),
+        ),
+        shape=(n, d),
     )
 
 
-# --------------------------------------------------------------------------------------------------- forms of rows
+# --------------------------------------------------------------------------------------------------
+# - forms of rows
 
 
 @TARGETS
 @pytest.mark.parametrize(
-    "given", [{}, {"average": True}, {"penalty": "l1", "alpha": 0.01}, {"pairing": "greedy"}, {"early_stopping": True}]
+    "given",
+    [
+        {},
+        {"average": True},
+        {"penalty": "l1", "alpha": 0.01},
+        {"pairing": "greedy"},
+        {"early_stopping": True},
+    ],
 )
 @pytest.mark.parametrize(
-    "form", [sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix, sparse.coo_array, wide_indices, unsorted_and_repeated]
+    "form",
+    [
+        sparse.csr_matrix,
+        sparse.csr_array,
+        sparse.csc_matrix,
+        sparse.coo_array,
+        wide_indices,
+        unsorted_and_repeated,
+    ],
 )
 def test_sparse_rows_give_the_model_of_dense_ones(y, given, form):
     """To 1e-10, with found steps and an intercept; what was given is not written to."""
@@ -84,7 +110,10 @@ def test_sparse_rows_give_the_model_of_dense_ones(y, given, form):
 def test_single_precision_stays_and_agrees_with_double(y, form, average):
     """coef_ and intercept_ are float32, near those of float64; integers are float64."""
     kind = kind_for(y)
-    double, single, whole = (kind(average=average, **FEW).fit(form(THIN.astype(dtype)), y) for dtype in (np.float64, np.float32, np.int64))
+    double, single, whole = (
+        kind(average=average, **FEW).fit(form(THIN.astype(dtype)), y)
+        for dtype in (np.float64, np.float32, np.int64)
+    )
     assert {array.dtype for array in (single.coef_, single.intercept_)} == {np.dtype(np.float32)}
     assert {array.dtype for array in (whole.coef_, whole.intercept_)} == {np.dtype(np.float64)}
     np.testing.assert_allclose(single.coef_, double.coef_, rtol=1e-4, atol=1e-6)
@@ -107,18 +136,32 @@ def sealed_csr(X):
 @TARGETS
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rows_reach_the_solver_uncopied(y, dtype, tmp_path, monkeypatch):
-    """Plain, read-only, memory-mapped and CSR rows; mapped ones come from a file opened for reading only."""
+    """Plain, read-only, memory-mapped and CSR rows.
+
+    Mapped ones come from a file opened for reading only.
+    """
     np.save(tmp_path / "rows.npy", THIN.astype(dtype))
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     kernel, seen = sgd._run_kernel, []
-    monkeypatch.setattr(sgd, "_run_kernel", lambda problem, *rest: (seen.append(problem.X), kernel(problem, *rest))[1])
-    for rows in (THIN.astype(dtype), sealed(THIN.astype(dtype)), mapped, sealed_csr(THIN.astype(dtype))):
+    monkeypatch.setattr(
+        sgd,
+        "_run_kernel",
+        lambda problem, *rest: (seen.append(problem.X), kernel(problem, *rest))[1],
+    )
+    for rows in (
+        THIN.astype(dtype),
+        sealed(THIN.astype(dtype)),
+        mapped,
+        sealed_csr(THIN.astype(dtype)),
+    ):
         seen.clear()
         kind_for(y)(max_iter=2, tol=None).fit(rows, y)
         assert len(seen) >= 2
         for reached in seen:
             for mine, given in (
-                ((reached.data, rows.data), (reached.indices, rows.indices)) if sparse.issparse(rows) else ((reached, rows),)
+                ((reached.data, rows.data), (reached.indices, rows.indices))
+                if sparse.issparse(rows)
+                else ((reached, rows),)
             ):
                 assert np.shares_memory(mine, given)
 
@@ -142,11 +185,17 @@ def test_a_fit_needs_less_memory_than_the_rows(form):
 def test_frames_have_names_that_must_be_met_again(kind, frame):
     """feature_names_in_, the model of the plain rows, and a refusal of others."""
     y = target_of(kind)
-    right, wrong = (frame({name: X[:, k] for k, name in enumerate(names)}) for names in ("abcd", "abdc"))
+    right, wrong = (
+        frame({name: X[:, k] for k, name in enumerate(names)}) for names in ("abcd", "abdc")
+    )
     model = kind(**FEW).fit(right, y)
     assert model.feature_names_in_.tolist() == ["a", "b", "c", "d"]
     np.testing.assert_array_equal(model.coef_, kind(**FEW).fit(X, y).coef_)
-    for call in (model.predict, lambda rows: model.partial_fit(rows, y), lambda rows: model.fit(right, y, X_val=rows, y_val=y)):
+    for call in (
+        model.predict,
+        lambda rows: model.partial_fit(rows, y),
+        lambda rows: model.fit(right, y, X_val=rows, y_val=y),
+    ):
         with pytest.raises(ValueError, match="feature names should match"):
             call(wrong)
 
@@ -163,24 +212,36 @@ def test_labels_of_any_two_values(labels):
 
 
 def test_three_classes_are_three_problems_of_one_against_the_rest():
-    """The rows of coef_ are the binary fits with the seeds that random_state draws; OneVsRestClassifier runs too."""
+    """The rows of coef_ are the binary fits with the seeds that random_state draws.
+
+    OneVsRestClassifier runs too.
+    """
     model = SGDClassifier("log_loss", shuffle=False, **FEW).fit(X, THREE)
     for k in range(3):
-        np.testing.assert_array_equal(model.coef_[k], SGDClassifier("log_loss", shuffle=False, **FEW).fit(X, np.equal(THREE, k)).coef_[0])
+        np.testing.assert_array_equal(
+            model.coef_[k],
+            SGDClassifier("log_loss", shuffle=False, **FEW).fit(X, np.equal(THREE, k)).coef_[0],
+        )
     np.testing.assert_array_equal(model.predict(X), model.decision_function(X).argmax(axis=1))
     wrapped = OneVsRestClassifier(SGDClassifier("log_loss", shuffle=False, **FEW)).fit(X, THREE)
     np.testing.assert_array_equal(wrapped.predict(X), model.predict(X))
 
 
-# --------------------------------------------------------------------------------------------------- predictions
+# --------------------------------------------------------------------------------------------------
+# - predictions
 
 
 @pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
 @pytest.mark.parametrize("loss", ["log_loss", "modified_huber"])
 @pytest.mark.parametrize("intercept", [-0.4, -5.0])
 def test_probabilities_are_the_formulas(loss, y, intercept):
-    """Sigmoid or clipped line of the margin, one-vs-rest ones divided by their sum; equal where all are zero. As in scikit-learn."""
-    model, other = (kind(loss, random_state=0).fit(X, y) for kind in (SGDClassifier, theirs.SGDClassifier))
+    """Sigmoid or clipped line of the margin, one-vs-rest ones divided by their sum.
+
+    Equal where all are zero. As in scikit-learn.
+    """
+    model, other = (
+        kind(loss, random_state=0).fit(X, y) for kind in (SGDClassifier, theirs.SGDClassifier)
+    )
     model.coef_ /= 2.0 * np.abs(X @ model.coef_.T).max()
     model.intercept_[:] = intercept
     other.coef_, other.intercept_ = model.coef_, model.intercept_
@@ -189,7 +250,9 @@ def test_probabilities_are_the_formulas(loss, y, intercept):
     if scores.ndim == 1:
         expected = np.column_stack([1.0 - own, own])
     else:
-        expected = own / own.sum(axis=1, keepdims=True) if own.any() else np.full((60, 3), 1.0 / 3.0)
+        expected = (
+            own / own.sum(axis=1, keepdims=True) if own.any() else np.full((60, 3), 1.0 / 3.0)
+        )
     found = model.predict_proba(X)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     np.testing.assert_allclose(found, other.predict_proba(X), rtol=1e-9)
@@ -208,7 +271,8 @@ def test_other_losses_have_no_probabilities(loss):
         assert "'log_loss' or 'modified_huber'" in str(caught.value.__cause__)
 
 
-# --------------------------------------------------------------------------------------------------- tables
+# --------------------------------------------------------------------------------------------------
+# - tables
 
 
 def assert_gains(model, gains=True):
@@ -217,7 +281,10 @@ def assert_gains(model, gains=True):
 
 
 @BOTH
-@pytest.mark.parametrize("pairing", ["greedy", "tree", "optimal", "random", lambda rows: np.roll(np.arange(len(rows)), 1)])
+@pytest.mark.parametrize(
+    "pairing",
+    ["greedy", "tree", "optimal", "random", lambda rows: np.roll(np.arange(len(rows)), 1)],
+)
 def test_pairs_are_made_by_name_or_by_a_function(kind, pairing):
     """The plan says so; the chosen ones lower the variance, no pairs leave it as it is."""
     model = kind(pairing=pairing, **TRACED).fit(X, target_of(kind))
@@ -233,14 +300,24 @@ def test_pairs_are_made_by_name_or_by_a_function(kind, pairing):
 def test_a_table_takes_the_place_of_pairing(kind, form):
     """Given to fit or as pairing, it is used; one of other data is refused."""
     y = target_of(kind)
-    table = pair(X, y, "optimal", loss="squared_error" if kind is SGDRegressor else "log_loss", fit_intercept=True)
+    table = pair(
+        X,
+        y,
+        "optimal",
+        loss="squared_error" if kind is SGDRegressor else "log_loss",
+        fit_intercept=True,
+    )
     model = kind(pairing="random", **TRACED).fit(form(X), y, table=table)
     assert_gains(model)
     assert model.plan_.pairing == "optimal"
     np.testing.assert_array_equal(kind(pairing=table, **TRACED).fit(form(X), y).coef_, model.coef_)
     changed = X.copy()
     changed[7, 3] += 1.0
-    for bad, message in (((changed, y), "other values"), ((X, np.roll(y, 1)), "other"), ((X[1:], y[1:]), "60 rows and X has 59")):
+    for bad, message in (
+        ((changed, y), "other values"),
+        ((X, np.roll(y, 1)), "other"),
+        ((X[1:], y[1:]), "60 rows and X has 59"),
+    ):
         for given in ({"table": table}, {}):
             with pytest.raises(ValueError, match=message):
                 kind(pairing=table, **FEW).fit(form(bad[0]), bad[1], **given)
@@ -264,7 +341,13 @@ def test_partial_fit_pairs_its_own_rows(kind):
 def test_early_stopping_cuts_the_table_to_the_training_rows(kind):
     """48 of 60 rows are trained on, in pairs."""
     y = target_of(kind)
-    table = pair(X, y, "optimal", loss="squared_error" if kind is SGDRegressor else "log_loss", fit_intercept=True)
+    table = pair(
+        X,
+        y,
+        "optimal",
+        loss="squared_error" if kind is SGDRegressor else "log_loss",
+        fit_intercept=True,
+    )
     model = kind(early_stopping=True, validation_fraction=0.2, **TRACED).fit(X, y, table=table)
     assert_gains(model)
     assert model.t_ == 1 + 48 * model.n_iter_
@@ -275,16 +358,26 @@ def test_early_stopping_cuts_the_table_to_the_training_rows(kind):
 def test_cross_validation_cuts_the_table_to_each_fold(kind, routing):
     """With and without metadata routing, in cross_validate and GridSearchCV."""
     y = target_of(kind)
-    table = pair(X, y, "optimal", loss="squared_error" if kind is SGDRegressor else "log_loss", fit_intercept=True)
+    table = pair(
+        X,
+        y,
+        "optimal",
+        loss="squared_error" if kind is SGDRegressor else "log_loss",
+        fit_intercept=True,
+    )
     with sklearn.config_context(enable_metadata_routing=routing):
         model = kind(**TRACED)
         model = model.set_fit_request(table=True) if routing else model
-        found = cross_validate(model, X, y, cv=3, params={"table": table}, return_estimator=True, error_score="raise")
+        found = cross_validate(
+            model, X, y, cv=3, params={"table": table}, return_estimator=True, error_score="raise"
+        )
         for fitted in found["estimator"]:
             assert_gains(fitted)
             assert fitted.plan_.pairing == "optimal"
             assert fitted.t_ == 1 + 40 * fitted.n_iter_
-        search = GridSearchCV(model, {"alpha": [1e-4, 1e-2]}, cv=3, error_score="raise").fit(X, y, table=table)
+        search = GridSearchCV(model, {"alpha": [1e-4, 1e-2]}, cv=3, error_score="raise").fit(
+            X, y, table=table
+        )
         assert_gains(search.best_estimator_)
 
 
@@ -293,14 +386,17 @@ def test_a_table_is_set_aside_where_it_does_harm():
     table = AntitheticTable(pair(X, THREE == 0, "optimal", fit_intercept=True).partner)
     ratios = [table.variance_ratio(X, np.equal(THREE, k), fit_intercept=True) for k in range(3)]
     assert max(ratios[:2]) < 1.0 < ratios[2]
-    with pytest.warns(UserWarning, match=r"set aside for class 2 against the rest, .*\(1\.10 times") as caught:
+    with pytest.warns(
+        UserWarning, match=r"set aside for class 2 against the rest, .*\(1\.10 times"
+    ) as caught:
         model = SGDClassifier(**(TRACED | {"loss": "log_loss"})).fit(X, THREE, table=table)
     assert len(caught) == 1
     found = [history["variance_ratio"][0] for history in model.history_]
     np.testing.assert_allclose(found, [*ratios[:2], 1.0], rtol=1e-3)
 
 
-# --------------------------------------------------------------------------------------------------- metadata routing
+# --------------------------------------------------------------------------------------------------
+# - metadata routing
 
 
 @BOTH
@@ -309,17 +405,26 @@ def test_a_validation_set_is_routed_through_searches_and_pipelines(kind):
     y, given = target_of(kind), {"X_val": X[50:], "y_val": target_of(kind)[50:]}
     with sklearn.config_context(enable_metadata_routing=True):
         model = kind(**FEW).set_fit_request(X_val=True, y_val=True, table=True, sample_weight=True)
-        search = GridSearchCV(model, {"alpha": [1e-4, 1e-2]}, cv=2, error_score="raise").fit(X[:50], y[:50], **given)
+        search = GridSearchCV(model, {"alpha": [1e-4, 1e-2]}, cv=2, error_score="raise").fit(
+            X[:50], y[:50], **given
+        )
         assert len(search.best_estimator_.history_["validation_score"]) == 5
-        assert search.best_estimator_.history_["validation_score"][-1] == pytest.approx(search.score(X[50:], y[50:]))
+        assert search.best_estimator_.history_["validation_score"][-1] == pytest.approx(
+            search.score(X[50:], y[50:])
+        )
         scaled = Pipeline([("scale", StandardScaler()), ("fit", model)], transform_input=["X_val"])
         scaled.fit(100.0 * X[:50], y[:50], **(given | {"X_val": 100.0 * X[50:]}))
-        assert scaled[-1].history_["validation_score"][-1] == pytest.approx(scaled.score(100.0 * X[50:], y[50:]))
+        assert scaled[-1].history_["validation_score"][-1] == pytest.approx(
+            scaled.score(100.0 * X[50:], y[50:])
+        )
         with pytest.raises(TypeError, match="X_val"):
-            GridSearchCV(kind(**FEW).set_fit_request(X_val=False, y_val=True), {"alpha": [1.0]}, cv=2).fit(X[:50], y[:50], **given)
+            GridSearchCV(
+                kind(**FEW).set_fit_request(X_val=False, y_val=True), {"alpha": [1.0]}, cv=2
+            ).fit(X[:50], y[:50], **given)
 
 
-# --------------------------------------------------------------------------------------------------- callbacks
+# --------------------------------------------------------------------------------------------------
+# - callbacks
 
 
 class Recorder:
@@ -342,7 +447,7 @@ class Recorder:
         if context.task_name == "epoch" and context.task_id == self.interrupt_at:
             raise KeyboardInterrupt
 
-    def on_fit_task_end(self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None):  # noqa: ARG002
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None, **_data):  # noqa: ARG002
         self.hooks.append(f"end {context.task_name} {context.task_id}")
         if context.task_name != "epoch":
             return False
@@ -396,7 +501,10 @@ def test_a_fit_that_stops_by_itself_closes_what_it_opened():
     for y in (TWO, THREE):
         recorder = Recorder()
         model = SGDClassifier(random_state=0).set_callbacks(recorder).fit(X, y)
-        opened, closed = (sorted(name.split(" ", 1)[1] for name in recorder.hooks if name.startswith(hook)) for hook in ("begin", "end"))
+        opened, closed = (
+            sorted(name.split(" ", 1)[1] for name in recorder.hooks if name.startswith(hook))
+            for hook in ("begin", "end")
+        )
         assert opened == closed
         assert model.n_iter_ < 1000
 
@@ -409,7 +517,9 @@ def test_ctrl_c_in_a_callback_leaves_the_last_whole_epoch(kind):
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, target_of(kind))
     assert model.n_iter_ == 2
-    np.testing.assert_array_equal(model.coef_, kind(**(FEW | {"max_iter": 2})).fit(X, target_of(kind)).coef_)
+    np.testing.assert_array_equal(
+        model.coef_, kind(**(FEW | {"max_iter": 2})).fit(X, target_of(kind)).coef_
+    )
     assert recorder.hooks[-1] == "teardown"
 
 
@@ -427,12 +537,15 @@ def test_scikit_learns_own_callbacks_run(y, capsys):
 def test_a_search_passes_callbacks_on():
     """From GridSearchCV to each fit: 2 candidates on 2 folds and the last one, 5 epochs each."""
     recorder = Recorder()
-    GridSearchCV(SGDClassifier(**FEW), {"alpha": [1e-4, 1e-2]}, cv=2).set_callbacks(recorder).fit(X, TWO)
+    GridSearchCV(SGDClassifier(**FEW), {"alpha": [1e-4, 1e-2]}, cv=2).set_callbacks(recorder).fit(
+        X, TWO
+    )
     assert sum(name.startswith("end epoch") for name in recorder.hooks) == 25
     assert (recorder.hooks.count("setup"), recorder.hooks.count("teardown")) == (1, 1)
 
 
-# --------------------------------------------------------------------------------------------------- among other estimators
+# --------------------------------------------------------------------------------------------------
+# - among other estimators
 
 
 def through_skops(model):
@@ -446,7 +559,11 @@ def through_joblib(model, path):
 
 
 @TARGETS
-@pytest.mark.parametrize("given", [{}, {"average": True, "pairing": "greedy"}, {"penalty": "l1", "class_weight": "balanced"}], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"average": True, "pairing": "greedy"}, {"penalty": "l1", "class_weight": "balanced"}],
+    ids=str,
+)
 def test_a_model_outlives_its_process(y, given, tmp_path):
     """Through pickle, joblib and skops: the same predictions, and the same weights after the same partial_fit."""
     kind = kind_for(y)
@@ -454,7 +571,11 @@ def test_a_model_outlives_its_process(y, given, tmp_path):
         given = {name: value for name, value in given.items() if name != "class_weight"}
     model = kind(random_state=0, **given).fit(X, y)
     model.set_params(**({"class_weight": None} if kind is SGDClassifier else {}))
-    copies = [pickle.loads(pickle.dumps(model)), through_joblib(model, tmp_path / "model"), through_skops(model)]
+    copies = [
+        pickle.loads(pickle.dumps(model)),
+        through_joblib(model, tmp_path / "model"),
+        through_skops(model),
+    ]
     predicted, coef = model.predict(X), model.partial_fit(X, y).coef_
     for other in copies:
         np.testing.assert_array_equal(other.predict(X), predicted)
@@ -467,11 +588,17 @@ def test_a_model_outlives_its_process(y, given, tmp_path):
 def test_it_is_an_estimator_of_its_kind(kind):
     """Tags, clone without what was learnt, a short repr, and a link to its page."""
     model = kind(alpha=0.5, **FEW).fit(X, target_of(kind))
-    assert (is_classifier(model), is_regressor(model)) == (kind is SGDClassifier, kind is SGDRegressor)
+    assert (is_classifier(model), is_regressor(model)) == (
+        kind is SGDClassifier,
+        kind is SGDRegressor,
+    )
     assert clone(model).get_params() == model.get_params()
     assert not hasattr(clone(model), "coef_")
     assert repr(kind(alpha=0.5, batch_size=4)) == f"{kind.__name__}(alpha=0.5, batch_size=4)"
-    assert f"https://antithetic.readthedocs.io/en/stable/generated/antithetic.{kind.__name__}.html" in model._repr_html_()
+    assert (
+        f"https://antithetic.readthedocs.io/en/stable/generated/antithetic.{kind.__name__}.html"
+        in model._repr_html_()
+    )
     assert kind().__sklearn_tags__().input_tags.sparse
 
 
@@ -490,8 +617,15 @@ def test_it_works_in_the_hands_of_others():
     """Calibration, cross-validation, pipelines, searches."""
     calibrated = CalibratedClassifierCV(SGDClassifier(random_state=0), cv=3).fit(X, THREE)
     np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)
-    found = cross_validate(make_pipeline(StandardScaler(), SGDClassifier(random_state=0)), 1e3 * X + 5.0, THREE, error_score="raise")
+    found = cross_validate(
+        make_pipeline(StandardScaler(), SGDClassifier(random_state=0)),
+        1e3 * X + 5.0,
+        THREE,
+        error_score="raise",
+    )
     assert found["test_score"].mean() > 0.5
-    search = GridSearchCV(SGDRegressor(random_state=0), {"alpha": [1e-4, 10.0], "batch_size": [1, 8]}).fit(X, NUMBERS)
+    search = GridSearchCV(
+        SGDRegressor(random_state=0), {"alpha": [1e-4, 10.0], "batch_size": [1, 8]}
+    ).fit(X, NUMBERS)
     assert search.best_params_["alpha"] == 1e-4
     assert search.best_score_ > 0.95

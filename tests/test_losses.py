@@ -78,9 +78,20 @@ def exact_slope_bound(name, epsilon, y, p):
 
 
 def distance_from_kinks(name, y, p):
-    kinks = {"hinge": [1.0], "perceptron": [0.0], "squared_hinge": [1.0], "modified_huber": [1.0, -1.0]}
+    kinks = {
+        "hinge": [1.0],
+        "perceptron": [0.0],
+        "squared_hinge": [1.0],
+        "modified_huber": [1.0, -1.0],
+    }
     place = y * p if name in MARGIN else np.abs(y - p)
-    return np.min([np.abs(place - kink) for kink in kinks.get(name, [EPSILON] if name in REGRESSION else [np.inf])], axis=0)
+    return np.min(
+        [
+            np.abs(place - kink)
+            for kink in kinks.get(name, [EPSILON] if name in REGRESSION else [np.inf])
+        ],
+        axis=0,
+    )
 
 
 @pytest.mark.kernel
@@ -89,16 +100,30 @@ def test_values_and_slopes_are_those_of_scikit_learn(name):
     """Value and slope, at kinks as well, equal those that scikit-learn's own SGD uses."""
     y, p = grid(name)
     theirs = SCIKIT_LEARN[name]
-    np.testing.assert_allclose(named(name).value(y, p), [theirs.py_loss(*at) for at in zip(p, y, strict=True)], rtol=1e-14, atol=1e-15)
-    np.testing.assert_allclose(named(name).slope(y, p), [theirs.py_dloss(*at) for at in zip(p, y, strict=True)], rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(
+        named(name).value(y, p),
+        [theirs.py_loss(*at) for at in zip(p, y, strict=True)],
+        rtol=1e-14,
+        atol=1e-15,
+    )
+    np.testing.assert_allclose(
+        named(name).slope(y, p),
+        [theirs.py_dloss(*at) for at in zip(p, y, strict=True)],
+        rtol=1e-14,
+        atol=1e-15,
+    )
 
 
 @pytest.mark.kernel
 def test_log_loss_is_the_plain_formula():
     """Value log(1 + exp(-m)) and slope -y / (1 + exp(m))."""
     y, p = grid("log_loss")
-    np.testing.assert_allclose(named("log_loss").value(y, p), np.log(1.0 + np.exp(-y * p)), rtol=1e-14)
-    np.testing.assert_allclose(named("log_loss").slope(y, p), -y / (1.0 + np.exp(y * p)), rtol=1e-14)
+    np.testing.assert_allclose(
+        named("log_loss").value(y, p), np.log(1.0 + np.exp(-y * p)), rtol=1e-14
+    )
+    np.testing.assert_allclose(
+        named("log_loss").slope(y, p), -y / (1.0 + np.exp(y * p)), rtol=1e-14
+    )
 
 
 @pytest.mark.kernel
@@ -108,16 +133,23 @@ def test_the_mean_of_log_losses_is_that_of_their_values(n, size):
     """It has an exponential and a logarithm of its own, for many rows at once."""
     rng = np.random.default_rng(n)
     y, p = rng.choice([-1.0, 1.0], n), size * rng.normal(size=n)
-    np.testing.assert_allclose(LOSSES["log_loss"].mean(y, p, None), np.logaddexp(0.0, -y * p).mean(), rtol=1e-13)
+    np.testing.assert_allclose(
+        LOSSES["log_loss"].mean(y, p, None), np.logaddexp(0.0, -y * p).mean(), rtol=1e-13
+    )
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("margin", [-np.inf, -1e308, -750.0, -709.0, -708.0, -0.0, 708.0, 709.0, 750.0, 1e308, np.inf, np.nan])
+@pytest.mark.parametrize(
+    "margin",
+    [-np.inf, -1e308, -750.0, -709.0, -708.0, -0.0, 708.0, 709.0, 750.0, 1e308, np.inf, np.nan],
+)
 def test_the_mean_of_log_losses_knows_the_ends_of_the_range(margin):
     """Infinite losses are, and NaN is never lost: whether a run diverged depends on it."""
     value = LOSSES["log_loss"].mean(np.array([1.0, -1.0]), np.array([margin, 0.0]), None)
     with np.errstate(invalid="ignore"):
-        np.testing.assert_allclose(value, 0.5 * np.logaddexp(0.0, -margin) + 0.5 * np.log(2.0), rtol=1e-13)
+        np.testing.assert_allclose(
+            value, 0.5 * np.logaddexp(0.0, -margin) + 0.5 * np.log(2.0), rtol=1e-13
+        )
 
 
 @pytest.mark.kernel
@@ -129,7 +161,12 @@ def test_least_squares_and_huber_are_the_plain_formulas(name):
     straight = (np.abs(error) > EPSILON) & (name == "huber")
     value = np.where(straight, EPSILON * (np.abs(error) - EPSILON / 2.0), error**2 / 2.0)
     np.testing.assert_allclose(named(name).value(y, p), value, rtol=1e-14, atol=1e-300)
-    np.testing.assert_allclose(named(name).slope(y, p), np.where(straight, EPSILON * np.sign(error), error), rtol=1e-14, atol=1e-300)
+    np.testing.assert_allclose(
+        named(name).slope(y, p),
+        np.where(straight, EPSILON * np.sign(error), error),
+        rtol=1e-14,
+        atol=1e-300,
+    )
 
 
 @pytest.mark.kernel
@@ -159,13 +196,18 @@ def test_the_curvature_bounds_how_fast_the_slope_changes(name):
     loss = LOSSES[name]
     for y in (-1.0, 1.0):
         slopes = [losses.slope(loss.code, EPSILON, y, p) for p in PREDICTIONS.tolist()]
-        assert (np.abs(np.diff(slopes)) <= loss.curvature * np.diff(PREDICTIONS) * (1.0 + 1e-12)).all()
+        assert (
+            np.abs(np.diff(slopes)) <= loss.curvature * np.diff(PREDICTIONS) * (1.0 + 1e-12)
+        ).all()
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 def test_slopes_at_kinks_are_documented(y):
-    """At its kink hinge (margin 1) and perceptron (margin 0) still push, -y; epsilon losses (error epsilon) no longer do."""
+    """At its kink hinge (margin 1) and perceptron (margin 0) still push, -y.
+
+    Epsilon losses (error epsilon) no longer do.
+    """
     assert LOSSES["hinge"].slope([y], [y]) == [-y]
     assert LOSSES["perceptron"].slope([y], [0.0]) == [-y]
     assert LOSSES["perceptron"].slope([y], [-0.0]) == [-y]
@@ -184,7 +226,12 @@ def accuracy(name, epsilon, y, p):
     return relative + (wrong if name == "epsilon_insensitive" else 2 * excess * wrong + wrong**2)
 
 
-@given(name=st.sampled_from(REGRESSION), epsilon=finite_floats().map(abs), y=finite_floats(), p=finite_floats())
+@given(
+    name=st.sampled_from(REGRESSION),
+    epsilon=finite_floats().map(abs),
+    y=finite_floats(),
+    p=finite_floats(),
+)
 def test_regression_losses_overflow_only_where_the_true_value_does(name, epsilon, y, p):
     """For any finite input the value is a number, near the exact one, and infinite only if that exceeds float64."""
     check_value(name, epsilon, y, p)
@@ -206,7 +253,12 @@ def check_value(name, epsilon, y, p):
         assert abs(Fraction(value) - exact) <= accuracy(name, epsilon, y, p)
 
 
-@given(name=st.sampled_from(REGRESSION), epsilon=finite_floats().map(abs), y=finite_floats(), p=finite_floats())
+@given(
+    name=st.sampled_from(REGRESSION),
+    epsilon=finite_floats().map(abs),
+    y=finite_floats(),
+    p=finite_floats(),
+)
 def test_regression_slopes_overflow_only_where_the_true_slope_does(name, epsilon, y, p):
     """For any finite input the slope is a number with the sign of p - y, and infinite only if the exact one exceeds float64."""
     slope = losses.slope(LOSSES[name].code, epsilon, y, p)
@@ -236,35 +288,53 @@ def test_regression_losses_at_the_ends_of_the_range(name):
     sizes = sorted({abs(number) for number in EXTREMES})
     for epsilon, y, p in itertools.product(sizes, sizes, EXTREMES):
         check_value(name, epsilon, y, p)
-        check_slope(losses.slope(LOSSES[name].code, epsilon, y, p), exact_slope_bound(name, epsilon, y, p))
+        check_slope(
+            losses.slope(LOSSES[name].code, epsilon, y, p), exact_slope_bound(name, epsilon, y, p)
+        )
 
 
 @given(y=st.sampled_from([-1.0, 1.0]), p=finite_floats())
 def test_log_loss_is_finite_everywhere(y, p):
     """Between the hinge at 0 and that plus log 2, for any finite prediction."""
     value = losses.value(LOSSES["log_loss"].code, EPSILON, y, p)
-    assert max(0.0, -y * p) <= value <= max(0.0, -y * p) + math.log(2.0) * (1.0 + 1e-15) + abs(p) * 1e-15
+    assert (
+        max(0.0, -y * p)
+        <= value
+        <= max(0.0, -y * p) + math.log(2.0) * (1.0 + 1e-15) + abs(p) * 1e-15
+    )
 
 
 @pytest.mark.parametrize("margin", [30.0, 200.0, 700.0, 740.0])
 def test_log_loss_keeps_its_digits_far_out(margin):
     """At a large margin value and slope are exp(-margin), not 0."""
     code = LOSSES["log_loss"].code
-    assert losses.value(code, 0.0, 1.0, margin) == pytest.approx(math.exp(-margin), rel=1e-12, abs=0.0)
-    assert losses.slope(code, 0.0, 1.0, margin) == pytest.approx(-math.exp(-margin), rel=1e-12, abs=0.0)
+    assert losses.value(code, 0.0, 1.0, margin) == pytest.approx(
+        math.exp(-margin), rel=1e-12, abs=0.0
+    )
+    assert losses.slope(code, 0.0, 1.0, margin) == pytest.approx(
+        -math.exp(-margin), rel=1e-12, abs=0.0
+    )
     assert losses.slope(code, 0.0, 1.0, -margin) == pytest.approx(-1.0, rel=1e-12)
 
 
 @pytest.mark.kernel
-@given(name=st.sampled_from(list(LOSSES)), y=finite_floats(), p=st.lists(finite_floats(), min_size=1, max_size=5))
+@given(
+    name=st.sampled_from(list(LOSSES)),
+    y=finite_floats(),
+    p=st.lists(finite_floats(), min_size=1, max_size=5),
+)
 def test_compiled_and_plain_losses_agree(name, y, p):
     """The compiled functions give the numbers of the plain ones, at the ends of the range as well."""
     loss = named(name)
     y = math.copysign(1.0, y) if loss.classification else y
     with np.errstate(over="ignore"):
         values, slopes = loss.value(y, p), loss.slope(y, p)
-    np.testing.assert_allclose(values, [losses.value(loss.code, EPSILON, y, at) for at in p], rtol=1e-15)
-    np.testing.assert_allclose(slopes, [losses.slope(loss.code, EPSILON, y, at) for at in p], rtol=1e-15)
+    np.testing.assert_allclose(
+        values, [losses.value(loss.code, EPSILON, y, at) for at in p], rtol=1e-15
+    )
+    np.testing.assert_allclose(
+        slopes, [losses.slope(loss.code, EPSILON, y, at) for at in p], rtol=1e-15
+    )
 
 
 @pytest.mark.kernel
@@ -273,7 +343,9 @@ def test_huber_takes_an_epsilon_of_its_own(epsilon):
     """``replace(loss, epsilon=...)`` moves the place where the square turns straight, where value and slope are continuous."""
     loss = replace(LOSSES["huber"], epsilon=epsilon)
     assert loss.slope([0.0, 0.0], [3.0, -3.0]).tolist() == [min(3.0, epsilon), -min(3.0, epsilon)]
-    assert loss.value([0.0], [3.0])[0] == (4.5 if epsilon >= 3.0 else epsilon * (3.0 - epsilon / 2.0))
+    assert loss.value([0.0], [3.0])[0] == (
+        4.5 if epsilon >= 3.0 else epsilon * (3.0 - epsilon / 2.0)
+    )
     assert LOSSES["huber"].epsilon == 0.1
 
 
@@ -313,12 +385,18 @@ def test_the_zero_one_likelihood_has_the_gradient_of_log_loss(problem):
 
 
 @pytest.mark.kernel
-@given(names=st.sampled_from([(0, 1), (False, True), ("benign", "malignant"), (0.0, 1.0), (3, 7)]), problem=problems())
+@given(
+    names=st.sampled_from([(0, 1), (False, True), ("benign", "malignant"), (0.0, 1.0), (3, 7)]),
+    problem=problems(),
+)
 def test_any_two_labels_give_the_same_table(names, problem):
     """{0, 1}, strings and whatever else maps to signs: the table is that of {-1, +1}."""
     X, signs = problem
     renamed = np.array(names)[(signs > 0.0).astype(int)]
-    assert pair(X, renamed, "greedy", n_jobs=1).partner.tolist() == pair(X, signs, "greedy", n_jobs=1).partner.tolist()
+    assert (
+        pair(X, renamed, "greedy", n_jobs=1).partner.tolist()
+        == pair(X, signs, "greedy", n_jobs=1).partner.tolist()
+    )
 
 
 GRID = np.linspace(-12.0, 12.0, 24_001)  # has every kink
@@ -351,27 +429,50 @@ def test_loss_and_conjugate_meet_at_the_slope(name):
     """Fenchel and Young: ``value + conjugate >= p u`` for any slope ``u``, with equality at that of ``p``."""
     loss, (y, p) = named(name), grid(name)
     slopes = loss.slope(y, p)
-    np.testing.assert_allclose(loss.value(y, p) + loss.conjugate(y, slopes), p * slopes, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(
+        loss.value(y, p) + loss.conjugate(y, slopes), p * slopes, rtol=1e-13, atol=1e-14
+    )
     for shift in (1, 7, 60):
         other = np.roll(p, shift)
         u = loss.slope(y, other)
-        assert (loss.value(y, p) + loss.conjugate(y, u) - p * u >= -1e-13 * (1.0 + np.abs(p * u))).all()
+        assert (
+            loss.value(y, p) + loss.conjugate(y, u) - p * u >= -1e-13 * (1.0 + np.abs(p * u))
+        ).all()
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("name", ["log_loss", "squared_hinge", "modified_huber", "squared_error", "huber", "squared_epsilon_insensitive"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "log_loss",
+        "squared_hinge",
+        "modified_huber",
+        "squared_error",
+        "huber",
+        "squared_epsilon_insensitive",
+    ],
+)
 def test_the_derivative_of_the_conjugate_is_the_prediction(name):
     """Where the loss bends, its conjugate has the slope ``p`` at the loss's slope at ``p``."""
     loss, (y, p) = named(name), grid(name)
     slopes, step = loss.slope(y, p), 1e-6
-    bends = (np.abs(loss.slope(y, p + 1e-3) - slopes) > 1e-6) & (np.abs(slopes - loss.slope(y, p - 1e-3)) > 1e-6)
+    bends = (np.abs(loss.slope(y, p + 1e-3) - slopes) > 1e-6) & (
+        np.abs(slopes - loss.slope(y, p - 1e-3)) > 1e-6
+    )
     y, p, slopes = y[bends], p[bends], slopes[bends]
-    difference = (loss.conjugate(y, slopes + step) - loss.conjugate(y, slopes - step)) / (2.0 * step)
+    difference = (loss.conjugate(y, slopes + step) - loss.conjugate(y, slopes - step)) / (
+        2.0 * step
+    )
     assert bends.sum() >= 10
     np.testing.assert_allclose(difference, p, rtol=1e-4, atol=1e-4)
 
 
-@given(name=st.sampled_from(list(LOSSES)), epsilon=finite_floats().map(abs), y=finite_floats(), u=finite_floats())
+@given(
+    name=st.sampled_from(list(LOSSES)),
+    epsilon=finite_floats().map(abs),
+    y=finite_floats(),
+    u=finite_floats(),
+)
 def test_the_conjugate_is_a_number_everywhere(name, epsilon, y, u):
     """For any finite input; and 0 or less nowhere but where the loss can be positive."""
     y = math.copysign(1.0, y) if name in MARGIN else y
@@ -382,18 +483,28 @@ def test_the_conjugate_is_a_number_everywhere(name, epsilon, y, u):
 
 
 @pytest.mark.kernel
-@given(name=st.sampled_from(list(LOSSES)), y=finite_floats(), u=st.lists(finite_floats(), min_size=1, max_size=5))
+@given(
+    name=st.sampled_from(list(LOSSES)),
+    y=finite_floats(),
+    u=st.lists(finite_floats(), min_size=1, max_size=5),
+)
 def test_compiled_and_plain_conjugates_agree(name, y, u):
     """The compiled function gives the numbers of the plain one."""
     loss = named(name)
     y = math.copysign(1.0, y) if loss.classification else y
     with np.errstate(over="ignore"):
-        np.testing.assert_allclose(loss.conjugate(y, u), [losses.conjugate(loss.code, EPSILON, y, at) for at in u], rtol=1e-15)
+        np.testing.assert_allclose(
+            loss.conjugate(y, u),
+            [losses.conjugate(loss.code, EPSILON, y, at) for at in u],
+            rtol=1e-15,
+        )
 
 
 def test_the_entropy_keeps_its_digits_at_its_ends():
     """Near a slope of 0 the conjugate of log_loss is t log t - t, and at a slope of 1 it is 0."""
     for push in (1e-300, 1e-20, 1e-9):
-        assert losses.conjugate(losses.LOG_LOSS, 0.0, 1.0, -push) == pytest.approx(push * math.log(push) - push, rel=1e-9)
+        assert losses.conjugate(losses.LOG_LOSS, 0.0, 1.0, -push) == pytest.approx(
+            push * math.log(push) - push, rel=1e-9
+        )
     assert losses.conjugate(losses.LOG_LOSS, 0.0, 1.0, -1.0) == 0.0
     assert losses.conjugate(losses.LOG_LOSS, 0.0, -1.0, 1.0) == 0.0

@@ -31,7 +31,13 @@ def test_it_is_the_papers_algorithm(data, pairing):
     table = None if pairing is None else antithetic.pair(X, y, pairing)
     sampler = make_sampler("uniform", len(y), 2, 4, table)
     batches = [rows for epoch in range(3) for rows in split(sampler.batches(epoch))]
-    expected = algorithm_2(Problem.build(X, y, l2=1e-2), batches, 2, lambda t, _: 0.1 / (1 + 0.1 * 1e-2 * (t + 1)), coef=np.zeros(60))[0]
+    expected = algorithm_2(
+        Problem.build(X, y, l2=1e-2),
+        batches,
+        2,
+        lambda t, _: 0.1 / (1 + 0.1 * 1e-2 * (t + 1)),
+        coef=np.zeros(60),
+    )[0]
     found = minimize(X, y, pairing=pairing, seed=4, **FEW)
     np.testing.assert_allclose(found.coef, expected[0], rtol=1e-9)
     if table is not None:
@@ -42,14 +48,20 @@ def test_it_is_the_papers_algorithm(data, pairing):
 def test_labels_of_any_two_values(data, labels):
     """The smaller label is the negative one, and the table is the same: the paper's last remark."""
     X, y = data
-    usual, named = minimize(X, y, pairing="greedy", **FEW), minimize(X, np.where(y > 0, labels[1], labels[0]), pairing="greedy", **FEW)
+    usual, named = (
+        minimize(X, y, pairing="greedy", **FEW),
+        minimize(X, np.where(y > 0, labels[1], labels[0]), pairing="greedy", **FEW),
+    )
     np.testing.assert_array_equal(usual.coef, named.coef)
     assert list(named.classes) == labels
 
 
 def test_the_same_seed_gives_the_same_bits(data):
     """And another seed gives others."""
-    first, again, other = (minimize(*data, pairing="random", sampling="shuffle", seed=seed, **FEW).coef for seed in (1, 1, 2))
+    first, again, other = (
+        minimize(*data, pairing="random", sampling="shuffle", seed=seed, **FEW).coef
+        for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -59,7 +71,9 @@ def test_the_same_seed_gives_the_same_bits(data):
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 1000])
 def test_every_combination_learns(data, sampling, pairing, size):
     """The objective falls for each sampling, with and without pairs, for any batch size."""
-    result = minimize(*data, sampling=sampling, pairing=pairing, batch_size=size, trace="objective", **FEW)
+    result = minimize(
+        *data, sampling=sampling, pairing=pairing, batch_size=size, trace="objective", **FEW
+    )
     assert result.trace["objective"][-1] < result.trace["objective"][0]
 
 
@@ -67,12 +81,23 @@ def test_the_trace_records_what_it_says(data):
     """Objective, exact variance, ratio and distance, before the first step and after each epoch."""
     X, y = data
     w_star = np.full(60, 0.1)
-    result = minimize(X, y, pairing="greedy", trace=["objective", "variance", "variance_ratio", "distance"], w_star=w_star, **FEW)
+    result = minimize(
+        X,
+        y,
+        pairing="greedy",
+        trace=["objective", "variance", "variance_ratio", "distance"],
+        w_star=w_star,
+        **FEW,
+    )
     problem = Problem.build(X, y, l2=1e-2)
     np.testing.assert_array_equal(result.trace["epoch"], [0, 1, 2, 3])
     assert result.trace["objective"][-1] == problem.objective(result.coef)
-    assert result.trace["variance"][-1] == antithetic.gradient_variance(X, y, result.coef, table=result.table)
-    assert result.trace["variance_ratio"][-1] == pytest.approx(result.table.variance_ratio(X, y, coef=result.coef), rel=1e-12)
+    assert result.trace["variance"][-1] == antithetic.gradient_variance(
+        X, y, result.coef, table=result.table
+    )
+    assert result.trace["variance_ratio"][-1] == pytest.approx(
+        result.table.variance_ratio(X, y, coef=result.coef), rel=1e-12
+    )
     assert result.trace["distance"][-1] == pytest.approx(np.linalg.norm(result.coef - w_star))
     assert result.trace["objective"][0] == pytest.approx(np.log(2))
 
@@ -95,7 +120,14 @@ def test_an_average_that_has_not_begun_is_not_returned(data):
 def test_a_resumed_run_equals_an_uninterrupted_one(data, average, form):
     """2 epochs and 3 more are 5, bit for bit, trace included."""
     X, y = form(data[0]), data[1]
-    given = {"pairing": "greedy", "sampling": "shuffle", "average": average, "trace": "objective", "eta0": 0.1, "l1": 1e-3}
+    given = {
+        "pairing": "greedy",
+        "sampling": "shuffle",
+        "average": average,
+        "trace": "objective",
+        "eta0": 0.1,
+        "l1": 1e-3,
+    }
     whole = minimize(X, y, epochs=5, **given)
     resumed = minimize(X, y, epochs=5, resume=minimize(X, y, epochs=2, **given), **given)
     np.testing.assert_array_equal(whole.coef, resumed.coef)
@@ -131,7 +163,14 @@ def test_resume_refuses_another_run(data, changed, named):
 
 def test_an_adaptive_run_is_resumed_with_its_lowered_step(data):
     """The best objective, the epochs waited and the step are part of the state: the run ends where it would have ended."""
-    given = {"learning_rate": "adaptive", "eta0": 0.5, "tol": 1e-2, "n_iter_no_change": 2, "sampling": "shuffle", "l2": 1e-2}
+    given = {
+        "learning_rate": "adaptive",
+        "eta0": 0.5,
+        "tol": 1e-2,
+        "n_iter_no_change": 2,
+        "sampling": "shuffle",
+        "l2": 1e-2,
+    }
     whole = minimize(*data, epochs=60, **given)
     resumed = minimize(*data, epochs=60, resume=minimize(*data, epochs=7, **given), **given)
     np.testing.assert_array_equal(whole.coef, resumed.coef)
@@ -168,10 +207,18 @@ def test_groups_may_be_given(data):
 def test_float32_loses_neither_small_shrinking_nor_late_averages(form):
     """A factor nearer to 1 than float32 can tell still shrinks, and the average still moves after many steps."""
     X, y = np.ones((20000, 1)), np.tile([0.0, 1.0], 10000)
-    given = {"loss": "squared_error", "l2": 1e-3, "learning_rate": "constant", "eta0": 2e-5, "batch_size": 1, "epochs": 3}
+    given = {
+        "loss": "squared_error",
+        "l2": 1e-3,
+        "learning_rate": "constant",
+        "eta0": 2e-5,
+        "batch_size": 1,
+        "epochs": 3,
+    }
     for average in (False, True):
         single, double = (
-            minimize(form(X.astype(dtype)), y, average=average, coef_init=[5.0], **given).coef for dtype in (np.float32, np.float64)
+            minimize(form(X.astype(dtype)), y, average=average, coef_init=[5.0], **given).coef
+            for dtype in (np.float32, np.float64)
         )
         assert single[0] == pytest.approx(double[0], rel=2e-4)
 
@@ -192,7 +239,9 @@ def test_divergence_is_seen_in_every_kernel(dtype, form):
     """Dense and CSR, float32 and float64."""
     X = form(np.array([[1e10, 1.0], [-1e10, 2.0], [3e9, 0.0]], dtype=dtype))
     with pytest.raises(DivergenceError):
-        minimize(X, [1.0, 2.0, 3.0], loss="squared_error", learning_rate="constant", eta0=1.0, epochs=50)
+        minimize(
+            X, [1.0, 2.0, 3.0], loss="squared_error", learning_rate="constant", eta0=1.0, epochs=50
+        )
 
 
 def test_an_objective_that_rose_is_reported(data):
@@ -218,13 +267,28 @@ def test_ctrl_c_leaves_the_last_whole_epoch(data, monkeypatch):
     assert isinstance(caught.value, Interrupted)
     assert caught.value.result.state.epochs == 1
     monkeypatch.undo()
-    np.testing.assert_array_equal(minimize(*data, resume=caught.value.result, **FEW).coef, whole.coef)
+    np.testing.assert_array_equal(
+        minimize(*data, resume=caught.value.result, **FEW).coef, whole.coef
+    )
 
 
 def test_tol_stops_early_and_adaptive_goes_on(data):
-    """A constant step stops when the objective no longer falls; an adaptive one is lowered first, and ends lower."""
-    given = {"eta0": 0.5, "l2": 1e-2, "epochs": 400, "tol": 1e-3, "n_iter_no_change": 2, "sampling": "shuffle", "trace": "objective"}
-    constant, adaptive = (minimize(*data, learning_rate=name, **given) for name in ("constant", "adaptive"))
+    """A constant step stops when the objective no longer falls.
+
+    An adaptive one is lowered first, and ends lower.
+    """
+    given = {
+        "eta0": 0.5,
+        "l2": 1e-2,
+        "epochs": 400,
+        "tol": 1e-3,
+        "n_iter_no_change": 2,
+        "sampling": "shuffle",
+        "trace": "objective",
+    }
+    constant, adaptive = (
+        minimize(*data, learning_rate=name, **given) for name in ("constant", "adaptive")
+    )
     assert constant.state.epochs < adaptive.state.epochs < 400
     assert adaptive.trace["objective"][-1] < constant.trace["objective"][-1]
 
@@ -234,7 +298,9 @@ def test_a_given_table_takes_the_place_of_pairing(data):
     X, y = data
     table = antithetic.pair(X, y, "optimal")
     expected = minimize(X, y, pairing="optimal", **FEW).coef
-    np.testing.assert_array_equal(minimize(X, y, table=table, pairing="greedy", **FEW).coef, expected)
+    np.testing.assert_array_equal(
+        minimize(X, y, table=table, pairing="greedy", **FEW).coef, expected
+    )
     np.testing.assert_array_equal(minimize(X, y, pairing=table, **FEW).coef, expected)
 
 
@@ -297,7 +363,9 @@ def test_bad_parameters_are_refused_by_name(data, given, message):
 
 def test_no_epochs_give_the_start(data):
     """epochs=0 returns coef_init."""
-    result = minimize(*data, eta0=0.1, epochs=0, coef_init=np.arange(60.0), intercept_init=2.0, fit_intercept=True)
+    result = minimize(
+        *data, eta0=0.1, epochs=0, coef_init=np.arange(60.0), intercept_init=2.0, fit_intercept=True
+    )
     np.testing.assert_array_equal(result.coef, np.arange(60.0))
     assert result.intercept == 2.0
 
@@ -311,12 +379,24 @@ def test_tiny_data(n):
             for sampling in ("uniform", "shuffle"):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
-                    assert np.isfinite(minimize(X, y, batch_size=size, pairing=pairing, sampling=sampling, **FEW).coef).all()
+                    assert np.isfinite(
+                        minimize(
+                            X, y, batch_size=size, pairing=pairing, sampling=sampling, **FEW
+                        ).coef
+                    ).all()
 
 
 def test_one_row_of_regression():
     """n = 1, where the only pair is the row with itself."""
-    result = minimize([[1.0]], [2.0], loss="squared_error", pairing="greedy", learning_rate="constant", eta0=0.5, epochs=50)
+    result = minimize(
+        [[1.0]],
+        [2.0],
+        loss="squared_error",
+        pairing="greedy",
+        learning_rate="constant",
+        eta0=0.5,
+        epochs=50,
+    )
     assert result.coef[0] == pytest.approx(2.0)
     assert isinstance(result.table, AntitheticTable)
 
@@ -324,13 +404,32 @@ def test_one_row_of_regression():
 @pytest.mark.parametrize("start", [None, 0.5])
 @pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize(
-    "given", [{}, {"sampling": "importance"}, {"sampling": "importance", "importance": "gradients"}, {"sampling": "stratified"}]
+    "given",
+    [
+        {},
+        {"sampling": "importance"},
+        {"sampling": "importance", "importance": "gradients"},
+        {"sampling": "stratified"},
+    ],
 )
 def test_the_traced_variance_is_that_of_gradient_variance(data, start, paired, given):
     """Before the first step, at zero or at given weights, for every draw of rows and pairs."""
     X, y = data
-    coef, table = None if start is None else np.full(X.shape[1], start), antithetic.pair(X, y) if paired else None
-    found = minimize(X, y, coef_init=coef, table=table, batch_size=4, eta0=0.1, epochs=0, trace="variance", **given)
+    coef, table = (
+        None if start is None else np.full(X.shape[1], start),
+        (antithetic.pair(X, y) if paired else None),
+    )
+    found = minimize(
+        X,
+        y,
+        coef_init=coef,
+        table=table,
+        batch_size=4,
+        eta0=0.1,
+        epochs=0,
+        trace="variance",
+        **given,
+    )
     wanted = antithetic.gradient_variance(X, y, coef, table=table, batch_size=4, **given)
     assert found.trace["variance"][0] == pytest.approx(wanted, rel=1e-12)
 

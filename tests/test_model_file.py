@@ -63,11 +63,15 @@ def test_a_regressor(tmp_path):
     X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
     estimator = antithetic.SGDRegressor(max_iter=3, tol=None, random_state=0).fit(X, y)
     LinearModel.of(estimator).save(tmp_path / "model.json")
-    np.testing.assert_array_equal(LinearModel.load(tmp_path / "model.json").estimator().predict(X), estimator.predict(X))
+    np.testing.assert_array_equal(
+        LinearModel.load(tmp_path / "model.json").estimator().predict(X), estimator.predict(X)
+    )
 
 
 def test_what_is_known_besides_the_weights_comes_back(tmp_path):
-    binary(target_name="health", one_hot=True, settings={"alpha": 1e-4, "penalty": None}).save(tmp_path / "model.json")
+    binary(target_name="health", one_hot=True, settings={"alpha": 1e-4, "penalty": None}).save(
+        tmp_path / "model.json"
+    )
     again = LinearModel.load(tmp_path / "model.json")
     assert (again.target_name, again.one_hot, again.feature_names) == ("health", True, ["a", "b"])
     assert again.settings == {"alpha": 1e-4, "penalty": None}
@@ -75,11 +79,16 @@ def test_what_is_known_besides_the_weights_comes_back(tmp_path):
 
 
 def test_words_and_the_first_index_come_back(tmp_path):
-    binary(feature_names=["a=b=c", "d"], one_hot=True, words={"a=b": ["c"]}, first_index=0).save(tmp_path / "model.json")
+    binary(feature_names=["a=b=c", "d"], one_hot=True, words={"a=b": ["c"]}, first_index=0).save(
+        tmp_path / "model.json"
+    )
     again = LinearModel.load(tmp_path / "model.json")
     assert (again.words, again.first_index) == ({"a=b": ["c"]}, 0)
     assert feature_keys(again) == [("a=b", "c"), ("d", None)]
-    assert feature_keys(binary(feature_names=["a=b=c", "d"], one_hot=True)) == [("a", "b=c"), ("d", None)]  # as older files mean it
+    assert feature_keys(binary(feature_names=["a=b=c", "d"], one_hot=True)) == [
+        ("a", "b=c"),
+        ("d", None),
+    ]  # as older files mean it
 
 
 def test_it_is_known_what_a_model_file_is(tmp_path):

@@ -62,7 +62,8 @@ OPTIONS = pytest.mark.parametrize("fit_intercept", [False, True], ids=["", "inte
 BOTH_FORMS = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 
 
-# ------------------------------------------------------------------------------------------------------------- tables
+# --------------------------------------------------------------------------------------------------
+# ----------- tables
 
 
 @pytest.mark.kernel
@@ -126,7 +127,8 @@ def test_two_classes_of_three_pair_as_three():
     assert pair(X, 2 * y, "greedy").partner.tolist() == pair(X, y, "greedy").partner.tolist()
 
 
-# ------------------------------------------------------------------------------------------------------------- ratios
+# --------------------------------------------------------------------------------------------------
+# ----------- ratios
 
 
 @BOTH_FORMS
@@ -140,7 +142,9 @@ def test_the_ratio_is_that_of_the_formed_rows(form, fit_intercept, data, classes
     partner = data.draw(permutations(len(X)))
     options = {"fit_intercept": fit_intercept, "sample_weight": s}
     expected = ratio_of(formed(X, y, fit_intercept, s), partner)
-    assert AntitheticTable(partner).variance_ratio(form(X), y, **options) == pytest.approx(expected, rel=1e-10, abs=1e-10)
+    assert AntitheticTable(partner).variance_ratio(form(X), y, **options) == pytest.approx(
+        expected, rel=1e-10, abs=1e-10
+    )
     rows, problem = read_rows(form(X), y, loss="log_loss", coef=None, intercept=0.0, **options)
     assert problem is None
     assert rows_ratio(rows, partner) == pytest.approx(expected, rel=1e-10, abs=1e-10)
@@ -156,7 +160,10 @@ def test_the_ratio_has_no_unit(scale):
 
 
 def test_a_table_of_all_classes_is_better_for_all_than_one_of_one_class():
-    """On digits the table of all classes gains, 0.89; one made for class 0 against the rest gains less, 0.92."""
+    """On digits the table of all classes gains, 0.89.
+
+    One made for class 0 against the rest gains less, 0.92.
+    """
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
@@ -166,7 +173,8 @@ def test_a_table_of_all_classes_is_better_for_all_than_one_of_one_class():
     assert together.variance_ratio(X, y) < AntitheticTable(one.partner).variance_ratio(X, y)
 
 
-# ---------------------------------------------------------------------------------------------------------- matchings
+# --------------------------------------------------------------------------------------------------
+# -------- matchings
 
 
 @BOTH_FORMS
@@ -193,7 +201,8 @@ def test_a_matching_is_that_of_the_formed_rows(form, problem, data):
     assert table.to_matching(form(X), y).partner.tolist() == expected.tolist()
 
 
-# ---------------------------------------------------------------------------------------------------- what else there is
+# --------------------------------------------------------------------------------------------------
+# -- what else there is
 
 
 @BOTH_FORMS
@@ -207,7 +216,9 @@ def test_quality_of_several_classes(form):
     assert quality.mean_product == pytest.approx(products.mean(), rel=1e-10)
     assert quality.negative_share == (products < 0.0).mean()
     assert quality.opposite_share == (y != y[table.partner]).mean()
-    assert quality.best_ratio == pytest.approx(ratio_of(vectors, pair_rows(vectors, "optimal").partner), rel=1e-10)
+    assert quality.best_ratio == pytest.approx(
+        ratio_of(vectors, pair_rows(vectors, "optimal").partner), rel=1e-10
+    )
 
 
 def test_the_fingerprint_knows_the_labels():
@@ -222,7 +233,10 @@ def test_the_fingerprint_knows_the_labels():
 
 
 def test_a_method_of_ones_own_is_refused():
-    """A callable would be shown rows that are never formed; the error names it and says what to use."""
+    """A callable would be shown rows that are never formed.
+
+    The error names it and says what to use.
+    """
 
     def backwards(rows):
         return range(rows.shape[0] - 1, -1, -1)
@@ -237,7 +251,10 @@ def test_weights_of_a_model_are_refused():
     X, y = some_data(12)
     table = pair(X, y, "greedy")
     for ask in (pair, table.variance_ratio, table.quality, table.to_matching):
-        with pytest.raises(ValueError, match=r"coef= pairs gradients of two classes or of a regression, and y has 3 classes"):
+        with pytest.raises(
+            ValueError,
+            match=r"coef= pairs gradients of two classes or of a regression, and y has 3 classes",
+        ):
             ask(X, y, coef=np.zeros(4))
 
 

@@ -25,7 +25,10 @@ def samplers(draw):
 
 
 def blocks(sampler, rows):
-    """Sets of rows of all aligned blocks of 2, 4, ... up to the size of the groups, in order, and those of what is left over."""
+    """Sets of rows of all aligned blocks of 2, 4, ...
+
+    Up to the size of the groups, in order, and those of what is left over.
+    """
     n, found = len(rows), []
     whole = n // sampler.size * sampler.size
     starts, start = [(start, sampler.size) for start in range(0, whole, sampler.size)], whole
@@ -36,7 +39,9 @@ def blocks(sampler, rows):
     for start, size in starts:
         length = 1
         while length <= size:
-            found += [frozenset(rows[k : k + length].tolist()) for k in range(start, start + size, length)]
+            found += [
+                frozenset(rows[k : k + length].tolist()) for k in range(start, start + size, length)
+            ]
             length *= 2
     return found
 
@@ -47,7 +52,9 @@ def test_each_row_once_in_full_batches(sampler, epoch):
     batches = sampler.batches(epoch)
     np.testing.assert_array_equal(np.sort(batches.rows), np.arange(len(sampler.order)))
     assert batches.rows.dtype == np.intp
-    assert [len(batch) for batch in split(batches)][:-1] == [sampler.batch_size] * (len(batches.starts) - 2)
+    assert [len(batch) for batch in split(batches)][:-1] == [sampler.batch_size] * (
+        len(batches.starts) - 2
+    )
     assert batches.size == sampler.batch_size
     assert batches.unit == 0  # no order is learnt
 
@@ -56,12 +63,16 @@ def test_each_row_once_in_full_batches(sampler, epoch):
 def test_flips_keep_every_block(sampler, epoch):
     """Whatever is flipped, the aligned blocks of every size hold the same rows, those left over in their place."""
     found = sampler.rows(epoch)
-    assert sorted(blocks(sampler, found), key=sorted) == sorted(blocks(sampler, sampler.order), key=sorted)
+    assert sorted(blocks(sampler, found), key=sorted) == sorted(
+        blocks(sampler, sampler.order), key=sorted
+    )
     whole = len(found) // sampler.size * sampler.size
     start, left = whole, len(found) - whole
     for level in reversed(range(left.bit_length())):
         if left >> level & 1:
-            assert set(found[start : start + (1 << level)]) == set(sampler.order[start : start + (1 << level)])
+            assert set(found[start : start + (1 << level)]) == set(
+                sampler.order[start : start + (1 << level)]
+            )
             start += 1 << level
 
 
@@ -78,7 +89,11 @@ def test_an_epoch_depends_on_seed_and_number_alone(sampler, epoch):
 
 def test_seeds_and_epochs_differ():
     """Sixteen rows in one block have 2^15 orders: that any two of these agree by chance has a probability below 1e-3."""
-    orders = {tuple(Nested(np.arange(16), 16, 2, seed).rows(epoch)) for seed in range(3) for epoch in range(3)}
+    orders = {
+        tuple(Nested(np.arange(16), 16, 2, seed).rows(epoch))
+        for seed in range(3)
+        for epoch in range(3)
+    }
     assert len(orders) == 9
 
 
@@ -87,7 +102,9 @@ def test_flips_happen_at_every_level():
 
     So also in the blocks that are left over.
     """
-    epochs = np.array([Nested(np.arange(16 + 8 + 4 + 2), 16, 2, 7).rows(epoch) for epoch in range(400)])
+    epochs = np.array(
+        [Nested(np.arange(16 + 8 + 4 + 2), 16, 2, 7).rows(epoch) for epoch in range(400)]
+    )
     for start, size in ((0, 16), (16, 8), (24, 4), (28, 2)):
         part = epochs[:, start : start + size] - start
         assert set(part[:, 0]) == set(range(size))
@@ -102,13 +119,19 @@ def test_flips_happen_at_every_level():
 
 
 def test_groups_come_in_random_order():
-    """Each of the four groups is first in some of 60 epochs; missing one has a probability of 1e-7."""
+    """Each of the four groups is first in some of 60 epochs.
+
+    Missing one has a probability of 1e-7.
+    """
     sampler = Nested(np.arange(16), 4, 2, 0)
     assert {int(sampler.rows(epoch)[0]) // 4 for epoch in range(60)} == {0, 1, 2, 3}
 
 
 def test_which_sampler_takes_groups():
-    """Shuffled, flips and groups are drawn anew; balanced, groups stay together, unless they are nested to the top."""
+    """Shuffled, flips and groups are drawn anew.
+
+    Balanced, groups stay together, unless they are nested to the top.
+    """
     table = GroupTable(np.arange(11)[::-1], 4)
     shuffled = make_sampler("shuffle", 11, 3, 5, table)
     assert isinstance(shuffled, Nested)
@@ -144,13 +167,29 @@ def reverse(rows):
 @pytest.mark.parametrize("pairing", ["tree", "random", "greedy", reverse])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 def test_nested_runs_converge(nest, sampling, pairing, form):
-    """The table is the one of ``pair``, and the objective comes near its optimum; dense and CSR rows agree on both."""
+    """The table is the one of ``pair``, and the objective comes near its optimum.
+
+    Dense and CSR rows agree on both.
+    """
     X, y = data()
     problem = Problem.build(X, y, l2=0.1)
     best = scipy_minimize(problem.objective, np.zeros(3), jac=lambda w: problem.gradient(w)[0]).fun
-    result = minimize(form(X), y, pairing=pairing, sampling=sampling, nest=nest, l2=0.1, eta0=0.2, epochs=8, seed=3, trace="partial_sum")
+    result = minimize(
+        form(X),
+        y,
+        pairing=pairing,
+        sampling=sampling,
+        nest=nest,
+        l2=0.1,
+        eta0=0.2,
+        epochs=8,
+        seed=3,
+        trace="partial_sum",
+    )
     assert isinstance(result.table, GroupTable)
-    np.testing.assert_array_equal(result.table.order, pair(form(X), y, pairing, nest=nest, random_state=3).order)
+    np.testing.assert_array_equal(
+        result.table.order, pair(form(X), y, pairing, nest=nest, random_state=3).order
+    )
     assert problem.objective(result.coef) - best < 1e-3 * (np.log(2.0) - best)
     assert result.trace["partial_sum"].shape == (9,)
     assert result.settings["nest"] is (True if nest is True else nest)
@@ -164,7 +203,10 @@ def test_a_resumed_nested_run_is_the_unbroken_one(nest, sampling):
     X, y = data()
     given = {"pairing": "tree", "sampling": sampling, "nest": nest, "eta0": 0.2, "l2": 0.01}
     whole, half = minimize(X, y, epochs=6, **given), minimize(X, y, epochs=2, **given)
-    for other in (minimize(X, y, epochs=6, resume=half, **given), minimize(X, y, epochs=6, **given)):
+    for other in (
+        minimize(X, y, epochs=6, resume=half, **given),
+        minimize(X, y, epochs=6, **given),
+    ):
         np.testing.assert_array_equal(other.coef, whole.coef)
     assert not np.array_equal(minimize(X, y, epochs=6, seed=1, **given).coef, whole.coef)
 
@@ -176,7 +218,9 @@ def test_groups_of_a_balanced_or_shuffled_run_stay_together(sampling):
     X, y = data(64)
     result = minimize(X, y, pairing="tree", sampling=sampling, nest=4, eta0=0.1, epochs=4)
     rows = make_sampler(sampling, 64, 2, 0, result.table).batches(4, result.state.order).rows
-    assert {frozenset(group) for group in rows.reshape(-1, 4).tolist()} == {frozenset(group) for group in result.table.groups.tolist()}
+    assert {frozenset(group) for group in rows.reshape(-1, 4).tolist()} == {
+        frozenset(group) for group in result.table.groups.tolist()
+    }
     assert (result.state.order is None) == (sampling == "shuffle")
 
 
@@ -185,7 +229,16 @@ def test_the_first_nested_epochs_beat_random_ones():
     """Nested to the top, the first partial sums are a fraction of a random order's, and pairs vary less than two rows."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
     for sampling in ("shuffle", "balanced"):
-        found = minimize(X, y, pairing="tree", sampling=sampling, nest=True, eta0=0.1, epochs=1, trace=["partial_sum", "variance_ratio"])
+        found = minimize(
+            X,
+            y,
+            pairing="tree",
+            sampling=sampling,
+            nest=True,
+            eta0=0.1,
+            epochs=1,
+            trace=["partial_sum", "variance_ratio"],
+        )
         assert found.trace["partial_sum"][0] < 0.4
         assert found.trace["variance_ratio"][0] < 0.5
 
@@ -208,7 +261,9 @@ def test_what_cannot_be_nested_is_refused(given, message):
     """Before the first step, with what is allowed."""
     X, y = data()
     with pytest.raises(ValueError, match=message):
-        minimize(X, y, **{"pairing": "random", "sampling": "shuffle", "eta0": 0.1, "epochs": 1, **given})
+        minimize(
+            X, y, **{"pairing": "random", "sampling": "shuffle", "eta0": 0.1, "epochs": 1, **given}
+        )
 
 
 @ONCE
@@ -230,7 +285,9 @@ def test_an_estimator_nests_or_refuses(sampling, pairing):
     X, y = data()
     pairing = AntitheticTable(pair(X, y).partner) if pairing == "given" else pairing
     try:
-        model = SGDClassifier(pairing=pairing, nest=4, sampling=sampling, max_iter=2, tol=None).fit(X, y)
+        model = SGDClassifier(pairing=pairing, nest=4, sampling=sampling, max_iter=2, tol=None).fit(
+            X, y
+        )
     except ValueError as refusal:
         assert "nest" in str(refusal)  # noqa: PT017 - either is fine
     else:

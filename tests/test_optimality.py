@@ -30,7 +30,9 @@ def make_problem(loss, form=np.asarray, dtype=np.float64, weighted=False, l2=0.1
     target = X @ rng.normal(size=D) + 0.5 * rng.normal(size=N)
     weight = np.append(rng.uniform(0.5, 2.0, N - 2), [0.0, 0.0]) if weighted else None
     y = np.sign(target) if LOSSES[loss].classification else target
-    return Problem.build(form(X.astype(dtype)), y, loss=loss, l2=l2, l1=l1, sample_weight=weight, **given)
+    return Problem.build(
+        form(X.astype(dtype)), y, loss=loss, l2=l2, l1=l1, sample_weight=weight, **given
+    )
 
 
 def proximal_gradient(problem, steps=4000):
@@ -49,7 +51,9 @@ def test_without_a_kink_it_is_the_norm_of_the_gradient(form, loss):
     problem = make_problem(loss, form, weighted=True, fit_intercept=True)
     coef = np.linspace(-1.0, 1.0, D)
     gradient, constant = problem.gradient(coef, 0.3)
-    assert gradient_mapping_norm(problem, coef, 0.3) == pytest.approx(math.hypot(np.linalg.norm(gradient), constant), rel=1e-12)
+    assert gradient_mapping_norm(problem, coef, 0.3) == pytest.approx(
+        math.hypot(np.linalg.norm(gradient), constant), rel=1e-12
+    )
 
 
 @FORMS
@@ -79,7 +83,9 @@ def test_a_penalty_of_ones_own_is_taken_by_its_prox():
 
     own = Problem(problem.X, problem.y, problem.loss, OwnPenalty(Lasso(), 0.1), None, False, None)
     coef = np.linspace(-1.0, 1.0, D)
-    assert gradient_mapping_norm(own, coef) == pytest.approx(gradient_mapping_norm(problem, coef), rel=1e-12)
+    assert gradient_mapping_norm(own, coef) == pytest.approx(
+        gradient_mapping_norm(problem, coef), rel=1e-12
+    )
     with pytest.raises(ValueError, match="L2 and L1 penalties only; got OwnPenalty"):
         duality_gap(own, coef)
 
@@ -102,11 +108,17 @@ def plain_gap(problem, coef, dual):
     """P(w) - D(a) as it is written."""
     weight = np.ones(problem.n) if problem.weight is None else problem.weight
     counted = weight > 0.0
-    u = -dual[counted] / weight[counted] * (1.0 - 1e-15)  # rounding must not leave the domain of the conjugate
+    u = (
+        -dual[counted] / weight[counted] * (1.0 - 1e-15)
+    )  # rounding must not leave the domain of the conjugate
     v = problem.X.T @ np.where(counted, dual, 0.0) / problem.n
     left = np.sign(v) * np.maximum(0.0, np.abs(v) - problem.penalty.l1)
     conjugates = weight[counted] * problem.loss.conjugate(problem.y[counted], u)
-    return problem.objective(coef) + conjugates.sum() / problem.n + left @ left / (2.0 * problem.penalty.l2)
+    return (
+        problem.objective(coef)
+        + conjugates.sum() / problem.n
+        + left @ left / (2.0 * problem.penalty.l2)
+    )
 
 
 @FORMS
@@ -119,8 +131,12 @@ def test_the_gap_is_primal_less_dual(form, loss, l1, weighted):
     coef = np.linspace(-1.0, 1.0, D)
     dual = -problem.slopes(coef)
     assert duality_gap(problem, coef) == pytest.approx(plain_gap(problem, coef, dual), rel=1e-10)
-    assert duality_gap(problem, coef, dual=dual) == pytest.approx(plain_gap(problem, coef, dual), rel=1e-10)
-    assert duality_gap(problem, coef, dual=0.5 * dual) == pytest.approx(plain_gap(problem, coef, 0.5 * dual), rel=1e-10)
+    assert duality_gap(problem, coef, dual=dual) == pytest.approx(
+        plain_gap(problem, coef, dual), rel=1e-10
+    )
+    assert duality_gap(problem, coef, dual=0.5 * dual) == pytest.approx(
+        plain_gap(problem, coef, 0.5 * dual), rel=1e-10
+    )
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
@@ -133,7 +149,9 @@ def test_the_gap_bounds_the_distance_from_the_optimum(loss, l1):
     assert 0.0 <= duality_gap(problem, optimum) < 1e-15
     for off in (1.0, 1e-2, 1e-4):
         coef = optimum + off
-        assert duality_gap(problem, coef) >= (problem.objective(coef) - least) * (1.0 - 1e-6) - 1e-15
+        assert (
+            duality_gap(problem, coef) >= (problem.objective(coef) - least) * (1.0 - 1e-6) - 1e-15
+        )
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss", "squared_hinge"])
@@ -156,13 +174,23 @@ def test_the_gap_closes_for_losses_with_a_kink(loss):
         v = problem.X.T @ (sign * push) / N
         return float(np.mean(problem.loss.conjugate(problem.y, -sign * push)) + v @ v / 0.6)
 
-    best = scipy_minimize(negative_dual, np.full(N, 0.5), bounds=bounds, options={"maxiter": 2000, "maxfun": 10**6, "ftol": 1e-15})
+    best = scipy_minimize(
+        negative_dual,
+        np.full(N, 0.5),
+        bounds=bounds,
+        options={"maxiter": 2000, "maxfun": 10**6, "ftol": 1e-15},
+    )
     dual = sign * best.x
     coef = problem.X.T @ dual / (0.3 * N)
     assert 0.0 <= duality_gap(problem, coef, dual=dual) < 1e-4
 
 
-@given(problem=problems(), loss=st.sampled_from(list(LOSSES)), l1=st.sampled_from([0.0, 0.5]), data=st.data())
+@given(
+    problem=problems(),
+    loss=st.sampled_from(list(LOSSES)),
+    l1=st.sampled_from([0.0, 0.5]),
+    data=st.data(),
+)
 def test_the_gap_is_never_negative(problem, loss, l1, data):
     """For any rows, weights and coefficients."""
     X, y = problem
@@ -181,14 +209,30 @@ def test_rows_of_float32_are_measured_in_float64(form, loss):
     coef, _ = proximal_gradient(double)
     coef = coef + 1e-6
     assert duality_gap(single, coef) == pytest.approx(duality_gap(double, coef), rel=1e-3)
-    assert gradient_mapping_norm(single, coef) == pytest.approx(gradient_mapping_norm(double, coef), rel=1e-6)
+    assert gradient_mapping_norm(single, coef) == pytest.approx(
+        gradient_mapping_norm(double, coef), rel=1e-6
+    )
 
 
 def test_rows_of_weight_zero_do_not_count():
     """Whatever their labels, losses and dual variables are."""
-    problem = Problem.build([[1.0], [1e200], [-1.0]], [1.0, -1e200, 2.0], loss="squared_error", l2=1.0, sample_weight=[1.0, 0.0, 1.0])
-    kept = Problem.build([[1.0], [0.0], [-1.0]], [1.0, 0.0, 2.0], loss="squared_error", l2=1.0, sample_weight=[1.0, 0.0, 1.0])
-    assert duality_gap(problem, [0.5], dual=[0.1, 7.0, 0.2]) == duality_gap(kept, [0.5], dual=[0.1, 0.0, 0.2])
+    problem = Problem.build(
+        [[1.0], [1e200], [-1.0]],
+        [1.0, -1e200, 2.0],
+        loss="squared_error",
+        l2=1.0,
+        sample_weight=[1.0, 0.0, 1.0],
+    )
+    kept = Problem.build(
+        [[1.0], [0.0], [-1.0]],
+        [1.0, 0.0, 2.0],
+        loss="squared_error",
+        l2=1.0,
+        sample_weight=[1.0, 0.0, 1.0],
+    )
+    assert duality_gap(problem, [0.5], dual=[0.1, 7.0, 0.2]) == duality_gap(
+        kept, [0.5], dual=[0.1, 0.0, 0.2]
+    )
 
 
 def test_a_dual_variable_that_no_slope_can_be_has_an_infinite_gap():
@@ -208,10 +252,28 @@ def test_losses_that_overflow_have_an_infinite_gap():
 @pytest.mark.parametrize(
     ("changes", "intercept", "message"),
     [
-        ({"fit_intercept": True}, 0.0, r'use fit_intercept=False, or add a column of ones, or stopping="gradient" or "objective"'),
+        (
+            {"fit_intercept": True},
+            0.0,
+            (
+                r'use fit_intercept=False, or add a column of ones, or stopping="gradient" or'
+                r' "objective"'
+            ),
+        ),
         ({}, 0.5, "infinite with an intercept"),
-        ({"l2": 0.0}, 0.0, r'needs an L2 penalty above 0, alone or beside L1; use stopping="gradient" or "objective"'),
-        ({"l2": 0.0, "loss": "hinge"}, 0.0, r'needs an L2 penalty above 0, alone or beside L1; use stopping="objective"'),
+        (
+            {"l2": 0.0},
+            0.0,
+            (
+                r'needs an L2 penalty above 0, alone or beside L1; use stopping="gradient" or'
+                r' "objective"'
+            ),
+        ),
+        (
+            {"l2": 0.0, "loss": "hinge"},
+            0.0,
+            r'needs an L2 penalty above 0, alone or beside L1; use stopping="objective"',
+        ),
     ],
 )
 def test_what_has_no_gap_is_refused(changes, intercept, message):

@@ -21,7 +21,9 @@ def reversed_rows(epoch):
 @pytest.mark.parametrize("solver", ["sgd", "svrg", "saga", "sdca"])
 def test_the_solvers_visit_rows_in_that_order(solver):
     """As if the rows had been handed over in the order, epoch after epoch."""
-    given = {"l2": 0.05, "solver": solver, "epochs": 1} | ({} if solver == "sdca" else {"eta0": 0.1})
+    given = {"l2": 0.05, "solver": solver, "epochs": 1} | (
+        {} if solver == "sdca" else {"eta0": 0.1}
+    )
     own = minimize(X, TWO, sampling=reversed_rows, **given)
     turned = minimize(X[::-1].copy(), TWO[::-1].copy(), sampling="in order", **given)
     np.testing.assert_array_equal(own.coef, turned.coef)
@@ -48,8 +50,16 @@ def test_batches_are_cut_from_it():
 def test_a_run_is_resumed_and_traced():
     """The trace asks for the epoch to come, and a resumed run begins with that."""
     whole = minimize(X, TWO, sampling=reversed_rows, trace=["variance_ratio", "partial_sum"], **RUN)
-    first = minimize(X, TWO, sampling=reversed_rows, trace=["variance_ratio", "partial_sum"], **RUN | {"epochs": 1})
-    rest = minimize(X, TWO, sampling=reversed_rows, trace=["variance_ratio", "partial_sum"], resume=first, **RUN)
+    first = minimize(
+        X,
+        TWO,
+        sampling=reversed_rows,
+        trace=["variance_ratio", "partial_sum"],
+        **RUN | {"epochs": 1},
+    )
+    rest = minimize(
+        X, TWO, sampling=reversed_rows, trace=["variance_ratio", "partial_sum"], resume=first, **RUN
+    )
     np.testing.assert_array_equal(rest.coef, whole.coef)
     np.testing.assert_array_equal(rest.trace["variance_ratio"], whole.trace["variance_ratio"])
 

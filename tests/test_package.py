@@ -62,7 +62,11 @@ def imports(path):
     """Modules of the package that a file imports, wherever in the file."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "antithetic":
-            yield from (f"antithetic.{name.name}" for name in node.names) if node.module == "antithetic" else [node.module]
+            yield from (
+                (f"antithetic.{name.name}" for name in node.names)
+                if node.module == "antithetic"
+                else [node.module]
+            )
         elif isinstance(node, ast.Import):
             yield from (name.name for name in node.names if name.name.split(".")[0] == "antithetic")
 
@@ -72,7 +76,9 @@ def module_name(path):
     return ".".join(("antithetic", *parts)).removesuffix(".__init__")
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.relative_to(PACKAGE).as_posix())
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: path.relative_to(PACKAGE).as_posix()
+)
 def test_imports_point_one_way(path):
     """No module imports one above it, so each can be understood from those below."""
     own = layer(module_name(path))
@@ -85,7 +91,10 @@ def test_numba_is_imported_in_one_place():
         path.name
         for path in PACKAGE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if (isinstance(node, ast.Import) and any(name.name.split(".")[0] == "numba" for name in node.names))
+        if (
+            isinstance(node, ast.Import)
+            and any(name.name.split(".")[0] == "numba" for name in node.names)
+        )
         or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "numba")
     }
     assert importing == {"_jit.py"}
@@ -106,15 +115,24 @@ def test_every_parameter_is_documented():
 
     for name in ("pair", "pair_rows", "gradient_variance", "minimize"):
         function = getattr(antithetic, name)
-        section = inspect.getdoc(function).split("Parameters\n----------\n")[1].split("\nReturns\n")[0]
-        documented = [part for line in re.findall(r"^(\w[\w, ]*?)(?: :.*)?$", section, flags=re.MULTILINE) for part in line.split(", ")]
+        section = (
+            inspect.getdoc(function).split("Parameters\n----------\n")[1].split("\nReturns\n")[0]
+        )
+        documented = [
+            part
+            for line in re.findall(r"^(\w[\w, ]*?)(?: :.*)?$", section, flags=re.MULTILINE)
+            for part in line.split(", ")
+        ]
         assert documented == list(inspect.signature(function).parameters), name
 
 
 def test_the_version_is_that_of_the_changelog():
     """The newest entry."""
     changelog = Path(__file__).parent.parent / "CHANGELOG.md"
-    assert re.search(r"^## (\d+\.\d+\.\d+)", changelog.read_text(), flags=re.MULTILINE).group(1) == antithetic.__version__
+    assert (
+        re.search(r"^## (\d+\.\d+\.\d+)", changelog.read_text(), flags=re.MULTILINE).group(1)
+        == antithetic.__version__
+    )
 
 
 def test_the_package_is_typed():
@@ -124,7 +142,11 @@ def test_the_package_is_typed():
 
 def run_python(code, **environment):
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False, env=os.environ | environment
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | environment,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -158,8 +180,12 @@ def test_a_second_process_compiles_nothing(tmp_path):
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         pytest.fail("this test is about compiled code: do not mark it as a kernel test")
     held = os.environ.get("NUMBA_CACHE_DIR")
-    if held is not None and os.path.isdir(held):  # what other tests had compiled need not be compiled again
-        shutil.copytree(held, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.tmp.*"))
+    if held is not None and os.path.isdir(
+        held
+    ):  # what other tests had compiled need not be compiled again
+        shutil.copytree(
+            held, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.tmp.*")
+        )
     run_python(COUNT_COMPILATIONS, NUMBA_CACHE_DIR=str(tmp_path))
     second = json.loads(run_python(COUNT_COMPILATIONS, NUMBA_CACHE_DIR=str(tmp_path)))
     assert sum(hits for hits, _ in second.values()) >= 10

@@ -24,8 +24,15 @@ from antithetic.pairing.rows import Rows
 
 FORMS = {"dense": np.asarray, "csr": sparse.csr_array}
 METHODS = ["greedy", "optimal", "random", "auto"]
-# candidates kept, smallest and largest block, rows of a share, columns of a tile: small ones walk every path on a dozen rows
-SIZES = [(1, 1, 1, 1, 1), (1, 1, 12, 12, 12), (2, 1, 5, 2, 3), (3, 2, 8, 3, 5), (24, 32, 256, 64, 256)]
+# candidates kept, smallest and largest block, rows of a share, columns of a tile: small ones walk
+# every path on a dozen rows
+SIZES = [
+    (1, 1, 1, 1, 1),
+    (1, 1, 12, 12, 12),
+    (2, 1, 5, 2, 3),
+    (3, 2, 8, 3, 5),
+    (24, 32, 256, 64, 256),
+]
 
 
 def small(sizes):
@@ -64,7 +71,8 @@ def watched(rounds=100):
         yield
 
 
-# ------------------------------------------------------------------------------------------------ greedy: Algorithm 1
+# ------------------------------------------------------------------------------------------------
+# greedy: Algorithm 1
 
 
 @pytest.mark.kernel
@@ -80,11 +88,16 @@ def test_greedy_is_algorithm_1(form, data, sizes, fit_intercept):
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize(("dtype", "scales"), [(np.float64, EXACT_SCALES), (np.float32, EXACT_SCALES_32)])
+@pytest.mark.parametrize(
+    ("dtype", "scales"), [(np.float64, EXACT_SCALES), (np.float32, EXACT_SCALES_32)]
+)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @given(data=st.data(), sizes=st.sampled_from(SIZES))
 def test_greedy_is_algorithm_1_at_any_scale(form, dtype, scales, data, sizes):
-    """Huge and tiny whole-numbered rows, float32 ones as well, give the literal algorithm's table; n = 1, 2, 3 among them."""
+    """Huge and tiny whole-numbered rows, float32 ones as well, give the literal algorithm's table.
+
+    N = 1, 2, 3 among them.
+    """
     X = data.draw(integer_rows(scales=scales))
     with small(sizes):
         table = pair_rows(form(X.astype(dtype)), "greedy", n_jobs=1)
@@ -97,15 +110,22 @@ def test_greedy_is_algorithm_1_at_any_scale(form, dtype, scales, data, sizes):
 def test_greedy_is_algorithm_1_among_hubs(form, sizes):
     """Where all rows prefer the same few partners, lists run out, blocks shrink and grow, and the table is still exact."""
     with small(sizes):
-        assert pair_rows(form(hubs()), "greedy", n_jobs=1).partner.tolist() == algorithm_1(hubs()).tolist()
+        assert (
+            pair_rows(form(hubs()), "greedy", n_jobs=1).partner.tolist()
+            == algorithm_1(hubs()).tolist()
+        )
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("rows", [hubs(700), np.round(4.0 * some_data(700)[0])], ids=["hubs", "spread"])
+@pytest.mark.parametrize(
+    "rows", [hubs(700), np.round(4.0 * some_data(700)[0])], ids=["hubs", "spread"]
+)
 def test_greedy_is_algorithm_1_on_many_blocks(rows, dtype, form):
     """With the sizes as they are, on more rows than a block, a share and a tile hold."""
-    assert pair_rows(form(rows.astype(dtype)), "greedy").partner.tolist() == algorithm_1(rows).tolist()
+    assert (
+        pair_rows(form(rows.astype(dtype)), "greedy").partner.tolist() == algorithm_1(rows).tolist()
+    )
 
 
 @pytest.mark.kernel
@@ -115,7 +135,12 @@ def test_ties_go_to_the_lowest_index(sizes):
     with small(sizes):
         assert pair_rows(np.zeros((70, 2)), "greedy", n_jobs=1).partner.tolist() == list(range(70))
         assert pair_rows(np.ones((70, 1)), "greedy", n_jobs=1).partner.tolist() == list(range(70))
-        assert pair_rows([[1.0], [-1.0], [1.0], [-1.0]], "greedy", n_jobs=1).partner.tolist() == [1, 0, 3, 2]
+        assert pair_rows([[1.0], [-1.0], [1.0], [-1.0]], "greedy", n_jobs=1).partner.tolist() == [
+            1,
+            0,
+            3,
+            2,
+        ]
 
 
 @pytest.mark.kernel
@@ -145,7 +170,10 @@ def test_greedy_choices_are_the_smallest_on_many_rows(form, dtype, tolerance, fi
 def test_the_table_does_not_depend_on_the_number_of_threads(form, dtype):
     """One thread, several, or all cores: the same table, to the last row."""
     X, y = some_data(500, 20)
-    tables = [pair(form(X.astype(dtype)), y, "greedy", n_jobs=n_jobs).partner.tolist() for n_jobs in (1, 2, 3, -1, None)]
+    tables = [
+        pair(form(X.astype(dtype)), y, "greedy", n_jobs=n_jobs).partner.tolist()
+        for n_jobs in (1, 2, 3, -1, None)
+    ]
     assert all(table == tables[0] for table in tables)
 
 
@@ -158,7 +186,12 @@ def test_an_impossible_number_of_threads_is_refused(n_jobs):
 
 BEYOND = pytest.mark.parametrize(
     ("dtype", "scale"),
-    [(np.float64, 2.0**600), (np.float64, 2.0**-600), (np.float32, 2.0**80), (np.float32, 2.0**-80)],
+    [
+        (np.float64, 2.0**600),
+        (np.float64, 2.0**-600),
+        (np.float32, 2.0**80),
+        (np.float32, 2.0**-80),
+    ],
     ids=["overflow", "underflow", "overflow32", "underflow32"],
 )
 
@@ -192,7 +225,9 @@ def test_cutting_cycles_ends_where_products_leave_the_range_of_their_type(dtype,
 def test_optimal_pairs_rows_whose_products_leave_the_range_of_their_type(dtype, scale, form):
     """The least sum of products in other units is the least sum."""
     rows = hubs(8)
-    best, scaled = (pair_rows(form(some), "optimal").partner for some in (rows, (rows * scale).astype(dtype)))
+    best, scaled = (
+        pair_rows(form(some), "optimal").partner for some in (rows, (rows * scale).astype(dtype))
+    )
     assert sum_of_products(rows, scaled) == sum_of_products(rows, best)
 
 
@@ -210,7 +245,8 @@ def test_greedy_pairs_leave_together(form, X, sizes):
         assert greedy_pairs(Rows(form(X)), 1).tolist() == expected
 
 
-# --------------------------------------------------------------------------------------------------- other methods
+# --------------------------------------------------------------------------------------------------
+# - other methods
 
 
 def sum_of_products(Z, partner):
@@ -230,13 +266,22 @@ def test_optimal_is_never_worse_than_greedy(form, problem, fit_intercept):
     """Its sum of products is at most that of the greedy table."""
     X, y = problem
     Z = signed_rows(X, y, fit_intercept)
-    best, quick = (pair(form(X), y, method, fit_intercept=fit_intercept, n_jobs=1).partner for method in ("optimal", "greedy"))
+    best, quick = (
+        pair(form(X), y, method, fit_intercept=fit_intercept, n_jobs=1).partner
+        for method in ("optimal", "greedy")
+    )
     assert sum_of_products(Z, best) <= sum_of_products(Z, quick) + 1e-12 * (Z**2).sum()
 
 
 def test_optimal_states_its_size():
     """More rows than it takes are refused at once, with the limit and what to use instead."""
-    with pytest.raises(ValueError, match=rf'"optimal" takes at most {OPTIMAL_MAX_ROWS} rows .*got {OPTIMAL_MAX_ROWS + 1}; use .*"greedy"'):
+    with pytest.raises(
+        ValueError,
+        match=(
+            rf'"optimal" takes at most {OPTIMAL_MAX_ROWS} rows .*got {OPTIMAL_MAX_ROWS + 1}; use'
+            r' .*"greedy"'
+        ),
+    ):
         pair_rows(np.ones((OPTIMAL_MAX_ROWS + 1, 1)), "optimal")
 
 
@@ -251,8 +296,14 @@ def test_random_is_a_matching_given_by_its_seed(n):
 
 
 def test_random_pairs_differ_between_seeds():
-    """All three matchings of four rows come up within 50 seeds; missing one has probability 3 (2/3)^50 < 1e-8."""
-    seen = {tuple(pair_rows(np.ones((4, 1)), "random", random_state=seed).partner.tolist()) for seed in range(50)}
+    """All three matchings of four rows come up within 50 seeds.
+
+    Missing one has probability 3 (2/3)^50 < 1e-8.
+    """
+    seen = {
+        tuple(pair_rows(np.ones((4, 1)), "random", random_state=seed).partner.tolist())
+        for seed in range(50)
+    }
     assert seen == {(1, 0, 3, 2), (2, 3, 0, 1), (3, 2, 1, 0)}
 
 
@@ -273,7 +324,8 @@ def test_an_unknown_method_is_told_the_known_ones(method):
     assert all(known in str(error.value) for known in METHODS)
 
 
-# ------------------------------------------------------------------------------------------------- a method of one's own
+# -------------------------------------------------------------------------------------------------
+# a method of one's own
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -291,14 +343,21 @@ def test_a_callable_is_given_the_signed_rows(form):
     assert table.partner.tolist() == [5, 4, 3, 2, 1, 0]
     assert table.method == "backwards"
     assert sparse.issparse(shown[0]) == (form is sparse.csr_array)
-    np.testing.assert_allclose(shown[0].toarray() if sparse.issparse(shown[0]) else shown[0], signed_rows(X, y, True, s), rtol=1e-15)
+    np.testing.assert_allclose(
+        shown[0].toarray() if sparse.issparse(shown[0]) else shown[0],
+        signed_rows(X, y, True, s),
+        rtol=1e-15,
+    )
 
 
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
         ([1, 0], "returned 2 partners for 3 rows"),
-        ([0, 0, 1], "did not return a table: partner must be a permutation of 0..2; 0 appears 2 times"),
+        (
+            [0, 0, 1],
+            "did not return a table: partner must be a permutation of 0..2; 0 appears 2 times",
+        ),
         ([0, 1, 3], "did not return a table: partner must be a permutation of 0..2; row 2 has 3"),
         ([0.0, 1.0, 2.0], "did not return a table: partner must be one column of whole numbers"),
         ([[0, 1, 2]], "did not return a table: partner must be one column of whole numbers"),
@@ -315,7 +374,8 @@ def test_a_callable_that_returns_no_table_is_named(answer, complaint):
         pair_rows([[1.0], [2.0], [3.0]], mine)
 
 
-# ------------------------------------------------------------------------------------- what is paired, and arguments
+# ------------------------------------------------------------------------------------- what is
+# paired, and arguments
 
 
 @pytest.mark.kernel
@@ -336,8 +396,13 @@ def test_the_smallest_data_have_tables(n, method, form):
 @given(X=integer_rows(), data=st.data())
 def test_regression_pairs_the_gradients_at_prediction_zero(form, X, data):
     """For squares that is ``-y_i x_i``, with whatever numbers y are, all equal ones too."""
-    y = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=len(X), max_size=len(X))), dtype=np.float64)
-    assert pair(form(X), y, "greedy", loss="squared_error", n_jobs=1).partner.tolist() == algorithm_1(-y[:, None] * X).tolist()
+    y = np.array(
+        data.draw(st.lists(st.integers(-3, 3), min_size=len(X), max_size=len(X))), dtype=np.float64
+    )
+    assert (
+        pair(form(X), y, "greedy", loss="squared_error", n_jobs=1).partner.tolist()
+        == algorithm_1(-y[:, None] * X).tolist()
+    )
 
 
 @pytest.mark.kernel
@@ -347,9 +412,21 @@ def test_coef_pairs_the_gradients_there(form, problem, intercept, fit_intercept)
     """With weights and an intercept of one's own, the rows paired are the gradients ``slope_i (x_i, 1)`` at them."""
     X, y = problem
     w = np.arange(1.0, X.shape[1] + 1.0)
-    table = pair(form(X), y, "greedy", coef=w, intercept=intercept, loss="squared_hinge", fit_intercept=fit_intercept, n_jobs=1)
+    table = pair(
+        form(X),
+        y,
+        "greedy",
+        coef=w,
+        intercept=intercept,
+        loss="squared_hinge",
+        fit_intercept=fit_intercept,
+        n_jobs=1,
+    )
     short = np.maximum(0.0, 1.0 - y * (X @ w + intercept))
-    assert table.partner.tolist() == algorithm_1(signed_rows(X, -2.0 * y * short, fit_intercept)).tolist()
+    assert (
+        table.partner.tolist()
+        == algorithm_1(signed_rows(X, -2.0 * y * short, fit_intercept)).tolist()
+    )
 
 
 @pytest.mark.kernel
@@ -365,7 +442,10 @@ def test_pairing_at_coef_differs_from_pairing_signed_rows():
 @pytest.mark.parametrize(("argument", "value"), [("init", [1, 0]), ("nest", 3), ("budget", 1.0)])
 def test_what_greedy_cannot_use_is_refused_by_name(argument, value):
     """``init``, ``budget`` and groups of three are nothing for Algorithm 1, in both functions."""
-    for build in (partial(pair, [[1.0], [2.0]], [0, 1], "greedy"), partial(pair_rows, [[1.0], [2.0]], "greedy")):
+    for build in (
+        partial(pair, [[1.0], [2.0]], [0, 1], "greedy"),
+        partial(pair_rows, [[1.0], [2.0]], "greedy"),
+    ):
         with pytest.raises((NotImplementedError, ValueError), match=f"^{argument}"):
             build(**{argument: value})
 
@@ -380,11 +460,18 @@ def test_pairing_leaves_the_data_alone():
     assert all(np.array_equal(now, then) for now, then in zip((X, y, s), before, strict=True))
 
 
-# ------------------------------------------------------------------------------------------------ the paper's figures
+# ------------------------------------------------------------------------------------------------
+# the paper's figures
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("sonar_scale", 0.346), ("breast-cancer_scale", 0.698), ("splice", 0.165), ("diabetes_scale", 0.395)]
+    ("name", "expected"),
+    [
+        ("sonar_scale", 0.346),
+        ("breast-cancer_scale", 0.698),
+        ("splice", 0.165),
+        ("diabetes_scale", 0.395),
+    ],
 )
 def test_the_greedy_table_saves_what_the_paper_says(name, expected):
     """Exact variance ratios at w = 0 on the sets in the package."""

@@ -1,4 +1,7 @@
-"""Penalties: value, and the proximal step as the minimiser that defines it; groups of features, and penalties of one's own."""
+"""Penalties: value, and the proximal step as the minimiser that defines it.
+
+Groups of features, and penalties of one's own.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,9 @@ def test_the_value_is_the_formula():
 
 def test_the_smooth_gradient_is_that_of_the_quadratic_part():
     """l2 w."""
-    np.testing.assert_array_equal(ElasticNet(2.0, 9.0).smooth_gradient(np.array([1.0, -2.0])), [2.0, -4.0])
+    np.testing.assert_array_equal(
+        ElasticNet(2.0, 9.0).smooth_gradient(np.array([1.0, -2.0])), [2.0, -4.0]
+    )
 
 
 @pytest.mark.parametrize("strength", [-1.0, math.nan, math.inf])
@@ -56,7 +61,8 @@ def test_bad_strengths_are_refused_by_name(name, strength):
         ElasticNet(**{name: strength})
 
 
-# --------------------------------------------------------------------------------------------------- groups and penalties of one's own
+# --------------------------------------------------------------------------------------------------
+# - groups and penalties of one's own
 
 
 class Lasso:
@@ -104,7 +110,13 @@ def vectors(size):
     return arrays(np.float64, 5, elements=st.floats(-size, size))
 
 
-@given(penalties(), vectors(5.0), st.floats(0.01, 10.0), vectors(1.0), st.sampled_from([1.0, 1e-2, 1e-4]))
+@given(
+    penalties(),
+    vectors(5.0),
+    st.floats(0.01, 10.0),
+    vectors(1.0),
+    st.sampled_from([1.0, 1e-2, 1e-4]),
+)
 def test_no_vector_is_better_than_the_prox(penalty, w, step, direction, length):
     """prox(w) minimises r(v) + |v - w|^2 / (2 step): against points near it, w itself, and zero."""
 
@@ -140,16 +152,27 @@ def test_the_prox_leaves_its_argument_alone(penalty, w, step):
 def test_the_smooth_part_of_every_penalty_is_quadratic(penalty, w):
     """l2 w, which with the value of the rest makes the whole."""
     np.testing.assert_array_equal(penalty.smooth_gradient(w), penalty.l2 * w)
-    rest = OwnPenalty(penalty.given) if isinstance(penalty, OwnPenalty) else GroupLasso(penalty.groups, penalty.l1)
+    rest = (
+        OwnPenalty(penalty.given)
+        if isinstance(penalty, OwnPenalty)
+        else GroupLasso(penalty.groups, penalty.l1)
+    )
     assert penalty.value(w) == pytest.approx(rest.value(w) + 0.5 * penalty.l2 * float(w @ w))
 
 
 def test_the_value_of_groups_is_the_formula():
-    """l2 / 2 |w|^2 + l1 sum sqrt(|g|) |w_g|; what is in no group is in the first sum only; float32 does not overflow."""
+    """l2 / 2 |w|^2 + l1 sum sqrt(|g|) |w_g|; what is in no group is in the first sum only.
+
+    Float32 does not overflow.
+    """
     penalty = GroupLasso(((0, 2), (3,)), l1=0.5, l2=2.0)
     w = np.array([3.0, 7.0, -4.0, -2.0])
     assert penalty.value(w) == pytest.approx(78.0 + 0.5 * (math.sqrt(2.0) * 5.0 + 2.0))
-    assert 1e30 < GroupLasso(((0, 2), (3,)), l1=0.5).value(w.astype(np.float32) * np.float32(1e30)) < math.inf
+    assert (
+        1e30
+        < GroupLasso(((0, 2), (3,)), l1=0.5).value(w.astype(np.float32) * np.float32(1e30))
+        < math.inf
+    )
 
 
 def test_groups_are_zero_together_or_not_at_all():
@@ -163,7 +186,11 @@ def test_groups_are_zero_together_or_not_at_all():
 
 def test_groups_of_one_are_the_lasso():
     """Value and prox."""
-    w, alone, lasso = np.array([2.0, -0.3, 0.0]), GroupLasso(((0,), (1,), (2,)), l1=0.5, l2=0.1), ElasticNet(l2=0.1, l1=0.5)
+    w, alone, lasso = (
+        np.array([2.0, -0.3, 0.0]),
+        GroupLasso(((0,), (1,), (2,)), l1=0.5, l2=0.1),
+        ElasticNet(l2=0.1, l1=0.5),
+    )
     assert alone.value(w) == pytest.approx(lasso.value(w))
     np.testing.assert_allclose(alone.prox(w, 1.0), lasso.prox(w, 1.0))
 
@@ -176,7 +203,14 @@ def test_no_groups_are_no_penalty():
 
 
 @pytest.mark.parametrize(
-    "labels", [list("abbac"), [5, -1, -1, 5, 9], [0.5, 0.1, 0.1, 0.5, 2.0], [False, True, True, False, True][:5]], ids=str
+    "labels",
+    [
+        list("abbac"),
+        [5, -1, -1, 5, 9],
+        [0.5, 0.1, 0.1, 0.5, 2.0],
+        [False, True, True, False, True][:5],
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("form", [list, tuple, np.array])
 def test_labels_of_any_kind_make_groups(labels, form):
@@ -190,7 +224,12 @@ def test_labels_of_any_kind_make_groups(labels, form):
 
 @pytest.mark.parametrize(
     "groups",
-    [[[0, 3], [1, 2]], ((0, 3), (1, 2)), [np.array([0, 3]), range(1, 3)], np.array([[0, 3], [1, 2]])],
+    [
+        [[0, 3], [1, 2]],
+        ((0, 3), (1, 2)),
+        [np.array([0, 3]), range(1, 3)],
+        np.array([[0, 3], [1, 2]]),
+    ],
     ids=["lists", "tuples", "mixed", "array"],
 )
 def test_lists_of_features_make_groups(groups):
@@ -243,7 +282,12 @@ def test_bad_strengths_of_groups_are_refused(l1, l2):
 
 
 @pytest.mark.parametrize(
-    ("lacking", "others"), [("value", ("prox", "separable")), ("prox", ("value", "separable")), ("separable", ("value", "prox"))]
+    ("lacking", "others"),
+    [
+        ("value", ("prox", "separable")),
+        ("prox", ("value", "separable")),
+        ("separable", ("value", "prox")),
+    ],
 )
 def test_what_a_penalty_of_ones_own_lacks_is_named(lacking, others):
     """Whichever of the three it is."""
@@ -261,24 +305,39 @@ def test_a_class_is_no_penalty():
 @pytest.mark.parametrize("moved", [np.zeros(3), np.zeros((2, 1)), 0.0, None], ids=str)
 def test_a_prox_of_the_wrong_shape_is_named(moved):
     """Not stretched to fit; None is what a function without return gives."""
-    given = type("Given", (), {"separable": True, "value": lambda *_: 0.0, "prox": lambda *_: moved})()
-    with pytest.raises(ValueError, match=r"prox of the penalty returned (shape .*|None) for weights of shape \(2,\)"):
+    given = type(
+        "Given", (), {"separable": True, "value": lambda *_: 0.0, "prox": lambda *_: moved}
+    )()
+    with pytest.raises(
+        ValueError,
+        match=r"prox of the penalty returned (shape .*|None) for weights of shape \(2,\)",
+    ):
         OwnPenalty(given).prox(np.zeros(2), 1.0)
 
 
 def test_an_own_penalty_with_l2_is_the_elastic_net():
     """The prox of a sum with a quadratic is that of the rest, at a shorter step."""
-    w, own, net = np.array([3.0, -0.5, 0.1]), OwnPenalty(Lasso(), l2=0.7), ElasticNet(l2=0.7, l1=0.8)
+    w, own, net = (
+        np.array([3.0, -0.5, 0.1]),
+        OwnPenalty(Lasso(), l2=0.7),
+        ElasticNet(l2=0.7, l1=0.8),
+    )
     assert own.value(w) == pytest.approx(net.value(w))
     for step in (0.1, 1.0, 10.0):
         np.testing.assert_allclose(own.prox(w, step), net.prox(w, step), atol=1e-15)
     assert own.separable is True
-    np.testing.assert_array_equal(OwnPenalty(Box(), l2=1.0).prox(np.array([9.0, -9.0]), 1.0), [2.0, -1.0])
+    np.testing.assert_array_equal(
+        OwnPenalty(Box(), l2=1.0).prox(np.array([9.0, -9.0]), 1.0), [2.0, -1.0]
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "kind"),
-    [((None, None), ElasticNet), (("group_lasso", [0, 0, 1]), GroupLasso), ((Lasso(), None), OwnPenalty)],
+    [
+        ((None, None), ElasticNet),
+        (("group_lasso", [0, 0, 1]), GroupLasso),
+        ((Lasso(), None), OwnPenalty),
+    ],
     ids=["none", "name", "own"],
 )
 def test_penalties_by_name_or_object(given, kind):

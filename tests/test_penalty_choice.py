@@ -14,7 +14,8 @@ from solver_cases import ALPHA, CORRECTED, EXACT, FEW, FORMS, GROUPS, NUMBERS, T
 from antithetic import SGDClassifier, SGDRegressor, minimize
 from antithetic.problem import Problem
 
-# --------------------------------------------------------------------------------------------------- group lasso
+# --------------------------------------------------------------------------------------------------
+# - group lasso
 
 
 def assert_group_optimal(coef, gradient, alpha, within=1e-6):
@@ -22,20 +23,28 @@ def assert_group_optimal(coef, gradient, alpha, within=1e-6):
     for group in map(list, GROUPS):
         part, most = coef[group], alpha * np.sqrt(len(group))
         if part.any():
-            np.testing.assert_allclose(gradient[group], -most * part / np.linalg.norm(part), atol=within)
+            np.testing.assert_allclose(
+                gradient[group], -most * part / np.linalg.norm(part), atol=within
+            )
         else:
             assert np.linalg.norm(gradient[group]) <= most + within
 
 
 @FORMS
-@pytest.mark.parametrize("draws", [{}, {"sampling": "importance"}, {"pairing": "greedy", "sampling": "shuffle"}], ids=str)
+@pytest.mark.parametrize(
+    "draws", [{}, {"sampling": "importance"}, {"pairing": "greedy", "sampling": "shuffle"}], ids=str
+)
 @CORRECTED
 def test_group_lasso_meets_its_conditions(solver, form, draws):
     """Optimality group by group, and groups that are zero are exactly zero, all of them."""
     given = EXACT | {"alpha": 0.6}
-    model = SGDRegressor(penalty="group_lasso", groups=["a", "b", "b", "a", "c"], solver=solver, **given, **draws).fit(form(X), NUMBERS)
+    model = SGDRegressor(
+        penalty="group_lasso", groups=["a", "b", "b", "a", "c"], solver=solver, **given, **draws
+    ).fit(form(X), NUMBERS)
     problem = Problem.build(X, NUMBERS, loss="squared_error", fit_intercept=True)
-    gradient, constant = problem.data_gradient(problem.slopes(model.coef_, float(model.intercept_[0])))
+    gradient, constant = problem.data_gradient(
+        problem.slopes(model.coef_, float(model.intercept_[0]))
+    )
     assert_group_optimal(model.coef_, gradient, 0.6)
     assert abs(constant) < 1e-6
     zero = [not model.coef_[list(group)].any() for group in GROUPS]
@@ -46,11 +55,20 @@ def test_group_lasso_meets_its_conditions(solver, form, draws):
 def test_groups_are_labels_or_lists():
     """Both say the same, in any order and of any kind; what is in no group is not penalised."""
     given = {"penalty": "group_lasso", "solver": "saga"} | FEW
-    forms = (["a", "b", "b", "a", "c"], np.array([7, -1, -1, 7, 3]), [[0, 3], [1, 2], [4]], (np.array([0, 3]), range(1, 3), [4]))
-    first, *others = (SGDRegressor(groups=groups, **given).fit(X, NUMBERS).coef_ for groups in forms)
+    forms = (
+        ["a", "b", "b", "a", "c"],
+        np.array([7, -1, -1, 7, 3]),
+        [[0, 3], [1, 2], [4]],
+        (np.array([0, 3]), range(1, 3), [4]),
+    )
+    first, *others = (
+        SGDRegressor(groups=groups, **given).fit(X, NUMBERS).coef_ for groups in forms
+    )
     for other in others:
         np.testing.assert_allclose(other, first, rtol=1e-12)
-    free = SGDRegressor(**(given | EXACT), groups=[[0, 1, 2]]).set_params(alpha=50.0).fit(X, NUMBERS)
+    free = (
+        SGDRegressor(**(given | EXACT), groups=[[0, 1, 2]]).set_params(alpha=50.0).fit(X, NUMBERS)
+    )
     expected = theirs.LinearRegression().fit(X[:, 3:], NUMBERS)
     np.testing.assert_array_equal(free.coef_[:3], 0.0)
     np.testing.assert_allclose(free.coef_[3:], expected.coef_, rtol=1e-5)
@@ -58,15 +76,31 @@ def test_groups_are_labels_or_lists():
 
 def test_group_lasso_with_l2_and_one_feature_each():
     """Groups of one feature are the elastic net's L1 part."""
-    given = {"l2": 0.1, "l1": 0.2, "loss": "squared_error", "solver": "saga", "sampling": "shuffle", "epochs": 300}
-    grouped, plain = minimize(X, NUMBERS, penalty="group_lasso", groups=range(5), **given), minimize(X, NUMBERS, **given)
+    given = {
+        "l2": 0.1,
+        "l1": 0.2,
+        "loss": "squared_error",
+        "solver": "saga",
+        "sampling": "shuffle",
+        "epochs": 300,
+    }
+    grouped, plain = (
+        minimize(X, NUMBERS, penalty="group_lasso", groups=range(5), **given),
+        minimize(X, NUMBERS, **given),
+    )
     np.testing.assert_allclose(grouped.coef, plain.coef, atol=1e-10)
     assert grouped.trace.keys() == plain.trace.keys()
 
 
 def test_sgd_comes_near_the_group_lasso():
     """Plain proximal steps for a penalty that SGD's kernels do not know, with zeros too."""
-    given = {"penalty": "group_lasso", "groups": GROUPS, "random_state": 0, "alpha": 0.25, "batch_size": 4}
+    given = {
+        "penalty": "group_lasso",
+        "groups": GROUPS,
+        "random_state": 0,
+        "alpha": 0.25,
+        "batch_size": 4,
+    }
     near = SGDRegressor(max_iter=300, tol=None, **given).fit(X, NUMBERS)
     exact = SGDRegressor(solver="saga", stopping="gradient", tol=1e-9, **given).fit(X, NUMBERS)
     np.testing.assert_allclose(near.coef_, exact.coef_, atol=0.02)
@@ -74,7 +108,9 @@ def test_sgd_comes_near_the_group_lasso():
 
 def test_partial_fit_and_classes_with_groups():
     """Chunks, and three classes, each with the same groups."""
-    model = SGDClassifier("log_loss", penalty="group_lasso", groups=GROUPS, solver="saga", random_state=0, alpha=0.01)
+    model = SGDClassifier(
+        "log_loss", penalty="group_lasso", groups=GROUPS, solver="saga", random_state=0, alpha=0.01
+    )
     for _ in range(20):
         for rows in np.split(np.arange(60), 3):
             model.partial_fit(X[rows], THREE[rows], classes=[0, 1, 2])
@@ -82,16 +118,30 @@ def test_partial_fit_and_classes_with_groups():
     assert clone(model).set_params(alpha=10.0).fit(X, THREE).coef_.any() == False  # noqa: E712 - numpy's
 
 
-# --------------------------------------------------------------------------------------------------- a penalty of one's own
+# --------------------------------------------------------------------------------------------------
+# - a penalty of one's own
 
 
 @FORMS
 @pytest.mark.parametrize("solver", ["sgd", "svrg", "saga"])
 def test_weights_that_must_not_be_negative(solver, form):
     """Ridge(positive=True), by a penalty of three lines; no weight is negative at any time."""
-    given = {"loss": "squared_error", "solver": solver, "l2": ALPHA, "batch_size": 8, "sampling": "shuffle", "epochs": 300}
-    run = minimize(form(X), NUMBERS, penalty=Box(), learning_rate="auto", trace="objective", **given)
-    expected = theirs.Ridge(60 * ALPHA, positive=True, fit_intercept=False, tol=1e-10).fit(X, NUMBERS).coef_
+    given = {
+        "loss": "squared_error",
+        "solver": solver,
+        "l2": ALPHA,
+        "batch_size": 8,
+        "sampling": "shuffle",
+        "epochs": 300,
+    }
+    run = minimize(
+        form(X), NUMBERS, penalty=Box(), learning_rate="auto", trace="objective", **given
+    )
+    expected = (
+        theirs.Ridge(60 * ALPHA, positive=True, fit_intercept=False, tol=1e-10)
+        .fit(X, NUMBERS)
+        .coef_
+    )
     np.testing.assert_allclose(run.coef, expected, atol=1e-5 if solver != "sgd" else 0.05)
     assert (run.coef >= 0.0).all()
     assert (run.coef == 0.0).any()
@@ -100,12 +150,19 @@ def test_weights_that_must_not_be_negative(solver, form):
 
 @CORRECTED
 def test_weights_in_a_box(solver):
-    """The gradient points outwards at the bounds and vanishes inside; zero need not be in the box."""
+    """The gradient points outwards at the bounds and vanishes inside.
+
+    Zero need not be in the box.
+    """
     model = SGDRegressor(penalty=Box(0.2, 1.0), solver=solver, **EXACT).fit(X, NUMBERS)
     problem = Problem.build(X, NUMBERS, loss="squared_error", fit_intercept=True)
     gradient, _ = problem.data_gradient(problem.slopes(model.coef_, float(model.intercept_[0])))
     for weight, slope in zip(model.coef_, gradient, strict=True):
-        assert (slope > -1e-6 if weight == 0.2 else slope < 1e-6) if weight in (0.2, 1.0) else abs(slope) < 1e-6
+        assert (
+            (slope > -1e-6 if weight == 0.2 else slope < 1e-6)
+            if weight in (0.2, 1.0)
+            else abs(slope) < 1e-6
+        )
     assert {0.2, 1.0} <= set(model.coef_.tolist())
 
 
@@ -122,7 +179,9 @@ def test_an_own_penalty_has_the_life_of_any_parameter():
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.coef_, model.coef_)
     np.testing.assert_array_equal(clone(model).fit(X, THREE).coef_, model.coef_)
-    search = GridSearchCV(model, {"penalty": [Box(-1e-3, 1e-3), Box(-5.0, 5.0), "l2"]}, cv=2, error_score="raise").fit(X, THREE)
+    search = GridSearchCV(
+        model, {"penalty": [Box(-1e-3, 1e-3), Box(-5.0, 5.0), "l2"]}, cv=2, error_score="raise"
+    ).fit(X, THREE)
     assert search.best_params_["penalty"] == "l2" or search.best_params_["penalty"].high == 5.0
 
 
@@ -138,10 +197,17 @@ def test_an_own_penalty_equals_the_built_in_one():
         def prox(self, w, step):
             return np.sign(w) * np.maximum(np.abs(w) - 0.2 * step, 0.0)
 
-    given = {"loss": "squared_error", "l2": 0.1, "batch_size": 4, "epochs": 5, "fit_intercept": True}
+    given = {
+        "loss": "squared_error",
+        "l2": 0.1,
+        "batch_size": 4,
+        "epochs": 5,
+        "fit_intercept": True,
+    }
     for solver in ("svrg", "saga"):
         for sampling in ("shuffle", "importance", "stratified"):
             own, built_in = (
-                minimize(X, NUMBERS, solver=solver, sampling=sampling, **given, **p) for p in ({"penalty": Lasso()}, {"l1": 0.2})
+                minimize(X, NUMBERS, solver=solver, sampling=sampling, **given, **p)
+                for p in ({"penalty": Lasso()}, {"l1": 0.2})
             )
             np.testing.assert_allclose(own.coef, built_in.coef, atol=1e-12)

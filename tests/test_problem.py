@@ -21,10 +21,14 @@ PLAIN = {  # as scikit-learn's user guide writes them
     "log_loss": lambda y, p: np.log1p(np.exp(-y * p)),
     "hinge": lambda y, p: np.maximum(0.0, 1.0 - y * p),
     "squared_hinge": lambda y, p: np.maximum(0.0, 1.0 - y * p) ** 2,
-    "modified_huber": lambda y, p: np.where(y * p >= -1.0, np.maximum(0.0, 1.0 - y * p) ** 2, -4.0 * y * p),
+    "modified_huber": lambda y, p: np.where(
+        y * p >= -1.0, np.maximum(0.0, 1.0 - y * p) ** 2, -4.0 * y * p
+    ),
     "perceptron": lambda y, p: np.maximum(0.0, -y * p),
     "squared_error": lambda y, p: (y - p) ** 2 / 2.0,
-    "huber": lambda y, p: np.where(np.abs(y - p) <= 0.1, (y - p) ** 2 / 2.0, 0.1 * (np.abs(y - p) - 0.05)),
+    "huber": lambda y, p: np.where(
+        np.abs(y - p) <= 0.1, (y - p) ** 2 / 2.0, 0.1 * (np.abs(y - p) - 0.05)
+    ),
     "epsilon_insensitive": lambda y, p: np.maximum(0.0, np.abs(y - p) - 0.1),
     "squared_epsilon_insensitive": lambda y, p: np.maximum(0.0, np.abs(y - p) - 0.1) ** 2,
 }
@@ -51,7 +55,8 @@ def enumerated_variance(problem, slopes, groups):
     return ((u - u.mean(axis=0)) ** 2).sum(axis=1).mean()
 
 
-# ------------------------------------------------------------------------------------------- objective and gradient
+# -------------------------------------------------------------------------------------------
+# objective and gradient
 
 
 @pytest.mark.kernel
@@ -61,7 +66,15 @@ def enumerated_variance(problem, slopes, groups):
 def test_the_objective_is_mean_loss_plus_penalty(name, weighted, form):
     """``mean(s * loss) + l2/2 |w|^2 + l1 |w|_1``: n counts every row, and the intercept is not penalised."""
     X, y, s, w = some_data()
-    problem = Problem.build(form(X), y, loss=name, l2=0.3, l1=0.2, sample_weight=s if weighted else None, fit_intercept=True)
+    problem = Problem.build(
+        form(X),
+        y,
+        loss=name,
+        l2=0.3,
+        l1=0.2,
+        sample_weight=s if weighted else None,
+        fit_intercept=True,
+    )
     losses = PLAIN[name](y, X @ w + 0.5)
     expected = np.mean(s * losses if weighted else losses) + 0.15 * w @ w + 0.2 * np.abs(w).sum()
     assert problem.objective(w, 0.5) == pytest.approx(expected, rel=1e-13)
@@ -74,18 +87,27 @@ def test_the_objective_is_mean_loss_plus_penalty(name, weighted, form):
 def test_the_gradient_is_the_derivative_of_the_objective(name, weighted, form):
     """In every weight and in the intercept, central differences of the objective give the gradient."""
     X, y, s, w = some_data()
-    problem = Problem.build(form(X), y, loss=name, l2=0.3, sample_weight=s if weighted else None, fit_intercept=True)
+    problem = Problem.build(
+        form(X), y, loss=name, l2=0.3, sample_weight=s if weighted else None, fit_intercept=True
+    )
     point, step = np.append(w, 0.5), 1e-6
     moves = step * np.eye(len(point))
-    values = [[problem.objective(at[:-1], at[-1]) for at in (point + move, point - move)] for move in moves]
+    values = [
+        [problem.objective(at[:-1], at[-1]) for at in (point + move, point - move)]
+        for move in moves
+    ]
     coef, intercept = problem.gradient(w, 0.5)
-    np.testing.assert_allclose(np.append(coef, intercept), np.diff(values)[:, 0] / (-2.0 * step), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        np.append(coef, intercept), np.diff(values)[:, 0] / (-2.0 * step), rtol=1e-6, atol=1e-8
+    )
 
 
 def test_the_gradient_vanishes_where_scikit_learn_finds_the_optimum():
     """Our objective is scikit-learn's: at the optimum of LogisticRegression and of Ridge its gradient is zero."""
     X, y, s, _ = some_data(60)
-    logistic = LogisticRegression(C=1.0 / (60 * 0.1), tol=1e-10, max_iter=1000).fit(X, y, sample_weight=s)
+    logistic = LogisticRegression(C=1.0 / (60 * 0.1), tol=1e-10, max_iter=1000).fit(
+        X, y, sample_weight=s
+    )
     problem = Problem.build(X, y, l2=0.1, sample_weight=s, fit_intercept=True)
     coef, intercept = problem.gradient(logistic.coef_, logistic.intercept_[0])
     np.testing.assert_allclose(np.append(coef, intercept), 0.0, atol=1e-6)
@@ -113,7 +135,9 @@ def test_slopes_times_rows_are_the_row_gradients(name, form):
     problem = Problem.build(form(X), y, loss=name, sample_weight=s)
     slopes = problem.slopes(w, 0.25)
     np.testing.assert_allclose(slopes, s * LOSSES[name].slope(y, X @ w + 0.25), rtol=1e-14)
-    np.testing.assert_allclose(problem.data_gradient(slopes)[0], (slopes[:, None] * X).mean(axis=0), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        problem.data_gradient(slopes)[0], (slopes[:, None] * X).mean(axis=0), rtol=1e-12, atol=1e-15
+    )
 
 
 @pytest.mark.kernel
@@ -142,16 +166,24 @@ def test_a_weight_of_zero_is_a_zero_row(data, problem):
 def test_float32_is_near_float64(form):
     """Objective, gradient and variance of float32 rows are those of float64 to single precision."""
     X, y, s, w = some_data()
-    one, two = (Problem.build(form(X.astype(dtype)), y, l2=0.1, sample_weight=s, fit_intercept=True) for dtype in (np.float32, np.float64))
+    one, two = (
+        Problem.build(form(X.astype(dtype)), y, l2=0.1, sample_weight=s, fit_intercept=True)
+        for dtype in (np.float32, np.float64)
+    )
     assert one.X.dtype == np.float32
     assert one.objective(w, 0.5) == pytest.approx(two.objective(w, 0.5), rel=1e-6)
-    np.testing.assert_allclose(one.gradient(w, 0.5)[0], two.gradient(w, 0.5)[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        one.gradient(w, 0.5)[0], two.gradient(w, 0.5)[0], rtol=1e-5, atol=1e-6
+    )
     pairs = np.arange(16).reshape(8, 2)
     for groups in (None, pairs):
-        assert one.group_variance(one.slopes(w), groups) == pytest.approx(two.group_variance(two.slopes(w), groups), rel=1e-5)
+        assert one.group_variance(one.slopes(w), groups) == pytest.approx(
+            two.group_variance(two.slopes(w), groups), rel=1e-5
+        )
 
 
-# ---------------------------------------------------------------------------------------------------------- variance
+# --------------------------------------------------------------------------------------------------
+# -------- variance
 
 
 @pytest.mark.kernel
@@ -160,7 +192,13 @@ def test_float32_is_near_float64(form):
 @given(data=st.data())
 def test_the_variance_of_groups_is_that_of_their_enumeration(form, dtype, data):
     """For every group size, with weights and intercept, at any scale: the mean of ``|u_k - mean u|^2`` over all groups."""
-    X, y = data.draw(problems(integer_rows(min_rows=2, scales=EXACT_SCALES if dtype == np.float64 else EXACT_SCALES_32)))
+    X, y = data.draw(
+        problems(
+            integer_rows(
+                min_rows=2, scales=EXACT_SCALES if dtype == np.float64 else EXACT_SCALES_32
+            )
+        )
+    )
     s, fit_intercept = data.draw(st.none() | weights(len(y))), data.draw(st.booleans())
     problem = Problem.build(form(X.astype(dtype)), y, sample_weight=s, fit_intercept=fit_intercept)
     slopes = problem.slopes()
@@ -169,7 +207,9 @@ def test_the_variance_of_groups_is_that_of_their_enumeration(form, dtype, data):
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
     expected = enumerated_variance(problem, slopes, groups)
     size_of_gradients = (group_gradients(problem, slopes, groups) ** 2).sum(axis=1).mean()
-    assert problem.group_variance(slopes, groups) == pytest.approx(expected, rel=tolerance, abs=tolerance * size_of_gradients)
+    assert problem.group_variance(slopes, groups) == pytest.approx(
+        expected, rel=tolerance, abs=tolerance * size_of_gradients
+    )
 
 
 @pytest.mark.kernel
@@ -195,7 +235,9 @@ def test_halves_are_the_variance_inside_pairs(form, fit_intercept):
     halves = problem.group_variance(slopes, pairs, halves=True)
     expected = (group_gradients(problem, slopes, pairs, signs=(1.0, -1.0)) ** 2).sum(axis=1).mean()
     assert halves == pytest.approx(expected, rel=1e-12)
-    assert halves + problem.group_variance(slopes, pairs) == pytest.approx(problem.group_variance(slopes), rel=1e-12)
+    assert halves + problem.group_variance(slopes, pairs) == pytest.approx(
+        problem.group_variance(slopes), rel=1e-12
+    )
 
 
 @pytest.mark.kernel
@@ -209,7 +251,9 @@ def test_blocks_change_nothing(form, halves, monkeypatch):
     whole = problem.group_variance(slopes, pairs, halves=halves)
     for entries in (1, 8, 12):  # blocks of 1, 2 and 3 groups
         monkeypatch.setattr("antithetic._validate.BLOCK_ENTRIES", entries * 2)
-        assert problem.group_variance(slopes, pairs, halves=halves) == pytest.approx(whole, rel=1e-13)
+        assert problem.group_variance(slopes, pairs, halves=halves) == pytest.approx(
+            whole, rel=1e-13
+        )
 
 
 @pytest.mark.kernel
@@ -223,7 +267,10 @@ def test_the_variance_of_equal_groups_is_exactly_zero(n, form, dtype):
     problem = Problem.build(form((row * y[:, None]).astype(dtype)), y, fit_intercept=False)
     slopes = np.where(y > 0.0, 0.1, -0.1)
     assert problem.group_variance(slopes) == 0.0
-    assert problem.group_variance(slopes, np.column_stack([np.arange(n), np.roll(np.arange(n), 1)])) == 0.0
+    assert (
+        problem.group_variance(slopes, np.column_stack([np.arange(n), np.roll(np.arange(n), 1)]))
+        == 0.0
+    )
 
 
 @pytest.mark.kernel
@@ -237,7 +284,9 @@ def test_no_digits_are_lost_where_gradients_cancel(form):
     problem = Problem.build(form(X), y)
     means = [Fraction(int(k), 4) for k in left]  # slopes are -+1/2, and a pair has two members
     exact = sum(mean**2 for mean in means) / 8 - (sum(means) / 8) ** 2
-    assert problem.group_variance(problem.slopes(), np.arange(16).reshape(8, 2)) == pytest.approx(float(exact), rel=1e-14)
+    assert problem.group_variance(problem.slopes(), np.arange(16).reshape(8, 2)) == pytest.approx(
+        float(exact), rel=1e-14
+    )
 
 
 @pytest.mark.kernel
@@ -257,19 +306,31 @@ def test_ratios_of_zero():
     assert ratio(1.0, 2.0) == 0.5
 
 
-# ------------------------------------------------------------------------------------------------------------- build
+# --------------------------------------------------------------------------------------------------
+# ----------- build
 
 
 def test_a_problem_keeps_what_it_was_given():
     """Signs, classes, sizes and flags are as given; regression has no classes."""
-    problem = Problem.build([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], ["no", "yes", "no"], fit_intercept=1)
+    problem = Problem.build(
+        [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], ["no", "yes", "no"], fit_intercept=1
+    )
     assert (problem.n, problem.d, problem.fit_intercept, problem.weight) == (3, 2, True, None)
     assert problem.y.tolist() == [-1.0, 1.0, -1.0]
     assert problem.classes.tolist() == ["no", "yes"]
     assert Problem.build([[1.0]], [2.5], loss="huber").classes is None
 
 
-@pytest.mark.parametrize("argument", [{"l2": -1.0}, {"l2": np.nan}, {"l1": np.inf}, {"loss": "none"}, {"sample_weight": [-1.0, 1.0]}])
+@pytest.mark.parametrize(
+    "argument",
+    [
+        {"l2": -1.0},
+        {"l2": np.nan},
+        {"l1": np.inf},
+        {"loss": "none"},
+        {"sample_weight": [-1.0, 1.0]},
+    ],
+)
 def test_an_impossible_problem_is_refused(argument):
     """Each argument is checked when the problem is made, and named in the error."""
     with pytest.raises(ValueError, match=next(iter(argument))):
@@ -279,15 +340,25 @@ def test_an_impossible_problem_is_refused(argument):
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_variance_of_units_of_any_sizes(form, fit_intercept):
-    """Drawn with any probabilities and multiplied by any factors; the same as that of groups where all are alike."""
+    """Drawn with any probabilities and multiplied by any factors.
+
+    The same as that of groups where all are alike.
+    """
     X, y, weight, coef = some_data()
     problem = Problem.build(form(X), y, sample_weight=weight, fit_intercept=fit_intercept)
     slopes, rng = problem.slopes(coef), np.random.default_rng(1)
     rows, starts = rng.permutation(17), np.array([0, 1, 4, 9, 17])
     chances, factors = np.array([0.5, 0.0, 0.2, 0.3]), np.array([2.0, 0.0, -1.0, 0.5])
-    u = np.concatenate([group_gradients(problem, slopes, [group]) for group in np.split(rows, starts[1:-1])]) * factors[:, None]
+    u = (
+        np.concatenate(
+            [group_gradients(problem, slopes, [group]) for group in np.split(rows, starts[1:-1])]
+        )
+        * factors[:, None]
+    )
     wanted = chances @ ((u - chances @ u) ** 2).sum(axis=1)
-    np.testing.assert_allclose(problem.unit_variance(slopes, rows, starts, chances, factors), wanted, rtol=1e-12)
+    np.testing.assert_allclose(
+        problem.unit_variance(slopes, rows, starts, chances, factors), wanted, rtol=1e-12
+    )
     groups = rows[:16].reshape(-1, 4)
     alike = problem.unit_variance(slopes, rows[:16], np.arange(0, 17, 4), np.full(4, 0.25))
     np.testing.assert_allclose(alike, problem.group_variance(slopes, groups), rtol=1e-12)
@@ -298,5 +369,13 @@ def test_the_variance_of_units_of_any_sizes(form, fit_intercept):
 def test_many_equal_units_have_no_variance(form, fit_intercept):
     """Exactly zero: what rounding makes of the mean of many is taken out."""
     n = 100_003
-    problem = Problem.build(form(np.full((n, 3), 0.1)), np.full(n, 0.7), loss="squared_error", fit_intercept=fit_intercept)
-    assert problem.unit_variance(problem.slopes(), np.arange(n), np.arange(n + 1), np.full(n, 1.0 / n)) == 0.0
+    problem = Problem.build(
+        form(np.full((n, 3), 0.1)),
+        np.full(n, 0.7),
+        loss="squared_error",
+        fit_intercept=fit_intercept,
+    )
+    assert (
+        problem.unit_variance(problem.slopes(), np.arange(n), np.arange(n + 1), np.full(n, 1.0 / n))
+        == 0.0
+    )

@@ -36,11 +36,16 @@ def ratio_of(vectors, partner):
     return paired / alone if alone else 1.0
 
 
-# ---------------------------------------------------------------------------------------------------------- each figure
+# --------------------------------------------------------------------------------------------------
+# -------- each figure
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-@given(problem=problems(integer_rows(min_rows=2, max_rows=5)), data=st.data(), fit_intercept=st.booleans())
+@given(
+    problem=problems(integer_rows(min_rows=2, max_rows=5)),
+    data=st.data(),
+    fit_intercept=st.booleans(),
+)
 def test_every_figure_is_its_definition(form, problem, data, fit_intercept):
     """Ratio, mean product and shares of any table by enumeration, and the best ratio over all permutations of up to five rows."""
     X, y = problem
@@ -48,7 +53,9 @@ def test_every_figure_is_its_definition(form, problem, data, fit_intercept):
     partner = data.draw(permutations(len(y)))
     Z = signed_rows(X, y, fit_intercept, s)
     products = (Z * Z[partner]).sum(axis=1)
-    found = AntitheticTable(partner).quality(form(X), y, fit_intercept=fit_intercept, sample_weight=s)
+    found = AntitheticTable(partner).quality(
+        form(X), y, fit_intercept=fit_intercept, sample_weight=s
+    )
     assert found.variance_ratio == pytest.approx(ratio_of(Z, partner), rel=1e-10, abs=1e-10)
     assert found.mean_product == pytest.approx(products.mean(), rel=1e-12, abs=1e-12)
     assert found.negative_share == (products < 0.0).mean()
@@ -62,14 +69,19 @@ def test_quality_is_that_of_the_gradients_at_given_weights():
     """With ``coef`` and ``intercept``, of the gradients there, for two classes and for a regression."""
     X, y = some_data()
     w, table = np.array([0.5, -1.0, 0.3, 2.0]), AntitheticTable(np.roll(np.arange(60), 1))
-    for loss, slopes in (("log_loss", -y / (1.0 + np.exp(y * (X @ w + 0.7)))), ("squared_error", X @ w + 0.7 - y)):
+    for loss, slopes in (
+        ("log_loss", -y / (1.0 + np.exp(y * (X @ w + 0.7)))),
+        ("squared_error", X @ w + 0.7 - y),
+    ):
         G = signed_rows(X, slopes, True)
         products = (G * G[table.partner]).sum(axis=1)
         found = table.quality(X, y, coef=w, intercept=0.7, loss=loss, fit_intercept=True)
         assert found.variance_ratio == pytest.approx(ratio_of(G, table.partner), rel=1e-10)
         assert found.mean_product == pytest.approx(products.mean(), rel=1e-10)
         assert found.negative_share == (products < 0.0).mean()
-        assert found.best_ratio == pytest.approx(ratio_of(G, pair_rows(G, "optimal").partner), rel=1e-10)
+        assert found.best_ratio == pytest.approx(
+            ratio_of(G, pair_rows(G, "optimal").partner), rel=1e-10
+        )
 
 
 @pytest.mark.parametrize("power", [-400, -100, 100, 400])
@@ -128,7 +140,8 @@ def test_quality_checks_the_data():
         pair(X, y).quality(X + 1.0, y)
 
 
-# --------------------------------------------------------------------------------------------------------------- a bound
+# --------------------------------------------------------------------------------------------------
+# ------------- a bound
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -145,7 +158,12 @@ def test_no_table_is_below_the_best_ratio(form, problem, data):
 
 
 @pytest.mark.kernel
-@given(rows=integer_rows(min_rows=2, max_rows=12), dual_rows=st.integers(1, 12), seed=st.integers(0, 5), data=st.data())
+@given(
+    rows=integer_rows(min_rows=2, max_rows=12),
+    dual_rows=st.integers(1, 12),
+    seed=st.integers(0, 5),
+    data=st.data(),
+)
 def test_the_dual_bound_is_below_the_optimum(rows, dual_rows, seed, data):
     """Whatever the subset its dual values come from, for one class or four, the bound is at most the best ratio."""
     codes = data.draw(st.none() | st.just(np.arange(len(rows)) % 4))
@@ -175,7 +193,10 @@ def pair_best(rows):
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_dual_bound_is_worth_having(form, classes, dtype, monkeypatch):
-    """From a third of the rows it is at most the optimum, and above half of it; blocks of products of any size give the same."""
+    """From a third of the rows it is at most the optimum, and above half of it.
+
+    Blocks of products of any size give the same.
+    """
     X, y = some_data(300)[0].astype(dtype), np.arange(300) % classes
     table = pair(form(X), y, "optimal")
     best = table.variance_ratio(form(X), y)
@@ -193,7 +214,12 @@ def test_beyond_so_many_rows_the_bound_is_sampled_and_says_so(monkeypatch):
     X, y = some_data(400)
     table = pair(X, y, "optimal")
     best = table.variance_ratio(X, y)
-    for name, value in {"EXACT_ROWS": 0, "_SUMMED_ROWS": 300, "_SAMPLED_ROWS": 100, "_DUAL_ROWS": 100}.items():
+    for name, value in {
+        "EXACT_ROWS": 0,
+        "_SUMMED_ROWS": 300,
+        "_SAMPLED_ROWS": 100,
+        "_DUAL_ROWS": 100,
+    }.items():
         monkeypatch.setattr(quality, name, value)
     greedy = pair(X, y, "greedy")
     for seed in range(20):

@@ -45,4 +45,6 @@ def test_too_few_words_are_reported_and_all_is_drawn_anew(monkeypatch):
     """Rejections beyond the spare words are next to impossible, and harmless."""
     assert not shuffle(np.arange(3), np.array([0, 0], np.uint32))
     monkeypatch.setattr("antithetic.sampling._random_order_kernel.shuffle", lambda *_: False)
-    np.testing.assert_array_equal(np.sort(random_order(np.random.default_rng(0), 3000)), np.arange(3000))
+    np.testing.assert_array_equal(
+        np.sort(random_order(np.random.default_rng(0), 3000)), np.arange(3000)
+    )

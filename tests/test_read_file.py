@@ -216,14 +216,22 @@ def test_npz_holds_rows_and_labels(write, save, names):
         np.testing.assert_array_equal(bunch.data, rows)
         assert bunch.target.tolist() == ["a", "b", "a"]
         assert bunch.target_names == ["a", "b"]
-    named = read_file(write(npz(save, **{names[0]: X, names[1]: Y}, feature_names=np.array(["u", "v", "w"]))), features=["w"])
+    named = read_file(
+        write(npz(save, **{names[0]: X, names[1]: Y}, feature_names=np.array(["u", "v", "w"]))),
+        features=["w"],
+    )
     np.testing.assert_array_equal(named.data, X[:, [2]])
 
 
 def test_npz_holds_csr(write):
     """As scipy's save_npz writes it, with labels beside."""
     rows = sparse.csr_array(X)
-    parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": np.array(rows.shape)}
+    parts = {
+        "data": rows.data,
+        "indices": rows.indices,
+        "indptr": rows.indptr,
+        "shape": np.array(rows.shape),
+    }
     for extra in ({"y": Y}, {"target": Y, "format": np.array(b"csr")}):
         bunch = read_file(write(npz(**parts, **extra)))
         assert isinstance(bunch.data, sparse.csr_array)

@@ -67,8 +67,13 @@ def test_delimiters_line_ends_and_endings(write, delimiter, end, name):
 def test_a_header_is_seen_or_said(write):
     """Numbers in the first line make it a row, unless the caller knows better."""
     assert read_file(write("1,2,0\n3,4,1\n")).feature_names == ["x1", "x2"]
-    assert read_file(write("2019,2020,y\n1,2,0\n3,4,1\n"), header=True).feature_names == ["2019", "2020"]
-    words = read_file(write("p,x,x\ne,x,y\n"), one_hot=True)  # a name twice and no numbers: rows of words
+    assert read_file(write("2019,2020,y\n1,2,0\n3,4,1\n"), header=True).feature_names == [
+        "2019",
+        "2020",
+    ]
+    words = read_file(
+        write("p,x,x\ne,x,y\n"), one_hot=True
+    )  # a name twice and no numbers: rows of words
     assert words.feature_names == ["x1=e", "x1=p", "x2=x"]
     assert read_file(write("p,x,z\ne,x,y\n"), one_hot=True, header=False).data.shape == (2, 3)
     assert read_file(write(",a,y\n0,1,0\n1,2,1\n")).feature_names == ["x1", "a"]
@@ -187,7 +192,10 @@ def test_fields_over_several_lines(write):
 def test_a_large_table_is_read_fast(write):
     """2 MB of numbers with labels of words: 20 MB/s on an idle machine, ten times as slow is allowed."""
     rows = np.random.default_rng(0).normal(size=(20_000, 12))
-    lines = [",".join(f"{value:.6f}" for value in row) + (",yes" if row[0] > 0 else ",no") for row in rows]
+    lines = [
+        ",".join(f"{value:.6f}" for value in row) + (",yes" if row[0] > 0 else ",no")
+        for row in rows
+    ]
     path = write("\n".join(lines))
     started = time.process_time()
     bunch = read_file(path)
@@ -198,7 +206,12 @@ def test_a_large_table_is_read_fast(write):
 
 @given(
     st.lists(
-        st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.floats(-1, 1), st.sampled_from(["u", "v,w", 'x"y'])), min_size=2
+        st.tuples(
+            st.floats(allow_nan=False, allow_infinity=False),
+            st.floats(-1, 1),
+            st.sampled_from(["u", "v,w", 'x"y']),
+        ),
+        min_size=2,
     )
 )
 def test_what_csv_writes_is_read(tmp_path_factory, rows):
@@ -262,7 +275,10 @@ def write_arrow(request, arrow, tmp_path):
 
 
 def test_arrow_columns_of_all_kinds(arrow, write_arrow):
-    """Numbers, truth values and decimals as they are; words, plain or as a dictionary, when asked; over several batches."""
+    """Numbers, truth values and decimals as they are; words, plain or as a dictionary, when asked.
+
+    Over several batches.
+    """
     from decimal import Decimal
 
     columns = {
@@ -282,7 +298,14 @@ def test_arrow_columns_of_all_kinds(arrow, write_arrow):
         read_file(path, features=["n", "w", "c"])
     bunch = read_file(path, features=["c", "n", "f", "t", "d", "w"], one_hot=True)
     assert bunch.feature_names == ["c=p", "c=q", "n", "f", "t", "d", "w=u", "w=v"]
-    np.testing.assert_array_equal(bunch.data, [[1, 0, 1, 0.5, 1, 1.25, 1, 0], [1, 0, 2, 1.5, 0, 2.5, 0, 1], [0, 1, 3, 2.5, 1, 0.75, 1, 0]])
+    np.testing.assert_array_equal(
+        bunch.data,
+        [
+            [1, 0, 1, 0.5, 1, 1.25, 1, 0],
+            [1, 0, 2, 1.5, 0, 2.5, 0, 1],
+            [0, 1, 3, 2.5, 1, 0.75, 1, 0],
+        ],
+    )
     assert bunch.target.tolist() == ["no", "yes", "no"]
     assert bunch.target_name == "label"
 
@@ -298,7 +321,10 @@ def test_arrow_faults_are_named(arrow, write_arrow):
         ({"a": [1.0, 2.0], "y": [1, 1]}, "one class"),
         ({"y": [1, 2]}, "one column only"),
         ({"a": [[1.0], [2.0]], "y": [1, 2]}, "column 'a' has type list"),
-        (arrow.table([[1.0, 2.0], [1.0, 2.0], [0, 1]], names=["a", "a", "y"]), "more than one column called 'a'"),
+        (
+            arrow.table([[1.0, 2.0], [1.0, 2.0], [0, 1]], names=["a", "a", "y"]),
+            "more than one column called 'a'",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             read_file(write_arrow(columns))
@@ -322,7 +348,9 @@ def test_cut_off_arrow_files_are_refused(write_arrow):
 
 def test_the_index_of_pandas_is_no_feature(arrow, tmp_path):
     """It is stored as a column of its own."""
-    frame = pytest.importorskip("pandas").DataFrame({"a": [1.0, 2.0], "y": [0, 1]}, index=["r", "s"])
+    frame = pytest.importorskip("pandas").DataFrame(
+        {"a": [1.0, 2.0], "y": [0, 1]}, index=["r", "s"]
+    )
     from pyarrow import parquet
 
     parquet.write_table(arrow.Table.from_pandas(frame), tmp_path / "data.parquet")

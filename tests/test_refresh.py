@@ -7,7 +7,15 @@ import pytest
 from reference import algorithm_2
 from scipy import sparse
 
-from antithetic import AntitheticTable, GroupTable, Interrupted, SGDClassifier, datasets, minimize, pair
+from antithetic import (
+    AntitheticTable,
+    GroupTable,
+    Interrupted,
+    SGDClassifier,
+    datasets,
+    minimize,
+    pair,
+)
 from antithetic.problem import Problem
 from antithetic.sampling import make_sampler
 from antithetic.sampling.shuffle import ShufflePairs
@@ -29,15 +37,24 @@ def data(n=40, d=3):
 def tables_of(X, y, epochs, **given):
     """Partners in use during each epoch, and the weights before it."""
     runs = [minimize(X, y, epochs=epoch, **GIVEN, **given) for epoch in range(epochs + 1)]
-    rows = [run.table.partner if isinstance(run.table, AntitheticTable) else run.table.order for run in runs]
+    rows = [
+        run.table.partner if isinstance(run.table, AntitheticTable) else run.table.order
+        for run in runs
+    ]
     return rows[1:], [run.state for run in runs[:-1]]
 
 
 @SAMPLINGS
 @pytest.mark.parametrize("pairing", ["greedy", "optimal", "tree"])
-@pytest.mark.parametrize(("refresh", "renewed"), [(1, {1, 2, 3}), (2, {2}), ([1, 3], {1, 3}), (range(0, 5, 2), {2}), ([], set())])
+@pytest.mark.parametrize(
+    ("refresh", "renewed"),
+    [(1, {1, 2, 3}), (2, {2}), ([1, 3], {1, 3}), (range(0, 5, 2), {2}), ([], set())],
+)
 def test_tables_are_made_from_the_gradients_of_the_moment(sampling, pairing, refresh, renewed):
-    """Before the epochs that were asked for, and no others; the first epoch has the table of the signed rows."""
+    """Before the epochs that were asked for, and no others.
+
+    The first epoch has the table of the signed rows.
+    """
     X, y = data()
     used, states = tables_of(X, y, 4, sampling=sampling, pairing=pairing, refresh=refresh)
     first = pair(X, y, pairing)
@@ -46,12 +63,16 @@ def test_tables_are_made_from_the_gradients_of_the_moment(sampling, pairing, ref
         if epoch in renewed:
             if not (pairing == "tree" and epoch > 1):  # which polishes the one there was
                 expected = pair(X, y, pairing, coef=state.coef)
-                expected = expected if sampling == "uniform" else expected.to_matching(X, y, coef=state.coef)
+                expected = (
+                    expected
+                    if sampling == "uniform"
+                    else expected.to_matching(X, y, coef=state.coef)
+                )
             elif not np.array_equal(used[epoch], used[epoch - 1]):
                 expected = AntitheticTable(used[epoch])
-                assert expected.variance_ratio(X, y, coef=state.coef) <= AntitheticTable(used[epoch - 1]).variance_ratio(
-                    X, y, coef=state.coef
-                )
+                assert expected.variance_ratio(X, y, coef=state.coef) <= AntitheticTable(
+                    used[epoch - 1]
+                ).variance_ratio(X, y, coef=state.coef)
         np.testing.assert_array_equal(used[epoch], expected.partner, err_msg=f"epoch {epoch}")
 
 
@@ -65,8 +86,12 @@ def test_a_refreshed_epoch_by_hand(sampling, form):
     problem = Problem.build(form(X), y, l2=0.01)
     table = pair(form(X), y, "optimal", coef=before.coef)
     table = table if sampling == "uniform" else table.to_matching(X, y, coef=before.coef)
-    schedule = make_schedule("inverse_time", eta0=0.2, decay=0.01, alpha=0.01, power_t=0.5, loss=problem.loss)
-    after = make_sgd(problem, False).epoch(before.state, make_sampler(sampling, 40, 2, 0, table).batches(1), schedule)
+    schedule = make_schedule(
+        "inverse_time", eta0=0.2, decay=0.01, alpha=0.01, power_t=0.5, loss=problem.loss
+    )
+    after = make_sgd(problem, False).epoch(
+        before.state, make_sampler(sampling, 40, 2, 0, table).batches(1), schedule
+    )
     np.testing.assert_array_equal(found.coef, after.coef)
     assert not np.array_equal(found.table.partner, before.table.partner)
 
@@ -76,21 +101,30 @@ def test_gradients_of_the_moment_know_the_intercept():
     X, y = data()
     given = {"pairing": "optimal", "fit_intercept": True, "intercept_init": 3.0, **GIVEN}
     before, after = minimize(X, y, epochs=1, **given), minimize(X, y, epochs=2, refresh=1, **given)
-    right, wrong = (pair(X, y, "optimal", coef=before.coef, intercept=b, fit_intercept=True).partner for b in (before.intercept, 0.0))
+    right, wrong = (
+        pair(X, y, "optimal", coef=before.coef, intercept=b, fit_intercept=True).partner
+        for b in (before.intercept, 0.0)
+    )
     np.testing.assert_array_equal(after.table.partner, right)
     assert not np.array_equal(right, wrong)
 
 
 @pytest.mark.parametrize("name", ["breast-cancer_scale", "diabetes_scale"])
 def test_a_refresh_lowers_the_variance(name):
-    """At the weights it is made from, the new table is better than the old one; along the run, than one that is kept."""
+    """At the weights it is made from, the new table is better than the old one.
+
+    Along the run, than one that is kept.
+    """
     X, y = datasets.load(name, return_X_y=True)
     given = {"l2": 1e-2, "eta0": 0.1, "pairing": "optimal", "trace": "variance_ratio"}
     before = minimize(X, y, epochs=1, **given)
     after = minimize(X, y, epochs=2, refresh=1, **given)
     old, new = (result.table.variance_ratio(X, y, coef=before.coef) for result in (before, after))
     assert new < 0.9 * old
-    kept, renewed = (minimize(X, y, epochs=3, refresh=refresh, **given).trace["variance_ratio"] for refresh in (None, 1))
+    kept, renewed = (
+        minimize(X, y, epochs=3, refresh=refresh, **given).trace["variance_ratio"]
+        for refresh in (None, 1)
+    )
     assert kept[0] == renewed[0]
     assert (renewed[2:] < 0.9 * kept[2:]).all()
 
@@ -117,10 +151,18 @@ def test_a_table_is_made_anew_when_it_pays(sampling):
 def test_a_table_that_fades_is_made_anew():
     """Labels that the first steps turn round: the table that was made before the second epoch is soon of no use."""
     X, y = datasets.load("breast-cancer_scale", return_X_y=True)
-    given = {"l2": 1e-4, "learning_rate": "constant", "eta0": 1e-3, "pairing": "optimal", "sampling": "shuffle"}
+    given = {
+        "l2": 1e-4,
+        "learning_rate": "constant",
+        "eta0": 1e-3,
+        "pairing": "optimal",
+        "sampling": "shuffle",
+    }
     early, late = (minimize(X, y, epochs=epochs, refresh="auto", **given) for epochs in (2, 30))
     assert not np.array_equal(early.table.partner, late.table.partner)
-    kept, found = (table.variance_ratio(X, y, coef=late.coef) for table in (early.table, late.table))
+    kept, found = (
+        table.variance_ratio(X, y, coef=late.coef) for table in (early.table, late.table)
+    )
     assert found < kept
 
 
@@ -167,7 +209,10 @@ def test_a_given_table_and_one_of_a_callable_are_made_anew():
 @pytest.mark.parametrize("pairing", ["greedy", "optimal"])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_a_table_in_every_step(form, size, pairing, intercept):
-    """Draw i, pair the gradients at the present weights, step along those of i and S[i]; two epochs equal the plain loop."""
+    """Draw i, pair the gradients at the present weights, step along those of i and S[i].
+
+    Two epochs equal the plain loop.
+    """
     X, y = data(12)
     problem = Problem.build(X, y, l2=0.05, fit_intercept=intercept)
     w, b, steps = np.zeros(3), 0.0, 0
@@ -175,16 +220,30 @@ def test_a_table_in_every_step(form, size, pairing, intercept):
         rng = np.random.default_rng((3, epoch))
         for drawn in rng.integers(12, size=(-(-12 // size), (size + 1) // 2)):
             partner = pair(X, y, pairing, coef=w, intercept=b, fit_intercept=intercept).partner
-            rows = [row for i in drawn[: size // 2] for row in (i, partner[i])] + list(drawn[size // 2 :])
+            rows = [row for i in drawn[: size // 2] for row in (i, partner[i])] + list(
+                drawn[size // 2 :]
+            )
             steps += 1
             eta = 0.3 / (1.0 + 0.3 * 0.05 * steps)
-            (w, b), _, _ = algorithm_2(problem, [np.array(rows)], size, lambda *_, eta=eta: eta, coef=w, intercept=b)
-    given = {"pairing": pairing, "refresh": "step", "batch_size": size, "seed": 3, "l2": 0.05, "eta0": 0.3, "fit_intercept": intercept}
+            (w, b), _, _ = algorithm_2(
+                problem, [np.array(rows)], size, lambda *_, eta=eta: eta, coef=w, intercept=b
+            )
+    given = {
+        "pairing": pairing,
+        "refresh": "step",
+        "batch_size": size,
+        "seed": 3,
+        "l2": 0.05,
+        "eta0": 0.3,
+        "fit_intercept": intercept,
+    }
     found = minimize(form(X), y, epochs=2, **given)
     np.testing.assert_allclose(found.coef, w, atol=1e-12)
     assert found.intercept == pytest.approx(b, abs=1e-12)
     assert (found.state.epochs, found.state.steps) == (2, steps)
-    resumed = minimize(form(X), y, epochs=2, resume=minimize(form(X), y, epochs=1, **given), **given)
+    resumed = minimize(
+        form(X), y, epochs=2, resume=minimize(form(X), y, epochs=1, **given), **given
+    )
     np.testing.assert_array_equal(resumed.coef, found.coef)
 
 
@@ -210,7 +269,12 @@ def test_tables_in_every_step_need_few_rows():
     X, y = data(2001, 1)
     with pytest.raises(ValueError, match=r'at most 2000 rows.*2001.*refresh="auto"'):
         minimize(X, y, pairing="random", refresh="step", epochs=1, **GIVEN)
-    assert minimize(X[:2000], y[:2000], pairing="random", refresh="step", epochs=0, **GIVEN).state.steps == 0
+    assert (
+        minimize(
+            X[:2000], y[:2000], pairing="random", refresh="step", epochs=0, **GIVEN
+        ).state.steps
+        == 0
+    )
 
 
 # ---- resuming and refusing
@@ -254,12 +318,21 @@ def test_a_run_is_not_resumed_with_another_refresh():
         minimize(X, y, epochs=2, pairing="optimal", refresh=1, resume=before, **GIVEN)
     before = minimize(X, y, epochs=1, pairing="optimal", sampling="shuffle", nest=2, **GIVEN)
     with pytest.raises(ValueError, match="another nest"):
-        minimize(X, y, epochs=2, pairing="optimal", sampling="shuffle", nest=4, resume=before, **GIVEN)
+        minimize(
+            X, y, epochs=2, pairing="optimal", sampling="shuffle", nest=4, resume=before, **GIVEN
+        )
 
 
 @pytest.mark.parametrize(
     ("refresh", "message"),
-    [(0, "refresh"), (-1, "refresh"), (1.5, "refresh"), ([1, -2], "refresh"), ([1.5], "refresh"), ("often", r'"auto", "step"')],
+    [
+        (0, "refresh"),
+        (-1, "refresh"),
+        (1.5, "refresh"),
+        ([1, -2], "refresh"),
+        ([1.5], "refresh"),
+        ("often", r'"auto", "step"'),
+    ],
 )
 def test_bad_values_are_refused(refresh, message):
     """Before the first step, with what is allowed."""
@@ -276,11 +349,18 @@ def test_without_a_table_there_is_nothing_to_refresh(refresh):
         minimize(X, y, refresh=refresh, epochs=1, **GIVEN)
 
 
-@pytest.mark.parametrize("epochs", [np.array([1, 2]), np.array([2]), (1, 2), range(1, 3), {1, 2}, frozenset([2])], ids=repr)
+@pytest.mark.parametrize(
+    "epochs",
+    [np.array([1, 2]), np.array([2]), (1, 2), range(1, 3), {1, 2}, frozenset([2])],
+    ids=repr,
+)
 def test_epochs_may_come_in_any_collection(epochs):
     """They mean what a list of them does."""
     X, y = data()
-    found, expected = (minimize(X, y, pairing="optimal", refresh=refresh, epochs=3, **GIVEN) for refresh in (epochs, list(epochs)))
+    found, expected = (
+        minimize(X, y, pairing="optimal", refresh=refresh, epochs=3, **GIVEN)
+        for refresh in (epochs, list(epochs))
+    )
     np.testing.assert_array_equal(found.coef, expected.coef)
 
 
@@ -288,7 +368,14 @@ def test_an_estimator_takes_epochs_in_an_array():
     """Its constraints allow it."""
     X, y = data()
     models = [
-        SGDClassifier(pairing="optimal", refresh=refresh, sampling="shuffle", max_iter=3, tol=None, random_state=0).fit(X, y)
+        SGDClassifier(
+            pairing="optimal",
+            refresh=refresh,
+            sampling="shuffle",
+            max_iter=3,
+            tol=None,
+            random_state=0,
+        ).fit(X, y)
         for refresh in (np.array([1, 2]), [1, 2])
     ]
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
@@ -297,8 +384,17 @@ def test_an_estimator_takes_epochs_in_an_array():
 def test_an_estimator_refreshes():
     """The plan says so, the variance is lower than without, and Algorithm 2 to the letter is left to ``minimize``."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
-    given = {"loss": "log_loss", "pairing": "optimal", "sampling": "shuffle", "max_iter": 3, "tol": None, "trace": "variance_ratio"}
-    kept, renewed = (SGDClassifier(refresh=refresh, random_state=0, **given).fit(X, y) for refresh in (None, 1))
+    given = {
+        "loss": "log_loss",
+        "pairing": "optimal",
+        "sampling": "shuffle",
+        "max_iter": 3,
+        "tol": None,
+        "trace": "variance_ratio",
+    }
+    kept, renewed = (
+        SGDClassifier(refresh=refresh, random_state=0, **given).fit(X, y) for refresh in (None, 1)
+    )
     assert (kept.plan_.refresh, renewed.plan_.refresh) == (None, 1)
     assert renewed.history_["variance_ratio"][-1] < kept.history_["variance_ratio"][-1]
     with pytest.raises(ValueError, match="refresh"):
@@ -309,7 +405,9 @@ def test_nothing_is_made_anew_for_a_chunk(monkeypatch):
     """``partial_fit`` makes one table of the rows of each call, at most."""
     X, y = data()
     made = []
-    monkeypatch.setattr("antithetic._tables.pair", lambda *args, **given: made.append(given) or pair(*args, **given))
+    monkeypatch.setattr(
+        "antithetic._tables.pair", lambda *args, **given: made.append(given) or pair(*args, **given)
+    )
     model = SGDClassifier(pairing="optimal", refresh=1, sampling="shuffle")
     for _ in range(3):
         model.partial_fit(X, y, classes=[-1.0, 1.0])
@@ -320,7 +418,9 @@ def test_the_table_stays_a_matching():
     """Where each row is visited once, a new table is cut into pairs as the first was."""
     X, y = data(41)
     for sampling in ("shuffle", "balanced"):
-        table = minimize(X, y, pairing="greedy", sampling=sampling, refresh=1, epochs=3, **GIVEN).table
+        table = minimize(
+            X, y, pairing="greedy", sampling=sampling, refresh=1, epochs=3, **GIVEN
+        ).table
         assert table.is_matching
         assert isinstance(make_sampler("shuffle", 41, 2, 0, table), ShufflePairs)
 
@@ -333,9 +433,15 @@ def test_the_oracle_has_no_patience():
 
 
 def test_chunks_are_not_all_in_one_order():
-    """A balanced order begins at random; partial_fit, whose calls are single epochs, draws another for each."""
+    """A balanced order begins at random.
+
+    Partial_fit, whose calls are single epochs, draws another for each.
+    """
     X, y = data()
-    models = [SGDClassifier("log_loss", sampling=s, random_state=0, learning_rate="constant", tol=None) for s in ("balanced", "shuffle")]
+    models = [
+        SGDClassifier("log_loss", sampling=s, random_state=0, learning_rate="constant", tol=None)
+        for s in ("balanced", "shuffle")
+    ]
     for model in models:
         for _ in range(3):
             model.partial_fit(X, y, classes=[-1.0, 1.0])
@@ -358,7 +464,9 @@ def test_an_interrupted_run_resumes_with_the_table_of_its_last_whole_epoch(monke
     with pytest.raises(Interrupted) as stop:
         minimize(X, y, epochs=4, **given)
     monkeypatch.undo()
-    np.testing.assert_array_equal(minimize(X, y, epochs=4, resume=stop.value.result, **given).coef, whole.coef)
+    np.testing.assert_array_equal(
+        minimize(X, y, epochs=4, resume=stop.value.result, **given).coef, whole.coef
+    )
 
 
 def test_resume_with_refresh_checks_what_it_is_given():
@@ -366,7 +474,11 @@ def test_resume_with_refresh_checks_what_it_is_given():
     X, y = data()
     given = {"refresh": 2, "sampling": "shuffle", **GIVEN}
     result = minimize(X, y, pairing="optimal", epochs=1, **given)
-    for rows, pairing, resume in ((X + 1.0, "optimal", result), (X, "greedy", result), (X, "optimal", 1)):
+    for rows, pairing, resume in (
+        (X + 1.0, "optimal", result),
+        (X, "greedy", result),
+        (X, "optimal", 1),
+    ):
         with pytest.raises(ValueError, match=r"other values|another pairing|must be a Result"):
             minimize(rows, y, pairing=pairing, epochs=2, resume=resume, **given)
 
@@ -379,7 +491,13 @@ def test_an_epoch_that_is_done_again_keeps_its_table():
     schedule = make_schedule("constant", eta0=1e6, decay=0, alpha=0, power_t=0, loss=problem.loss)
     sampler = make_sampler("shuffle", problem.n, 2, 0)
     *_, state = run(
-        solver, sampler, schedule, solver.init(), epochs=2, care=Care(0.0), renew=lambda state: asked.append(state.epochs) or None
+        solver,
+        sampler,
+        schedule,
+        solver.init(),
+        epochs=2,
+        care=Care(0.0),
+        renew=lambda state: asked.append(state.epochs) or None,
     )
     assert state.lowered > 1
     assert asked == [0, 1]

@@ -24,11 +24,20 @@ REFUSED = [
     ({"stopping": "time", "tol": 1e-3}, "objective, gradient, gap"),
     ({"solver": "saga", "average": True}, "leave it out"),
     ({"penalty": Box(), "average": True}, "a penalty of your own; leave it out"),
-    ({"penalty": "group_lasso", "groups": GROUPS, "average": True}, 'penalty="group_lasso"; leave it out'),
-    ({"solver": "svrg", "loss": "hinge", "learning_rate": "pa1", "eta0": 1.0}, 'use learning_rate="auto"'),
+    (
+        {"penalty": "group_lasso", "groups": GROUPS, "average": True},
+        'penalty="group_lasso"; leave it out',
+    ),
+    (
+        {"solver": "svrg", "loss": "hinge", "learning_rate": "pa1", "eta0": 1.0},
+        'use learning_rate="auto"',
+    ),
     ({"penalty": Box(), "loss": "hinge", "learning_rate": "pa2"}, 'use learning_rate="auto"'),
     ({"solver": "saga", "loss": "hinge"}, 'or solver="sgd"'),
-    ({"solver": "sdca", "fit_intercept": True}, 'use fit_intercept=False, or add a column of ones, or solver="saga"'),
+    (
+        {"solver": "sdca", "fit_intercept": True},
+        'use fit_intercept=False, or add a column of ones, or solver="saga"',
+    ),
     ({"solver": "sdca", "learning_rate": "constant"}, "no step size"),
     ({"solver": "sdca", "l2": 0.0}, 'above 0; use penalty="l2"'),
     ({"solver": "sdca", "loss": "modified_huber"}, 'use solver="saga"'),

@@ -15,7 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from antithetic.report import Claim, Content, Explorer, Figure, Method, Plane, Series, Table, render, write_page
+from antithetic.report import (
+    Claim,
+    Content,
+    Explorer,
+    Figure,
+    Method,
+    Plane,
+    Series,
+    Table,
+    render,
+    write_page,
+)
 from antithetic.report.payload import MAX_POINTS, MAX_ROWS
 from antithetic.report.thin import thin_curve, thin_rows
 
@@ -91,7 +102,9 @@ def hostile_content(text):
 def test_what_comes_from_data_is_never_markup(text):
     """The page has the same elements, whatever the texts are, and no attribute that runs."""
     plain, hostile = Reader(render(hostile_content("plain"))), Reader(render(hostile_content(text)))
-    assert [tag for tag in hostile.tags if tag != "strong"] == [tag for tag in plain.tags if tag != "strong"]  # numbers are emphasised
+    assert [tag for tag in hostile.tags if tag != "strong"] == [
+        tag for tag in plain.tags if tag != "strong"
+    ]  # numbers are emphasised
     assert [name for name, _ in hostile.attributes] == [name for name, _ in plain.attributes]
     assert not [name for name, _ in hostile.attributes if name.startswith("on")]
     assert hostile.scripts[1:] == plain.scripts[1:]
@@ -121,21 +134,37 @@ def test_only_our_own_style_and_script_may_run():
         ("script-src", page.split("<script>")[1].split("</script>")[0]),
         ("style-src", page.split("<style>")[1].split("</style>")[0]),
     ):
-        assert rules.pop(kind) == f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-    assert rules == {"default-src": "'none'", "img-src": "data:", "base-uri": "'none'", "form-action": "'none'"}
+        assert (
+            rules.pop(kind)
+            == f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+        )
+    assert rules == {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
 
 
 def test_the_page_links_to_nowhere():
     page = render(hostile_content("plain"))
-    assert set(re.findall(r"https?://[^\s\"'<]+", page)) == {"http://www.w3.org/2000/svg"}  # a name, which nobody looks up
-    assert not [value for name, value in Reader(page).attributes if name in ("src", "href") and not value.startswith(("#", "data:"))]
+    assert set(re.findall(r"https?://[^\s\"'<]+", page)) == {
+        "http://www.w3.org/2000/svg"
+    }  # a name, which nobody looks up
+    assert not [
+        value
+        for name, value in Reader(page).attributes
+        if name in ("src", "href") and not value.startswith(("#", "data:"))
+    ]
 
 
 def test_the_script_writes_text_only():
     for name in ("tools.js", "chart.js", "explorer.js", "page.js"):
         script = files("antithetic.report").joinpath(name).read_text(encoding="utf-8")
         assert not re.search(
-            r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function|import\(|fetch\(|XMLHttp|</", script
+            r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new"
+            r" Function|import\(|fetch\(|XMLHttp|</",
+            script,
         )
 
 
@@ -146,8 +175,17 @@ def test_empty_content_makes_a_page():
 
 
 def test_gaps_are_null():
-    series = Series("a", [0, 1, 2, 3], [1.0, np.nan, np.inf, -np.inf], [0, 0, np.nan, 0], [2, 2, 2, np.inf], runs=[[np.nan] * 4])
-    held = embedded(render(Content("t", figures=[Figure("f", "f", [series])])))["figures"][0]["series"][0]
+    series = Series(
+        "a",
+        [0, 1, 2, 3],
+        [1.0, np.nan, np.inf, -np.inf],
+        [0, 0, np.nan, 0],
+        [2, 2, 2, np.inf],
+        runs=[[np.nan] * 4],
+    )
+    held = embedded(render(Content("t", figures=[Figure("f", "f", [series])])))["figures"][0][
+        "series"
+    ][0]
     assert held["y"] == [1.0, None, None, None]
     assert held["low"] == [0, 0, None, 0]
     assert held["high"] == [2, 2, 2, None]
@@ -156,17 +194,23 @@ def test_gaps_are_null():
 
 def test_points_without_a_place_on_the_axis_are_left_out():
     series = Series("a", [np.nan, 0, -1, 10, 1], [1, 2, 3, 4, 5])
-    held = embedded(render(Content("t", figures=[Figure("f", "f", [series], log_x=True)])))["figures"][0]["series"][0]
+    held = embedded(render(Content("t", figures=[Figure("f", "f", [series], log_x=True)])))[
+        "figures"
+    ][0]["series"][0]
     assert (held["x"], held["y"], held["points"]) == ([1, 10], [5, 4], 5)
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_spikes():
     y = np.sin(np.arange(100_000) / 5000)
     y[12_345], y[54_321], y[77_777] = 50, -50, np.nan
-    held = embedded(render(Content("t", figures=[Figure("f", "f", [Series("a", np.arange(100_000), y)])])))["figures"][0]["series"][0]
+    held = embedded(
+        render(Content("t", figures=[Figure("f", "f", [Series("a", np.arange(100_000), y)])]))
+    )["figures"][0]["series"][0]
     assert MAX_POINTS / 2 < len(held["x"]) <= MAX_POINTS
     assert held["points"] == 100_000
-    assert {(12_345, 50), (54_321, -50), (77_777, None), (0, 0)} <= set(zip(held["x"], held["y"], strict=True))
+    assert {(12_345, 50), (54_321, -50), (77_777, None), (0, 0)} <= set(
+        zip(held["x"], held["y"], strict=True)
+    )
     assert held["x"][-1] == 99_999
 
 
@@ -205,7 +249,12 @@ def test_an_explorer_of_many_rows_keeps_partners_together():
     rng = np.random.default_rng(0)
     gradients = rng.normal(size=(90, n, 2))
     frames = list(range(90))
-    content = Content("t", explorer=[Explorer("e", rng.normal(size=(n, 2)), np.ones(n), partner, frames, gradients=gradients)])
+    content = Content(
+        "t",
+        explorer=[
+            Explorer("e", rng.normal(size=(n, 2)), np.ones(n), partner, frames, gradients=gradients)
+        ],
+    )
     page = render(content)
     held = embedded(page)["explorer"][0]
     rows = np.array(held["rows"])
@@ -220,20 +269,47 @@ def test_an_explorer_of_many_rows_keeps_partners_together():
 
 def test_lines_have_unit_normals_and_none_is_none():
     method = Method("m", [(3, 4, 5), None, (0, 0, 1), (np.nan, 1, 1)], [1, 2, 3, np.nan])
-    content = Content("t", explorer=[Explorer("e", SQUARE, [1, 1, -1, -1], [1, 0, 3, 2], range(4), [method], optimum=(0, 2, 1))])
+    content = Content(
+        "t",
+        explorer=[
+            Explorer(
+                "e", SQUARE, [1, 1, -1, -1], [1, 0, 3, 2], range(4), [method], optimum=(0, 2, 1)
+            )
+        ],
+    )
     held = embedded(render(content))["explorer"][0]
     assert held["methods"][0]["boundaries"] == [[0.6, 0.8, 1.0], None, None, None]
     assert held["optimum"] == [0, 1, 0.5]
 
 
 def test_key_numbers_are_emphasised():
-    page = render(Content("t", summary=["On ijcnn1.tr 3 seeds gain 40 % & 1.5x, not 2-fold.", "Only **this <b>** counts, not 7."]))
-    assert "<p>On ijcnn1.tr <strong>3</strong> seeds gain <strong>40 %</strong> &amp; <strong>1.5x</strong>, not 2-fold.</p>" in page
+    page = render(
+        Content(
+            "t",
+            summary=[
+                "On ijcnn1.tr 3 seeds gain 40 % & 1.5x, not 2-fold.",
+                "Only **this <b>** counts, not 7.",
+            ],
+        )
+    )
+    assert (
+        "<p>On ijcnn1.tr <strong>3</strong> seeds gain <strong>40 %</strong> &amp;"
+        " <strong>1.5x</strong>, not 2-fold.</p>" in page
+    )
     assert "<p>Only <strong>this &lt;b&gt;</strong> counts, not 7.</p>" in page
 
 
 def test_numbers_of_tables():
-    page = render(Content("t", tables=[Table("T", ["name", "n", "ratio"], [["a", np.int64(-3), 0.123456], [True, 4, np.nan]])]))
+    page = render(
+        Content(
+            "t",
+            tables=[
+                Table(
+                    "T", ["name", "n", "ratio"], [["a", np.int64(-3), 0.123456], [True, 4, np.nan]]
+                )
+            ],
+        )
+    )
     for cell in (
         '<td class="number">\N{MINUS SIGN}3</td>',
         '<td class="number">0.1235</td>',
@@ -245,7 +321,9 @@ def test_numbers_of_tables():
 
 @pytest.mark.parametrize("verdict", ["holds", "does not hold", "holds in part", "not measured"])
 def test_verdicts_are_worded_and_coloured(verdict):
-    assert f'<span class="badge {verdict.replace(" ", "-")}">{verdict}</span>' in render(Content("t", claims=[Claim("c", verdict)]))
+    assert f'<span class="badge {verdict.replace(" ", "-")}">{verdict}</span>' in render(
+        Content("t", claims=[Claim("c", verdict)])
+    )
 
 
 @pytest.mark.parametrize(
@@ -262,10 +340,15 @@ def test_verdicts_are_worded_and_coloured(verdict):
         (lambda: Explorer("e", SQUARE, [1, 1, 0, -1], [0, 1, 2, 3]), "-1 and \\+1"),
         (lambda: Explorer("e", SQUARE * np.nan, [1, 1, 1, -1], [0, 1, 2, 3]), "NaN"),
         (
-            lambda: Explorer("e", SQUARE, [1, 1, 1, -1], [0, 1, 2, 3], [0, 1], [Method("m", [(1, 1, 1)], [1])]),
+            lambda: Explorer(
+                "e", SQUARE, [1, 1, 1, -1], [0, 1, 2, 3], [0, 1], [Method("m", [(1, 1, 1)], [1])]
+            ),
             "has 1 frames, the explorer 2",
         ),
-        (lambda: Explorer("e", SQUARE, [1, 1, 1, -1], [0, 1, 2, 3], [0, 1], gradients=[SQUARE]), "one per frame"),
+        (
+            lambda: Explorer("e", SQUARE, [1, 1, 1, -1], [0, 1, 2, 3], [0, 1], gradients=[SQUARE]),
+            "one per frame",
+        ),
     ],
 )
 def test_what_cannot_be_shown_is_refused(make, message):

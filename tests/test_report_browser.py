@@ -13,7 +13,10 @@ from test_report import HOSTILE, hostile_content
 from antithetic.report import Claim, Content, Explorer, Figure, Method, Series, Table, write_page
 
 CHROMIUM = find_chromium()
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium, or name one in the variable CHROMIUM")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None,
+    reason="no Chromium: apt-get install chromium, or name one in the variable CHROMIUM",
+)
 N = 12
 PARTNER = np.array([3, 2, 1, 0, 7, 9, 11, 4, 10, 5, 8, 6])
 CYCLE = np.roll(np.arange(N), 1)
@@ -29,17 +32,46 @@ def study():
         runs = np.exp(-epochs / 2) * rng.uniform(1, 2, size=(3, 8))
         mean = runs.mean(axis=0)
         gaps = np.where(epochs == 4, np.nan, mean / 2)
-        curves = [Series("SGD", epochs, mean, runs.min(axis=0), runs.max(axis=0), list(runs)), Series("SGD-as", epochs, gaps)]
-        figures.append(Figure(f"figure-{k}", f"Figure {k}", curves, "A caption.", "epoch", "objective", log_y=k == 0, group=group))
-    figures.append(Figure("nothing", "Nothing", [Series("none", [0, 1], [np.nan, np.inf])], log_y=True))
+        curves = [
+            Series("SGD", epochs, mean, runs.min(axis=0), runs.max(axis=0), list(runs)),
+            Series("SGD-as", epochs, gaps),
+        ]
+        figures.append(
+            Figure(
+                f"figure-{k}",
+                f"Figure {k}",
+                curves,
+                "A caption.",
+                "epoch",
+                "objective",
+                log_y=k == 0,
+                group=group,
+            )
+        )
+    figures.append(
+        Figure("nothing", "Nothing", [Series("none", [0, 1], [np.nan, np.inf])], log_y=True)
+    )
     points = rng.normal(size=(N, 2)) * [3, 1]
     labels = np.where(np.arange(N) % 2, 1, -1)
     angles = np.linspace(0.2, 1.2, FRAMES)
     lines = [None, *np.column_stack([np.cos(angles), np.sin(angles), 0.1 * angles])[1:]]
     gradients = [rng.normal(size=(N, 2)), None, None, rng.normal(size=(N, 2)), None]
-    methods = [Method("SGD", lines, np.linspace(0.7, 0.5, FRAMES)), Method("SGD-as", lines[::-1], np.linspace(0.7, 0.4, FRAMES))]
+    methods = [
+        Method("SGD", lines, np.linspace(0.7, 0.5, FRAMES)),
+        Method("SGD-as", lines[::-1], np.linspace(0.7, 0.4, FRAMES)),
+    ]
     explorers = [
-        Explorer("sonar", points, labels, PARTNER, range(0, 10 * FRAMES, 10), methods, gradients, optimum=(1, 1, 0), frame_label="step"),
+        Explorer(
+            "sonar",
+            points,
+            labels,
+            PARTNER,
+            range(0, 10 * FRAMES, 10),
+            methods,
+            gradients,
+            optimum=(1, 1, 0),
+            frame_label="step",
+        ),
         Explorer("cycle", points, labels, CYCLE),
     ]
     return Content(
@@ -99,13 +131,11 @@ def go_to(page, frame):
 def place(page, selector, row):
     """Where a row of the explorer is on the screen, by the marker drawn for it."""
     page.middle(selector)
-    x, y = page.run(
-        f"""(() => {{
+    x, y = page.run(f"""(() => {{
             const sample = document.querySelectorAll({json.dumps(selector + " .samples > *")})[{row}];
             const {{left, top, width, height}} = sample.getBoundingClientRect();
             return [left + width / 2, top + height / 2];
-        }})()"""
-    )
+        }})()""")
     return x, y
 
 
@@ -126,9 +156,17 @@ def test_every_figure_has_a_curve_and_marks(page):
     assert page.run("document.documentElement.classList.contains('alive')")
     for k in range(3):
         assert count(page, f"#figure-figure-{k} .series") == 2
-        assert count(page, f"#figure-figure-{k} .series .mark") == 8 + 7  # one of the second is a gap
+        assert (
+            count(page, f"#figure-figure-{k} .series .mark") == 8 + 7
+        )  # one of the second is a gap
         assert count(page, f"#figure-figure-{k} .band") == 1
-        assert page.run(f"document.querySelectorAll('#figure-figure-{k} .curve')[3].getAttribute('d').split('M').length") == 3  # two pieces
+        assert (
+            page.run(
+                f"document.querySelectorAll('#figure-figure-{k}"
+                " .curve')[3].getAttribute('d').split('M').length"
+            )
+            == 3
+        )  # two pieces
     assert text(page, "#figure-nothing .plot") == "nothing to show on this scale"
 
 
@@ -140,7 +178,9 @@ def test_a_group_stands_side_by_side(page):
 def test_pointing_shows_the_values_of_all_series(page):
     series = study().figures[1].series
     x, y = page.middle("#figure-figure-1 .series:nth-of-type(1) .mark:nth-of-type(3)")
-    assert not page.run("getComputedStyle(document.querySelector('#figure-figure-1 .tip')).display !== 'none'")
+    assert not page.run(
+        "getComputedStyle(document.querySelector('#figure-figure-1 .tip')).display !== 'none'"
+    )
     page.move(x, y + 20)
     tip = text(page, "#figure-figure-1 .tip")
     epoch = int(tip.split("SGD")[0].removeprefix("epoch "))
@@ -153,15 +193,25 @@ def test_pointing_shows_the_values_of_all_series(page):
 def test_the_keyboard_reads_values(page):
     plot = "#figure-figure-0 .plot"
     focus(page, plot)
-    for key, epoch in [("ArrowRight", 0), ("ArrowRight", 1), ("End", 7), ("ArrowLeft", 6), ("Home", 0)]:
+    for key, epoch in [
+        ("ArrowRight", 0),
+        ("ArrowRight", 1),
+        ("End", 7),
+        ("ArrowLeft", 6),
+        ("Home", 0),
+    ]:
         page.press(key)
-        assert page.run(f"document.querySelector('{plot}').getAttribute('aria-valuetext')").startswith(f"epoch {epoch}: SGD ")
+        assert page.run(
+            f"document.querySelector('{plot}').getAttribute('aria-valuetext')"
+        ).startswith(f"epoch {epoch}: SGD ")
     page.press("Escape")
     assert page.run("document.querySelector('#figure-figure-0 .tip').hidden")
 
 
 def test_the_scale_can_be_changed(page):
-    ticks = "[...document.querySelectorAll('#figure-figure-0 .tick')].map((tick) => tick.textContent)"
+    ticks = (
+        "[...document.querySelectorAll('#figure-figure-0 .tick')].map((tick) => tick.textContent)"
+    )
     button = "#figure-figure-0 .controls .tools button:nth-child(1)"
     assert "10⁻¹" in page.run(ticks)
     assert "10⁻¹" not in page.run(ticks.replace("figure-0", "figure-1"))  # each as its figure says
@@ -180,7 +230,13 @@ def test_each_seed_is_shown_on_request(page):
 def test_the_legend_hides_and_shows(page):
     for left in ["SGD-as"], ["SGD", "SGD-as"]:
         page.click("#figure-figure-0 .legend button:nth-child(1)")
-        assert page.run("[...document.querySelectorAll('#figure-figure-0 .series')].map((series) => series.dataset.series)") == left
+        assert (
+            page.run(
+                "[...document.querySelectorAll('#figure-figure-0 .series')].map((series) =>"
+                " series.dataset.series)"
+            )
+            == left
+        )
 
 
 def test_a_table_of_the_data_is_behind_each_figure(page):
@@ -191,13 +247,18 @@ def test_a_table_of_the_data_is_behind_each_figure(page):
 
 def test_a_name_looks_the_same_in_all_figures(page):
     for k in range(3):
-        assert page.run(f"[...document.querySelectorAll('#figure-figure-{k} .series')].map((series) => series.classList[1])") == [
+        assert page.run(
+            f"[...document.querySelectorAll('#figure-figure-{k} .series')].map((series) =>"
+            " series.classList[1])"
+        ) == [
             "c0",
             "c1",
         ]
 
 
-@pytest.mark.parametrize(("button", "name"), [("#figure-figure-0 .quiet", "figure-0.svg"), ("#download", "report.json")])
+@pytest.mark.parametrize(
+    ("button", "name"), [("#figure-figure-0 .quiet", "figure-0.svg"), ("#download", "report.json")]
+)
 def test_downloads(page, tmp_path, button, name):
     page.send("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     page.click(button)
@@ -268,7 +329,8 @@ def test_the_keyboard_goes_from_sample_to_sample(page):
 
 def test_a_row_can_be_asked_for(page):
     page.run(
-        "(() => {const field = document.querySelector('.finder input'); field.value = 5; field.dispatchEvent(new Event('change'));})()"
+        "(() => {const field = document.querySelector('.finder input'); field.value = 5;"
+        " field.dispatchEvent(new Event('change'));})()"
     )
     assert highlighted(page) == [5, 9]
     page.click(".finder button")
@@ -285,7 +347,10 @@ def test_touching_chooses_too(page):
 
 
 def test_playing_moves_both_decisions(page):
-    hidden = "document.querySelector('.panel:nth-child(1) .boundary:not(.ghost)').getAttribute('visibility')"
+    hidden = (
+        "document.querySelector('.panel:nth-child(1)"
+        " .boundary:not(.ghost)').getAttribute('visibility')"
+    )
     assert text(page, ".player output") == "step 40"  # it opens where training ended
     assert page.run(hidden) == "visible"
     page.click(".play")
@@ -301,11 +366,20 @@ def test_playing_moves_both_decisions(page):
     assert text(page, ".player output") == "step 40"
     assert text(page, ".panel:nth-child(2) .objective") == "objective 0.4000"
     assert page.run(hidden) == "visible"
-    assert page.run("document.querySelector('.panel:nth-child(2) .boundary:not(.ghost)').getAttribute('visibility')") == "hidden"
+    assert (
+        page.run(
+            "document.querySelector('.panel:nth-child(2)"
+            " .boundary:not(.ghost)').getAttribute('visibility')"
+        )
+        == "hidden"
+    )
     assert count(page, ".panel:nth-child(1) .boundary.ghost") == 3
     page.click(".player button:nth-child(2)")
     assert text(page, ".player output") == "step 30"
-    page.wait_for(f"document.querySelector('.panel:nth-child(2) .boundary:not(.ghost)').getAttribute('x1') !== {json.dumps(second[0])}")
+    page.wait_for(
+        "document.querySelector('.panel:nth-child(2) .boundary:not(.ghost)').getAttribute('x1')"
+        f" !== {json.dumps(second[0])}"
+    )
 
 
 def test_the_decision_is_drawn_where_it_is(page):
@@ -313,8 +387,13 @@ def test_the_decision_is_drawn_where_it_is(page):
     explorer = study().explorer[0]
     page.prefer(reduced_motion="reduce")
     go_to(page, 2)
-    boxes = "[...document.querySelectorAll('.panel:nth-child(1) .samples > *')].map((sample) => sample.getBBox())"
-    pixels = np.array(page.run(f"{boxes}.map((box) => [box.x + box.width / 2, box.y + box.height / 2])"))
+    boxes = (
+        "[...document.querySelectorAll('.panel:nth-child(1) .samples > *')].map((sample) =>"
+        " sample.getBBox())"
+    )
+    pixels = np.array(
+        page.run(f"{boxes}.map((box) => [box.x + box.width / 2, box.y + box.height / 2])")
+    )
     low, high = np.argmin(explorer.points[:, 0]), np.argmax(explorer.points[:, 0])
     p, q = pixels[[low, high]]
     unit = (q - p)[0] / (explorer.points[high] - explorer.points[low])[0]
@@ -386,7 +465,10 @@ def test_nothing_scrolls_sideways(browser, path, tmp_path, width):
         browser.size(width, 740, phone=width < 700)
         browser.open(file)
         assert browser.run("document.documentElement.scrollWidth") <= width
-        figures = browser.run("[...document.querySelectorAll('figure')].map((figure) => figure.getBoundingClientRect().right)")
+        figures = browser.run(
+            "[...document.querySelectorAll('figure')].map((figure) =>"
+            " figure.getBoundingClientRect().right)"
+        )
         assert max(figures) <= width
 
 
@@ -410,7 +492,11 @@ def test_every_control_has_a_name_and_is_reached_by_the_keyboard(page):
 
 def test_paper_is_light_and_two_figures_wide(page):
     page.prefer(color_scheme="dark")
-    page.send("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    page.send(
+        "Emulation.setEmulatedMedia",
+        media="print",
+        features=[{"name": "prefers-color-scheme", "value": "dark"}],
+    )
     page.size(700, 900)
     try:
         assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

@@ -25,19 +25,35 @@ def test_one_long_row_with_a_direction_of_its_own(solver, sampling, batch_size):
     X = np.zeros((100, 3))
     X[:, 0], X[0] = 1.0, [0.0, 10.0, 0.0]
     y = X @ np.ones(3) + 0.1 * np.random.default_rng(0).standard_normal(100)
-    ends_at_the_solution(X, y, l2=1e-3, solver=solver, sampling=sampling, batch_size=batch_size, epochs=300)
+    ends_at_the_solution(
+        X, y, l2=1e-3, solver=solver, sampling=sampling, batch_size=batch_size, epochs=300
+    )
 
 
 @BOTH
 @pytest.mark.parametrize("sampling", ["shuffle", "uniform"])
-@pytest.mark.parametrize(("pairing", "nest", "batch_size"), [("optimal", None, 2), ("greedy", None, 2), ("tree", 4, 4), ("tree", 8, 8)])
+@pytest.mark.parametrize(
+    ("pairing", "nest", "batch_size"),
+    [("optimal", None, 2), ("greedy", None, 2), ("tree", 4, 4), ("tree", 8, 8)],
+)
 def test_partners_on_one_line(solver, sampling, pairing, nest, batch_size):
     """Their gradients cancel, their curvatures add up."""
     directions, rng = np.tile(np.arange(30), 8), np.random.default_rng(0)
     X = np.zeros((240, 30))
-    X[np.arange(240), directions] = np.where(np.arange(240) // 30 % 2 == 0, 1.0, -1.0) * np.where(directions < 3, 2.0**0.5, 1.0)
+    X[np.arange(240), directions] = np.where(np.arange(240) // 30 % 2 == 0, 1.0, -1.0) * np.where(
+        directions < 3, 2.0**0.5, 1.0
+    )
     y = X @ rng.standard_normal(30) + 0.1 * rng.standard_normal(240)
-    ends_at_the_solution(X, y, solver=solver, sampling=sampling, pairing=pairing, nest=nest, batch_size=batch_size, epochs=200)
+    ends_at_the_solution(
+        X,
+        y,
+        solver=solver,
+        sampling=sampling,
+        pairing=pairing,
+        nest=nest,
+        batch_size=batch_size,
+        epochs=200,
+    )
 
 
 @pytest.mark.parametrize("allocation", ["proportional", "optimal"])
@@ -46,7 +62,16 @@ def test_strata_with_large_factors(allocation):
     X, rng = np.kron(np.ones((40, 1)), np.eye(50)), np.random.default_rng(0)
     y, labels = X @ rng.standard_normal(50) + 0.1 * rng.standard_normal(2000), np.zeros(2000, int)
     labels[:9] = np.arange(1, 10)
-    ends_at_the_solution(X, y, solver="svrg", sampling="stratified", strata=labels, allocation=allocation, batch_size=10, epochs=100)
+    ends_at_the_solution(
+        X,
+        y,
+        solver="svrg",
+        sampling="stratified",
+        strata=labels,
+        allocation=allocation,
+        batch_size=10,
+        epochs=100,
+    )
 
 
 @BOTH
@@ -56,7 +81,9 @@ def test_steps_that_shrink_beyond_zero_are_refused(solver):
     with pytest.raises(ValueError, match=r"use eta0 below 0\.5"):
         minimize(X, y, l2=2.0, solver=solver, learning_rate="constant", eta0=0.5)
     with pytest.raises(ValueError, match=r"use eta0 below 0\.5"):
-        SGDClassifier("log_loss", alpha=2.0, solver=solver, learning_rate="constant", eta0=0.5).fit(X, y)
+        SGDClassifier("log_loss", alpha=2.0, solver=solver, learning_rate="constant", eta0=0.5).fit(
+            X, y
+        )
 
 
 def test_the_smoothness_bounds_the_largest_eigenvalue():
@@ -71,9 +98,18 @@ def test_the_smoothness_bounds_the_largest_eigenvalue():
 
 
 def test_the_typical_square():
-    """That of all rows if they are equal; no less than a share of the largest; weights and the intercept are in the squares."""
+    """That of all rows if they are equal; no less than a share of the largest.
+
+    Weights and the intercept are in the squares.
+    """
     assert typical_square(np.full(7, 3.0), 0.5) == pytest.approx(3.0)
     assert typical_square(np.append(np.ones(1000), 100.0), 0.5) == pytest.approx(50.0)
     assert typical_square(np.zeros(3), 0.5) == 0.0
-    problem = Problem.build(np.array([[3.0], [0.0]]), [1.0, 2.0], loss="squared_error", sample_weight=[2.0, 4.0], fit_intercept=True)
+    problem = Problem.build(
+        np.array([[3.0], [0.0]]),
+        [1.0, 2.0],
+        loss="squared_error",
+        sample_weight=[2.0, 4.0],
+        fit_intercept=True,
+    )
     np.testing.assert_array_equal(row_squares(problem), [20.0, 4.0])

@@ -15,7 +15,13 @@ from antithetic.sampling.batches import cut
 
 ROTATION = AntitheticTable([1, 2, 3, 0])  # a permutation that is no matching
 CASES = [
-    pytest.param(sampling, n, size, paired, id=f"{sampling}-{n}rows-batch{size}-{'pairs' if paired else 'rows'}")
+    pytest.param(
+        sampling,
+        n,
+        size,
+        paired,
+        id=f"{sampling}-{n}rows-batch{size}-{'pairs' if paired else 'rows'}",
+    )
     for sampling, largest in (("uniform", 4), ("shuffle", 5))
     for n in range(1, largest + 1)
     for size in range(1, n + 1)
@@ -42,13 +48,18 @@ def gradients(problem):
 
 @pytest.mark.parametrize(("sampling", "n", "size", "paired"), CASES)
 def test_every_step_is_unbiased(sampling, n, size, paired, monkeypatch):
-    """With replacement the expected batch gradient is the gradient; once per epoch it is along it, at each step."""
+    """With replacement the expected batch gradient is the gradient.
+
+    Once per epoch it is along it, at each step.
+    """
     problem = small_problem(n)
     rows, gradient = gradients(problem), problem.data_gradient(problem.slopes())[0]
     sampler = make_sampler(sampling, n, size, 0, table_of(n) if paired else None)
     expected, shares = 0.0, 0.0
     for probability, batches in every_draw(sampler, monkeypatch):
-        expected = expected + probability * np.array([rows[batch].sum(axis=0) / size for batch in split(batches)])
+        expected = expected + probability * np.array(
+            [rows[batch].sum(axis=0) / size for batch in split(batches)]
+        )
         shares = shares + probability * np.diff(batches.starts) / size
     np.testing.assert_allclose(expected, np.outer(shares, gradient), atol=1e-12)
     if sampling == "uniform":
@@ -61,7 +72,10 @@ def test_pairs_of_any_permutation_are_unbiased_with_replacement(monkeypatch):
     rows, gradient = gradients(problem), problem.data_gradient(problem.slopes())[0]
     for size in (1, 2, 3):
         draws = every_draw(make_sampler("uniform", 4, size, 0, ROTATION), monkeypatch)
-        expected = sum(probability * np.array([rows[batch].mean(axis=0) for batch in split(batches)]) for probability, batches in draws)
+        expected = sum(
+            probability * np.array([rows[batch].mean(axis=0) for batch in split(batches)])
+            for probability, batches in draws
+        )
         np.testing.assert_allclose(expected, np.broadcast_to(gradient, expected.shape), atol=1e-12)
 
 
@@ -138,7 +152,9 @@ def batch_of_draws(sampling, problem, size, table, monkeypatch):
     if table is not None and sampling == "shuffle":
         single = table.single
     found = []
-    for probability, batches in every_draw(make_sampler(sampling, problem.n, size, 0, table), monkeypatch):
+    for probability, batches in every_draw(
+        make_sampler(sampling, problem.n, size, 0, table), monkeypatch
+    ):
         batch = split(batches)[0]
         if len(batch) == size and single not in batch:
             found.append((probability, rows[batch].mean(axis=0)))
@@ -160,7 +176,9 @@ def test_the_stated_variance_is_that_of_all_draws(sampling, n, size, paired, mon
     problem, table = small_problem(n), table_of(n) if paired else None
     weights, found = batch_of_draws(sampling, problem, size, table, monkeypatch)
     centred = found - weights @ found
-    stated = antithetic.gradient_variance(problem.X, problem.y, loss="squared_error", table=table, sampling=sampling, batch_size=size)
+    stated = antithetic.gradient_variance(
+        problem.X, problem.y, loss="squared_error", table=table, sampling=sampling, batch_size=size
+    )
     np.testing.assert_allclose(stated, weights @ (centred**2).sum(axis=1), rtol=1e-10, atol=1e-14)
 
 
@@ -168,9 +186,18 @@ def test_the_variance_of_a_permutation_that_is_no_matching(monkeypatch):
     """Drawn with replacement, it is used as it is; shuffled, it is cut into a matching first."""
     problem = small_problem(4)
     weights, found = batch_of_draws("uniform", problem, 2, ROTATION, monkeypatch)
-    stated = antithetic.gradient_variance(problem.X, problem.y, loss="squared_error", table=ROTATION)
-    np.testing.assert_allclose(stated, weights @ ((found - weights @ found) ** 2).sum(axis=1), rtol=1e-10)
-    assert antithetic.gradient_variance(problem.X, problem.y, loss="squared_error", table=ROTATION, sampling="shuffle") >= 0.0
+    stated = antithetic.gradient_variance(
+        problem.X, problem.y, loss="squared_error", table=ROTATION
+    )
+    np.testing.assert_allclose(
+        stated, weights @ ((found - weights @ found) ** 2).sum(axis=1), rtol=1e-10
+    )
+    assert (
+        antithetic.gradient_variance(
+            problem.X, problem.y, loss="squared_error", table=ROTATION, sampling="shuffle"
+        )
+        >= 0.0
+    )
 
 
 @pytest.mark.parametrize("n", [3, 4, 5])
@@ -180,7 +207,12 @@ def test_a_batch_of_all_rows_has_no_variance(n):
     for table in (None, table_of(n)):
         for size in (n, n + 1):
             stated = antithetic.gradient_variance(
-                problem.X, problem.y, loss="squared_error", table=table, sampling="shuffle", batch_size=size
+                problem.X,
+                problem.y,
+                loss="squared_error",
+                table=table,
+                sampling="shuffle",
+                batch_size=size,
             )
             assert stated == 0.0
 
@@ -189,11 +221,20 @@ def test_one_row_has_no_variance():
     """n = 1: 0, for every scheme."""
     for sampling in ("uniform", "shuffle"):
         for table in (None, AntitheticTable([0])):
-            assert antithetic.gradient_variance([[1.0]], [2.0], loss="squared_error", table=table, sampling=sampling) == 0.0
+            assert (
+                antithetic.gradient_variance(
+                    [[1.0]], [2.0], loss="squared_error", table=table, sampling=sampling
+                )
+                == 0.0
+            )
 
 
 @pytest.mark.parametrize(
-    "call", [lambda: make_sampler("sorted", 4, 2, 0), lambda: antithetic.gradient_variance([[1.0], [2.0]], [0, 1], sampling="sorted")]
+    "call",
+    [
+        lambda: make_sampler("sorted", 4, 2, 0),
+        lambda: antithetic.gradient_variance([[1.0], [2.0]], [0, 1], sampling="sorted"),
+    ],
 )
 def test_unknown_names_are_refused_with_the_known_ones(call):
     """The message says which names exist."""

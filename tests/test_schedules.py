@@ -7,7 +7,15 @@ import math
 import pytest
 
 from antithetic.losses import LOSSES
-from antithetic.schedules import LOWERING, PA1, PA2, can_be_lowered, make_schedule, row_step_size, step_size
+from antithetic.schedules import (
+    LOWERING,
+    PA1,
+    PA2,
+    can_be_lowered,
+    make_schedule,
+    row_step_size,
+    step_size,
+)
 
 LOG = LOSSES["log_loss"]
 
@@ -24,13 +32,18 @@ def schedule(name, **changes):
         ("constant", lambda *_: 0.5),
         ("adaptive", lambda *_: 0.5),
         ("invscaling", lambda _, samples: 0.5 / (samples + 1) ** 0.25),
-        ("optimal", lambda _, samples: 1 / (1e-4 * (1 / (math.sqrt(1 / math.sqrt(1e-4)) * 1e-4) + samples))),
+        (
+            "optimal",
+            lambda _, samples: 1 / (1e-4 * (1 / (math.sqrt(1 / math.sqrt(1e-4)) * 1e-4) + samples)),
+        ),
     ],
 )
 @pytest.mark.parametrize(("steps", "samples"), [(0, 0), (1, 2), (1000, 2001)])
 def test_the_formula(name, formula, steps, samples):
     """Each schedule is its formula; t is 1 at the first step or sample."""
-    assert step_size(*schedule(name), steps, samples) == pytest.approx(formula(steps, samples), rel=1e-14)
+    assert step_size(*schedule(name), steps, samples) == pytest.approx(
+        formula(steps, samples), rel=1e-14
+    )
 
 
 @pytest.mark.parametrize("name", ["pa1", "pa2"])
@@ -56,16 +69,24 @@ def test_a_passive_aggressive_penalty_takes_eta0(name, loss):
     ],
 )
 def test_the_passive_aggressive_formula(loss, square, pa1, pa2):
-    """The least of eta0 and l / |x|^2, and l / (|x|^2 + 1 / (2 eta0)); never more than eta0 with PA-I, and NaN stays NaN."""
+    """The least of eta0 and l / |x|^2, and l / (|x|^2 + 1 / (2 eta0)).
+
+    Never more than eta0 with PA-I, and NaN stays NaN.
+    """
     assert row_step_size(PA1, 0.5, loss, square) == pytest.approx(pa1, rel=1e-15, nan_ok=True)
     assert row_step_size(PA2, 0.5, loss, square) == pytest.approx(pa2, rel=1e-15, nan_ok=True)
 
 
 @pytest.mark.parametrize("name", ["pa1", "pa2"])
-@pytest.mark.parametrize("loss", [name for name in LOSSES if name not in ("hinge", "epsilon_insensitive")])
+@pytest.mark.parametrize(
+    "loss", [name for name in LOSSES if name not in ("hinge", "epsilon_insensitive")]
+)
 def test_passive_aggressive_steps_need_their_losses(name, loss):
     """In scikit-learn's words, and with the loss that was given."""
-    message = rf"Learning rate '{name}' only works with loss 'hinge' \(or 'epsilon_insensitive' for regression\); got loss '{loss}'"
+    message = (
+        rf"Learning rate '{name}' only works with loss 'hinge' \(or 'epsilon_insensitive' for"
+        rf" regression\); got loss '{loss}'"
+    )
     with pytest.raises(ValueError, match=message):
         schedule(name, loss=LOSSES[loss])
 

@@ -31,7 +31,9 @@ N, D = 23, 5
 NAMES = ["log_loss", "hinge", "squared_hinge", "squared_error"]
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 WITH_LOSS = pytest.mark.parametrize("loss", NAMES)
-SCHEDULE = make_schedule("constant", eta0=1.0, decay=None, alpha=0.1, power_t=0.5, loss=LOSSES["hinge"])
+SCHEDULE = make_schedule(
+    "constant", eta0=1.0, decay=None, alpha=0.1, power_t=0.5, loss=LOSSES["hinge"]
+)
 
 
 def make_problem(loss="hinge", dtype=np.float64, form=np.asarray, weight=None, l2=0.05, n=N, d=D):
@@ -119,21 +121,37 @@ def test_the_optimum_is_that_of_scikit_learn(weight):
         C = 1.0 / (problem.penalty.l2 * problem.n)
         peer = {
             "log_loss": LogisticRegression(C=C, fit_intercept=False, tol=1e-12, max_iter=10_000),
-            "hinge": LinearSVC(loss="hinge", C=C, fit_intercept=False, tol=1e-8, max_iter=100_000, random_state=0),
+            "hinge": LinearSVC(
+                loss="hinge", C=C, fit_intercept=False, tol=1e-8, max_iter=100_000, random_state=0
+            ),
             "squared_hinge": LinearSVC(
-                loss="squared_hinge", dual=True, C=C, fit_intercept=False, tol=1e-8, max_iter=100_000, random_state=0
+                loss="squared_hinge",
+                dual=True,
+                C=C,
+                fit_intercept=False,
+                tol=1e-8,
+                max_iter=100_000,
+                random_state=0,
             ),
             "squared_error": Ridge(alpha=1.0 / C, fit_intercept=False, tol=1e-12),
         }[loss]
         expected = peer.fit(problem.X, problem.y, **weight_sum).coef_.ravel()
-        np.testing.assert_allclose(solve(problem, 300).coef, expected, rtol=1e-5, atol=1e-6, err_msg=loss)
+        np.testing.assert_allclose(
+            solve(problem, 300).coef, expected, rtol=1e-5, atol=1e-6, err_msg=loss
+        )
 
 
 @FORMS
 @WITH_LOSS
 def test_float32_is_near_float64(form, loss):
-    """The weights agree to about the precision of float32; dual variables are float64 all the same."""
-    single, double = (solve(make_problem(loss, dtype, form, some_weights()), 5) for dtype in (np.float32, np.float64))
+    """The weights agree to about the precision of float32.
+
+    Dual variables are float64 all the same.
+    """
+    single, double = (
+        solve(make_problem(loss, dtype, form, some_weights()), 5)
+        for dtype in (np.float32, np.float64)
+    )
     assert (single.coef.dtype, single.memory.dtype) == (np.float32, np.float64)
     np.testing.assert_allclose(single.coef, double.coef, rtol=1e-4, atol=1e-4)
 
@@ -157,7 +175,10 @@ def test_no_visit_lowers_the_dual(form, loss, weight):
 @WITH_LOSS
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_resting_rows_do_not_change_a_bit(form, loss, dtype):
-    """A solver that knows which rows rest gives the bits of one that visits them all; and it has known some."""
+    """A solver that knows which rows rest gives the bits of one that visits them all.
+
+    And it has known some.
+    """
     problem = make_problem(loss, dtype, form, n=300, l2=0.01)
     knowing, state, plain = make_sdca(problem), make_sdca(problem).init(), make_sdca(problem).init()
     known = 0
@@ -172,7 +193,10 @@ def test_resting_rows_do_not_change_a_bit(form, loss, dtype):
 
 @FORMS
 def test_resting_rows_are_only_those_that_would_stay(form):
-    """Over many epochs with weights, the state is the one reached by visiting all; an older state may be gone on from."""
+    """Over many epochs with weights, the state is the one reached by visiting all.
+
+    An older state may be gone on from.
+    """
     problem = make_problem("hinge", form=form, weight=some_weights(200), n=200, l2=1e-3)
     solver, orders = make_sdca(problem), shuffled(problem.n, 40)
     states = [solver.init()]
@@ -180,7 +204,9 @@ def test_resting_rows_are_only_those_that_would_stay(form):
         states.append(solver.epoch(states[-1], batches, SCHEDULE))
     again = solver.epoch(states[-2], orders[-1], SCHEDULE)
     assert again.coef.tobytes() == states[-1].coef.tobytes()
-    assert sdca(problem, orders[-1].rows, states[-2].memory)[1] == pytest.approx(states[-1].memory, abs=1e-9)
+    assert sdca(problem, orders[-1].rows, states[-2].memory)[1] == pytest.approx(
+        states[-1].memory, abs=1e-9
+    )
 
 
 @WITH_LOSS
@@ -200,22 +226,31 @@ def test_the_run_loop_drives_it():
     """With the protocol of a solver."""
     problem = make_problem("log_loss")
     solver = make_sdca(problem, watch=True)
-    *_, state = run(solver, make_sampler("shuffle", N, 2, seed=0), SCHEDULE, solver.init(), epochs=6)
+    *_, state = run(
+        solver, make_sampler("shuffle", N, 2, seed=0), SCHEDULE, solver.init(), epochs=6
+    )
     assert state.coef.tobytes() == solve(problem, 6).coef.tobytes()
     assert state.loss < math.log(2.0)
 
 
 @WITH_LOSS
 def test_a_start_of_ones_own(loss):
-    """The dual variables are minus the slopes there, and the weights those that go with them; at the optimum, where one began."""
+    """The dual variables are minus the slopes there, and the weights those that go with them.
+
+    At the optimum, where one began.
+    """
     problem = make_problem(loss, weight=some_weights())
     coef = np.linspace(-1.0, 1.0, D)
     state = make_sdca(problem).init(coef)
     np.testing.assert_array_equal(state.memory, -problem.slopes(coef))
-    np.testing.assert_allclose(state.coef, problem.X.T @ state.memory / (problem.penalty.l2 * N), rtol=1e-12)
+    np.testing.assert_allclose(
+        state.coef, problem.X.T @ state.memory / (problem.penalty.l2 * N), rtol=1e-12
+    )
     if loss != "hinge":
         optimum = solve(problem, 400).coef
-        np.testing.assert_allclose(make_sdca(problem).init(optimum).coef, optimum, rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(
+            make_sdca(problem).init(optimum).coef, optimum, rtol=1e-5, atol=1e-8
+        )
 
 
 def test_an_intercept_to_start_from_is_refused():
@@ -244,9 +279,15 @@ def test_a_run_is_taken_up_by_another_problem(loss):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"loss": "modified_huber"}, r'knows the losses "log_loss", .*; got "modified_huber": use solver="saga"'),
+        (
+            {"loss": "modified_huber"},
+            r'knows the losses "log_loss", .*; got "modified_huber": use solver="saga"',
+        ),
         ({"loss": "perceptron"}, 'got "perceptron": use solver="sgd"'),
-        ({"fit_intercept": True}, "no intercept that is not penalised: use fit_intercept=False, or add a column of ones"),
+        (
+            {"fit_intercept": True},
+            "no intercept that is not penalised: use fit_intercept=False, or add a column of ones",
+        ),
         ({"l1": 0.1}, "takes an L2 penalty alone; use l1=0"),
         ({"l2": 0.0}, 'needs l2 above 0; use "saga"'),
         ({"X": np.eye(2) * 1e160}, "overflows; scale the rows"),
@@ -277,7 +318,14 @@ def test_any_weights_and_scales(weight, loss, scale):
 POSITIVE = st.floats(1e-300, 1e300) | st.floats(1e-3, 1e3)
 
 
-@given(loss=st.sampled_from(NAMES), y=st.sampled_from([-1.0, 1.0]), s=POSITIVE, t=st.floats(0.0, 1.0), p=st.floats(-1e6, 1e6), q=POSITIVE)
+@given(
+    loss=st.sampled_from(NAMES),
+    y=st.sampled_from([-1.0, 1.0]),
+    s=POSITIVE,
+    t=st.floats(0.0, 1.0),
+    p=st.floats(-1e6, 1e6),
+    q=POSITIVE,
+)
 def test_a_dual_step_solves_its_equation(loss, y, s, t, p, q):
     """For weights, products and squared norms of any size, as far as the terms of the equation can be told apart."""
     if not 4.0 * s * q < 1e305:
@@ -301,7 +349,10 @@ def test_a_dual_step_solves_its_equation(loss, y, s, t, p, q):
     else:
         assert push <= s
         doubt = 1e-7 + 1e-14 * size  # of the margin: how far the push may be off
-        lower, upper = (-s * y * losses.slope(losses.LOG_LOSS, 0.0, y, y * (y * new + off)) for off in (doubt, -doubt))
+        lower, upper = (
+            -s * y * losses.slope(losses.LOG_LOSS, 0.0, y, y * (y * new + off))
+            for off in (doubt, -doubt)
+        )
         assert lower * (1.0 - 1e-12) <= push <= upper * (1.0 + 1e-12) + 1e-320
 
 
@@ -311,7 +362,9 @@ def test_a_dual_step_solves_its_equation(loss, y, s, t, p, q):
 @pytest.mark.parametrize("share", [0.0, 1e-9, 0.5, 1.0])
 def test_the_logistic_step_is_as_good_as_bisection(s, q, p, share):
     """To a relative 1e-9 of the weight or of the result, from both ends and from between."""
-    problem = Problem.build([[1.0], [0.0]], [1, -1], loss="log_loss", l2=0.1, sample_weight=[s, 1.0])
+    problem = Problem.build(
+        [[1.0], [0.0]], [1, -1], loss="log_loss", l2=0.1, sample_weight=[s, 1.0]
+    )
     found = losses.dual_step(losses.LOG_LOSS, 1.0, s, share * s, p, q)
     expected = best_dual(replace(problem), 0, share * s, p, q)
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-15 * s * (1.0 + share * 10.0))

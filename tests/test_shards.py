@@ -21,7 +21,9 @@ BOUNDS = [0, 17, 60, 61, 100]  # of the chunks: of uneven lengths, one of a sing
 def some_data(n=100, d=4):
     """Whole numbers: products are exact, so tables can be compared row by row."""
     rng = np.random.default_rng(5)
-    return rng.integers(-3, 4, size=(n, d)).astype(np.float64), np.where(rng.random(n) < 0.5, 1.0, -1.0)
+    return rng.integers(-3, 4, size=(n, d)).astype(np.float64), np.where(
+        rng.random(n) < 0.5, 1.0, -1.0
+    )
 
 
 def in_chunks(values):
@@ -42,7 +44,8 @@ def paired_in_shards(vectors, shard_rows, method="greedy", seed=0):
     return partner
 
 
-# --------------------------------------------------------------------------------------------------------- the table
+# --------------------------------------------------------------------------------------------------
+# ------- the table
 
 
 @BOTH_FORMS
@@ -66,7 +69,10 @@ def test_one_shard_of_everything_is_the_plain_table(form):
     options = {"fit_intercept": True, "sample_weight": np.arange(100) % 3 + 0.5}
     expected = pair(form(X), y, "greedy", **options).partner.tolist()
     assert pair(in_chunks(form(X)), y, "greedy", **options).partner.tolist() == expected
-    assert pair(tuple(in_chunks(form(X))), y, "greedy", shard_rows=100, **options).partner.tolist() == expected
+    assert (
+        pair(tuple(in_chunks(form(X))), y, "greedy", shard_rows=100, **options).partner.tolist()
+        == expected
+    )
     assert pair(form(X), y, "greedy", shard_rows=100, **options).partner.tolist() == expected
 
 
@@ -75,7 +81,9 @@ def test_weights_and_intercept_go_with_their_rows(form):
     """Within shards rows are ``s_i y_i (x_i, 1)``."""
     X, y = some_data()
     s = np.arange(100) % 3 + 0.5
-    table = pair(in_chunks(form(X)), y, "greedy", shard_rows=30, fit_intercept=True, sample_weight=s)
+    table = pair(
+        in_chunks(form(X)), y, "greedy", shard_rows=30, fit_intercept=True, sample_weight=s
+    )
     assert table.partner.tolist() == paired_in_shards(signed_rows(X, y, True, s), 30).tolist()
 
 
@@ -84,12 +92,21 @@ def test_labels_come_in_one_column_or_in_parts():
     X, y = some_data()
     text = np.where(y > 0.0, "positive", "no")
     expected = pair(in_chunks(X), y, "greedy", shard_rows=30)
-    for labels in (y.tolist(), in_chunks(y), tuple(in_chunks(y)), [part.tolist() for part in in_chunks(y)]):
+    for labels in (
+        y.tolist(),
+        in_chunks(y),
+        tuple(in_chunks(y)),
+        [part.tolist() for part in in_chunks(y)],
+    ):
         table = pair(in_chunks(X), labels, "greedy", shard_rows=30)
         assert table.partner.tolist() == expected.partner.tolist()
         table.check(X, y)
-    other = pair(in_chunks(X), [np.array(part.tolist()) for part in in_chunks(text)], "greedy", shard_rows=30)
-    assert other.partner.tolist() == pair(in_chunks(X), text, "greedy", shard_rows=30).partner.tolist()
+    other = pair(
+        in_chunks(X), [np.array(part.tolist()) for part in in_chunks(text)], "greedy", shard_rows=30
+    )
+    assert (
+        other.partner.tolist() == pair(in_chunks(X), text, "greedy", shard_rows=30).partner.tolist()
+    )
     other.check(X, text)
 
 
@@ -105,7 +122,8 @@ def test_every_method_pairs_in_shards(method):
     """A permutation within shards, the same for the same seed and any number of threads, another for another seed."""
     X, y = some_data()
     tables = [
-        pair(in_chunks(X), y, method, shard_rows=30, random_state=seed, n_jobs=jobs) for seed, jobs in ((0, 1), (0, 3), (None, 2), (1, 1))
+        pair(in_chunks(X), y, method, shard_rows=30, random_state=seed, n_jobs=jobs)
+        for seed, jobs in ((0, 1), (0, 3), (None, 2), (1, 1))
     ]
     partners = [table.partner.tolist() for table in tables]
     assert partners[0] == partners[1] == partners[2] != partners[3]
@@ -133,7 +151,10 @@ def test_a_shard_may_have_one_class():
     X, y = some_data()
     y[:] = 1.0
     y[3] = -1.0
-    assert pair(in_chunks(X), y, "greedy", shard_rows=7).partner.tolist() == paired_in_shards(signed_rows(X, y), 7).tolist()
+    assert (
+        pair(in_chunks(X), y, "greedy", shard_rows=7).partner.tolist()
+        == paired_in_shards(signed_rows(X, y), 7).tolist()
+    )
     with pytest.raises(ValueError, match="one class only"):
         pair(in_chunks(X), np.ones(100), "greedy")
 
@@ -143,7 +164,9 @@ def test_a_regression_and_gradients_at_given_weights():
     X, y = some_data()
     w = np.array([1.0, -2.0, 0.0, 1.0])
     errors = X @ w + 1.0 - y
-    table = pair(in_chunks(X), y, "greedy", shard_rows=30, coef=w, intercept=1.0, loss="squared_error")
+    table = pair(
+        in_chunks(X), y, "greedy", shard_rows=30, coef=w, intercept=1.0, loss="squared_error"
+    )
     assert table.partner.tolist() == paired_in_shards(signed_rows(X, errors), 30).tolist()
 
 
@@ -155,7 +178,9 @@ def test_several_classes_in_shards(form):
     vectors = ((np.eye(4)[y] - 0.25)[:, :, None] * X[:, None, :]).reshape(100, -1)
     table = pair(in_chunks(form(X)), in_chunks(y), "greedy", shard_rows=30)
     assert table.partner.tolist() == paired_in_shards(vectors, 30).tolist()
-    with pytest.raises(ValueError, match=r"coef= pairs gradients of two classes .* y has 4 classes"):
+    with pytest.raises(
+        ValueError, match=r"coef= pairs gradients of two classes .* y has 4 classes"
+    ):
         pair(in_chunks(form(X)), y, shard_rows=30, coef=np.ones(4))
 
 
@@ -163,11 +188,14 @@ def test_larger_shards_are_no_worse():
     """The variance ratio falls as shards grow."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 3)), np.where(rng.random(600) < 0.5, 1.0, -1.0)
-    ratios = [pair(X, y, "optimal", shard_rows=size).variance_ratio(X, y) for size in (5, 30, 200, 600)]
+    ratios = [
+        pair(X, y, "optimal", shard_rows=size).variance_ratio(X, y) for size in (5, 30, 200, 600)
+    ]
     assert ratios == sorted(ratios, reverse=True)
 
 
-# -------------------------------------------------------------------------------------------------------- the fingerprint
+# --------------------------------------------------------------------------------------------------
+# ------ the fingerprint
 
 
 @BOTH_FORMS
@@ -176,7 +204,10 @@ def test_the_fingerprint_is_that_of_the_whole(form, dtype):
     """However the rows were cut, the table fits the data in one piece, dense or CSR, and no others."""
     X, y = some_data()
     X = X.astype(dtype)
-    table, whole = pair(in_chunks(form(X)), in_chunks(y), "greedy", shard_rows=30), pair(X, y, "greedy")
+    table, whole = (
+        pair(in_chunks(form(X)), in_chunks(y), "greedy", shard_rows=30),
+        pair(X, y, "greedy"),
+    )
     assert table.fingerprint.values == whole.fingerprint.values
     assert table.fingerprint.width == whole.fingerprint.width
     assert table.fingerprint.labels.tolist() == whole.fingerprint.labels.tolist()
@@ -192,20 +223,29 @@ def test_the_fingerprint_is_that_of_the_whole(form, dtype):
         table.check(X, -y)
 
 
-# ------------------------------------------------------------------------------------------------------------- no copy
+# --------------------------------------------------------------------------------------------------
+# ----------- no copy
 
 
 def read(X, y):
-    return Shards.read(X, y, loss="log_loss", coef=None, intercept=0.0, fit_intercept=False, sample_weight=None)
+    return Shards.read(
+        X, y, loss="log_loss", coef=None, intercept=0.0, fit_intercept=False, sample_weight=None
+    )
 
 
 def test_chunks_are_not_copied():
     """What is kept is what was given: dense chunks, the arrays of CSR chunks, a memory map."""
     X, y = some_data()
     chunks = [part.copy() for part in in_chunks(X)]
-    assert all(np.shares_memory(kept, part) for kept, part in zip(read(chunks, y).chunks, chunks, strict=True))
+    assert all(
+        np.shares_memory(kept, part)
+        for kept, part in zip(read(chunks, y).chunks, chunks, strict=True)
+    )
     chunks = [sparse.csr_array(part) for part in chunks]
-    assert all(np.shares_memory(kept.data, part.data) for kept, part in zip(read(chunks, y).chunks, chunks, strict=True))
+    assert all(
+        np.shares_memory(kept.data, part.data)
+        for kept, part in zip(read(chunks, y).chunks, chunks, strict=True)
+    )
 
 
 def test_a_memory_map_is_not_read_into_memory(tmp_path):
@@ -237,7 +277,9 @@ def test_a_memory_map_is_paired_as_an_array(tmp_path, dtype):
     for method in ("greedy", "tree"):
         expected = pair(X, y, method, shard_rows=30).partner.tolist()
         assert pair(mapped, y, method, shard_rows=30).partner.tolist() == expected
-        assert pair([mapped[:40], mapped[40:]], y, method, shard_rows=30).partner.tolist() == expected
+        assert (
+            pair([mapped[:40], mapped[40:]], y, method, shard_rows=30).partner.tolist() == expected
+        )
 
 
 def test_data_are_left_alone():
@@ -249,7 +291,8 @@ def test_data_are_left_alone():
     assert s.tolist() == [1.0] * 100
 
 
-# ------------------------------------------------------------------------------------------------------------- refused
+# --------------------------------------------------------------------------------------------------
+# ----------- refused
 
 
 @pytest.mark.parametrize(
@@ -266,7 +309,9 @@ def test_chunks_that_differ_are_refused(spoil):
     X, y = some_data()
     chunks = in_chunks(X)
     chunks[2] = spoil(chunks[2])
-    with pytest.raises(ValueError, match="chunks of X differ in number of features, float type, or in being sparse"):
+    with pytest.raises(
+        ValueError, match="chunks of X differ in number of features, float type, or in being sparse"
+    ):
         pair(chunks, y)
 
 
@@ -280,7 +325,10 @@ def test_a_bad_chunk_is_named():
         pair([np.ones((2, 1)), np.ones((0, 1))], [0, 1])
 
 
-@pytest.mark.parametrize("labels", [np.ones(99), np.ones((100, 2)), [np.ones(50), np.ones(50)], [np.ones(25)] * 3 + [np.ones(24)]])
+@pytest.mark.parametrize(
+    "labels",
+    [np.ones(99), np.ones((100, 2)), [np.ones(50), np.ones(50)], [np.ones(25)] * 3 + [np.ones(24)]],
+)
 def test_labels_of_another_length_are_refused(labels):
     """There is one label per row, however they come."""
     with pytest.raises(ValueError, match=r"y must have shape \(100,\)|inhomogeneous"):
@@ -291,7 +339,10 @@ def test_labels_of_another_length_are_refused(labels):
 def test_groups_and_polishing_need_all_rows_at_once(option):
     """``nest`` and ``init`` are refused for chunks and for shards."""
     X, y = some_data()
-    for build in (lambda: pair(in_chunks(X), y, "tree", **option), lambda: pair(X, y, "tree", shard_rows=30, **option)):
+    for build in (
+        lambda: pair(in_chunks(X), y, "tree", **option),
+        lambda: pair(X, y, "tree", shard_rows=30, **option),
+    ):
         with pytest.raises(ValueError, match="nest= and init= need all rows at once"):
             build()
 

@@ -1,4 +1,7 @@
-"""scikit-learn's own tests, unedited, with our estimators in place of its own; `sklearn_suite/expected.py` has the exceptions."""
+"""scikit-learn's own tests, unedited, with our estimators in place of its own.
+
+`sklearn_suite/expected.py` has the exceptions.
+"""
 
 from __future__ import annotations
 
@@ -22,21 +25,40 @@ MODULES = [
 ]
 # a third class, which is slow to test and not ours
 OTHERS = "not oneclass and not one_class and not ocsvm"
-# joblib's backends, 15 s each, once each: they see how classes are dealt out, which is the same with either's defaults
+# joblib's backends, 15 s each, once each: they see how classes are dealt out, which is the same
+# with either's defaults
 ELSEWHERE = {"sklearn": "not loky", "ours": "not multiprocessing and not threading"}
 
 
 @pytest.mark.parametrize("standin", ["sklearn", "ours"])
 def test_scikit_learns_tests_pass_with_our_estimators(standin, tmp_path):
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")  # and so neither our settings nor our conftest
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "SKLEARN_"))}
-    command = [sys.executable, "-m", "pytest", *f"-p standin --standin={standin} -p no:cacheprovider -q -rfE -W ignore".split()]
-    command += ["-n", "0" if "PYTEST_XDIST_WORKER" in os.environ else "2"]  # no more than two processes in all
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\n"
+    )  # and so neither our settings nor our conftest
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTEST_", "SKLEARN_"))
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *f"-p standin --standin={standin} -p no:cacheprovider -q -rfE -W ignore".split(),
+    ]
+    command += [
+        "-n",
+        "0" if "PYTEST_XDIST_WORKER" in os.environ else "2",
+    ]  # no more than two processes in all
     command += ["-k", f"{OTHERS} and {ELSEWHERE[standin]}"]
     run = subprocess.run(
         [*command, "--pyargs", *(f"sklearn.{module}" for module in MODULES)],
         cwd=tmp_path,
-        env={**environment, "SKLEARN_SEED": "0", "PYTHONPATH": os.pathsep.join([str(SUITE), str(INSTALLED)])},
+        env={
+            **environment,
+            "SKLEARN_SEED": "0",
+            "PYTHONPATH": os.pathsep.join([str(SUITE), str(INSTALLED)]),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

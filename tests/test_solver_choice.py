@@ -40,7 +40,8 @@ from antithetic.optimality import gradient_mapping_norm
 from antithetic.problem import Problem
 from antithetic.solvers import SOLVERS
 
-# --------------------------------------------------------------------------------------------------- scikit-learn's solutions
+# --------------------------------------------------------------------------------------------------
+# - scikit-learn's solutions
 
 
 @CORRECTED
@@ -49,8 +50,12 @@ from antithetic.solvers import SOLVERS
 @pytest.mark.parametrize("weight", [None, WEIGHTS], ids=["plain", "weighted"])
 def test_logistic_regression(solver, form, fit_intercept, weight):
     """The solution of LogisticRegression, with and without intercept and weights, from dense and sparse rows."""
-    own = SGDClassifier("log_loss", solver=solver, fit_intercept=fit_intercept, **EXACT).fit(form(X), TWO, sample_weight=weight)
-    other = theirs.LogisticRegression(C=C, fit_intercept=fit_intercept, tol=1e-10, max_iter=5000).fit(X, TWO, sample_weight=weight)
+    own = SGDClassifier("log_loss", solver=solver, fit_intercept=fit_intercept, **EXACT).fit(
+        form(X), TWO, sample_weight=weight
+    )
+    other = theirs.LogisticRegression(
+        C=C, fit_intercept=fit_intercept, tol=1e-10, max_iter=5000
+    ).fit(X, TWO, sample_weight=weight)
     assert_same_model(own, other)
     np.testing.assert_allclose(own.predict_proba(form(X)), other.predict_proba(X), atol=1e-5)
 
@@ -61,8 +66,13 @@ def test_logistic_regression(solver, form, fit_intercept, weight):
 @pytest.mark.parametrize("weight", [None, WEIGHTS], ids=["plain", "weighted"])
 def test_ridge(solver, form, fit_intercept, weight):
     """The solution of Ridge."""
-    own = SGDRegressor(solver=solver, fit_intercept=fit_intercept, **EXACT).fit(form(X), NUMBERS, sample_weight=weight)
-    assert_same_model(own, theirs.Ridge(60 * ALPHA, fit_intercept=fit_intercept).fit(X, NUMBERS, sample_weight=weight))
+    own = SGDRegressor(solver=solver, fit_intercept=fit_intercept, **EXACT).fit(
+        form(X), NUMBERS, sample_weight=weight
+    )
+    assert_same_model(
+        own,
+        theirs.Ridge(60 * ALPHA, fit_intercept=fit_intercept).fit(X, NUMBERS, sample_weight=weight),
+    )
 
 
 @CORRECTED
@@ -70,13 +80,18 @@ def test_ridge(solver, form, fit_intercept, weight):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize(
     ("penalty", "other"),
-    [("l1", theirs.Lasso(0.5, tol=1e-12)), ("elasticnet", theirs.ElasticNet(0.5, l1_ratio=0.7, tol=1e-12))],
+    [
+        ("l1", theirs.Lasso(0.5, tol=1e-12)),
+        ("elasticnet", theirs.ElasticNet(0.5, l1_ratio=0.7, tol=1e-12)),
+    ],
     ids=["l1", "elasticnet"],
 )
 def test_lasso_and_elastic_net(solver, form, fit_intercept, penalty, other):
     """The solutions of Lasso and ElasticNet, with the same exact zeros."""
     given = EXACT | {"alpha": 0.5}
-    own = SGDRegressor(penalty=penalty, l1_ratio=0.7, solver=solver, fit_intercept=fit_intercept, **given).fit(form(X), NUMBERS)
+    own = SGDRegressor(
+        penalty=penalty, l1_ratio=0.7, solver=solver, fit_intercept=fit_intercept, **given
+    ).fit(form(X), NUMBERS)
     other = clone(other).set_params(fit_intercept=fit_intercept).fit(X, NUMBERS)
     assert_same_model(own, other)
     np.testing.assert_array_equal(own.coef_ == 0.0, other.coef_ == 0.0)
@@ -87,7 +102,9 @@ def test_lasso_and_elastic_net(solver, form, fit_intercept, penalty, other):
 @FORMS
 def test_a_linear_svm_with_squared_hinge(solver, form):
     """The solution of LinearSVC, whose intercept would be penalised."""
-    own = SGDClassifier("squared_hinge", solver=solver, fit_intercept=False, **EXACT).fit(form(X), TWO)
+    own = SGDClassifier("squared_hinge", solver=solver, fit_intercept=False, **EXACT).fit(
+        form(X), TWO
+    )
     other = LinearSVC(C=C, fit_intercept=False, dual=False, tol=1e-10, max_iter=10_000).fit(X, TWO)
     np.testing.assert_allclose(own.coef_, other.coef_, rtol=1e-4, atol=1e-5)
 
@@ -96,12 +113,20 @@ def test_a_linear_svm_with_squared_hinge(solver, form):
 @pytest.mark.parametrize("weight", [None, WEIGHTS], ids=["plain", "weighted"])
 def test_sdca_is_the_svm_and_logistic_regression(form, weight):
     """LinearSVC with the hinge loss, and LogisticRegression, both without an intercept."""
-    given = {"solver": "sdca", "fit_intercept": False, "stopping": "gap", "tol": 1e-10} | {k: EXACT[k] for k in ("alpha", "random_state")}
+    given = {"solver": "sdca", "fit_intercept": False, "stopping": "gap", "tol": 1e-10} | {
+        k: EXACT[k] for k in ("alpha", "random_state")
+    }
     svm = SGDClassifier("hinge", max_iter=5000, **given).fit(form(X), TWO, sample_weight=weight)
-    other = LinearSVC(C=C, loss="hinge", fit_intercept=False, tol=1e-10, max_iter=10**6, random_state=0).fit(X, TWO, sample_weight=weight)
+    other = LinearSVC(
+        C=C, loss="hinge", fit_intercept=False, tol=1e-10, max_iter=10**6, random_state=0
+    ).fit(X, TWO, sample_weight=weight)
     np.testing.assert_allclose(svm.coef_, other.coef_, atol=2e-4)
-    logistic = SGDClassifier("log_loss", max_iter=5000, **given).fit(form(X), TWO, sample_weight=weight)
-    other = theirs.LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=5000).fit(X, TWO, sample_weight=weight)
+    logistic = SGDClassifier("log_loss", max_iter=5000, **given).fit(
+        form(X), TWO, sample_weight=weight
+    )
+    other = theirs.LogisticRegression(C=C, fit_intercept=False, tol=1e-10, max_iter=5000).fit(
+        X, TWO, sample_weight=weight
+    )
     np.testing.assert_allclose(logistic.coef_, other.coef_, atol=2e-4)
 
 
@@ -112,9 +137,13 @@ def test_class_weights(solver, class_weight):
     weight = None if class_weight == "balanced" else WEIGHTS  # whose sum scikit-learn balances
     given = EXACT | {"class_weight": class_weight, "fit_intercept": solver != "sdca"}
     own = SGDClassifier("log_loss", solver=solver, **given).fit(X, TWO, sample_weight=weight)
-    other = theirs.LogisticRegression(C=C, class_weight=class_weight, fit_intercept=given["fit_intercept"], tol=1e-10, max_iter=5000).fit(
-        X, TWO, sample_weight=weight
-    )
+    other = theirs.LogisticRegression(
+        C=C,
+        class_weight=class_weight,
+        fit_intercept=given["fit_intercept"],
+        tol=1e-10,
+        max_iter=5000,
+    ).fit(X, TWO, sample_weight=weight)
     assert_same_model(own, other)
 
 
@@ -122,9 +151,13 @@ def test_class_weights(solver, class_weight):
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_more_than_two_classes(solver, n_jobs):
     """Each class against the rest is LogisticRegression's."""
-    own = SGDClassifier("log_loss", solver=solver, n_jobs=n_jobs, fit_intercept=solver != "sdca", **EXACT).fit(X, THREE)
+    own = SGDClassifier(
+        "log_loss", solver=solver, n_jobs=n_jobs, fit_intercept=solver != "sdca", **EXACT
+    ).fit(X, THREE)
     for number in range(3):
-        other = theirs.LogisticRegression(C=C, fit_intercept=solver != "sdca", tol=1e-10, max_iter=5000).fit(X, number == THREE)
+        other = theirs.LogisticRegression(
+            C=C, fit_intercept=solver != "sdca", tol=1e-10, max_iter=5000
+        ).fit(X, number == THREE)
         np.testing.assert_allclose(own.coef_[number], other.coef_[0], rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(own.intercept_[number], other.intercept_, rtol=1e-5, atol=1e-6)
 
@@ -134,14 +167,20 @@ def test_more_than_two_classes(solver, n_jobs):
 def test_float32_is_kept_and_near(form, solver):
     """The weights are float32, and those of float64 but for rounding."""
     given = RUN | {"solver": solver, "sampling": "shuffle", "epochs": 150}
-    single, double = minimize(form(X.astype(np.float32)), TWO, **given), minimize(form(X), TWO, **given)
+    single, double = (
+        minimize(form(X.astype(np.float32)), TWO, **given),
+        minimize(form(X), TWO, **given),
+    )
     assert single.coef.dtype == np.float32
     np.testing.assert_allclose(single.coef, double.coef, atol=1e-5)
-    model = SGDClassifier("log_loss", solver=solver, **FEW, **without_intercept(solver)).fit(form(X.astype(np.float32)), TWO)
+    model = SGDClassifier("log_loss", solver=solver, **FEW, **without_intercept(solver)).fit(
+        form(X.astype(np.float32)), TWO
+    )
     assert model.coef_.dtype == np.float32
 
 
-# --------------------------------------------------------------------------------------------------- draws
+# --------------------------------------------------------------------------------------------------
+# - draws
 
 
 @pytest.mark.parametrize("draws", DRAWS, ids=str)
@@ -149,36 +188,61 @@ def test_float32_is_kept_and_near(form, solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_every_draw_leads_to_the_solution(solver, pairing, draws):
     """An unbiased gradient: corrected ones to the last digits, SGD's near it, with rows and with pairs."""
-    given = {"batch_size": 8, "pairing": pairing, "solver": solver, "fit_intercept": solver != "sdca"} | draws
+    given = {
+        "batch_size": 8,
+        "pairing": pairing,
+        "solver": solver,
+        "fit_intercept": solver != "sdca",
+    } | draws
     exact = solver != "sgd"
-    model = SGDClassifier("log_loss", **(EXACT if exact else EXACT | {"stopping": "objective", "tol": None, "max_iter": 150}), **given)
+    model = SGDClassifier(
+        "log_loss",
+        **(EXACT if exact else EXACT | {"stopping": "objective", "tol": None, "max_iter": 150}),
+        **given,
+    )
     model.fit(X, TWO)
-    other = theirs.LogisticRegression(C=C, fit_intercept=solver != "sdca", tol=1e-10, max_iter=5000).fit(X, TWO)
+    other = theirs.LogisticRegression(
+        C=C, fit_intercept=solver != "sdca", tol=1e-10, max_iter=5000
+    ).fit(X, TWO)
     assert_same_model(model, other, **({} if exact else {"rtol": 0.0, "atol": 0.1}))
     assert model.plan_.sampling == draws["sampling"]
     assert model.plan_.pairing == pairing
 
 
-@pytest.mark.parametrize("labels", [THREE, np.array(["a", "b", "c"])[THREE]], ids=["numbers", "words"])
+@pytest.mark.parametrize(
+    "labels", [THREE, np.array(["a", "b", "c"])[THREE]], ids=["numbers", "words"]
+)
 @pytest.mark.parametrize("pairing", [None, "greedy"])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_strata_of_ones_own_are_those_of_minimize(solver, pairing, labels):
     """fit(strata=) is minimize(strata=), bit for bit, with numbers and words for labels."""
-    given = {"sampling": "stratified", "pairing": pairing, "solver": solver, "batch_size": 8, "allocation": "optimal"}
+    given = {
+        "sampling": "stratified",
+        "pairing": pairing,
+        "solver": solver,
+        "batch_size": 8,
+        "allocation": "optimal",
+    }
     step = {"learning_rate": "constant", "eta0": 0.1} if solver in ("sgd", "svrg", "saga") else {}
     start = {"coef_init": np.zeros(5)} if solver == "sdca" else {}
-    model = SGDClassifier("log_loss", fit_intercept=False, **FEW, **given, **step).fit(X, TWO, strata=labels)
+    model = SGDClassifier("log_loss", fit_intercept=False, **FEW, **given, **step).fit(
+        X, TWO, strata=labels
+    )
     seed = int(check_random_state(0).randint(2**31 - 1, size=1)[0])
     run = minimize(X, TWO, strata=labels, l2=ALPHA, epochs=4, seed=seed, **given, **step, **start)
     np.testing.assert_array_equal(model.coef_[0], run.coef)
-    other = SGDClassifier("log_loss", fit_intercept=False, **FEW, **given, **step).fit(X, TWO, strata=TWO)
+    other = SGDClassifier("log_loss", fit_intercept=False, **FEW, **given, **step).fit(
+        X, TWO, strata=TWO
+    )
     assert not np.array_equal(model.coef_, other.coef_)
 
 
 def test_strata_are_cut_for_early_stopping_and_serve_every_class():
     """Held-back rows take their labels with them; each one-vs-rest problem has the same strata."""
     given = {"sampling": "stratified", "batch_size": 6, "solver": "saga", "random_state": 0}
-    model = SGDClassifier("log_loss", early_stopping=True, validation_fraction=0.2, **given).fit(X, TWO, strata=THREE)
+    model = SGDClassifier("log_loss", early_stopping=True, validation_fraction=0.2, **given).fit(
+        X, TWO, strata=THREE
+    )
     assert "validation_score" in model.history_
     assert SGDClassifier("log_loss", **given).fit(X, THREE, strata=TWO).score(X, THREE) > 0.6
 
@@ -191,9 +255,21 @@ def test_cross_validation_cuts_strata_to_each_fold(kind, routing):
     with sklearn.config_context(enable_metadata_routing=routing):
         model = kind(sampling="stratified", solver="svrg", batch_size=6, **FEW, **loss)
         model = model.set_fit_request(strata=True) if routing else model
-        found = cross_validate(model, X, target_of(kind), cv=3, params={"strata": THREE}, return_estimator=True, error_score="raise")
-        assert [fitted.t_ for fitted in found["estimator"]] == [1 + 4 * 42] * 3  # 7 batches of 6 draw for 40 rows
-        GridSearchCV(model, {"allocation": ["proportional", "optimal"]}, cv=3, error_score="raise").fit(X, target_of(kind), strata=THREE)
+        found = cross_validate(
+            model,
+            X,
+            target_of(kind),
+            cv=3,
+            params={"strata": THREE},
+            return_estimator=True,
+            error_score="raise",
+        )
+        assert [fitted.t_ for fitted in found["estimator"]] == [
+            1 + 4 * 42
+        ] * 3  # 7 batches of 6 draw for 40 rows
+        GridSearchCV(
+            model, {"allocation": ["proportional", "optimal"]}, cv=3, error_score="raise"
+        ).fit(X, target_of(kind), strata=THREE)
 
 
 @FORMS
@@ -202,8 +278,13 @@ def test_balanced_orders_with_svrg(form, pairing):
     """They lead to the solution, and differ from shuffled ones on the way."""
     given = {"solver": "svrg", "pairing": pairing}
     other = theirs.LogisticRegression(C=C, tol=1e-10, max_iter=5000).fit(X, TWO)
-    assert_same_model(SGDClassifier("log_loss", sampling="balanced", **EXACT, **given).fit(form(X), TWO), other)
-    balanced, shuffled = (SGDClassifier("log_loss", sampling=name, **FEW, **given).fit(form(X), TWO) for name in ("balanced", "shuffle"))
+    assert_same_model(
+        SGDClassifier("log_loss", sampling="balanced", **EXACT, **given).fit(form(X), TWO), other
+    )
+    balanced, shuffled = (
+        SGDClassifier("log_loss", sampling=name, **FEW, **given).fit(form(X), TWO)
+        for name in ("balanced", "shuffle")
+    )
     assert not np.array_equal(balanced.coef_, shuffled.coef_)
     assert balanced.plan_.sampling == "balanced"
 
@@ -211,24 +292,45 @@ def test_balanced_orders_with_svrg(form, pairing):
 @pytest.mark.parametrize("solver", ["svrg", "saga", "sdca"])
 def test_groups_and_refreshed_tables(solver):
     """Nested groups and tables made anew lead to the same solution."""
-    given = {"solver": solver, "fit_intercept": solver != "sdca", "batch_size": 8, "pairing": "tree"}
-    other = theirs.LogisticRegression(C=C, fit_intercept=solver != "sdca", tol=1e-10, max_iter=5000).fit(X, TWO)
-    for extra in ({"nest": 4}, {"nest": True}, {"refresh": 3}, {"nest": 4, "sampling": "importance"}):
+    given = {
+        "solver": solver,
+        "fit_intercept": solver != "sdca",
+        "batch_size": 8,
+        "pairing": "tree",
+    }
+    other = theirs.LogisticRegression(
+        C=C, fit_intercept=solver != "sdca", tol=1e-10, max_iter=5000
+    ).fit(X, TWO)
+    for extra in (
+        {"nest": 4},
+        {"nest": True},
+        {"refresh": 3},
+        {"nest": 4, "sampling": "importance"},
+    ):
         assert_same_model(SGDClassifier("log_loss", **EXACT, **given, **extra).fit(X, TWO), other)
 
 
-# --------------------------------------------------------------------------------------------------- what a fit tells
+# --------------------------------------------------------------------------------------------------
+# - what a fit tells
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_fit_tells_what_it_did(solver):
     """plan_, history_, eta0_, decay_, n_iter_ and t_."""
-    model = SGDClassifier("log_loss", solver=solver, sampling="shuffle", **FEW, **without_intercept(solver)).fit(X, TWO)
-    assert (model.plan_.sampling, model.plan_.pairing, model.plan_.batch_size) == ("shuffle", None, 2)
+    model = SGDClassifier(
+        "log_loss", solver=solver, sampling="shuffle", **FEW, **without_intercept(solver)
+    ).fit(X, TWO)
+    assert (model.plan_.sampling, model.plan_.pairing, model.plan_.batch_size) == (
+        "shuffle",
+        None,
+        2,
+    )
     assert (model.n_iter_, model.t_) == (4, 241)
     np.testing.assert_array_equal(model.history_["epoch"], [1, 2, 3, 4])
     problem = Problem.build(X, TWO, l2=ALPHA, fit_intercept=solver != "sdca")
-    assert model.history_["objective"][-1] == pytest.approx(problem.objective(model.coef_[0], float(model.intercept_[0])), rel=1e-12)
+    assert model.history_["objective"][-1] == pytest.approx(
+        problem.objective(model.coef_[0], float(model.intercept_[0])), rel=1e-12
+    )
     assert hasattr(model, "eta0_") == hasattr(model, "decay_") == (solver != "sdca")
     assert solver == "sdca" or model.eta0_ > 0.0
     if solver in ("svrg", "saga"):
@@ -246,7 +348,12 @@ def test_auto_reshuffles_where_balanced_orders_do_harm(solver):
 @CORRECTED
 def test_a_corrected_gradient_has_less_and_less_variance(solver):
     """The exact variance in the trace goes to zero, which SGD's does not."""
-    given = {"l2": ALPHA, "sampling": "shuffle", "epochs": 60, "trace": ["variance", "variance_ratio"]}
+    given = {
+        "l2": ALPHA,
+        "sampling": "shuffle",
+        "epochs": 60,
+        "trace": ["variance", "variance_ratio"],
+    }
     corrected, plain = minimize(X, TWO, solver=solver, **given), minimize(X, TWO, eta0=0.1, **given)
     assert corrected.trace["variance"][-1] < 1e-12 < 1e-3 < plain.trace["variance"][-1]
     assert corrected.trace["variance_ratio"][-1] < 1e-10
@@ -258,7 +365,13 @@ SAME_AS_MINIMIZE = [
     {"solver": "svrg", "sampling": "balanced"},
     {"solver": "saga", "sampling": "importance", "importance": "gradients", "pairing": "greedy"},
     {"solver": "sgd", "sampling": "importance", "average": "epoch"},
-    {"solver": "svrg", "sampling": "stratified", "batch_size": 8, "allocation": "optimal", "n_strata": 3},
+    {
+        "solver": "svrg",
+        "sampling": "stratified",
+        "batch_size": 8,
+        "allocation": "optimal",
+        "n_strata": 3,
+    },
     {"solver": "sdca", "fit_intercept": False},
 ]
 
@@ -276,10 +389,18 @@ def test_a_fit_is_a_run_of_minimize(given):
 @CORRECTED
 def test_decay_means_the_same_in_both(solver):
     """A step from the smoothness is constant, or decays, in minimize and in the estimators alike."""
-    given = {"solver": solver, "sampling": "shuffle", "learning_rate": "auto", "decay": 5.0, "fit_intercept": True}
+    given = {
+        "solver": solver,
+        "sampling": "shuffle",
+        "learning_rate": "auto",
+        "decay": 5.0,
+        "fit_intercept": True,
+    }
     seed = int(check_random_state(0).randint(2**31 - 1, size=1)[0])
     run = minimize(X, TWO, l2=ALPHA, epochs=4, seed=seed, **given)
-    np.testing.assert_array_equal(SGDClassifier("log_loss", **FEW, **given).fit(X, TWO).coef_[0], run.coef)
+    np.testing.assert_array_equal(
+        SGDClassifier("log_loss", **FEW, **given).fit(X, TWO).coef_[0], run.coef
+    )
 
 
 def test_a_schedule_that_needs_no_first_step_takes_a_loss_with_a_kink():
@@ -289,18 +410,27 @@ def test_a_schedule_that_needs_no_first_step_takes_a_loss_with_a_kink():
     assert np.isfinite(minimize(X, TWO, l2=ALPHA, epochs=4, **given).coef).all()
 
 
-@pytest.mark.parametrize("given", [{"solver": solver} | draws for solver in SOLVERS for draws in DRAWS], ids=str)
+@pytest.mark.parametrize(
+    "given", [{"solver": solver} | draws for solver in SOLVERS for draws in DRAWS], ids=str
+)
 def test_the_same_seed_gives_the_same_bits(given):
     """And another seed gives others."""
     models = [
-        SGDClassifier("log_loss", batch_size=4, **(FEW | {"random_state": seed}), **given, **without_intercept(given["solver"])).fit(X, TWO)
+        SGDClassifier(
+            "log_loss",
+            batch_size=4,
+            **(FEW | {"random_state": seed}),
+            **given,
+            **without_intercept(given["solver"]),
+        ).fit(X, TWO)
         for seed in (1, 1, 2)
     ]
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
     assert not np.array_equal(models[0].coef_, models[2].coef_)
 
 
-# --------------------------------------------------------------------------------------------------- odd data
+# --------------------------------------------------------------------------------------------------
+# - odd data
 
 ODD = {
     "two rows": (np.array([[1.0, 2.0], [-1.0, 0.5]]), [0, 1]),
@@ -316,12 +446,25 @@ def test_odd_data(name, solver):
     """Two rows, one feature, rows of zeros, and batches larger than the data, for every draw: finite, and no worse than zero weights."""
     rows, y = ODD[name]
     for form, sizes in ((np.asarray, (2, 100)), (sparse.csr_array, (3,))):
-        for draws in (*DRAWS, {"sampling": "shuffle"}, {"sampling": "importance", "pairing": "greedy"}):
+        for draws in (
+            *DRAWS,
+            {"sampling": "shuffle"},
+            {"sampling": "importance", "pairing": "greedy"},
+        ):
             for size in sizes:
                 if draws.get("n_strata", 0) > min(size, len(y)):
                     continue
-                given = {"batch_size": size, "solver": solver, "alpha": 0.1, "max_iter": 10, "tol": None, "random_state": 0} | draws
-                model = SGDClassifier("log_loss", **given, **without_intercept(solver)).fit(form(rows), y)
+                given = {
+                    "batch_size": size,
+                    "solver": solver,
+                    "alpha": 0.1,
+                    "max_iter": 10,
+                    "tol": None,
+                    "random_state": 0,
+                } | draws
+                model = SGDClassifier("log_loss", **given, **without_intercept(solver)).fit(
+                    form(rows), y
+                )
                 assert np.isfinite(model.coef_).all()
                 assert model.history_["objective"][-1] <= np.log(2.0) + 0.05
 
@@ -333,7 +476,9 @@ def test_rows_of_weight_zero_do_not_count(solver, draws):
     weight = np.where(np.arange(60) < 20, 0.0, 1.5)
     given = {"solver": solver, "batch_size": 8, "fit_intercept": solver != "sdca"} | draws
     own = SGDClassifier("log_loss", **EXACT, **given).fit(X, TWO, sample_weight=weight)
-    other = theirs.LogisticRegression(C=1.5 * C, fit_intercept=solver != "sdca", tol=1e-10, max_iter=5000).fit(X[20:], TWO[20:])
+    other = theirs.LogisticRegression(
+        C=1.5 * C, fit_intercept=solver != "sdca", tol=1e-10, max_iter=5000
+    ).fit(X[20:], TWO[20:])
     assert_same_model(own, other)
 
 
@@ -344,7 +489,9 @@ def test_a_given_table_with_every_solver():
         given = {"solver": solver, "fit_intercept": False} | FEW
         fitted = SGDClassifier("log_loss", **given).fit(X, TWO, table=table)
         assert fitted.plan_.pairing == "optimal"
-        np.testing.assert_array_equal(SGDClassifier("log_loss", pairing=table, **given).fit(X, TWO).coef_, fitted.coef_)
+        np.testing.assert_array_equal(
+            SGDClassifier("log_loss", pairing=table, **given).fit(X, TWO).coef_, fitted.coef_
+        )
 
 
 def test_a_longer_step_than_the_smoothness_allows_is_reported():
@@ -352,12 +499,24 @@ def test_a_longer_step_than_the_smoothness_allows_is_reported():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         with pytest.raises((DivergenceError, ConvergenceWarning), match="eta0="):
-            minimize(X, NUMBERS, loss="squared_error", solver="saga", learning_rate="constant", eta0=10.0)
+            minimize(
+                X, NUMBERS, loss="squared_error", solver="saga", learning_rate="constant", eta0=10.0
+            )
 
 
 def test_the_mapping_vanishes_for_every_penalty():
     """One number says that each penalty's run has arrived, whatever its kind."""
     for given in PENALTIES.values():
-        run = minimize(X, TWO, solver="saga", sampling="shuffle", fit_intercept=True, epochs=3000, stopping="gradient", tol=1e-8, **given)
+        run = minimize(
+            X,
+            TWO,
+            solver="saga",
+            sampling="shuffle",
+            fit_intercept=True,
+            epochs=3000,
+            stopping="gradient",
+            tol=1e-8,
+            **given,
+        )
         problem = Problem.build(X, TWO, fit_intercept=True, **given)
         assert gradient_mapping_norm(problem, run.coef, run.intercept) <= 1e-8

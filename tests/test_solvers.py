@@ -25,19 +25,34 @@ from antithetic.solvers._threshold import cumulative_threshold
 pytestmark = pytest.mark.kernel
 
 N, D = 23, 7
-PENALTIES = [(0.0, 0.0), (0.1, 0.0), (0.0, 0.05), (0.02, 0.02), (6.0, 0.01)]  # the last shrinks weights to zero at first
+PENALTIES = [
+    (0.0, 0.0),
+    (0.1, 0.0),
+    (0.0, 0.05),
+    (0.02, 0.02),
+    (6.0, 0.01),
+]  # the last shrinks weights to zero at first
 AVERAGES = [False, True, 30, "linear"]
 PASSIVE_LOSSES = ["hinge", "epsilon_insensitive"]
 
 
-def make_problem(loss="log_loss", dtype=np.float64, form=np.asarray, weighted=True, intercept=True, **penalty):
+def make_problem(
+    loss="log_loss", dtype=np.float64, form=np.asarray, weighted=True, intercept=True, **penalty
+):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N, D)) * (rng.random((N, D)) < 0.5)
     X[3] = 0.0  # a row without entries
     target = X @ rng.normal(size=D) + 0.2 * rng.normal(size=N)
     y = np.sign(target + 1e-3) if LOSSES[loss].classification else target
     weight = rng.uniform(0.5, 1.5, N) if weighted else None
-    return Problem.build(form(X.astype(dtype)), y, loss=loss, sample_weight=weight, fit_intercept=intercept, **penalty)
+    return Problem.build(
+        form(X.astype(dtype)),
+        y,
+        loss=loss,
+        sample_weight=weight,
+        fit_intercept=intercept,
+        **penalty,
+    )
 
 
 def schedule_for(problem, name="inverse_time", eta0=0.3):
@@ -74,7 +89,9 @@ def assert_same(found, expected, tolerance):
 @pytest.mark.parametrize("average", AVERAGES)
 def test_the_kernel_equals_its_twin(form, l2, l1, average):
     """For every penalty and kind of averaging, with weights and intercept, and a short last batch."""
-    assert_same(*kernel_and_twin(make_problem(form=form, l2=l2, l1=l1), average=average), tolerance=1e-10)
+    assert_same(
+        *kernel_and_twin(make_problem(form=form, l2=l2, l1=l1), average=average), tolerance=1e-10
+    )
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -90,7 +107,9 @@ def test_the_kernel_equals_its_twin_for_every_loss_and_batch(form, loss, size):
 @pytest.mark.parametrize("name", ["constant", "optimal", "invscaling", "adaptive"])
 def test_the_kernel_equals_its_twin_for_every_schedule(form, name):
     """Steps and samples are counted from the first epoch on."""
-    assert_same(*kernel_and_twin(make_problem(form=form, l2=0.01), name=name, eta0=0.05), tolerance=1e-10)
+    assert_same(
+        *kernel_and_twin(make_problem(form=form, l2=0.01), name=name, eta0=0.05), tolerance=1e-10
+    )
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -100,7 +119,10 @@ def test_the_kernel_equals_its_twin_for_every_schedule(form, name):
 @pytest.mark.parametrize(("l2", "l1"), PENALTIES)
 def test_passive_aggressive_steps_equal_their_twin(form, name, loss, size, l2, l1):
     """Each row steps by its own loss and norm, in full and short batches, with weights, and one row without entries."""
-    assert_same(*kernel_and_twin(make_problem(loss, form=form, l2=l2, l1=l1), size=size, name=name), tolerance=1e-10)
+    assert_same(
+        *kernel_and_twin(make_problem(loss, form=form, l2=l2, l1=l1), size=size, name=name),
+        tolerance=1e-10,
+    )
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -110,7 +132,9 @@ def test_passive_aggressive_steps_equal_their_twin(form, name, loss, size, l2, l
 def test_passive_aggressive_steps_in_float32(form, name, loss, size):
     """They agree with those in float64 to about the precision of float32."""
     single, double = (
-        kernel_and_twin(make_problem(loss, dtype=dtype, form=form, l2=0.01, l1=0.01), size=size, name=name)[0]
+        kernel_and_twin(
+            make_problem(loss, dtype=dtype, form=form, l2=0.01, l1=0.01), size=size, name=name
+        )[0]
         for dtype in (np.float32, np.float64)
     )
     assert single[0].dtype == np.float32
@@ -124,7 +148,8 @@ def test_passive_aggressive_steps_in_float32(form, name, loss, size):
 def test_passive_aggressive_steps_are_those_of_scikit_learn(name, loss, l2, epochs):
     """Row by row in the given order, with weights and intercept.
 
-    Only under l2 is the row without entries left out: PA-I of scikit-learn does not shrink the weights at such a row.
+    Only under l2 is the row without entries left out: PA-I of scikit-learn does not shrink the
+    weights at such a row.
     """
     full = make_problem(loss, l2=l2)
     kept = full.X.any(axis=1) | (l2 == 0.0)
@@ -134,10 +159,21 @@ def test_passive_aggressive_steps_are_those_of_scikit_learn(name, loss, l2, epoc
     state = solver.init()
     for _ in range(epochs):
         state = solver.epoch(state, cut(np.arange(problem.n), 1), schedule_for(problem, name))
-    given = {"penalty": "l2" if l2 else None, "alpha": l2, "learning_rate": name, "eta0": 0.3, "max_iter": epochs, "tol": None}
-    peer = (SGDClassifier if problem.loss.classification else SGDRegressor)(loss=loss, shuffle=False, **given)
+    given = {
+        "penalty": "l2" if l2 else None,
+        "alpha": l2,
+        "learning_rate": name,
+        "eta0": 0.3,
+        "max_iter": epochs,
+        "tol": None,
+    }
+    peer = (SGDClassifier if problem.loss.classification else SGDRegressor)(
+        loss=loss, shuffle=False, **given
+    )
     peer.fit(X, y, sample_weight=weight)
-    assert_same((state.coef, state.intercept), (peer.coef_.ravel(), peer.intercept_[0]), tolerance=1e-12)
+    assert_same(
+        (state.coef, state.intercept), (peer.coef_.ravel(), peer.intercept_[0]), tolerance=1e-12
+    )
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -145,7 +181,9 @@ def test_passive_aggressive_steps_are_those_of_scikit_learn(name, loss, l2, epoc
 @pytest.mark.parametrize("entry", [1e-25, 3e19])
 def test_a_squared_norm_beyond_float32(form, name, entry):
     """Rows of float32 of which the square would be 0 or infinite there take their steps all the same."""
-    problem = Problem.build(form(np.diag([entry, entry]).astype(np.float32)), [-1.0, 1.0], loss="hinge")
+    problem = Problem.build(
+        form(np.diag([entry, entry]).astype(np.float32)), [-1.0, 1.0], loss="hinge"
+    )
     solver = make_sgd(problem, False)
     state = solver.epoch(solver.init(), cut(np.arange(2), 1), schedule_for(problem, name))
     length = passive_aggressive(name, 0.3, np.ones(1), np.array([entry**2]))
@@ -158,7 +196,8 @@ def test_a_squared_norm_beyond_float32(form, name, entry):
 def test_dense_equals_csr(dtype, l2, l1, average):
     """To rounding, in both float types."""
     dense, csr = (
-        kernel_and_twin(make_problem(dtype=dtype, form=form, l2=l2, l1=l1), average=average)[0] for form in (np.asarray, sparse.csr_array)
+        kernel_and_twin(make_problem(dtype=dtype, form=form, l2=l2, l1=l1), average=average)[0]
+        for form in (np.asarray, sparse.csr_array)
     )
     assert dense[0].dtype == csr[0].dtype == dtype
     assert_same(csr, dense, tolerance=1e-10 if dtype == np.float64 else 2e-4)
@@ -167,7 +206,10 @@ def test_dense_equals_csr(dtype, l2, l1, average):
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 def test_float32_is_near_float64(form):
     """The weights agree to about the precision of float32."""
-    single, double = (kernel_and_twin(make_problem(dtype=dtype, form=form, l2=0.01, l1=0.01))[0] for dtype in (np.float32, np.float64))
+    single, double = (
+        kernel_and_twin(make_problem(dtype=dtype, form=form, l2=0.01, l1=0.01))[0]
+        for dtype in (np.float32, np.float64)
+    )
     assert_same(single, double, tolerance=1e-5)
 
 
@@ -185,18 +227,27 @@ def collect(weight, received, charged):
     return left, received + left - weight
 
 
-@given(weight=st.floats(-2.0, 2.0), received=st.floats(-1.0, 1.0), charges=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=5))
+@given(
+    weight=st.floats(-2.0, 2.0),
+    received=st.floats(-1.0, 1.0),
+    charges=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=5),
+)
 def test_charges_may_be_collected_together(weight, received, charges):
     """So that a feature which no row has may be brought up to date in one go."""
     left, owing, charged = weight, received, 1.0
     for charge in charges:
         charged += charge
         left, owing = collect(left, owing, charged)
-    np.testing.assert_allclose((left, owing), collect(weight, received, charged), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        (left, owing), collect(weight, received, charged), rtol=0, atol=1e-12
+    )
 
 
 def test_a_weight_leaves_zero_when_its_gradients_outweigh_the_penalty():
-    """Noise of both signs keeps it there, however large; a small push that stays does not; NaN is left for the divergence check."""
+    """Noise of both signs keeps it there, however large; a small push that stays does not.
+
+    NaN is left for the divergence check.
+    """
     noisy, steady = (0.0, 0.0), (0.0, 0.0)
     for step in range(40):
         charged = 0.5 * (step + 1)
@@ -213,7 +264,9 @@ def test_small_charges_are_not_lost_in_float32(form):
     problem = Problem.build(form(np.full((2, 1), 1e-20, np.float32)), [0, 1], l1=1e-3)
     solver = make_sgd(problem, False)
     schedule = make_schedule("constant", eta0=1e-5, decay=0, alpha=0, power_t=0, loss=problem.loss)
-    *_, state = run(solver, make_sampler("shuffle", 2, 2, 0), schedule, solver.init([1.0]), epochs=1000)
+    *_, state = run(
+        solver, make_sampler("shuffle", 2, 2, 0), schedule, solver.init([1.0]), epochs=1000
+    )
     assert state.coef[0] == pytest.approx(1.0 - 1000 * 1e-8, abs=1e-7)
 
 
@@ -222,7 +275,9 @@ def test_noisy_rows_leave_the_right_weights_at_zero(form):
     """Those that are zero at the optimum, where the usual proximal step would leave hardly any."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
     found = minimize(form(X), y, l1=0.01, sampling="shuffle", learning_rate="auto", epochs=20)
-    lasso = LogisticRegression(l1_ratio=1.0, C=1 / (0.01 * len(y)), solver="liblinear", fit_intercept=False, tol=1e-8).fit(X, y)
+    lasso = LogisticRegression(
+        l1_ratio=1.0, C=1 / (0.01 * len(y)), solver="liblinear", fit_intercept=False, tol=1e-8
+    ).fit(X, y)
     np.testing.assert_array_equal(found.coef == 0.0, lasso.coef_[0] == 0.0)
     assert 0 < np.count_nonzero(found.coef) < X.shape[1]
 
@@ -235,7 +290,13 @@ def test_the_loss_met_on_the_way(form, weighted):
     sampler, schedule = make_sampler("shuffle", problem.n, 2, seed=1), schedule_for(problem)
     watching, blind = (make_sgd(problem, False, watch=watch) for watch in (True, False))
     (state,) = run(watching, sampler, schedule, watching.init(), epochs=1)
-    met = algorithm_2(problem, split(sampler.batches(0)), 2, lambda t, n: step_size(*schedule, t, n), coef=np.zeros(D))[2]
+    met = algorithm_2(
+        problem,
+        split(sampler.batches(0)),
+        2,
+        lambda t, n: step_size(*schedule, t, n),
+        coef=np.zeros(D),
+    )[2]
     assert state.loss == pytest.approx(met, rel=1e-12)
     (unseen,) = run(blind, sampler, schedule, blind.init(), epochs=1)
     assert np.isnan(unseen.loss)
@@ -248,7 +309,9 @@ def test_slopes_are_cut_off_where_asked(form):
     problem = Problem.build(form(np.array([[1.0], [1.0]])), [1e6, 1e6], loss="squared_error")
     solver = make_sgd(problem, False, steepest=10.0)
     state = solver.epoch(
-        solver.init(), cut(np.arange(2), 1), make_schedule("constant", eta0=0.5, decay=0, alpha=0, power_t=0, loss=problem.loss)
+        solver.init(),
+        cut(np.arange(2), 1),
+        make_schedule("constant", eta0=0.5, decay=0, alpha=0, power_t=0, loss=problem.loss),
     )
     assert state.coef[0] == 10.0
 
@@ -302,11 +365,15 @@ def test_read_only_and_writeable_rows_share_one_compilation():
 def test_short_batches_leave_no_bias(size, l2, l1):
     """With a small constant step the mean of the epochs comes to the optimum whatever remains for the last batch.
 
-    A short batch that took a full step would pull towards its rows (or shrink too much) in every epoch, by some 1e-2 here.
+    A short batch that took a full step would pull towards its rows (or shrink too much) in every
+    epoch, by some 1e-2 here.
     """
     problem = make_problem("squared_error", weighted=False, intercept=False, l2=l2, l1=l1)
     best = _optimum(problem)
-    solver, schedule = make_sgd(problem, False), make_schedule("constant", eta0=0.002, decay=0, alpha=1, power_t=0, loss=problem.loss)
+    solver, schedule = (
+        make_sgd(problem, False),
+        make_schedule("constant", eta0=0.002, decay=0, alpha=1, power_t=0, loss=problem.loss),
+    )
     sampler = make_sampler("shuffle", problem.n, size, seed=0)
     states = list(run(solver, sampler, schedule, solver.init(best), epochs=60 if l1 == 0.0 else 80))
     mean = np.mean([state.coef for state in states], axis=0)
@@ -319,11 +386,20 @@ def _optimum(problem):
     def target(both):
         w = both[:D] - both[D:]
         gradient = problem.gradient(w)[0]
-        value = problem.objective(w) - problem.penalty.l1 * np.abs(w).sum() + problem.penalty.l1 * both.sum()
+        value = (
+            problem.objective(w)
+            - problem.penalty.l1 * np.abs(w).sum()
+            + problem.penalty.l1 * both.sum()
+        )
         return value, np.concatenate([gradient, -gradient]) + problem.penalty.l1
 
     both = scipy_minimize(
-        target, np.zeros(2 * D), jac=True, bounds=[(0, None)] * 2 * D, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-10}
+        target,
+        np.zeros(2 * D),
+        jac=True,
+        bounds=[(0, None)] * 2 * D,
+        method="L-BFGS-B",
+        options={"ftol": 1e-15, "gtol": 1e-10},
     ).x
     return both[:D] - both[D:]
 

@@ -25,13 +25,22 @@ def load(name, **options):
 
 
 def schedule_of(eta0, decay, problem):
-    return make_schedule("inverse_time", eta0=eta0, decay=decay, alpha=0.0, power_t=0.5, loss=problem.loss)
+    return make_schedule(
+        "inverse_time", eta0=eta0, decay=decay, alpha=0.0, power_t=0.5, loss=problem.loss
+    )
 
 
 def objectives(problem, steps, epochs, seed=0):
     solver = make_sgd(problem, False)
     care = Care(problem.penalty.l2)
-    states = run(solver, make_sampler("shuffle", problem.n, 2, seed), schedule_of(*steps, problem), solver.init(), epochs=epochs, care=care)
+    states = run(
+        solver,
+        make_sampler("shuffle", problem.n, 2, seed),
+        schedule_of(*steps, problem),
+        solver.init(),
+        epochs=epochs,
+        care=care,
+    )
     return [problem.objective(state.coef, state.intercept) for state in states]
 
 
@@ -65,7 +74,10 @@ def test_they_are_a_pure_function(form):
 def test_dense_and_sparse_rows_have_the_same_steps():
     """Up to rounding."""
     X, y = datasets.load("splice_scale", return_X_y=True)
-    dense, csr = (find_steps(Problem.build(form(X), y, l2=1e-3), 2, seed=0) for form in (np.asarray, sparse.csr_array))
+    dense, csr = (
+        find_steps(Problem.build(form(X), y, l2=1e-3), 2, seed=0)
+        for form in (np.asarray, sparse.csr_array)
+    )
     np.testing.assert_allclose(dense, csr, rtol=1e-6)
 
 
@@ -95,18 +107,27 @@ def test_decay_is_not_below_the_penalty_and_follows_the_curvature():
 
 def test_squares_that_overflow_are_reported():
     """No step is short enough for features of 1e300."""
-    problem = Problem.build(1e300 * np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2)
-    with pytest.raises(DivergenceError, match=r"overflow occurred at epoch #0: the squares.*StandardScaler"):
+    problem = Problem.build(
+        1e300 * np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
+    )
+    with pytest.raises(
+        DivergenceError, match=r"overflow occurred at epoch #0: the squares.*StandardScaler"
+    ):
         find_steps(problem, 2, seed=0)
 
 
 def test_a_first_epoch_that_fails_is_done_again_with_shorter_steps():
-    """Steps that were fit for a sample may be too long for rows outside of it; without care the run would diverge."""
+    """Steps that were fit for a sample may be too long for rows outside of it.
+
+    Without care the run would diverge.
+    """
     X = np.random.default_rng(0).normal(size=(200, 3))
     problem = Problem.build(X, X @ [1.0, 2.0, 3.0], loss="squared_error")
     solver = make_sgd(problem, False)
     sampler, schedule = make_sampler("shuffle", problem.n, 2, 0), schedule_of(50.0, 0.0, problem)
-    with pytest.raises(DivergenceError, match=r"overflow occurred at epoch #\d: the steps diverged"):
+    with pytest.raises(
+        DivergenceError, match=r"overflow occurred at epoch #\d: the steps diverged"
+    ):
         list(run(solver, sampler, schedule, solver.init(), epochs=9))
     *_, state = run(solver, sampler, schedule, solver.init(), epochs=3, care=Care(0.0))
     assert state.epochs == 3
@@ -116,10 +137,17 @@ def test_a_first_epoch_that_fails_is_done_again_with_shorter_steps():
 
 
 def test_a_decay_that_freezes_the_run_is_eased():
-    """Epochs that keep going the same way halve it, down to the least; without care the weights never arrive."""
+    """Epochs that keep going the same way halve it, down to the least.
+
+    Without care the weights never arrive.
+    """
     X = np.ones((40, 1))
     problem = Problem.build(X, 5.0 * X[:, 0], loss="squared_error")
-    solver, sampler, schedule = make_sgd(problem, False), InOrder(40, 2), schedule_of(1.0, 200.0, problem)
+    solver, sampler, schedule = (
+        make_sgd(problem, False),
+        InOrder(40, 2),
+        schedule_of(1.0, 200.0, problem),
+    )
     *_, frozen = run(solver, sampler, schedule, solver.init(), epochs=60)
     *_, eased = run(solver, sampler, schedule, solver.init(), epochs=60, care=Care(0.1))
     assert abs(frozen.coef[0] - 5.0) > 4.0

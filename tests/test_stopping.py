@@ -34,7 +34,8 @@ def tol_of(solver):
     return 2e-3 if solver == "sgd" else 1e-7
 
 
-# --------------------------------------------------------------------------------------------------- minimize
+# --------------------------------------------------------------------------------------------------
+# - minimize
 
 
 @BOTH
@@ -43,7 +44,9 @@ def tol_of(solver):
 def test_a_run_ends_at_the_first_epoch_that_is_good_enough(stopping, solver, form):
     """Not before, and not after; the measure is in the trace, before the first step too."""
     tol = tol_of(solver)
-    run = minimize(form(X), TWO, solver=solver, stopping=stopping, tol=tol, **RUN, **steps_of(solver))
+    run = minimize(
+        form(X), TWO, solver=solver, stopping=stopping, tol=tol, **RUN, **steps_of(solver)
+    )
     measured = run.trace[stopping]
     assert 0 < run.state.epochs == len(measured) - 1 < 400
     assert measured[-1] <= tol < measured[1:-1].min(initial=np.inf)
@@ -54,7 +57,9 @@ def test_a_run_ends_at_the_first_epoch_that_is_good_enough(stopping, solver, for
 @SOLVERS
 def test_the_measure_is_that_of_the_returned_weights(stopping, solver):
     """By the functions of antithetic.optimality; SDCA's gap with its own dual variables."""
-    run = minimize(X, TWO, solver=solver, stopping=stopping, tol=tol_of(solver), **RUN, **steps_of(solver))
+    run = minimize(
+        X, TWO, solver=solver, stopping=stopping, tol=tol_of(solver), **RUN, **steps_of(solver)
+    )
     problem = Problem.build(X, TWO, l2=L2)
     dual = {"dual": run.state.memory} if (solver, stopping) == ("sdca", "gap") else {}
     assert run.trace[stopping][-1] == MEASURES[stopping](problem, run.coef, **dual)
@@ -64,8 +69,12 @@ def test_the_measure_is_that_of_the_returned_weights(stopping, solver):
 @SOLVERS
 def test_looking_does_not_change_the_way(stopping, solver):
     """The weights are those of a run of as many epochs that nobody looked at."""
-    run = minimize(X, TWO, solver=solver, stopping=stopping, tol=tol_of(solver), **RUN, **steps_of(solver))
-    plain = minimize(X, TWO, solver=solver, **(RUN | {"epochs": run.state.epochs}), **steps_of(solver))
+    run = minimize(
+        X, TWO, solver=solver, stopping=stopping, tol=tol_of(solver), **RUN, **steps_of(solver)
+    )
+    plain = minimize(
+        X, TWO, solver=solver, **(RUN | {"epochs": run.state.epochs}), **steps_of(solver)
+    )
     np.testing.assert_array_equal(run.coef, plain.coef)
 
 
@@ -73,35 +82,60 @@ def test_the_mapping_of_a_penalty_with_a_kink():
     """With L1, an intercept and weights of the rows."""
     weight = rng.uniform(0.0, 2.0, size=60)
     given = {"l1": 0.05, "l2": 0.01, "fit_intercept": True, "sample_weight": weight}
-    run = minimize(X, TWO, solver="saga", stopping="gradient", tol=1e-7, **(RUN | given | {"epochs": 3000}))
-    assert run.trace["gradient"][-1] == gradient_mapping_norm(Problem.build(X, TWO, **given), run.coef, run.intercept) <= 1e-7
+    run = minimize(
+        X, TWO, solver="saga", stopping="gradient", tol=1e-7, **(RUN | given | {"epochs": 3000})
+    )
+    assert (
+        run.trace["gradient"][-1]
+        == gradient_mapping_norm(Problem.build(X, TWO, **given), run.coef, run.intercept)
+        <= 1e-7
+    )
 
 
 @pytest.mark.parametrize("loss", ["hinge", "log_loss", "squared_hinge"])
 @pytest.mark.parametrize("l1", [0.0, 0.02])
 def test_the_gap_bounds_the_distance_from_the_least_objective(loss, l1):
-    """At every epoch, of every solver; where it ends the run, the objective is within tol of the least."""
+    """At every epoch, of every solver.
+
+    Where it ends the run, the objective is within tol of the least.
+    """
     solvers = ["sgd"] + ["saga"] * (loss != "hinge") + ["sdca"] * (l1 == 0.0)
     given = {"loss": loss, "l1": l1, "trace": ["objective", "gap"]} | RUN | {"epochs": 1500}
-    runs = [minimize(X, TWO, solver=solver, stopping="gap", tol=1e-7, **given, **steps_of(solver)) for solver in solvers]
+    runs = [
+        minimize(X, TWO, solver=solver, stopping="gap", tol=1e-7, **given, **steps_of(solver))
+        for solver in solvers
+    ]
     least = min(run.trace["objective"].min() for run in runs)
     for run in runs:
         assert (run.trace["gap"] >= run.trace["objective"] - least - 1e-12).all()
         if run.state.stopped:
             assert run.trace["objective"][-1] - least <= 1e-7
-    assert any(run.state.stopped for run in runs) or (loss, l1) == ("hinge", 0.02)  # SGD alone comes near, but not so near
+    assert any(run.state.stopped for run in runs) or (loss, l1) == (
+        "hinge",
+        0.02,
+    )  # SGD alone comes near, but not so near
 
 
 def test_the_measure_is_that_of_averaged_weights():
     """Where averages are returned, they are what is judged."""
     run = minimize(X, TWO, average=True, stopping="gradient", tol=0.03, eta0=0.5, **RUN)
     assert run.state.stopped
-    assert run.trace["gradient"][-1] == gradient_mapping_norm(Problem.build(X, TWO, l2=L2), run.coef)
+    assert run.trace["gradient"][-1] == gradient_mapping_norm(
+        Problem.build(X, TWO, l2=L2), run.coef
+    )
 
 
 def test_the_trace_may_ask_for_the_measure_as_well():
     """It is there once, besides the others."""
-    run = minimize(X, TWO, solver="saga", stopping="gap", tol=1e-3, trace=["gap", "gradient", "objective"], **RUN)
+    run = minimize(
+        X,
+        TWO,
+        solver="saga",
+        stopping="gap",
+        tol=1e-3,
+        trace=["gap", "gradient", "objective"],
+        **RUN,
+    )
     assert list(run.trace) == ["epoch", "objective", "gradient", "gap"]
     assert len({len(column) for column in run.trace.values()}) == 1
 
@@ -109,14 +143,18 @@ def test_the_trace_may_ask_for_the_measure_as_well():
 def test_a_start_that_is_good_enough_takes_one_epoch():
     """The first epoch is judged after it."""
     solved = minimize(X, TWO, solver="saga", stopping="gradient", tol=1e-9, **RUN)
-    again = minimize(X, TWO, solver="saga", stopping="gradient", tol=1e-6, coef_init=solved.coef, **RUN)
+    again = minimize(
+        X, TWO, solver="saga", stopping="gradient", tol=1e-6, coef_init=solved.coef, **RUN
+    )
     assert again.state.epochs == 1
 
 
 def test_a_goal_out_of_reach_runs_all_epochs():
     """tol=0, and a run that is too short, end without having stopped."""
     for tol, epochs in ((0.0, 5), (1e-9, 3)):
-        run = minimize(X, TWO, solver="saga", stopping="gradient", tol=tol, **(RUN | {"epochs": epochs}))
+        run = minimize(
+            X, TWO, solver="saga", stopping="gradient", tol=tol, **(RUN | {"epochs": epochs})
+        )
         assert run.state.epochs == epochs
         assert not run.state.stopped
 
@@ -151,12 +189,27 @@ def test_a_run_that_was_good_enough_goes_on_to_be_better(stopping):
         ({"stopping": "gradient", "tol": float("nan")}, "tol must be a number"),
         ({"stopping": "gradient", "tol": 1.0, "loss": "hinge"}, 'use stopping="gap"'),
         ({"stopping": "gradient", "tol": 1.0, "loss": "perceptron"}, 'or stopping="objective"'),
-        ({"stopping": "gap", "tol": 1.0, "fit_intercept": True}, 'use fit_intercept=False, .* or stopping="gradient" or "objective"'),
-        ({"stopping": "gap", "tol": 1.0, "fit_intercept": True, "loss": "hinge"}, 'or stopping="objective"'),
-        ({"stopping": "gap", "tol": 1.0, "l2": 0.0, "l1": 0.1}, 'an L2 penalty above 0, alone or beside L1; use stopping="gradient"'),
-        ({"stopping": "gap", "tol": 1.0, "penalty": "group_lasso", "groups": [0] * 5}, "L2 and L1 penalties only; got GroupLasso"),
+        (
+            {"stopping": "gap", "tol": 1.0, "fit_intercept": True},
+            'use fit_intercept=False, .* or stopping="gradient" or "objective"',
+        ),
+        (
+            {"stopping": "gap", "tol": 1.0, "fit_intercept": True, "loss": "hinge"},
+            'or stopping="objective"',
+        ),
+        (
+            {"stopping": "gap", "tol": 1.0, "l2": 0.0, "l1": 0.1},
+            'an L2 penalty above 0, alone or beside L1; use stopping="gradient"',
+        ),
+        (
+            {"stopping": "gap", "tol": 1.0, "penalty": "group_lasso", "groups": [0] * 5},
+            "L2 and L1 penalties only; got GroupLasso",
+        ),
         ({"stopping": "gap", "tol": 1.0, "learning_rate": "adaptive"}, "watches the objective"),
-        ({"stopping": "gradient", "tol": 1.0, "learning_rate": "adaptive"}, 'use another, say "auto"'),
+        (
+            {"stopping": "gradient", "tol": 1.0, "learning_rate": "adaptive"},
+            'use another, say "auto"',
+        ),
         ({"trace": "gradient", "loss": "hinge"}, "has a kink"),
         ({"trace": "gap", "fit_intercept": True}, "fit_intercept=False"),
     ],
@@ -169,7 +222,8 @@ def test_what_cannot_be_measured_is_refused_before_the_first_step(monkeypatch, g
         minimize(X, TWO, **({"eta0": 0.1, "l2": L2} | given))
 
 
-# --------------------------------------------------------------------------------------------------- estimators
+# --------------------------------------------------------------------------------------------------
+# - estimators
 
 
 @BOTH
@@ -177,7 +231,9 @@ def test_what_cannot_be_measured_is_refused_before_the_first_step(monkeypatch, g
 def test_a_fit_ends_at_the_first_epoch_that_is_good_enough(stopping, solver):
     """history_ has the measure, n_iter_ the epochs; nothing is warned of."""
     tol = tol_of(solver)
-    model = SGDClassifier("log_loss", fit_intercept=False, solver=solver, stopping=stopping, tol=tol, **FIT).fit(X, TWO)
+    model = SGDClassifier(
+        "log_loss", fit_intercept=False, solver=solver, stopping=stopping, tol=tol, **FIT
+    ).fit(X, TWO)
     measured = model.history_[stopping]
     assert len(measured) == model.n_iter_ < 400
     assert measured[-1] <= tol
@@ -193,8 +249,12 @@ def test_a_fit_ends_at_the_first_epoch_that_is_good_enough(stopping, solver):
 def test_the_gradient_with_intercept_weights_and_numbers(solver, form):
     """Regression, whose intercept's gradient is part of it."""
     weight = rng.uniform(0.5, 2.0, size=60)
-    model = SGDRegressor(solver=solver, stopping="gradient", tol=1e-8, **FIT).fit(form(X), NUMBERS, sample_weight=weight)
-    problem = Problem.build(X, NUMBERS, loss="squared_error", l2=L2, fit_intercept=True, sample_weight=weight)
+    model = SGDRegressor(solver=solver, stopping="gradient", tol=1e-8, **FIT).fit(
+        form(X), NUMBERS, sample_weight=weight
+    )
+    problem = Problem.build(
+        X, NUMBERS, loss="squared_error", l2=L2, fit_intercept=True, sample_weight=weight
+    )
     assert gradient_mapping_norm(problem, model.coef_, float(model.intercept_[0])) == pytest.approx(
         model.history_["gradient"][-1], abs=1e-14
     )
@@ -205,7 +265,15 @@ def test_the_gradient_with_intercept_weights_and_numbers(solver, form):
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_each_class_ends_by_itself(stopping, n_jobs):
     """One-vs-rest problems that are easier end sooner."""
-    model = SGDClassifier("log_loss", fit_intercept=False, solver="saga", stopping=stopping, tol=1e-6, n_jobs=n_jobs, **FIT).fit(X, THREE)
+    model = SGDClassifier(
+        "log_loss",
+        fit_intercept=False,
+        solver="saga",
+        stopping=stopping,
+        tol=1e-6,
+        n_jobs=n_jobs,
+        **FIT,
+    ).fit(X, THREE)
     lengths = [len(history["epoch"]) for history in model.history_]
     assert len(set(lengths)) > 1
     assert model.n_iter_ == max(lengths)
@@ -218,7 +286,14 @@ def test_each_class_ends_by_itself(stopping, n_jobs):
 @BOTH
 def test_too_few_epochs_are_warned_of(stopping):
     """As with any other stopping."""
-    model = SGDClassifier("log_loss", fit_intercept=False, solver="saga", stopping=stopping, tol=1e-9, **(FIT | {"max_iter": 3}))
+    model = SGDClassifier(
+        "log_loss",
+        fit_intercept=False,
+        solver="saga",
+        stopping=stopping,
+        tol=1e-9,
+        **(FIT | {"max_iter": 3}),
+    )
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, TWO)
     assert model.n_iter_ == 3
@@ -243,7 +318,9 @@ def test_a_validation_set_may_be_looked_at_besides():
 
 def test_partial_fit_does_not_look():
     """One pass, without a measure, whatever stopping says."""
-    model = SGDClassifier("log_loss", solver="saga", stopping="gradient", tol=1e9, random_state=0).partial_fit(X, TWO, classes=[0, 1])
+    model = SGDClassifier(
+        "log_loss", solver="saga", stopping="gradient", tol=1e9, random_state=0
+    ).partial_fit(X, TWO, classes=[0, 1])
     assert model.t_ == 61
 
 
@@ -258,7 +335,10 @@ UNMEASURED = [
     ({"stopping": "gap"}, "use fit_intercept=False"),
     ({"stopping": "gap", "fit_intercept": False, "penalty": "l1"}, "an L2 penalty above 0"),
     ({"stopping": "gap", "fit_intercept": False, "penalty": None}, "an L2 penalty above 0"),
-    ({"stopping": "gap", "fit_intercept": False, "penalty": "group_lasso", "groups": [0] * 5}, "L2 and L1 penalties only"),
+    (
+        {"stopping": "gap", "fit_intercept": False, "penalty": "group_lasso", "groups": [0] * 5},
+        "L2 and L1 penalties only",
+    ),
 ]
 
 
@@ -271,7 +351,11 @@ def test_estimators_refuse_what_cannot_be_measured(given, message):
     assert not hasattr(model, "coef_")
 
 
-@pytest.mark.parametrize(("given", "message"), [*UNMEASURED[:4], ({"trace": "gradient", "loss": "hinge"}, "has a kink")], ids=str)
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [*UNMEASURED[:4], ({"trace": "gradient", "loss": "hinge"}, "has a kink")],
+    ids=str,
+)
 def test_estimators_refuse_before_the_first_step(monkeypatch, given, message):
     """An epoch of large data is not spent on what cannot be had."""
     monkeypatch.setattr(sgd.Sgd, "epoch", lambda *_: pytest.fail("a step was taken"))

@@ -75,7 +75,9 @@ def test_a_saved_table_has_the_permissions_of_any_new_file(tmp_path):
     """Whoever may read files that this process makes may read the table."""
     AntitheticTable(CYCLE).save(tmp_path / "table.npz")
     (tmp_path / "plain").touch()
-    table, plain = (stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("table.npz", "plain"))
+    table, plain = (
+        stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("table.npz", "plain")
+    )
     assert oct(table) == oct(plain)
 
 
@@ -113,7 +115,8 @@ def test_a_missing_file_is_a_missing_file(tmp_path):
         AntitheticTable(CYCLE).save(tmp_path / "no folder" / "table.npz")
 
 
-# ------------------------------------------------------------------------------------------------------ hostile files
+# --------------------------------------------------------------------------------------------------
+# ---- hostile files
 
 META = {
     "format": "antithetic table 1",
@@ -139,7 +142,11 @@ def npy_with_header(header, data=b""):
 
 def described(meta):
     """Bytes of a description: JSON of an object, or bytes as they are."""
-    return npy(np.frombuffer(meta if isinstance(meta, bytes) else json.dumps(meta).encode(), dtype=np.uint8))
+    return npy(
+        np.frombuffer(
+            meta if isinstance(meta, bytes) else json.dumps(meta).encode(), dtype=np.uint8
+        )
+    )
 
 
 def archive(compression=zipfile.ZIP_STORED, **members):
@@ -192,15 +199,29 @@ HOSTILE = {
     "not an array": archive(partner=b"partners"),
     "newer array format": archive(partner=npy(FIVE).replace(b"NUMPY\x01", b"NUMPY\x03")),
     "huge shape": archive(
-        partner=npy_with_header("{'descr': '<i8', 'fortran_order': False, 'shape': (1000000000000000,)}", FIVE.tobytes())
+        partner=npy_with_header(
+            "{'descr': '<i8', 'fortran_order': False, 'shape': (1000000000000000,)}", FIVE.tobytes()
+        )
     ),
-    "shape that overflows": archive(partner=npy_with_header("{'descr': '<i8', 'fortran_order': False, 'shape': (2305843009213693952,)}")),
-    "negative shape": archive(partner=npy_with_header("{'descr': '<i8', 'fortran_order': False, 'shape': (-5,)}", FIVE.tobytes())),
+    "shape that overflows": archive(
+        partner=npy_with_header(
+            "{'descr': '<i8', 'fortran_order': False, 'shape': (2305843009213693952,)}"
+        )
+    ),
+    "negative shape": archive(
+        partner=npy_with_header(
+            "{'descr': '<i8', 'fortran_order': False, 'shape': (-5,)}", FIVE.tobytes()
+        )
+    ),
     "header with a list as key": archive(partner=npy_with_header("{[]: 1}")),
     "header with mixed keys": archive(partner=npy_with_header("{1: 2, 'descr': 3}")),
     "header that does not end": archive(partner=npy_with_header("((((")),
     "header of minus signs": archive(partner=npy_with_header("-" * 9000 + "1")),
-    "header of Python 2": archive(partner=npy_with_header("{'descr': '<i8', 'fortran_order': False, 'shape': (5L,)}", b"\0" * 40)),
+    "header of Python 2": archive(
+        partner=npy_with_header(
+            "{'descr': '<i8', 'fortran_order': False, 'shape': (5L,)}", b"\0" * 40
+        )
+    ),
     "header longer than the file": archive(partner=b"\x93NUMPY\x01\x00\xff\xff{}"),
     "not JSON": archive(meta=described(b"greedy")),
     "not UTF-8": archive(meta=described(b'{"format": "\xff"}')),
@@ -210,8 +231,12 @@ HOSTILE = {
     "JSON null": archive(meta=described(None)),
     "description too long": archive(meta=described({**META, "method": "x" * 70000})),
     "another format": archive(meta=described({**META, "format": "antithetic table 2"})),
-    "no format": archive(meta=described({key: value for key, value in META.items() if key != "format"})),
-    "no method": archive(meta=described({key: value for key, value in META.items() if key != "method"})),
+    "no format": archive(
+        meta=described({key: value for key, value in META.items() if key != "format"})
+    ),
+    "no method": archive(
+        meta=described({key: value for key, value in META.items() if key != "method"})
+    ),
     "loss of one number": archive(meta=described({**META, "matching_loss": [1.0]})),
     "loss of a number": archive(meta=described({**META, "matching_loss": 1.0})),
     "loss of text": archive(meta=described({**META, "matching_loss": ["a", "b"]})),
@@ -274,6 +299,8 @@ def test_a_damaged_byte_is_an_error_or_does_no_harm(flip, tmp_path):
             if AntitheticTable.load(path).partner.tolist() != CYCLE:
                 harm[place] = "other partners"
         except Exception as error:
-            if not isinstance(error, ValueError) or "hostile.npz is not a table file" not in str(error):
+            if not isinstance(error, ValueError) or "hostile.npz is not a table file" not in str(
+                error
+            ):
                 harm[place] = repr(error)
     assert harm == {}

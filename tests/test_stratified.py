@@ -1,4 +1,7 @@
-"""Units drawn inside strata: unbiased by enumeration, with the variance that is stated; clusters and allocations."""
+"""Units drawn inside strata: unbiased by enumeration, with the variance that is stated.
+
+Clusters and allocations.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ from antithetic.sampling import Units, allocate, batch_variance, make_sampler, m
 from antithetic.sampling.strata import _apportion, stratum_variances
 
 CASES = [
-    pytest.param(n, table, size, n_strata, id=f"{name}-batch{size}-{n_strata}strata".replace(" ", "-"))
+    pytest.param(
+        n, table, size, n_strata, id=f"{name}-batch{size}-{n_strata}strata".replace(" ", "-")
+    )
     for name, (n, table, sizes) in TABLES.items()
     for size in sizes
     for n_strata in (1, 2, 3)
@@ -37,7 +42,9 @@ def labels_of(units, n_strata):
 
 @pytest.mark.parametrize("allocation", ["proportional", "optimal"])
 @pytest.mark.parametrize(("n", "table", "size", "n_strata"), CASES)
-def test_every_step_is_unbiased_and_has_the_stated_variance(n, table, size, n_strata, allocation, monkeypatch):
+def test_every_step_is_unbiased_and_has_the_stated_variance(
+    n, table, size, n_strata, allocation, monkeypatch
+):
     """The expected gradient of each step over all draws is the gradient, and its variance is that of batch_variance."""
     problem, slopes = small_problem(n)
     gradients, units = gradients_of(problem, slopes), Units.of_table(n, table)
@@ -46,8 +53,12 @@ def test_every_step_is_unbiased_and_has_the_stated_variance(n, table, size, n_st
     sampler = make_sampler("stratified", n, size, 0, table, strata=strata, counts=counts)
     expected, variances = moments_of_steps(sampler, gradients, monkeypatch)
     assert len(expected) == -(-n // size)
-    np.testing.assert_allclose(expected, np.tile(gradients.mean(axis=0), (len(expected), 1)), atol=1e-12)
-    stated = batch_variance(problem, slopes, table, "stratified", size, strata=strata, counts=counts)
+    np.testing.assert_allclose(
+        expected, np.tile(gradients.mean(axis=0), (len(expected), 1)), atol=1e-12
+    )
+    stated = batch_variance(
+        problem, slopes, table, "stratified", size, strata=strata, counts=counts
+    )
     if size == 1 and units.paired:  # first and second members have variances of their own
         variances = variances[:2].mean()
     np.testing.assert_allclose(variances, stated, rtol=1e-10, atol=1e-28)
@@ -59,13 +70,27 @@ def test_without_the_factors_it_would_be_biased(counts, monkeypatch):
     problem, slopes = small_problem(4)
     gradients = gradients_of(problem, slopes)
     sampler = make_sampler("stratified", 4, 4, 0, strata=[0, 0, 1, 1], counts=counts)
-    np.testing.assert_allclose(moments_of_steps(sampler, gradients, monkeypatch)[0][0], gradients.mean(axis=0), atol=1e-12)
-    forgotten = type("Forgotten", (), {"batches": lambda _self, epoch: sampler.batches(epoch)._replace(factors=None)})()
-    assert np.abs(moments_of_steps(forgotten, gradients, monkeypatch)[0] - gradients.mean(axis=0)).max() > 1e-3
+    np.testing.assert_allclose(
+        moments_of_steps(sampler, gradients, monkeypatch)[0][0], gradients.mean(axis=0), atol=1e-12
+    )
+    forgotten = type(
+        "Forgotten",
+        (),
+        {"batches": lambda _self, epoch: sampler.batches(epoch)._replace(factors=None)},
+    )()
+    assert (
+        np.abs(
+            moments_of_steps(forgotten, gradients, monkeypatch)[0] - gradients.mean(axis=0)
+        ).max()
+        > 1e-3
+    )
 
 
 def test_each_batch_has_its_units_of_each_stratum():
-    """So many as the counts say, in every batch of every epoch; the lone row of an odd batch of pairs from anywhere."""
+    """So many as the counts say, in every batch of every epoch.
+
+    The lone row of an odd batch of pairs from anywhere.
+    """
     strata, counts = np.repeat([0, 1, 2], [5, 10, 6]), np.array([1, 3, 2])
     partner = np.random.default_rng(0).permutation(21)
     for table, size in ((None, 6), (AntitheticTable(partner), 12), (AntitheticTable(partner), 13)):
@@ -83,12 +108,17 @@ def test_each_batch_has_its_units_of_each_stratum():
 
 @pytest.mark.parametrize(("n", "table", "size", "n_strata"), CASES)
 def test_an_epoch_depends_on_seed_and_number_alone(n, table, size, n_strata):
-    """The same seed and epoch give the same batches in any order of asking; another seed gives others."""
+    """The same seed and epoch give the same batches in any order of asking.
+
+    Another seed gives others.
+    """
     units = Units.of_table(n, table)
     counts = _apportion(np.ones(n_strata), units.in_batch(size))
 
     def rows(seed, epochs):
-        sampler = make_sampler("stratified", n, size, seed, table, strata=labels_of(units, n_strata), counts=counts)
+        sampler = make_sampler(
+            "stratified", n, size, seed, table, strata=labels_of(units, n_strata), counts=counts
+        )
         return [sampler.batches(epoch).rows.tolist() for epoch in epochs]
 
     assert rows(5, range(9)) == rows(5, range(8, -1, -1))[::-1]
@@ -102,7 +132,11 @@ def test_an_epoch_depends_on_seed_and_number_alone(n, table, size, n_strata):
 def test_labels_of_ones_own():
     """Of any kind that can be sorted; a pair has that of its first row."""
     problem, _ = small_problem(4)
-    for labels in (["b", "a", "b", "c"], [2.5, -1.0, 2.5, 7.0], np.array(["b", "a", "b", "c"], dtype=object)):
+    for labels in (
+        ["b", "a", "b", "c"],
+        [2.5, -1.0, 2.5, 7.0],
+        np.array(["b", "a", "b", "c"], dtype=object),
+    ):
         for table in (None, AntitheticTable([1, 2, 3, 0])):
             found = make_strata(problem, table, labels, None)
             np.testing.assert_array_equal(found, [1, 0, 1, 2])
@@ -115,11 +149,18 @@ def test_clusters_that_are_there_are_found(form, grouped):
     """Rows in four heaps far from each other, and pairs and groups of them: no variance between units is left but that of the heaps."""
     rng = np.random.default_rng(0)
     heap = np.repeat(np.arange(4), 8)
-    X = form(np.array([[9.0, 1.0], [1.0, 9.0], [9.0, -2.0], [-5.0, -5.0]])[heap] + 0.01 * rng.normal(size=(32, 2)))
+    X = form(
+        np.array([[9.0, 1.0], [1.0, 9.0], [9.0, -2.0], [-5.0, -5.0]])[heap]
+        + 0.01 * rng.normal(size=(32, 2))
+    )
     y = np.ones(32)
     y[8:] = -1.0
     problem = Problem.build(X, y)
-    table = {None: None, "pairs": AntitheticTable(np.arange(32) ^ 1), "groups": GroupTable(np.arange(32), 4)}[grouped]
+    table = {
+        None: None,
+        "pairs": AntitheticTable(np.arange(32) ^ 1),
+        "groups": GroupTable(np.arange(32), 4),
+    }[grouped]
     units = Units.of_table(32, table)
     first = heap[units.rows[units.starts[:-1]]]
     for slopes in (None, problem.slopes()):
@@ -129,7 +170,10 @@ def test_clusters_that_are_there_are_found(form, grouped):
 
 @given(st.data())
 def test_clusters_have_the_sizes_that_can_be_allocated(data):
-    """As many as asked for, none empty, also of rows that coincide; in proportion to whole numbers of a batch's units."""
+    """As many as asked for, none empty, also of rows that coincide.
+
+    In proportion to whole numbers of a batch's units.
+    """
     n = data.draw(st.integers(2, 12))
     X = data.draw(arrays(np.float64, (n, 2), elements=st.integers(-1, 1)))
     problem = Problem.build(X, np.arange(n) % 2)
@@ -140,7 +184,9 @@ def test_clusters_have_the_sizes_that_can_be_allocated(data):
     assert sizes.min() >= 1
     assert len(sizes) == n_strata
     if batch_size >= n_strata and n % batch_size == 0:
-        np.testing.assert_array_equal(sizes * batch_size / n, allocate(problem, None, strata, batch_size))
+        np.testing.assert_array_equal(
+            sizes * batch_size / n, allocate(problem, None, strata, batch_size)
+        )
 
 
 @given(st.data())
@@ -156,14 +202,19 @@ def test_clusters_never_have_more_variance_than_uniform_draws(data):
     strata = make_strata(problem, table, None, None, batch_size=size)
     counts, slopes = allocate(problem, table, strata, in_batch), problem.slopes(coef)
     uniform = batch_variance(problem, slopes, table, "uniform", size)
-    assert batch_variance(problem, slopes, table, "stratified", size, strata=strata, counts=counts) <= uniform * (1.0 + 1e-9) + 1e-25
+    assert (
+        batch_variance(problem, slopes, table, "stratified", size, strata=strata, counts=counts)
+        <= uniform * (1.0 + 1e-9) + 1e-25
+    )
 
 
 @pytest.mark.parametrize(("n", "batch_size"), [(3, 4), (5, 6), (7, 8), (11, 13)])
 def test_as_many_clusters_as_rows(n, batch_size):
     """One row each, though some cells are due more than others."""
     problem, _ = small_problem(n)
-    np.testing.assert_array_equal(np.sort(make_strata(problem, None, None, n, batch_size=batch_size)), np.arange(n))
+    np.testing.assert_array_equal(
+        np.sort(make_strata(problem, None, None, n, batch_size=batch_size)), np.arange(n)
+    )
 
 
 def test_clusters_depend_on_the_seed_alone(monkeypatch):
@@ -201,7 +252,13 @@ def test_rows_of_any_size(scale):
         (None, [1, 2, 1, 2, 1], 2, 2, "got both"),
         (GroupTable(np.arange(5), 2), [1, 2, 1, 2, 1], None, 4, "groups mix rows"),
         (None, None, 6, 2, "at most the number of units drawn from, 5; got 6"),
-        (GroupTable(np.arange(5), 2), None, 4, 4, "at most the number of units drawn from, 3; got 4"),
+        (
+            GroupTable(np.arange(5), 2),
+            None,
+            4,
+            4,
+            "at most the number of units drawn from, 3; got 4",
+        ),
         (None, None, 0, 2, "n_strata must be a whole number, at least 1"),
         (None, None, None, None, "batch_size of at least 2"),
         (None, None, None, 1, "batch_size of at least 2"),
@@ -220,14 +277,19 @@ def test_as_many_strata_as_units_of_a_batch():
     """Where nothing is said; never more than there are units."""
     problem, _ = small_problem(5)
     assert make_strata(problem, None, None, None, batch_size=3).max() == 2
-    assert make_strata(problem, AntitheticTable([1, 0, 3, 2, 4]), None, None, batch_size=4).max() == 1
+    assert (
+        make_strata(problem, AntitheticTable([1, 0, 3, 2, 4]), None, None, batch_size=4).max() == 1
+    )
     assert make_strata(problem, GroupTable(np.arange(5), 2), None, None, batch_size=8).max() == 2
 
 
 # ---- allocation
 
 
-@given(arrays(np.float64, st.integers(1, 8), elements=st.floats(0.0, 1.0)).filter(np.any), st.integers(0, 30))
+@given(
+    arrays(np.float64, st.integers(1, 8), elements=st.floats(0.0, 1.0)).filter(np.any),
+    st.integers(0, 30),
+)
 def test_each_stratum_gives_at_least_one(shares, more):
     """Whole numbers of the right sum, and no more than one away from the shares of those that are due more than one."""
     total = len(shares) + more
@@ -242,7 +304,10 @@ def test_each_stratum_gives_at_least_one(shares, more):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_optimal_allocation_is_neymans(name):
-    """In proportion to prior times standard deviation, up to rounding; the least variance of all allocations where nothing is rounded."""
+    """In proportion to prior times standard deviation, up to rounding.
+
+    The least variance of all allocations where nothing is rounded.
+    """
     n, table, _ = TABLES[name]
     problem, slopes = small_problem(n)
     units = Units.of_table(n, table)
@@ -254,17 +319,26 @@ def test_the_optimal_allocation_is_neymans(name):
         centred = u[strata == h] - q @ u[strata == h] / q.sum()
         share.append(q.sum())
         deviation.append(np.sqrt(q @ (centred**2).sum(axis=1) / q.sum()))
-    np.testing.assert_allclose(np.sqrt(stratum_variances(problem, slopes, units, strata)), deviation, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(
+        np.sqrt(stratum_variances(problem, slopes, units, strata)),
+        deviation,
+        rtol=1e-10,
+        atol=1e-14,
+    )
     wanted = np.array(share) * (deviation if np.any(np.array(deviation) > 1e-12) else 1.0)
     found = allocate(problem, table, strata, 1000, "optimal", slopes)
     np.testing.assert_allclose(found, np.maximum(1.0, 1000 * wanted / wanted.sum()), atol=1.5)
-    np.testing.assert_allclose(allocate(problem, table, strata, 1000), 1000 * np.array(share), atol=1.0)
+    np.testing.assert_allclose(
+        allocate(problem, table, strata, 1000), 1000 * np.array(share), atol=1.0
+    )
 
 
 def test_strata_without_deviation_are_allocated_by_share():
     """Equal gradients everywhere."""
     problem = Problem.build(np.ones((6, 1)), np.ones(6), loss="squared_error")
-    np.testing.assert_array_equal(allocate(problem, None, np.array([0, 0, 0, 0, 1, 1]), 3, "optimal"), [2, 1])
+    np.testing.assert_array_equal(
+        allocate(problem, None, np.array([0, 0, 0, 0, 1, 1]), 3, "optimal"), [2, 1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -277,7 +351,9 @@ def test_fewer_units_than_strata_are_refused(table, least):
     problem, _ = small_problem(6)
     units = Units.of_table(6, table)
     strata = np.arange(len(units)) % 3
-    with pytest.raises(ValueError, match=f"3 strata, and has 2 .*batch_size of at least {least}, or fewer strata"):
+    with pytest.raises(
+        ValueError, match=f"3 strata, and has 2 .*batch_size of at least {least}, or fewer strata"
+    ):
         allocate(problem, table, strata, 2)
     too_small = least - units.size
     with pytest.raises(ValueError, match=f"batch_size of at least {least}"):
@@ -331,7 +407,11 @@ def test_sparse_rows_and_single_precision(name, allocation):
     for given_rows in (X, sparse.csr_array(X), X.astype(np.float32)):
         this = Problem.build(given_rows, problem.y)
         counts = allocate(this, table, strata, 8, allocation, slopes)
-        found.append(batch_variance(this, slopes, table, "stratified", 8 * units.size, strata=strata, counts=counts))
+        found.append(
+            batch_variance(
+                this, slopes, table, "stratified", 8 * units.size, strata=strata, counts=counts
+            )
+        )
     np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
     np.testing.assert_allclose(found[2], found[0], rtol=1e-5, atol=1e-20)
 
@@ -345,10 +425,24 @@ def test_gradient_variance_takes_every_choice():
         for allocation in ("proportional", "optimal"):
             for n_strata in (None, 2):
                 strata = make_strata(problem, table, None, n_strata, None, 7, batch_size=6)
-                counts = allocate(problem, table, strata, Units.of_table(12, table).in_batch(6), allocation, slopes)
-                wanted = batch_variance(problem, slopes, table, "stratified", 6, strata=strata, counts=counts)
+                counts = allocate(
+                    problem,
+                    table,
+                    strata,
+                    Units.of_table(12, table).in_batch(6),
+                    allocation,
+                    slopes,
+                )
+                wanted = batch_variance(
+                    problem, slopes, table, "stratified", 6, strata=strata, counts=counts
+                )
                 options = {"n_strata": n_strata, "allocation": allocation, "seed": 7}
-                assert antithetic.gradient_variance(X, y, coef, table=table, sampling="stratified", batch_size=6, **options) == wanted
+                assert (
+                    antithetic.gradient_variance(
+                        X, y, coef, table=table, sampling="stratified", batch_size=6, **options
+                    )
+                    == wanted
+                )
 
 
 @needs_data

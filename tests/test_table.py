@@ -24,7 +24,8 @@ def subsets(n):
     return st.lists(st.integers(0, n - 1), min_size=1, unique=True)
 
 
-# ------------------------------------------------------------------------------------------------------ a permutation
+# --------------------------------------------------------------------------------------------------
+# ---- a permutation
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,8 @@ def test_a_table_has_a_length_and_a_shape():
     assert AntitheticTable(CYCLE).shape == (5,)
 
 
-# -------------------------------------------------------------------------------------------------------- a matching
+# --------------------------------------------------------------------------------------------------
+# ------ a matching
 
 
 @given(tables())
@@ -85,7 +87,9 @@ def test_pairs_and_single_hold_each_row_once(table):
     pairs, single = table.pairs, table.single
     assert pairs.shape == (len(table) // 2, 2)
     assert (single is None) == (len(table) % 2 == 0)
-    assert sorted([*pairs.ravel().tolist(), *([] if single is None else [single])]) == list(range(len(table)))
+    assert sorted([*pairs.ravel().tolist(), *([] if single is None else [single])]) == list(
+        range(len(table))
+    )
     assert all(a < b and table.partner[a] == b for a, b in pairs)
 
 
@@ -97,7 +101,8 @@ def test_pairs_of_no_matching_are_refused(partner, attribute):
         getattr(AntitheticTable(partner), attribute)
 
 
-# ----------------------------------------------------------------------------------------------------------- subsets
+# --------------------------------------------------------------------------------------------------
+# --------- subsets
 
 
 @pytest.mark.kernel
@@ -118,14 +123,21 @@ def test_a_restricted_matching_is_a_matching(data, table):
     rows = data.draw(subsets(len(table)))
     part = table[rows]
     assert part.is_matching
-    kept = [(place, rows.index(table.partner[row])) for place, row in enumerate(rows) if table.partner[row] in rows]
+    kept = [
+        (place, rows.index(table.partner[row]))
+        for place, row in enumerate(rows)
+        if table.partner[row] in rows
+    ]
     assert all(part.partner[a] == b for a, b in kept if a != b)
 
 
 @pytest.mark.kernel
 @given(data=st.data(), table=tables())
 def test_a_kept_link_stays(data, table):
-    """A row whose partner was kept goes on to that partner; else, unless it would be alone, to the next kept row of its cycle."""
+    """A row whose partner was kept goes on to that partner.
+
+    Else, unless it would be alone, to the next kept row of its cycle.
+    """
     rows = data.draw(subsets(len(table)))
     partner = table[rows].partner
     for place, row in enumerate(rows):
@@ -141,7 +153,14 @@ def test_a_kept_link_stays(data, table):
 def test_the_subset_of_everything_is_the_table(table):
     """All rows in order, however said, give the same partners, and another order the same links."""
     n = len(table)
-    for key in (slice(None), np.arange(n), list(range(n)), np.ones(n, dtype=bool), (slice(None), ...), slice(-n, None)):
+    for key in (
+        slice(None),
+        np.arange(n),
+        list(range(n)),
+        np.ones(n, dtype=bool),
+        (slice(None), ...),
+        slice(-n, None),
+    ):
         assert table[key].partner.tolist() == table.partner.tolist()
     turned = table[::-1]
     assert (n - 1 - turned.partner[::-1]).tolist() == table.partner.tolist()
@@ -201,7 +220,8 @@ def test_a_subset_of_a_subset_is_a_subset():
     assert table.fingerprint.labels.tolist() == mark_of(X, Y).labels[[0, 3, 4]].tolist()
 
 
-# ----------------------------------------------------------------------------------------------------- variance ratio
+# --------------------------------------------------------------------------------------------------
+# --- variance ratio
 
 
 @pytest.mark.kernel
@@ -224,7 +244,10 @@ def test_the_variance_ratio_is_that_of_the_enumeration(form, data, problem):
 
 @pytest.mark.kernel
 def test_a_table_that_pairs_each_row_with_itself_doubles_the_variance():
-    """The identity draws one row twice: twice the variance of two rows; with no variance at all the ratio is 1."""
+    """The identity draws one row twice: twice the variance of two rows.
+
+    With no variance at all the ratio is 1.
+    """
     assert AntitheticTable(np.arange(5)).variance_ratio(X, Y) == pytest.approx(2.0, rel=1e-14)
     assert AntitheticTable([1, 0]).variance_ratio([[1.0], [-1.0]], [1, 0]) == 1.0
 
@@ -232,15 +255,24 @@ def test_a_table_that_pairs_each_row_with_itself_doubles_the_variance():
 @pytest.mark.kernel
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize(
-    ("dtype", "scale"), [(np.float64, 2.0**600), (np.float64, 2.0**-600), (np.float32, 2.0**80), (np.float32, 2.0**-80)]
+    ("dtype", "scale"),
+    [
+        (np.float64, 2.0**600),
+        (np.float64, 2.0**-600),
+        (np.float32, 2.0**80),
+        (np.float32, 2.0**-80),
+    ],
 )
 def test_the_variance_ratio_has_no_unit(dtype, scale, form):
     """It is the same in any unit of X, where variances themselves would overflow or vanish."""
     table = AntitheticTable(CYCLE)
-    assert table.variance_ratio(form((X * scale).astype(dtype)), Y) == pytest.approx(table.variance_ratio(X, Y), rel=1e-12)
+    assert table.variance_ratio(form((X * scale).astype(dtype)), Y) == pytest.approx(
+        table.variance_ratio(X, Y), rel=1e-12
+    )
 
 
-# ------------------------------------------------------------------------------------------------------- to_matching
+# --------------------------------------------------------------------------------------------------
+# ----- to_matching
 
 
 @pytest.mark.kernel
@@ -253,9 +285,15 @@ def test_cycles_are_cut_at_the_best_place(form, data, rows, fit_intercept):
     mates = AntitheticTable(partner).to_matching(form(rows), y, fit_intercept=fit_intercept)
     assert mates.is_matching
     for cycle in cycles(partner):
-        inside = [(a, int(mates.partner[a])) for a in cycle if a < mates.partner[a] and mates.partner[a] in cycle]
+        inside = [
+            (a, int(mates.partner[a]))
+            for a in cycle
+            if a < mates.partner[a] and mates.partner[a] in cycle
+        ]
         cuts = alternate_cuts(cycle)
-        assert {frozenset(link) for link in inside} in [{frozenset(link) for link in cut} for cut in cuts]
+        assert {frozenset(link) for link in inside} in [
+            {frozenset(link) for link in cut} for cut in cuts
+        ]
         assert products_of(Z, inside) == min(products_of(Z, cut) for cut in cuts)
 
 
@@ -274,7 +312,10 @@ def test_the_loss_of_a_matching_is_recorded_exactly(form, data, problem, fit_int
     if table.is_matching:
         assert matching is table
         return
-    before, after = (some.variance_ratio(form(rows), y, fit_intercept=fit_intercept) for some in (table, matching))
+    before, after = (
+        some.variance_ratio(form(rows), y, fit_intercept=fit_intercept)
+        for some in (table, matching)
+    )
     assert matching.matching_loss == MatchingLoss(before, after)
 
 
@@ -290,7 +331,10 @@ def test_a_matching_is_returned_as_it_is(partner):
 
 @pytest.mark.kernel
 def test_rows_left_over_are_paired_with_each_other():
-    """Two cycles of three leave two rows, which become a pair; single rows of a table do as well."""
+    """Two cycles of three leave two rows, which become a pair.
+
+    Single rows of a table do as well.
+    """
     rows, y = np.array([[1.0], [2.0], [3.0], [4.0], [5.0], [-6.0]]), [0, 1, 0, 1, 0, 1]
     for partner in ([1, 2, 0, 4, 5, 3], [0, 1, 2, 3, 4, 5]):
         matching = AntitheticTable(partner).to_matching(rows, y)
@@ -315,7 +359,9 @@ def test_a_matching_can_be_cut_at_other_weights():
     rows, y, w = np.array([[1.0], [1.0], [4.0], [-1.0]]), np.array([1.0, 2.0, -8.0, 3.0]), [1.0]
     gradients = (rows[:, 0] * w[0] - y) * rows[:, 0]
     table = AntitheticTable([1, 2, 3, 0])
-    first, second = (sum(gradients[a] * gradients[b] for a, b in cut) for cut in alternate_cuts([0, 1, 2, 3]))
+    first, second = (
+        sum(gradients[a] * gradients[b] for a, b in cut) for cut in alternate_cuts([0, 1, 2, 3])
+    )
     assert first != second
     matching = table.to_matching(rows, y, coef=w, loss="squared_error")
     assert matching.partner.tolist() == ([1, 0, 3, 2] if first < second else [3, 2, 1, 0])

@@ -45,7 +45,10 @@ def test_the_order_is_that_of_the_plain_twin(n, batch_size, width, seed):
 def test_factors_are_the_same_as_their_product():
     """Whether slopes and inputs are shown, or what they make."""
     rng = np.random.default_rng(0)
-    slopes, inputs = rng.integers(-3, 4, size=(20, 2)).astype(np.float32), rng.integers(-3, 4, size=(20, 3)).astype(np.float32)
+    slopes, inputs = (
+        rng.integers(-3, 4, size=(20, 2)).astype(np.float32),
+        rng.integers(-3, 4, size=(20, 3)).astype(np.float32),
+    )
     first, second = BalancedBatchSampler(20, 4), BalancedBatchSampler(20, 4)
     for batch in first:
         first.observe(batch, inputs[batch], slopes[batch])
@@ -55,14 +58,19 @@ def test_factors_are_the_same_as_their_product():
 
 
 def test_partial_sums_shrink():
-    """After ten epochs at fixed gradients, well below random order; GraB's mean balancing, kept for comparison, does so as well."""
+    """After ten epochs at fixed gradients, well below random order.
+
+    GraB's mean balancing, kept for comparison, does so as well.
+    """
     gradients = np.random.default_rng(0).normal(size=(512, 4)).astype(np.float32)
     sampler = BalancedBatchSampler(512, 16)
     first = flat(sampler)
     for _ in range(10):
         for batch in sampler:
             sampler.observe(batch, gradients[batch])
-    assert largest_partial_sum(flat(sampler), gradients) < 0.3 * largest_partial_sum(first, gradients)
+    assert largest_partial_sum(flat(sampler), gradients) < 0.3 * largest_partial_sum(
+        first, gradients
+    )
     order, mean = np.array(first), gradients.mean(axis=0)
     for _ in range(10):
         order, mean = grab_order(order, gradients, mean)
@@ -77,14 +85,19 @@ def test_shares_of_the_rows(n, batch_size, replicas, drop_last, observe):
         with pytest.raises(ValueError, match="too few"):
             BalancedBatchSampler(n, num_replicas=replicas, rank=replicas - 1)
         return
-    parts = [BalancedBatchSampler(n, batch_size, drop_last=drop_last, num_replicas=replicas, rank=rank) for rank in range(replicas)]
+    parts = [
+        BalancedBatchSampler(n, batch_size, drop_last=drop_last, num_replicas=replicas, rank=rank)
+        for rank in range(replicas)
+    ]
     for _ in range(3):
         rows = []
         for part in parts:
             rows.append(flat(part))
             if observe and rows[-1]:
                 part.observe(rows[-1], np.arange(len(rows[-1]), dtype=np.float32)[:, None])
-        assert {len(own) for own in rows} == {n // (replicas * batch_size) * batch_size if drop_last else -(-n // replicas)}
+        assert {len(own) for own in rows} == {
+            n // (replicas * batch_size) * batch_size if drop_last else -(-n // replicas)
+        }
         counts = np.bincount(flat(rows), minlength=n)
         if drop_last:
             assert counts.max(initial=0) <= 1

@@ -12,7 +12,9 @@ from torch_process import CLASSES, INPUTS, N, model  # noqa: E402
 
 from antithetic.torch import AntitheticBatchSampler, BalancedBatchSampler  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of the frameworks, about loggers, workers and each other
+pytestmark = pytest.mark.filterwarnings(
+    "ignore"
+)  # of the frameworks, about loggers, workers and each other
 
 
 def data():
@@ -20,7 +22,9 @@ def data():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: AntitheticBatchSampler(INPUTS, CLASSES, 8), lambda: BalancedBatchSampler(N, 8)], ids=["antithetic", "balanced"]
+    "make",
+    [lambda: AntitheticBatchSampler(INPUTS, CLASSES, 8), lambda: BalancedBatchSampler(N, 8)],
+    ids=["antithetic", "balanced"],
 )
 def test_lightning(make):
     """Its trainer sets the epoch; what the model is given follows the sampler, observed or not."""
@@ -43,12 +47,16 @@ def test_lightning(make):
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
-    trainer = lightning.Trainer(max_epochs=3, accelerator="cpu", devices=1, barebones=True, use_distributed_sampler=False)
+    trainer = lightning.Trainer(
+        max_epochs=3, accelerator="cpu", devices=1, barebones=True, use_distributed_sampler=False
+    )
     with sampler.observing(net[2], targets=CLASSES):
         trainer.fit(Module(), DataLoader(data(), batch_sampler=sampler))
     epochs.pop()
     assert len(epochs) == 3
-    assert all(sorted(row for batch in epoch for row in batch) == list(range(N)) for epoch in epochs)
+    assert all(
+        sorted(row for batch in epoch for row in batch) == list(range(N)) for epoch in epochs
+    )
     assert len({str(epoch) for epoch in epochs}) == 3
     assert sampler.epoch in (2, 3)
 
@@ -69,7 +77,9 @@ def test_accelerate():
     accelerate = pytest.importorskip("accelerate")
     sampler, net = AntitheticBatchSampler(INPUTS, CLASSES, 8), model()
     accelerator = accelerate.Accelerator(cpu=True)
-    net, optimiser, loader = accelerator.prepare(net, torch.optim.SGD(net.parameters(), lr=0.1), DataLoader(data(), batch_sampler=sampler))
+    net, optimiser, loader = accelerator.prepare(
+        net, torch.optim.SGD(net.parameters(), lr=0.1), DataLoader(data(), batch_sampler=sampler)
+    )
     first, epochs = sampler.table, []
     with sampler.observing(net[2]):
         for _ in range(3):
@@ -79,7 +89,9 @@ def test_accelerate():
                 optimiser.zero_grad()
                 accelerator.backward(cross_entropy(net(inputs), targets))
                 optimiser.step()
-    assert all(sorted(row for batch in epoch for row in batch) == list(range(N)) for epoch in epochs)
+    assert all(
+        sorted(row for batch in epoch for row in batch) == list(range(N)) for epoch in epochs
+    )
     assert len({str(epoch) for epoch in epochs}) == 3
     assert sampler.table is not first
 

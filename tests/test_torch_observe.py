@@ -11,12 +11,23 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss  # noqa: E402
+from torch.nn.functional import (  # noqa: E402
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    mse_loss,
+)
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 from torch_process import CLASSES, INPUTS, K, N, model, train  # noqa: E402
 
 from antithetic import GroupTable, pair_rows  # noqa: E402
-from antithetic.torch import AntitheticBatchSampler, BalancedBatchSampler, gradients, head_factors, head_gradients, observe  # noqa: E402
+from antithetic.torch import (  # noqa: E402
+    AntitheticBatchSampler,
+    BalancedBatchSampler,
+    gradients,
+    head_factors,
+    head_gradients,
+    observe,
+)
 from antithetic.torch.coordinates import products, tensor_coordinates  # noqa: E402
 
 GENERATOR = torch.Generator().manual_seed(1)
@@ -39,7 +50,11 @@ def true_gradients(head, loss, inputs, targets):
 CASES = {
     "cross_entropy": (3, cross_entropy, torch.tensor([0, 2, 1, 1])),
     "bce": (1, binary_cross_entropy_with_logits, torch.tensor([[0.0], [1.0], [1.0], [0.0]])),
-    "mse": (2, lambda given, wanted: mse_loss(given, wanted, reduction="sum") / 2, torch.randn(4, 2, generator=GENERATOR)),
+    "mse": (
+        2,
+        lambda given, wanted: mse_loss(given, wanted, reduction="sum") / 2,
+        torch.randn(4, 2, generator=GENERATOR),
+    ),
 }
 
 
@@ -51,18 +66,30 @@ def test_factors_are_those_of_the_gradient(name):
     head, inputs = torch.nn.Linear(5, outputs), INPUTS[:4]
     slopes, features = head_factors(head(inputs), targets, inputs, loss=name)
     assert not slopes.requires_grad
-    np.testing.assert_allclose(products(slopes.numpy(), features.numpy()), true_gradients(head, loss, inputs, targets), atol=1e-6)
+    np.testing.assert_allclose(
+        products(slopes.numpy(), features.numpy()),
+        true_gradients(head, loss, inputs, targets),
+        atol=1e-6,
+    )
 
 
 def test_sketches_have_the_products_of_the_gradients_on_average(monkeypatch):
     """By enumeration of all signs: 2 classes, 2 inputs and the bias, one coordinate."""
-    logits, targets, inputs = torch.tensor([[0.3, -0.2], [1.0, 0.5]]), torch.tensor([0, 1]), torch.tensor([[1.0, -2.0], [0.5, 3.0]])
+    logits, targets, inputs = (
+        torch.tensor([[0.3, -0.2], [1.0, 0.5]]),
+        torch.tensor([0, 1]),
+        torch.tensor([[1.0, -2.0], [0.5, 3.0]]),
+    )
     slopes, features = head_factors(logits, targets, inputs)
     expected = (slopes[0] @ slopes[1]) * (features[0] @ features[1])
     whole, halves = [], []
     for signs in product([-1.0, 1.0], repeat=5):
         left, right = torch.tensor(signs[:2])[:, None], torch.tensor(signs[2:])[:, None]
-        monkeypatch.setattr(gradients, "_signs", lambda *given, a=left, b=right: (b[:-1], b[-1]) if given[3] else (a, a[0]))
+        monkeypatch.setattr(
+            gradients,
+            "_signs",
+            lambda *given, a=left, b=right: (b[:-1], b[-1]) if given[3] else (a, a[0]),
+        )
         first, second = head_gradients(logits, targets, inputs, n_sketch=1)
         whole.append(first @ second)
         slopes, mixed = head_factors(logits, targets, inputs, n_sketch=1)
@@ -79,14 +106,19 @@ def test_many_outputs_and_inputs_are_reduced():
     again = head_factors(logits, targets, inputs, n_sketch=7)
     assert torch.equal(features, again[1])
     assert not torch.equal(features, head_factors(logits, targets, inputs, n_sketch=7, seed=1)[1])
-    assert set(gradients._signs(50, 7, 0, 1, "cpu")[0].mul(7**0.5).round(decimals=5).unique().tolist()) == {-1.0, 1.0}
+    assert set(
+        gradients._signs(50, 7, 0, 1, "cpu")[0].mul(7**0.5).round(decimals=5).unique().tolist()
+    ) == {-1.0, 1.0}
 
 
 @given(st.integers(1, 40), st.integers(1, 4), st.integers(1, 20), st.integers(0, 9))
 def test_coordinates_keep_products(n, k, d, seed):
     """Exactly for few, and for more up to what lies in the directions that are left out."""
     rng = np.random.default_rng(seed)
-    slopes, inputs = rng.normal(size=(n, k)).astype(np.float32), rng.normal(size=(n, d)).astype(np.float32)
+    slopes, inputs = (
+        rng.normal(size=(n, k)).astype(np.float32),
+        rng.normal(size=(n, d)).astype(np.float32),
+    )
     points, whole = tensor_coordinates(slopes, inputs, 0), products(slopes, inputs)
     assert points.shape[1] <= 64
     if k * d <= 64 or n <= 64:
@@ -103,7 +135,10 @@ def test_wide_products_are_reduced_first():
 
 
 def test_the_next_epoch_is_made_of_what_was_observed():
-    """The same groups as those of pair_rows; a row that is not seen again keeps its vector, one never seen is zero."""
+    """The same groups as those of pair_rows.
+
+    A row that is not seen again keeps its vector, one never seen is zero.
+    """
     found = sampler()
     vectors = np.random.default_rng(1).normal(size=(N, 4)).astype(np.float32)
     next(iter(found))
@@ -123,7 +158,11 @@ def test_the_next_epoch_is_made_of_what_was_observed():
 
 def test_how_often_groups_are_made():
     """Every so many epochs, never, and not before half of the rows are known."""
-    for refresh, expected in ((1, [False, True, True, True]), (2, [False, True, False, True]), (None, [False] * 4)):
+    for refresh, expected in (
+        (1, [False, True, True, True]),
+        (2, [False, True, False, True]),
+        (None, [False] * 4),
+    ):
         found, changed = sampler(refresh=refresh), []
         for _ in range(4):
             before = found.table
@@ -161,7 +200,9 @@ def test_importance_follows_what_was_observed():
     ],
     ids=["no row", "too many", "numbers", "NaN", "another length"],
 )
-@pytest.mark.parametrize("make", [sampler, lambda: BalancedBatchSampler(N, 8)], ids=["antithetic", "balanced"])
+@pytest.mark.parametrize(
+    "make", [sampler, lambda: BalancedBatchSampler(N, 8)], ids=["antithetic", "balanced"]
+)
 def test_observations_that_are_refused(make, indices, vectors, message):
     """With what was expected."""
     found = make()
@@ -178,7 +219,10 @@ def loader(found, workers=0):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_hook_sees_what_autograd_finds(workers):
-    """Each row's gradient at the last layer, also where workers ask for batches ahead of time; passes of validation do not count."""
+    """Each row's gradient at the last layer, also where workers ask for batches ahead of time.
+
+    Passes of validation do not count.
+    """
     found, net = sampler(refresh=None), model()
     with found.observing(net[2]):
         for inputs, targets in loader(found, workers):
@@ -190,7 +234,9 @@ def test_the_hook_sees_what_autograd_finds(workers):
             net.train()
     memory = found._memory
     expected = true_gradients(net[2], cross_entropy, net[:2](INPUTS).detach(), CLASSES)
-    np.testing.assert_allclose(products(memory.vectors[:, :K], memory.vectors[:, K:]), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        products(memory.vectors[:, :K], memory.vectors[:, K:]), expected, atol=1e-5
+    )
     assert memory.seen.all()
     net(INPUTS[:3])  # nothing is watched any more
 
@@ -240,7 +286,9 @@ def test_what_the_hook_refuses():
         for number, (inputs, _) in enumerate(loader(found)):
             if number != 2:
                 net(inputs)
-        with pytest.raises(ValueError, match="1 batches of the last epoch were handed out and not seen"):
+        with pytest.raises(
+            ValueError, match="1 batches of the last epoch were handed out and not seen"
+        ):
             next(iter(found))
     found = sampler()
     batches = iter(found)
@@ -253,7 +301,11 @@ def test_what_the_hook_refuses():
         (net[2], {"targets": CLASSES[:3]}, "targets must be one for each of the 40 rows"),
         (net[2], {"targets": INPUTS[:, 0]}, "must be classes"),
         (net[2], {"targets": 3}, r"one for each of the 40 rows; got shape \(\)"),
-        (net[2], {"targets": np.full(N, np.nan), "loss": "mse"}, "targets has NaN or infinity, first in row 0"),
+        (
+            net[2],
+            {"targets": np.full(N, np.nan), "loss": "mse"},
+            "targets has NaN or infinity, first in row 0",
+        ),
         (net[2], {"loss": "bce"}, r"must lie in 0..1; got 0..2"),
         (net[2], {"n_sketch": 0}, "n_sketch"),
     ):
@@ -269,7 +321,9 @@ def test_what_the_hook_refuses():
             watch.flush()
 
 
-@pytest.mark.parametrize("make", [sampler, lambda: BalancedBatchSampler(N, 8)], ids=["antithetic", "balanced"])
+@pytest.mark.parametrize(
+    "make", [sampler, lambda: BalancedBatchSampler(N, 8)], ids=["antithetic", "balanced"]
+)
 def test_what_may_be_of_other_rows_is_given_up(make):
     """A batch is skipped, which the length of a later pass or the end of the epoch gives away: nothing of it is learnt."""
     found, net = make(), model()
@@ -318,9 +372,15 @@ def test_the_first_mistake_is_the_one_that_is_told():
 def test_mixed_precision_does_not_reach_the_sketches():
     """They are float32 inside of autocast, too: the same as outside, given the same logits."""
     logits, inputs = torch.randn(6, 40), torch.randn(6, 50)
-    expected = head_gradients(logits, torch.arange(6), inputs), *head_factors(logits, torch.arange(6), inputs)
+    expected = (
+        head_gradients(logits, torch.arange(6), inputs),
+        *head_factors(logits, torch.arange(6), inputs),
+    )
     with torch.autocast("cpu", torch.bfloat16):
-        found = head_gradients(logits, torch.arange(6), inputs), *head_factors(logits, torch.arange(6), inputs)
+        found = (
+            head_gradients(logits, torch.arange(6), inputs),
+            *head_factors(logits, torch.arange(6), inputs),
+        )
     for have, want in zip(found, expected, strict=True):
         assert have.dtype == torch.float32
         assert torch.equal(have, want)
@@ -349,16 +409,23 @@ def test_an_epoch_that_is_broken_off_is_no_mistake():
 
 
 def test_labels_of_any_kind_are_targets():
-    """Strings and negative numbers are classes in order; two of any kind are 0 and 1 for a single logit."""
+    """Strings and negative numbers are classes in order.
+
+    Two of any kind are 0 and 1 for a single logit.
+    """
     net = torch.nn.Linear(5, K)
     words = np.array(["a", "b", "c"])[CLASSES]
     found = AntitheticBatchSampler(INPUTS, words, 8, method="random")
     assert torch.equal(found.observing(net)._targets, CLASSES)
-    floats = AntitheticBatchSampler(INPUTS, CLASSES.double(), 8, method="random", task="classification")
+    floats = AntitheticBatchSampler(
+        INPUTS, CLASSES.double(), 8, method="random", task="classification"
+    )
     assert torch.equal(floats.observing(net)._targets, CLASSES)
     signs = np.where(CLASSES.numpy() == 0, -1, 1)
     found = AntitheticBatchSampler(INPUTS, signs, 8, method="random")
-    assert torch.equal(found.observing(torch.nn.Linear(5, 1), loss="bce")._targets, (CLASSES != 0).float())
+    assert torch.equal(
+        found.observing(torch.nn.Linear(5, 1), loss="bce")._targets, (CLASSES != 0).float()
+    )
     numbers = INPUTS[:, 0].double()
     found = AntitheticBatchSampler(INPUTS, numbers, 8, method="random")
     assert torch.equal(found.observing(torch.nn.Linear(5, 1), loss="mse")._targets, numbers.float())
@@ -377,12 +444,17 @@ def test_rows_of_steps_that_overflow_are_passed_over():
 
 def test_two_processes_make_the_same_groups(tmp_path):
     """Real processes that meet over gloo: the same number of batches and rows, the same groups bit for bit of what both saw."""
-    torch.multiprocessing.start_processes(train, args=(str(tmp_path),), nprocs=2, start_method="spawn")
+    torch.multiprocessing.start_processes(
+        train, args=(str(tmp_path),), nprocs=2, start_method="spawn"
+    )
     first, second = (torch.load(tmp_path / str(rank), weights_only=True) for rank in range(2))
     for name in ("order", "chances", "weight"):
         assert torch.equal(first[name], second[name])
     assert sorted(first["order"].tolist()) == list(range(N))
-    assert not torch.equal(first["order"], torch.from_numpy(AntitheticBatchSampler(INPUTS, CLASSES, 4).table.order.copy()))
+    assert not torch.equal(
+        first["order"],
+        torch.from_numpy(AntitheticBatchSampler(INPUTS, CLASSES, 4).table.order.copy()),
+    )
     for one, other in zip(first["epochs"], second["epochs"], strict=True):
         assert [len(batch) for batch in one] == [len(batch) for batch in other] == [4] * 5
     assert first["alike"] == second["alike"]
@@ -394,7 +466,9 @@ def test_two_processes_make_the_same_groups(tmp_path):
 
 def test_processes_that_cannot_meet_are_told():
     """Observing in several processes needs torch.distributed."""
-    found = AntitheticBatchSampler(None, None, 4, table=GroupTable(np.arange(N), 4), num_replicas=2, rank=0)
+    found = AntitheticBatchSampler(
+        None, None, 4, table=GroupTable(np.arange(N), 4), num_replicas=2, rank=0
+    )
     found.observe(np.arange(N), INPUTS)
     with pytest.raises(RuntimeError, match="init_process_group"):
         next(iter(found))

@@ -31,7 +31,10 @@ def all_shards(n, batch_size, replicas, drop_last):
 def rows_of(shard, order, blocks=1):
     """Rows of a process, in blocks of so many batches."""
     step = blocks * shard.batch_size
-    parts = [shard.take(order, start, min(start + step, shard.rows)) for start in range(0, shard.rows, step)]
+    parts = [
+        shard.take(order, start, min(start + step, shard.rows))
+        for start in range(0, shard.rows, step)
+    ]
     return np.concatenate([np.empty(0, dtype=np.intp), *parts])
 
 
@@ -49,10 +52,15 @@ def test_groups_stay_whole(table, epoch, turned):
     """All but the one that gives the rows which are left over, and the blocks of each group as well."""
     order = epoch_order(table, 0, epoch, turned=turned)
     found = order.rows_at(np.arange(len(table)))
-    np.testing.assert_array_equal(found[: order.groups.size], order.groups_at(np.arange(len(table.groups))))
+    np.testing.assert_array_equal(
+        found[: order.groups.size], order.groups_at(np.arange(len(table.groups)))
+    )
     size = table.size
     while size > 1:
-        have, want = ({frozenset(block) for block in rows[: table.groups.size].reshape(-1, size).tolist()} for rows in (found, table.order))
+        have, want = (
+            {frozenset(block) for block in rows[: table.groups.size].reshape(-1, size).tolist()}
+            for rows in (found, table.order)
+        )
         broken = table.size // size if order.broken >= 0 else 0
         assert len(want - have) <= broken
         size //= 2
@@ -69,13 +77,20 @@ def test_an_epoch_is_a_function_of_seed_and_number(table, epoch):
 def test_epochs_and_seeds_differ():
     """That two orders of 64 rows agree by chance has a probability below 1e-30."""
     table = GroupTable(np.arange(64), 2)
-    found = {tuple(epoch_order(table, seed, epoch, turned=False).rows_at(np.arange(64))) for seed in range(3) for epoch in range(3)}
+    found = {
+        tuple(epoch_order(table, seed, epoch, turned=False).rows_at(np.arange(64)))
+        for seed in range(3)
+        for epoch in range(3)
+    }
     assert len(found) == 9
 
 
 @given(tables(), st.integers(1, 12), st.integers(1, 4), st.booleans(), st.integers(0, 99))
 def test_shares_are_equal_and_nothing_is_missing(table, batch_size, replicas, drop_last, epoch):
-    """Equal rows for all processes; without drop_last every row, and no more are repeated than make equal numbers of pairs."""
+    """Equal rows for all processes.
+
+    Without drop_last every row, and no more are repeated than make equal numbers of pairs.
+    """
     n = len(table)
     order = epoch_order(table, 0, epoch, turned=True)
     parts = all_shards(n, batch_size, replicas, drop_last)
@@ -94,18 +109,31 @@ def test_shares_are_equal_and_nothing_is_missing(table, batch_size, replicas, dr
         assert counts.max() <= 2 or 2 * replicas > n
 
 
-@given(tables(), st.sampled_from([2, 4, 6, 8, 12]), st.integers(1, 4), st.booleans(), st.integers(0, 99))
+@given(
+    tables(),
+    st.sampled_from([2, 4, 6, 8, 12]),
+    st.integers(1, 4),
+    st.booleans(),
+    st.integers(0, 99),
+)
 def test_pairs_are_dealt_out_and_not_rows(table, batch_size, replicas, drop_last, epoch):
-    """In even batches partners are side by side, in the same batch of the same process; a repeated pair comes whole."""
+    """In even batches partners are side by side, in the same batch of the same process.
+
+    A repeated pair comes whole.
+    """
     if table.size == 1:
         return
     order = epoch_order(table, 0, epoch, turned=True)
-    whole = order.rows_at(np.arange(len(table) // 2 * 2)).reshape(-1, 2)  # with what was mended in this epoch
+    whole = order.rows_at(np.arange(len(table) // 2 * 2)).reshape(
+        -1, 2
+    )  # with what was mended in this epoch
     mate = dict(map(tuple, np.concatenate([whole, whole[:, ::-1]]).tolist()))
     for shard in all_shards(len(table), batch_size, replicas, drop_last):
         rows = rows_of(shard, order)
         for first, second in rows[: len(rows) // 2 * 2].reshape(-1, 2).tolist():
-            assert mate.get(first, second) == second  # the single row has none, and what is beside it may be of any pair
+            assert (
+                mate.get(first, second) == second
+            )  # the single row has none, and what is beside it may be of any pair
 
 
 @pytest.mark.parametrize("batch_size", [3, 5])
@@ -153,7 +181,9 @@ class Enumerated:
 
     def permutation(self, n):
         left = list(range(n))
-        return np.array([left.pop(self.choose([1.0 / len(left)] * len(left))) for _ in range(n)], dtype=np.intp)
+        return np.array(
+            [left.pop(self.choose([1.0 / len(left)] * len(left))) for _ in range(n)], dtype=np.intp
+        )
 
     def random(self):
         choice = self.choose(np.diff(self.cells).tolist())
@@ -169,7 +199,8 @@ def every_order(monkeypatch, table, turned, chances=None, cells=(0.0, 1.0)):
 
 
 @pytest.mark.parametrize(
-    ("n", "size", "batch_size"), [(6, 2, 2), (5, 2, 2), (5, 2, 3), (6, 2, 1), (7, 4, 4), (6, 4, 2), (11, 4, 4), (5, 4, 3)]
+    ("n", "size", "batch_size"),
+    [(6, 2, 2), (5, 2, 2), (5, 2, 3), (6, 2, 1), (7, 4, 4), (6, 4, 2), (11, 4, 4), (5, 4, 3)],
 )
 def test_every_row_is_equally_likely_in_every_batch(monkeypatch, n, size, batch_size):
     """So the expected gradient of each batch, the short one included, is the gradient: by enumeration."""
@@ -186,8 +217,13 @@ def test_every_row_is_equally_likely_in_every_batch(monkeypatch, n, size, batch_
     np.testing.assert_allclose(chance, np.repeat(lengths[:, None] / n, n, axis=1), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("n", "size", "replicas", "batch_size"), [(6, 2, 2, 2), (7, 2, 2, 2), (10, 4, 4, 2), (9, 4, 2, 4)])
-def test_every_row_is_repeated_or_left_out_equally_often(monkeypatch, n, size, replicas, batch_size):
+@pytest.mark.parametrize(
+    ("n", "size", "replicas", "batch_size"),
+    [(6, 2, 2, 2), (7, 2, 2, 2), (10, 4, 4, 2), (9, 4, 2, 4)],
+)
+def test_every_row_is_repeated_or_left_out_equally_often(
+    monkeypatch, n, size, replicas, batch_size
+):
     """Over all orders, for several processes together."""
     table = GroupTable(np.random.default_rng(1).permutation(n), size)
     for drop_last in (False, True):
@@ -198,7 +234,9 @@ def test_every_row_is_repeated_or_left_out_equally_often(monkeypatch, n, size, r
         np.testing.assert_allclose(counts, parts[0].rows * replicas / n, rtol=1e-12)
 
 
-@given(st.lists(st.floats(0.01, 1.0), min_size=1, max_size=9), st.floats(0.0, 1.0, exclude_max=True))
+@given(
+    st.lists(st.floats(0.01, 1.0), min_size=1, max_size=9), st.floats(0.0, 1.0, exclude_max=True)
+)
 def test_a_systematic_draw_takes_as_many_as_expected(sizes, start):
     """Each share K p times, rounded up or down."""
     chances = np.array(sizes) / np.sum(sizes)

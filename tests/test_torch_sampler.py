@@ -42,14 +42,26 @@ def flat(batches):
 
 def test_the_package_works_without_torch():
     """It is imported by those who ask for antithetic.torch, and no one else."""
-    code = "import sys, antithetic; antithetic.pair([[1.0], [2.0]], [0, 1]); sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys, antithetic; antithetic.pair([[1.0], [2.0]], [0, 1]); sys.exit('torch' in"
+        " sys.modules)"
+    )
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 @given(st.integers(1, 12), st.booleans(), st.sampled_from([1, 2, 4, 8]), st.integers(0, 3))
 def test_each_row_once_per_epoch(batch_size, drop_last, size, epoch):
-    """In lists of whole numbers, all full but the last, which drop_last leaves out; the length is right before, during and after."""
-    found = sampler(None, None, batch_size, drop_last=drop_last, table=GroupTable(np.arange(50)[::-1].copy(), size))
+    """In lists of whole numbers, all full but the last, which drop_last leaves out.
+
+    The length is right before, during and after.
+    """
+    found = sampler(
+        None,
+        None,
+        batch_size,
+        drop_last=drop_last,
+        table=GroupTable(np.arange(50)[::-1].copy(), size),
+    )
     found.set_epoch(epoch)
     batches, lengths = [], {len(found)}
     for batch in found:
@@ -64,7 +76,16 @@ def test_each_row_once_per_epoch(batch_size, drop_last, size, epoch):
 
 
 @pytest.mark.parametrize(
-    ("batch_size", "nest", "size"), [(64, True, 32), (24, True, 8), (8, True, 8), (6, True, 2), (7, True, 2), (8, False, 2), (20, 16, 16)]
+    ("batch_size", "nest", "size"),
+    [
+        (64, True, 32),
+        (24, True, 8),
+        (8, True, 8),
+        (6, True, 2),
+        (7, True, 2),
+        (8, False, 2),
+        (20, 16, 16),
+    ],
 )
 def test_the_largest_groups_that_fit_into_a_batch(batch_size, nest, size):
     """A power of two that divides the batch and is no more than the rows."""
@@ -78,11 +99,18 @@ def test_groups_are_those_of_pair():
     np.testing.assert_array_equal(sampler(seed=3).table.order, by_class.order)
     numbers = RNG.normal(size=50)
     by_number = pair(X, numbers, loss="squared_error", **options)
-    np.testing.assert_array_equal(sampler(labels=numbers, seed=3, fit_intercept=False).table.order, by_number.order)
-    np.testing.assert_array_equal(sampler(labels=None, seed=3).table.order, pair_rows(X, **options).order)
+    np.testing.assert_array_equal(
+        sampler(labels=numbers, seed=3, fit_intercept=False).table.order, by_number.order
+    )
+    np.testing.assert_array_equal(
+        sampler(labels=None, seed=3).table.order, pair_rows(X, **options).order
+    )
 
 
-@pytest.mark.parametrize("form", ["tensor", "list", "float64", "sparse", "images", "needs grad", "memory map", "bfloat16"])
+@pytest.mark.parametrize(
+    "form",
+    ["tensor", "list", "float64", "sparse", "images", "needs grad", "memory map", "bfloat16"],
+)
 def test_features_of_any_form(form, tmp_path):
     """The same groups, whatever holds the numbers; labels as a tensor, an array or a list."""
     exact = np.round(X * 8.0) / 8.0  # few digits, which bfloat16 has as well
@@ -113,14 +141,22 @@ def test_bytes_are_pixels():
 def test_the_type_of_labels_says_what_they_are():
     """Unless the task is given: numbers with a point are a regression's."""
     classes = sampler(labels=Y).table.order
-    np.testing.assert_array_equal(sampler(labels=Y.astype(float), task="classification").table.order, classes)
+    np.testing.assert_array_equal(
+        sampler(labels=Y.astype(float), task="classification").table.order, classes
+    )
     np.testing.assert_array_equal(sampler(labels=np.array(list("abcd"))[Y]).table.order, classes)
     assert not np.array_equal(sampler(labels=Y.astype(float)).table.order, classes)
-    np.testing.assert_array_equal(sampler(labels=Y, task="regression").table.order, sampler(labels=Y.astype(np.float32)).table.order)
+    np.testing.assert_array_equal(
+        sampler(labels=Y, task="regression").table.order,
+        sampler(labels=Y.astype(np.float32)).table.order,
+    )
 
 
 def test_each_iteration_is_the_next_epoch():
-    """As with shuffle=True; set_epoch chooses one, and the same number gives the same batches in any sampler of this seed."""
+    """As with shuffle=True.
+
+    Set_epoch chooses one, and the same number gives the same batches in any sampler of this seed.
+    """
     found = sampler()
     assert found.epoch == 0
     first, second = list(found), list(found)
@@ -147,7 +183,11 @@ def test_an_iteration_that_is_broken_off_counts():
 def test_no_global_generator_is_used():
     """And the given one stays where it is: only its seed is taken."""
     generator = torch.Generator().manual_seed(7)
-    before = torch.get_rng_state(), np.random.get_state()[1].copy(), generator.get_state()  # noqa: NPY002 - the one that must not be used
+    before = (
+        torch.get_rng_state(),
+        np.random.get_state()[1].copy(),  # noqa: NPY002 - the one that must not be used
+        generator.get_state(),
+    )
     assert list(sampler(generator=generator)) == list(sampler(seed=7))
     after = torch.get_rng_state(), np.random.get_state()[1], generator.get_state()  # noqa: NPY002
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
@@ -162,7 +202,11 @@ def test_a_data_loader_gives_these_batches():
         assert len(loader) == 7
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda found: pickle.loads(pickle.dumps(found))], ids=["deepcopy", "pickle"])
+@pytest.mark.parametrize(
+    "copied",
+    [copy.deepcopy, lambda found: pickle.loads(pickle.dumps(found))],
+    ids=["deepcopy", "pickle"],
+)
 def test_copies_go_on_by_themselves(copied):
     """With what was observed, and unwatched: the hook is on the model of the one that was copied."""
     found, head = sampler(), torch.nn.Linear(6, 4)
@@ -172,11 +216,16 @@ def test_copies_go_on_by_themselves(copied):
         other = copied(found)
         assert list(other) == list(found)
         assert not np.array_equal(other.table.order, sampler().table.order)
-        assert len(list(other)) == len(other)  # a third epoch, without anyone who would miss a batch
+        assert len(list(other)) == len(
+            other
+        )  # a third epoch, without anyone who would miss a batch
 
 
 def test_tables_made_before():
-    """Of pairs, of groups, without features; and a permutation that must be cut into pairs first."""
+    """Of pairs, of groups, without features.
+
+    And a permutation that must be cut into pairs first.
+    """
     assert sampler(table=TABLE).table is TABLE
     assert len(flat(sampler(None, None, table=TABLE))) == 50
     mates = pair(X, Y, "tree", fit_intercept=True)
@@ -193,13 +242,18 @@ def test_tables_made_before():
 
 @pytest.mark.parametrize(("n", "size"), [(8, 2), (9, 2), (12, 4), (14, 4)])
 def test_importance_counts_every_row_once_on_average(monkeypatch, n, size):
-    """The expected sum of a row's weights over an epoch is 1, by enumeration of all draws; rows that came have these weights."""
+    """The expected sum of a row's weights over an epoch is 1, by enumeration of all draws.
+
+    Rows that came have these weights.
+    """
     table = GroupTable(np.random.default_rng(1).permutation(n), size)
     vectors = np.random.default_rng(2).normal(size=(n, 2))
     chances = chances_of(Rows(vectors), table, True)
     assert chances.sum() == pytest.approx(1.0, rel=1e-12)
     assert chances.min() >= 0.3 / len(chances)
-    cells = np.unique(np.concatenate([[0.0, 1.0], len(chances) * np.cumsum(chances) % 1.0]))  # where the draw changes
+    cells = np.unique(
+        np.concatenate([[0.0, 1.0], len(chances) * np.cumsum(chances) % 1.0])
+    )  # where the draw changes
     counted = np.zeros(n)
     for probability, order in every_order(monkeypatch, table, False, chances, cells):
         rows = order.rows_at(np.arange(n))
@@ -208,7 +262,10 @@ def test_importance_counts_every_row_once_on_average(monkeypatch, n, size):
 
 
 def test_weights():
-    """One, unless groups are drawn by importance; then those of the epoch, the same from its beginning to its end."""
+    """One, unless groups are drawn by importance.
+
+    Then those of the epoch, the same from its beginning to its end.
+    """
     plain = sampler()
     np.testing.assert_array_equal(plain.weights([3, 4, 3]), torch.ones(3))
     assert plain.weights([0]).dtype == torch.float32
@@ -220,7 +277,9 @@ def test_weights():
         assert len(set(rows)) < 50
         weights = drawn.weights(torch.arange(50))
         np.testing.assert_allclose(
-            weights[torch.from_numpy(drawn.table.groups[3].copy())].numpy().max(), 1.0 / (len(chances) * chances[3]), 1e-6
+            weights[torch.from_numpy(drawn.table.groups[3].copy())].numpy().max(),
+            1.0 / (len(chances) * chances[3]),
+            1e-6,
         )
     assert len(set(sampler(importance=np.ones(50)).weights(np.arange(50)).tolist())) == 1
 
@@ -250,10 +309,16 @@ def test_few_rows():
         ({"features": np.empty((0, 2))}, "at least one row"),
         ({"features": torch.eye(50).to_sparse()}, "layout"),
         ({"features": None}, "give features, or a table="),
-        ({"features": TensorDataset(torch.from_numpy(X))}, "got a TensorDataset. Give what it reads"),
+        (
+            {"features": TensorDataset(torch.from_numpy(X))},
+            "got a TensorDataset. Give what it reads",
+        ),
         ({"features": Subset(TensorDataset(torch.from_numpy(X)), range(50))}, "subset.indices"),
         ({"features": DataLoader(TensorDataset(torch.from_numpy(X)))}, "got a DataLoader"),
-        ({"labels": TensorDataset(torch.from_numpy(Y))}, "labels must be an array or a tensor with one for each row; got a TensorDataset"),
+        (
+            {"labels": TensorDataset(torch.from_numpy(Y))},
+            "labels must be an array or a tensor with one for each row; got a TensorDataset",
+        ),
         ({"task": "ranking"}, "task 'ranking' is not known"),
         ({"method": "best"}, "method 'best' is not known"),
         ({"nest": 6}, "power of two"),
@@ -282,7 +347,12 @@ def test_what_is_refused(given, message):
 
 def test_indices_that_are_refused():
     """Numbers of no row."""
-    for wrong, message in (([50], "0..49"), ([-1], "0..49"), ([0.5], "whole numbers"), ([[1]], "one list")):
+    for wrong, message in (
+        ([50], "0..49"),
+        ([-1], "0..49"),
+        ([0.5], "whole numbers"),
+        ([[1]], "one list"),
+    ):
         with pytest.raises(ValueError, match=message):
             sampler(method="random").weights(wrong)
     with pytest.raises(ValueError, match="epoch"):
@@ -292,7 +362,9 @@ def test_indices_that_are_refused():
 def test_what_lightning_does_to_batch_samplers_is_refused():
     """It would put a sampler of its own into this one, and part the groups."""
     with pytest.raises(TypeError, match="use_distributed_sampler=False"):
-        AntitheticBatchSampler(torch.utils.data.SequentialSampler(range(3)), batch_size=8, drop_last=False)
+        AntitheticBatchSampler(
+            torch.utils.data.SequentialSampler(range(3)), batch_size=8, drop_last=False
+        )
 
 
 @needs_data
@@ -306,10 +378,17 @@ def test_the_variance_of_batches_on_mnist():
         slopes = torch.eye(10)[torch.from_numpy(labels)] - 0.1
         mean = slopes.T @ features / len(rows)
         spread = (slopes.square().sum(1) * features.square().sum(1)).mean() - mean.square().sum()
-        apart = [(slopes[batch].T @ features[batch] / 64 - mean).square().sum() for batch in batches]
+        apart = [
+            (slopes[batch].T @ features[batch] / 64 - mean).square().sum() for batch in batches
+        ]
         return float(torch.stack(apart).mean() / ((len(rows) - 64) / (len(rows) - 1) * spread / 64))
 
-    by_label = np.argsort(labels, kind="stable").reshape(64, -1).T  # each batch has one row of every 64th of the sorted labels
-    found, stratified = ratio(list(sampler(rows, labels, 64, drop_last=True))), ratio(by_label.tolist())
+    by_label = (
+        np.argsort(labels, kind="stable").reshape(64, -1).T
+    )  # each batch has one row of every 64th of the sorted labels
+    found, stratified = (
+        ratio(list(sampler(rows, labels, 64, drop_last=True))),
+        ratio(by_label.tolist()),
+    )
     assert found <= 0.4
     assert found < stratified < 0.6

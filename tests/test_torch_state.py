@@ -68,7 +68,10 @@ def test_going_on_equals_not_having_stopped(make, observe, tmp_path):
 
 
 def test_a_state_at_the_end_of_an_epoch():
-    """After the last batch the rest of its epoch is empty; once the iteration is over, the next epoch follows."""
+    """After the last batch the rest of its epoch is empty.
+
+    Once the iteration is over, the next epoch follows.
+    """
     sampler = antithetic()
     batches = iter(sampler)
     list(islice(batches, len(sampler)))
@@ -101,7 +104,12 @@ def test_batches_that_were_trained_on():
 def test_states_of_others_are_refused():
     """The message names what differs."""
     state = antithetic().state_dict()
-    for other, name in ((antithetic(seed=1), "seed"), (antithetic(drop_last=True), "drop_last"), (balanced(), "kind"), (drawn(), "table")):
+    for other, name in (
+        (antithetic(seed=1), "seed"),
+        (antithetic(drop_last=True), "drop_last"),
+        (balanced(), "kind"),
+        (drawn(), "table"),
+    ):
         with pytest.raises(ValueError, match=f"saved with {name}="):
             other.load_state_dict(state)
     for wrong in ({}, None, {"format": 2}):
@@ -110,7 +118,9 @@ def test_states_of_others_are_refused():
     with pytest.raises(ValueError, match="99 batches into an epoch"):
         antithetic().load_state_dict({**state, "batches": 99})
     with pytest.raises(ValueError, match="of process 0, and this is 1"):
-        balanced(num_replicas=2, rank=1).load_state_dict(balanced(num_replicas=2, rank=0).state_dict())
+        balanced(num_replicas=2, rank=1).load_state_dict(
+            balanced(num_replicas=2, rank=0).state_dict()
+        )
     state = balanced().state_dict()
     with pytest.raises(ValueError, match="not one of the rows"):
         balanced().load_state_dict({**state, "base": torch.zeros(N, dtype=torch.int64)})

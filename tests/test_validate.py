@@ -10,7 +10,14 @@ from scipy import sparse
 from strategies import integer_rows
 
 from antithetic import pair, pair_rows
-from antithetic._validate import check_coef, check_column, check_count, check_labels, check_rows, check_weights
+from antithetic._validate import (
+    check_coef,
+    check_column,
+    check_count,
+    check_labels,
+    check_rows,
+    check_weights,
+)
 
 ROWS = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.0, 3.0, 0.0], [-4.0, 0.0, 5.0]])
 CSR = {"csr_array": sparse.csr_array, "csr_matrix": sparse.csr_matrix}
@@ -30,16 +37,31 @@ def read_only(X):
     return X
 
 
-# ------------------------------------------------------------------------------------------------- NaN and infinity
+# -------------------------------------------------------------------------------------------------
+# NaN and infinity
 
 
-@pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
+@pytest.mark.parametrize(
+    "form",
+    [
+        np.asarray,
+        np.asfortranarray,
+        sparse.csr_array,
+        sparse.csr_matrix,
+        sparse.csc_array,
+        sparse.coo_array,
+    ],
+)
 @given(data=st.data(), X=integer_rows(), bad=st.sampled_from([np.nan, np.inf, -np.inf]))
 def test_the_first_bad_row_is_named(form, data, X, bad):
     """Wherever NaN or infinity stand, the error names the first row that holds one."""
-    places = data.draw(st.sets(st.tuples(*(st.integers(0, k - 1) for k in X.shape)), min_size=1, max_size=4))
+    places = data.draw(
+        st.sets(st.tuples(*(st.integers(0, k - 1) for k in X.shape)), min_size=1, max_size=4)
+    )
     X[tuple(np.transpose(list(places)))] = bad
-    with pytest.raises(ValueError, match=rf"^X has NaN or infinity, first in row {min(row for row, _ in places)};"):
+    with pytest.raises(
+        ValueError, match=rf"^X has NaN or infinity, first in row {min(row for row, _ in places)};"
+    ):
         check_rows(form(X))
 
 
@@ -67,13 +89,16 @@ def test_the_error_names_the_argument():
         pair(bad, [0, 1])
 
 
-# ------------------------------------------------------------------------------------------------------------ shapes
+# --------------------------------------------------------------------------------------------------
+# ---------- shapes
 
 
 @pytest.mark.parametrize("X", [[1.0, 2.0], 3.0, np.zeros((2, 2, 2))])
 def test_rows_have_two_dimensions(X):
     """Anything but rows and features is refused, with the shape that was given."""
-    with pytest.raises(ValueError, match="X must have two dimensions, rows and features; got shape"):
+    with pytest.raises(
+        ValueError, match="X must have two dimensions, rows and features; got shape"
+    ):
         check_rows(X)
 
 
@@ -107,7 +132,8 @@ def test_a_column_of_shape_n_1_is_taken():
     assert check_column([[0], [1], [2]], 3, "y").tolist() == [0.0, 1.0, 2.0]
 
 
-# ------------------------------------------------------------------------------------------------- forms that are taken
+# -------------------------------------------------------------------------------------------------
+# forms that are taken
 
 
 @pytest.mark.parametrize(
@@ -190,7 +216,14 @@ def test_any_memory_layout_gives_the_same_table(X):
     """Layout and type of the input do not change the table."""
     y = np.array([1.0, -1.0, 1.0, -1.0])
     expected = pair(np.array(X), y, "greedy", n_jobs=1).partner.tolist()
-    for same in (X, X.tolist(), X.astype(np.int64), X.astype(np.float16), read_only(np.array(X)), sparse.csr_matrix(X)):
+    for same in (
+        X,
+        X.tolist(),
+        X.astype(np.int64),
+        X.astype(np.float16),
+        read_only(np.array(X)),
+        sparse.csr_matrix(X),
+    ):
         assert pair(same, y, "greedy", n_jobs=1).partner.tolist() == expected
 
 
@@ -209,12 +242,19 @@ def test_csr_is_not_copied(make, dtype, index):
     """The three arrays of CSR without repeated entries are used where they are."""
     X = with_indices(make, index).astype(dtype)
     rows = check_rows(X)
-    assert all(np.shares_memory(getattr(rows, part), getattr(X, part)) for part in ("data", "indices", "indptr"))
+    assert all(
+        np.shares_memory(getattr(rows, part), getattr(X, part))
+        for part in ("data", "indices", "indptr")
+    )
 
 
 def test_repeated_and_unsorted_entries_are_added_up():
     """Repeated entries count as their sum, indices are sorted, and the input stays as it was."""
-    data, indices, indptr = np.array([1.0, 2.0, 4.0, 8.0]), np.array([2, 0, 2, 1]), np.array([0, 3, 3, 4])
+    data, indices, indptr = (
+        np.array([1.0, 2.0, 4.0, 8.0]),
+        np.array([2, 0, 2, 1]),
+        np.array([0, 3, 3, 4]),
+    )
     X = sparse.csr_array((data, indices, indptr), shape=(3, 3))
     rows = check_rows(X)
     assert rows.has_canonical_format
@@ -230,7 +270,10 @@ def test_explicit_zeros_are_zeros():
     assert X.nnz == ROWS.size
     np.testing.assert_array_equal(check_rows(X).toarray(), ROWS)
     y = [0, 1, 1, 0]
-    assert pair(X, y, "greedy", n_jobs=1).partner.tolist() == pair(ROWS, y, "greedy", n_jobs=1).partner.tolist()
+    assert (
+        pair(X, y, "greedy", n_jobs=1).partner.tolist()
+        == pair(ROWS, y, "greedy", n_jobs=1).partner.tolist()
+    )
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
@@ -240,11 +283,14 @@ def test_complex_rows_are_refused(form):
         check_rows(form(ROWS.astype(complex)))
 
 
-# ------------------------------------------------------------------------------------------------------------ labels
+# --------------------------------------------------------------------------------------------------
+# ---------- labels
 
 
 @pytest.mark.parametrize(
-    "pair_of_labels", [(-1, 1), (0, 1), (False, True), ("a", "b"), (2.5, 7.0), (-3, -2), (b"x", b"y")], ids=lambda labels: repr(labels)
+    "pair_of_labels",
+    [(-1, 1), (0, 1), (False, True), ("a", "b"), (2.5, 7.0), (-3, -2), (b"x", b"y")],
+    ids=lambda labels: repr(labels),
 )
 def test_the_smaller_label_becomes_minus_one(pair_of_labels):
     """Any two labels map to signs, the smaller to -1, and both are remembered."""
@@ -270,13 +316,20 @@ def test_labels_that_cannot_be_compared_are_refused(mixed):
 @pytest.mark.parametrize("label", [1, 0.0, "only"])
 def test_one_class_is_refused(label):
     """All-equal labels are an error that names the class."""
-    with pytest.raises(ValueError, match=f"y has one class only, .*{label}.*; a classifier needs two"):
+    with pytest.raises(
+        ValueError, match=f"y has one class only, .*{label}.*; a classifier needs two"
+    ):
         check_labels([label] * 3, 3)
 
 
 def test_three_classes_are_refused():
     """More than two classes are an error that counts them, shows the first five, and says what to do."""
-    with pytest.raises(ValueError, match=r"y has 3 classes \(0, 1, 2\), and this needs two: split it into one problem per class"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"y has 3 classes \(0, 1, 2\), and this needs two: split it into one problem per class"
+        ),
+    ):
         check_labels([0, 1, 2], 3)
     with pytest.raises(ValueError, match=r"y has 7 classes \('a', 'b', 'c', 'd', 'e', ...\)"):
         check_labels(list("gfedcba"), 7)
@@ -292,11 +345,15 @@ def test_labels_that_are_no_numbers_name_the_first_row(bad):
         check_weights([0.0, 1.0, bad, bad], 4)
 
 
-# ---------------------------------------------------------------------------------------------- weights and numbers
+# ----------------------------------------------------------------------------------------------
+# weights and numbers
 
 
 def test_weights_in_every_form():
-    """None means that all rows count the same; a number is given to all rows; a column is taken as it is."""
+    """None means that all rows count the same; a number is given to all rows.
+
+    A column is taken as it is.
+    """
     assert check_weights(None, 3) is None
     assert check_weights(2, 3).tolist() == [2.0, 2.0, 2.0]
     assert check_weights([[1], [0], [3]], 3).tolist() == [1.0, 0.0, 3.0]
@@ -318,7 +375,9 @@ def test_weights_that_are_all_zero_are_refused(weight):
 @pytest.mark.parametrize("weight", [[1.0, 2.0], [1.0] * 4, np.ones((3, 2)), np.ones((1, 3))])
 def test_weights_come_one_per_row(weight):
     """Weights of another shape are refused."""
-    with pytest.raises(ValueError, match=r"sample_weight must have shape \(3,\), one entry per row of X; got"):
+    with pytest.raises(
+        ValueError, match=r"sample_weight must have shape \(3,\), one entry per row of X; got"
+    ):
         check_weights(weight, 3)
 
 
@@ -326,7 +385,9 @@ def test_coef_in_every_form():
     """None means zeros, a matrix of one row is taken, other shapes and NaN are refused with the place."""
     assert check_coef(None, 2).tolist() == [0.0, 0.0]
     assert check_coef([[1, 2]], 2).tolist() == [1.0, 2.0]
-    with pytest.raises(ValueError, match=r"coef must have shape \(2,\), one weight per feature of X; got \(3,\)"):
+    with pytest.raises(
+        ValueError, match=r"coef must have shape \(2,\), one weight per feature of X; got \(3,\)"
+    ):
         check_coef([1, 2, 3], 2)
     with pytest.raises(ValueError, match="coef has NaN or infinity, first at feature 1"):
         check_coef([1, np.nan], 2)

@@ -37,8 +37,12 @@ def train(rank, folder):
                 optimiser.zero_grad()
                 cross_entropy(parallel(INPUTS[batch]), CLASSES[batch]).backward()
                 optimiser.step()
-    alike = AntitheticBatchSampler(INPUTS, CLASSES, 4, num_replicas=1, rank=0)  # another deals out its batches
-    alike.observe(range(rank * N // 2, (rank + 1) * N // 2), INPUTS[rank * N // 2 : (rank + 1) * N // 2])
+    alike = AntitheticBatchSampler(
+        INPUTS, CLASSES, 4, num_replicas=1, rank=0
+    )  # another deals out its batches
+    alike.observe(
+        range(rank * N // 2, (rank + 1) * N // 2), INPUTS[rank * N // 2 : (rank + 1) * N // 2]
+    )
     written = {
         "alike": list(alike),
         "lone": lone(rank),
@@ -46,7 +50,15 @@ def train(rank, folder):
         "order": torch.from_numpy(sampler.table.order.copy()),
         "chances": torch.from_numpy(sampler._chances),
     }
-    torch.save({**written, "weight": net[2].weight.detach(), "refused": refuse(rank), "early": message_of(early)}, f"{folder}/{rank}")
+    torch.save(
+        {
+            **written,
+            "weight": net[2].weight.detach(),
+            "refused": refuse(rank),
+            "early": message_of(early),
+        },
+        f"{folder}/{rank}",
+    )
     dist.destroy_process_group()
 
 

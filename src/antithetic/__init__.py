@@ -1,7 +1,7 @@
 """Stochastic gradient descent that converges sooner, by choosing which samples travel together.
 
-See :func:`antithetic.minimize` for the paper's SGD and SGD-as, :func:`antithetic.pair` for its antithetic table, and
-:func:`antithetic.gradient_variance` for how much the table saves.
+See :func:`antithetic.minimize` for the paper's SGD and SGD-as, :func:`antithetic.pair` for its
+antithetic table, and :func:`antithetic.gradient_variance` for how much the table saves.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,8 @@ __all__ = [
     "pair_rows",
 ]
 
-# scikit-learn's estimators take a second to import, which those who do not use them need not wait for
+# scikit-learn's estimators take a second to import, which those who do not use them need not wait
+# for
 _LATER = {
     "ConvergenceDisplay": "display",
     "SGDClassifier": "linear_model",

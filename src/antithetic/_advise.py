@@ -29,24 +29,35 @@ _EPOCHS_TO_THE_END = 10  # of a balanced run on the sample, which is near its op
 def choose_sampling(n: int, d: int, *, batch_size: int, epochs: int) -> tuple[str, str]:
     """Return the sampling for so many rows, features and epochs, and a reason.
 
-    A balanced order keeps partial sums of gradients near sqrt(d), a random one near sqrt(n): with as many features as rows nothing is
-    to be gained, and each epoch costs up to a half more. Its first epoch is random.
+    A balanced order keeps partial sums of gradients near sqrt(d), a random one near sqrt(n): with
+    as many features as rows nothing is to be gained, and each epoch costs up to a half more. Its
+    first epoch is random.
     """
     if batch_size >= n:
         return "shuffle", "a batch holds all rows: no order differs from another"
     if epochs == 1:
-        return "shuffle", "a single epoch: there is none before it whose gradients an order could follow"
+        return (
+            "shuffle",
+            "a single epoch: there is none before it whose gradients an order could follow",
+        )
     if 2 * d > n:
         return "shuffle", f"reshuffled, since with {d} features of {n} rows no order balances them"
-    return "balanced", f"balanced, since {d} features of {n} rows leave room for an order that keeps partial sums small"
+    return (
+        "balanced",
+        (
+            f"balanced, since {d} features of {n} rows leave room for an order that keeps partial"
+            " sums small"
+        ),
+    )
 
 
 def is_worth_averaging(n: int, d: int, loss: Loss, penalty: Penalty) -> bool:
     """Whether the mean of an epoch's weights should be nearer to the optimum than the last of them.
 
-    What it takes away is the noise of single steps, and there is little of that where each row has features of its own. With unbounded
-    slopes, one large row may throw the weights so far that the mean of an epoch is off. A mean of weights that an L1 penalty has brought to
-    zero one by one is zero almost nowhere; one that is too weak to do so does not count.
+    What it takes away is the noise of single steps, and there is little of that where each row has
+    features of its own. With unbounded slopes, one large row may throw the weights so far that the
+    mean of an epoch is off. A mean of weights that an L1 penalty has brought to zero one by one is
+    zero almost nowhere; one that is too weak to do so does not count.
     """
     smooth = isinstance(penalty, ElasticNet) and penalty.l1 <= _NO_PENALTY * penalty.l2
     return smooth and loss.is_bounded and _ROWS_PER_FEATURE * d <= n
@@ -61,9 +72,11 @@ class Advice:
     sampling : str
         The order to use: ``"balanced"`` or ``"shuffle"``.
     pairing : None
-        The table to use with a linear model: none, since ``table_epochs`` of training are worth more.
+        The table to use with a linear model: none, since ``table_epochs`` of training are worth
+        more.
     ratio_now : float
-        Variance of the gradient of an antithetic pair at zero weights, against two independent rows.
+        Variance of the gradient of an antithetic pair at zero weights, against two independent
+        rows.
     ratio_faded : float
         The same of the same table near the optimum.
     ratio_later : float
@@ -87,10 +100,11 @@ class Advice:
 
     def __str__(self) -> str:
         return (
-            f"Use sampling={self.sampling!r} without a table ({self.why}). A table would bring the variance of a batch down to "
-            f"{self.ratio_now:.2f} of that of independent rows at first, to {self.ratio_faded:.2f} near the optimum, and to "
-            f"{self.ratio_later:.2f} if it is made anew there, and costs about {self.table_epochs:.0f} epochs: it pays where a gradient is "
-            "dear, as in a deep network."
+            f"Use sampling={self.sampling!r} without a table ({self.why}). A table would bring the"
+            f" variance of a batch down to {self.ratio_now:.2f} of that of independent rows at"
+            f" first, to {self.ratio_faded:.2f} near the optimum, and to {self.ratio_later:.2f} if"
+            f" it is made anew there, and costs about {self.table_epochs:.0f} epochs: it pays where"
+            " a gradient is dear, as in a deep network."
         )
 
 
@@ -138,9 +152,13 @@ def advise(
     >>> advice.sampling, round(advice.ratio_now, 2)
     ('balanced', 0.26)
     """
-    problem = Problem.build(X, y, loss=loss, l2=l2, sample_weight=sample_weight, fit_intercept=fit_intercept)
+    problem = Problem.build(
+        X, y, loss=loss, l2=l2, sample_weight=sample_weight, fit_intercept=fit_intercept
+    )
     batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
-    sampling, why = choose_sampling(problem.n, problem.d, batch_size=batch_size, epochs=check_count(epochs, "epochs", least=1))
+    sampling, why = choose_sampling(
+        problem.n, problem.d, batch_size=batch_size, epochs=check_count(epochs, "epochs", least=1)
+    )
     sample = _some_rows(problem, check_count(random_state, "random_state", least=0))
     state, epoch_seconds = _near_the_optimum(sample, min(batch_size, sample.n), random_state)
     first, table_seconds = _timed_table(sample, None, random_state)
@@ -168,17 +186,26 @@ def _some_rows(problem: Problem, seed: int, many: int = _SAMPLE_ROWS) -> Problem
     rng = np.random.default_rng(seed)
     rows = np.arange(problem.n) if problem.weight is None else np.flatnonzero(problem.weight > 0.0)
     rows = rng.choice(rows, min(many, len(rows)), replace=False)
-    if problem.loss.classification and abs(problem.y[rows].sum()) == len(rows):  # none of a rare class: one will do
+    if problem.loss.classification and abs(problem.y[rows].sum()) == len(
+        rows
+    ):  # none of a rare class: one will do
         rows[0] = rng.choice(np.flatnonzero(problem.y != problem.y[rows[0]]))
     rows = np.sort(rows)
-    return replace(problem, X=problem.X[rows], y=problem.y[rows], weight=None if problem.weight is None else problem.weight[rows])
+    return replace(
+        problem,
+        X=problem.X[rows],
+        y=problem.y[rows],
+        weight=None if problem.weight is None else problem.weight[rows],
+    )
 
 
 def _near_the_optimum(sample: Problem, batch_size: int, seed: int) -> tuple[SgdState, float]:
     """Train on the sample; return where that ends, and the least seconds of a reshuffled epoch."""
     eta0, decay = find_steps(sample, batch_size, seed, balanced=True)
     solver = make_sgd(sample, average=False)
-    schedule = make_schedule("inverse_time", eta0=eta0, decay=decay, alpha=0.0, power_t=0.5, loss=sample.loss)
+    schedule = make_schedule(
+        "inverse_time", eta0=eta0, decay=decay, alpha=0.0, power_t=0.5, loss=sample.loss
+    )
     sampler = make_sampler("balanced", sample.n, batch_size, seed)
     *_, state = run(solver, sampler, schedule, solver.init(), epochs=_EPOCHS_TO_THE_END)
     batches, seconds = make_sampler("shuffle", sample.n, batch_size, seed).batches(0), np.inf
@@ -189,7 +216,9 @@ def _near_the_optimum(sample: Problem, batch_size: int, seed: int) -> tuple[SgdS
     return state, seconds
 
 
-def _timed_table(sample: Problem, state: SgdState | None, seed: int, *, again: bool = False) -> tuple[AntitheticTable, float]:
+def _timed_table(
+    sample: Problem, state: SgdState | None, seed: int, *, again: bool = False
+) -> tuple[AntitheticTable, float]:
     began = time.perf_counter()
     table = pair(
         sample.X,
@@ -203,4 +232,8 @@ def _timed_table(sample: Problem, state: SgdState | None, seed: int, *, again: b
     )
     assert isinstance(table, AntitheticTable)  # without nest= it is one
     seconds = time.perf_counter() - began
-    return _timed_table(sample, state, seed, again=True) if seconds > _SUSPICIOUS and not again else (table, seconds)
+    return (
+        _timed_table(sample, state, seed, again=True)
+        if seconds > _SUSPICIOUS and not again
+        else (table, seconds)
+    )

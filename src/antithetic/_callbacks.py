@@ -25,18 +25,28 @@ __all__ = ["CallbackSupportMixin", "fit_context", "watch_epochs", "with_callback
 
 @contextmanager
 def fit_context(estimator: Any, shown: dict[str, Any], n_tasks: int) -> Iterator[None]:
-    """Open the task of a fit, where scikit-learn has callbacks; ``shown`` is what they are given to see: X, y and metadata."""
+    """Open the task of a fit, where scikit-learn has callbacks.
+
+    ``shown`` is what they are given to see: X, y and metadata.
+    """
     if not hasattr(estimator, "_init_callback_context"):
         yield
         return
     several = n_tasks > 1
-    root = estimator._init_callback_context(max_subtasks=n_tasks if several else estimator.max_iter, sequential_subtasks=not several)
+    root = estimator._init_callback_context(
+        max_subtasks=n_tasks if several else estimator.max_iter, sequential_subtasks=not several
+    )
     root.call_on_fit_task_begin(estimator=estimator, **shown)
     yield
     root.call_on_fit_task_end(estimator=estimator, **shown, reconstruction_attributes={})
 
 
-def watch_epochs(estimator: Any, records: list[Record], shown: dict[str, Any], fitted: Callable[[], dict[str, Any]]) -> Watch:
+def watch_epochs(
+    estimator: Any,
+    records: list[Record],
+    shown: dict[str, Any],
+    fitted: Callable[[], dict[str, Any]],
+) -> Watch:
     """Return what is to be called after each epoch; it is True when a callback asks for the end.
 
     ``fitted()`` gives the public attributes of the model as it stands.
@@ -48,7 +58,9 @@ def watch_epochs(estimator: Any, records: list[Record], shown: dict[str, Any], f
     parents = {id(record): root for record in records}
     if len(records) > 1:
         for number, record in enumerate(records):
-            parent = root.subcontext(task_name="class", task_id=number, max_subtasks=record.most_epochs)
+            parent = root.subcontext(
+                task_name="class", task_id=number, max_subtasks=record.most_epochs
+            )
             parents[id(record)] = parent.call_on_fit_task_begin(**seen)
 
     def begin(record: Record) -> Any:
@@ -57,7 +69,9 @@ def watch_epochs(estimator: Any, records: list[Record], shown: dict[str, Any], f
     epochs = {id(record): begin(record) for record in records}
 
     def end(record: Record) -> bool:
-        stop = bool(epochs[id(record)].call_on_fit_task_end(**seen, reconstruction_attributes=fitted))
+        stop = bool(
+            epochs[id(record)].call_on_fit_task_end(**seen, reconstruction_attributes=fitted)
+        )
         if not (stop or record.is_over):
             epochs[id(record)] = begin(record)
         elif parents[id(record)] is not root:

@@ -20,7 +20,8 @@ from antithetic.solvers import DivergenceError, find_steps
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], object]
 BATCH_SIZE = 2
-CLEARLY = 1.2  # times sooner than reshuffling, for another way to be recommended: times vary by some percent
+# times sooner than reshuffling, for another way to be recommended: times vary by some percent
+CLEARLY = 1.2
 _GREEDY_ROWS = 30_000  # O(n^2 d): beyond, minutes
 _FACTORS = (1 / 16, 1 / 4, 1.0, 4.0)  # of the first step that "auto" finds
 _LONG_RUN = 100  # epochs, at least, of the runs that look for the least objective
@@ -58,9 +59,11 @@ class Measured:
     objective : ndarray of shape (seeds, epochs + 1)
         Infinite where the steps diverged.
     ratio : ndarray of shape (epochs + 1,)
-        Exact variance of a batch's gradient divided by that of independent rows, along the first run.
+        Exact variance of a batch's gradient divided by that of independent rows, along the first
+        run.
     table_seconds, run_seconds : float
-        To make the table, and to train for all epochs; the least of several repeats in this process.
+        To make the table, and to train for all epochs; the least of several repeats in this
+        process.
     """
 
     name: str
@@ -102,13 +105,20 @@ class Comparison:
 
     @property
     def recommended(self) -> Measured:
-        """The way that is soonest where reshuffling ends, its table included; in doubt reshuffling, which needs nothing."""
+        """The way that is soonest where reshuffling ends, its table included.
+
+        In doubt reshuffling, which needs nothing.
+        """
         baseline = self.measured[0]
         goal = float(self.gap(baseline)[:, -1].mean())
         if not np.isfinite(goal):
             return baseline
         best = min(self.measured, key=lambda one: self.seconds_to(one, goal))
-        return best if self.seconds_to(baseline, goal) >= CLEARLY * self.seconds_to(best, goal) else baseline
+        return (
+            best
+            if self.seconds_to(baseline, goal) >= CLEARLY * self.seconds_to(best, goal)
+            else baseline
+        )
 
     def gap(self, one: Measured) -> Array:
         """``(f - least) / (f(0) - least)``: the share of the way that is still to go, shape (seeds, epochs + 1)."""
@@ -116,14 +126,28 @@ class Comparison:
         return (one.objective - self.least) / span if span > 0.0 else np.zeros_like(one.objective)
 
     def seconds_to(self, one: Measured, gap: float) -> float:
-        """Seconds until the mean gap is at most this, the table included; infinite if it never is."""
+        """Seconds until the mean gap is at most this, the table included.
+
+        Infinite if it never is.
+        """
         reached = np.flatnonzero(self.gap(one).mean(axis=0) <= gap)
         epochs = one.objective.shape[1] - 1
-        return one.table_seconds + one.run_seconds * float(reached[0]) / epochs if len(reached) else np.inf
+        return (
+            one.table_seconds + one.run_seconds * float(reached[0]) / epochs
+            if len(reached)
+            else np.inf
+        )
 
 
 def compare_samplings(
-    X: Any, y: Any, *, loss: str, alpha: float, epochs: int = 20, seeds: int = 3, progress: Progress | None = None
+    X: Any,
+    y: Any,
+    *,
+    loss: str,
+    alpha: float,
+    epochs: int = 20,
+    seeds: int = 3,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Train with each way of sampling, batches of 2 and an intercept, and measure.
 
@@ -146,8 +170,17 @@ def compare_samplings(
     """
     began = time.perf_counter()
     problem = Problem.build(X, y, loss=loss, l2=alpha, fit_intercept=True)
-    common: dict[str, Any] = {"loss": loss, "l2": alpha, "fit_intercept": True, "batch_size": BATCH_SIZE}
-    ways = {name: way for name, way in WAYS.items() if way.pairing != "greedy" or problem.n <= _GREEDY_ROWS}
+    common: dict[str, Any] = {
+        "loss": loss,
+        "l2": alpha,
+        "fit_intercept": True,
+        "batch_size": BATCH_SIZE,
+    }
+    ways = {
+        name: way
+        for name, way in WAYS.items()
+        if way.pairing != "greedy" or problem.n <= _GREEDY_ROWS
+    }
     tell = progress or (lambda _what, _done, _total: None)
     measured = []
     for place, (name, way) in enumerate(ways.items()):
@@ -159,16 +192,52 @@ def compare_samplings(
     advice = advise(X, y, loss=loss, l2=alpha, fit_intercept=True, epochs=epochs)
     tell("done", len(ways) + 2, len(ways) + 2)
     seconds = time.perf_counter() - began
-    return Comparison(loss, alpha, problem.n, problem.d, tuple(measured), problem.loss_at_zero(), least, advice, seconds)
+    return Comparison(
+        loss,
+        alpha,
+        problem.n,
+        problem.d,
+        tuple(measured),
+        problem.loss_at_zero(),
+        least,
+        advice,
+        seconds,
+    )
 
 
-def _measure(problem: Problem, X: Any, y: Any, name: str, way: Way, common: dict[str, Any], *, epochs: int, seeds: int) -> Measured:
+def _measure(
+    problem: Problem,
+    X: Any,
+    y: Any,
+    name: str,
+    way: Way,
+    common: dict[str, Any],
+    *,
+    epochs: int,
+    seeds: int,
+) -> Measured:
     table, table_seconds = _table(X, y, way, str(common["loss"]))
-    steps = find_steps(problem, BATCH_SIZE, 0, balanced=way.sampling == "balanced" or bool(way.nest))
+    steps = find_steps(
+        problem, BATCH_SIZE, 0, balanced=way.sampling == "balanced" or bool(way.nest)
+    )
 
     def run(eta0: float, seed: int, epochs: int, trace: tuple[str, ...] = ("objective",)) -> Result:
-        given = common | {"table": table, "sampling": way.sampling, "nest": way.nest if table is None else None}
-        return minimize(X, y, **given, learning_rate="inverse_time", eta0=eta0, decay=steps.decay, epochs=epochs, seed=seed, trace=trace)
+        given = common | {
+            "table": table,
+            "sampling": way.sampling,
+            "nest": way.nest if table is None else None,
+        }
+        return minimize(
+            X,
+            y,
+            **given,
+            learning_rate="inverse_time",
+            eta0=eta0,
+            decay=steps.decay,
+            epochs=epochs,
+            seed=seed,
+            trace=trace,
+        )
 
     best_eta0, best, mean = steps.eta0, np.full((seeds, epochs + 1), np.inf), np.inf
     for eta0 in steps.eta0 * np.array(_FACTORS):
@@ -176,29 +245,54 @@ def _measure(problem: Problem, X: Any, y: Any, name: str, way: Way, common: dict
         if found[:, -1].mean() < mean:
             best_eta0, best, mean = float(eta0), found, float(found[:, -1].mean())
     if mean == np.inf:
-        return Measured(name, way, best_eta0, steps.decay, best, np.full(epochs + 1, np.nan), table_seconds, np.nan)
+        return Measured(
+            name,
+            way,
+            best_eta0,
+            steps.decay,
+            best,
+            np.full(epochs + 1, np.nan),
+            table_seconds,
+            np.nan,
+        )
     ratio = run(best_eta0, 0, epochs, ("variance_ratio",)).trace["variance_ratio"]
     seconds = min(_timed(lambda: run(best_eta0, 0, epochs, ())) for _ in range(_REPEATS))
     return Measured(name, way, best_eta0, steps.decay, best, ratio, table_seconds, seconds)
 
 
-def _objectives(run: Callable[[float, int, int], Result], eta0: float, seed: int, epochs: int) -> Array:
+def _objectives(
+    run: Callable[[float, int, int], Result], eta0: float, seed: int, epochs: int
+) -> Array:
     try:
         return np.asarray(run(eta0, seed, epochs).trace["objective"])
     except DivergenceError:
         return np.full(epochs + 1, np.inf)
 
 
-def _table(X: Any, y: Any, way: Way, loss: str) -> tuple[AntitheticTable | GroupTable | None, float]:
+def _table(
+    X: Any, y: Any, way: Way, loss: str
+) -> tuple[AntitheticTable | GroupTable | None, float]:
     if way.pairing is None:
         return None, 0.0
     held: list[AntitheticTable | GroupTable] = []
 
     def make() -> None:
-        held.append(pair(X, y, str(way.pairing), loss=get_loss(loss), fit_intercept=True, nest=way.nest, random_state=0))
+        held.append(
+            pair(
+                X,
+                y,
+                str(way.pairing),
+                loss=get_loss(loss),
+                fit_intercept=True,
+                nest=way.nest,
+                random_state=0,
+            )
+        )
 
     first = _timed(make)
-    return held[0], first if first > 1.0 else min(first, _timed(make))  # the first may have waited for the compiler
+    return held[0], (
+        first if first > 1.0 else min(first, _timed(make))
+    )  # the first may have waited for the compiler
 
 
 def _timed(call: Callable[[], object]) -> float:
@@ -212,8 +306,19 @@ def _least(X: Any, y: Any, common: dict[str, Any], epochs: int) -> float:
     found = []
     for solver in ("sgd", "svrg"):
         try:
-            given: dict[str, Any] = {"solver": solver, "sampling": "balanced", "learning_rate": "auto", "trace": ("objective",)}
-            found.append(float(minimize(X, y, **common, **given, epochs=max(_LONG_RUN, 5 * epochs)).trace["objective"].min()))
+            given: dict[str, Any] = {
+                "solver": solver,
+                "sampling": "balanced",
+                "learning_rate": "auto",
+                "trace": ("objective",),
+            }
+            found.append(
+                float(
+                    minimize(X, y, **common, **given, epochs=max(_LONG_RUN, 5 * epochs))
+                    .trace["objective"]
+                    .min()
+                )
+            )
         except (DivergenceError, ValueError):  # svrg does not take every loss
             continue
     return min(found, default=np.inf)

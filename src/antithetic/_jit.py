@@ -1,6 +1,7 @@
 """The only import of numba: how our functions are compiled and cached, and a prefetch hint for kernels.
 
-Importing this module costs about 0.2 s, so only kernel modules import it, and those are imported when they are first needed.
+Importing this module costs about 0.2 s, so only kernel modules import it, and those are imported
+when they are first needed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Sums may be reordered so that they vectorise. NaN and infinity keep their meaning: the divergence check needs them.
+# Sums may be reordered so that they vectorise. NaN and infinity keep their meaning: the divergence
+# check needs them.
 _REORDERED_SUMS = {"reassoc", "contract", "nsz"}
 
 
@@ -63,7 +65,9 @@ def _prefetch_in_kernel(_typing: Any, array: Any, index: Any) -> Any:
         except KeyError:
             hint = ir.Function(builder.module, hint_type, "llvm.prefetch.p0")
         address = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
-        builder.call(hint, [address, word(0), word(3), word(1)])  # to read, keep in all caches, data
+        builder.call(
+            hint, [address, word(0), word(3), word(1)]
+        )  # to read, keep in all caches, data
         return context.get_dummy_value()
 
     return signature, generate

@@ -17,7 +17,9 @@ dual_step = jit(losses.dual_step)
 
 
 @jit
-def values(code: int, epsilon: float, y: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
+def values(
+    code: int, epsilon: float, y: NDArray[np.float64], p: NDArray[np.float64]
+) -> NDArray[np.float64]:
     out = np.empty(len(y))
     for i in range(len(y)):
         out[i] = value(code, epsilon, y[i], p[i])
@@ -25,7 +27,9 @@ def values(code: int, epsilon: float, y: NDArray[np.float64], p: NDArray[np.floa
 
 
 @jit
-def slopes(code: int, epsilon: float, y: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
+def slopes(
+    code: int, epsilon: float, y: NDArray[np.float64], p: NDArray[np.float64]
+) -> NDArray[np.float64]:
     out = np.empty(len(y))
     for i in range(len(y)):
         out[i] = slope(code, epsilon, y[i], p[i])
@@ -33,7 +37,9 @@ def slopes(code: int, epsilon: float, y: NDArray[np.float64], p: NDArray[np.floa
 
 
 @jit
-def conjugates(code: int, epsilon: float, y: NDArray[np.float64], u: NDArray[np.float64]) -> NDArray[np.float64]:
+def conjugates(
+    code: int, epsilon: float, y: NDArray[np.float64], u: NDArray[np.float64]
+) -> NDArray[np.float64]:
     out = np.empty(len(y))
     for i in range(len(y)):
         out[i] = conjugate(code, epsilon, y[i], u[i])
@@ -41,9 +47,16 @@ def conjugates(code: int, epsilon: float, y: NDArray[np.float64], u: NDArray[np.
 
 
 _AT_ONCE = 512  # factors of at most 2, whose product is far from overflowing
-_LOG2_E, _LOG_2, _LOG_2_REST = 1.4426950408889634, 0.693145751953125, 1.4286068203094172e-6  # the last two add up to log(2)
+_LOG2_E, _LOG_2, _LOG_2_REST = (
+    1.4426950408889634,
+    0.693145751953125,
+    1.4286068203094172e-6,
+)  # the last two add up to log(2)
 _LEAST = -708.0  # where exp is about to leave the normal numbers
-_EXPONENT, _BIAS = np.int64(52), np.int64(1023 << 52)  # where a float64 has its exponent, and that of 1
+_EXPONENT, _BIAS = (
+    np.int64(52),
+    np.int64(1023 << 52),
+)  # where a float64 has its exponent, and that of 1
 
 
 @jit_sums
@@ -51,7 +64,9 @@ def _exp(x: float) -> float:
     """Exponential of a number that is not positive, to a relative error of 1e-13, by operations that are done for several rows at once."""
     x = _LEAST if x < _LEAST else x  # NaN stays
     k = np.floor(x * _LOG2_E + 0.5)
-    r = (x - k * _LOG_2) - k * _LOG_2_REST  # at most log(2) / 2: thirteen terms of the series are enough
+    r = (
+        x - k * _LOG_2
+    ) - k * _LOG_2_REST  # at most log(2) / 2: thirteen terms of the series are enough
     p = r / 6227020800.0 + 1.0 / 479001600.0
     p = p * r + 1.0 / 39916800.0
     p = p * r + 1.0 / 3628800.0
@@ -65,7 +80,9 @@ def _exp(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    power = np.int64((np.int64(np.int32(k if k <= 0.0 else 0.0)) << _EXPONENT) + _BIAS)  # the bits of 2^k; NaN is no integer
+    power = np.int64(
+        (np.int64(np.int32(k if k <= 0.0 else 0.0)) << _EXPONENT) + _BIAS
+    )  # the bits of 2^k; NaN is no integer
     return p * power.view(np.float64)  # type: ignore[no-any-return]  # NumPy does not say what a view is
 
 
@@ -84,8 +101,17 @@ def _sum_of_log_losses(y: NDArray[np.float64], p: NDArray[np.float64]) -> float:
 
 
 @jit
-def mean_value(code: int, epsilon: float, y: NDArray[np.float64], p: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
-    """Weighted mean of the losses; no weights have length 0, and weight 0 beats an infinite loss."""
+def mean_value(
+    code: int,
+    epsilon: float,
+    y: NDArray[np.float64],
+    p: NDArray[np.float64],
+    weight: NDArray[np.float64],
+) -> float:
+    """Weighted mean of the losses.
+
+    No weights have length 0, and weight 0 beats an infinite loss.
+    """
     if code == losses.LOG_LOSS and len(weight) == 0:
         return _sum_of_log_losses(y, p) / len(y)
     total = 0.0

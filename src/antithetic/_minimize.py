@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from antithetic._combinations import check_combination, check_stopping
 from antithetic._measure import check_trace, measure_state
 from antithetic._progress import progress_bar
-from antithetic._tables import StepByStep, Tables, check_nest, check_refresh, check_step_by_step, refuse_nested_table
+from antithetic._tables import (
+    StepByStep,
+    Tables,
+    check_nest,
+    check_refresh,
+    check_step_by_step,
+    refuse_nested_table,
+)
 from antithetic._validate import check_count
 from antithetic._warn import warn
 from antithetic.losses import Loss
@@ -27,7 +34,18 @@ from antithetic.penalties import OwnPenalty, Penalty
 from antithetic.problem import Problem
 from antithetic.sampling import Draws, check_groups
 from antithetic.schedules import Schedule, make_schedule
-from antithetic.solvers import Care, DivergenceError, Patience, SgdState, Target, advice, check_shrinking, find_steps, make_solver, run
+from antithetic.solvers import (
+    Care,
+    DivergenceError,
+    Patience,
+    SgdState,
+    Target,
+    advice,
+    check_shrinking,
+    find_steps,
+    make_solver,
+    run,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,10 +58,11 @@ class Result:
         Weights: the averaged ones where averaging was asked for.
     intercept : float
     trace : dict of str to ndarray of shape (epochs + 1,)
-        ``"epoch"``, and one entry per epoch of whatever was asked for; the first entry is before the first step.
+        ``"epoch"``, and one entry per epoch of whatever was asked for; the first entry is before
+        the first step.
     table : AntitheticTable, GroupTable or None
-        The table that was used last; where each row is visited once, the matching made of it, whose ``matching_loss`` says what that
-        cost.
+        The table that was used last; where each row is visited once, the matching made of it, whose
+        ``matching_loss`` says what that cost.
     classes : ndarray of shape (2,) or None
         The labels that were taken as -1 and +1.
     state : SgdState
@@ -67,10 +86,16 @@ class Result:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during :func:`minimize`; ``result`` is that of the last whole epoch, to be used as it is or resumed."""
+    """Ctrl-C during :func:`minimize`.
+
+    ``result`` is that of the last whole epoch, to be used as it is or resumed.
+    """
 
     def __init__(self, result: Result) -> None:
-        super().__init__(f"interrupted after {result.state.epochs} epochs; .result holds them, and resume=.result goes on from there")
+        super().__init__(
+            f"interrupted after {result.state.epochs} epochs; .result holds them, and"
+            " resume=.result goes on from there"
+        )
         self.result = result
 
 
@@ -115,8 +140,9 @@ def minimize(
 ) -> Result:
     r"""Minimise :math:`\frac1n \sum_i s_i \phi(y_i, \langle w, x_i\rangle) + \frac{l_2}{2}|w|^2 + l_1 |w|_1` by stochastic gradients.
 
-    Three choices are free of each other: ``pairing``, which rows travel together, ``sampling``, how they are drawn, and ``solver``, how
-    their gradients are used. ``pairing=None`` is the paper's SGD, ``pairing="greedy"`` its SGD-as.
+    Three choices are free of each other: ``pairing``, which rows travel together, ``sampling``, how
+    they are drawn, and ``solver``, how their gradients are used. ``pairing=None`` is the paper's
+    SGD, ``pairing="greedy"`` its SGD-as.
 
     Parameters
     ----------
@@ -125,14 +151,17 @@ def minimize(
     y : array-like of shape (n,)
         Labels of any two values for a classification loss, numbers for regression.
     loss : str or Loss, default="log_loss"
-        ``"log_loss"``, ``"hinge"``, ``"squared_hinge"``, ``"modified_huber"``, ``"perceptron"``; for regression
-        ``"squared_error"``, ``"huber"``, ``"epsilon_insensitive"``, ``"squared_epsilon_insensitive"``.
+        ``"log_loss"``, ``"hinge"``, ``"squared_hinge"``, ``"modified_huber"``, ``"perceptron"``;
+        for regression ``"squared_error"``, ``"huber"``, ``"epsilon_insensitive"``,
+        ``"squared_epsilon_insensitive"``.
     l2, l1 : float, default=0.0
-        Strengths of the penalties. The quadratic one is part of the gradient, the other a proximal step that gives exact zeros, since
-        weights at zero are not forgiven what they owe (see :mod:`antithetic.solvers._threshold`).
+        Strengths of the penalties. The quadratic one is part of the gradient, the other a proximal
+        step that gives exact zeros, since weights at zero are not forgiven what they owe (see
+        :mod:`antithetic.solvers._threshold`).
     penalty : {"group_lasso"}, object or None, default=None
-        None means L2 and L1. ``"group_lasso"`` is :math:`\frac{l_2}{2}|w|^2 + l_1 \sum_g \sqrt{|g|}\,|w_g|`. An object with ``value(w)``,
-        ``prox(w, step)`` and ``separable`` is a penalty of one's own, to which ``l2`` is added (see :mod:`antithetic.penalties`); its prox
+        None means L2 and L1. ``"group_lasso"`` is :math:`\frac{l_2}{2}|w|^2 + l_1 \sum_g
+        \sqrt{|g|}\,|w_g|`. An object with ``value(w)``, ``prox(w, step)`` and ``separable`` is a
+        penalty of one's own, to which ``l2`` is added (see :mod:`antithetic.penalties`); its prox
         is called from Python in each step, so large batches are best.
     groups : array-like of shape (d,) or list of lists of int, default=None
         For ``"group_lasso"``: a label for each feature, or the features of each group.
@@ -144,47 +173,58 @@ def minimize(
         Where to begin; None means at zero.
     intercept_init : float, default=0.0
     average : bool, int, "linear" or "epoch", default=False
-        Return the mean of the weights after each step: of all (True), from a number of samples on (an int), with weight t for step t
-        ("linear"), or of the last epoch, at up to 256 points on the way ("epoch"; of the first epoch, less its beginning), until the last
-        weights are found to be better. False returns the last weights.
+        Return the mean of the weights after each step: of all (True), from a number of samples on
+        (an int), with weight t for step t ("linear"), or of the last epoch, at up to 256 points on
+        the way ("epoch"; of the first epoch, less its beginning), until the last weights are found
+        to be better. False returns the last weights.
     table : AntitheticTable or GroupTable, default=None
         A table made for these data; it takes the place of ``pairing``.
     pairing : None, str, callable, AntitheticTable or GroupTable, default=None
         None draws single rows; anything else is passed on to :func:`pair` as its ``method``.
     sampling : {"uniform", "shuffle", "balanced", "importance", "stratified"} or callable, default="uniform"
-        Draw with replacement; visit each row once per epoch in random order; or in an order that follows the gradients of the epoch
-        before so that partial sums stay small (see :class:`antithetic.sampling.balanced.Balanced`). ``"importance"`` draws with
-        replacement by probabilities, ``"stratified"`` some of each stratum; both rows, pairs or groups, with factors that keep the
-        gradient unbiased. A function is an order of your own, from the number of an epoch to all row numbers, each once.
+        Draw with replacement; visit each row once per epoch in random order; or in an order that
+        follows the gradients of the epoch before so that partial sums stay small (see
+        :class:`antithetic.sampling.balanced.Balanced`). ``"importance"`` draws with replacement by
+        probabilities, ``"stratified"`` some of each stratum; both rows, pairs or groups, with
+        factors that keep the gradient unbiased. A function is an order of your own, from the number
+        of an epoch to all row numbers, each once.
     nest : int, True or None, default=None
-        With a pairing: groups of this many rows, a power of two, instead of pairs. True nests to the top, which is an order of the whole
-        epoch: with ``"shuffle"`` of each, with fresh flips, with ``"balanced"`` of the first. Where groups are drawn with replacement, a
-        batch is a whole number of them.
+        With a pairing: groups of this many rows, a power of two, instead of pairs. True nests to
+        the top, which is an order of the whole epoch: with ``"shuffle"`` of each, with fresh flips,
+        with ``"balanced"`` of the first. Where groups are drawn with replacement, a batch is a
+        whole number of them.
     refresh : int, collection of int, "auto", "step" or None, default=None
-        Make the table anew from the gradients of the moment: every so many epochs, before these epochs, or when it has lost a third of
-        the reduction that it had when it was made ("auto"; always before the second epoch). "step" is Algorithm 2 to the letter, a new
-        table in each step, for at most 2000 rows and ``"uniform"``: an oracle, not a method.
+        Make the table anew from the gradients of the moment: every so many epochs, before these
+        epochs, or when it has lost a third of the reduction that it had when it was made ("auto";
+        always before the second epoch). "step" is Algorithm 2 to the letter, a new table in each
+        step, for at most 2000 rows and ``"uniform"``: an oracle, not a method.
     importance : {"bounds", "gradients"} or array-like, default="bounds"
-        Probabilities of ``"importance"``, in proportion to bounds of the gradients (for SVRG and SAGA, of how fast they change), to the
-        gradients before each epoch, or one's own: one number per row, pair or group.
+        Probabilities of ``"importance"``, in proportion to bounds of the gradients (for SVRG and
+        SAGA, of how fast they change), to the gradients before each epoch, or one's own: one number
+        per row, pair or group.
     strata : array-like of shape (n,), default=None
         For ``"stratified"``: labels of the rows; a pair has that of its first row.
     n_strata : int, default=None
-        Or so many cells of the rows, pairs or groups, cut along their widest directions; with neither, as many as a batch has.
+        Or so many cells of the rows, pairs or groups, cut along their widest directions; with
+        neither, as many as a batch has.
     allocation : {"proportional", "optimal"}, default="proportional"
-        How many of a batch come from each stratum: by its size, or also by the spread of its gradients before each epoch.
+        How many of a batch come from each stratum: by its size, or also by the spread of its
+        gradients before each epoch.
     solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
-        SVRG and SAGA correct gradients by what they remember of each row (see :mod:`antithetic.solvers.corrected`); SDCA maximises the dual
-        row by row, for an L2 penalty without an intercept (see :mod:`antithetic.solvers.sdca`).
+        SVRG and SAGA correct gradients by what they remember of each row (see
+        :mod:`antithetic.solvers.corrected`); SDCA maximises the dual row by row, for an L2 penalty
+        without an intercept (see :mod:`antithetic.solvers.sdca`).
     batch_size : int, default=2
-        Rows of a step, at most n: ``batch_size / 2`` pairs if there is a table, and one more row if it is odd.
+        Rows of a step, at most n: ``batch_size / 2`` pairs if there is a table, and one more row if
+        it is odd.
     learning_rate : {"auto", "inverse_time", "constant", "optimal", "invscaling", "adaptive", "pa1", "pa2"}, default=None
-        See :mod:`antithetic.schedules`; ``"auto"`` is ``"inverse_time"`` with ``eta0``, and ``decay`` where it is None, found from the
-        data; for SVRG and SAGA a constant step from the smoothness of the loss. ``"adaptive"`` needs ``tol``. None means the paper's
+        See :mod:`antithetic.schedules`; ``"auto"`` is ``"inverse_time"`` with ``eta0``, and
+        ``decay`` where it is None, found from the data; for SVRG and SAGA a constant step from the
+        smoothness of the loss. ``"adaptive"`` needs ``tol``. None means the paper's
         ``"inverse_time"`` for SGD and ``"auto"`` for the others.
     eta0 : float, default=None
-        First step size; needed by SGD's schedules but ``"auto"`` and ``"optimal"``. For SVRG and SAGA, None means the one from the
-        smoothness.
+        First step size; needed by SGD's schedules but ``"auto"`` and ``"optimal"``. For SVRG and
+        SAGA, None means the one from the smoothness.
     decay : float, default=None
         Decay of ``"inverse_time"``; None means l2.
     power_t : float, default=0.5
@@ -192,26 +232,31 @@ def minimize(
     epochs : int, default=20
         Passes over the data: ``ceil(n / batch_size)`` steps each.
     tol : float, default=None
-        Stop, or lower an adaptive step, when the objective has not fallen by this for ``n_iter_no_change`` epochs; None never does. It is
-        the objective met on the way, as in scikit-learn: each row's loss just before the step that it takes part in, plus the penalty.
+        Stop, or lower an adaptive step, when the objective has not fallen by this for
+        ``n_iter_no_change`` epochs; None never does. It is the objective met on the way, as in
+        scikit-learn: each row's loss just before the step that it takes part in, plus the penalty.
     n_iter_no_change : int, default=5
     stopping : {"objective", "gradient", "gap"}, default="objective"
-        What ``tol`` is compared with: the fall of the objective; or, ending the run once it is at most ``tol``, the norm of the
-        gradient mapping (the gradient, where the penalty is smooth), or the duality gap, which needs an L2 penalty, beside which L1 is
-        allowed, and no intercept. The last two are in the trace.
+        What ``tol`` is compared with: the fall of the objective; or, ending the run once it is at
+        most ``tol``, the norm of the gradient mapping (the gradient, where the penalty is smooth),
+        or the duality gap, which needs an L2 penalty, beside which L1 is allowed, and no intercept.
+        The last two are in the trace.
     seed : int, default=0
         The same seed gives the same bits.
     w_star : array-like of shape (d,), default=None
         A solution, for the trace of distances.
     trace : str or sequence of str, default=()
-        What to record before the first step and after each epoch: ``"objective"``, ``"gradient"`` and ``"gap"`` (see ``stopping``),
-        ``"variance"`` (exact, of the gradient that the next batch steps along, corrected if it is, at the current weights and with what is
-        remembered now; of an order without a draw, the mean over its full batches), ``"variance_ratio"`` (that, divided by the variance
-        of independent rows), ``"partial_sum"`` (largest norm of a partial sum of centred gradients in the order to come, divided by that
-        of a random order), ``"distance"`` to ``w_star``.
-        Each costs about one pass over the data. Objective and distance are those of the averaged weights where there are such.
+        What to record before the first step and after each epoch: ``"objective"``, ``"gradient"``
+        and ``"gap"`` (see ``stopping``), ``"variance"`` (exact, of the gradient that the next batch
+        steps along, corrected if it is, at the current weights and with what is remembered now; of
+        an order without a draw, the mean over its full batches), ``"variance_ratio"`` (that,
+        divided by the variance of independent rows), ``"partial_sum"`` (largest norm of a partial
+        sum of centred gradients in the order to come, divided by that of a random order),
+        ``"distance"`` to ``w_star``. Each costs about one pass over the data. Objective and
+        distance are those of the averaged weights where there are such.
     resume : Result, default=None
-        Go on from an earlier result with the same data and parameters until ``epochs`` in all are done.
+        Go on from an earlier result with the same data and parameters until ``epochs`` in all are
+        done.
     progress : bool, default=False
         Show a progress bar on the error stream.
 
@@ -235,7 +280,15 @@ def minimize(
     [0.693, 0.149, 0.144, 0.143, 0.142, 0.142]
     """
     problem = Problem.build(
-        X, y, loss=loss, l2=l2, l1=l1, penalty=penalty, groups=groups, sample_weight=sample_weight, fit_intercept=fit_intercept
+        X,
+        y,
+        loss=loss,
+        l2=l2,
+        l1=l1,
+        penalty=penalty,
+        groups=groups,
+        sample_weight=sample_weight,
+        fit_intercept=fit_intercept,
     )
     pairing = pairing if table is None else table
     nest, refresh = check_nest(nest), check_refresh(refresh)
@@ -246,14 +299,28 @@ def minimize(
         check_table(pairing).check(problem.X, y)
     learning_rate = learning_rate or ("inverse_time" if solver == "sgd" else "auto")
     # a step that is given makes "auto" a matter of taste
-    given_rate = "constant" if learning_rate == "auto" and eta0 is not None and solver in ("svrg", "saga") else learning_rate
+    given_rate = (
+        "constant"
+        if learning_rate == "auto" and eta0 is not None and solver in ("svrg", "saga")
+        else learning_rate
+    )
     check_combination(
-        pairing, nest, sampling, solver, problem.penalty, problem.loss, average=average, learning_rate=given_rate, intercept=fit_intercept
+        pairing,
+        nest,
+        sampling,
+        solver,
+        problem.penalty,
+        problem.loss,
+        average=average,
+        learning_rate=given_rate,
+        intercept=fit_intercept,
     )
     patience = _check_patience(learning_rate, tol, n_iter_no_change, check_stopping(stopping))
     epochs, seed = check_count(epochs, "epochs", least=0), check_count(seed, "seed", least=0)
     batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
-    watch = isinstance(patience, Patience) or (learning_rate == "auto" and not problem.loss.is_bounded)
+    watch = isinstance(patience, Patience) or (
+        learning_rate == "auto" and not problem.loss.is_bounded
+    )
     algorithm = make_solver(solver, problem, average, watch=watch)
     names = _check_trace(trace, w_star)
     if isinstance(patience, Target) and stopping not in names:
@@ -268,7 +335,10 @@ def minimize(
     if pairing is None and (nest is not None or refresh is not None):
         raise ValueError("nest= and refresh= refine a table; they need pairing= or table=")
     if resume is not None and refresh == "auto":
-        raise ValueError('a run with refresh="auto" cannot be resumed, since what its table was worth is not kept; give the epochs instead')
+        raise ValueError(
+            'a run with refresh="auto" cannot be resumed, since what its table was worth is not'
+            " kept; give the epochs instead"
+        )
     earlier = None if resume is None or refresh is None else resume.table
     if earlier is not None:
         earlier.fingerprint.check(problem.X, y)
@@ -278,11 +348,24 @@ def minimize(
     draws.check(sampling)
     tables = Tables(problem, y, pairing, sampling, batch_size, seed, nest, refresh, earlier, draws)
     measure = partial(measure_state, names, tables, w_star=w_star)
-    asked: dict[str, Any] = {"learning_rate": learning_rate, "eta0": eta0, "decay": decay, "power_t": power_t}
-    care = Care(l2 if decay is None else decay) if solver == "sgd" and learning_rate == "auto" else None
+    asked: dict[str, Any] = {
+        "learning_rate": learning_rate,
+        "eta0": eta0,
+        "decay": decay,
+        "power_t": power_t,
+    }
+    care = (
+        Care(l2 if decay is None else decay)
+        if solver == "sgd" and learning_rate == "auto"
+        else None
+    )
     # steps that were found are kept: a table that was made anew since may lead to others
     known = resume is not None and resume.settings.get("steps") == asked
-    schedule = resume.settings["schedule"] if resume is not None and known else _schedule(tables, begin, solver, **asked)
+    schedule = (
+        resume.settings["schedule"]
+        if resume is not None and known
+        else _schedule(tables, begin, solver, **asked)
+    )
     settings = {
         "rows": problem.X.shape,
         "float type": problem.X.dtype.name,
@@ -334,7 +417,9 @@ def minimize(
     try:
         with progress_bar("epochs", epochs, progress) as update:
             for state in states:
-                recorded = recorded.after(state, last[state.epochs] if state.epochs in last else measure(state))
+                recorded = recorded.after(
+                    state, last[state.epochs] if state.epochs in last else measure(state)
+                )
                 update(state.epochs)
     except DivergenceError as error:
         error.result = recorded.result()
@@ -348,7 +433,10 @@ def minimize(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Recorded:
-    """A run so far: its state and what was measured after each epoch. Replaced as a whole, so that an interruption finds it complete."""
+    """A run so far: its state and what was measured after each epoch.
+
+    Replaced as a whole, so that an interruption finds it complete.
+    """
 
     tables: Tables
     table: AntitheticTable | GroupTable | None
@@ -357,27 +445,54 @@ class _Recorded:
     settings: dict[str, Any]
 
     @classmethod
-    def earlier(cls, tables: Tables, result: Result, settings: dict[str, Any], limits: dict[str, Any]) -> _Recorded:
-        """Take up an earlier result, if it was made with the same settings and table; with other limits, one that had ended goes on."""
+    def earlier(
+        cls, tables: Tables, result: Result, settings: dict[str, Any], limits: dict[str, Any]
+    ) -> _Recorded:
+        """Take up an earlier result, if it was made with the same settings and table.
+
+        With other limits, one that had ended goes on.
+        """
         for name, value in settings.items():
             if result.settings.get(name) != value:
-                raise ValueError(f"resume= was made with another {name}: {result.settings.get(name)!r} instead of {value!r}")
+                raise ValueError(
+                    f"resume= was made with another {name}: {result.settings.get(name)!r} instead"
+                    f" of {value!r}"
+                )
         if not np.array_equal(_rows_of(result.table), _rows_of(tables.table)):
             raise ValueError("resume= was made with another table")
         rows = zip(*result.trace.values(), strict=True)
         state = result.state
         if any(result.settings.get(name) != value for name, value in limits.items()):
             state = state._replace(stopped=False, waited=0)
-        return cls(tables, tables.table, state, [dict(zip(result.trace, row, strict=True)) for row in rows], settings | limits)
+        return cls(
+            tables,
+            tables.table,
+            state,
+            [dict(zip(result.trace, row, strict=True)) for row in rows],
+            settings | limits,
+        )
 
     def after(self, state: SgdState, measured: dict[str, float]) -> _Recorded:
-        return replace(self, table=self.tables.table, state=state, measured=[*self.measured, measured])
+        return replace(
+            self, table=self.tables.table, state=state, measured=[*self.measured, measured]
+        )
 
     def result(self) -> Result:
         coef, intercept = self.state.solution
         coef = coef.copy()  # the user's to change, without changing what a resumed run starts from
-        trace = {name: np.array([measured[name] for measured in self.measured]) for name in self.measured[0]}
-        return Result(coef, intercept, trace, self.table, self.tables.problem.classes, self.state, self.settings)
+        trace = {
+            name: np.array([measured[name] for measured in self.measured])
+            for name in self.measured[0]
+        }
+        return Result(
+            coef,
+            intercept,
+            trace,
+            self.table,
+            self.tables.problem.classes,
+            self.state,
+            self.settings,
+        )
 
 
 def _rows_of(table: AntitheticTable | GroupTable | None) -> NDArray[np.intp]:
@@ -387,7 +502,14 @@ def _rows_of(table: AntitheticTable | GroupTable | None) -> NDArray[np.intp]:
 
 
 def _schedule(
-    tables: Tables, begin: SgdState, solver: str, *, learning_rate: str, eta0: float | None, decay: float | None, power_t: float
+    tables: Tables,
+    begin: SgdState,
+    solver: str,
+    *,
+    learning_rate: str,
+    eta0: float | None,
+    decay: float | None,
+    power_t: float,
 ) -> Schedule:
     """Return the steps that were asked for, or found."""
     problem = tables.problem
@@ -401,11 +523,19 @@ def _schedule(
             learning_rate, decay = "inverse_time", 0.0 if decay is None else decay
     elif learning_rate == "auto":
         balanced = tables.sampling == "balanced"
-        steps = find_steps(problem, tables.batch_size, tables.seed, begin.coef, begin.intercept, balanced=balanced)
-        learning_rate, eta0, decay = "inverse_time", steps.eta0, steps.decay if decay is None else decay
+        steps = find_steps(
+            problem, tables.batch_size, tables.seed, begin.coef, begin.intercept, balanced=balanced
+        )
+        learning_rate, eta0, decay = (
+            "inverse_time",
+            steps.eta0,
+            steps.decay if decay is None else decay,
+        )
     decay = l2 if decay is None else decay
     alpha = l2 + problem.penalty.l1
-    schedule = make_schedule(learning_rate, eta0=eta0, decay=decay, alpha=alpha, power_t=power_t, loss=problem.loss)
+    schedule = make_schedule(
+        learning_rate, eta0=eta0, decay=decay, alpha=alpha, power_t=power_t, loss=problem.loss
+    )
     check_shrinking(problem, schedule, solver)
     return schedule
 
@@ -436,18 +566,29 @@ def _check_trace(trace: str | Sequence[str], w_star: Any) -> tuple[str, ...]:
     return names
 
 
-def _check_patience(learning_rate: str, tol: float | None, n_iter_no_change: int, stopping: str) -> Patience | Target | None:
+def _check_patience(
+    learning_rate: str, tol: float | None, n_iter_no_change: int, stopping: str
+) -> Patience | Target | None:
     if tol is None:
         if stopping != "objective":
-            raise ValueError(f"stopping={stopping!r} ends a run once that is at most tol, so it needs tol, say 1e-6")
+            raise ValueError(
+                f"stopping={stopping!r} ends a run once that is at most tol, so it needs tol, say"
+                " 1e-6"
+            )
         if learning_rate == "adaptive":
-            raise ValueError('learning_rate="adaptive" lowers the step when the objective stops falling by tol, so it needs tol, say 1e-3')
+            raise ValueError(
+                'learning_rate="adaptive" lowers the step when the objective stops falling by tol,'
+                " so it needs tol, say 1e-3"
+            )
         return None
     if math.isnan(tol):
         raise ValueError("tol must be a number or None; got nan")
     if stopping != "objective":
         if learning_rate == "adaptive":
-            raise ValueError(f'learning_rate="adaptive" watches the objective; with stopping={stopping!r} use another, say "auto"')
+            raise ValueError(
+                f'learning_rate="adaptive" watches the objective; with stopping={stopping!r} use'
+                ' another, say "auto"'
+            )
         return Target(float(tol))
     return Patience(float(tol), check_count(n_iter_no_change, "n_iter_no_change", least=1))
 
@@ -456,8 +597,12 @@ def warn_if_worse(problem: Problem, start: SgdState, end: SgdState, schedule: Sc
     """Warn of steps that were too long: they led to an objective above the one that they began with."""
     before, after = problem.objective(*start.solution), problem.objective(*end.solution)
     if after > 1.1 * before > 0.0:
-        from sklearn.exceptions import ConvergenceWarning  # a second of import that a good run need not wait for
+        from sklearn.exceptions import (
+            ConvergenceWarning,
+        )  # a second of import that a good run need not wait for
 
         warn(
-            f"the objective rose from {before:.4g} to {after:.4g}: the steps are too long. {advice(problem, schedule)}", ConvergenceWarning
+            f"the objective rose from {before:.4g} to {after:.4g}: the steps are too long."
+            f" {advice(problem, schedule)}",
+            ConvergenceWarning,
         )

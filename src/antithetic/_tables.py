@@ -79,14 +79,33 @@ class Tables:
             self.table = self._make(None)
 
     def sampler(self, state: SgdState | None = None) -> Sampler:
-        """Return what draws from the present table; where draws follow gradients, those at a state."""
+        """Return what draws from the present table.
+
+        Where draws follow gradients, those at a state.
+        """
         to_the_top = isinstance(self.nest, bool) and self.nest
         chances = self.chances(None if state is None else self.followed(state))
-        return make_sampler(self.sampling, self.problem.n, self.batch_size, self.seed, self.table, to_the_top=to_the_top, **chances)
+        return make_sampler(
+            self.sampling,
+            self.problem.n,
+            self.batch_size,
+            self.seed,
+            self.table,
+            to_the_top=to_the_top,
+            **chances,
+        )
 
     def renew(self, state: SgdState) -> Sampler | None:
-        """Make the table anew if it is time to; return what draws from it, or None where nothing changed."""
-        if self.table is not None and self.refresh not in (None, "step") and state.epochs > 0 and self._is_due(state):
+        """Make the table anew if it is time to.
+
+        Return what draws from it, or None where nothing changed.
+        """
+        if (
+            self.table is not None
+            and self.refresh not in (None, "step")
+            and state.epochs > 0
+            and self._is_due(state)
+        ):
             self.table = self._make(state)
             return self.sampler(state)
         return self.sampler(state) if self.draws.follow(self.sampling) else None
@@ -96,7 +115,9 @@ class Tables:
         slopes = self.problem.slopes(state.coef, state.intercept)
         if state.memory is None or len(state.memory) != len(slopes):
             return slopes
-        return slopes + state.memory if state.is_dual else slopes - state.memory  # dual variables are slopes with a minus
+        return (
+            slopes + state.memory if state.is_dual else slopes - state.memory
+        )  # dual variables are slopes with a minus
 
     def chances(self, slopes: NDArray[np.float64] | None = None) -> dict[str, Any]:
         """Return what a sampler is to be given besides the table: probabilities, or strata and the units of a batch that each gives."""
@@ -104,22 +125,55 @@ class Tables:
         if self.sampling == "importance":
             if self._squares is None:
                 self._squares = squared_norms(self.problem)
-            chances = unit_probabilities(self.problem, self.table, draws.importance, slopes, smooth=draws.corrected, squares=self._squares)
+            chances = unit_probabilities(
+                self.problem,
+                self.table,
+                draws.importance,
+                slopes,
+                smooth=draws.corrected,
+                squares=self._squares,
+            )
             return {"probabilities": chances}
         if self.sampling != "stratified":
             return {}
-        if self._strata is None:  # from signed rows, whatever the state, so that a run that is looked at or resumed has the same
-            self._strata = make_strata(self.problem, self.table, draws.strata, draws.n_strata, None, self.seed, batch_size=self.batch_size)
+        if (
+            self._strata is None
+            # from signed rows, whatever the state, so that a run that is looked at or resumed has the
+            # same
+        ):
+            self._strata = make_strata(
+                self.problem,
+                self.table,
+                draws.strata,
+                draws.n_strata,
+                None,
+                self.seed,
+                batch_size=self.batch_size,
+            )
         n_units = Units.of_table(self.problem.n, self.table).in_batch(self.batch_size)
-        return {"strata": self._strata, "counts": allocate(self.problem, self.table, self._strata, n_units, draws.allocation, slopes)}
+        return {
+            "strata": self._strata,
+            "counts": allocate(
+                self.problem, self.table, self._strata, n_units, draws.allocation, slopes
+            ),
+        }
 
     def safe_step(self, solver: str) -> float:
         """Constant step size of SVRG and SAGA.
 
-        Members of a pair or group may lie on one line: their gradients cancel, but their curvatures add up. So a unit counts as one row.
+        Members of a pair or group may lie on one line: their gradients cancel, but their curvatures
+        add up. So a unit counts as one row.
         """
-        together = 1 if self.table is None else 2 if isinstance(self.table, AntitheticTable) else self.table.size
-        return safe_step(self.problem, max(1, self.batch_size // together), self._drawn_squares(), solver)
+        together = (
+            1
+            if self.table is None
+            else 2
+            if isinstance(self.table, AntitheticTable)
+            else self.table.size
+        )
+        return safe_step(
+            self.problem, max(1, self.batch_size // together), self._drawn_squares(), solver
+        )
 
     def _drawn_squares(self) -> NDArray[np.float64]:
         """Weighted squares of rows or units, each times the largest factor that its draw can give it."""
@@ -129,9 +183,16 @@ class Tables:
         units = Units.of_table(self.problem.n, self.table)
         means = units.means(squares)
         if self.sampling == "importance":
-            if self.draws.follow(self.sampling):  # at most so much more variance than with uniform draws
+            if self.draws.follow(
+                self.sampling
+            ):  # at most so much more variance than with uniform draws
                 return means / (1.0 - PRIOR_SHARE)
-            factors = np.divide(units.prior, self.chances()["probabilities"], out=np.zeros(len(units)), where=means > 0.0)
+            factors = np.divide(
+                units.prior,
+                self.chances()["probabilities"],
+                out=np.zeros(len(units)),
+                where=means > 0.0,
+            )
         else:
             strata, counts = self.chances().values()
             least = np.ones_like(counts) if self.draws.follow(self.sampling) else counts
@@ -145,13 +206,22 @@ class Tables:
 
     def _is_due(self, state: SgdState) -> bool:
         if self.refresh == "auto":
-            return state.epochs == 1 or (self._made_at > 0.0 and self._reduction(state) < _WORTH_KEEPING * self._made_at)
+            return state.epochs == 1 or (
+                self._made_at > 0.0 and self._reduction(state) < _WORTH_KEEPING * self._made_at
+            )
         if isinstance(self.refresh, (int, np.integer)):
             return state.epochs % int(self.refresh) == 0
-        return not isinstance(self.refresh, str) and self.refresh is not None and state.epochs in self.refresh  # a collection
+        return (
+            not isinstance(self.refresh, str)
+            and self.refresh is not None
+            and state.epochs in self.refresh
+        )  # a collection
 
     def _make(self, state: SgdState | None) -> Table | None:
-        """Make a table from the signed rows, or from the gradients at a state; the first may have been given."""
+        """Make a table from the signed rows, or from the gradients at a state.
+
+        The first may have been given.
+        """
         if self.pairing is None:
             return None
         if state is None and isinstance(self.pairing, (AntitheticTable, GroupTable)):
@@ -183,9 +253,23 @@ class Tables:
 
     def _pair_at(self, state: SgdState, method: Method) -> Table:
         """Make a table from the gradients that the solver steps along, by polishing the present one where it has changed little."""
-        polish = state.epochs > 1 and self.refresh != "step" and self.nest is None and state.memory is None and method in ("auto", "tree")
+        polish = (
+            state.epochs > 1
+            and self.refresh != "step"
+            and self.nest is None
+            and state.memory is None
+            and method in ("auto", "tree")
+        )
         init = self.table if polish and isinstance(self.table, AntitheticTable) else None
-        return pair_slopes(self.problem, self.y, self._opposed(state), method, init=init, nest=self.nest, random_state=self.seed)
+        return pair_slopes(
+            self.problem,
+            self.y,
+            self._opposed(state),
+            method,
+            init=init,
+            nest=self.nest,
+            random_state=self.seed,
+        )
 
     def _opposed(self, state: SgdState) -> NDArray[np.float64]:
         """Slopes of the gradients that partners should oppose: those that are stepped along, unless all of them are zero."""
@@ -194,7 +278,11 @@ class Tables:
 
     def _reduction(self, state: SgdState) -> float:
         """By how much the pairs of the present table lower the variance at a state."""
-        partner = self.table.partner if isinstance(self.table, AntitheticTable) else _neighbours(self.table)
+        partner = (
+            self.table.partner
+            if isinstance(self.table, AntitheticTable)
+            else _neighbours(self.table)
+        )
         return 1.0 - pair_ratio(self.problem, self._opposed(state), partner)
 
 
@@ -223,7 +311,10 @@ def check_refresh(refresh: Any) -> int | Collection[int] | str | None:
     if refresh is None or (isinstance(refresh, str) and refresh in ("auto", "step")):
         return refresh
     if isinstance(refresh, str):
-        raise ValueError(f'refresh {refresh!r} is not known; use "auto", "step", a number of epochs, some epochs, or None')
+        raise ValueError(
+            f'refresh {refresh!r} is not known; use "auto", "step", a number of epochs, some'
+            " epochs, or None"
+        )
     if isinstance(refresh, (set, frozenset)) or np.ndim(refresh) == 1:
         return frozenset(check_count(epoch, "refresh", least=0) for epoch in refresh)
     return check_count(refresh, "refresh", least=1)
@@ -232,14 +323,18 @@ def check_refresh(refresh: Any) -> int | Collection[int] | str | None:
 def refuse_nested_table(nest: Any, pairing: Any) -> None:
     """Groups are made by a method, which a table of pairs that was given is not."""
     if nest is not None and isinstance(pairing, AntitheticTable):
-        raise ValueError("nest= makes groups by a method, and a given table is one of pairs; name a method, or leave nest out")
+        raise ValueError(
+            "nest= makes groups by a method, and a given table is one of pairs; name a method, or"
+            " leave nest out"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepByStep:
     """Algorithm 2 to the letter: each step has a table of its own, made from the gradients of the moment.
 
-    It takes the place of a solver; of the batches it is given, each first row of a pair is kept and its partner looked up anew.
+    It takes the place of a solver; of the batches it is given, each first row of a pair is kept and
+    its partner looked up anew.
     """
 
     solver: Solver
@@ -274,15 +369,24 @@ class StepByStep:
         return state._replace(epochs=epochs + 1)
 
 
-def check_step_by_step(n: int, sampling: Any, solver: str, batch_size: int, nest: Any, tol: float | None, average: Any) -> None:
+def check_step_by_step(
+    n: int, sampling: Any, solver: str, batch_size: int, nest: Any, tol: float | None, average: Any
+) -> None:
     """Raise ValueError where the oracle cannot be had."""
-    if sampling != "uniform" or solver != "sgd" or nest is not None or batch_size < 2 or tol is not None or average == "epoch":
+    if (
+        sampling != "uniform"
+        or solver != "sgd"
+        or nest is not None
+        or batch_size < 2
+        or tol is not None
+        or average == "epoch"
+    ):
         raise ValueError(
-            'refresh="step" is Algorithm 2: it needs sampling="uniform", solver="sgd", batch_size of at least 2, no nest=, '
-            'and goes without tol= and average="epoch"'
+            'refresh="step" is Algorithm 2: it needs sampling="uniform", solver="sgd", batch_size'
+            ' of at least 2, no nest=, and goes without tol= and average="epoch"'
         )
     if n > _MOST_ROWS_STEP_BY_STEP:
         raise ValueError(
-            f'refresh="step" makes a table in every step, so at most {_MOST_ROWS_STEP_BY_STEP} rows are allowed; X has {n}. '
-            'Use refresh="auto" or some epochs instead'
+            f'refresh="step" makes a table in every step, so at most {_MOST_ROWS_STEP_BY_STEP} rows'
+            f' are allowed; X has {n}. Use refresh="auto" or some epochs instead'
         )

@@ -20,12 +20,18 @@ Outcome = TypeVar("Outcome")
 def count_threads(n_jobs: int | None) -> int:
     """Return the number of threads: None and -1 mean all the cores this process may use."""
     if n_jobs is None or n_jobs == -1:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
     return check_count(n_jobs, "n_jobs", least=1)
 
 
 @contextmanager
-def thread_map(n_jobs: int | None) -> Iterator[Callable[[Callable[[Item], Outcome], list[Item]], list[Outcome]]]:
+def thread_map(
+    n_jobs: int | None,
+) -> Iterator[Callable[[Callable[[Item], Outcome], list[Item]], list[Outcome]]]:
     """Give a ``map`` that runs in threads, in which BLAS uses one thread each."""
     threads = count_threads(n_jobs)
     with _blas().limit(limits=1, user_api="blas"):

@@ -42,7 +42,8 @@ class Plan:
     average : bool, int or str
         Which weights were averaged.
     noise : float
-        What the order and the average leave of the noise of a random order; automatic steps fall more slowly by it.
+        What the order and the average leave of the noise of a random order; automatic steps fall
+        more slowly by it.
     """
 
     pairing: str | None
@@ -72,7 +73,8 @@ class Task:
     score : callable or None
         Weights and intercept to a validation score.
     judged_by : str
-        What patience looks at: ``"objective"`` (that which was met on the way), or something that is measured.
+        What patience looks at: ``"objective"`` (that which was met on the way), or something that
+        is measured.
     """
 
     solver: Solver
@@ -104,7 +106,8 @@ class Record:
     Attributes
     ----------
     make : callable
-        Makes the task when its turn comes; its labels, weights and tables are dropped when it is done.
+        Makes the task when its turn comes; its labels, weights and tables are dropped when it is
+        done.
     first : tuple of ndarray and float
         Weights and intercept before it.
     most_epochs : int
@@ -147,12 +150,18 @@ class Record:
     def history(self) -> dict[str, NDArray[Any]]:
         """One array per measured thing, one entry per epoch."""
         entries = self.entries[: self.epochs]
-        columns = {name: np.array([entry[name] for entry in entries]) for name in (entries[0] if entries else ("epoch", "seconds"))}
+        columns = {
+            name: np.array([entry[name] for entry in entries])
+            for name in (entries[0] if entries else ("epoch", "seconds"))
+        }
         return {**columns, "epoch": np.arange(1, len(entries) + 1)}
 
 
 def train(record: Record, began: float, watch: Watch) -> None:
-    """Train one task, keeping its record up to date; ``watch`` is called after each epoch and may end it by returning True."""
+    """Train one task, keeping its record up to date.
+
+    ``watch`` is called after each epoch and may end it by returning True.
+    """
     task = record.make()
     problem = task.solver.problem
 
@@ -171,7 +180,8 @@ def train(record: Record, began: float, watch: Watch) -> None:
         task.schedule,
         task.start,
         epochs=task.start.epochs + task.epochs,
-        patience=task.patience or Patience(-np.inf),  # without a tolerance everything is an improvement
+        patience=task.patience
+        or Patience(-np.inf),  # without a tolerance everything is an improvement
         adaptive=task.adaptive,
         care=task.care,
         judge=judge,
@@ -192,7 +202,9 @@ def train_all(records: list[Record], began: float, watch: Watch, n_jobs: int | N
         return train(records[0], began, watch)
     from sklearn.utils.parallel import Parallel, delayed
 
-    Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(train)(record, began, watch) for record in records)
+    Parallel(n_jobs=n_jobs, require="sharedmem")(
+        delayed(train)(record, began, watch) for record in records
+    )
     return None
 
 

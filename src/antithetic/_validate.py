@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-Matrix: TypeAlias = Any  # C-contiguous NDArray[float32 | float64], or csr_array of the same without repeated entries
+# C-contiguous NDArray[float32 | float64], or csr_array of the same without repeated entries
+Matrix: TypeAlias = Any
 
 BLOCK_ENTRIES = 1 << 20
 
@@ -17,15 +18,17 @@ BLOCK_ENTRIES = 1 << 20
 def check_rows(X: Any, name: str = "X") -> Matrix:
     """Return rows as C-contiguous float32 or float64, or as a ``csr_array`` without repeated entries.
 
-    float32 and float64 keep their type, float16 becomes float32, everything else float64. What has the right form already is not
-    copied. Raises ValueError naming the first row that holds NaN or infinity.
+    float32 and float64 keep their type, float16 becomes float32, everything else float64. What has
+    the right form already is not copied. Raises ValueError naming the first row that holds NaN or
+    infinity.
     """
     if sparse.issparse(X):
         rows = _check_csr(X, name)
         finite = np.isfinite(rows.data)
     else:
         rows = _check_dense(X, name)
-        # a sum is finite unless an entry is not (or the sum overflows): one fast pass, and the exact one only in doubt
+        # a sum is finite unless an entry is not (or the sum overflows): one fast pass, and the
+        # exact one only in doubt
         with np.errstate(over="ignore", invalid="ignore"):
             finite = np.True_ if np.isfinite(rows.sum()) else np.isfinite(rows)
     if not finite.all():
@@ -34,7 +37,9 @@ def check_rows(X: Any, name: str = "X") -> Matrix:
             row = int(np.searchsorted(rows.indptr, position, side="right")) - 1
         else:
             row = position // rows.shape[1]
-        raise ValueError(f"{name} has NaN or infinity, first in row {row}; remove or impute such rows")
+        raise ValueError(
+            f"{name} has NaN or infinity, first in row {row}; remove or impute such rows"
+        )
     return rows
 
 
@@ -51,7 +56,10 @@ def _check_csr(X: Any, name: str) -> sparse.csr_array:
 
 
 def canonical_csr(rows: Any) -> sparse.csr_array:
-    """Return a CSR matrix as a ``csr_array`` without repeated entries and with one index type; nothing is copied that is so already."""
+    """Return a CSR matrix as a ``csr_array`` without repeated entries and with one index type.
+
+    Nothing is copied that is so already.
+    """
     rows = sparse.csr_array(rows)  # shares the arrays of a CSR input
     if rows.indices.dtype != rows.indptr.dtype:
         rows.indices, rows.indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
@@ -82,10 +90,14 @@ def check_column(values: Any, n: int, name: str) -> NDArray[np.float64]:
     if column.shape == (n, 1):
         column = column.ravel()
     if column.shape != (n,):
-        raise ValueError(f"{name} must have shape ({n},), one entry per row of X; got {column.shape}")
+        raise ValueError(
+            f"{name} must have shape ({n},), one entry per row of X; got {column.shape}"
+        )
     if column.dtype.kind not in "biuf":
         try:
-            column = column.astype(np.float64, casting="same_kind" if column.dtype.kind == "c" else "unsafe")
+            column = column.astype(
+                np.float64, casting="same_kind" if column.dtype.kind == "c" else "unsafe"
+            )
         except (TypeError, ValueError) as error:
             raise ValueError(f"{name} must be real numbers; got {column.dtype}") from error
     column = column.astype(np.float64, copy=False)
@@ -95,12 +107,19 @@ def check_column(values: Any, n: int, name: str) -> NDArray[np.float64]:
     return column
 
 
-def check_weights(sample_weight: Any, n: int, *, all_zero: bool = False) -> NDArray[np.float64] | None:
-    """Return weights of the rows, at least 0 and (unless ``all_zero``) not all 0; None where every row counts the same."""
+def check_weights(
+    sample_weight: Any, n: int, *, all_zero: bool = False
+) -> NDArray[np.float64] | None:
+    """Return weights of the rows, at least 0 and (unless ``all_zero``) not all 0.
+
+    None where every row counts the same.
+    """
     if sample_weight is None:
         return None
     given = np.asarray(sample_weight)
-    weight = check_column(np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n, "sample_weight")
+    weight = check_column(
+        np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n, "sample_weight"
+    )
     if (weight < 0.0).any():
         row = int(np.argmax(weight < 0.0))
         raise ValueError(f"sample_weight must be at least 0; row {row} has {weight[row]}")
@@ -110,7 +129,10 @@ def check_weights(sample_weight: Any, n: int, *, all_zero: bool = False) -> NDAr
 
 
 def check_classes(y: Any, n: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
-    """Return the class of each label as a number from 0, and the classes in order; at least two are needed."""
+    """Return the class of each label as a number from 0, and the classes in order.
+
+    At least two are needed.
+    """
     labels = np.asarray(y)
     if labels.shape == (n, 1):
         labels = labels.ravel()
@@ -123,11 +145,16 @@ def check_classes(y: Any, n: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
     try:
         classes, codes = np.unique(labels, return_inverse=True)
     except TypeError as error:
-        raise ValueError("y mixes labels that cannot be compared (numbers with strings, or None); use one kind") from error
+        raise ValueError(
+            "y mixes labels that cannot be compared (numbers with strings, or None); use one kind"
+        ) from error
     if len(classes) < 2:
         raise ValueError(f"y has one class only, {classes.tolist()[0]!r}; a classifier needs two")
     if len(classes) > 2 and labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
-        raise ValueError('y has continuous values, which are no classes; use a regression loss such as loss="squared_error"')
+        raise ValueError(
+            "y has continuous values, which are no classes; use a regression loss such as"
+            ' loss="squared_error"'
+        )
     return codes.ravel(), classes
 
 
@@ -145,8 +172,9 @@ def check_labels(y: Any, n: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
     if len(classes) > 2:
         shown = ", ".join(repr(label) for label in classes[:5].tolist())
         raise ValueError(
-            f"y has {len(classes)} classes ({shown}{', ...' if len(classes) > 5 else ''}), and this needs two: "
-            'split it into one problem per class, or use a regression loss such as "squared_error"'
+            f"y has {len(classes)} classes ({shown}{', ...' if len(classes) > 5 else ''}), and this"
+            " needs two: split it into one problem per class, or use a regression loss such as"
+            ' "squared_error"'
         )
     return np.where(codes == 1, 1.0, -1.0), classes
 
@@ -159,9 +187,13 @@ def check_coef(coef: Any, d: int, name: str = "coef") -> NDArray[np.float64]:
     if weights.shape == (1, d):
         weights = weights.ravel()
     if weights.shape != (d,):
-        raise ValueError(f"{name} must have shape ({d},), one weight per feature of X; got {weights.shape}")
+        raise ValueError(
+            f"{name} must have shape ({d},), one weight per feature of X; got {weights.shape}"
+        )
     if not np.isfinite(weights).all():
-        raise ValueError(f"{name} has NaN or infinity, first at feature {int(np.argmin(np.isfinite(weights)))}")
+        raise ValueError(
+            f"{name} has NaN or infinity, first at feature {int(np.argmin(np.isfinite(weights)))}"
+        )
     return weights
 
 
@@ -180,7 +212,9 @@ def block_rows(X: Matrix) -> int:
 
 def power_of_two_near(values: NDArray[np.floating], beside: float = 0.0) -> float:
     """Power of two by which values can be multiplied, without changing a digit, to bring the largest near 1; 1 where all are 0."""
-    largest = max(abs(float(values.max())), abs(float(values.min())), beside) if values.size else beside
+    largest = (
+        max(abs(float(values.max())), abs(float(values.min())), beside) if values.size else beside
+    )
     if largest == 0.0 or not np.isfinite(largest):
         return 1.0
     return float(np.ldexp(1.0, min(-int(np.frexp(largest)[1]), 1000)))

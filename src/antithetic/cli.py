@@ -9,7 +9,9 @@ import io
 import sys
 from collections.abc import Sequence
 
-_MISSING = 'The command needs typer and rich, which are not installed: pip install "antithetic[cli]"'
+_MISSING = (
+    'The command needs typer and rich, which are not installed: pip install "antithetic[cli]"'
+)
 _INTERRUPTED = 130  # what shells expect of a command that Ctrl-C ended
 
 

@@ -1,7 +1,7 @@
 """Pictures in scikit-learn's manner: how a fit converged, and what each way of drawing a batch does to the gradient's variance.
 
-A display holds plain data, and draws them as often as wanted, on axes of its own or of the user's. matplotlib is imported when
-something is drawn, here and nowhere else in the package.
+A display holds plain data, and draws them as often as wanted, on axes of its own or of the user's.
+matplotlib is imported when something is drawn, here and nowhere else in the package.
 """
 
 from __future__ import annotations
@@ -70,7 +70,12 @@ class ConvergenceDisplay:
     lines_: list[Any]
 
     def __init__(
-        self, curves: Mapping[str, tuple[Any, Any]], *, x_label: str = "epoch", y_label: str = "objective", log: bool = False
+        self,
+        curves: Mapping[str, tuple[Any, Any]],
+        *,
+        x_label: str = "epoch",
+        y_label: str = "objective",
+        log: bool = False,
     ) -> None:
         self.curves = curves
         self.x_label = x_label
@@ -99,12 +104,15 @@ class ConvergenceDisplay:
             Which entry of ``history_``.
         x : {"epoch", "seconds"}, default="epoch"
         optimum : float or array-like of shape (n_classes,), default=None
-            The least value the metric can take, one for all lines or one for each: the distance to it is drawn, on a log axis, without
-            the points at or below it. None draws the metric itself.
+            The least value the metric can take, one for all lines or one for each: the distance to
+            it is drawn, on a log axis, without the points at or below it. None draws the metric
+            itself.
         name : str, default=None
-            Name of the line, and prefix of those of several classes. None means the name of the estimator's class, and no prefix.
+            Name of the line, and prefix of those of several classes. None means the name of the
+            estimator's class, and no prefix.
         ax : matplotlib Axes, default=None
-            Where to draw; None means on a new figure. The ``ax_`` of another display shows both, to compare estimators.
+            Where to draw; None means on a new figure. The ``ax_`` of another display shows both, to
+            compare estimators.
         line_kw : dict, default=None
             Passed to matplotlib's ``plot``.
 
@@ -126,12 +134,17 @@ class ConvergenceDisplay:
         """
         histories = _histories(estimator, name)
         _check_keys(histories, metric, x)
-        curves = {label: (np.asarray(history[x]), np.asarray(history[metric], dtype=np.float64)) for label, history in histories.items()}
+        curves = {
+            label: (np.asarray(history[x]), np.asarray(history[metric], dtype=np.float64))
+            for label, history in histories.items()
+        }
         y_label = metric.replace("_", " ")
         if optimum is not None:
             curves = _above(curves, optimum, metric)
             y_label += " minus optimum"
-        return cls(curves, x_label=x, y_label=y_label, log=optimum is not None).plot(ax=ax, line_kw=line_kw)
+        return cls(curves, x_label=x, y_label=y_label, log=optimum is not None).plot(
+            ax=ax, line_kw=line_kw
+        )
 
     def plot(self, ax: Any = None, *, line_kw: Mapping[str, Any] | None = None) -> Self:
         """Draw the lines.
@@ -148,7 +161,11 @@ class ConvergenceDisplay:
         ConvergenceDisplay
         """
         ax = _new_axes() if ax is None else ax
-        self.lines_ = [line for name, (x, y) in self.curves.items() for line in self._draw(ax, name, x, y, line_kw or {})]
+        self.lines_ = [
+            line
+            for name, (x, y) in self.curves.items()
+            for line in self._draw(ax, name, x, y, line_kw or {})
+        ]
         if self.log:
             ax.set_yscale("log")
         if self.x_label == "epoch" and ax.get_xscale() == "linear":
@@ -175,12 +192,18 @@ def _histories(estimator: Any, name: str | None) -> dict[str, Mapping[str, Any]]
     check_is_fitted(estimator)
     own = type(estimator).__name__
     if not hasattr(estimator, "history_"):
-        raise ValueError(f"{own} has no history_; give a fitted antithetic.SGDClassifier or SGDRegressor ({_INNER})")
+        raise ValueError(
+            f"{own} has no history_; give a fitted antithetic.SGDClassifier or SGDRegressor"
+            f" ({_INNER})"
+        )
     history = estimator.history_
     if isinstance(history, Mapping):
         return {own if name is None else str(name): history}
     prefix = "" if name is None else f"{name}, "
-    return {f"{prefix}class {label}": part for label, part in zip(estimator.classes_, history, strict=True)}
+    return {
+        f"{prefix}class {label}": part
+        for label, part in zip(estimator.classes_, history, strict=True)
+    }
 
 
 def _check_keys(histories: Mapping[str, Mapping[str, Any]], metric: str, x: str) -> None:
@@ -190,17 +213,33 @@ def _check_keys(histories: Mapping[str, Mapping[str, Any]], metric: str, x: str)
     keys = [key for key in first if all(key in other for other in others)]
     for argument, key in (("metric", metric), ("x", x)):
         if key not in keys:
-            raise ValueError(f"{argument}={key!r} was not recorded; history_ has {', '.join(keys)} (trace= of the estimator records more)")
+            raise ValueError(
+                f"{argument}={key!r} was not recorded; history_ has {', '.join(keys)} (trace= of"
+                " the estimator records more)"
+            )
 
 
-def _above(curves: dict[str, tuple[Any, Any]], optimum: Any, metric: str) -> dict[str, tuple[Any, Any]]:
+def _above(
+    curves: dict[str, tuple[Any, Any]], optimum: Any, metric: str
+) -> dict[str, tuple[Any, Any]]:
     """Curves of the distance to the optimum."""
     least = np.asarray(optimum, dtype=np.float64)
     if least.shape not in ((), (len(curves),)) or not np.isfinite(least).all():
-        raise ValueError(f"optimum must be a finite number, or one for each of the {len(curves)} lines; got {optimum!r}")
-    shifted = {name: (x, y - low) for (name, (x, y)), low in zip(curves.items(), np.broadcast_to(least, len(curves)).tolist(), strict=True)}
+        raise ValueError(
+            f"optimum must be a finite number, or one for each of the {len(curves)} lines; got"
+            f" {optimum!r}"
+        )
+    shifted = {
+        name: (x, y - low)
+        for (name, (x, y)), low in zip(
+            curves.items(), np.broadcast_to(least, len(curves)).tolist(), strict=True
+        )
+    }
     if not any((y > 0.0).any() for _, y in shifted.values()):
-        raise ValueError(f"no {metric} lies above optimum={optimum!r}, so a log axis has nothing to show; give the least value, or None")
+        raise ValueError(
+            f"no {metric} lies above optimum={optimum!r}, so a log axis has nothing to show; give"
+            " the least value, or None"
+        )
     return shifted
 
 
@@ -218,7 +257,8 @@ class VarianceDisplay:
     ratios_at_fit : array-like of shape (k,)
         The same at the fitted weights.
     iid_variances : (float, float)
-        The variance of independent rows, at zero and at the fitted weights: what a ratio of 1 stands for.
+        The variance of independent rows, at zero and at the fitted weights: what a ratio of 1
+        stands for.
     batch_size : int, default=2
         Rows of a batch.
 
@@ -250,7 +290,13 @@ class VarianceDisplay:
     bars_: list[Any]
 
     def __init__(
-        self, names: Sequence[str], ratios_at_zero: Any, ratios_at_fit: Any, iid_variances: tuple[float, float], *, batch_size: int = 2
+        self,
+        names: Sequence[str],
+        ratios_at_zero: Any,
+        ratios_at_fit: Any,
+        iid_variances: tuple[float, float],
+        *,
+        batch_size: int = 2,
     ) -> None:
         self.names = names
         self.ratios_at_zero = ratios_at_zero
@@ -277,17 +323,19 @@ class VarianceDisplay:
         Parameters
         ----------
         estimator : estimator
-            A fitted linear model with a ``loss``, such as SGDClassifier or SGDRegressor, of this package or of scikit-learn. Its
-            ``class_weight`` counts.
+            A fitted linear model with a ``loss``, such as SGDClassifier or SGDRegressor, of this
+            package or of scikit-learn. Its ``class_weight`` counts.
         X : {array-like, sparse matrix} of shape (n, d)
         y : array-like of shape (n,)
         table : AntitheticTable, or dict of str -> AntitheticTable, default=None
-            Pairs that are drawn uniformly, or several such by name. None means those of :func:`antithetic.pair`.
+            Pairs that are drawn uniformly, or several such by name. None means those of
+            :func:`antithetic.pair`.
         sample_weight : array-like of shape (n,), default=None
         batch_size : int, default=None
             Rows of a batch, at most n; None means the estimator's, or 2 where it has none.
         target : label, default=None
-            Of more than two classes, the one that is told from the rest: each is a problem of its own.
+            Of more than two classes, the one that is told from the rest: each is a problem of its
+            own.
         ax : matplotlib Axes, default=None
             Where to draw; None means on a new figure.
         bar_kw : dict, default=None
@@ -317,7 +365,9 @@ class VarianceDisplay:
         zero, iid_at_zero = model.ratios(None, 0.0, tables, batch_size)
         fit, iid_at_fit = model.ratios(model.coef, model.intercept, tables, batch_size)
         names = ["independent rows", "reshuffled rows", *tables]
-        return cls(names, zero, fit, (iid_at_zero, iid_at_fit), batch_size=batch_size).plot(ax=ax, bar_kw=bar_kw)
+        return cls(names, zero, fit, (iid_at_zero, iid_at_fit), batch_size=batch_size).plot(
+            ax=ax, bar_kw=bar_kw
+        )
 
     def plot(self, ax: Any = None, *, bar_kw: Mapping[str, Any] | None = None) -> Self:
         """Draw the bars, with their numbers.
@@ -335,13 +385,28 @@ class VarianceDisplay:
         """
         k = len(self.names)
         ax = _new_axes(figsize=(7.0, 1.7 + 0.55 * k)) if ax is None else ax
-        heights = {"at zero weights": self.ratios_at_zero, "at the fitted weights": self.ratios_at_fit}
+        heights = {
+            "at zero weights": self.ratios_at_zero,
+            "at the fitted weights": self.ratios_at_fit,
+        }
         self.bars_ = []
-        for shift, (where, ratios), iid in zip((-0.2, 0.2), heights.items(), self.iid_variances, strict=True):
+        for shift, (where, ratios), iid in zip(
+            (-0.2, 0.2), heights.items(), self.iid_variances, strict=True
+        ):
             label = f"{where} (1 stands for {iid:.3g})"
-            finite = np.where(np.isfinite(ratios), ratios, np.nan)  # an infinite bar breaks the axes
-            bars = ax.barh(np.arange(k) + shift, finite, **{"height": 0.36, "label": label, **(bar_kw or {})})
-            ax.bar_label(bars, fmt="%.3g", padding=4, fontsize="small", bbox={"color": ax.get_facecolor(), "alpha": 0.8, "pad": 0.5})
+            finite = np.where(
+                np.isfinite(ratios), ratios, np.nan
+            )  # an infinite bar breaks the axes
+            bars = ax.barh(
+                np.arange(k) + shift, finite, **{"height": 0.36, "label": label, **(bar_kw or {})}
+            )
+            ax.bar_label(
+                bars,
+                fmt="%.3g",
+                padding=4,
+                fontsize="small",
+                bbox={"color": ax.get_facecolor(), "alpha": 0.8, "pad": 0.5},
+            )
             self.bars_.append(bars)
         ax.axvline(1.0, linestyle=":", color="0.4", zorder=0.9)
         self._label(ax)
@@ -354,9 +419,21 @@ class VarianceDisplay:
         ax.set_ylim(k - 0.5, -0.5)  # the first on top
         ax.margins(x=0.12)  # room for the numbers
         rows = "row" if self.batch_size == 1 else "rows"
-        ax.set(xlabel=f"variance of the gradient of {self.batch_size} {rows}, relative to independent rows", ylabel="how a batch is drawn")
+        ax.set(
+            xlabel=(
+                f"variance of the gradient of {self.batch_size} {rows}, relative to independent"
+                " rows"
+            ),
+            ylabel="how a batch is drawn",
+        )
         ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize="small", borderaxespad=0.2)
+        ax.legend(
+            loc="lower right",
+            bbox_to_anchor=(1.0, 1.0),
+            frameon=False,
+            fontsize="small",
+            borderaxespad=0.2,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -382,7 +459,11 @@ class _Model:
         if classes is not None:
             signs = _signs(y, classes, place)
             y, weight = signs, _class_weighted(weight, estimator, y, signs, place)
-        coef = estimator.coef_.toarray() if sparse.issparse(estimator.coef_) else np.asarray(estimator.coef_)
+        coef = (
+            estimator.coef_.toarray()
+            if sparse.issparse(estimator.coef_)
+            else np.asarray(estimator.coef_)
+        )
         intercept = np.atleast_1d(estimator.intercept_)
         if classes is not None and len(classes) > 2:
             coef, intercept = coef[place], intercept[place:]
@@ -391,7 +472,13 @@ class _Model:
     def tables(self, table: Any, y: Any) -> dict[str, AntitheticTable]:
         """Tables by name, without their fingerprints once these are known to be those of the data."""
         if table is None:
-            made = pair(self.X, self.y, loss=self.loss, fit_intercept=self.fit_intercept, sample_weight=self.weight)
+            made = pair(
+                self.X,
+                self.y,
+                loss=self.loss,
+                fit_intercept=self.fit_intercept,
+                sample_weight=self.weight,
+            )
             return {"antithetic pairs": check_table(made)}
         given = table if isinstance(table, Mapping) else {"antithetic pairs": table}
         return {str(name): self._checked(check_table(one), y) for name, one in given.items()}
@@ -412,7 +499,11 @@ class _Model:
         self, coef: Any, intercept: float, tables: Mapping[str, AntitheticTable], batch_size: int
     ) -> tuple[NDArray[np.float64], float]:
         """Variance of each way of drawing divided by that of independent rows, which is also given."""
-        ways = [(None, "uniform"), (None, "shuffle"), *((table, "uniform") for table in tables.values())]
+        ways = [
+            (None, "uniform"),
+            (None, "shuffle"),
+            *((table, "uniform") for table in tables.values()),
+        ]
         variances = [
             gradient_variance(
                 self.X,
@@ -441,10 +532,14 @@ def _check_linear(estimator: Any) -> Loss:
         raise ValueError(f"{own} has no loss, so its gradients are not known; {advice}")
     check_is_fitted(estimator)
     if not all(hasattr(estimator, name) for name in ("coef_", "intercept_", "fit_intercept")):
-        raise ValueError(f"{own} is not a linear model with coef_, intercept_ and fit_intercept; {advice}")
+        raise ValueError(
+            f"{own} is not a linear model with coef_, intercept_ and fit_intercept; {advice}"
+        )
     loss = get_loss(estimator.loss)
     if loss.classification and not hasattr(estimator, "classes_"):
-        raise ValueError(f"{own} has the loss {loss.name} of a classifier but no classes_; {advice}")
+        raise ValueError(
+            f"{own} has the loss {loss.name} of a classifier but no classes_; {advice}"
+        )
     return replace(loss, epsilon=getattr(estimator, "epsilon", loss.epsilon))
 
 
@@ -452,12 +547,18 @@ def _place(own: str, classes: Any, target: Any) -> int:
     """Place of the positive class among the classes: the last of two, the target of more."""
     if classes is None:
         if target is not None:
-            raise ValueError(f"target={target!r} picks one of several classes, and {own} has none; leave it at None")
+            raise ValueError(
+                f"target={target!r} picks one of several classes, and {own} has none; leave it at"
+                " None"
+            )
         return 0
     labels = np.asarray(classes).tolist()
     shown = ", ".join(map(repr, labels))
     if target is None and len(labels) > 2:
-        raise ValueError(f"{own} has {len(labels)} classes, and each has its own weights and gradients; give target=, one of {shown}")
+        raise ValueError(
+            f"{own} has {len(labels)} classes, and each has its own weights and gradients; give"
+            f" target=, one of {shown}"
+        )
     if target is not None and target not in labels:
         raise ValueError(f"target={target!r} is no class of {own}; use one of {shown}")
     return 1 if len(labels) == 2 else labels.index(target)
@@ -475,17 +576,30 @@ def _signs(y: NDArray[Any], classes: Any, place: int) -> NDArray[np.float64]:
     labels = np.asarray(classes).tolist()
     unknown = sorted(map(repr, set(y.tolist()).difference(labels)))
     if unknown:
-        raise ValueError(f"y has {', '.join(unknown[:5])}, which the estimator was not fitted on; its classes are {labels}")
+        raise ValueError(
+            f"y has {', '.join(unknown[:5])}, which the estimator was not fitted on; its classes"
+            f" are {labels}"
+        )
     signs = np.where(y == labels[place], 1.0, -1.0)
     if abs(signs.sum()) == signs.size:
-        raise ValueError(f"y must have rows of the class {labels[place]!r} and of others; got {'only' if signs[0] > 0 else 'none of'} it")
+        raise ValueError(
+            f"y must have rows of the class {labels[place]!r} and of others; got"
+            f" {'only' if signs[0] > 0 else 'none of'} it"
+        )
     return signs
 
 
 def _class_weighted(
-    weight: NDArray[np.float64] | None, estimator: Any, y: NDArray[Any], signs: NDArray[np.float64], place: int
+    weight: NDArray[np.float64] | None,
+    estimator: Any,
+    y: NDArray[Any],
+    signs: NDArray[np.float64],
+    place: int,
 ) -> NDArray[np.float64] | None:
-    """Weights of the rows times those of the classes; of more than two classes, scikit-learn gives the rest the weight 1."""
+    """Weights of the rows times those of the classes.
+
+    Of more than two classes, scikit-learn gives the rest the weight 1.
+    """
     if getattr(estimator, "class_weight", None) is None:
         return weight
     from sklearn.utils.class_weight import compute_class_weight
@@ -499,7 +613,9 @@ def _pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError('drawing needs matplotlib; install it with pip install "antithetic[cli]"') from error
+        raise ImportError(
+            'drawing needs matplotlib; install it with pip install "antithetic[cli]"'
+        ) from error
     return plt
 
 

@@ -1,10 +1,12 @@
 r"""The losses: value and slope of one prediction, conjugate and dual step for solvers of the dual, and a dict of them by name.
 
-A loss is :math:`\phi(y, p)` with the prediction ``p`` first multiplied by the sign ``y`` of a binary label (margin losses) or
-compared with a number ``y`` (regression). Its slope is the derivative in ``p``; at a kink, the one that scikit-learn takes.
+A loss is :math:`\phi(y, p)` with the prediction ``p`` first multiplied by the sign ``y`` of a
+binary label (margin losses) or compared with a number ``y`` (regression). Its slope is the
+derivative in ``p``; at a kink, the one that scikit-learn takes.
 
-``value``, ``slope``, ``conjugate`` and ``dual_step`` are plain scalar functions of an integer code, because a compiled function passed as
-an argument would be compiled anew in every process. Kernels compile them; everybody else uses :class:`Loss`.
+``value``, ``slope``, ``conjugate`` and ``dual_step`` are plain scalar functions of an integer code,
+because a compiled function passed as an argument would be compiled anew in every process. Kernels
+compile them; everybody else uses :class:`Loss`.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ def value(code: int, epsilon: float, y: float, p: float) -> float:
         if code == MODIFIED_HUBER:
             return short * short if margin >= -1.0 else -4.0 * margin
         return max(0.0, -margin)  # PERCEPTRON
-    # half of |y - p| cannot overflow as the whole can; it is doubled last, so that only a true value too large is infinite
+    # half of |y - p| cannot overflow as the whole can; it is doubled last, so that only a true
+    # value too large is infinite
     half = abs(0.5 * y - 0.5 * p)
     if code == SQUARED_ERROR or (code == HUBER and half <= 0.5 * epsilon):
         return 2.0 * half * half
@@ -105,7 +108,9 @@ def has_dual_step(code: int) -> bool:
 
 
 _NEWTON_STEPS = 50  # never reached: it takes fewer than ten
-_LAST_STEP = 1e-8  # convergence is quadratic: after a step as short as this, the error is below rounding
+_LAST_STEP = (
+    1e-8  # convergence is quadratic: after a step as short as this, the error is below rounding
+)
 
 
 def dual_step(code: int, y: float, weight: float, a: float, p: float, q: float) -> float:
@@ -133,9 +138,12 @@ def dual_step(code: int, y: float, weight: float, a: float, p: float, q: float) 
             return 0.0
         return y * min(max(push + short / q, 0.0), weight)
     if code == SQUARED_HINGE:
-        return y * max(0.0, push + (2.0 * weight * (1.0 - margin) - push) / (1.0 + 2.0 * weight * q))
-    # LOG_LOSS: the new margin z solves z - low = reach / (1 + exp(z)). Mirrored where that is negative, so that z >= 0: the right side less
-    # the left is convex there, and Newton's steps that come from below never pass the root
+        return y * max(
+            0.0, push + (2.0 * weight * (1.0 - margin) - push) / (1.0 + 2.0 * weight * q)
+        )
+    # LOG_LOSS: the new margin z solves z - low = reach / (1 + exp(z)). Mirrored where that is
+    # negative, so that z >= 0: the right side less the left is convex there, and Newton's steps
+    # that come from below never pass the root
     reach = weight * q
     low, high = margin - push * q, margin + (weight - push) * q
     mirrored = low + high <= 0.0
@@ -173,7 +181,8 @@ class Loss:
     curvature : float
         Bound on the second derivative in ``p``; infinite where the loss has a kink.
     epsilon : float, default=0.1
-        Where ``"huber"`` turns from square to straight, and the insensitive zone of the epsilon losses; others ignore it.
+        Where ``"huber"`` turns from square to straight, and the insensitive zone of the epsilon
+        losses; others ignore it.
 
     Examples
     --------
@@ -217,13 +226,24 @@ class Loss:
 
         return conjugates(self.code, self.epsilon, *_columns(y, u))
 
-    def mean(self, y: NDArray[np.float64], p: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
-        """Mean of the weighted losses, each row counting as one; float64 columns of one length, None for weights of 1."""
+    def mean(
+        self, y: NDArray[np.float64], p: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> float:
+        """Mean of the weighted losses, each row counting as one.
+
+        Float64 columns of one length, None for weights of 1.
+        """
         from antithetic._jit import read_only
         from antithetic._loss_kernels import mean_value
 
         weights = np.empty(0) if weight is None else weight
-        return mean_value(self.code, self.epsilon, read_only(np.ascontiguousarray(y)), read_only(p), read_only(weights))
+        return mean_value(
+            self.code,
+            self.epsilon,
+            read_only(np.ascontiguousarray(y)),
+            read_only(p),
+            read_only(weights),
+        )
 
 
 def _columns(y: Any, p: Any) -> list[NDArray[np.float64]]:
@@ -232,7 +252,10 @@ def _columns(y: Any, p: Any) -> list[NDArray[np.float64]]:
 
     given = [np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in (y, p)]
     shape = np.broadcast_shapes(*(column.shape for column in given))
-    return [read_only(np.ascontiguousarray(column) if column.shape == shape else np.full(shape, column)) for column in given]
+    return [
+        read_only(np.ascontiguousarray(column) if column.shape == shape else np.full(shape, column))
+        for column in given
+    ]
 
 
 LOSSES = {
@@ -246,7 +269,12 @@ LOSSES = {
         Loss("squared_error", SQUARED_ERROR, classification=False, curvature=1.0),
         Loss("huber", HUBER, classification=False, curvature=1.0),
         Loss("epsilon_insensitive", EPSILON_INSENSITIVE, classification=False, curvature=math.inf),
-        Loss("squared_epsilon_insensitive", SQUARED_EPSILON_INSENSITIVE, classification=False, curvature=2.0),
+        Loss(
+            "squared_epsilon_insensitive",
+            SQUARED_EPSILON_INSENSITIVE,
+            classification=False,
+            curvature=2.0,
+        ),
     )
 }
 

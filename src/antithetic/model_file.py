@@ -22,7 +22,17 @@ from antithetic.losses import LOSSES
 FORMAT, VERSION = "antithetic linear model", 1
 MAX_BYTES = 1 << 30
 Kind = Literal["classifier", "regressor"]
-_ENTRIES = ("kind", "loss", "coef", "intercept", "classes", "feature_names", "target_name", "one_hot", "settings")
+_ENTRIES = (
+    "kind",
+    "loss",
+    "coef",
+    "intercept",
+    "classes",
+    "feature_names",
+    "target_name",
+    "one_hot",
+    "settings",
+)
 _LATER_ENTRIES = ("words", "first_index")  # which the first files did not have
 _BEGINNING = 4096  # bytes among which a model file says what it is
 
@@ -49,9 +59,11 @@ class LinearModel:
     settings : dict, default={}
         How it was trained: strings, numbers, and None.
     words : dict of str to list of str, default=None
-        For each column of words, the words that have a feature ``name=word``. None: ``name`` is what stands before the first ``=``.
+        For each column of words, the words that have a feature ``name=word``. None: ``name`` is
+        what stands before the first ``=``.
     first_index : {0, 1}, default=None
-        Index of the first feature in SVMlight files. None: by the names, where these are ``x0, x1, ...`` or ``x1, x2, ...``.
+        Index of the first feature in SVMlight files. None: by the names, where these are ``x0, x1,
+        ...`` or ``x1, x2, ...``.
 
     Examples
     --------
@@ -79,21 +91,51 @@ class LinearModel:
     first_index: int | None = None
 
     def __post_init__(self) -> None:
-        _require(self.kind in get_args(Kind), f"kind is {self.kind!r}, neither 'classifier' nor 'regressor'")
-        _require(isinstance(self.loss, str) and self.loss in LOSSES, f"loss {self.loss!r} is not known")
+        _require(
+            self.kind in get_args(Kind),
+            f"kind is {self.kind!r}, neither 'classifier' nor 'regressor'",
+        )
+        _require(
+            isinstance(self.loss, str) and self.loss in LOSSES, f"loss {self.loss!r} is not known"
+        )
         coef, intercept = _numbers(self.coef, 2, "coef"), _numbers(self.intercept, 1, "intercept")
-        _require(coef.shape[1] > 0 and len(coef) == len(intercept), f"coef has shape {coef.shape} for {len(intercept)} intercepts")
-        _require(_are_classes(self.classes, len(coef)) if self.kind == "classifier" else self.classes is None and len(coef) == 1, "classes")
+        _require(
+            coef.shape[1] > 0 and len(coef) == len(intercept),
+            f"coef has shape {coef.shape} for {len(intercept)} intercepts",
+        )
+        _require(
+            (
+                _are_classes(self.classes, len(coef))
+                if self.kind == "classifier"
+                else self.classes is None and len(coef) == 1
+            ),
+            "classes",
+        )
         names = self.feature_names
         if names is not None:
-            _require(isinstance(names, list) and all(isinstance(name, str) for name in names), "feature_names must be a list of strings")
-            _require(len(names) == coef.shape[1], f"it has {len(names)} feature_names for {coef.shape[1]} weights")
+            _require(
+                isinstance(names, list) and all(isinstance(name, str) for name in names),
+                "feature_names must be a list of strings",
+            )
+            _require(
+                len(names) == coef.shape[1],
+                f"it has {len(names)} feature_names for {coef.shape[1]} weights",
+            )
             _require(len(set(names)) == len(names), "a name stands twice in feature_names")
-        _require(isinstance(self.target_name, str) and isinstance(self.one_hot, bool), "target_name or one_hot")
+        _require(
+            isinstance(self.target_name, str) and isinstance(self.one_hot, bool),
+            "target_name or one_hot",
+        )
         _require(isinstance(self.settings, Mapping), "settings must be an object")
-        _require(self.words is None or _are_words(self.words, names or []), "words must name features of the model")
+        _require(
+            self.words is None or _are_words(self.words, names or []),
+            "words must name features of the model",
+        )
         first = self.first_index
-        _require(first is None or (type(first) is int and first in (0, 1)), f"first_index is {first!r}, neither 0 nor 1")
+        _require(
+            first is None or (type(first) is int and first in (0, 1)),
+            f"first_index is {first!r}, neither 0 nor 1",
+        )
         object.__setattr__(self, "coef", coef)
         object.__setattr__(self, "intercept", intercept)
 
@@ -101,13 +143,20 @@ class LinearModel:
     def of(cls, estimator: Any, **about: Any) -> LinearModel:
         """Take the weights of a fitted :class:`antithetic.SGDClassifier` or :class:`antithetic.SGDRegressor`.
 
-        ``about`` is what an estimator does not know: ``feature_names``, ``target_name``, ``one_hot``, ``settings``, ``words``,
-        ``first_index``.
+        ``about`` is what an estimator does not know: ``feature_names``, ``target_name``,
+        ``one_hot``, ``settings``, ``words``, ``first_index``.
         """
         classes = estimator.classes_.tolist() if hasattr(estimator, "classes_") else None
         kind: Kind = "regressor" if classes is None else "classifier"
         coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else estimator.coef_
-        return cls(kind, estimator.loss, np.atleast_2d(coef), estimator.intercept_, classes, **{"feature_names": None, **about})
+        return cls(
+            kind,
+            estimator.loss,
+            np.atleast_2d(coef),
+            estimator.intercept_,
+            classes,
+            **{"feature_names": None, **about},
+        )
 
     def estimator(self) -> Any:
         """Make a fitted estimator, whose predictions are those of the one that was saved, to the last bit."""
@@ -124,15 +173,28 @@ class LinearModel:
         return made
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model. The file appears only once it is complete; what was there before stays until then."""
-        held: dict[str, Any] = {"format": FORMAT, "version": VERSION} | {name: getattr(self, name) for name in _ENTRIES}
-        held |= {name: getattr(self, name) for name in _LATER_ENTRIES if getattr(self, name) is not None}
-        held |= {"coef": self.coef.tolist(), "intercept": self.intercept.tolist(), "settings": dict(self.settings)}
+        """Write the model. The file appears only once it is complete.
+
+        What was there before stays until then.
+        """
+        held: dict[str, Any] = {"format": FORMAT, "version": VERSION} | {
+            name: getattr(self, name) for name in _ENTRIES
+        }
+        held |= {
+            name: getattr(self, name) for name in _LATER_ENTRIES if getattr(self, name) is not None
+        }
+        held |= {
+            "coef": self.coef.tolist(),
+            "intercept": self.intercept.tolist(),
+            "settings": dict(self.settings),
+        }
         write_atomically(path, (json.dumps(held, allow_nan=False, indent=1) + "\n").encode("ascii"))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> LinearModel:
-        """Read a model that :meth:`save` wrote; ValueError for anything else. Nothing in the file is run.
+        """Read a model that :meth:`save` wrote; ValueError for anything else.
+
+        Nothing in the file is run.
 
         Parameters
         ----------
@@ -144,18 +206,32 @@ class LinearModel:
             content = file.read(max_bytes + 1)
         try:
             _require(len(content) <= max_bytes, f"it is longer than {max_bytes} bytes")
-            held = json.loads(content.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_once)
-            _require(isinstance(held, dict) and held.get("format") == FORMAT, f"it does not say that its format is {FORMAT!r}")
-            version = held.get("version")
-            _require(isinstance(version, int) and not isinstance(version, bool) and version >= 1, f"its version is {version!r}")
+            held = json.loads(
+                content.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_once
+            )
             _require(
-                version <= VERSION, f"it has version {version} of the format, and this antithetic reads {VERSION}: install a newer one"
+                isinstance(held, dict) and held.get("format") == FORMAT,
+                f"it does not say that its format is {FORMAT!r}",
+            )
+            version = held.get("version")
+            _require(
+                isinstance(version, int) and not isinstance(version, bool) and version >= 1,
+                f"its version is {version!r}",
+            )
+            _require(
+                version <= VERSION,
+                f"it has version {version} of the format, and this antithetic reads {VERSION}:"
+                " install a newer one",
             )
             missing = [name for name in _ENTRIES if name not in held]
             _require(not missing, f"it lacks {', '.join(missing)}")
-            return cls(**{name: held[name] for name in (*_ENTRIES, *_LATER_ENTRIES) if name in held})
+            return cls(
+                **{name: held[name] for name in (*_ENTRIES, *_LATER_ENTRIES) if name in held}
+            )
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
-            raise ValueError(f"{os.fspath(path)} is not a model file, or it is damaged: {error}") from error
+            raise ValueError(
+                f"{os.fspath(path)} is not a model file, or it is damaged: {error}"
+            ) from error
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
@@ -168,7 +244,11 @@ def feature_keys(model: LinearModel) -> list[tuple[str, str | None]]:
     """Give for each feature the column that it is made of, and the word that it stands for, if any."""
     names = model.feature_names or []
     if model.words is not None:
-        made = {f"{column}={word}": (column, word) for column, held in model.words.items() for word in held}
+        made = {
+            f"{column}={word}": (column, word)
+            for column, held in model.words.items()
+            for word in held
+        }
         return [made.get(name, (name, None)) for name in names]
     return [_split(name) if model.one_hot and "=" in name else (name, None) for name in names]
 
@@ -180,7 +260,9 @@ def _split(name: str) -> tuple[str, str]:
 
 def _are_words(words: Any, names: list[str]) -> bool:
     """Lists of strings by column, each of which makes one of the features, and no two the same."""
-    if not isinstance(words, Mapping) or not all(isinstance(held, list) and held for held in words.values()):
+    if not isinstance(words, Mapping) or not all(
+        isinstance(held, list) and held for held in words.values()
+    ):
         return False
     if not all(isinstance(word, str) for held in words.values() for word in held):
         return False
@@ -207,7 +289,9 @@ def _numbers(value: Any, axes: int, what: str) -> NDArray[np.float64]:
         array = np.array(value)
     except ValueError as error:
         raise ValueError(f"{what} has rows of different lengths") from error
-    _require(array.ndim == axes and array.dtype.kind in "iuf", f"{what} must be numbers with {axes} axes")
+    _require(
+        array.ndim == axes and array.dtype.kind in "iuf", f"{what} must be numbers with {axes} axes"
+    )
     array = array.astype(np.float64)
     _require(bool(np.isfinite(array).all()), f"{what} has numbers that are not finite")
     return array
@@ -215,8 +299,14 @@ def _numbers(value: Any, axes: int, what: str) -> NDArray[np.float64]:
 
 def _are_classes(classes: Any, tasks: int) -> bool:
     """At least two different labels, in order, all words or all numbers, for so many rows of weights."""
-    if not isinstance(classes, list) or len(classes) < 2 or tasks != (1 if len(classes) == 2 else len(classes)):
+    if (
+        not isinstance(classes, list)
+        or len(classes) < 2
+        or tasks != (1 if len(classes) == 2 else len(classes))
+    ):
         return False
     words = all(isinstance(label, str) for label in classes)
-    numbers = all(isinstance(label, bool | int | float) and math.isfinite(label) for label in classes)
+    numbers = all(
+        isinstance(label, bool | int | float) and math.isfinite(label) for label in classes
+    )
     return (words or numbers) and all(a < b for a, b in pairwise(classes))

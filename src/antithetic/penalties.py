@@ -1,10 +1,11 @@
 r"""Penalties: value and proximal step.
 
-A penalty has ``value(w)``, ``prox(w, step)``, the point :math:`\arg\min_v r(v) + |v - w|^2 / (2\,\mathrm{step})`, and
-``separable``: whether it is a sum over the weights. One of your own needs these three and nothing else; :class:`OwnPenalty` adds an L2
-part to it.
+A penalty has ``value(w)``, ``prox(w, step)``, the point :math:`\arg\min_v r(v) + |v - w|^2 /
+(2\,\mathrm{step})`, and ``separable``: whether it is a sum over the weights. One of your own needs
+these three and nothing else; :class:`OwnPenalty` adds an L2 part to it.
 
-Solvers take the quadratic part of a penalty, of strength ``l2``, as a gradient, as the paper does, and the rest by its proximal step.
+Solvers take the quadratic part of a penalty, of strength ``l2``, as a gradient, as the paper does,
+and the rest by its proximal step.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ class GroupLasso:
     Attributes
     ----------
     groups : tuple of tuple of int
-        Features of each group; a feature is in one group at most, and is not in the second sum if it is in none.
+        Features of each group; a feature is in one group at most, and is not in the second sum if
+        it is in none.
     l1 : float
     l2 : float, default=0.0
 
@@ -106,12 +108,18 @@ class GroupLasso:
 
     def __post_init__(self) -> None:
         _check_strengths(l1=self.l1, l2=self.l2)
-        object.__setattr__(self, "_members", np.array([feature for group in self.groups for feature in group], dtype=np.intp))
+        object.__setattr__(
+            self,
+            "_members",
+            np.array([feature for group in self.groups for feature in group], dtype=np.intp),
+        )
         object.__setattr__(self, "_starts", np.cumsum([0, *map(len, self.groups)], dtype=np.intp))
 
     def _norms(self, w: Weights) -> NDArray[np.float64]:
         squares = np.square(w[self._members].astype(np.float64))
-        norms: NDArray[np.float64] = np.sqrt(np.add.reduceat(squares, self._starts[:-1])) if len(squares) else np.zeros(0)
+        norms: NDArray[np.float64] = (
+            np.sqrt(np.add.reduceat(squares, self._starts[:-1])) if len(squares) else np.zeros(0)
+        )
         return norms
 
     @property
@@ -165,12 +173,20 @@ class OwnPenalty:
     def __post_init__(self) -> None:
         _check_strengths(l2=self.l2)
         if isinstance(self.given, type):
-            raise ValueError(f"penalty= is the class {self.given.__name__}; pass an object of it, {self.given.__name__}()")
-        missing = [name for name in ("value", "prox") if not callable(getattr(self.given, name, None))]
+            raise ValueError(
+                f"penalty= is the class {self.given.__name__}; pass an object of it,"
+                f" {self.given.__name__}()"
+            )
+        missing = [
+            name for name in ("value", "prox") if not callable(getattr(self.given, name, None))
+        ]
         missing += [] if hasattr(self.given, "separable") else ["separable"]
         if missing:
             lacks = ", ".join(missing)
-            raise ValueError(f"a penalty of one's own needs value(w), prox(w, step) and separable; {self.given!r} lacks {lacks}")
+            raise ValueError(
+                "a penalty of one's own needs value(w), prox(w, step) and separable;"
+                f" {self.given!r} lacks {lacks}"
+            )
 
     @property
     def separable(self) -> bool:
@@ -194,7 +210,9 @@ class OwnPenalty:
             what = "None" if answer is None else f"shape {moved.shape}"
             raise ValueError(f"prox of the penalty returned {what} for weights of shape {w.shape}")
         if not np.isfinite(moved).all() and np.isfinite(w).all():
-            raise ValueError("prox of the penalty returned NaN or infinite numbers for finite weights")
+            raise ValueError(
+                "prox of the penalty returned NaN or infinite numbers for finite weights"
+            )
         return moved
 
     def prox(self, w: Weights, step: float) -> Weights:
@@ -211,31 +229,55 @@ def make_penalty(penalty: Any, groups: Any, d: int, *, l2: float, l1: float) -> 
     if penalty is None or isinstance(penalty, str):
         if penalty == "group_lasso":
             if groups is None:
-                raise ValueError('penalty="group_lasso" needs groups=, a label for each feature or a list of lists of features')
+                raise ValueError(
+                    'penalty="group_lasso" needs groups=, a label for each feature or a list of'
+                    " lists of features"
+                )
             return GroupLasso(read_groups(groups, d), l1, l2)
         if penalty is not None:
-            raise ValueError(f"penalty {penalty!r} is not known; use None (l2= and l1=), 'group_lasso', or an object with value and prox")
+            raise ValueError(
+                f"penalty {penalty!r} is not known; use None (l2= and l1=), 'group_lasso', or an"
+                " object with value and prox"
+            )
         if groups is not None:
-            raise ValueError('groups= belongs to penalty="group_lasso"; leave it out, or name that penalty')
+            raise ValueError(
+                'groups= belongs to penalty="group_lasso"; leave it out, or name that penalty'
+            )
         return ElasticNet(l2, l1)
     if groups is not None:
-        raise ValueError('groups= belongs to penalty="group_lasso"; a penalty of your own knows its groups itself')
+        raise ValueError(
+            'groups= belongs to penalty="group_lasso"; a penalty of your own knows its groups'
+            " itself"
+        )
     if l1 != 0.0:
-        raise ValueError("l1= cannot be added to a penalty of your own, whose prox is not that of the sum; put it into the penalty")
+        raise ValueError(
+            "l1= cannot be added to a penalty of your own, whose prox is not that of the sum; put"
+            " it into the penalty"
+        )
     return OwnPenalty(penalty, l2)
 
 
 def read_groups(groups: Any, d: int) -> tuple[tuple[int, ...], ...]:
     """Return the features of each group, from a label for each of the d features or from lists of features."""
-    if isinstance(groups, (Sequence, np.ndarray)) and not isinstance(groups, str) and any(_is_list(group) for group in groups):
+    if (
+        isinstance(groups, (Sequence, np.ndarray))
+        and not isinstance(groups, str)
+        and any(_is_list(group) for group in groups)
+    ):
         return _read_lists(groups, d)
     labels = np.asarray(groups)
     if labels.shape != (d,):
-        raise ValueError(f"groups= must be a label for each of the {d} features, or a list of lists of features; got shape {labels.shape}")
+        raise ValueError(
+            f"groups= must be a label for each of the {d} features, or a list of lists of features;"
+            f" got shape {labels.shape}"
+        )
     try:
         names, codes = np.unique(labels, return_inverse=True)
     except TypeError as error:
-        raise ValueError("groups= mixes labels that cannot be compared (numbers with strings, or None); use one kind") from error
+        raise ValueError(
+            "groups= mixes labels that cannot be compared (numbers with strings, or None); use one"
+            " kind"
+        ) from error
     return tuple(tuple(np.flatnonzero(codes == code).tolist()) for code in range(len(names)))
 
 
@@ -251,11 +293,15 @@ def _read_lists(groups: Any, d: int) -> tuple[tuple[int, ...], ...]:
         if _is_list(group) and not len(group):
             raise ValueError("groups= has a group without features; leave it out")
         if features.ndim != 1 or features.dtype.kind not in "iu":
-            raise ValueError(f"groups= as a list of lists of features needs whole numbers in each; got {group!r}")
+            raise ValueError(
+                f"groups= as a list of lists of features needs whole numbers in each; got {group!r}"
+            )
         found.append(tuple(features.tolist()))
     flat = [feature for group in found for feature in group]
     if any(not 0 <= feature < d for feature in flat):
-        raise ValueError(f"groups= names features from 0 to {d - 1}; got {min(flat)} to {max(flat)}")
+        raise ValueError(
+            f"groups= names features from 0 to {d - 1}; got {min(flat)} to {max(flat)}"
+        )
     if len(set(flat)) != len(flat):
         twice = next(feature for feature in flat if flat.count(feature) > 1)
         raise ValueError(f"groups= has feature {twice} twice; a feature can be in one group only")

@@ -1,7 +1,8 @@
 r"""The one place where the objective is written: :math:`f(w) = \frac1n \sum_i s_i\,\phi(y_i, \langle w, x_i \rangle) + r(w)`.
 
-The data gradient of a row is one number times the row, :math:`g_i = c_i x_i` with :math:`c_i = s_i \phi'`, so everything here is
-computed from the slopes :math:`c` and from products with X. The penalty adds no variance.
+The data gradient of a row is one number times the row, :math:`g_i = c_i x_i` with :math:`c_i = s_i
+\phi'`, so everything here is computed from the slopes :math:`c` and from products with X. The
+penalty adds no variance.
 """
 
 from __future__ import annotations
@@ -75,8 +76,12 @@ class Problem:
         X = check_rows(X)
         n, d = X.shape
         found = make_penalty(penalty, groups, d, l2=l2, l1=l1)
-        signs, classes = check_labels(y, n) if loss.classification else (check_column(y, n, "y"), None)
-        return cls(X, signs, loss, found, check_weights(sample_weight, n), bool(fit_intercept), classes)
+        signs, classes = (
+            check_labels(y, n) if loss.classification else (check_column(y, n, "y"), None)
+        )
+        return cls(
+            X, signs, loss, found, check_weights(sample_weight, n), bool(fit_intercept), classes
+        )
 
     @property
     def n(self) -> int:
@@ -93,7 +98,9 @@ class Problem:
         return self._predictions(check_coef(coef, self.d), intercept)
 
     def _predictions(self, coef: NDArray[np.float64], intercept: float) -> NDArray[np.float64]:
-        p: NDArray[np.float64] = (self.X @ coef.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False)
+        p: NDArray[np.float64] = (self.X @ coef.astype(self.X.dtype, copy=False)).astype(
+            np.float64, copy=False
+        )
         if intercept != 0.0:
             p += intercept
         return p
@@ -123,7 +130,9 @@ class Problem:
     def _weigh(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.weight is None:
             return values
-        return np.multiply(values, self.weight, out=np.zeros(self.n), where=self.weight > 0.0)  # weight 0 beats an infinite loss
+        return np.multiply(
+            values, self.weight, out=np.zeros(self.n), where=self.weight > 0.0
+        )  # weight 0 beats an infinite loss
 
     def gradient(self, coef: Any, intercept: float = 0.0) -> tuple[NDArray[np.float64], float]:
         """Gradient in coef and intercept of the mean loss and the quadratic part of the penalty."""
@@ -132,7 +141,9 @@ class Problem:
 
     def data_gradient(self, slopes: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """Mean over all rows of their gradients, in coef and intercept (0 without one)."""
-        data = (self.X.T @ slopes.astype(self.X.dtype, copy=False)).astype(np.float64, copy=False) / self.n
+        data = (self.X.T @ slopes.astype(self.X.dtype, copy=False)).astype(
+            np.float64, copy=False
+        ) / self.n
         return data, float(slopes.mean()) if self.fit_intercept else 0.0
 
     def centred_gradient(self, slopes: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
@@ -142,10 +153,18 @@ class Problem:
         everyone = np.arange(self.n)[:, None]
         for start in range(0, self.n, block):
             part = slice(start, start + block)
-            left += _deviations(self._group_gradients(slopes[part, None], everyone[part]), centre)[1]
+            left += _deviations(self._group_gradients(slopes[part, None], everyone[part]), centre)[
+                1
+            ]
         return centre + left / self.n, constant
 
-    def group_variance(self, slopes: NDArray[np.float64], groups: NDArray[np.intp] | None = None, *, halves: bool = False) -> float:
+    def group_variance(
+        self,
+        slopes: NDArray[np.float64],
+        groups: NDArray[np.intp] | None = None,
+        *,
+        halves: bool = False,
+    ) -> float:
         r"""Exact variance :math:`\frac1K \sum_k |u_k - \bar u|^2` of the mean gradient :math:`u_k` of a group drawn uniformly.
 
         Parameters
@@ -155,17 +174,21 @@ class Problem:
         groups : ndarray of shape (K, m) or None
             Rows of each group; None means that each row is its own.
         halves : bool, default=False
-            For groups of two: the mean square of half the difference of the two gradients instead, the variance inside the groups.
+            For groups of two: the mean square of half the difference of the two gradients instead,
+            the variance inside the groups.
 
         Notes
         -----
-        O(n d) time (stored entries for CSR) and one bounded block of memory. Rows are added first and centred next, so that
-        gradients which cancel lose no digits. A variance below what rounding alone can make of equal groups is given as 0.
+        O(n d) time (stored entries for CSR) and one bounded block of memory. Rows are added
+        first and centred next, so that gradients which cancel lose no digits. A variance below what
+        rounding alone can make of equal groups is given as 0.
         """
         if groups is None:
             groups = np.arange(self.n)[:, None]
         if halves:
-            return self.group_spread(slopes, groups, (np.zeros(self.d), 0.0), signs=np.array([1.0, -1.0]))
+            return self.group_spread(
+                slopes, groups, (np.zeros(self.d), 0.0), signs=np.array([1.0, -1.0])
+            )
         drawn = np.bincount(groups.ravel(), minlength=self.n) * (self.n / groups.size)
         return self.group_spread(slopes, groups, self.data_gradient(slopes * drawn), is_mean=True)
 
@@ -178,7 +201,9 @@ class Problem:
         signs: NDArray[np.float64] | None = None,
         is_mean: bool = False,
     ) -> float:
-        """Mean squared distance of the groups' mean gradients from a centre (coef and intercept); members may be given signs.
+        """Mean squared distance of the groups' mean gradients from a centre (coef and intercept).
+
+        Members may be given signs.
 
         Where the centre is meant to be the mean, what rounding made of it is taken out again.
         """
@@ -189,7 +214,9 @@ class Problem:
         total, left = 0.0, np.zeros(self.d)
         for start in range(0, len(groups), block):
             part = slice(start, start + block)
-            squares, sums = _deviations(self._group_gradients(shares[part], groups[part]), centre[0])
+            squares, sums = _deviations(
+                self._group_gradients(shares[part], groups[part]), centre[0]
+            )
             total += squares
             left += sums
         if self.fit_intercept:
@@ -218,7 +245,8 @@ class Problem:
         rows : ndarray of intp
             Rows of all units, one unit after the other.
         starts : ndarray of intp of shape (K + 1,)
-            Unit k is ``rows[starts[k]:starts[k + 1]]``; units may have different numbers of rows, at least one each.
+            Unit k is ``rows[starts[k]:starts[k + 1]]``; units may have different numbers of rows,
+            at least one each.
         chances : ndarray of shape (K,)
             Probability :math:`p_k` that unit k is drawn; they sum to 1.
         factors : ndarray of shape (K,) or None
@@ -226,17 +254,24 @@ class Problem:
 
         Notes
         -----
-        O(n d) time in two passes (stored entries for CSR) and one bounded block of memory; nothing cancels, as in :meth:`group_variance`.
+        O(n d) time in two passes (stored entries for CSR) and one bounded block of memory;
+        nothing cancels, as in :meth:`group_variance`.
         """
         sizes = np.diff(starts)
         scale = 1.0 / sizes if factors is None else factors / sizes
         shares = slopes[rows] * np.repeat(scale, sizes)
         block = max(1, block_rows(self.X) // int(sizes.max()))
-        parts = [slice(start, min(start + block, len(sizes))) for start in range(0, len(sizes), block)]
+        parts = [
+            slice(start, min(start + block, len(sizes))) for start in range(0, len(sizes), block)
+        ]
 
         def vectors(part: slice) -> Matrix:
             within = slice(starts[part.start], starts[part.stop])
-            return self._sums(shares[within], rows[within], starts[part.start : part.stop + 1] - starts[part.start])
+            return self._sums(
+                shares[within],
+                rows[within],
+                starts[part.start : part.stop + 1] - starts[part.start],
+            )
 
         centre = sum((vectors(part).T @ chances[part] for part in parts), np.zeros(self.d))
         total, left, square = 0.0, np.zeros(self.d), float(centre @ centre)
@@ -248,9 +283,12 @@ class Problem:
         if self.fit_intercept:
             constants = np.add.reduceat(shares, starts[:-1])
             constant = float(chances @ constants)
-            total += float(chances @ (constants - constant) ** 2 - (chances @ (constants - constant)) ** 2)
+            total += float(
+                chances @ (constants - constant) ** 2 - (chances @ (constants - constant)) ** 2
+            )
             square += constant**2
-        # what rounding alone can make of units that are all equal, factors included: less than this is zero
+        # what rounding alone can make of units that are all equal, factors included: less than this
+        # is zero
         return 0.0 if total <= (total + square) * (8.0 * np.finfo(self.X.dtype).eps) ** 2 else total
 
     def row_curvature(self) -> float:
@@ -263,7 +301,11 @@ class Problem:
             if self.weight is None:
                 square = float(np.einsum("i,i->", entries, entries, dtype=np.float64))
             elif sparse.issparse(self.X):
-                square = float(np.einsum("i,i,i->", np.repeat(self.weight, np.diff(self.X.indptr)), entries, entries))
+                square = float(
+                    np.einsum(
+                        "i,i,i->", np.repeat(self.weight, np.diff(self.X.indptr)), entries, entries
+                    )
+                )
             else:
                 square = float(np.einsum("i,ij,ij->", self.weight, self.X, self.X))
         weight = self.n if self.weight is None else float(self.weight.sum())
@@ -276,16 +318,25 @@ class Problem:
         return power_of_two_near(values, float(self.fit_intercept)) * power_of_two_near(slopes)
 
     def _group_gradients(self, shares: NDArray[np.float64], groups: NDArray[np.intp]) -> Matrix:
-        return self._sums(shares.ravel(), groups.ravel(), np.arange(0, groups.size + 1, groups.shape[1]))
+        return self._sums(
+            shares.ravel(), groups.ravel(), np.arange(0, groups.size + 1, groups.shape[1])
+        )
 
-    def _sums(self, shares: NDArray[np.float64], rows: NDArray[np.intp], starts: NDArray[np.intp]) -> Matrix:
+    def _sums(
+        self, shares: NDArray[np.float64], rows: NDArray[np.intp], starts: NDArray[np.intp]
+    ) -> Matrix:
         # one sparse row per group; its product with X adds the group's rows without gathering them
-        selector = sparse.csr_array((shares.astype(self.X.dtype, copy=False), rows, starts), shape=(len(starts) - 1, self.n))
+        selector = sparse.csr_array(
+            (shares.astype(self.X.dtype, copy=False), rows, starts), shape=(len(starts) - 1, self.n)
+        )
         return selector @ self.X
 
 
 def _deviations(vectors: Matrix, centre: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-    """Sum over the rows of ``|row - centre|^2``, and of ``row - centre``. Only terms of one sign are added: no digit cancels."""
+    """Sum over the rows of ``|row - centre|^2``, and of ``row - centre``.
+
+    Only terms of one sign are added: no digit cancels.
+    """
     if sparse.issparse(vectors):  # the zeros of a column all deviate alike
         stored = vectors.data - centre[vectors.indices]
         zeros = vectors.shape[0] - np.bincount(vectors.indices, minlength=len(centre))
@@ -295,16 +346,25 @@ def _deviations(vectors: Matrix, centre: NDArray[np.float64]) -> tuple[float, ND
     return float(np.einsum("ij,ij->", centred, centred)), centred.sum(axis=0)
 
 
-def _weighted_deviations(vectors: Matrix, centre: NDArray[np.float64], weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+def _weighted_deviations(
+    vectors: Matrix, centre: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64]]:
     """`_deviations` with a weight for each row."""
     if sparse.issparse(vectors):
         stored = vectors.data - centre[vectors.indices]
         weighted = np.repeat(weights, np.diff(vectors.indptr)) * stored
         there = np.bincount(vectors.indices, minlength=len(centre))
-        weight = np.bincount(vectors.indices, weights=np.repeat(weights, np.diff(vectors.indptr)), minlength=len(centre))
-        # a column without zeros has exactly none: the difference of two sums would leave what rounding made of it
+        weight = np.bincount(
+            vectors.indices,
+            weights=np.repeat(weights, np.diff(vectors.indptr)),
+            minlength=len(centre),
+        )
+        # a column without zeros has exactly none: the difference of two sums would leave what
+        # rounding made of it
         zeros = np.where(there == vectors.shape[0], 0.0, np.maximum(0.0, weights.sum() - weight))
-        sums = np.bincount(vectors.indices, weights=weighted, minlength=len(centre)) - zeros * centre
+        sums = (
+            np.bincount(vectors.indices, weights=weighted, minlength=len(centre)) - zeros * centre
+        )
         return float(stored @ weighted + zeros @ (centre * centre)), sums
     centred = vectors - centre
     return float(np.einsum("i,ij,ij->", weights, centred, centred)), weights @ centred

@@ -1,8 +1,9 @@
 r"""How fast the gradient can change: the constants that safe step sizes are made of.
 
-The loss of row i has curvature at most :math:`L_i = c\, s_i |x_i|^2` with c the bound of :class:`~antithetic.losses.Loss`, and the mean
-loss at most :math:`L = c\, \lambda_{\max}\big(\frac1n \sum_i s_i x_i x_i^T\big)`, far less where the rows point in many directions. A batch
-of b independent rows lies between the two: its expected smoothness is at most
+The loss of row i has curvature at most :math:`L_i = c\, s_i |x_i|^2` with c the bound of
+:class:`~antithetic.losses.Loss`, and the mean loss at most :math:`L = c\,
+\lambda_{\max}\big(\frac1n \sum_i s_i x_i x_i^T\big)`, far less where the rows point in many
+directions. A batch of b independent rows lies between the two: its expected smoothness is at most
 :math:`\frac1b \max_i L_i + \frac{b - 1}{b} L` (Gazagnadou et al. 2019, Gower et al. 2019).
 """
 
@@ -21,11 +22,16 @@ _MARGIN = 1.1
 
 
 def squared_norms(problem: Problem) -> NDArray[np.float64]:
-    """Squared norms of the rows, with the intercept's 1 if there is one, shape (n,); infinite where they overflow."""
+    """Squared norms of the rows, with the intercept's 1 if there is one, shape (n,).
+
+    Infinite where they overflow.
+    """
     X = problem.X
     with np.errstate(over="ignore"):
         if sparse.issparse(X):
-            entries = sparse.csr_array((np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
+            entries = sparse.csr_array(
+                (np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape
+            )
             squares: NDArray[np.float64] = entries @ np.ones(problem.d)
         else:
             squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
@@ -64,14 +70,19 @@ def smoothness(problem: Problem) -> float:
             vector = problem.X.T @ (images / problem.n).astype(problem.X.dtype)
             constant = float(images.mean()) if problem.fit_intercept else 0.0
             largest = _norm(vector, constant)
-    bound = min(_MARGIN * _rounded(largest), trace) if np.isfinite(largest) else trace  # which bounds it as well
+    bound = (
+        min(_MARGIN * _rounded(largest), trace) if np.isfinite(largest) else trace
+    )  # which bounds it as well
     return problem.loss.curvature * bound + problem.penalty.l2
 
 
-def batch_smoothness(problem: Problem, n_units: int, squares: NDArray[np.float64], least_share: float) -> float:
+def batch_smoothness(
+    problem: Problem, n_units: int, squares: NDArray[np.float64], least_share: float
+) -> float:
     """Expected smoothness of the gradient of a batch of so many independent units, with that of the L2 penalty.
 
-    ``squares`` are those of :func:`row_squares`, or of whatever is drawn; what counts is their :func:`typical_square`.
+    ``squares`` are those of :func:`row_squares`, or of whatever is drawn; what counts is their
+    :func:`typical_square`.
     """
     worst = problem.loss.curvature * typical_square(squares, least_share)
     mean = smoothness(problem) - problem.penalty.l2

@@ -1,43 +1,59 @@
-"""Which of scikit-learn's tests fail with our estimators in place of its own, and why; with other versions than this they may pass."""
+"""Which of scikit-learn's tests fail with our estimators in place of its own, and why.
+
+With other versions than this they may pass.
+"""
 
 from __future__ import annotations
 
 VERSION = "1.9."
 
-PRIVATE = "looks for scikit-learn's private attributes (_standard_coef and the like), which are no part of its interface"
+PRIVATE = (
+    "looks for scikit-learn's private attributes (_standard_coef and the like), which are no part"
+    " of its interface"
+)
 CALLBACK = "patches scikit-learn's private _ValidationScoreCallback, which our classes do not use"
 DECAY = (
-    "compares with a recursion in which sparse rows move the intercept by 0.01 of the step; our fits do not depend on how rows are stored"
+    "compares with a recursion in which sparse rows move the intercept by 0.01 of the step; our"
+    " fits do not depend on how rows are stored"
 )
 PROBABILITIES = (
-    "asks of sparse rows that the least of three scores has the least probability, when two are clipped to 0. That holds for "
-    "scikit-learn's sparse fit, whose intercept hardly moves, but not for its dense fit of the same rows, and so not for ours"
+    "asks of sparse rows that the least of three scores has the least probability, when two are"
+    " clipped to 0. That holds for scikit-learn's sparse fit, whose intercept hardly moves, but not"
+    " for its dense fit of the same rows, and so not for ours"
 )
 LUCK = (
-    "puts its point (0.2, -1) on the decision boundary of the optimum, whose weights are (-1, -0.2): the sign is that of the order of "
-    "the last rows. Of the seeds 0 to 59, scikit-learn's own class fails with 30, ours with its defaults with 32"
+    "puts its point (0.2, -1) on the decision boundary of the optimum, whose weights are (-1,"
+    " -0.2): the sign is that of the order of the last rows. Of the seeds 0 to 59, scikit-learn's"
+    " own class fails with 30, ours with its defaults with 32"
 )
-ONE_ROW = "compares to 14 or 16 digits with a recursion that takes one row a step; our default is two, and batch_size=1 passes"
+ONE_ROW = (
+    "compares to 14 or 16 digits with a recursion that takes one row a step; our default is two,"
+    " and batch_size=1 passes"
+)
 CORNER = (
-    "wants exact zeros after 2000 passes over 8 rows in one fixed order. There 'auto' lets its steps fall too fast (decay 0.79): the "
-    "objective is 0.428, and 0.414 with scikit-learn's learning rate and two rows a step; the optimum is 0.4. With shuffle=True the decay "
-    "is 0.012, and the zeros are found"
+    "wants exact zeros after 2000 passes over 8 rows in one fixed order. There 'auto' lets its"
+    " steps fall too fast (decay 0.79): the objective is 0.428, and 0.414 with scikit-learn's"
+    " learning rate and two rows a step; the optimum is 0.4. With shuffle=True the decay is 0.012,"
+    " and the zeros are found"
 )
 INTERCEPT = (
-    "each step sets the weights to 0 and adds rows that are violated, so 0 is left once the intercept alone satisfies them. In the last "
-    "50 rows, all of one class, it has to go from -1.1 to 1.1 by 0.1 in every other step: that takes 44 steps, and two rows a step are 25"
+    "each step sets the weights to 0 and adds rows that are violated, so 0 is left once the"
+    " intercept alone satisfies them. In the last 50 rows, all of one class, it has to go from -1.1"
+    " to 1.1 by 0.1 in every other step: that takes 44 steps, and two rows a step are 25"
 )
 POOR_FIT = (
-    "wants weights of two seeds to differ by more than 1 after one epoch. scikit-learn's differ by 33, at a mean hinge loss of 1.6 where "
-    "zero weights have 1; ours by 0.6, at 0.04"
+    "wants weights of two seeds to differ by more than 1 after one epoch. scikit-learn's differ by"
+    " 33, at a mean hinge loss of 1.6 where zero weights have 1; ours by 0.6, at 0.04"
 )
 PARTIAL = (
-    "wants two calls of partial_fit with 7 rows to equal one fit of 14. That is twice 2+2+2+1 rows, not 7 times 2, and 'auto' finds its "
-    "steps from the rows of the first call; batch_size=1 with scikit-learn's learning rate passes"
+    "wants two calls of partial_fit with 7 rows to equal one fit of 14. That is twice 2+2+2+1 rows,"
+    " not 7 times 2, and 'auto' finds its steps from the rows of the first call; batch_size=1 with"
+    " scikit-learn's learning rate passes"
 )
 SELECTION = (
-    "wants two epochs (partial_fit twice, for us too the same as fit of the rows twice over with max_iter=1) to select the features "
-    "that ten epochs select. In other orders of the rows they do not: in 37 of 60 with scikit-learn's class, in 7 of 60 with ours"
+    "wants two epochs (partial_fit twice, for us too the same as fit of the rows twice over with"
+    " max_iter=1) to select the features that ten epochs select. In other orders of the rows they"
+    " do not: in 37 of 60 with scikit-learn's class, in 7 of 60 with ours"
 )
 
 SGD = "sklearn.linear_model.tests.test_sgd::"

@@ -1,8 +1,9 @@
 """A pytest plugin that puts our two estimators in the place of scikit-learn's before its test modules are imported.
 
-``--standin=ours`` keeps our defaults; ``--standin=sklearn`` takes scikit-learn's: one row a step, reshuffled, no pairing, and its learning
-rates. Tests that cannot pass are listed with their reasons in `expected`; with the scikit-learn that the list was made for, each of them
-must be there and must fail.
+``--standin=ours`` keeps our defaults; ``--standin=sklearn`` takes scikit-learn's: one row a step,
+reshuffled, no pairing, and its learning rates. Tests that cannot pass are listed with their reasons
+in `expected`; with the scikit-learn that the list was made for, each of them must be there and must
+fail.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ NAMES = ("SGDClassifier", "SGDRegressor")
 def _init(ours, learning_rate):
     """The constructor of one of our classes with other defaults, which `get_params` and `clone` read from its signature."""
     given = ours.__init__
-    init = types.FunctionType(given.__code__, given.__globals__, "__init__", given.__defaults__, given.__closure__)
+    init = types.FunctionType(
+        given.__code__, given.__globals__, "__init__", given.__defaults__, given.__closure__
+    )
     init.__kwdefaults__ = {
         **given.__kwdefaults__,
         "pairing": None,
@@ -35,7 +38,8 @@ def _init(ours, learning_rate):
     return init
 
 
-# classes of this module, not of scikit-learn's: another process that unpickles them then finds these, and not those they stand in for
+# classes of this module, not of scikit-learn's: another process that unpickles them then finds
+# these, and not those they stand in for
 class SGDClassifier(antithetic.SGDClassifier):
     __init__ = _init(antithetic.SGDClassifier, "optimal")
 
@@ -45,7 +49,12 @@ class SGDRegressor(antithetic.SGDRegressor):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--standin", choices=("ours", "sklearn"), required=True, help="whose defaults our estimators have")
+    parser.addoption(
+        "--standin",
+        choices=("ours", "sklearn"),
+        required=True,
+        help="whose defaults our estimators have",
+    )
 
 
 def pytest_configure(config):
@@ -74,11 +83,20 @@ def pytest_collection_modifyitems(config, items):
     modules = {item.module.__name__ for item in items}
     for name, reason in expected.FAILURES[config.getoption("standin")].items():
         if name in found:
-            # AssertionError, or what comes of a mock that was not called: an error of another kind is not excused
-            found[name].add_marker(pytest.mark.xfail(reason=reason, strict=known, raises=(AssertionError, TypeError)))
+            # AssertionError, or what comes of a mock that was not called: an error of another kind
+            # is not excused
+            found[name].add_marker(
+                pytest.mark.xfail(reason=reason, strict=known, raises=(AssertionError, TypeError))
+            )
         elif known and name.split("::")[0] in modules:
             items.append(Missing.from_parent(items[0].session, name=name))
-    items[:] = [item for item in items if isinstance(item, Missing) or item.module.__name__.endswith("test_sgd") or _uses_a_standin(item)]
+    items[:] = [
+        item
+        for item in items
+        if isinstance(item, Missing)
+        or item.module.__name__.endswith("test_sgd")
+        or _uses_a_standin(item)
+    ]
 
 
 def pytest_runtest_setup():

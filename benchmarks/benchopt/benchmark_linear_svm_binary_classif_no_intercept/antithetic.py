@@ -1,7 +1,7 @@
 """Solver for benchopt's ``benchmark_linear_svm_binary_classif_no_intercept``: copy it into the ``solvers`` folder there.
 
-That objective is ``C sum_i max(0, 1 - y_i <x_i, w>) + 1/2 |w|^2``; ours, the mean plus alpha / 2 |w|^2, is that divided by ``C n``, so
-alpha is ``1 / (C n)``.
+That objective is ``C sum_i max(0, 1 - y_i <x_i, w>) + 1/2 |w|^2``; ours, the mean plus alpha / 2
+|w|^2, is that divided by ``C n``, so alpha is ``1 / (C n)``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,13 @@ class Solver(BaseSolver):
     install_cmd = "conda"
     requirements = ["pip::antithetic"]  # noqa: RUF012 - as benchopt reads it
     parameters = {  # noqa: RUF012
-        # weights of a loss with a kink are averaged for SGD; "auto" makes no table, "tree" makes one, and its seconds count
-        "solver, pairing, average": [("sgd", "auto", "linear"), ("sgd", "tree", "linear"), ("sdca", None, False)],
+        # weights of a loss with a kink are averaged for SGD; "auto" makes no table, "tree" makes
+        # one, and its seconds count
+        "solver, pairing, average": [
+            ("sgd", "auto", "linear"),
+            ("sgd", "tree", "linear"),
+            ("sdca", None, False),
+        ],
         "random_state": [0],
     }
 

@@ -1,6 +1,7 @@
 """Solver for benchopt's ``benchmark_logreg_l2``: copy it into the ``solvers`` folder there.
 
-That objective is ``sum_i log(1 + exp(-y_i <x_i, w>)) + lmbd / 2 |w|^2``; ours is its mean, so alpha is ``lmbd / n``.
+That objective is ``sum_i log(1 + exp(-y_i <x_i, w>)) + lmbd / 2 |w|^2``; ours is its mean, so alpha
+is ``lmbd / n``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ class Solver(BaseSolver):
     install_cmd = "conda"
     requirements = ["pip::antithetic"]  # noqa: RUF012 - as benchopt reads it
     parameters = {  # noqa: RUF012
-        # "auto" makes no table, which a linear model seldom repays; "tree" makes one, and its seconds count
+        # "auto" makes no table, which a linear model seldom repays; "tree" makes one, and its
+        # seconds count
         "solver, pairing": [("sgd", "auto"), ("sgd", "tree"), ("sdca", None)],
         "random_state": [0],
     }
@@ -53,7 +55,9 @@ class Solver(BaseSolver):
             tol=None,
             random_state=self.random_state,
         ).fit(self.X, self.y)
-        self.coef = np.r_[model.coef_[0], model.intercept_] if self.fit_intercept else model.coef_[0]
+        self.coef = (
+            np.r_[model.coef_[0], model.intercept_] if self.fit_intercept else model.coef_[0]
+        )
 
     def get_result(self):
         """Weights, the intercept last if there is one."""

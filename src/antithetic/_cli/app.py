@@ -31,7 +31,10 @@ _HELP = """Stochastic gradient descent that converges sooner, by choosing which 
   antithetic train flowers.csv --model flowers.json
   antithetic predict flowers.json new-flowers.csv --out predictions.csv
 """
-_EPILOG = "Each command has its own --help, with examples, and --json for machines. `antithetic --install-completion` completes on Tab."
+_EPILOG = (
+    "Each command has its own --help, with examples, and --json for machines. `antithetic"
+    " --install-completion` completes on Tab."
+)
 
 
 def flowing(docstring: str) -> str:
@@ -50,7 +53,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _command in (reproduce, compare, pair, train, predict, bench):
-    app.command(help=flowing(_command.__doc__ or ""), no_args_is_help=_command not in (reproduce, bench))(_command)
+    app.command(
+        help=flowing(_command.__doc__ or ""), no_args_is_help=_command not in (reproduce, bench)
+    )(_command)
 
 if os.environ.get("NO_COLOR"):
     import typer.rich_utils
@@ -66,6 +71,11 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _begin(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_version, is_eager=True
+        ),
+    ] = False,
 ) -> None:
     """Take the options that stand before a command."""

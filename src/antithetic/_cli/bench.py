@@ -17,7 +17,15 @@ from antithetic.bench.climb import CLOCKS
 from antithetic.bench.pictures import draw
 from antithetic.bench.resume import sets_kept
 from antithetic.bench.summary import losses as where_we_lose
-from antithetic.bench.summary import missing, profile, ratio_table, standings, table_costs, value_table, verdict
+from antithetic.bench.summary import (
+    missing,
+    profile,
+    ratio_table,
+    standings,
+    table_costs,
+    value_table,
+    verdict,
+)
 from antithetic.bench.tasks import choose_sets
 
 _ROWS = "rows.csv"
@@ -29,32 +37,72 @@ _COLUMNS_AT_ONCE = 4
 
 @guarded
 def bench(
-    sets: Annotated[str | None, typer.Option(metavar="NAMES", help=f"Some of {', '.join(SETS)}; commas between.")] = None,
-    peers: Annotated[
-        str | None, typer.Option(metavar="NAMES", help=f"Parts of names, commas between, of {', '.join(peer.name for peer in PEERS)}.")
+    sets: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help=f"Some of {', '.join(SETS)}; commas between."),
     ] = None,
-    losses: Annotated[str, typer.Option(metavar="NAMES", help=f"Some of {', '.join(LOSSES)}.")] = "log_loss",
-    seconds: Annotated[float | None, typer.Option(min=0.01, metavar="X", help="Most seconds of a fit.", show_default="10")] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, metavar="N", help="Of the last timing.", show_default="5")] = None,
-    clock: Annotated[str, typer.Option(metavar="NAME", help=f"{' or '.join(CLOCKS)}; cpu for a machine that is busy otherwise.")] = "wall",
+    peers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help=f"Parts of names, commas between, of {', '.join(peer.name for peer in PEERS)}.",
+        ),
+    ] = None,
+    losses: Annotated[
+        str, typer.Option(metavar="NAMES", help=f"Some of {', '.join(LOSSES)}.")
+    ] = "log_loss",
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0.01, metavar="X", help="Most seconds of a fit.", show_default="10"),
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Of the last timing.", show_default="5")
+    ] = None,
+    clock: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help=f"{' or '.join(CLOCKS)}; cpu for a machine that is busy otherwise."
+        ),
+    ] = "wall",
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FOLDER", help="For rows and figures.", show_default="antithetic-bench, or ...-quick"),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FOLDER",
+            help="For rows and figures.",
+            show_default="antithetic-bench, or ...-quick",
+        ),
     ] = None,
-    pairing: Annotated[bool, typer.Option("--pairing/--no-pairing", help="Also measure tables: seconds, memory, quality, growth.")] = True,
-    images: Annotated[bool, typer.Option("--images/--no-images", help="Draw figures as PNG and SVG.")] = True,
-    quick: Annotated[bool, typer.Option("--quick", help="A first look: 3 small sets, a second per fit, 1 seed.")] = False,
+    pairing: Annotated[
+        bool,
+        typer.Option(
+            "--pairing/--no-pairing", help="Also measure tables: seconds, memory, quality, growth."
+        ),
+    ] = True,
+    images: Annotated[
+        bool, typer.Option("--images/--no-images", help="Draw figures as PNG and SVG.")
+    ] = True,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A first look: 3 small sets, a second per fit, 1 seed.")
+    ] = False,
     redraw: Annotated[
-        Path | None, typer.Option("--redraw", metavar="ROWS", help="Measure nothing: tables and figures of the rows of an earlier run.")
+        Path | None,
+        typer.Option(
+            "--redraw",
+            metavar="ROWS",
+            help="Measure nothing: tables and figures of the rows of an earlier run.",
+        ),
     ] = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
     """Compare the default SGDClassifier with its peers: seconds and passes to a given nearness, per epoch, tables, held-out rows.
 
-    Peers are scikit-learn's estimators and what the extra "bench" installs; one that is missing is told and left out.
-    Each has one thread, its best published settings, and the least effort that just gets there; all run once before the clock starts, so
-    compiling does not count. Rows are written as they come: after Ctrl-C the same command goes on with the sets that are not finished.
+    Peers are scikit-learn's estimators and what the extra "bench" installs; one that is missing is
+    told and left out. Each has one thread, its best published settings, and the least effort that
+    just gets there; all run once before the clock starts, so compiling does not count. Rows are
+    written as they come: after Ctrl-C the same command goes on with the sets that are not finished.
     The table ends with where we lose.
 
     For example:
@@ -67,7 +115,10 @@ def bench(
         return _report(read_rows(redraw), redraw, redraw.parent, [], images, as_json)
     chosen, absent = choose_sets(_words(sets), quick)
     if not chosen:
-        raise ValueError(f"none of the sets is on this computer ({', '.join(absent)}); set ANTITHETIC_DATA to a folder that holds them")
+        raise ValueError(
+            f"none of the sets is on this computer ({', '.join(absent)}); set ANTITHETIC_DATA to a"
+            " folder that holds them"
+        )
     limits = Limits(
         seconds=seconds or (1.0 if quick else 10.0),
         in_all=12.0 * (seconds or (1.0 if quick else 10.0)),
@@ -80,11 +131,25 @@ def bench(
     kept = sets_kept(path)
     with console.progress() as tell, _kept(path):
         measured = run(
-            chosen, _words(losses) or LOSSES, choose_peers(_words(peers)), path, limits, pairing=pairing, quick=quick, progress=tell
+            chosen,
+            _words(losses) or LOSSES,
+            choose_peers(_words(peers)),
+            path,
+            limits,
+            pairing=pairing,
+            quick=quick,
+            progress=tell,
         )
         for _ in measured:
             pass
-    notes = [f"Left out, not on this computer: {', '.join(absent)} (name their folder in ANTITHETIC_DATA)."] if absent else []
+    notes = (
+        [
+            f"Left out, not on this computer: {', '.join(absent)} (name their folder in"
+            " ANTITHETIC_DATA)."
+        ]
+        if absent
+        else []
+    )
     if absent and not sets:
         notes.append("In their place: sets that come with the package, and made ones.")
     return _report(read_rows(path), path, out, [*notes, kept] if kept else notes, images, as_json)
@@ -100,11 +165,14 @@ def _kept(path: Path) -> Any:
         yield
     except KeyboardInterrupt as stop:
         raise InterruptedWithAdvice(
-            f"interrupted; all rows so far are in {path}. The same command goes on; --redraw {path} shows what there is"
+            f"interrupted; all rows so far are in {path}. The same command goes on; --redraw {path}"
+            " shows what there is"
         ) from stop
 
 
-def _report(rows: Sequence[Row], path: Path, out: Path, notes: list[str], images: bool, as_json: bool) -> dict[str, Any]:
+def _report(
+    rows: Sequence[Row], path: Path, out: Path, notes: list[str], images: bool, as_json: bool
+) -> dict[str, Any]:
     files = [path, *(draw(rows, out / "figures") if images else [])]
     found = standings(rows)
     beaten = where_we_lose(found)
@@ -125,31 +193,49 @@ def _report(rows: Sequence[Row], path: Path, out: Path, notes: list[str], images
 def _show(rows: Sequence[Row], notes: Sequence[str], files: Sequence[Path]) -> None:
     for note in notes:
         console.say(console.plain(note))
-    for machine in dict.fromkeys(f"{row.cpu}; {row.threads} thread each, {row.clock} clock; {row.versions}" for row in rows):
+    for machine in dict.fromkeys(
+        f"{row.cpu}; {row.threads} thread each, {row.clock} clock; {row.versions}" for row in rows
+    ):
         console.say(console.plain(machine), "dim")
     for peer, status in missing(rows).items():
         console.say(console.plain(f"{peer}: {status}"), "yellow")
     for target in _SHOWN_TARGETS:
-        _show_wide(f"Times the fastest to {target:g}, (f - f*) / (f(0) - f*); no: not reached", *ratio_table(rows, target))
+        _show_wide(
+            f"Times the fastest to {target:g}, (f - f*) / (f(0) - f*); no: not reached",
+            *ratio_table(rows, target),
+        )
     _show_wide("Milliseconds per pass", *_in_ms(value_table(rows, "epoch", "seconds per pass")))
-    for quantity in dict.fromkeys(row.quantity for row in rows if row.part == "held-out" and row.quantity != "gap"):
-        _show_wide(f"Held-out {console.plain(quantity)}, at 1e-4 or as near as the peer comes", *value_table(rows, "held-out", quantity))
+    for quantity in dict.fromkeys(
+        row.quantity for row in rows if row.part == "held-out" and row.quantity != "gap"
+    ):
+        _show_wide(
+            f"Held-out {console.plain(quantity)}, at 1e-4 or as near as the peer comes",
+            *value_table(rows, "held-out", quantity),
+        )
     columns, lines = table_costs(rows)
     if lines:
         console.say("Tables of made rows", "bold")
         console.show_table(columns, lines)
     shares = profile(rows, _FACTORS)
     if shares:
-        console.say("Share of problems (set, loss, target) solved within a factor of the fastest", "bold")
+        console.say(
+            "Share of problems (set, loss, target) solved within a factor of the fastest", "bold"
+        )
         ordered = sorted(shares.items(), key=lambda item: -float(item[1].mean()))
-        console.show_table(["peer", *(f"{factor:g}x" for factor in _FACTORS)], [[peer, *map(float, share)] for peer, share in ordered])
+        console.show_table(
+            ["peer", *(f"{factor:g}x" for factor in _FACTORS)],
+            [[peer, *map(float, share)] for peer, share in ordered],
+        )
     _show_losses(rows)
     console.say(f"Rows: {console.plain(files[0])}; {len(files) - 1} figures beside it.")
 
 
 def _in_ms(table: tuple[list[str], list[list[object]]]) -> tuple[list[str], list[list[object]]]:
     columns, lines = table
-    return columns, [[line[0], *(1e3 * value for value in line[1:] if isinstance(value, float))] for line in lines]
+    return columns, [
+        [line[0], *(1e3 * value for value in line[1:] if isinstance(value, float))]
+        for line in lines
+    ]
 
 
 def _show_wide(title: str, columns: Sequence[str], lines: Sequence[Sequence[object]]) -> None:
@@ -159,7 +245,10 @@ def _show_wide(title: str, columns: Sequence[str], lines: Sequence[Sequence[obje
     console.say(title, "bold")
     for start in range(1, len(columns), _COLUMNS_AT_ONCE):
         part = slice(start, start + _COLUMNS_AT_ONCE)
-        console.show_table([columns[0], *map(console.plain, columns[part])], [[line[0], *line[part]] for line in lines])
+        console.show_table(
+            [columns[0], *map(console.plain, columns[part])],
+            [[line[0], *line[part]] for line in lines],
+        )
 
 
 def _show_losses(rows: Sequence[Row]) -> None:
@@ -171,9 +260,18 @@ def _show_losses(rows: Sequence[Row]) -> None:
     if beaten:
         console.say("Where we lose, the worst first:", "bold red")
         lines = [
-            [one.data, one.loss, f"{one.target:g}", "not reached" if np.isinf(one.ratio) else f"{one.ratio:.2f}", one.peer, 1e3 * one.best]
+            [
+                one.data,
+                one.loss,
+                f"{one.target:g}",
+                "not reached" if np.isinf(one.ratio) else f"{one.ratio:.2f}",
+                one.peer,
+                1e3 * one.best,
+            ]
             for one in beaten[:_MOST_LOSSES]
         ]
-        console.show_table(["set", "loss", "target", "times the fastest", "which is", "in ms"], lines)
+        console.show_table(
+            ["set", "loss", "target", "times the fastest", "which is", "in ms"], lines
+        )
     if len(beaten) > _MOST_LOSSES:
         console.say(f"... and {len(beaten) - _MOST_LOSSES} more, all in the rows.")

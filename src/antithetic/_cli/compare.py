@@ -20,34 +20,66 @@ from antithetic.experiments.reproduction import versions
 from antithetic.losses import LOSSES
 from antithetic.report import write_page
 from antithetic.report.images import draw_figures
-from antithetic.report.of_comparison import COLUMNS, advice_beside, comparison_content, comparison_rows, gain
+from antithetic.report.of_comparison import (
+    COLUMNS,
+    advice_beside,
+    comparison_content,
+    comparison_rows,
+    gain,
+)
 
 _MOST_ROWS = 50_000
 _FILES = ("report.html", "curves.csv", "train.py")
-_HEADS = ("sampling", "gap", "gap ratio", "var. first", "var. end", "table s", "train s", "to goal s")  # narrower than COLUMNS
+_HEADS = (
+    "sampling",
+    "gap",
+    "gap ratio",
+    "var. first",
+    "var. end",
+    "table s",
+    "train s",
+    "to goal s",
+)  # narrower than COLUMNS
 
 
 @guarded
 def compare(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled data.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Labelled data.", show_default=False)
+    ],
     target: Target = None,
     loss: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help=f"One of {', '.join(LOSSES)}.", show_default="log_loss for classes, squared_error for numbers"),
+        typer.Option(
+            metavar="NAME",
+            help=f"One of {', '.join(LOSSES)}.",
+            show_default="log_loss for classes, squared_error for numbers",
+        ),
     ] = None,
-    alpha: Annotated[float, typer.Option(min=0.0, metavar="X", help="Strength of the L2 penalty.")] = 1e-4,
+    alpha: Annotated[
+        float, typer.Option(min=0.0, metavar="X", help="Strength of the L2 penalty.")
+    ] = 1e-4,
     epochs: Annotated[int, typer.Option(min=1, metavar="N", help="Passes of each run.")] = 20,
     seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each way.")] = 3,
-    rows: Annotated[int, typer.Option(min=2, metavar="N", help="Most rows to compare on; of more, a random sample is taken.")] = _MOST_ROWS,
+    rows: Annotated[
+        int,
+        typer.Option(
+            min=2, metavar="N", help="Most rows to compare on; of more, a random sample is taken."
+        ),
+    ] = _MOST_ROWS,
     one_hot: OneHot = False,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for a report with curves.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FOLDER", help="Folder for a report with curves."),
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
     """Train on FILE with each way of sampling, and say which one would help, by how much, and what it costs.
 
-    Each way gets the best of four first steps around the one that is found from the data. The gap is the share of the way to the least
-    objective that is still to go; times are measured side by side. It ends with a snippet of Python to paste.
+    Each way gets the best of four first steps around the one that is found from the data. The gap
+    is the share of the way to the least objective that is still to go; times are measured side by
+    side. It ends with a snippet of Python to paste.
 
     For example:
       antithetic compare flowers.csv
@@ -60,10 +92,23 @@ def compare(
     data = read_data(file, target=target, loss=loss, one_hot=one_hot)
     X, y, notes = _problem(data, rows)
     with console.progress() as tell:
-        found = compare_samplings(X, y, loss=data.loss, alpha=alpha, epochs=epochs, seeds=seeds, progress=tell)
+        found = compare_samplings(
+            X, y, loss=data.loss, alpha=alpha, epochs=epochs, seeds=seeds, progress=tell
+        )
         code = snippet(data, found, epochs=epochs, one_hot=one_hot)
-        settings = {"file": file.name, "loss": data.loss, "alpha": alpha, "epochs": epochs, "seeds": seeds, "batch size": BATCH_SIZE}
-        files = [] if out is None else _write(found, data, code, settings | {"note": " ".join(notes)}, out)
+        settings = {
+            "file": file.name,
+            "loss": data.loss,
+            "alpha": alpha,
+            "epochs": epochs,
+            "seeds": seeds,
+            "batch size": BATCH_SIZE,
+        }
+        files = (
+            []
+            if out is None
+            else _write(found, data, code, settings | {"note": " ".join(notes)}, out)
+        )
     table = comparison_rows(found)
     if not as_json:
         _show(found, data, notes, table, code, files)
@@ -85,13 +130,19 @@ def compare(
 
 
 def _problem(data: Data, most: int) -> tuple[Any, Any, list[str]]:
-    """Rows and labels of two classes, or numbers, of at most so many rows; and what was decided for that."""
+    """Rows and labels of two classes, or numbers, of at most so many rows.
+
+    And what was decided for that.
+    """
     X, y, notes = data.X, np.asarray(data.y), [data.note] if data.note else []
     if data.classes is not None and len(data.classes) > 2:
         labels, counts = np.unique(y, return_counts=True)
         label = labels[int(np.argmax(counts))]
         y = np.where(y == label, 1.0, -1.0)
-        notes.append(f"Of {len(labels)} classes, the most frequent, {console.plain(label)}, is compared against the rest.")
+        notes.append(
+            f"Of {len(labels)} classes, the most frequent, {console.plain(label)}, is compared"
+            " against the rest."
+        )
     if len(y) > most:
         chosen = np.sort(np.random.default_rng(0).choice(len(y), most, replace=False))
         if data.classes is not None and len(np.unique(y[chosen])) < 2:
@@ -105,13 +156,26 @@ def snippet(data: Data, found: Comparison, *, epochs: int, one_hot: bool) -> str
     """Python that trains the recommended estimator on the user's file, with the steps that were measured."""
     name, best = "SGDRegressor" if data.classes is None else "SGDClassifier", found.recommended
     way = best.way
-    given: dict[str, Any] = {"loss": data.loss, "alpha": found.alpha, "sampling": way.sampling, "pairing": way.pairing}
+    given: dict[str, Any] = {
+        "loss": data.loss,
+        "alpha": found.alpha,
+        "sampling": way.sampling,
+        "pairing": way.pairing,
+    }
     given |= {"nest": True} if way.nest else {}
     given |= {"batch_size": BATCH_SIZE}
     if np.isfinite(best.run_seconds):  # else every step diverged
-        given |= {"learning_rate": "inverse_time", "eta0": float(best.eta0), "decay": float(best.decay)}
+        given |= {
+            "learning_rate": "inverse_time",
+            "eta0": float(best.eta0),
+            "decay": float(best.decay),
+        }
     given |= {"max_iter": epochs, "tol": None, "random_state": 0}
-    options = "".join(f", {key}={value!r}" for key, value in (("target", data.target), ("one_hot", one_hot or None)) if value is not None)
+    options = "".join(
+        f", {key}={value!r}"
+        for key, value in (("target", data.target), ("one_hot", one_hot or None))
+        if value is not None
+    )
     arguments = "".join(f"    {key}={value!r},\n" for key, value in given.items())
     return (
         f"from antithetic import {name}\n"
@@ -123,7 +187,9 @@ def snippet(data: Data, found: Comparison, *, epochs: int, one_hot: bool) -> str
     )
 
 
-def _write(found: Comparison, data: Data, code: str, settings: dict[str, object], out: Path) -> list[Path]:
+def _write(
+    found: Comparison, data: Data, code: str, settings: dict[str, object], out: Path
+) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     content = comparison_content(found, data.path.name, settings=settings, versions=versions())
     page, curves, script = (out / name for name in _FILES)
@@ -134,7 +200,13 @@ def _write(found: Comparison, data: Data, code: str, settings: dict[str, object]
     for one in found.measured:
         gap = found.gap(one)
         writer.writerows(
-            [one.name, seed, epoch, repr(float(one.objective[seed, epoch])), repr(float(gap[seed, epoch]))]
+            [
+                one.name,
+                seed,
+                epoch,
+                repr(float(one.objective[seed, epoch])),
+                repr(float(gap[seed, epoch])),
+            ]
             for seed, epoch in np.ndindex(gap.shape)
         )
     write_atomically(curves, text.getvalue().encode())
@@ -142,15 +214,23 @@ def _write(found: Comparison, data: Data, code: str, settings: dict[str, object]
     return [page, curves, script, *draw_figures(content.figures, out / "figures")]
 
 
-def _show(found: Comparison, data: Data, notes: list[str], table: list[list[object]], code: str, files: list[Path]) -> None:
+def _show(
+    found: Comparison,
+    data: Data,
+    notes: list[str],
+    table: list[list[object]],
+    code: str,
+    files: list[Path],
+) -> None:
     console.say(f"{console.plain(data.path.name)}: {data.shape}, {data.loss}", "bold")
     for note in notes:
         console.say(note)
     marked = [one.name for one in found.measured].index(found.recommended.name)
     console.show_table(_HEADS, table, marked=marked, digits=2)
     console.say(
-        "gap: share of the way to the least objective still to go, and its ratio to that of reshuffling; var.: variance of a batch of 2 "
-        "against independent rows; to goal: seconds, the table included, to the gap with which reshuffling ends.",
+        "gap: share of the way to the least objective still to go, and its ratio to that of"
+        " reshuffling; var.: variance of a batch of 2 against independent rows; to goal: seconds,"
+        " the table included, to the gap with which reshuffling ends.",
         "dim",
     )
     console.say()

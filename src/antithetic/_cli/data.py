@@ -53,7 +53,10 @@ class Data:
 
 
 def read_data(path: Path, *, target: str | None, loss: str | None, one_hot: bool) -> Data:
-    """Read a file; the loss, where none is given, is logistic for classes and squared for numbers."""
+    """Read a file.
+
+    The loss, where none is given, is logistic for classes and squared for numbers.
+    """
     if loss is not None and loss not in LOSSES:
         raise ValueError(f"--loss {loss} is not known; use one of {', '.join(LOSSES)}")
     column = column_of(target)
@@ -64,18 +67,29 @@ def read_data(path: Path, *, target: str | None, loss: str | None, one_hot: bool
     classes, y, note = found.classes, found.target, ""
     numbers = np.asarray(y).dtype.kind in "biuf"
     if loss is None and classes is not None and numbers and len(classes) > _MOST_CLASSES:
-        note = f"{plain(found.target_name)} has {len(classes)} values and is taken for a quantity; for classes say --loss log_loss"
+        note = (
+            f"{plain(found.target_name)} has {len(classes)} values and is taken for a quantity; for"
+            " classes say --loss log_loss"
+        )
         loss = "squared_error"
     if loss is None:
         loss = "squared_error" if classes is None else "log_loss"
     if LOSSES[loss].classification:
         if classes is None:
-            raise ValueError(f"{path}: {found.target_name!r} holds numbers that are no classes; use a loss for regression")
+            raise ValueError(
+                f"{path}: {found.target_name!r} holds numbers that are no classes; use a loss for"
+                " regression"
+            )
     else:
         if not numbers:
-            raise ValueError(f"{path}: {found.target_name!r} holds words, and --loss {loss} needs numbers; use a loss for classes")
+            raise ValueError(
+                f"{path}: {found.target_name!r} holds words, and --loss {loss} needs numbers; use a"
+                " loss for classes"
+            )
         classes = None
-    return Data(path, found.data, y, found.feature_names, found.target_name, classes, loss, column, note)
+    return Data(
+        path, found.data, y, found.feature_names, found.target_name, classes, loss, column, note
+    )
 
 
 def check_place(path: Path, *inputs: Path | None) -> None:
@@ -91,7 +105,9 @@ def refuse_inputs(path: Path, *inputs: Path | None) -> None:
     """Refuse to write over a file that is to be read, by whatever name."""
     for given in inputs:
         if given is not None and path.is_file() and given.exists() and path.samefile(given):
-            raise ValueError(f"{path} would be written over {given}, which is to be read; name another file")
+            raise ValueError(
+                f"{path} would be written over {given}, which is to be read; name another file"
+            )
 
 
 def column_of(target: str | None) -> str | int | None:

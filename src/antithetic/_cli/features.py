@@ -39,16 +39,29 @@ def read_features(path: Path, model: LinearModel) -> tuple[Any, list[str]]:
         X, _, names = _read_pair(path, form, None, _MAX_BYTES, named=False)
         if names is None or model.feature_names is None:
             return _same_width(X, model.coef.shape[1], path), []
-        return _take(X, [(name, None) for name in names], [(name, None) for name in model.feature_names], path)
+        return _take(
+            X,
+            [(name, None) for name in names],
+            [(name, None) for name in model.feature_names],
+            path,
+        )
     if model.feature_names is None:
-        raise ValueError(f"the model has no names of features, and {path} is a table; give it SVMlight or npz rows")
+        raise ValueError(
+            f"the model has no names of features, and {path} is a table; give it SVMlight or npz"
+            " rows"
+        )
     table = _read_table(path, form, model)
-    X, _, _ = rows_and_labels(table, Choice(0, list(range(len(table.names)))), model.one_hot, str(path))
+    X, _, _ = rows_and_labels(
+        table, Choice(0, list(range(len(table.names)))), model.one_hot, str(path)
+    )
     return _take(X, _table_keys(table), feature_keys(model), path)
 
 
 def first_index(path: Path, names: list[str] | None, d: int) -> int | None:
-    """Index of the first feature in an SVMlight file, or of what has no names of its own; else None."""
+    """Index of the first feature in an SVMlight file, or of what has no names of its own.
+
+    Else None.
+    """
     if names is not None:
         return _first_of(names)
     if _form(path, _MAX_BYTES) != "svmlight":
@@ -72,25 +85,43 @@ def words_by_column(path: Path, names: list[str], target: str | int | None) -> d
         table, choice = read_text_table(path, _MAX_BYTES, target, None, True, None)
     else:
         table, choice = read_arrow(path, form, _MAX_BYTES, target, None)
-    return {table.names[place]: sorted(table.words[place]) for place in choice.features if place in table.words}
+    return {
+        table.names[place]: sorted(table.words[place])
+        for place in choice.features
+        if place in table.words
+    }
 
 
 def _first_of(names: list[str]) -> int | None:
     """0 or 1 where names are those that numbered features get, else None."""
     first = {"x0": 0, "x1": 1}.get(names[0])
-    return first if first is not None and all(name == f"x{number}" for number, name in enumerate(names, first)) else None
+    return (
+        first
+        if first is not None
+        and all(name == f"x{number}" for number, name in enumerate(names, first))
+        else None
+    )
 
 
 def _read_svmlight(path: Path, model: LinearModel) -> Any:
-    """Rows of numbered features; the number of the first one is the model's, since a file need not hold it."""
+    """Rows of numbered features.
+
+    The number of the first one is the model's, since a file need not hold it.
+    """
     first, names = model.first_index, model.feature_names
     if names is not None:
         first = _first_of(names)
         if first is None:
             shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
-            raise ValueError(f"{path} is SVMlight text, which numbers its features, and the model was trained on named ones: {shown}")
+            raise ValueError(
+                f"{path} is SVMlight text, which numbers its features, and the model was trained on"
+                f" named ones: {shown}"
+            )
     if first is None:
-        raise ValueError(f"the model does not say whether features are numbered from 0 or from 1, as {path} needs; give it npz rows")
+        raise ValueError(
+            f"the model does not say whether features are numbered from 0 or from 1, as {path}"
+            " needs; give it npz rows"
+        )
     with open_stream(path, _MAX_BYTES) as stream:
         X, _, _ = read_svmlight(stream, str(path), model.coef.shape[1], first=first)
     return dense_if_full(X)
@@ -100,7 +131,11 @@ def _table_keys(table: Table) -> list[Key]:
     """Column and word of each feature that `rows_and_labels` makes of a table."""
     keys: list[Key] = []
     for place, name in enumerate(table.names):
-        keys += [(name, word) for word in sorted(table.words[place])] if place in table.words else [(name, None)]
+        keys += (
+            [(name, word) for word in sorted(table.words[place])]
+            if place in table.words
+            else [(name, None)]
+        )
     return keys
 
 
@@ -114,7 +149,10 @@ def _read_table(path: Path, form: str, model: LinearModel) -> Table:
     if not used:
         raise ValueError(_lacking(path, model.feature_names or [], columns))
     if len(columns) < 2:
-        raise ValueError(f"{path} has one column only; add a second one, of anything, for it to be read as a table")
+        raise ValueError(
+            f"{path} has one column only; add a second one, of anything, for it to be read as a"
+            " table"
+        )
     # the reader wants a target, which is only read, never judged: one of the columns will do
     target = used[-1] if len(used) > 1 else next(name for name in columns if name != used[0])
     features = [name for name in used if name != target]
@@ -148,15 +186,29 @@ def _take(X: Any, keys: list[Key], wanted: list[Key], path: Path) -> tuple[Any, 
     """Columns in the order of the model; a word that does not occur is a column of zeros."""
     place = {key: number for number, key in enumerate(keys)}
     of_words = {column for column, word in keys if word is not None}
-    missing = [key for key in wanted if key not in place and not (key[1] is not None and key[0] in of_words)]
+    missing = [
+        key
+        for key in wanted
+        if key not in place and not (key[1] is not None and key[0] in of_words)
+    ]
     if missing:
-        raise ValueError(_lacking(path, [_name(key) for key in missing], [_name(key) for key in keys]))
+        raise ValueError(
+            _lacking(path, [_name(key) for key in missing], [_name(key) for key in keys])
+        )
     known, own = set(wanted), {column for column, word in wanted if word is not None}
-    strange = [_name(key) for key in keys if key[1] is not None and key not in known and key[0] in own]
-    notes = [f"{name} was not seen in training and counts as none of the known words" for name in strange[:5]]
+    strange = [
+        _name(key) for key in keys if key[1] is not None and key not in known and key[0] in own
+    ]
+    notes = [
+        f"{name} was not seen in training and counts as none of the known words"
+        for name in strange[:5]
+    ]
     columns = [place.get(key, len(keys)) for key in wanted]  # the last one is that of zeros
     if sparse.issparse(X):
-        return sparse.hstack([X, sparse.csr_array((X.shape[0], 1))], format="csc")[:, columns].tocsr(), notes
+        return (
+            sparse.hstack([X, sparse.csr_array((X.shape[0], 1))], format="csc")[:, columns].tocsr(),
+            notes,
+        )
     return np.ascontiguousarray(np.column_stack([X, np.zeros(len(X))])[:, columns]), notes
 
 
@@ -171,6 +223,11 @@ def _same_width(X: Any, d: int, path: Path) -> Any:
 
 
 def _lacking(path: Path, missing: list[str], names: list[str]) -> str:
-    shown = ", ".join(map(repr, missing[:10])) + (f" and {len(missing) - 10} more" if len(missing) > 10 else "")
+    shown = ", ".join(map(repr, missing[:10])) + (
+        f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+    )
     has = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-    return f"{path} lacks feature{'s' if len(missing) > 1 else ''} that the model was trained on: {shown}; it has {has}"
+    return (
+        f"{path} lacks feature{'s' if len(missing) > 1 else ''} that the model was trained on:"
+        f" {shown}; it has {has}"
+    )

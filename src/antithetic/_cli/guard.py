@@ -17,12 +17,22 @@ from antithetic._cli import console
 P = ParamSpec("P")
 ERROR, INTERRUPTED = 1, 130
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 Target = Annotated[
-    str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column with the labels: its name, or its number from 0.")
+    str | None,
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="COLUMN",
+        help="Column with the labels: its name, or its number from 0.",
+    ),
 ]
-OneHot = Annotated[bool, typer.Option("--one-hot", help="Turn columns of words into columns of zeros and ones.")]
+OneHot = Annotated[
+    bool, typer.Option("--one-hot", help="Turn columns of words into columns of zeros and ones.")
+]
 
 
 class InterruptedWithAdvice(KeyboardInterrupt):
@@ -32,8 +42,9 @@ class InterruptedWithAdvice(KeyboardInterrupt):
 def guarded(command: Callable[P, dict[str, Any]]) -> Callable[P, None]:
     """Make a command of a function that returns what ``--json`` prints.
 
-    Whatever goes wrong is told in one sentence on the error stream, with exit code 1; Ctrl-C gives 130. With ``--json`` the sentence is
-    also the value of ``"error"`` in the object on the standard output.
+    Whatever goes wrong is told in one sentence on the error stream, with exit code 1; Ctrl-C gives
+    130. With ``--json`` the sentence is also the value of ``"error"`` in the object on the standard
+    output.
     """
 
     @functools.wraps(command)
@@ -50,7 +61,12 @@ def guarded(command: Callable[P, dict[str, Any]]) -> Callable[P, None]:
                     console.print_json(result)
                 sys.stdout.flush()
             except KeyboardInterrupt as stop:
-                _end(str(stop) if isinstance(stop, InterruptedWithAdvice) else "interrupted", INTERRUPTED, as_json, debug)
+                _end(
+                    str(stop) if isinstance(stop, InterruptedWithAdvice) else "interrupted",
+                    INTERRUPTED,
+                    as_json,
+                    debug,
+                )
             except typer.Exit:
                 raise
             except BrokenPipeError:  # `| head` has seen enough
@@ -90,7 +106,14 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, MemoryError):
-        return f"there is not enough memory for this ({error})" if str(error) else "there is not enough memory for this"
+        return (
+            f"there is not enough memory for this ({error})"
+            if str(error)
+            else "there is not enough memory for this"
+        )
     if isinstance(error, OSError | ValueError | ImportError | ArithmeticError | RuntimeError):
         return str(error) or type(error).__name__
-    return f"{type(error).__name__}: {error} (this is a fault of the program; --debug shows where it happened)"
+    return (
+        f"{type(error).__name__}: {error} (this is a fault of the program; --debug shows where it"
+        " happened)"
+    )

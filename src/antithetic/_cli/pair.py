@@ -20,25 +20,55 @@ from antithetic.pairing._pair import METHODS
 
 @guarded
 def pair(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled data.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="TABLE", help="Where to write the table, an .npz file.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Labelled data.", show_default=False)
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="TABLE",
+            help="Where to write the table, an .npz file.",
+            show_default=False,
+        ),
+    ],
     target: Target = None,
-    method: Annotated[str, typer.Option(metavar="NAME", help=f"How partners are found: {', '.join(METHODS)}.")] = "auto",
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help=f"How partners are found: {', '.join(METHODS)}.")
+    ] = "auto",
     nest: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Groups of 4, 8, ... rows instead of pairs, or 'all' for an order; for Python only.")
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help=(
+                "Groups of 4, 8, ... rows instead of pairs, or 'all' for an order; for Python only."
+            ),
+        ),
     ] = None,
-    loss: Annotated[str | None, typer.Option(metavar="NAME", help="Loss whose gradients are paired.", show_default="by the labels")] = None,
-    intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether gradients have an entry for it.")] = True,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Loss whose gradients are paired.", show_default="by the labels"
+        ),
+    ] = None,
+    intercept: Annotated[
+        bool,
+        typer.Option("--intercept/--no-intercept", help="Whether gradients have an entry for it."),
+    ] = True,
     one_hot: OneHot = False,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of what is random in a method.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Of what is random in a method.")
+    ] = 0,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
     """Find for each row of FILE the partner whose gradient opposes its own.
 
-    The table is one .npz file for [bold]antithetic train --table[/bold] or AntitheticTable.load; with [bold]--nest[/bold] it holds groups,
-    which Python reads with GroupTable.load and [bold]train[/bold] does not take. Its quality is the exact variance of the gradient of a
-    pair, or group, divided by that of as many independent rows: below 1 is a gain.
+    The table is one .npz file for [bold]antithetic train --table[/bold] or AntitheticTable.load;
+    with [bold]--nest[/bold] it holds groups, which Python reads with GroupTable.load and
+    [bold]train[/bold] does not take. Its quality is the exact variance of the gradient of a pair,
+    or group, divided by that of as many independent rows: below 1 is a gain.
 
     For example:
       antithetic pair flowers.csv --out table.npz
@@ -54,16 +84,34 @@ def pair(
     groups = _group_size(nest)
     began = time.perf_counter()
     table = make_table(
-        data.X, data.y, method, loss=data.loss, fit_intercept=intercept, nest=groups, progress=sys.stderr.isatty(), random_state=seed
+        data.X,
+        data.y,
+        method,
+        loss=data.loss,
+        fit_intercept=intercept,
+        nest=groups,
+        progress=sys.stderr.isatty(),
+        random_state=seed,
     )
     seconds = time.perf_counter() - began
     table.save(out)
     quality = _quality(table, data, intercept)
     if not as_json:
         console.say(f"{console.plain(data.path.name)}: {data.shape}", "bold")
-        console.show_table(("quality of the table", ""), [(name.replace("_", " "), value) for name, value in quality.items()])
-        console.say(f"{table.method} table, made in {seconds:.2f} s and written to {console.plain(out)}")
-    about = {"table": out, "method": table.method, "seconds": seconds, "rows": data.X.shape[0], "features": data.X.shape[1]}
+        console.show_table(
+            ("quality of the table", ""),
+            [(name.replace("_", " "), value) for name, value in quality.items()],
+        )
+        console.say(
+            f"{table.method} table, made in {seconds:.2f} s and written to {console.plain(out)}"
+        )
+    about = {
+        "table": out,
+        "method": table.method,
+        "seconds": seconds,
+        "rows": data.X.shape[0],
+        "features": data.X.shape[1],
+    }
     return about | {"loss": data.loss, "intercept": intercept, "quality": quality}
 
 
@@ -78,6 +126,10 @@ def _group_size(nest: str | None) -> int | bool | None:
 def _quality(table: Any, data: Data, intercept: bool) -> dict[str, Any]:
     given: dict[str, Any] = {"loss": data.loss, "fit_intercept": intercept}
     if isinstance(table, GroupTable):
-        return {"variance_ratio": table.variance_ratio(data.X, data.y, **given), "group_size": table.size, "groups": len(table.groups)}
+        return {
+            "variance_ratio": table.variance_ratio(data.X, data.y, **given),
+            "group_size": table.size,
+            "groups": len(table.groups),
+        }
     found = asdict(table.quality(data.X, data.y, **given))
     return {name: value for name, value in found.items() if value is not None}

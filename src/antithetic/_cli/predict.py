@@ -19,14 +19,37 @@ from antithetic._cli.guard import Debug, Json, guarded
 from antithetic._files import write_atomically
 from antithetic.model_file import LinearModel
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet may take for the beginning of one
+_FORMULA = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+)  # what a spreadsheet may take for the beginning of one
 
 
 @guarded
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model of `antithetic train`.", show_default=False)],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows to predict; labels are not needed, and not used.", show_default=False)],
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="CSV file to write.", show_default="the screen")] = None,
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="A model of `antithetic train`.", show_default=False),
+    ],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Rows to predict; labels are not needed, and not used.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="CSV file to write.", show_default="the screen"
+        ),
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
@@ -46,7 +69,10 @@ def predict(
         console.warn(note)
     columns = predictions(held, X.astype(np.float64, copy=False))
     if as_json and out is None:
-        return {"rows": X.shape[0], "columns": {name: list(values) for name, values in columns.items()}}
+        return {
+            "rows": X.shape[0],
+            "columns": {name: list(values) for name, values in columns.items()},
+        }
     content = _csv(columns)
     if out is None:
         sys.stdout.write(console.clean(content) if sys.stdout.isatty() else content)
@@ -68,9 +94,15 @@ def predictions(model: LinearModel, X: Any) -> dict[str, Any]:
     if decision.ndim == 1:
         columns["decision"] = decision.tolist()
     else:
-        columns |= {f"decision {label}": values.tolist() for label, values in zip(labels, decision.T, strict=True)}
+        columns |= {
+            f"decision {label}": values.tolist()
+            for label, values in zip(labels, decision.T, strict=True)
+        }
     if hasattr(estimator, "predict_proba"):
-        columns |= {f"probability {label}": values.tolist() for label, values in zip(labels, estimator.predict_proba(X).T, strict=True)}
+        columns |= {
+            f"probability {label}": values.tolist()
+            for label, values in zip(labels, estimator.predict_proba(X).T, strict=True)
+        }
     return columns
 
 

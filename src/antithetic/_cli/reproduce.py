@@ -17,7 +17,14 @@ from antithetic.experiments import LAMBDAS, LOSSES, Reproduction, ReproductionIn
 from antithetic.experiments import reproduce as run_experiments
 from antithetic.experiments.claim import headline
 from antithetic.experiments.csv_files import TABLES
-from antithetic.experiments.manifest import PAGE, PARTIAL_PAGE, Manifest, read_manifest, remove, write_manifest
+from antithetic.experiments.manifest import (
+    PAGE,
+    PARTIAL_PAGE,
+    Manifest,
+    read_manifest,
+    remove,
+    write_manifest,
+)
 from antithetic.experiments.settings import fingerprint
 from antithetic.report import write_page
 from antithetic.report.images import FORMATS, draw_figures
@@ -30,24 +37,45 @@ _NAMES = {"logistic": "log_loss", "svm": "hinge"}
 
 @guarded
 def reproduce(
-    only: Annotated[list[str] | None, typer.Option(metavar="SET", help=f"Sets to use, of {', '.join(LAMBDAS)}.")] = None,
-    loss: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="log_loss (Figure 2) or hinge (Figure 3).", show_default="both")
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="SET", help=f"Sets to use, of {', '.join(LAMBDAS)}.")
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, metavar="N", help="Runs whose curves are shown.", show_default="5")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Passes of each run.", show_default="20")] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the report.")] = Path("antithetic-report"),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the finished parts in that folder.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A first look: 2 sets, 2 seeds, 3 epochs.")] = False,
-    download: Annotated[bool, typer.Option("--download", help="Fetch sets that are not on this computer first.")] = False,
-    images: Annotated[bool, typer.Option("--images/--no-images", help="Write each figure also as PNG and SVG.")] = True,
+    loss: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="log_loss (Figure 2) or hinge (Figure 3).", show_default="both"
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Runs whose curves are shown.", show_default="5"),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Passes of each run.", show_default="20")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the report.")
+    ] = Path("antithetic-report"),
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the finished parts in that folder.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A first look: 2 sets, 2 seeds, 3 epochs.")
+    ] = False,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch sets that are not on this computer first.")
+    ] = False,
+    images: Annotated[
+        bool, typer.Option("--images/--no-images", help="Write each figure also as PNG and SVG.")
+    ] = True,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
     """Run the paper's experiments and say which of its claims hold.
 
-    Writes report.html (open it in any browser), all numbers as CSV and each figure as PNG and SVG. Four of the six sets come with the
-    package; the others are used if they are on this computer. Ctrl-C keeps what is finished, and [bold]--resume[/bold] goes on from there.
+    Writes report.html (open it in any browser), all numbers as CSV and each figure as PNG and SVG.
+    Four of the six sets come with the package; the others are used if they are on this computer.
+    Ctrl-C keeps what is finished, and [bold]--resume[/bold] goes on from there.
 
     For example:
       antithetic reproduce
@@ -64,11 +92,19 @@ def reproduce(
             datasets.load(name)
     with console.progress() as tell:
         try:
-            found = _marked(run_experiments(names, losses, seeds=seeds, epochs=epochs, out=out, resume=resume, progress=tell), quick)
+            found = _marked(
+                run_experiments(
+                    names, losses, seeds=seeds, epochs=epochs, out=out, resume=resume, progress=tell
+                ),
+                quick,
+            )
         except ReproductionInterrupted as stop:
             raise InterruptedWithAdvice(_kept(_marked(stop.result, quick), out)) from stop
         if not found.parts:
-            raise ValueError(f"none of the sets is on this computer ({', '.join(found.left_out)}); --download fetches them")
+            raise ValueError(
+                f"none of the sets is on this computer ({', '.join(found.left_out)}); --download"
+                " fetches them"
+            )
         tell("report", 1, 1)
         files, trouble = list[Path](), None
         try:
@@ -93,17 +129,21 @@ def reproduce(
     }
 
 
-def write_report(found: Reproduction, out: Path, *, images: bool = True, unfinished: bool = False) -> Iterator[Path]:
+def write_report(
+    found: Reproduction, out: Path, *, images: bool = True, unfinished: bool = False
+) -> Iterator[Path]:
     """Write page, tables and pictures; yield their paths, the page first, each when it is there.
 
-    Figures and tables of an earlier run that are not of this one are removed. An unfinished run beside the report of a finished one
-    writes a page of another name and nothing else.
+    Figures and tables of an earlier run that are not of this one are removed. An unfinished run
+    beside the report of a finished one writes a page of another name and nothing else.
     """
     content, before = reproduction_content(found, unfinished=unfinished), read_manifest(out)
     if unfinished and (out / PAGE).exists() and (before is None or before.complete):
         write_page(content, out / PARTIAL_PAGE)
         if before is not None:
-            write_manifest(out, replace(before, files=tuple(dict.fromkeys([*before.files, PARTIAL_PAGE]))))
+            write_manifest(
+                out, replace(before, files=tuple(dict.fromkeys([*before.files, PARTIAL_PAGE])))
+            )
         yield out / PARTIAL_PAGE
         return
     write_page(content, out / PAGE)
@@ -111,8 +151,12 @@ def write_report(found: Reproduction, out: Path, *, images: bool = True, unfinis
     now = fingerprint([part.settings for part in found.parts])
     written = {PAGE, *(f"csv/{name}.csv" for name in TABLES)}
     pictures = {f"figures/{figure.id}.{ending}" for figure in content.figures for ending in FORMATS}
-    if images or (before is not None and before.settings == now):  # those of the same settings are the same
-        written |= pictures if images else pictures & set(before.files if before is not None else ())
+    if images or (
+        before is not None and before.settings == now
+    ):  # those of the same settings are the same
+        written |= (
+            pictures if images else pictures & set(before.files if before is not None else ())
+        )
     if before is not None:
         remove(out, before.files if before.settings != now else set(before.files) - written)
     write_manifest(out, Manifest(now, not unfinished, tuple(sorted(written))))
@@ -126,18 +170,38 @@ def _marked(found: Reproduction, quick: bool) -> Reproduction:
 
 
 def _unwritten(trouble: OSError, files: list[Path]) -> str:
-    reason = f"{trouble.filename}: {trouble.strerror}" if trouble.filename and trouble.strerror else trouble.strerror or str(trouble)
-    whole = f"{files[0]} is complete, but not all tables and figures beside it" if files else "the report could not be written"
-    return f"{reason}; {whole}. All parts are kept: the same command with --resume writes the rest without running them again"
+    reason = (
+        f"{trouble.filename}: {trouble.strerror}"
+        if trouble.filename and trouble.strerror
+        else trouble.strerror or str(trouble)
+    )
+    whole = (
+        f"{files[0]} is complete, but not all tables and figures beside it"
+        if files
+        else "the report could not be written"
+    )
+    return (
+        f"{reason}; {whole}. All parts are kept: the same command with --resume writes the rest"
+        " without running them again"
+    )
 
 
 def _kept(finished: Reproduction, out: Path) -> str:
-    parts = f"{len(finished.parts)} finished part{'s are' if len(finished.parts) != 1 else ' is'} kept in {out}"
+    parts = (
+        f"{len(finished.parts)} finished part{'s are' if len(finished.parts) != 1 else ' is'} kept"
+        f" in {out}"
+    )
     if finished.parts:
         pages = list[Path]()
         with contextlib.suppress(OSError):  # what counts, the parts, is there
-            pages.extend(path for path in write_report(finished, out, images=False, unfinished=True))
-        parts += f", with a report of what there is in {pages[0].name}" if pages else ", but no report could be written"
+            pages.extend(
+                path for path in write_report(finished, out, images=False, unfinished=True)
+            )
+        parts += (
+            f", with a report of what there is in {pages[0].name}"
+            if pages
+            else ", but no report could be written"
+        )
     return f"interrupted; {parts}. Go on with the same command and --resume"
 
 
@@ -151,10 +215,18 @@ def _show(found: Reproduction, files: list[Path]) -> None:
     if found.first_look:
         console.say(found.first_look, "bold yellow")
     for name in found.left_out:
-        console.say(f"Left out: {name}, which is not on this computer (--download fetches it, or name its folder in ANTITHETIC_DATA).")
+        console.say(
+            f"Left out: {name}, which is not on this computer (--download fetches it, or name its"
+            " folder in ANTITHETIC_DATA)."
+        )
     if found.resumed:
         console.say(f"Taken from an earlier run: {', '.join(found.resumed)}.")
-    kinds = {suffix: sum(path.suffix == suffix for path in files) for suffix in (".csv", ".png", ".svg")}
+    kinds = {
+        suffix: sum(path.suffix == suffix for path in files) for suffix in (".csv", ".png", ".svg")
+    }
     beside = ", ".join(f"{count} {suffix[1:].upper()}" for suffix, count in kinds.items() if count)
     if files:
-        console.say(f"Report after {found.seconds:.0f} s: {console.plain(files[0])} (beside it: {beside or 'nothing'})")
+        console.say(
+            f"Report after {found.seconds:.0f} s: {console.plain(files[0])} (beside it:"
+            f" {beside or 'nothing'})"
+        )

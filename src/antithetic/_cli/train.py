@@ -24,46 +24,94 @@ from antithetic.solvers import SOLVERS
 @guarded
 def train(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Labelled data; with --dask also a folder, or a pattern in quotes.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Labelled data; with --dask also a folder, or a pattern in quotes.",
+            show_default=False,
+        ),
     ],
     model: Annotated[
-        Path, typer.Option("--model", "-m", metavar="MODEL", help="Where to write the model, a .json file.", show_default=False)
+        Path,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help="Where to write the model, a .json file.",
+            show_default=False,
+        ),
     ],
     target: Target = None,
     table: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="A table of `antithetic pair`, without --nest, for this file.")
+        Path | None,
+        typer.Option(
+            metavar="TABLE", help="A table of `antithetic pair`, without --nest, for this file."
+        ),
     ] = None,
     loss: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help=f"One of {', '.join(LOSSES)}.", show_default="log_loss for classes, squared_error for numbers"),
+        typer.Option(
+            metavar="NAME",
+            help=f"One of {', '.join(LOSSES)}.",
+            show_default="log_loss for classes, squared_error for numbers",
+        ),
     ] = None,
     alpha: Annotated[float, typer.Option(metavar="X", help="Strength of the penalty.")] = 1e-4,
-    penalty: Annotated[str, typer.Option(metavar="NAME", help="l2, l1, elasticnet or none.")] = "l2",
+    penalty: Annotated[
+        str, typer.Option(metavar="NAME", help="l2, l1, elasticnet or none.")
+    ] = "l2",
     solver: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"{', '.join(SOLVERS)}.", show_default="sgd; with --dask svrg, which has sgd too")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"{', '.join(SOLVERS)}.",
+            show_default="sgd; with --dask svrg, which has sgd too",
+        ),
     ] = None,
-    sampling: Annotated[str, typer.Option(metavar="NAME", help=f"auto, {', '.join(SAMPLINGS)}.")] = "auto",
-    epochs: Annotated[int, typer.Option(min=1, metavar="N", help="Most passes over the data.")] = 1000,
+    sampling: Annotated[
+        str, typer.Option(metavar="NAME", help=f"auto, {', '.join(SAMPLINGS)}.")
+    ] = "auto",
+    epochs: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Most passes over the data.")
+    ] = 1000,
     tol: Annotated[
-        float, typer.Option(min=0.0, metavar="X", help="Stop when five epochs gained less than this; 0 makes all passes.")
+        float,
+        typer.Option(
+            min=0.0,
+            metavar="X",
+            help="Stop when five epochs gained less than this; 0 makes all passes.",
+        ),
     ] = 1e-4,
-    intercept: Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")] = True,
+    intercept: Annotated[
+        bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")
+    ] = True,
     one_hot: OneHot = False,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")
+    ] = 0,
     dask: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Train on a Dask cluster: a scheduler's address, or local.", show_default=False),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Train on a Dask cluster: a scheduler's address, or local.",
+            show_default=False,
+        ),
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --dask: write each round here, and go on from it.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --dask: write each round here, and go on from it.",
+            show_default=False,
+        ),
     ] = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
     """Train a linear model on FILE and save it as JSON.
 
-    Words and whole numbers in the target are classes, other numbers a regression. Steps are found from the data: there is no learning
-    rate to tune.
+    Words and whole numbers in the target are classes, other numbers a regression. Steps are found
+    from the data: there is no learning rate to tune.
 
     For example:
       antithetic train flowers.csv --model flowers.json
@@ -88,15 +136,23 @@ def train(
     }
     if dask is not None:
         if table is not None or one_hot:
-            raise ValueError("--table and --one-hot need all rows at once; leave them out with --dask")
+            raise ValueError(
+                "--table and --one-hot need all rows at once; leave them out with --dask"
+            )
         from antithetic._cli.train_dask import train_on_cluster
 
-        return train_on_cluster(file, model, target, chosen, address=dask, checkpoint=checkpoint, as_json=as_json)
+        return train_on_cluster(
+            file, model, target, chosen, address=dask, checkpoint=checkpoint, as_json=as_json
+        )
     data = read_data(file, target=target, loss=loss, one_hot=one_hot)
     chosen["loss"] = data.loss
     partners = None if table is None else _table_of(table)
     estimator, seconds = _fit(data, chosen, partners)
-    score = float(estimator.score(np.asarray(data.X, float) if isinstance(data.X, np.ndarray) else data.X, data.y))
+    score = float(
+        estimator.score(
+            np.asarray(data.X, float) if isinstance(data.X, np.ndarray) else data.X, data.y
+        )
+    )
     about = {
         "antithetic": package_version(),
         "rows": data.X.shape[0],
@@ -109,11 +165,24 @@ def train(
         console.say(f"{console.plain(file.name)}: {data.shape}", "bold")
         if data.note:
             console.say(data.note)
-        console.say(f"{data.loss}, {estimator.n_iter_} epochs in {seconds:.2f} s; {name} on these rows {score:.4f}")
+        console.say(
+            f"{data.loss}, {estimator.n_iter_} epochs in {seconds:.2f} s; {name} on these rows"
+            f" {score:.4f}"
+        )
         console.say(estimator.plan_.why, "dim")
         console.say(f"model written to {console.plain(model)}")
-    plan = {name: getattr(estimator.plan_, name) for name in ("pairing", "sampling", "batch_size", "why")}
-    return {"model": model, "seconds": seconds, name.lower(): score, "epochs": estimator.n_iter_, "settings": chosen, "plan": plan}
+    plan = {
+        name: getattr(estimator.plan_, name)
+        for name in ("pairing", "sampling", "batch_size", "why")
+    }
+    return {
+        "model": model,
+        "seconds": seconds,
+        name.lower(): score,
+        "epochs": estimator.n_iter_,
+        "settings": chosen,
+        "plan": plan,
+    }
 
 
 def _check_model_place(model: Path, *inputs: Path | None) -> None:
@@ -129,7 +198,10 @@ def _table_of(path: Path) -> AntitheticTable:
     except ValueError:
         if not _holds_groups(path):
             raise
-    raise ValueError(f"{path} holds groups, made with --nest, and training takes pairs: make the table again without --nest")
+    raise ValueError(
+        f"{path} holds groups, made with --nest, and training takes pairs: make the table again"
+        " without --nest"
+    )
 
 
 def _holds_groups(path: Path) -> bool:
@@ -143,9 +215,17 @@ def _holds_groups(path: Path) -> bool:
 def _features(data: Data, one_hot: bool) -> dict[str, Any]:
     """Give what the model must know about the columns, to find them in another file."""
     names = data.feature_names
-    words = words_by_column(data.path, names, data.target) if one_hot and names is not None else None
+    words = (
+        words_by_column(data.path, names, data.target) if one_hot and names is not None else None
+    )
     first = first_index(data.path, names, data.X.shape[1])
-    return {"feature_names": names, "target_name": data.target_name, "one_hot": one_hot, "words": words, "first_index": first}
+    return {
+        "feature_names": names,
+        "target_name": data.target_name,
+        "one_hot": one_hot,
+        "words": words,
+        "first_index": first,
+    }
 
 
 def _fit(data: Data, chosen: dict[str, Any], table: AntitheticTable | None) -> tuple[Any, float]:

@@ -14,9 +14,19 @@ from antithetic.model_file import LinearModel
 
 
 def train_on_cluster(
-    file: Path, model: Path, target: str | None, chosen: dict[str, Any], *, address: str, checkpoint: Path | None, as_json: bool
+    file: Path,
+    model: Path,
+    target: str | None,
+    chosen: dict[str, Any],
+    *,
+    address: str,
+    checkpoint: Path | None,
+    as_json: bool,
 ) -> dict[str, Any]:
-    """Train a model of a file, folder or pattern and save it as ``train`` does; return what ``--json`` prints."""
+    """Train a model of a file, folder or pattern and save it as ``train`` does.
+
+    Return what ``--json`` prints.
+    """
     try:
         from antithetic.dask.cluster import client_of
         from antithetic.dask.estimators import SGDClassifier, SGDRegressor
@@ -31,26 +41,60 @@ def train_on_cluster(
     quantity = None if loss is None else not LOSSES[loss].classification
     with client_of(_address(address)) as client:
         data = open_files(file, column_of(target), client, quantity=quantity)
-        chosen = chosen | {"loss": loss or ("squared_error" if data.classes is None else "log_loss")}
+        chosen = chosen | {
+            "loss": loss or ("squared_error" if data.classes is None else "log_loss")
+        }
         kind = SGDRegressor if data.classes is None else SGDClassifier
-        estimator = kind(**chosen, client=client, checkpoint=checkpoint, verbose=0 if as_json else 1)
+        estimator = kind(
+            **chosen, client=client, checkpoint=checkpoint, verbose=0 if as_json else 1
+        )
         began = time.perf_counter()
         estimator.fit(data.X, data.y)
         seconds = time.perf_counter() - began
         score = estimator.score(data.X, data.y)
     rows = (estimator.t_ - 1) // max(1, estimator.n_iter_)
-    about = {"antithetic": package_version(), "rows": rows, "epochs": estimator.n_iter_, "table": None}
-    features = {"feature_names": data.feature_names, "target_name": data.target_name, "one_hot": False}
-    LinearModel.of(estimator, settings=chosen | about, **features, first_index=1 if data.feature_names is None else None).save(model)
+    about = {
+        "antithetic": package_version(),
+        "rows": rows,
+        "epochs": estimator.n_iter_,
+        "table": None,
+    }
+    features = {
+        "feature_names": data.feature_names,
+        "target_name": data.target_name,
+        "one_hot": False,
+    }
+    LinearModel.of(
+        estimator,
+        settings=chosen | about,
+        **features,
+        first_index=1 if data.feature_names is None else None,
+    ).save(model)
     name = "R2" if data.classes is None else "accuracy"
     if not as_json:
         task = "regression" if data.classes is None else f"{len(data.classes)} classes"
-        console.say(f"{console.plain(file.name)}: {rows} rows in {len(data.X)} blocks, {estimator.n_features_in_} features, {task}", "bold")
-        console.say(f"{chosen['loss']}, {estimator.n_iter_} rounds in {seconds:.2f} s; {name} on these rows {score:.4f}")
+        console.say(
+            f"{console.plain(file.name)}: {rows} rows in {len(data.X)} blocks,"
+            f" {estimator.n_features_in_} features, {task}",
+            "bold",
+        )
+        console.say(
+            f"{chosen['loss']}, {estimator.n_iter_} rounds in {seconds:.2f} s; {name} on these rows"
+            f" {score:.4f}"
+        )
         console.say(estimator.plan_.why, "dim")
         console.say(f"model written to {console.plain(model)}")
-    plan = {key: getattr(estimator.plan_, key) for key in ("pairing", "sampling", "batch_size", "why")}
-    return {"model": model, "seconds": seconds, name.lower(): score, "epochs": estimator.n_iter_, "settings": chosen, "plan": plan}
+    plan = {
+        key: getattr(estimator.plan_, key) for key in ("pairing", "sampling", "batch_size", "why")
+    }
+    return {
+        "model": model,
+        "seconds": seconds,
+        name.lower(): score,
+        "epochs": estimator.n_iter_,
+        "settings": chosen,
+        "plan": plan,
+    }
 
 
 def _address(given: str) -> str | None:
@@ -58,5 +102,8 @@ def _address(given: str) -> str | None:
     if given == "local":
         return None
     if "://" not in given and ":" not in given:
-        raise ValueError(f"--dask {given} is no address; use 'local', or that of a scheduler, such as tcp://10.0.0.1:8786")
+        raise ValueError(
+            f"--dask {given} is no address; use 'local', or that of a scheduler, such as"
+            " tcp://10.0.0.1:8786"
+        )
     return given

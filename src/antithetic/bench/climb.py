@@ -13,11 +13,20 @@ from antithetic.bench.peer import Config, Peer
 from antithetic.bench.tasks import TARGETS, Task
 
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
-_GROWTH = 1.3  # of the effort, from one rung to the next; the gap between the last two is bisected afterwards
+# of the effort, from one rung to the next; the gap between the last two is bisected afterwards
+_GROWTH = 1.3
 _TIMED_AGAIN = 0.1  # seconds below which a single time is not to be trusted at all
 _DOMINATED = 3.0  # so many times slower than another configuration that is as near: dropped
-_HALVED_AT = (2, 4)  # rungs after which the worse half of rivals is dropped, those that are late apart
-_ALL_HALVED_AT = (7, 10)  # and of all: after 9 passes scikit-learn's "adaptive" has shortened its steps, and is often the best
+_HALVED_AT = (
+    2,
+    4,
+)  # rungs after which the worse half of rivals is dropped, those that are late apart
+_ALL_HALVED_AT = (
+    7,
+    10,
+    # and of all: after 9 passes scikit-learn's "adaptive" has shortened its steps, and is often the
+    # best
+)
 _STALLED_RUNGS, _STALLED = 5, 0.99
 _LEAST_LEFT = 2
 _WARM_UP = 3  # passes: the first of a balanced order is another kernel than the next
@@ -40,7 +49,8 @@ class Limits:
     targets : tuple of float
         Gaps to be reached; nobody climbs beyond the least of them.
     behind : float
-        A peer whose fit takes so many times the seconds of the fastest so far to the least target climbs no further.
+        A peer whose fit takes so many times the seconds of the fastest so far to the least target
+        climbs no further.
     """
 
     seconds: float = 10.0
@@ -54,9 +64,15 @@ class Limits:
     @property
     def words(self) -> str:
         """All of them in words, as they stand in the rows."""
-        targets, seeds = (" ".join(f"{value:g}" for value in values) for values in (self.targets, self.seeds))
-        cost = f"{self.seconds:g} s a fit, {self.in_all:g} s a peer, {self.behind:g} times the fastest"
-        return f"{cost}; targets {targets}; seeds {seeds}; {self.repeats} repeats; {self.clock} clock"
+        targets, seeds = (
+            " ".join(f"{value:g}" for value in values) for values in (self.targets, self.seeds)
+        )
+        cost = (
+            f"{self.seconds:g} s a fit, {self.in_all:g} s a peer, {self.behind:g} times the fastest"
+        )
+        return (
+            f"{cost}; targets {targets}; seeds {seeds}; {self.repeats} repeats; {self.clock} clock"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +101,9 @@ def efforts(effort: int = 1) -> Iterator[int]:
         effort = max(effort + 1, int(effort * _GROWTH))
 
 
-def timed(config: Config, effort: int, seed: int, clock: Callable[[], float]) -> tuple[float, np.ndarray, float, float]:
+def timed(
+    config: Config, effort: int, seed: int, clock: Callable[[], float]
+) -> tuple[float, np.ndarray, float, float]:
     """Seconds of one fit, its weights, passes and iterations."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # solvers that are stopped early say so
@@ -114,14 +132,25 @@ def measure(config: Config, effort: int, task: Task, limits: Limits) -> Point:
             seconds = min(seconds, timed(config, effort, seed, clock)[0])
         found.append((task.gap(coef), seconds, passes, iterations))
     gap, seconds, passes, iterations = np.array(found).T
-    return Point(config, effort, float(gap.mean()), float(np.median(seconds)), float(passes.mean()), float(iterations.mean()))
+    return Point(
+        config,
+        effort,
+        float(gap.mean()),
+        float(np.median(seconds)),
+        float(passes.mean()),
+        float(iterations.mean()),
+    )
 
 
-def climb(peer: Peer, configs: Sequence[Config], task: Task, target: float, limits: Limits) -> Iterator[Point]:
+def climb(
+    peer: Peer, configs: Sequence[Config], task: Task, target: float, limits: Limits
+) -> Iterator[Point]:
     """Turn the effort up until the target is reached or the time is over, dropping configurations that fall behind."""
     points: list[Point] = []
     alive, spent = list(configs), 0.0
-    timed(alive[0], _WARM_UP, limits.seeds[0], CLOCKS[limits.clock])  # imports, compiles: as much for the others
+    timed(
+        alive[0], _WARM_UP, limits.seeds[0], CLOCKS[limits.clock]
+    )  # imports, compiles: as much for the others
     for place, effort in enumerate(efforts()):
         rung = []
         for config in alive:
@@ -130,7 +159,9 @@ def climb(peer: Peer, configs: Sequence[Config], task: Task, target: float, limi
             yield rung[-1]
         points += rung
         going = [point for point in rung if point.gap > target and point.seconds <= limits.seconds]
-        going = [point for point in going if _too_early(point, place) or not _hopeless(point, points)]
+        going = [
+            point for point in going if _too_early(point, place) or not _hopeless(point, points)
+        ]
         alive = [point.config for point in (_halved(going, place) if peer.rivals else going)]
         if not alive or spent > limits.in_all:
             return
@@ -145,24 +176,37 @@ def _halved(rung: Sequence[Point], place: int) -> Sequence[Point]:
     """The better half of those that can be judged, and the others, where it is time for that."""
     if place not in _HALVED_AT + _ALL_HALVED_AT:
         return rung
-    judged = sorted((point for point in rung if not _too_early(point, place)), key=lambda point: point.gap)
-    return judged[: max(_LEAST_LEFT, len(judged) // 2)] + [point for point in rung if _too_early(point, place)]
+    judged = sorted(
+        (point for point in rung if not _too_early(point, place)), key=lambda point: point.gap
+    )
+    return judged[: max(_LEAST_LEFT, len(judged) // 2)] + [
+        point for point in rung if _too_early(point, place)
+    ]
 
 
 def _hopeless(point: Point, points: Sequence[Point]) -> bool:
     """Whether it diverged, stands still, or another configuration comes as near in a third of the time."""
     own = [other for other in points if other.config is point.config]
     before = min((other.gap for other in own[:-_STALLED_RUNGS]), default=np.inf)
-    if len(own) > _STALLED_RUNGS and not point.gap <= _STALLED * min(before, 1e300):  # infinity is not below infinity
+    if len(own) > _STALLED_RUNGS and not point.gap <= _STALLED * min(
+        before, 1e300
+    ):  # infinity is not below infinity
         return True
     return any(
-        other.config is not point.config and other.gap <= point.gap and _DOMINATED * other.seconds <= point.seconds for other in points
+        other.config is not point.config
+        and other.gap <= point.gap
+        and _DOMINATED * other.seconds <= point.seconds
+        for other in points
     )
 
 
 def cheapest(points: Sequence[Point], target: float) -> Point | None:
     """The quickest of the points that are near enough."""
-    return min((point for point in points if point.gap <= target), key=lambda point: point.seconds, default=None)
+    return min(
+        (point for point in points if point.gap <= target),
+        key=lambda point: point.seconds,
+        default=None,
+    )
 
 
 def refine(points: list[Point], target: float, task: Task, limits: Limits) -> Iterator[Point]:
@@ -170,7 +214,9 @@ def refine(points: list[Point], target: float, task: Task, limits: Limits) -> It
     found = cheapest(points, target)
     if found is None:
         return
-    own = sorted((point for point in points if point.config is found.config), key=lambda point: point.effort)
+    own = sorted(
+        (point for point in points if point.config is found.config), key=lambda point: point.effort
+    )
     enough = next(point.effort for point in own if point.gap <= target)
     too_little = max((point.effort for point in own if point.effort < enough), default=0)
     while enough - too_little > 1:
@@ -183,9 +229,12 @@ def refine(points: list[Point], target: float, task: Task, limits: Limits) -> It
 
 
 def time_together(points: Sequence[Point], limits: Limits) -> list[Point]:
-    """Run the points in turn, over and over; the least seconds of each seed, and of those the median.
+    """Run the points in turn, over and over.
 
-    One that breaks is left out from then on, keeps its first time and says in its status what happened.
+    The least seconds of each seed, and of those the median.
+
+    One that breaks is left out from then on, keeps its first time and says in its status what
+    happened.
     """
     clock, broken = CLOCKS[limits.clock], dict[int, str]()
     best = [dict.fromkeys(seeds_of(point.config, limits), np.inf) for point in points]
@@ -195,12 +244,18 @@ def time_together(points: Sequence[Point], limits: Limits) -> list[Point]:
                 continue
             try:
                 for seed in least:
-                    least[seed] = min(least[seed], timed(point.config, point.effort, seed, clock)[0])
+                    least[seed] = min(
+                        least[seed], timed(point.config, point.effort, seed, clock)[0]
+                    )
             except Exception as error:  # a peer that breaks must not break the run
                 broken[place] = failure(error)
     return [
-        replace(point, status=broken[place])
-        if place in broken
-        else replace(point, seconds=float(np.median(list(least.values()))), repeats=limits.repeats)
+        (
+            replace(point, status=broken[place])
+            if place in broken
+            else replace(
+                point, seconds=float(np.median(list(least.values()))), repeats=limits.repeats
+            )
+        )
         for place, (point, least) in enumerate(zip(points, best, strict=True))
     ]

@@ -1,7 +1,8 @@
 """Orders of grab-sampler, where it is installed: plain SGD in batches that its sampler draws, from gradients of each row.
 
-It is a sampler for PyTorch, fed with the gradient of every row, so its seconds say little about a linear model; its passes do. Its sorters
-are used as they are: ``GraBSampler`` around them hands its data to a constructor that newer versions of PyTorch no longer have.
+It is a sampler for PyTorch, fed with the gradient of every row, so its seconds say little about a
+linear model; its passes do. Its sorters are used as they are: ``GraBSampler`` around them hands its
+data to a constructor that newer versions of PyTorch no longer have.
 """
 
 from __future__ import annotations
@@ -32,15 +33,27 @@ def grab_sampler(task: Task) -> Sequence[Config]:
     rows, y = torch.as_tensor(np.ascontiguousarray(X, dtype=np.float64)), torch.as_tensor(task.y)
     scale = (4.0 if task.loss == "log_loss" else 1.0) / float(np.mean((X * X).sum(axis=1)))
     return [
-        Config(f"{balance}, batch {_BATCH}, eta0={step * scale:.3g}", partial(_fit, sorter, torch, rows, y, task, step * scale), "epochs")
-        for balance, sorter in (("mean balance", sorters.MeanBalance), ("pair balance", sorters.PairBalance))
+        Config(
+            f"{balance}, batch {_BATCH}, eta0={step * scale:.3g}",
+            partial(_fit, sorter, torch, rows, y, task, step * scale),
+            "epochs",
+        )
+        for balance, sorter in (
+            ("mean balance", sorters.MeanBalance),
+            ("pair balance", sorters.PairBalance),
+        )
         for step in _STEPS
     ]
 
 
-def _fit(sorter: Any, torch: Any, rows: Any, y: Any, task: Task, eta0: float, effort: int, seed: int) -> Fit:
+def _fit(
+    sorter: Any, torch: Any, rows: Any, y: Any, task: Task, eta0: float, effort: int, seed: int
+) -> Fit:
     """Steps eta0 / (1 + eta0 lambda t) along the mean gradient of each batch, whose rows' gradients the sorter is shown."""
-    with _one_thread(torch), torch.random.fork_rng(devices=[]):  # its orders come from the global generator
+    with (
+        _one_thread(torch),
+        torch.random.fork_rng(devices=[]),
+    ):  # its orders come from the global generator
         torch.manual_seed(seed)
         w = torch.zeros(task.d, dtype=torch.float64)
         order = sorter(task.n, task.d, device="cpu", dtype=torch.float64)

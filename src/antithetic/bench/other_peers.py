@@ -16,7 +16,11 @@ from antithetic.bench.tasks import Task
 
 _NEVER = 1e-14
 _CYANURE_SOLVERS = ("qning-svrg", "qning-miso", "catalyst-miso", "miso", "svrg", "acc-svrg")
-_PASS_PER_ITERATION = ("miso",)  # svrg takes gradients of a row at two points, and now and then of all; those around a solver take more
+_PASS_PER_ITERATION = (
+    "miso",
+    # svrg takes gradients of a row at two points, and now and then of all; those around a solver take
+    # more
+)
 
 
 def _rows(task: Task) -> Any:
@@ -29,14 +33,34 @@ def _rows(task: Task) -> Any:
 
 
 def cyanure(task: Task) -> Sequence[Config]:
-    """Its stochastic solvers; the duality gap, which it would compute now and then to know when to stop, only at the end."""
+    """Its stochastic solvers.
+
+    The duality gap, which it would compute now and then to know when to stop, only at the end.
+    """
     estimators, rows = import_peer("cyanure.estimators"), _rows(task)
-    return [Config(solver, partial(_fit_cyanure, estimators.Classifier, rows, task, solver)) for solver in _CYANURE_SOLVERS]
+    return [
+        Config(solver, partial(_fit_cyanure, estimators.Classifier, rows, task, solver))
+        for solver in _CYANURE_SOLVERS
+    ]
 
 
 def _fit_cyanure(estimator: Any, rows: Any, task: Task, solver: str, effort: int, seed: int) -> Fit:
-    fixed = {"loss": "logistic", "penalty": "l2", "fit_intercept": False, "tol": _NEVER, "n_threads": THREADS, "verbose": False}
-    model = estimator(**fixed, solver=solver, lambda_1=task.l2, max_iter=effort, duality_gap_interval=effort, random_state=seed)
+    fixed = {
+        "loss": "logistic",
+        "penalty": "l2",
+        "fit_intercept": False,
+        "tol": _NEVER,
+        "n_threads": THREADS,
+        "verbose": False,
+    }
+    model = estimator(
+        **fixed,
+        solver=solver,
+        lambda_1=task.l2,
+        max_iter=effort,
+        duality_gap_interval=effort,
+        random_state=seed,
+    )
     model.fit(rows, task.y)
     iterations = float(np.max(model.n_iter_))
     return Fit(model.coef_, iterations, iterations if solver in _PASS_PER_ITERATION else np.nan)
@@ -48,11 +72,25 @@ def snap_ml(task: Task) -> Sequence[Config]:
     return [Config("dual", partial(_fit_snap, package, rows, task.y, task))]
 
 
-def _fit_snap(package: Any, rows: Any, y: NDArray[np.float64], task: Task, effort: int, seed: int) -> Fit:
-    fixed = {"regularizer": task.l2 * task.n, "tol": _NEVER, "n_jobs": THREADS, "fit_intercept": False}
-    estimator = partial(package.LogisticRegression, dual=True) if task.loss == "log_loss" else package.SupportVectorMachine
+def _fit_snap(
+    package: Any, rows: Any, y: NDArray[np.float64], task: Task, effort: int, seed: int
+) -> Fit:
+    fixed = {
+        "regularizer": task.l2 * task.n,
+        "tol": _NEVER,
+        "n_jobs": THREADS,
+        "fit_intercept": False,
+    }
+    estimator = (
+        partial(package.LogisticRegression, dual=True)
+        if task.loss == "log_loss"
+        else package.SupportVectorMachine
+    )
     model = estimator(**fixed, max_iter=effort, random_state=seed).fit(rows, y)
     return Fit(model.coef_, float(model.n_iter_), float(model.n_iter_))
 
 
-PEERS = (Peer("Cyanure", "cyanure", cyanure, ("log_loss",), one_pass="miso"), Peer("Snap ML", "snapml", snap_ml, one_pass="dual"))
+PEERS = (
+    Peer("Cyanure", "cyanure", cyanure, ("log_loss",), one_pass="miso"),
+    Peer("Snap ML", "snapml", snap_ml, one_pass="dual"),
+)

@@ -54,14 +54,16 @@ class Peer:
     package : str
         The distribution that it comes in.
     configs : callable
-        Task to configurations; raises ImportError where the package is missing. What it prepares is not timed.
+        Task to configurations; raises ImportError where the package is missing. What it prepares is
+        not timed.
     losses : tuple of str
         Those that it minimises.
     rivals : bool
-        Whether one unit of effort costs the same in all configurations, so that the worse half can be dropped on the way, of those that
-        are late later.
+        Whether one unit of effort costs the same in all configurations, so that the worse half can
+        be dropped on the way, of those that are late later.
     one_pass : str or None
-        The setting in which a unit of effort is one pass over the rows, whose seconds can be compared; None if there is none.
+        The setting in which a unit of effort is one pass over the rows, whose seconds can be
+        compared; None if there is none.
     """
 
     name: str

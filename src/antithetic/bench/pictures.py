@@ -27,12 +27,34 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
             if series:
                 name = _slug(f"{data}-{loss}-{axis}")
                 title = f"{data}, {loss}, lambda {l2:g}"
-                found.append(Figure(name, title, series, x_label=words, y_label="(f - f*) / (f(0) - f*)", log_x=True, log_y=True))
+                found.append(
+                    Figure(
+                        name,
+                        title,
+                        series,
+                        x_label=words,
+                        y_label="(f - f*) / (f(0) - f*)",
+                        log_x=True,
+                        log_y=True,
+                    )
+                )
     shares = profile(rows, _FACTORS.tolist())
     if shares:
-        series = [Series(peer, _FACTORS, share) for peer, share in sorted(shares.items(), key=lambda item: -item[1].mean())]
+        series = [
+            Series(peer, _FACTORS, share)
+            for peer, share in sorted(shares.items(), key=lambda item: -item[1].mean())
+        ]
         title = "share of problems (set, loss, target) solved within a factor of the fastest"
-        found.append(Figure("profile", title, series, x_label="factor of the fastest", y_label="share of problems", log_x=True))
+        found.append(
+            Figure(
+                "profile",
+                title,
+                series,
+                x_label="factor of the fastest",
+                y_label="share of problems",
+                log_x=True,
+            )
+        )
     return found
 
 
@@ -45,7 +67,11 @@ def _curves(rows: Sequence[Row], axis: str) -> list[Series]:
     """For each peer the least gap of all its settings within each number of seconds or passes."""
     series = []
     for peer in dict.fromkeys(row.peer for row in rows if row.part == "curve"):
-        own = [row for row in rows if row.peer == peer and row.part in ("curve", "target") and row.status == "ok"]
+        own = [
+            row
+            for row in rows
+            if row.peer == peer and row.part in ("curve", "target") and row.status == "ok"
+        ]
         places = np.array([(getattr(row, axis), row.value) for row in own]).reshape(-1, 2)
         places = places[np.isfinite(places).all(axis=1)]
         if len(places):

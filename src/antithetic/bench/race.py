@@ -9,7 +9,19 @@ from itertools import islice
 import numpy as np
 
 from antithetic.bench import grab, other_peers, sklearn_peers, vowpal
-from antithetic.bench.climb import CLOCKS, Limits, Point, cheapest, climb, efforts, failure, refine, seeds_of, time_together, timed
+from antithetic.bench.climb import (
+    CLOCKS,
+    Limits,
+    Point,
+    cheapest,
+    climb,
+    efforts,
+    failure,
+    refine,
+    seeds_of,
+    time_together,
+    timed,
+)
 from antithetic.bench.peer import Config, Peer
 from antithetic.bench.rows import Row, version_of
 from antithetic.bench.tasks import Task, hold_out
@@ -18,7 +30,9 @@ from antithetic.problem import Problem
 Tell = Callable[[str], None]
 PEERS = (*sklearn_peers.PEERS, *other_peers.PEERS, *vowpal.PEERS, *grab.PEERS)
 _TIMED_WITHIN = 10.0  # times the fastest; what is slower keeps the time of its climb
-_NEARLY = 1.5  # configurations of one peer whose first times differ by less are both timed side by side
+_NEARLY = (
+    1.5  # configurations of one peer whose first times differ by less are both timed side by side
+)
 _NOISE = 0.05  # seconds up to which nobody is far behind
 _HELD_OUT_AT, _HELD_OUT_TRIES = 1e-4, 8
 _FEW, _MANY = 2, 12  # passes whose difference in seconds gives those of one
@@ -68,7 +82,10 @@ def race(task: Task, peers: Sequence[Peer], limits: Limits, tell: Tell) -> Itera
         runner = Runner.prepare(peer, task)
         if runner.configs:
             last = min(targets, default=max(limits.targets))
-            within = replace(limits, seconds=min(limits.seconds, max(_NOISE, limits.behind * _fastest(runners, last))))
+            within = replace(
+                limits,
+                seconds=min(limits.seconds, max(_NOISE, limits.behind * _fastest(runners, last))),
+            )
             yield from runner.curve(row, climb(peer, runner.configs, task, last, within), limits)
         elif runner.status != "ok":
             yield _lacking(row, "curve", runner)
@@ -87,10 +104,15 @@ def race(task: Task, peers: Sequence[Peer], limits: Limits, tell: Tell) -> Itera
 
 
 def _fastest(runners: Sequence[Runner], target: float) -> float:
-    return min((found.seconds for runner in runners if (found := cheapest(runner.points, target))), default=np.inf)
+    return min(
+        (found.seconds for runner in runners if (found := cheapest(runner.points, target))),
+        default=np.inf,
+    )
 
 
-def _row(row: Row, part: str, runner: Runner, point: Point, limits: Limits, target: float = np.nan) -> Row:
+def _row(
+    row: Row, part: str, runner: Runner, point: Point, limits: Limits, target: float = np.nan
+) -> Row:
     return replace(
         row,
         part=part,
@@ -111,10 +133,19 @@ def _row(row: Row, part: str, runner: Runner, point: Point, limits: Limits, targ
 
 def _lacking(row: Row, part: str, runner: Runner) -> Row:
     """A row that says what went wrong."""
-    return replace(row, part=part, peer=runner.peer.name, quantity="gap", status=runner.status, version=version_of(runner.peer.package))
+    return replace(
+        row,
+        part=part,
+        peer=runner.peer.name,
+        quantity="gap",
+        status=runner.status,
+        version=version_of(runner.peer.package),
+    )
 
 
-def _targets(row: Row, runners: Sequence[Runner], targets: Sequence[float], limits: Limits) -> Iterator[Row]:
+def _targets(
+    row: Row, runners: Sequence[Runner], targets: Sequence[float], limits: Limits
+) -> Iterator[Row]:
     """Time all that gets to some target in a reasonable time side by side, and give the cheapest of each peer.
 
     What breaks there has a row of its own, and counts with the time of its climb.
@@ -126,25 +157,35 @@ def _targets(row: Row, runners: Sequence[Runner], targets: Sequence[float], limi
             for point in _candidates(runner.points, target):
                 if point.seconds <= slowest:
                     together[id(point)] = runner, point
-    again = dict(zip(together, time_together([point for _, point in together.values()], limits), strict=True))
+    again = dict(
+        zip(together, time_together([point for _, point in together.values()], limits), strict=True)
+    )
     for key, (runner, point) in together.items():
         if again[key].status != "ok":
             yield _row(row, "curve", runner, again[key], limits)
             again[key] = point
     for runner in runners:
         for target in targets:
-            candidates = [again.get(id(point), point) for point in _candidates(runner.points, target)]
-            found = cheapest([point for point in candidates if point.repeats > 1], target) or cheapest(candidates, target)
+            candidates = [
+                again.get(id(point), point) for point in _candidates(runner.points, target)
+            ]
+            found = cheapest(
+                [point for point in candidates if point.repeats > 1], target
+            ) or cheapest(candidates, target)
             if found is not None:
                 yield _row(row, "target", runner, found, limits, target)
             else:
                 nearest = min((point.gap for point in runner.points), default=np.nan)
                 status = _not_reached(limits) if runner.status == "ok" else runner.status
-                yield replace(_lacking(row, "target", runner), target=target, value=nearest, status=status)
+                yield replace(
+                    _lacking(row, "target", runner), target=target, value=nearest, status=status
+                )
 
 
 def _not_reached(limits: Limits) -> str:
-    return "not reached" + (f" within {limits.behind:g} times the fastest" if np.isfinite(limits.behind) else "")
+    return "not reached" + (
+        f" within {limits.behind:g} times the fastest" if np.isfinite(limits.behind) else ""
+    )
 
 
 def _candidates(points: Sequence[Point], target: float) -> list[Point]:
@@ -161,7 +202,11 @@ def _epochs(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row
     """Seconds of one pass more, all peers in turn."""
     clock = CLOCKS[limits.clock]
     chosen = [
-        (runner, config) for runner in runners if runner.points for config in runner.configs if config.setting == runner.peer.one_pass
+        (runner, config)
+        for runner in runners
+        if runner.points
+        for config in runner.configs
+        if config.setting == runner.peer.one_pass
     ]
     best = np.full((len(chosen), 2), np.inf)
     broken = dict[int, str]()
@@ -169,16 +214,29 @@ def _epochs(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row
         for place, (_runner, config) in enumerate(chosen):
             try:
                 for side, effort in enumerate((_FEW, _MANY)):
-                    best[place, side] = min(best[place, side], timed(config, effort, limits.seeds[0], clock)[0])
+                    best[place, side] = min(
+                        best[place, side], timed(config, effort, limits.seeds[0], clock)[0]
+                    )
             except Exception as error:
                 broken[place] = failure(error)
     for place, (runner, config) in enumerate(chosen):
         seconds = float(best[place, 1] - best[place, 0]) / (_MANY - _FEW)
         if place not in broken and not seconds > 0.0:
             broken[place], seconds = "too quick to be timed", np.nan
-        known = replace(row, part="epoch", peer=runner.peer.name, setting=config.setting, quantity="seconds per pass", value=seconds)
+        known = replace(
+            row,
+            part="epoch",
+            peer=runner.peer.name,
+            setting=config.setting,
+            quantity="seconds per pass",
+            value=seconds,
+        )
         yield replace(
-            known, seconds=seconds, repeats=limits.repeats, status=broken.get(place, "ok"), version=version_of(runner.peer.package)
+            known,
+            seconds=seconds,
+            repeats=limits.repeats,
+            status=broken.get(place, "ok"),
+            version=version_of(runner.peer.package),
         )
 
 
@@ -191,25 +249,52 @@ def _held_out(row: Row, task: Task, runners: Sequence[Runner], limits: Limits) -
         held = Problem.build(X_held, y_held, loss=task.loss, l2=0.0)
     except Exception as error:  # rows of one class, or a least objective that is not found
         for runner in runners:
-            yield replace(_lacking(row, "held-out", runner), n=len(y), quantity=task.loss, status=failure(error))
+            yield replace(
+                _lacking(row, "held-out", runner),
+                n=len(y),
+                quantity=task.loss,
+                status=failure(error),
+            )
         return
     for runner in runners:
-        point = cheapest(runner.points, _HELD_OUT_AT) or min(runner.points, key=lambda point: point.gap)
+        point = cheapest(runner.points, _HELD_OUT_AT) or min(
+            runner.points, key=lambda point: point.gap
+        )
         place = next(place for place, config in enumerate(runner.configs) if config is point.config)
-        known = replace(row, part="held-out", n=train.n, peer=runner.peer.name, version=version_of(runner.peer.package))
+        known = replace(
+            row,
+            part="held-out",
+            n=train.n,
+            peer=runner.peer.name,
+            version=version_of(runner.peer.package),
+        )
         try:
             config = runner.peer.configs(train)[place]
             tries = _HELD_OUT_TRIES if point.gap <= _HELD_OUT_AT else 1
-            effort, gap, (seconds, coef, passes, iterations) = _train(config, point.effort, tries, train, limits)
+            effort, gap, (seconds, coef, passes, iterations) = _train(
+                config, point.effort, tries, train, limits
+            )
         except Exception as error:
             yield replace(known, quantity=task.loss, status=failure(error))
             continue
         setting = replace(point, config=config, effort=effort).setting
-        known = replace(known, setting=setting, seconds=seconds, passes=passes, iterations=iterations, repeats=1, seed=str(limits.seeds[0]))
+        known = replace(
+            known,
+            setting=setting,
+            seconds=seconds,
+            passes=passes,
+            iterations=iterations,
+            repeats=1,
+            seed=str(limits.seeds[0]),
+        )
         predictions = held.predictions(coef.ravel().astype(np.float64))
         yield replace(known, quantity="gap", value=gap)
         yield replace(known, quantity=task.loss, value=held.mean_loss(predictions))
-        yield replace(known, quantity="accuracy", value=float(np.mean(np.where(predictions > 0.0, 1.0, -1.0) == y_held)))
+        yield replace(
+            known,
+            quantity="accuracy",
+            value=float(np.mean(np.where(predictions > 0.0, 1.0, -1.0) == y_held)),
+        )
 
 
 def _train(

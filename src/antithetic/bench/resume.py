@@ -19,33 +19,53 @@ def finished_row(row: Row, peers: Sequence[str], settings: str) -> Row:
     return Row("finished", row.data, row.n, row.d, row.loss, row.l2, ", ".join(peers), settings)
 
 
-def keep_finished(path: str | os.PathLike[str], peers: Sequence[str], settings: str) -> set[tuple[str, str]]:
-    """Drop the rows of problems that were interrupted; return the (set, loss) of those that were finished.
+def keep_finished(
+    path: str | os.PathLike[str], peers: Sequence[str], settings: str
+) -> set[tuple[str, str]]:
+    """Drop the rows of problems that were interrupted.
+
+    Return the (set, loss) of those that were finished.
 
     Raises
     ------
     RefusedError
-        Some were finished with other settings, without some of the peers, by other code or versions, or on another machine.
+        Some were finished with other settings, without some of the peers, by other code or
+        versions, or on another machine.
     """
     if not Path(path).exists():
         return set()
     rows = read_rows(path)
     if why := difference(rows, peers, settings):
-        raise RefusedError(f"{os.fspath(path)}: {why}; name another folder with --out, or delete that file")
+        raise RefusedError(
+            f"{os.fspath(path)}: {why}; name another folder with --out, or delete that file"
+        )
     finished = {(row.data, row.loss) for row in _ends(rows)}
     write_rows(path, [row for row in rows if (row.data, row.loss) in finished])
     return finished
 
 
 def difference(rows: Sequence[Row], peers: Sequence[str], settings: str) -> str:
-    """How finished rows were measured otherwise than a run would now, in a clause; nothing if they were not."""
+    """How finished rows were measured otherwise than a run would now, in a clause.
+
+    Nothing if they were not.
+    """
     for row in _ends(rows):
         lacking = [peer for peer in peers if row.loss and peer not in row.peer.split(", ")]
         if lacking:
             return f"{row.data} was measured without {', '.join(lacking)}"
-        for then, now in ((row.setting, settings), (row.cpu, cpu_name()), _changed(row.versions, versions())):
+        for then, now in (
+            (row.setting, settings),
+            (row.cpu, cpu_name()),
+            _changed(row.versions, versions()),
+        ):
             if then != now:
-                how = f"without {now}" if not then else f"with {then}, not with {now}" if now else f"with {then}, which is gone"
+                how = (
+                    f"without {now}"
+                    if not then
+                    else f"with {then}, not with {now}"
+                    if now
+                    else f"with {then}, which is gone"
+                )
                 return f"{row.data} was measured {how}"
     return ""
 
@@ -53,11 +73,16 @@ def difference(rows: Sequence[Row], peers: Sequence[str], settings: str) -> str:
 def _changed(then: str, now: str) -> tuple[str, str]:
     """The versions that are not in the other list."""
     before, after = then.split("; "), now.split("; ")
-    return "; ".join(one for one in before if one not in after), "; ".join(one for one in after if one not in before)
+    return "; ".join(one for one in before if one not in after), "; ".join(
+        one for one in after if one not in before
+    )
 
 
 def set_aside(path: str | os.PathLike[str], peers: Sequence[str], settings: str) -> str:
-    """Rename a file that :func:`keep_finished` would refuse to rows-old.csv, rows-old-2.csv, ...; say so in a sentence."""
+    """Rename a file that :func:`keep_finished` would refuse to rows-old.csv, rows-old-2.csv, ....
+
+    Say so in a sentence.
+    """
     path = Path(path)
     if not path.exists():
         return ""
@@ -80,15 +105,25 @@ def _ends(rows: Sequence[Row]) -> list[Row]:
 
 
 def sets_kept(path: str | os.PathLike[str]) -> str:
-    """What a run into this file would not measure again, in a sentence; nothing if there is nothing."""
+    """What a run into this file would not measure again, in a sentence.
+
+    Nothing if there is nothing.
+    """
     rows = read_rows(path) if Path(path).exists() else []
     names = dict.fromkeys(row.data for row in _ends(rows))
-    return f"Kept from an earlier run: {', '.join(names)}. To measure anew, remove {os.fspath(path)}." if names else ""
+    return (
+        f"Kept from an earlier run: {', '.join(names)}. To measure anew, remove {os.fspath(path)}."
+        if names
+        else ""
+    )
 
 
 @contextmanager
 def only_run_in(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Refuse a folder that another run writes into; the system forgets the lock with the process. Windows has no such locks."""
+    """Refuse a folder that another run writes into; the system forgets the lock with the process.
+
+    Windows has no such locks.
+    """
     try:
         import fcntl
     except ImportError:
@@ -106,6 +141,8 @@ def _lock(folder: str | os.PathLike[str], lock: Callable[[], None]) -> None:
     try:
         lock()
     except BlockingIOError as error:
-        raise RefusedError(f"another run writes into {os.fspath(folder)}: wait for its end, or name another folder") from error
+        raise RefusedError(
+            f"another run writes into {os.fspath(folder)}: wait for its end, or name another folder"
+        ) from error
     except OSError:  # some network drives have no locks
         pass

@@ -33,9 +33,9 @@ class Row:
     Attributes
     ----------
     part : str
-        ``"optimum"``, ``"curve"`` (a setting, and how near it came), ``"target"`` (the cheapest setting that gets there), ``"epoch"``,
-        ``"pairing"``, ``"held-out"``, or ``"finished"`` (all rows of a set and loss are there, with
-        all peers and limits in ``peer`` and ``setting``).
+        ``"optimum"``, ``"curve"`` (a setting, and how near it came), ``"target"`` (the cheapest
+        setting that gets there), ``"epoch"``, ``"pairing"``, ``"held-out"``, or ``"finished"`` (all
+        rows of a set and loss are there, with all peers and limits in ``peer`` and ``setting``).
     data : str
         Name of the set.
     n, d : int
@@ -53,8 +53,9 @@ class Row:
         What ``value`` is: ``"gap"``, ``"objective"``, ``"log_loss"``, ``"accuracy"``, ...
     value, seconds : float
     passes : float
-        Over the rows, as gradient evaluations divided by n; NaN where an iteration takes several and the peer does not say how many, as
-        the Newton methods and liblinear of scikit-learn and all of Cyanure but miso. Ours leave out the search for the steps.
+        Over the rows, as gradient evaluations divided by n; NaN where an iteration takes several
+        and the peer does not say how many, as the Newton methods and liblinear of scikit-learn and
+        all of Cyanure but miso. Ours leave out the search for the steps.
     iterations : float
         The peer's own count.
     repeats : int
@@ -67,7 +68,8 @@ class Row:
     clock : str
         ``"wall"`` or ``"cpu"``.
     cpu, versions : str
-        The machine, and all packages that were measured or that these stand on; ours with a hash of its source.
+        The machine, and all packages that were measured or that these stand on; ours with a hash of
+        its source.
     """
 
     part: str
@@ -130,7 +132,12 @@ class Sink:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._file.close()
 
     def add(self, row: Row) -> Row:
@@ -156,11 +163,21 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
         text = file.read()
     head, *lines = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))) or [[]]
     if tuple(head) != HEADER:
-        raise RefusedError(f"{os.fspath(path)} does not hold rows of `antithetic bench`: its first line should be {','.join(HEADER)}")
+        raise RefusedError(
+            f"{os.fspath(path)} does not hold rows of `antithetic bench`: its first line should be"
+            f" {','.join(HEADER)}"
+        )
     rows = []
     for number, cells in enumerate(lines, 2):
         try:
-            rows.append(Row(**{name: kind(cell) for (name, kind), cell in zip(_FIELDS.items(), cells, strict=True)}))
+            rows.append(
+                Row(
+                    **{
+                        name: kind(cell)
+                        for (name, kind), cell in zip(_FIELDS.items(), cells, strict=True)
+                    }
+                )
+            )
         except ValueError as error:
             raise RefusedError(f"{os.fspath(path)}, line {number}: {error}") from error
     return rows
@@ -172,12 +189,17 @@ def write_rows(path: str | os.PathLike[str], rows: Iterable[Row]) -> None:
 
 
 def _cells(row: Row) -> list[object]:
-    return [repr(value) if isinstance(value, float) else value for value in (getattr(row, name) for name in _FIELDS)]
+    return [
+        repr(value) if isinstance(value, float) else value
+        for value in (getattr(row, name) for name in _FIELDS)
+    ]
 
 
 def _line(cells: Iterable[object]) -> str:
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerow([" ".join(str(cell).splitlines()) for cell in cells])
+    csv.writer(text, lineterminator="\n").writerow(
+        [" ".join(str(cell).splitlines()) for cell in cells]
+    )
     return text.getvalue()
 
 
@@ -186,20 +208,35 @@ def cpu_name() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     model = next(
-        (line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor() or platform.machine()
+        (line.split(":")[1].strip() for line in lines if line.startswith("model name")),
+        platform.processor() or platform.machine(),
     )
     return f"{model}, {os.cpu_count()} cores"
 
 
 def versions() -> str:
     """Versions of ours, of what all peers stand on, and of the other peers that are installed."""
-    found = [f"antithetic {package_version()} (source {source_hash()})", f"Python {platform.python_version()}"]
-    return "; ".join([*found, *(f"{name} {version_of(name)}" for name in (*_PACKAGES, *filter(version_of, _OTHER_PEERS)))])
+    found = [
+        f"antithetic {package_version()} (source {source_hash()})",
+        f"Python {platform.python_version()}",
+    ]
+    return "; ".join(
+        [
+            *found,
+            *(
+                f"{name} {version_of(name)}"
+                for name in (*_PACKAGES, *filter(version_of, _OTHER_PEERS))
+            ),
+        ]
+    )
 
 
 @cache  # what is imported does not change when a file does
 def source_hash(root: Path = Path(__file__).parents[1]) -> str:
-    """Eight hexadecimal digits that another source of the package would not have; what only shows results is left out."""
+    """Eight hexadecimal digits that another source of the package would not have.
+
+    What only shows results is left out.
+    """
     found = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         place = path.relative_to(root)

@@ -25,10 +25,19 @@ def choose_peers(given: Sequence[str] | None) -> tuple[Peer, ...]:
     """Peers whose names contain one of the words given, whatever their case, ours always among them; all if none is given."""
     if not given:
         return PEERS
-    unknown = [word for word in given if not any(word.lower() in peer.name.lower() for peer in PEERS)]
+    unknown = [
+        word for word in given if not any(word.lower() in peer.name.lower() for peer in PEERS)
+    ]
     if unknown:
-        raise ValueError(f"no peer is called {', '.join(map(repr, unknown))}; there are {', '.join(peer.name for peer in PEERS)}")
-    return tuple(peer for peer in PEERS if peer.name == OURS or any(word.lower() in peer.name.lower() for word in given))
+        raise ValueError(
+            f"no peer is called {', '.join(map(repr, unknown))}; there are"
+            f" {', '.join(peer.name for peer in PEERS)}"
+        )
+    return tuple(
+        peer
+        for peer in PEERS
+        if peer.name == OURS or any(word.lower() in peer.name.lower() for word in given)
+    )
 
 
 def run(
@@ -49,8 +58,9 @@ def run(
     names, losses : sequence of str
     peers : sequence of Peer
     path : path
-        CSV file; problems that are finished in it are left alone, the rows of others are replaced. It is refused if they were measured
-        with other settings, or while another run writes into its folder.
+        CSV file; problems that are finished in it are left alone, the rows of others are replaced.
+        It is refused if they were measured with other settings, or while another run writes into
+        its folder.
     limits : Limits
     pairing : bool, default=True
         Measure tables as well.
@@ -74,13 +84,17 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     with only_run_in(folder):
         finished = keep_finished(path, called, settings)
-        problems = [(name, loss) for name in names for loss in losses if (name, loss) not in finished]
+        problems = [
+            (name, loss) for name in names for loss in losses if (name, loss) not in finished
+        ]
         pairing = pairing and (MADE, "") not in finished
         total = len(problems) + pairing
         with Sink(path, limits.clock) as sink, threadpool_limits(THREADS):
             for done, (name, loss) in enumerate(problems):
                 tell(f"{name}, {loss}: least objective", done, total)
-                for row in _problem_rows(name, loss, peers, limits, partial(_tell_of, tell, done, total)):
+                for row in _problem_rows(
+                    name, loss, peers, limits, partial(_tell_of, tell, done, total)
+                ):
                     yield sink.add(row)
                 yield sink.add(finished_row(row, called, settings))
             if pairing:
@@ -91,10 +105,14 @@ def run(
         tell("finished", total, total)
 
 
-def _problem_rows(name: str, loss: str, peers: Sequence[Peer], limits: Limits, tell: Callable[[str], None]) -> Iterator[Row]:
+def _problem_rows(
+    name: str, loss: str, peers: Sequence[Peer], limits: Limits, tell: Callable[[str], None]
+) -> Iterator[Row]:
     data = load_set(name)
     if data is None:
-        raise FileNotFoundError(f"{name} is not on this computer; set ANTITHETIC_DATA to a folder that holds it")
+        raise FileNotFoundError(
+            f"{name} is not on this computer; set ANTITHETIC_DATA to a folder that holds it"
+        )
     return race(Task.build(name, loss, *data, SETS[name]), peers, limits, tell)
 
 

@@ -14,9 +14,14 @@ from antithetic.bench.tasks import Task
 
 OURS = "antithetic.SGDClassifier"
 SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga")
-_PASS_PER_ITERATION = ("lbfgs", "sag", "saga")  # an iteration of the others takes several passes, and they do not say how many
+_PASS_PER_ITERATION = (
+    "lbfgs",
+    "sag",
+    "saga",
+)  # an iteration of the others takes several passes, and they do not say how many
 _NEVER = 1e-14  # a tolerance that does not stop a solver before max_iter does
-_STEPS = {  # in units of one over the mean curvature of a row: around what was best on the sets of the figures
+# in units of one over the mean curvature of a row: around what was best on the sets of the figures
+_STEPS = {
     "invscaling": (0.25, 1.0, 4.0),
     "constant": (1 / 64, 1 / 16, 0.25),
     "adaptive": (1 / 64, 1 / 16, 0.25),
@@ -48,7 +53,11 @@ def sgd(task: Task) -> Sequence[Config]:
             eta0 = float(f"{step * scale:.3g}")
             settings[f"{words}, eta0={eta0}"] = {"learning_rate": schedule, "eta0": eta0, **given}
     return [
-        Config(words, partial(_fit_sgd, SGDClassifier, task, given), late=given.get("learning_rate") == "adaptive")
+        Config(
+            words,
+            partial(_fit_sgd, SGDClassifier, task, given),
+            late=given.get("learning_rate") == "adaptive",
+        )
         for words, given in settings.items()
     ]
 
@@ -61,16 +70,25 @@ def _fit_sgd(estimator: type, task: Task, given: dict[str, Any], effort: int, se
 
 def logistic_regression(solver: str, task: Task) -> Sequence[Config]:
     """One solver of LogisticRegression; liblinear in the primal and in the dual."""
-    choices = {"primal": {"dual": False}, "dual": {"dual": True}} if solver == "liblinear" else {"defaults": {}}
+    choices = (
+        {"primal": {"dual": False}, "dual": {"dual": True}}
+        if solver == "liblinear"
+        else {"defaults": {}}
+    )
     moving = solver in ("sag", "saga", "liblinear")
-    return [Config(words, partial(_fit_logistic, solver, task, given), stochastic=moving) for words, given in choices.items()]
+    return [
+        Config(words, partial(_fit_logistic, solver, task, given), stochastic=moving)
+        for words, given in choices.items()
+    ]
 
 
 def _fit_logistic(solver: str, task: Task, given: dict[str, Any], effort: int, seed: int) -> Fit:
     from sklearn.linear_model import LogisticRegression
 
     fixed = {"C": 1.0 / (task.l2 * task.n), "fit_intercept": False, "tol": _NEVER}
-    model = LogisticRegression(solver=solver, **fixed, **given, max_iter=effort, random_state=seed).fit(task.X, task.y)
+    model = LogisticRegression(
+        solver=solver, **fixed, **given, max_iter=effort, random_state=seed
+    ).fit(task.X, task.y)
     iterations = float(np.max(model.n_iter_))
     return Fit(model.coef_[0], iterations, iterations if solver in _PASS_PER_ITERATION else np.nan)
 

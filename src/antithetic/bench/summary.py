@@ -31,11 +31,16 @@ class Standing(NamedTuple):
 
 
 def seconds_to_target(rows: Iterable[Row]) -> dict[Key, dict[str, float]]:
-    """Seconds of each peer by (set, loss, target); infinite where it did not get there; peers that are not installed are left out."""
+    """Seconds of each peer by (set, loss, target); infinite where it did not get there.
+
+    Peers that are not installed are left out.
+    """
     found: dict[Key, dict[str, float]] = {}
     for row in rows:
         if row.part == "target" and row.status != "not installed":
-            found.setdefault((row.data, row.loss, row.target), {})[row.peer] = row.seconds if row.status == "ok" else np.inf
+            found.setdefault((row.data, row.loss, row.target), {})[row.peer] = (
+                row.seconds if row.status == "ok" else np.inf
+            )
     return found
 
 
@@ -50,10 +55,13 @@ def standings(rows: Iterable[Row]) -> list[Standing]:
     return result
 
 
-def profile(rows: Iterable[Row], factors: Sequence[float], targets: Sequence[float] | None = None) -> dict[str, NDArray[np.float64]]:
+def profile(
+    rows: Iterable[Row], factors: Sequence[float], targets: Sequence[float] | None = None
+) -> dict[str, NDArray[np.float64]]:
     """Share of the problems (set, loss and target) that a peer solves within each factor of the fastest.
 
-    Problems that nobody solves are left out, and so are, for each peer, those with a loss that it does not minimise.
+    Problems that nobody solves are left out, and so are, for each peer, those with a loss that it
+    does not minimise.
     """
     solved: dict[str, list[float]] = {}
     for (_data, _loss, target), seconds in seconds_to_target(rows).items():
@@ -61,7 +69,10 @@ def profile(rows: Iterable[Row], factors: Sequence[float], targets: Sequence[flo
         if np.isfinite(fastest) and (targets is None or target in targets):
             for peer, taken in seconds.items():
                 solved.setdefault(peer, []).append(taken / fastest)
-    return {peer: np.array([np.mean(np.array(ratios) <= factor) for factor in factors]) for peer, ratios in solved.items()}
+    return {
+        peer: np.array([np.mean(np.array(ratios) <= factor) for factor in factors])
+        for peer, ratios in solved.items()
+    }
 
 
 def ratio_table(rows: Sequence[Row], target: float) -> tuple[list[str], list[list[object]]]:
@@ -70,9 +81,15 @@ def ratio_table(rows: Sequence[Row], target: float) -> tuple[list[str], list[lis
     fastest = {problem: min(taken.values()) for problem, taken in seconds.items()}
     peers = dict.fromkeys(peer for taken in seconds.values() for peer in taken)
     lines: list[list[object]] = [
-        ["the fastest, in ms", *(f"{1e3 * least:.3g}" if np.isfinite(least) else "" for least in fastest.values())]
+        [
+            "the fastest, in ms",
+            *(f"{1e3 * least:.3g}" if np.isfinite(least) else "" for least in fastest.values()),
+        ]
     ]
-    lines += [[peer, *(_ratio(taken.get(peer), fastest[problem]) for problem, taken in seconds.items())] for peer in peers]
+    lines += [
+        [peer, *(_ratio(taken.get(peer), fastest[problem]) for problem, taken in seconds.items())]
+        for peer in peers
+    ]
     return ["", *_names(list(seconds))], lines if seconds else []
 
 
@@ -82,14 +99,18 @@ def _ratio(seconds: float | None, fastest: float) -> str:
     return f"{seconds / fastest:.2f}" if np.isfinite(seconds) else "no"
 
 
-def value_table(rows: Iterable[Row], part: str, quantity: str) -> tuple[list[str], list[list[object]]]:
+def value_table(
+    rows: Iterable[Row], part: str, quantity: str
+) -> tuple[list[str], list[list[object]]]:
     """Columns and lines of one quantity of a part: a line for each peer, a column for each problem."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows:
         if row.part == part and row.quantity == quantity and row.status == "ok":
             found.setdefault((row.data, row.loss), {})[row.peer] = row.value
     peers = dict.fromkeys(peer for values in found.values() for peer in values)
-    lines: list[list[object]] = [[peer, *(values.get(peer, np.nan) for values in found.values())] for peer in peers]
+    lines: list[list[object]] = [
+        [peer, *(values.get(peer, np.nan) for values in found.values())] for peer in peers
+    ]
     return ["", *_names(list(found))], lines
 
 
@@ -98,14 +119,18 @@ def table_costs(rows: Iterable[Row]) -> tuple[list[str], list[list[object]]]:
     found: dict[tuple[str, int, int], dict[str, float]] = {}
     for row in rows:
         if row.part == "pairing":
-            found.setdefault((row.peer.rpartition(", ")[2], row.n, row.d), {})[row.quantity] = row.value
+            found.setdefault((row.peer.rpartition(", ")[2], row.n, row.d), {})[row.quantity] = (
+                row.value
+            )
     quantities = {
         "seconds": "s",
         "megabytes": "MB",
         "variance ratio": "ratio",
         **{f"exponent of seconds in {axis}": f"s ~ {axis}^" for axis in "nd"},
     }
-    lines: list[list[object]] = [[*key, *(values.get(name, np.nan) for name in quantities)] for key, values in found.items()]
+    lines: list[list[object]] = [
+        [*key, *(values.get(name, np.nan) for name in quantities)] for key, values in found.items()
+    ]
     return ["method", "n", "d", *quantities.values()], lines
 
 
@@ -124,7 +149,11 @@ def missing(rows: Iterable[Row]) -> dict[str, str]:
                 measured.add(row.peer)
             elif not row.status.startswith(("not reached", "does not minimise")):
                 statuses[row.peer] = row.status
-    return {peer: status for peer, status in statuses.items() if peer not in measured or status.startswith("failed")}
+    return {
+        peer: status
+        for peer, status in statuses.items()
+        if peer not in measured or status.startswith("failed")
+    }
 
 
 def verdict(found: Sequence[Standing]) -> str:

@@ -99,12 +99,17 @@ class Task:
         if not np.isfinite(w).all():
             return np.inf
         with np.errstate(over="ignore", invalid="ignore"):
-            gap = (self.problem.objective(w) - self.least) / (self.problem.loss_at_zero() - self.least)
+            gap = (self.problem.objective(w) - self.least) / (
+                self.problem.loss_at_zero() - self.least
+            )
         return float(gap) if np.isfinite(gap) else np.inf
 
 
 def load_set(name: str) -> tuple[Any, NDArray[Any]] | None:
-    """Rows and labels, or None where the set is not on this computer; skin_nonskin scaled to [-1, 1], made ones standardised."""
+    """Rows and labels, or None where the set is not on this computer.
+
+    Skin_nonskin scaled to [-1, 1], made ones standardised.
+    """
     if name not in SETS:
         raise ValueError(f"set {name!r} is not known; use some of {', '.join(SETS)}")
     if name.startswith("made-"):
@@ -137,7 +142,8 @@ def hold_out(X: Any, y: NDArray[Any], seed: int = 0) -> tuple[Any, NDArray[Any],
 def choose_sets(given: Sequence[str] | None, quick: bool) -> tuple[list[str], list[str]]:
     """Names of the sets to use, and of those that are asked for but not on this computer.
 
-    Where none is asked for, the sets of the figures, and in place of those that are missing the ones that are always there.
+    Where none is asked for, the sets of the figures, and in place of those that are missing the
+    ones that are always there.
     """
     if given:
         for name in given:

@@ -39,14 +39,24 @@ def vowpal_wabbit(task: Task) -> Sequence[Config]:
     source, cache = (os.path.join(folder.path, name) for name in ("rows.txt", "rows.cache"))
     _write_rows(task, source)
     bits = max(1, int(np.ceil(np.log2(task.d + 1))))
-    common = f"--quiet --noconstant --holdout_off --loss_function {_LOSSES[task.loss]} -b {bits} --cache_file {cache}"
+    common = (
+        f"--quiet --noconstant --holdout_off --loss_function {_LOSSES[task.loss]} -b {bits}"
+        f" --cache_file {cache}"
+    )
     package.Workspace(f"{common} -d {source} --passes 1").finish()
     os.unlink(source)
     choices = {words: f"{options} --l2 {task.l2!r}" for words, options in _ONLINE.items()}
     if task.loss == "log_loss":
-        choices["--bfgs"] = f"--bfgs --mem 15 --termination 1e-12 --l2 {task.l2 * task.n!r}"  # added to the sum of losses, not to the mean
+        choices["--bfgs"] = (  # added to the sum of losses, not to the mean
+            f"--bfgs --mem 15 --termination 1e-12 --l2 {task.l2 * task.n!r}"
+        )
     return [
-        Config(words, partial(_fit, package, folder, f"{common} {options}", task.d), "passes", stochastic=False)
+        Config(
+            words,
+            partial(_fit, package, folder, f"{common} {options}", task.d),
+            "passes",
+            stochastic=False,
+        )
         for words, options in choices.items()
     ]
 

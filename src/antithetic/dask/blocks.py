@@ -26,7 +26,8 @@ _BYTES_OF_A_BLOCK = 1 << 26  # of rows that come as one array
 class Recipe:
     """How a task reads a part of a block by itself: a small graph without anything that the cluster holds.
 
-    So the part is in memory while its task runs, and not before: the scheduler would have workers read ahead.
+    So the part is in memory while its task runs, and not before: the scheduler would have workers
+    read ahead.
     """
 
     __slots__ = ("graph", "key")
@@ -72,17 +73,23 @@ class Blocks:
 
     def parts(self, number: int) -> list[Any]:
         """Rows, labels and weights of a block, for :func:`open_block`; what is missing is None."""
-        return [None if column is None else column[number] for column in (self.X, self.y, self.weight)]
+        return [
+            None if column is None else column[number] for column in (self.X, self.y, self.weight)
+        ]
 
 
 def read_blocks(X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> Blocks:
     """Cut X into the blocks that it has, and y and the weights alike.
 
-    Dask arrays and data frames keep their blocks, and so do lists of delayed values; rows of one array in memory are cut into blocks of
-    64 MB. Arrays that sit in the graph itself are sent to the cluster once and kept there, if there is a client.
+    Dask arrays and data frames keep their blocks, and so do lists of delayed values; rows of one
+    array in memory are cut into blocks of 64 MB. Arrays that sit in the graph itself are sent to
+    the cluster once and kept there, if there is a client.
     """
     rows = _Column.of(X, "X", client)
-    labels, weights = _Column.of(y, "y", client, like=rows), _Column.of(sample_weight, "sample_weight", client, like=rows)
+    labels, weights = (
+        _Column.of(y, "y", client, like=rows),
+        _Column.of(sample_weight, "sample_weight", client, like=rows),
+    )
     held = tuple(column.held for column in (rows, labels, weights) if column.held is not None)
     return Blocks(rows.parts or [], labels.parts, weights.parts, feature_names(X), held)
 
@@ -124,9 +131,13 @@ def _labels(y: Any, n: int) -> NDArray[Any]:
     if labels.shape == (n, 1):
         labels = labels.ravel()
     if labels.shape != (n,):
-        raise ValueError(f"X has {n} rows and y has shape {labels.shape}; cut both into blocks of the same rows")
+        raise ValueError(
+            f"X has {n} rows and y has shape {labels.shape}; cut both into blocks of the same rows"
+        )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError(f"y has NaN or infinity, first in row {int(np.argmin(np.isfinite(labels)))} of it")
+        raise ValueError(
+            f"y has NaN or infinity, first in row {int(np.argmin(np.isfinite(labels)))} of it"
+        )
     if labels.dtype.kind == "O":
         return _of_one_kind(labels)
     return labels
@@ -141,7 +152,9 @@ def _of_one_kind(labels: NDArray[Any]) -> NDArray[Any]:
             raise ValueError(f"y has a missing label, first in row {int(np.argmax(missing))} of it")
     plain = np.array(labels.tolist())
     if plain.dtype.kind == "O" or (len(kinds) > 1 and any(issubclass(kind, str) for kind in kinds)):
-        raise ValueError("y mixes labels that cannot be compared (numbers with strings, say); use one kind")
+        raise ValueError(
+            "y mixes labels that cannot be compared (numbers with strings, say); use one kind"
+        )
     return plain
 
 
@@ -177,9 +190,18 @@ class _Column(NamedTuple):
     def of(cls, given: Any, name: str, client: Any, like: _Column | None = None) -> _Column:
         if given is None:
             return cls(None)
-        if isinstance(given, (list, tuple)) and given and all(isinstance(part, Delayed) for part in given):
+        if (
+            isinstance(given, (list, tuple))
+            and given
+            and all(isinstance(part, Delayed) for part in given)
+        ):
             recipes = [_recipe(ensure_dict(part.dask), part.key) for part in given]
-            column = cls([part if recipe is None else recipe for part, recipe in zip(given, recipes, strict=True)])
+            column = cls(
+                [
+                    part if recipe is None else recipe
+                    for part, recipe in zip(given, recipes, strict=True)
+                ]
+            )
         else:
             collection = _as_collection(given, name, like, client)
             column = _cut(collection, client)
@@ -200,18 +222,29 @@ def _as_collection(given: Any, name: str, like: _Column | None, client: Any) -> 
             raise ValueError("sample_weight must have one entry per row; got a number")
         lengths = _lengths(like, client)
         if sum(lengths) != len(local):
-            raise ValueError(f"X has {sum(lengths)} rows and {name} has {len(local)}; they must be of the same rows")
+            raise ValueError(
+                f"X has {sum(lengths)} rows and {name} has {len(local)}; they must be of the same"
+                " rows"
+            )
         return da.from_array(np.asarray(local), chunks=(lengths, *((-1,) * (np.ndim(local) - 1))))
     if isinstance(given, Delayed):
-        raise ValueError(f"{name} is one delayed value; give a list of them, one per block, or a Dask array or data frame")
+        raise ValueError(
+            f"{name} is one delayed value; give a list of them, one per block, or a Dask array or"
+            " data frame"
+        )
     if isinstance(given, da.Array):
         if given.ndim == 2 and given.numblocks[1] > 1:
             given = given.rechunk({1: -1})
         if like is None and given.ndim != 2:
-            raise ValueError(f"{name} must have two dimensions, rows and features; got {given.ndim}")
+            raise ValueError(
+                f"{name} must have two dimensions, rows and features; got {given.ndim}"
+            )
         return given if like is None else _rechunk(given, like, name, client)
     if not hasattr(given, "npartitions"):
-        raise ValueError(f"{name} must be a Dask array or data frame, a list of delayed blocks, or an array; got {type(given).__name__}")
+        raise ValueError(
+            f"{name} must be a Dask array or data frame, a list of delayed blocks, or an array; got"
+            f" {type(given).__name__}"
+        )
     if like is not None and like.parts is not None and given.npartitions != len(like.parts):
         counted = _lengths(_cut(given, client), client)
         return _rechunk(da.concatenate(_of_known_lengths(given, counted)), like, name, client)
@@ -222,7 +255,9 @@ def _from_memory(local: Any, name: str) -> Any:
     import dask.array as da
 
     if np.ndim(local) != 2 and not sparse.issparse(local):
-        raise ValueError(f"{name} must have two dimensions, rows and features; got {np.ndim(local)}")
+        raise ValueError(
+            f"{name} must have two dimensions, rows and features; got {np.ndim(local)}"
+        )
     n, d = local.shape
     wide = local.nnz * 12 // max(1, n) if sparse.issparse(local) else d * 8
     rows = max(1, _BYTES_OF_A_BLOCK // max(1, wide))
@@ -233,7 +268,10 @@ def _from_memory(local: Any, name: str) -> Any:
         starts = range(0, max(1, n), rows)
         parts = [dask.delayed(local[start : start + rows], traverse=False) for start in starts]
         shapes = [(min(rows, n - start), d) for start in starts]
-        arrays = [da.from_delayed(part, shape, meta=local[:0]) for part, shape in zip(parts, shapes, strict=True)]
+        arrays = [
+            da.from_delayed(part, shape, meta=local[:0])
+            for part, shape in zip(parts, shapes, strict=True)
+        ]
         return da.concatenate(arrays, axis=0) if len(arrays) > 1 else arrays[0]
     return da.from_array(local, chunks=(rows, -1))
 
@@ -243,24 +281,33 @@ def _of_known_lengths(frame: Any, lengths: tuple[int, ...]) -> list[Any]:
 
     width = (len(frame.columns),) if frame.ndim == 2 else ()
     values = [dask.delayed(np.asarray, pure=False)(part) for part in delayed_parts(frame)[0]]
-    return [da.from_delayed(part, (length, *width), dtype=object) for part, length in zip(values, lengths, strict=True)]
+    return [
+        da.from_delayed(part, (length, *width), dtype=object)
+        for part, length in zip(values, lengths, strict=True)
+    ]
 
 
 def _rechunk(given: Any, like: _Column, name: str, client: Any) -> Any:
     """Give y or weights the blocks of X."""
     known = not np.isnan(given.shape[0])
-    if like.lengths == given.chunks[0] or (not known and given.numblocks[0] == len(like.parts or ())):
+    if like.lengths == given.chunks[0] or (
+        not known and given.numblocks[0] == len(like.parts or ())
+    ):
         return given
     if like.lengths is None and known and given.numblocks[0] == len(like.parts or ()):
         return given  # whether their lengths agree is seen when they are read
     if not known:
         raise ValueError(
-            f"X has {len(like.parts or ())} blocks and {name} has {given.numblocks[0]} of unknown lengths; "
-            f"call {name}.compute_chunk_sizes() first, or take both from the same data frame"
+            f"X has {len(like.parts or ())} blocks and {name} has {given.numblocks[0]} of unknown"
+            f" lengths; call {name}.compute_chunk_sizes() first, or take both from the same data"
+            " frame"
         )
     lengths = _lengths(like, client)
     if sum(lengths) != given.shape[0]:
-        raise ValueError(f"X has {sum(lengths)} rows and {name} has {given.shape[0]}; they must be of the same rows")
+        raise ValueError(
+            f"X has {sum(lengths)} rows and {name} has {given.shape[0]}; they must be of the same"
+            " rows"
+        )
     return given.rechunk({0: lengths})
 
 
@@ -280,17 +327,25 @@ def _length(part: Any) -> int:
 def _check_alike(column: _Column, like: _Column, name: str) -> None:
     own, others = len(column.parts or ()), len(like.parts or ())
     if own != others:
-        raise ValueError(f"X has {others} blocks and {name} has {own}; cut both into blocks of the same rows")
+        raise ValueError(
+            f"X has {others} blocks and {name} has {own}; cut both into blocks of the same rows"
+        )
 
 
 def _cut(collection: Any, client: Any) -> _Column:
     """Cut a collection into recipes, or into delayed values where the cluster holds it, or is to hold it."""
     delayed, graph = delayed_parts(collection)
     chunks = getattr(collection, "chunks", None)
-    lengths = None if chunks is None or np.isnan(chunks[0]).any() else tuple(int(length) for length in chunks[0])
+    lengths = (
+        None
+        if chunks is None or np.isnan(chunks[0]).any()
+        else tuple(int(length) for length in chunks[0])
+    )
     if client is not None and _holds_arrays(graph):
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)  # which is why it is sent once
+            warnings.filterwarnings(
+                "ignore", "Sending large graph", UserWarning
+            )  # which is why it is sent once
             kept = client.persist(delayed)
         return _Column(kept, lengths, kept)
     recipes = [_recipe(graph, part.key) for part in delayed]
@@ -299,10 +354,16 @@ def _cut(collection: Any, client: Any) -> _Column:
     return _Column(delayed_parts(collection, optimize=False)[0], lengths, collection)
 
 
-def delayed_parts(collection: Any, *, optimize: bool = True) -> tuple[list[Delayed], dict[Any, Any]]:
-    """Parts of an array or data frame in order, and the graph that they share; as many as the collection has."""
+def delayed_parts(
+    collection: Any, *, optimize: bool = True
+) -> tuple[list[Delayed], dict[Any, Any]]:
+    """Parts of an array or data frame in order, and the graph that they share.
+
+    As many as the collection has.
+    """
     if hasattr(collection, "simplify"):
-        # reads no column too many; all that Dask can do to a data frame would join files of which few columns are read, y's but not X's
+        # reads no column too many; all that Dask can do to a data frame would join files of which
+        # few columns are read, y's but not X's
         parts = collection.simplify().to_delayed(optimize_graph=False)
     else:
         parts = collection.to_delayed(optimize_graph=optimize)
@@ -327,7 +388,11 @@ def _recipe(graph: dict[Any, Any], key: Any) -> Recipe | None:
         if name in needed:
             continue
         node = graph.get(name)
-        if node is None or isinstance(node, Future) or isinstance(getattr(node, "value", None), Future):
+        if (
+            node is None
+            or isinstance(node, Future)
+            or isinstance(getattr(node, "value", None), Future)
+        ):
             return None
         needed[name] = node
         waiting.extend(_dependencies(graph, node))

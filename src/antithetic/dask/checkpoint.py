@@ -13,7 +13,9 @@ from antithetic.dask.search import Standing
 from antithetic.pairing import store
 
 _FORMAT = "antithetic dask checkpoint 1"
-_COLUMNS = dict.fromkeys(("weights", "gradients", "points", "moves", "known", "numbers", "history", "steps"), np.float64)
+_COLUMNS = dict.fromkeys(
+    ("weights", "gradients", "points", "moves", "known", "numbers", "history", "steps"), np.float64
+)
 _MOST_KNOWN = 64  # rounds that a standing remembers; far more than any does
 
 
@@ -28,7 +30,8 @@ class Progress:
     rounds : int
         Rounds done.
     history : tuple of tuple of float
-        Of each round its seconds since the fit began, and for each problem the objective and the gradient's norm.
+        Of each round its seconds since the fit began, and for each problem the objective and the
+        gradient's norm.
     seeds : tuple of int
         One per problem.
     steps : tuple of float
@@ -61,16 +64,28 @@ def save(path: str | os.PathLike[str], mark: dict[str, Any], progress: Progress)
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Progress]:
-    """Read what :func:`save` wrote: what it is of, and the fit. Nothing in the file is run, and nothing in it is believed unseen."""
+    """Read what :func:`save` wrote: what it is of, and the fit.
+
+    Nothing in the file is run, and nothing in it is believed unseen.
+    """
     try:
         meta, arrays = store.read(path, _COLUMNS | {"seeds": np.int64})
         if meta.get("format") != _FORMAT:
-            raise ValueError(f"its format is {meta.get('format')!r}, and this version reads {_FORMAT!r}")
+            raise ValueError(
+                f"its format is {meta.get('format')!r}, and this version reads {_FORMAT!r}"
+            )
         mark, rounds, k = _checked_mark(meta["mark"]), meta["rounds"], len(arrays["seeds"])
         _check_columns(arrays, rounds, k)
         weights, gradients = (arrays[name].reshape(k, -1) for name in ("weights", "gradients"))
-        known, numbers, width = arrays["known"].astype(np.intp), arrays["numbers"].reshape(k, 5), weights.shape[1]
-        points, moves = (np.split(arrays[name].reshape(-1, width), np.cumsum(known)[:-1]) for name in ("points", "moves"))
+        known, numbers, width = (
+            arrays["known"].astype(np.intp),
+            arrays["numbers"].reshape(k, 5),
+            weights.shape[1],
+        )
+        points, moves = (
+            np.split(arrays[name].reshape(-1, width), np.cumsum(known)[:-1])
+            for name in ("points", "moves")
+        )
         standings = tuple(
             Standing(
                 weights[i].copy(),
@@ -86,15 +101,33 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Progress]:
             for i in range(k)
         )
         history = tuple(tuple(row) for row in arrays["history"].reshape(rounds, 1 + 2 * k).tolist())
-        return mark, Progress(standings, rounds, history, tuple(arrays["seeds"].tolist()), tuple(arrays["steps"].tolist()))
+        return mark, Progress(
+            standings,
+            rounds,
+            history,
+            tuple(arrays["seeds"].tolist()),
+            tuple(arrays["steps"].tolist()),
+        )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{os.fspath(path)} is not a checkpoint, or it is damaged ({error}); delete it to begin anew") from error
+        raise ValueError(
+            f"{os.fspath(path)} is not a checkpoint, or it is damaged ({error}); delete it to begin"
+            " anew"
+        ) from error
 
 
 def _checked_mark(mark: Any) -> dict[str, Any]:
     """What a fit is of: its settings as text, and a hash of its data."""
-    _require(isinstance(mark, dict) and set(mark) == {"settings", "data"} and isinstance(mark["data"], str), "mark")
-    _require(isinstance(mark["settings"], dict) and all(isinstance(value, str) for value in mark["settings"].values()), "mark")
+    _require(
+        isinstance(mark, dict)
+        and set(mark) == {"settings", "data"}
+        and isinstance(mark["data"], str),
+        "mark",
+    )
+    _require(
+        isinstance(mark["settings"], dict)
+        and all(isinstance(value, str) for value in mark["settings"].values()),
+        "mark",
+    )
     return dict(mark)
 
 
@@ -103,11 +136,16 @@ def _check_columns(arrays: dict[str, NDArray[Any]], rounds: Any, k: int) -> None
     _require(type(rounds) is int and rounds >= 0 and k > 0, "rounds or seeds")
     _require(len(arrays["history"]) == rounds * (1 + 2 * k), "history")
     size = len(arrays["weights"])
-    _require(size > 0 and size % k == 0 and len(arrays["gradients"]) == size, "weights or gradients")
+    _require(
+        size > 0 and size % k == 0 and len(arrays["gradients"]) == size, "weights or gradients"
+    )
     _require(bool(np.isfinite(arrays["weights"]).all()), "weights")
     known, counts = arrays["known"], arrays["numbers"].reshape(k, 5)[:, [1, 3]]
     _require(len(known) == k and bool(np.isin(known, np.arange(_MOST_KNOWN)).all()), "known")
-    _require(len(arrays["points"]) == len(arrays["moves"]) == known.sum() * (size // k), "points or moves")
+    _require(
+        len(arrays["points"]) == len(arrays["moves"]) == known.sum() * (size // k),
+        "points or moves",
+    )
     _require(bool(((counts >= 0.0) & (counts <= 2.0 * rounds)).all()), "numbers")
     _require(len(arrays["steps"]) == 2 * k and bool(np.isfinite(arrays["steps"]).all()), "steps")
 

@@ -1,4 +1,7 @@
-"""Where the work is done: a client of the user's, a scheduler's address, or a local cluster; and what happens when it is lost."""
+"""Where the work is done: a client of the user's, a scheduler's address, or a local cluster.
+
+And what happens when it is lost.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def client_of(given: Any) -> Iterator[Client]:
         else:
             yield client
     else:
-        raise ValueError(f"client must be a dask.distributed Client, the address of a scheduler, or None; got {type(given).__name__}")
+        raise ValueError(
+            "client must be a dask.distributed Client, the address of a scheduler, or None; got"
+            f" {type(given).__name__}"
+        )
 
 
 @contextmanager
@@ -54,7 +60,10 @@ def _connected(address: str) -> Iterator[Client]:
     try:
         client = Client(address, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
-        raise ClusterLostError(f"there is no scheduler to be reached at {address!r} ({error}); check the address, or start one") from error
+        raise ClusterLostError(
+            f"there is no scheduler to be reached at {address!r} ({error}); check the address, or"
+            " start one"
+        ) from error
     with client:
         yield client
 
@@ -64,14 +73,18 @@ def _local_cluster() -> Iterator[Client]:
     """Processes of one thread each, one per core: the kernels use one thread."""
     workers = count_threads(None)
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster,
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
+        ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
 
 
 def compute(client: Client, tasks: Sequence[Any], *, after_loss: str = "") -> list[Any]:
-    """Compute delayed values on the cluster, in the order given; on Ctrl-C and on errors, what is under way is given up.
+    """Compute delayed values on the cluster, in the order given.
+
+    On Ctrl-C and on errors, what is under way is given up.
 
     ``after_loss`` is what to tell the user to do if the scheduler is lost.
     """
@@ -84,8 +97,9 @@ def compute(client: Client, tasks: Sequence[Any], *, after_loss: str = "") -> li
         gathered: list[Any] = client.gather(futures)
     except KilledWorker as error:
         raise RuntimeError(
-            f"{error.task!r} was on {error.allowed_failures + 1} workers that died, probably for want of memory: "
-            "use smaller blocks (X.rechunk, or more partitions), fewer threads per worker, or a larger memory_limit"
+            f"{error.task!r} was on {error.allowed_failures + 1} workers that died, probably for"
+            " want of memory: use smaller blocks (X.rechunk, or more partitions), fewer threads"
+            " per worker, or a larger memory_limit"
         ) from error
     except (*_CANCELLED, CommClosedError, OSError) as error:
         if any(future.status == "error" for future in futures):
@@ -119,24 +133,33 @@ def _wait(client: Client, futures: Sequence[Any]) -> None:
             idle_since = time.monotonic()
         elif not told and time.monotonic() - idle_since >= _SECONDS_OF_SILENCE:
             told = True
-            warnings.warn(f"nothing has been computed for {_SECONDS_OF_SILENCE:.0f} s: {reason}", RuntimeWarning, stacklevel=2)
+            warnings.warn(
+                f"nothing has been computed for {_SECONDS_OF_SILENCE:.0f} s: {reason}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 def _why_idle(client: Client) -> str | None:
-    """Why no worker can work, and what to do, or None if one can; what the scheduler says when it is asked."""
+    """Why no worker can work, and what to do, or None if one can.
+
+    What the scheduler says when it is asked.
+    """
     if not client.nthreads():  # an error if it is gone, unlike the next question
         return "the cluster has no workers; start some, or wait for them"
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     if workers and all(worker["status"] == "paused" for worker in workers):
         return (
-            "all workers have paused for want of memory; use smaller blocks (X.rechunk, or more partitions), fewer threads per worker, "
-            "a larger memory_limit, or release what the cluster holds"
+            "all workers have paused for want of memory; use smaller blocks (X.rechunk, or more"
+            " partitions), fewer threads per worker, a larger memory_limit, or release what the"
+            " cluster holds"
         )
     return None
 
 
 def _lost(error: BaseException, after_loss: str) -> ClusterLostError:
     return ClusterLostError(
-        f"the scheduler was lost, or data that only its workers held ({error or type(error).__name__}); start a cluster again"
+        "the scheduler was lost, or data that only its workers held"
+        f" ({error or type(error).__name__}); start a cluster again"
         + (f" and {after_loss}" if after_loss else "")
     )

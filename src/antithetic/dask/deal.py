@@ -14,17 +14,23 @@ from antithetic.dask.blocks import Blocks, open_block
 _OWN = 0x5EA1  # keeps these draws apart from those of orders
 
 
-def deal(blocks: Blocks, lengths: tuple[int, ...], together: int, seed: int) -> tuple[Blocks, list[Any], tuple[int, ...]]:
+def deal(
+    blocks: Blocks, lengths: tuple[int, ...], together: int, seed: int
+) -> tuple[Blocks, list[Any], tuple[int, ...]]:
     """Return new blocks, the numbers of their rows in the whole, and their lengths.
 
-    Block k is dealt with those at the same place in the other strides of ``ceil(K / together)`` blocks, so that a new block has rows from
-    the beginning, the middle and the end. Each block cuts its rows into parts at random, a part for each new block: which rows these are
-    follows from the seed and the block's number alone.
+    Block k is dealt with those at the same place in the other strides of ``ceil(K / together)``
+    blocks, so that a new block has rows from the beginning, the middle and the end. Each block cuts
+    its rows into parts at random, a part for each new block: which rows these are follows from the
+    seed and the block's number alone.
     """
     n = len(blocks)
     stride = -(-n // min(together, n))
     firsts = np.cumsum([0, *lengths])
-    cut, join = dask.delayed(_cut, pure=True, traverse=False), dask.delayed(_join, pure=True, traverse=False)
+    cut, join = (
+        dask.delayed(_cut, pure=True, traverse=False),
+        dask.delayed(_join, pure=True, traverse=False),
+    )
     X, y, weight, rows, sizes = [], [], [], [], []
     for group in range(stride):
         members = list(range(group, n, stride))
@@ -37,7 +43,11 @@ def deal(blocks: Blocks, lengths: tuple[int, ...], together: int, seed: int) -> 
             rows.append(joined[3])
             sizes.append(sum(len(_part(lengths[k], k, len(members), seed, place)) for k in members))
     has_weights = blocks.weight is not None
-    return Blocks(X, y, weight if has_weights else None, blocks.names, blocks.held), rows, tuple(sizes)
+    return (
+        Blocks(X, y, weight if has_weights else None, blocks.names, blocks.held),
+        rows,
+        tuple(sizes),
+    )
 
 
 def _part(n: int, number: int, parts: int, seed: int, place: int) -> NDArray[np.intp]:
@@ -54,7 +64,9 @@ def _cut(number: int, parts: list[Any], many: int, seed: int, first: int) -> lis
     for place in range(many):
         rows = _part(n, number, many, seed, place)
         weight = None if block.weight is None else block.weight[rows]
-        cuts.append((block.X[rows], None if block.y is None else block.y[rows], weight, first + rows))
+        cuts.append(
+            (block.X[rows], None if block.y is None else block.y[rows], weight, first + rows)
+        )
     return cuts
 
 

@@ -15,21 +15,26 @@ from antithetic.dask.model import Distributed
 from antithetic.dask.scan import Glance
 from antithetic.linear_model import _has_probabilities
 
-_OWN_CONSTRAINTS: dict[str, list[Any]] = {"client": [object], "checkpoint": [str, os.PathLike, None]}
+_OWN_CONSTRAINTS: dict[str, list[Any]] = {
+    "client": [object],
+    "checkpoint": [str, os.PathLike, None],
+}
 
 
 class SGDClassifier(Distributed, linear_model.SGDClassifier):
     """Linear classifier of data in blocks: :class:`antithetic.SGDClassifier` on a Dask cluster.
 
-    Each round, every block makes an epoch of steps on its own rows, from common weights, corrected by the gradient of all rows; the mean
-    of their moves is searched for the best of a few points (:mod:`antithetic.dask.search`). The order of a block follows from the seed,
-    its number and the round alone, and sums are in the order of the blocks, so that the result depends neither on the workers nor on
-    which of them are lost on the way, as long as they are machines of one kind. Labels, weights and steps are found on a first look at
-    the blocks.
+    Each round, every block makes an epoch of steps on its own rows, from common weights, corrected
+    by the gradient of all rows; the mean of their moves is searched for the best of a few points
+    (:mod:`antithetic.dask.search`). The order of a block follows from the seed, its number and the
+    round alone, and sums are in the order of the blocks, so that the result depends neither on the
+    workers nor on which of them are lost on the way, as long as they are machines of one kind.
+    Labels, weights and steps are found on a first look at the blocks.
 
     Parameters
     ----------
-    loss, penalty, alpha, l1_ratio, fit_intercept, epsilon, eta0, power_t, decay, groups, random_state, class_weight
+    loss, penalty, alpha, l1_ratio, fit_intercept, epsilon, eta0, power_t, decay, groups,
+    random_state, class_weight
         As in :class:`antithetic.SGDClassifier`.
     max_iter : int, default=1000
         Most rounds. One reads each block twice: for its epoch, and to measure the points.
@@ -38,10 +43,12 @@ class SGDClassifier(Distributed, linear_model.SGDClassifier):
     stopping : {"objective", "gradient"}, default="objective"
         What ``tol`` is compared with.
     solver : {"svrg", "sgd"}, default="svrg"
-        ``"svrg"`` is the above. ``"sgd"`` averages plain epochs by rows: it reads each block once (with ``trace=None, tol=None``), but
-        is less exact, and wrong for long where blocks differ, say by label.
+        ``"svrg"`` is the above. ``"sgd"`` averages plain epochs by rows: it reads each block once
+        (with ``trace=None, tol=None``), but is less exact, and wrong for long where blocks differ,
+        say by label.
     learning_rate : {"auto", "inverse_time", "constant", "optimal", "invscaling"}, default="auto"
-        "auto" finds steps for the first round on a few rows of at most 64 blocks; later ones follow from the curvature of each block.
+        "auto" finds steps for the first round on a few rows of at most 64 blocks; later ones follow
+        from the curvature of each block.
     shuffle : bool, default=True
         False takes the rows of a block in the order given.
     sampling : {"auto", "shuffle", "uniform"}, default="auto"
@@ -56,26 +63,31 @@ class SGDClassifier(Distributed, linear_model.SGDClassifier):
     trace : {"objective", "gradient"}, sequence of these, or None, default="objective"
         What ``history_`` holds besides the seconds.
     verbose : int, default=0
-        1 prints a line per round. Dask's dashboard shows tasks as ``antithetic-epoch`` and ``antithetic-measure``.
+        1 prints a line per round. Dask's dashboard shows tasks as ``antithetic-epoch`` and
+        ``antithetic-measure``.
     client : Client, str or None, default=None
-        A client, the address of a scheduler, or None: the current client, or else a local cluster for the time of the fit.
+        A client, the address of a scheduler, or None: the current client, or else a local cluster
+        for the time of the fit.
     checkpoint : path or None, default=None
-        A file to which each round is written, and from which a fit of the same data with the same parameters goes on; one that has
-        ``max_iter`` rounds or more is the result.
+        A file to which each round is written, and from which a fit of the same data with the same
+        parameters goes on; one that has ``max_iter`` rounds or more is the result.
     early_stopping, validation_fraction, average, refresh, importance, n_strata, allocation, n_jobs
-        There for the sake of the same names: what cannot be had on blocks is refused, the others have no effect.
+        There for the sake of the same names: what cannot be had on blocks is refused, the others
+        have no effect.
 
     Attributes
     ----------
-    coef_, intercept_, classes_, n_iter_, t_, eta0_, decay_, plan_, n_features_in_, feature_names_in_
+    coef_, intercept_, classes_, n_iter_, t_, eta0_, decay_, plan_, n_features_in_,
+    feature_names_in_
         As in :class:`antithetic.SGDClassifier`.
     history_ : dict of str to ndarray of shape (rounds,), or a list of dicts, one per class
-        ``"epoch"``, ``"seconds"`` since the fit began, and what ``trace`` asks for, of all rows after each round.
+        ``"epoch"``, ``"seconds"`` since the fit began, and what ``trace`` asks for, of all rows
+        after each round.
 
     Notes
     -----
-    No block leaves the worker that reads it. A worker needs memory for one block per thread, a copy of it if it is not C-contiguous
-    float32 or float64 or CSR, and some 40 bytes a row.
+    No block leaves the worker that reads it. A worker needs memory for one block per thread,
+    a copy of it if it is not C-contiguous float32 or float64 or CSR, and some 40 bytes a row.
 
     Examples
     --------
@@ -93,7 +105,10 @@ class SGDClassifier(Distributed, linear_model.SGDClassifier):
     """
 
     _local_class = linear_model.SGDClassifier
-    _parameter_constraints: dict[str, list[Any]] = {**linear_model.SGDClassifier._parameter_constraints, **_OWN_CONSTRAINTS}  # noqa: RUF012
+    _parameter_constraints: dict[str, list[Any]] = {
+        **linear_model.SGDClassifier._parameter_constraints,
+        **_OWN_CONSTRAINTS,
+    }  # noqa: RUF012
 
     def __init__(
         self,
@@ -189,8 +204,10 @@ class SGDClassifier(Distributed, linear_model.SGDClassifier):
 
         Parameters
         ----------
-        X : Dask array or data frame, list of delayed blocks, or array-like, of shape (n_samples, n_features)
-            Rows; blocks dense or CSR. Blocks are read anew in each round unless they were persisted.
+        X : Dask array or data frame, list of delayed blocks, or array-like, of shape
+        (n_samples, n_features)
+            Rows; blocks dense or CSR. Blocks are read anew in each round unless they were
+            persisted.
         y : Dask array or series, list of delayed blocks, or array-like, of shape (n_samples,)
             Labels of at least two classes, in the blocks of X, or blocks of known lengths.
         coef_init, intercept_init : array-like, default=None
@@ -198,17 +215,20 @@ class SGDClassifier(Distributed, linear_model.SGDClassifier):
         sample_weight : like y, default=None
             Weights of the rows.
         table : BlockTable, default=None
-            Tables of these collections, made by :func:`antithetic.dask.pair`; where it dealt the rows anew, its blocks are trained on.
+            Tables of these collections, made by :func:`antithetic.dask.pair`; where it dealt the
+            rows anew, its blocks are trained on.
 
         Returns
         -------
         self : object
-            The fitted estimator. After Ctrl-C, or when the cluster was lost, it holds the last whole round.
+            The fitted estimator. After Ctrl-C, or when the cluster was lost, it holds the last
+            whole round.
 
         Raises
         ------
         ClusterLostError
-            When the scheduler was lost; with ``checkpoint=``, fitting again goes on from the last round.
+            When the scheduler was lost; with ``checkpoint=``, fitting again goes on from the last
+            round.
         """
         self._fit_blocks(X, y, sample_weight, coef_init, intercept_init, table)
         return self
@@ -221,7 +241,10 @@ class SGDClassifier(Distributed, linear_model.SGDClassifier):
         X, y, *args, **kwargs
             Whatever they are.
         """
-        raise NotImplementedError("a round has all blocks; use fit, with warm_start=True to go on, or to_local().partial_fit for one chunk")
+        raise NotImplementedError(
+            "a round has all blocks; use fit, with warm_start=True to go on, or"
+            " to_local().partial_fit for one chunk"
+        )
 
     def _learn_labels(self, glances: list[Glance]) -> None:
         classes = join_classes([one.classes for one in glances if one.rows])
@@ -229,7 +252,10 @@ class SGDClassifier(Distributed, linear_model.SGDClassifier):
         for one in glances:
             if one.rows:
                 np.add.at(counts, np.searchsorted(classes, one.classes), one.counts)
-        given, self.class_weight = self.class_weight, None if self.class_weight == "balanced" else self.class_weight
+        given, self.class_weight = (
+            self.class_weight,
+            (None if self.class_weight == "balanced" else self.class_weight),
+        )
         try:
             self._set_classes(classes, classes)
         finally:
@@ -248,8 +274,12 @@ class SGDClassifier(Distributed, linear_model.SGDClassifier):
         -------
         Dask array or ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        columns = None if len(getattr(self, "classes_", ())) == 2 else len(getattr(self, "classes_", ()))
-        return self._apply("decision_function", X, columns, getattr(self, "coef_", np.empty(0)).dtype)
+        columns = (
+            None if len(getattr(self, "classes_", ())) == 2 else len(getattr(self, "classes_", ()))
+        )
+        return self._apply(
+            "decision_function", X, columns, getattr(self, "coef_", np.empty(0)).dtype
+        )
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Any:
@@ -287,22 +317,28 @@ class SGDRegressor(Distributed, linear_model.SGDRegressor):
 
     Parameters
     ----------
-    loss, penalty, alpha, l1_ratio, fit_intercept, epsilon, eta0, power_t, decay, groups, random_state
+    loss, penalty, alpha, l1_ratio, fit_intercept, epsilon, eta0, power_t, decay, groups,
+    random_state
         As in :class:`antithetic.SGDRegressor`.
-    max_iter, tol, n_iter_no_change, stopping, solver, learning_rate, shuffle, sampling, pairing, nest, batch_size, warm_start, trace
+    max_iter, tol, n_iter_no_change, stopping, solver, learning_rate, shuffle, sampling, pairing,
+    nest, batch_size, warm_start, trace
         As in :class:`antithetic.dask.SGDClassifier`.
     verbose : int, default=0
         1 prints a line per round.
     client : Client, str or None, default=None
-        A client, the address of a scheduler, or None: the current client, or else a local cluster for the time of the fit.
+        A client, the address of a scheduler, or None: the current client, or else a local cluster
+        for the time of the fit.
     checkpoint : path or None, default=None
-        A file to which each round is written, and from which a fit of the same data with the same parameters goes on.
+        A file to which each round is written, and from which a fit of the same data with the same
+        parameters goes on.
     early_stopping, validation_fraction, average, refresh, importance, n_strata, allocation
-        There for the sake of the same names: what cannot be had on blocks is refused, the others have no effect.
+        There for the sake of the same names: what cannot be had on blocks is refused, the others
+        have no effect.
 
     Attributes
     ----------
-    coef_, intercept_, n_iter_, t_, eta0_, decay_, plan_, history_, n_features_in_, feature_names_in_
+    coef_, intercept_, n_iter_, t_, eta0_, decay_, plan_, history_, n_features_in_,
+    feature_names_in_
         As in :class:`antithetic.dask.SGDClassifier`.
 
     Examples
@@ -318,7 +354,10 @@ class SGDRegressor(Distributed, linear_model.SGDRegressor):
     """
 
     _local_class = linear_model.SGDRegressor
-    _parameter_constraints: dict[str, list[Any]] = {**linear_model.SGDRegressor._parameter_constraints, **_OWN_CONSTRAINTS}  # noqa: RUF012
+    _parameter_constraints: dict[str, list[Any]] = {
+        **linear_model.SGDRegressor._parameter_constraints,
+        **_OWN_CONSTRAINTS,
+    }  # noqa: RUF012
 
     def __init__(
         self,
@@ -410,8 +449,10 @@ class SGDRegressor(Distributed, linear_model.SGDRegressor):
 
         Parameters
         ----------
-        X : Dask array or data frame, list of delayed blocks, or array-like, of shape (n_samples, n_features)
-            Rows; blocks dense or CSR. Blocks are read anew in each round unless they were persisted.
+        X : Dask array or data frame, list of delayed blocks, or array-like, of shape
+        (n_samples, n_features)
+            Rows; blocks dense or CSR. Blocks are read anew in each round unless they were
+            persisted.
         y : Dask array or series, list of delayed blocks, or array-like, of shape (n_samples,)
             Numbers, in the blocks of X, or blocks of known lengths.
         coef_init, intercept_init : array-like, default=None
@@ -419,17 +460,20 @@ class SGDRegressor(Distributed, linear_model.SGDRegressor):
         sample_weight : like y, default=None
             Weights of the rows.
         table : BlockTable, default=None
-            Tables of these collections, made by :func:`antithetic.dask.pair`; where it dealt the rows anew, its blocks are trained on.
+            Tables of these collections, made by :func:`antithetic.dask.pair`; where it dealt the
+            rows anew, its blocks are trained on.
 
         Returns
         -------
         self : object
-            The fitted estimator. After Ctrl-C, or when the cluster was lost, it holds the last whole round.
+            The fitted estimator. After Ctrl-C, or when the cluster was lost, it holds the last
+            whole round.
 
         Raises
         ------
         ClusterLostError
-            When the scheduler was lost; with ``checkpoint=``, fitting again goes on from the last round.
+            When the scheduler was lost; with ``checkpoint=``, fitting again goes on from the last
+            round.
         """
         self._fit_blocks(X, y, sample_weight, coef_init, intercept_init, table)
         return self
@@ -442,7 +486,10 @@ class SGDRegressor(Distributed, linear_model.SGDRegressor):
         X, y, *args, **kwargs
             Whatever they are.
         """
-        raise NotImplementedError("a round has all blocks; use fit, with warm_start=True to go on, or to_local().partial_fit for one chunk")
+        raise NotImplementedError(
+            "a round has all blocks; use fit, with warm_start=True to go on, or"
+            " to_local().partial_fit for one chunk"
+        )
 
     def _learn_labels(self, glances: list[Glance]) -> None:
         """Any number will do."""

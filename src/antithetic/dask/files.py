@@ -43,11 +43,18 @@ class _Piece(NamedTuple):
     groups: tuple[int, ...] | None = None
 
 
-def open_files(data: str | os.PathLike[str], target: str | int | None, client: Any, *, quantity: bool | None = None) -> Labelled:
+def open_files(
+    data: str | os.PathLike[str],
+    target: str | int | None,
+    client: Any,
+    *,
+    quantity: bool | None = None,
+) -> Labelled:
     """Find the files of a folder or pattern, in the order of their names, and make a block of each.
 
-    A Zarr folder must hold the arrays X and y; of Parquet files, row groups of some 128 MB are blocks. All files must have the same
-    columns. ``quantity`` says whether labels are numbers to be predicted; None lets them decide as on one machine.
+    A Zarr folder must hold the arrays X and y; of Parquet files, row groups of some 128 MB are
+    blocks. All files must have the same columns. ``quantity`` says whether labels are numbers to be
+    predicted; None lets them decide as on one machine.
     """
     data = os.fspath(data)
     if _is_zarr(data):
@@ -58,14 +65,24 @@ def open_files(data: str | os.PathLike[str], target: str | int | None, client: A
         names, target_name = compute(client, [first])[0]
         read = dask.delayed(_read, pure=False, traverse=False)
         rows = dask.delayed(_rows, pure=False, traverse=False)
-        token = dask.base.tokenize(data, np.random.default_rng().integers(1 << 60).item())  # a file of this name may have changed
-        X = [rows(piece, target, names, dask_key_name=(f"antithetic-rows-{token}", k)) for k, piece in enumerate(pieces)]
-        y = [read(piece, target, names, dask_key_name=(f"antithetic-labels-{token}", k)) for k, piece in enumerate(pieces)]
+        token = dask.base.tokenize(
+            data, np.random.default_rng().integers(1 << 60).item()
+        )  # a file of this name may have changed
+        X = [
+            rows(piece, target, names, dask_key_name=(f"antithetic-rows-{token}", k))
+            for k, piece in enumerate(pieces)
+        ]
+        y = [
+            read(piece, target, names, dask_key_name=(f"antithetic-labels-{token}", k))
+            for k, piece in enumerate(pieces)
+        ]
     return Labelled(X, y, names, target_name, _classes(client, y, quantity))
 
 
 def _is_zarr(data: str) -> bool:
-    return os.path.isdir(data) and any(os.path.exists(os.path.join(data, name)) for name in ("zarr.json", ".zgroup", ".zmetadata"))
+    return os.path.isdir(data) and any(
+        os.path.exists(os.path.join(data, name)) for name in ("zarr.json", ".zgroup", ".zmetadata")
+    )
 
 
 def _zarr(data: str) -> tuple[list[Any], list[Any]]:
@@ -74,22 +91,38 @@ def _zarr(data: str) -> tuple[list[Any], list[Any]]:
     try:
         X, y = (da.from_zarr(data, component=name) for name in ("X", "y"))
     except (KeyError, OSError, ValueError) as error:
-        raise ValueError(f"{data} is a Zarr folder, which must hold the arrays X, of rows, and y, of labels ({error})") from error
+        raise ValueError(
+            f"{data} is a Zarr folder, which must hold the arrays X, of rows, and y, of labels"
+            f" ({error})"
+        ) from error
     if X.ndim != 2 or X.shape[:1] != y.shape:
-        raise ValueError(f"{data}: X must be rows and features, and y a label per row; got shapes {X.shape} and {y.shape}")
+        raise ValueError(
+            f"{data}: X must be rows and features, and y a label per row; got shapes {X.shape} and"
+            f" {y.shape}"
+        )
     X = X.rechunk({1: -1})
-    return X.to_delayed().ravel().tolist(), y.rechunk({0: X.chunks[0]}).to_delayed().ravel().tolist()
+    return (
+        X.to_delayed().ravel().tolist(),
+        y.rechunk({0: X.chunks[0]}).to_delayed().ravel().tolist(),
+    )
 
 
 def _pieces(data: str) -> list[_Piece]:
     if os.path.isdir(data):
-        found = sorted(str(path) for path in Path(data).iterdir() if path.is_file() and not path.name.startswith((".", "_")))
+        found = sorted(
+            str(path)
+            for path in Path(data).iterdir()
+            if path.is_file() and not path.name.startswith((".", "_"))
+        )
     elif os.path.exists(data):
         found = [data]
     else:
         found = sorted(path for path in glob.glob(data, recursive=True) if os.path.isfile(path))
     if not found:
-        raise ValueError(f"there are no files at {data}; name a file, a folder, or a pattern such as 'data/*.parquet' in quotes")
+        raise ValueError(
+            f"there are no files at {data}; name a file, a folder, or a pattern such as"
+            " 'data/*.parquet' in quotes"
+        )
     return [piece for path in found for piece in _cut(path)]
 
 
@@ -101,7 +134,9 @@ def _cut(path: str) -> list[_Piece]:
     try:
         parquet = import_module("pyarrow.parquet")
     except ImportError as error:
-        raise ImportError(f"{path} is a Parquet file, which needs pyarrow: pip install 'antithetic[tables]'") from error
+        raise ImportError(
+            f"{path} is a Parquet file, which needs pyarrow: pip install 'antithetic[tables]'"
+        ) from error
     with parquet.ParquetFile(path) as reader:
         sizes = [reader.metadata.row_group(k).total_byte_size for k in range(reader.num_row_groups)]
     pieces: list[list[int]] = []
@@ -128,15 +163,24 @@ def _read(piece: _Piece, target: str | int | None, expected: list[str] | None) -
     return _checked(piece, target, expected)[1]
 
 
-def _checked(piece: _Piece, target: str | int | None, expected: list[str] | None) -> tuple[Any, Any]:
+def _checked(
+    piece: _Piece, target: str | int | None, expected: list[str] | None
+) -> tuple[Any, Any]:
     X, y, names, _ = _whole(piece, target, None if expected is None else len(expected))
     if names != expected:
-        raise ValueError(f"{piece.path} has other columns than the first file: {names} instead of {expected}")
+        raise ValueError(
+            f"{piece.path} has other columns than the first file: {names} instead of {expected}"
+        )
     return check_rows(X, piece.path), y
 
 
-def _whole(piece: _Piece, target: str | int | None, width: int | None = None) -> tuple[Any, Any, list[str] | None, str]:
-    """Rows, labels, names of the features and of the labels; no label need be there more than once."""
+def _whole(
+    piece: _Piece, target: str | int | None, width: int | None = None
+) -> tuple[Any, Any, list[str] | None, str]:
+    """Rows, labels, names of the features and of the labels.
+
+    No label need be there more than once.
+    """
     path = Path(piece.path)
     where = str(path)
     if piece.groups is not None:
@@ -145,7 +189,10 @@ def _whole(piece: _Piece, target: str | int | None, width: int | None = None) ->
         form = _form(path, _MAX_BYTES)
         if form in ("svmlight", "npz"):
             if target is not None:
-                raise ValueError(f"{where} says itself where its labels are, so --target {target} cannot be chosen")
+                raise ValueError(
+                    f"{where} says itself where its labels are, so --target {target} cannot be"
+                    " chosen"
+                )
             X, y, names = _read_pair(path, form, width, _MAX_BYTES, named=False)
             return X, y, names, "y"
         if form == "npy":
@@ -163,7 +210,11 @@ def _read_groups(piece: _Piece, target: str | int | None) -> Any:
     """Read some row groups of a Parquet file."""
     pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     with parquet.ParquetFile(piece.path) as reader:
-        names = [name for name in reader.schema_arrow.names if not (name.startswith("__index_level_") and name.endswith("__"))]
+        names = [
+            name
+            for name in reader.schema_arrow.names
+            if not (name.startswith("__index_level_") and name.endswith("__"))
+        ]
         choice = choose(names, target, None, piece.path)
         used = [names[column] for column in choice.used]
         text = [_is_text(pa, reader.schema_arrow.field(name), piece.path) for name in used]
@@ -189,5 +240,7 @@ def _classes(client: Any, y: list[Any], quantity: bool | None) -> NDArray[Any] |
 def _kinds(number: int, part: Any) -> tuple[NDArray[Any], bool]:
     """Labels of a block, and whether there are fractions among them, of more than two values."""
     labels = np.unique(open_labels(number, part))
-    fractions = labels.dtype.kind == "f" and len(labels) > 2 and bool((labels != np.floor(labels)).any())
+    fractions = (
+        labels.dtype.kind == "f" and len(labels) > 2 and bool((labels != np.floor(labels)).any())
+    )
     return (labels[: _MOST_CLASSES + 1] if fractions else labels), fractions

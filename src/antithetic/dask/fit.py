@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from antithetic.dask.blocks import Blocks
 from antithetic.dask.checkpoint import Progress
 from antithetic.dask.cluster import compute
-from antithetic.dask.rounds import Common, Points, Start, epoch_block, has_zeros, measure_block, over_blocks
+from antithetic.dask.rounds import (
+    Common,
+    Points,
+    Start,
+    epoch_block,
+    has_zeros,
+    measure_block,
+    over_blocks,
+)
 from antithetic.dask.search import Standing, points_along
 from antithetic.schedules import Schedule
 from antithetic.solvers import DivergenceError, Patience, Target
@@ -34,7 +42,8 @@ class Rounds:
         One list of tables per block, or nothing.
     common : Common
     schedules : tuple of Schedule
-        Plain steps of each problem, and corrected ones where the loss has a kink or the user chose them.
+        Plain steps of each problem, and corrected ones where the loss has a kink or the user chose
+        them.
     steps : ndarray or None
         Constant steps of the blocks' corrected epochs.
     corrects : bool
@@ -65,16 +74,29 @@ class Rounds:
             entry = [time.perf_counter() - began]
             for one in standings:
                 entry += [one.value, self._gradient_norm(one)]
-            progress = replace(progress, standings=tuple(standings), rounds=progress.rounds + 1, history=(*progress.history, tuple(entry)))
+            progress = replace(
+                progress,
+                standings=tuple(standings),
+                rounds=progress.rounds + 1,
+                history=(*progress.history, tuple(entry)),
+            )
             yield progress
 
     def _round(self, standings: list[Standing], number: int) -> list[Standing]:
         active = tuple(k for k, one in enumerate(standings) if not one.stopped)
         # plain steps first: the gradient at zero is no anchor worth an epoch
-        corrected = tuple(self.corrects and (number > 0 or bool(standings[k].weights.any())) for k in active)
-        unmeasured = tuple(k for k, is_corrected in zip(active, corrected, strict=True) if is_corrected and not standings[k].measured)
+        corrected = tuple(
+            self.corrects and (number > 0 or bool(standings[k].weights.any())) for k in active
+        )
+        unmeasured = tuple(
+            k
+            for k, is_corrected in zip(active, corrected, strict=True)
+            if is_corrected and not standings[k].measured
+        )
         if unmeasured:
-            self._go_to_best(standings, unmeasured, [standings[k].weights[None] for k in unmeasured])
+            self._go_to_best(
+                standings, unmeasured, [standings[k].weights[None] for k in unmeasured]
+            )
         start = Start(
             self.common,
             number,
@@ -87,7 +109,9 @@ class Rounds:
             self.steps,
         )
         tables = self.tables or [()] * len(self.blocks)
-        moves, zeros = self._compute(over_blocks(epoch_block, "epoch", self.blocks, start, tables=tables))
+        moves, zeros = self._compute(
+            over_blocks(epoch_block, "epoch", self.blocks, start, tables=tables)
+        )
         self._check_finite(moves, number)
         if not self.corrects:
             return self._averaged(standings, active, moves, zeros)
@@ -99,7 +123,9 @@ class Rounds:
         self._go_to_best(standings, active, points)
         return [self._judged(one) if k in active else one for k, one in enumerate(standings)]
 
-    def _averaged(self, standings: list[Standing], active: tuple[int, ...], moves: Any, zeros: Any) -> list[Standing]:
+    def _averaged(
+        self, standings: list[Standing], active: tuple[int, ...], moves: Any, zeros: Any
+    ) -> list[Standing]:
         points = []
         for place, k in enumerate(active):
             point = standings[k].weights + moves[place]
@@ -120,15 +146,31 @@ class Rounds:
         zero[-1] = False
         return zero
 
-    def _go_to_best(self, standings: list[Standing], problems: tuple[int, ...], points: list[NDArray[np.float64]]) -> None:
+    def _go_to_best(
+        self,
+        standings: list[Standing],
+        problems: tuple[int, ...],
+        points: list[NDArray[np.float64]],
+    ) -> None:
         """Measure points of some problems on all blocks, and go to the best of each."""
         most = max(len(some) for some in points)
-        padded = np.stack([np.concatenate([some, np.repeat(some[:1], most - len(some), axis=0)]) for some in points])
-        losses, gradients = self._compute(over_blocks(measure_block, "measure", self.blocks, Points(self.common, problems, padded)))
+        padded = np.stack(
+            [
+                np.concatenate([some, np.repeat(some[:1], most - len(some), axis=0)])
+                for some in points
+            ]
+        )
+        losses, gradients = self._compute(
+            over_blocks(
+                measure_block, "measure", self.blocks, Points(self.common, problems, padded)
+            )
+        )
         for place, k in enumerate(problems):
             many = len(points[place])
             penalties = np.array([self.common.penalty.value(point[:-1]) for point in points[place]])
-            standings[k] = standings[k].taking(points[place], losses[place, :many] + penalties, gradients[place, :many])
+            standings[k] = standings[k].taking(
+                points[place], losses[place, :many] + penalties, gradients[place, :many]
+            )
 
     def _judged(self, standing: Standing) -> Standing:
         """Whether a problem is done: its objective no longer falls, or its gradient is small."""
@@ -137,7 +179,12 @@ class Rounds:
         if self.patience is None:
             return standing
         waited = 0 if standing.value <= standing.best - self.patience.tol else standing.waited + 1
-        return replace(standing, best=min(standing.best, standing.value), waited=waited, stopped=waited >= self.patience.epochs)
+        return replace(
+            standing,
+            best=min(standing.best, standing.value),
+            waited=waited,
+            stopped=waited >= self.patience.epochs,
+        )
 
     def _gradient_norm(self, standing: Standing) -> float:
         full = standing.gradient.copy()
@@ -147,8 +194,9 @@ class Rounds:
     def _check_finite(self, moves: NDArray[np.float64], number: int) -> None:
         if not (self.corrects or np.isfinite(moves).all()):
             raise DivergenceError(
-                f"Floating-point under-/overflow occurred at epoch #{number + 1}: the steps diverged. Try a smaller eta0, or "
-                "learning_rate='auto'. Scaling input data with StandardScaler or MinMaxScaler might help."
+                f"Floating-point under-/overflow occurred at epoch #{number + 1}: the steps"
+                " diverged. Try a smaller eta0, or learning_rate='auto'. Scaling input data with"
+                " StandardScaler or MinMaxScaler might help."
             )
 
     def _compute(self, task: Any) -> Any:

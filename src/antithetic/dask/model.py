@@ -1,4 +1,7 @@
-"""What both estimators share: from parameters and blocks to rounds, and from these to attributes; predictions block by block."""
+"""What both estimators share: from parameters and blocks to rounds, and from these to attributes.
+
+Predictions block by block.
+"""
 
 from __future__ import annotations
 
@@ -30,25 +33,54 @@ from antithetic.dask.scan import Glance, constant_steps, first_steps, look
 from antithetic.dask.search import Standing
 from antithetic.solvers import Patience, Steps, Target
 
-_NOT_OF_THE_PROBLEM = ("client", "checkpoint", "verbose", "max_iter", "n_jobs", "random_state", "trace")
+_NOT_OF_THE_PROBLEM = (
+    "client",
+    "checkpoint",
+    "verbose",
+    "max_iter",
+    "n_jobs",
+    "random_state",
+    "trace",
+)
 
 
 class Distributed(LinearSGD):
-    """Fit and predict on Dask collections; the classes that inherit from it say how labels are read."""
+    """Fit and predict on Dask collections.
+
+    The classes that inherit from it say how labels are read.
+    """
 
     # ---- fitting
 
-    def _fit_blocks(self, X: Any, y: Any, sample_weight: Any, coef_init: Any, intercept_init: Any, table: BlockTable | None) -> None:
+    def _fit_blocks(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        coef_init: Any,
+        intercept_init: Any,
+        table: BlockTable | None,
+    ) -> None:
         check_supported(self)
         if y is None and table is None:
             raise ValueError(f"{type(self).__name__} needs labels: y is None")
         with self._unchanged_on_errors(), client_of(self.client) as client:
             if table is not None and not isinstance(table, BlockTable):
-                raise ValueError(f"table= must be what antithetic.dask.pair returns; got {type(table).__name__}")
+                raise ValueError(
+                    f"table= must be what antithetic.dask.pair returns; got {type(table).__name__}"
+                )
             if table is not None:
                 table.check_for(X, y, sample_weight)
-            blocks = table.blocks if table is not None and table.dealt else read_blocks(X, y, sample_weight, client=client)
-            seed = int(check_random_state(self.random_state).randint(_LARGEST_SEED)) if self.random_state is not None else 0
+            blocks = (
+                table.blocks
+                if table is not None and table.dealt
+                else read_blocks(X, y, sample_weight, client=client)
+            )
+            seed = (
+                int(check_random_state(self.random_state).randint(_LARGEST_SEED))
+                if self.random_state is not None
+                else 0
+            )
             glances = compute(client, look(blocks, self._loss(), bool(self.fit_intercept), seed))
             self._learn(blocks, glances)
             self._train(client, blocks, glances, coef_init, intercept_init, table)
@@ -58,13 +90,18 @@ class Distributed(LinearSGD):
         """Take over what the blocks say about features and labels, once it is known that they agree."""
         widths = {one.width for one in glances}
         if len(widths) > 1:
-            raise ValueError(f"the blocks of X differ in their number of features: {sorted(widths)}")
+            raise ValueError(
+                f"the blocks of X differ in their number of features: {sorted(widths)}"
+            )
         if widths == {0} or not widths:
             raise ValueError("X has no features")
         if not any(one.rows for one in glances):
             raise ValueError("X has no rows: all its blocks are empty")
         if len({one.kind for one in glances if one.rows}) > 1:
-            raise ValueError(f"the blocks of X differ in float type, or in being sparse: {sorted({one.kind for one in glances})}")
+            raise ValueError(
+                "the blocks of X differ in float type, or in being sparse:"
+                f" {sorted({one.kind for one in glances})}"
+            )
         if not any(one.weighted > 0.0 for one in glances):
             raise ValueError("sample_weight is zero for every row; at least one must be positive")
         self._learn_labels(glances)
@@ -73,7 +110,9 @@ class Distributed(LinearSGD):
         if blocks.names is not None:
             self.feature_names_in_ = blocks.names
 
-    def _common(self, glances: list[Glance], seeds: tuple[int, ...], table: BlockTable | None) -> Common:
+    def _common(
+        self, glances: list[Glance], seeds: tuple[int, ...], table: BlockTable | None
+    ) -> Common:
         weights = getattr(self, "_class_weights", None)
         return Common(
             self._loss(),
@@ -83,26 +122,57 @@ class Distributed(LinearSGD):
             None if weights is None or (weights == 1.0).all() else weights,
             sum(one.rows for one in glances),
             int(self.batch_size),
-            "in order" if not self.shuffle else "shuffle" if self.sampling == "auto" else self.sampling,
+            (
+                "in order"
+                if not self.shuffle
+                else "shuffle"
+                if self.sampling == "auto"
+                else self.sampling
+            ),
             None if table is not None or isinstance(self.nest, str) else check_nest(self.nest),
             seeds,
         )
 
     def _train(
-        self, client: Any, blocks: Blocks, glances: list[Glance], coef_init: Any, intercept_init: Any, table: BlockTable | None
+        self,
+        client: Any,
+        blocks: Blocks,
+        glances: list[Glance],
+        coef_init: Any,
+        intercept_init: Any,
+        table: BlockTable | None,
     ) -> None:
-        starts = [np.append(coef, intercept) for coef, intercept in self._first_weights(coef_init, intercept_init, self.n_features_in_)]
-        seeds = tuple(check_random_state(self.random_state).randint(_LARGEST_SEED, size=len(starts)).tolist())
+        starts = [
+            np.append(coef, intercept)
+            for coef, intercept in self._first_weights(
+                coef_init, intercept_init, self.n_features_in_
+            )
+        ]
+        seeds = tuple(
+            check_random_state(self.random_state).randint(_LARGEST_SEED, size=len(starts)).tolist()
+        )
         progress = Progress(tuple(Standing.at(start) for start in starts), seeds=seeds)
-        settings, mark = self._settings() | ({} if table is None else {"table": table.origin}), _mark(glances, starts)
+        settings, mark = (
+            self._settings() | ({} if table is None else {"table": table.origin}),
+            _mark(glances, starts),
+        )
         progress = self._resumed(progress, settings, mark)
         common = self._common(glances, progress.seeds, table)
         if not progress.steps:
-            progress = Progress(progress.standings, seeds=progress.seeds, steps=self._first_steps(glances, common))
+            progress = Progress(
+                progress.standings, seeds=progress.seeds, steps=self._first_steps(glances, common)
+            )
         plan = self._plan_of(common, table)
         if self.verbose:
-            print(f"{type(self).__name__}: {len(blocks)} blocks of {common.rows} rows in all; {plan.why}")
-        tables = tables_of(client, blocks, common, self.pairing, table) if plan.pairing is not None else ()
+            print(
+                f"{type(self).__name__}: {len(blocks)} blocks of {common.rows} rows in all;"
+                f" {plan.why}"
+            )
+        tables = (
+            tables_of(client, blocks, common, self.pairing, table)
+            if plan.pairing is not None
+            else ()
+        )
         rounds = self._rounds(client, blocks, tables, common, glances, progress)
         try:
             for reached in rounds.run(progress, int(self.max_iter)):
@@ -117,18 +187,46 @@ class Distributed(LinearSGD):
             raise
         self._adopt(self._fitted_from(progress, plan, common, glances))
 
-    def _rounds(self, client: Any, blocks: Blocks, tables: Any, common: Common, glances: list[Glance], progress: Progress) -> Rounds:
+    def _rounds(
+        self,
+        client: Any,
+        blocks: Blocks,
+        tables: Any,
+        common: Common,
+        glances: list[Glance],
+        progress: Progress,
+    ) -> Rounds:
         corrects, automatic = self.solver == "svrg", self.learning_rate == "auto"
         heaviest = 1.0 if common.class_weights is None else float(common.class_weights.max())
-        together = 1 if not len(tables) else common.nest if isinstance(common.nest, int) and not isinstance(common.nest, bool) else 2
+        together = (
+            1
+            if not len(tables)
+            else (
+                common.nest
+                if isinstance(common.nest, int) and not isinstance(common.nest, bool)
+                else 2
+            )
+        )
         units = max(1, common.batch_size // together)
-        steps = constant_steps(glances, units, common.penalty.l2, heaviest) if corrects and automatic else None
+        steps = (
+            constant_steps(glances, units, common.penalty.l2, heaviest)
+            if corrects and automatic
+            else None
+        )
         found = np.array(progress.steps).reshape(-1, 2)
         patience: Patience | Target | None = None
         if self.tol is not None:
             objective = self.stopping == "objective"
-            patience = Patience(float(self.tol), int(self.n_iter_no_change)) if objective else Target(float(self.tol))
-        saved = f" fit again: it goes on from {os.fspath(self.checkpoint)!r}" if self.checkpoint is not None else ""
+            patience = (
+                Patience(float(self.tol), int(self.n_iter_no_change))
+                if objective
+                else Target(float(self.tol))
+            )
+        saved = (
+            f" fit again: it goes on from {os.fspath(self.checkpoint)!r}"
+            if self.checkpoint is not None
+            else ""
+        )
         return Rounds(
             client,
             blocks,
@@ -139,16 +237,24 @@ class Distributed(LinearSGD):
             corrects,
             bool(self._trace()) or self.tol is not None,
             patience,
-            saved.strip() or "fit again; with checkpoint='fit.npz', say, it would go on from the last round",
+            saved.strip()
+            or "fit again; with checkpoint='fit.npz', say, it would go on from the last round",
         )
 
     def _first_steps(self, glances: list[Glance], common: Common) -> tuple[float, ...]:
         if self.learning_rate != "auto":
             return (1.0, 0.0) * common.n_problems
-        return tuple(number for problem in range(common.n_problems) for number in first_steps(glances, common, problem))
+        return tuple(
+            number
+            for problem in range(common.n_problems)
+            for number in first_steps(glances, common, problem)
+        )
 
     def _resumed(self, begin: Progress, settings: dict[str, str], mark: str) -> Progress:
-        """Return the progress that a checkpoint holds, if there is one; it must be of the same fit."""
+        """Return the progress that a checkpoint holds, if there is one.
+
+        It must be of the same fit.
+        """
         if self.checkpoint is None or not os.path.exists(self.checkpoint):
             return begin
         written, progress = checkpoint.load(self.checkpoint)
@@ -157,22 +263,40 @@ class Distributed(LinearSGD):
         before, data = written["settings"], written["data"]
         changed = [key for key in before | settings if before.get(key) != settings.get(key)]
         if changed:
-            raise ValueError(f"checkpoint {name!r} is of a fit with other parameters ({', '.join(sorted(changed))}); {advice}")
+            raise ValueError(
+                f"checkpoint {name!r} is of a fit with other parameters"
+                f" ({', '.join(sorted(changed))}); {advice}"
+            )
         sizes = [[len(one.weights) for one in reached.standings] for reached in (progress, begin)]
         if data != mark or sizes[0] != sizes[1]:
-            raise ValueError(f"checkpoint {name!r} is of other data, other blocks of them, or other first weights; {advice}")
-        if self.random_state is not None and progress.seeds != begin.seeds and not hasattr(self.random_state, "randint"):
+            raise ValueError(
+                f"checkpoint {name!r} is of other data, other blocks of them, or other first"
+                f" weights; {advice}"
+            )
+        if (
+            self.random_state is not None
+            and progress.seeds != begin.seeds
+            and not hasattr(self.random_state, "randint")
+        ):
             raise ValueError(f"checkpoint {name!r} is of a fit with another random_state; {advice}")
         return progress
 
     def _settings(self) -> dict[str, str]:
         """Parameters that a fit depends on, as text."""
-        kept = {name: value for name, value in self.get_params(deep=False).items() if name not in _NOT_OF_THE_PROBLEM}
-        return {name: value if isinstance(value, str) else _text(value) for name, value in kept.items()}
+        kept = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name not in _NOT_OF_THE_PROBLEM
+        }
+        return {
+            name: value if isinstance(value, str) else _text(value) for name, value in kept.items()
+        }
 
     def _plan_of(self, common: Common, table: BlockTable | None) -> Plan:
         corrected = (
-            "epochs of corrected steps, the best of a few points along their mean" if self.solver == "svrg" else "epochs are averaged"
+            "epochs of corrected steps, the best of a few points along their mean"
+            if self.solver == "svrg"
+            else "epochs are averaged"
         )
         pairing: str | None = None
         if table is not None:
@@ -181,11 +305,22 @@ class Distributed(LinearSGD):
             pairing = self.pairing
         elif callable(self.pairing):
             pairing = getattr(self.pairing, "__name__", type(self.pairing).__name__)
-        return Plan(pairing, common.sampling, common.nest, None, common.batch_size, f"{corrected}; each block has an order of its own")
+        return Plan(
+            pairing,
+            common.sampling,
+            common.nest,
+            None,
+            common.batch_size,
+            f"{corrected}; each block has an order of its own",
+        )
 
-    def _fitted_from(self, progress: Progress, plan: Plan, common: Common, glances: list[Glance]) -> dict[str, Any]:
+    def _fitted_from(
+        self, progress: Progress, plan: Plan, common: Common, glances: list[Glance]
+    ) -> dict[str, Any]:
         real = np.dtype(next(one.kind for one in glances if one.rows).split()[0])
-        solutions = [(one.weights[:-1].astype(real), float(one.weights[-1])) for one in progress.standings]
+        solutions = [
+            (one.weights[:-1].astype(real), float(one.weights[-1])) for one in progress.standings
+        ]
         found = np.array(progress.steps).reshape(-1, 2)
         schedules = [self._schedule(Steps(*pair)) for pair in found.tolist()]
         histories = _histories(progress, self._trace())
@@ -206,9 +341,20 @@ class Distributed(LinearSGD):
         check_is_fitted(self)
         kind = self._local_class
         names = set(kind().get_params(deep=False))
-        given = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        given = {
+            name: value for name, value in self.get_params(deep=False).items() if name in names
+        }
         local = kind(**given)
-        for name in ("coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_", "n_iter_", "t_", "_class_weights"):
+        for name in (
+            "coef_",
+            "intercept_",
+            "classes_",
+            "n_features_in_",
+            "feature_names_in_",
+            "n_iter_",
+            "t_",
+            "_class_weights",
+        ):
             if hasattr(self, name):
                 setattr(local, name, copy.copy(getattr(self, name)))
         return local
@@ -234,7 +380,12 @@ class Distributed(LinearSGD):
         Dask array or ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        return self._apply("predict", X, None, self.classes_.dtype if hasattr(self, "classes_") else self.coef_.dtype)
+        return self._apply(
+            "predict",
+            X,
+            None,
+            self.classes_.dtype if hasattr(self, "classes_") else self.coef_.dtype,
+        )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy, or for regression the coefficient of determination, block by block: no block leaves its worker.
@@ -262,7 +413,9 @@ class Distributed(LinearSGD):
     def __sklearn_clone__(self) -> Any:
         given = self.get_params(deep=False)
         client = given.pop("client")
-        made = type(self)(**{name: clone(value, safe=False) for name, value in given.items()}, client=client)
+        made = type(self)(
+            **{name: clone(value, safe=False) for name, value in given.items()}, client=client
+        )
         if hasattr(self, "_metadata_request"):
             made._metadata_request = copy.deepcopy(self._metadata_request)
         return made
@@ -286,14 +439,22 @@ def _join(settings: dict[str, str], mark: str) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """A parameter as text; an object of the user's by its type and attributes, since its address says nothing."""
+    """A parameter as text.
+
+    An object of the user's by its type and attributes, since its address says nothing.
+    """
     if value is None or isinstance(value, (bool, int, float, np.generic)):
         return repr(value)
     if isinstance(value, (list, tuple, dict, np.ndarray)):
         return blake2b(
-            repr(np.asarray(value, dtype=object).tolist() if not isinstance(value, dict) else value).encode(), digest_size=8
+            repr(
+                np.asarray(value, dtype=object).tolist() if not isinstance(value, dict) else value
+            ).encode(),
+            digest_size=8,
         ).hexdigest()
-    return f"{type(value).__qualname__} {getattr(value, '__name__', '')} {sorted(getattr(value, '__dict__', {}).items())!r}"[:200]
+    return f"{type(value).__qualname__} {getattr(value, '__name__', '')} {sorted(getattr(value, '__dict__', {}).items())!r}"[
+        :200
+    ]
 
 
 def _histories(progress: Progress, trace: tuple[str, ...]) -> list[dict[str, NDArray[Any]]]:
@@ -301,7 +462,11 @@ def _histories(progress: Progress, trace: tuple[str, ...]) -> list[dict[str, NDA
     histories = []
     for k in range(len(progress.standings)):
         columns = {"epoch": np.arange(1, progress.rounds + 1), "seconds": table[:, 0]}
-        columns |= {name: table[:, 1 + 2 * k + place] for place, name in enumerate(("objective", "gradient")) if name in trace}
+        columns |= {
+            name: table[:, 1 + 2 * k + place]
+            for place, name in enumerate(("objective", "gradient"))
+            if name in trace
+        }
         histories.append(columns)
     return histories
 

@@ -1,4 +1,7 @@
-"""Predictions of collections: lazily, block by block, by the model of one machine; and scores, from sums of each block."""
+"""Predictions of collections: lazily, block by block, by the model of one machine.
+
+And scores, from sums of each block.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,16 @@ from antithetic.dask.rounds import one_thread
 
 def is_distributed(X: Any) -> bool:
     """Whether X is a collection of Dask's, or a list of delayed blocks."""
-    return is_dask_collection(X) or (isinstance(X, (list, tuple)) and len(X) > 0 and all(is_dask_collection(part) for part in X))
+    return is_dask_collection(X) or (
+        isinstance(X, (list, tuple)) and len(X) > 0 and all(is_dask_collection(part) for part in X)
+    )
 
 
 def lazily(model: Any, method: str, X: Any, columns: int | None, dtype: Any) -> Any:
-    """Return a Dask array of what a model's method says of each block of X; ``columns`` is None for one axis."""
+    """Return a Dask array of what a model's method says of each block of X.
+
+    ``columns`` is None for one axis.
+    """
     import dask.array as da
 
     model = dask.delayed(model, traverse=False)
@@ -33,7 +41,11 @@ def lazily(model: Any, method: str, X: Any, columns: int | None, dtype: Any) -> 
         lengths = (np.nan,) * len(parts)
     task = dask.delayed(_apply, pure=True, traverse=False)
     arrays = [
-        da.from_delayed(task(model, method, part), (length,) if columns is None else (length, columns), dtype=dtype)
+        da.from_delayed(
+            task(model, method, part),
+            (length,) if columns is None else (length, columns),
+            dtype=dtype,
+        )
         for part, length in zip(parts, lengths, strict=True)
     ]
     return da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True)
@@ -41,7 +53,9 @@ def lazily(model: Any, method: str, X: Any, columns: int | None, dtype: Any) -> 
 
 def _apply(model: Any, method: str, part: Any) -> Any:
     if not part.shape[0]:
-        like = getattr(model, method)(np.zeros((1, model.n_features_in_)) if not hasattr(part, "iloc") else _one_row(part))
+        like = getattr(model, method)(
+            np.zeros((1, model.n_features_in_)) if not hasattr(part, "iloc") else _one_row(part)
+        )
         return like[:0]
     with one_thread():
         return getattr(model, method)(part)
@@ -52,7 +66,10 @@ def _one_row(part: Any) -> Any:
 
 
 class Weights(NamedTuple):
-    """What a task needs of a model to score its block; scikit-learn would cost every worker a second and 100 MB."""
+    """What a task needs of a model to score its block.
+
+    Scikit-learn would cost every worker a second and 100 MB.
+    """
 
     coef: NDArray[Any]
     intercept: NDArray[Any]
@@ -63,14 +80,23 @@ class Weights(NamedTuple):
         scores: NDArray[Any] = np.asarray(X @ self.coef.T) + self.intercept
         if self.classes is None:
             return scores.ravel()
-        labels: NDArray[Any] = self.classes[(scores.ravel() > 0.0).astype(np.intp) if len(self.classes) == 2 else scores.argmax(axis=1)]
+        labels: NDArray[Any] = self.classes[
+            (
+                (scores.ravel() > 0.0).astype(np.intp)
+                if len(self.classes) == 2
+                else scores.argmax(axis=1)
+            )
+        ]
         return labels
 
 
 def check_names(expected: Any, given: Any) -> None:
     """Refuse columns of other names, or in another order, than those of the fit."""
     if expected is not None and given is not None and not np.array_equal(expected, given):
-        raise ValueError(f"the columns of X are {given.tolist()}, and the model was fitted on {expected.tolist()}, in this order")
+        raise ValueError(
+            f"the columns of X are {given.tolist()}, and the model was fitted on"
+            f" {expected.tolist()}, in this order"
+        )
 
 
 def score_blocks(client: Any, weights: Weights, blocks: Blocks) -> float:
@@ -80,10 +106,23 @@ def score_blocks(client: Any, weights: Weights, blocks: Blocks) -> float:
     token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
     sums = compute(
         client,
-        [task(number, blocks.parts(number), shared, dask_key_name=(f"antithetic-score-{token}", number)) for number in range(len(blocks))],
+        [
+            task(
+                number,
+                blocks.parts(number),
+                shared,
+                dask_key_name=(f"antithetic-score-{token}", number),
+            )
+            for number in range(len(blocks))
+        ],
     )
     weight, mean, spread, missed = 0.0, 0.0, 0.0, 0.0
-    for block_weight, block_mean, block_spread, block_missed in sums:  # means and spreads are joined without losing digits
+    for (
+        block_weight,
+        block_mean,
+        block_spread,
+        block_missed,
+    ) in sums:  # means and spreads are joined without losing digits
         if block_weight <= 0.0:
             continue
         both, apart = weight + block_weight, block_mean - mean
@@ -105,7 +144,10 @@ def _score(number: int, parts: Sequence[Any], model: Weights) -> tuple[float, fl
         if not n or block.y is None:
             return 0.0, 0.0, 0.0, 0.0
         if block.X.shape[1] != model.coef.shape[-1]:
-            raise ValueError(f"block {number} of X has {block.X.shape[1]} features, and the model was fitted on {model.coef.shape[-1]}")
+            raise ValueError(
+                f"block {number} of X has {block.X.shape[1]} features, and the model was fitted on"
+                f" {model.coef.shape[-1]}"
+            )
         weight = np.ones(n) if block.weight is None else block.weight
         total = float(weight.sum())
         predictions = model.predict(block.X)

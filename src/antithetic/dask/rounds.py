@@ -1,6 +1,7 @@
 """What a task does with a block: look at it, make an epoch of steps from common weights, or measure some points. Nothing else is shipped.
 
-Each is a pure function of the block, its number and what is common to all: which worker runs it, and how often, makes no difference.
+Each is a pure function of the block, its number and what is common to all: which worker runs it,
+and how often, makes no difference.
 """
 
 from __future__ import annotations
@@ -77,7 +78,15 @@ class Common:
         """Problem of a block's rows."""
         assert block.y is not None
         target = self.target(block.y, number)
-        return Problem(block.X, target, self.loss, self.penalty, self._weights(block, target, number), self.fit_intercept, None)
+        return Problem(
+            block.X,
+            target,
+            self.loss,
+            self.penalty,
+            self._weights(block, target, number),
+            self.fit_intercept,
+            None,
+        )
 
     def seed(self, problem: int, block: int) -> int:
         """Seed of a block; that of the first is the problem's own."""
@@ -86,7 +95,9 @@ class Common:
     def _positive(self, number: int) -> int:
         return 1 if self.n_problems == 1 else number
 
-    def _weights(self, block: Block, target: NDArray[np.float64], number: int) -> NDArray[np.float64] | None:
+    def _weights(
+        self, block: Block, target: NDArray[np.float64], number: int
+    ) -> NDArray[np.float64] | None:
         if self.class_weights is None:
             return block.weight
         own = self.class_weights[self._positive(number)]
@@ -152,7 +163,11 @@ class Anchored(Corrected):
     anchor: Any = None
 
     def _remember(self, state: SgdState) -> Memory:
-        return Memory(self.problem.slopes(state.coef, state.intercept), self.anchor.astype(self.problem.X.dtype), False)
+        return Memory(
+            self.problem.slopes(state.coef, state.intercept),
+            self.anchor.astype(self.problem.X.dtype),
+            False,
+        )
 
 
 Sums = tuple[NDArray[np.float64], ...]
@@ -175,7 +190,9 @@ def epoch_block(number: int, parts: Sequence[Any], tables: Sequence[Any], start:
         return moves, zeros
 
 
-def _epoch(problem: Problem, number: int, place: int, table: Any, start: Start) -> NDArray[np.float64]:
+def _epoch(
+    problem: Problem, number: int, place: int, table: Any, start: Start
+) -> NDArray[np.float64]:
     common, weights = start.common, start.weights[place]
     schedule = start.schedule(place, number)
     size = min(common.batch_size, problem.n)
@@ -184,8 +201,21 @@ def _epoch(problem: Problem, number: int, place: int, table: Any, start: Start) 
     batches = tables.sampler().batches(start.round)
     steps = start.round * (len(batches.starts) - 1)
     coef, real = weights[:-1], problem.X.dtype
-    solver = Anchored(problem, "svrg", anchor=start.gradients[place]) if start.corrected[place] else Corrected(problem, "sgd")
-    state = SgdState(coef.astype(real), float(weights[-1]), None, 0.0, 0.0, start.round, steps, start.round * problem.n)
+    solver = (
+        Anchored(problem, "svrg", anchor=start.gradients[place])
+        if start.corrected[place]
+        else Corrected(problem, "sgd")
+    )
+    state = SgdState(
+        coef.astype(real),
+        float(weights[-1]),
+        None,
+        0.0,
+        0.0,
+        start.round,
+        steps,
+        start.round * problem.n,
+    )
     with np.errstate(over="ignore", invalid="ignore"):
         after = solver.epoch(state, batches, schedule)
     return np.append(after.coef.astype(np.float64), after.intercept)
@@ -201,14 +231,20 @@ def measure_block(number: int, parts: Sequence[Any], points: Points) -> Sums:
         if not n:
             return losses, gradients
         problems = [points.common.problem(block, problem) for problem in points.problems]
-        step = max(1, block_rows(block.X) // (k * m) if sparse.issparse(block.X) else block_rows(block.X))
+        step = max(
+            1, block_rows(block.X) // (k * m) if sparse.issparse(block.X) else block_rows(block.X)
+        )
         with np.errstate(over="ignore", invalid="ignore"):
             for first in range(0, n, step):
-                _measure(problems, slice(first, min(n, first + step)), points.points, losses, gradients)
+                _measure(
+                    problems, slice(first, min(n, first + step)), points.points, losses, gradients
+                )
         return losses / points.common.rows, gradients / points.common.rows
 
 
-def _measure(problems: list[Problem], rows: slice, points: NDArray[np.float64], losses: Any, gradients: Any) -> None:
+def _measure(
+    problems: list[Problem], rows: slice, points: NDArray[np.float64], losses: Any, gradients: Any
+) -> None:
     """Add losses and gradients of some rows to the sums."""
     X = problems[0].X[rows]
     k, m, d = points.shape
@@ -222,7 +258,11 @@ def _measure(problems: list[Problem], rows: slice, points: NDArray[np.float64], 
             losses[place, point] += problem.loss.mean(y, column, weight) * len(y)
             slope = problem.loss.slope(y, column)
             # weight 0 beats an infinite loss
-            slopes[place, point] = slope if weight is None else np.multiply(slope, weight, out=np.zeros(len(y)), where=weight > 0.0)
+            slopes[place, point] = (
+                slope
+                if weight is None
+                else np.multiply(slope, weight, out=np.zeros(len(y)), where=weight > 0.0)
+            )
     flat = slopes.reshape(k * m, -1).astype(X.dtype, copy=False)
     sums = (X.T @ flat.T).T if sparse.issparse(X) else flat @ X
     gradients[:, :, :-1] += sums.astype(np.float64, copy=False).reshape(k, m, d - 1)
@@ -240,13 +280,20 @@ def add_up(sums: list[Sums]) -> Sums:
     return total
 
 
-def over_blocks(function: Any, name: str, blocks: Blocks, *arguments: Any, tables: Sequence[Any] = ()) -> Any:
+def over_blocks(
+    function: Any, name: str, blocks: Blocks, *arguments: Any, tables: Sequence[Any] = ()
+) -> Any:
     """Lay out a graph in which each block is a task, and their sums are added in the order of the blocks, a few at a time.
 
     The shape of that tree depends on the number of blocks alone.
     """
-    token = dask.base.tokenize(name, id(arguments), np.random.default_rng().integers(1 << 60).item())
-    shared = [dask.delayed(argument, traverse=False, name=f"antithetic-{name}-start-{token}-{k}") for k, argument in enumerate(arguments)]
+    token = dask.base.tokenize(
+        name, id(arguments), np.random.default_rng().integers(1 << 60).item()
+    )
+    shared = [
+        dask.delayed(argument, traverse=False, name=f"antithetic-{name}-start-{token}-{k}")
+        for k, argument in enumerate(arguments)
+    ]
     task = dask.delayed(function, pure=False, traverse=False)
     level = [
         task(
@@ -261,7 +308,10 @@ def over_blocks(function: Any, name: str, blocks: Blocks, *arguments: Any, table
     add, depth = dask.delayed(add_up, pure=False, traverse=False), 0
     while len(level) > 1:
         groups = [level[start : start + _FAN_IN] for start in range(0, len(level), _FAN_IN)]
-        level = [add(group, dask_key_name=(f"antithetic-{name}-sum-{token}", depth, place)) for place, group in enumerate(groups)]
+        level = [
+            add(group, dask_key_name=(f"antithetic-{name}-sum-{token}", depth, place))
+            for place, group in enumerate(groups)
+        ]
         depth += 1
     return level[0]
 
@@ -271,7 +321,10 @@ _lock, _inside, _limit = threading.Lock(), 0, None
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep matrix products to one thread: sums must not depend on the machine. Several tasks of one process may be inside at once."""
+    """Keep matrix products to one thread: sums must not depend on the machine.
+
+    Several tasks of one process may be inside at once.
+    """
     global _inside, _limit
     with _lock:
         _inside += 1

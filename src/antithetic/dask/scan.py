@@ -66,7 +66,9 @@ class Glance:
 def look(blocks: Blocks, loss: Loss, fit_intercept: bool, seed: int) -> list[Any]:
     """Return a delayed :class:`Glance` of each block."""
     n = len(blocks)
-    sampled = set(np.unique(np.linspace(0, n - 1, min(n, _SAMPLED_BLOCKS)).round().astype(int)).tolist())
+    sampled = set(
+        np.unique(np.linspace(0, n - 1, min(n, _SAMPLED_BLOCKS)).round().astype(int)).tolist()
+    )
     many = -(-_SAMPLED_ROWS // len(sampled))
     task = dask.delayed(glance, pure=False, traverse=False)
     token = dask.base.tokenize(seed, np.random.default_rng().integers(1 << 60).item())
@@ -84,7 +86,9 @@ def look(blocks: Blocks, loss: Loss, fit_intercept: bool, seed: int) -> list[Any
     ]
 
 
-def glance(number: int, parts: Sequence[Any], loss: Loss, fit_intercept: bool, seed: int, many: int) -> Glance:
+def glance(
+    number: int, parts: Sequence[Any], loss: Loss, fit_intercept: bool, seed: int, many: int
+) -> Glance:
     """Look at a block; ``many`` rows of each class are taken along."""
     with one_thread():
         block = open_block(number, parts)
@@ -94,10 +98,18 @@ def glance(number: int, parts: Sequence[Any], loss: Loss, fit_intercept: bool, s
         if not n:
             return Glance(0, d, kind, block.y[:0], np.empty(0, np.intp), 0.0, 0.0, 0.0, "")
         if not loss.classification and block.y.dtype.kind not in "biuf":
-            raise ValueError(f"block {number}: y must be numbers for loss={loss.name!r}; got {block.y.dtype}")
-        classes, codes = np.unique(block.y, return_inverse=True) if loss.classification else (block.y[:0], np.zeros(n, np.intp))
+            raise ValueError(
+                f"block {number}: y must be numbers for loss={loss.name!r}; got {block.y.dtype}"
+            )
+        classes, codes = (
+            np.unique(block.y, return_inverse=True)
+            if loss.classification
+            else (block.y[:0], np.zeros(n, np.intp))
+        )
         counts = np.bincount(codes)
-        worst, mean = _curvatures(Problem(block.X, np.ones(n), loss, ElasticNet(), block.weight, fit_intercept, None))
+        worst, mean = _curvatures(
+            Problem(block.X, np.ones(n), loss, ElasticNet(), block.weight, fit_intercept, None)
+        )
         rows, factor = _draw(codes, counts, many, np.random.default_rng((seed, number)))
         taken = block.X[rows]
         return Glance(
@@ -110,7 +122,11 @@ def glance(number: int, parts: Sequence[Any], loss: Loss, fit_intercept: bool, s
             worst,
             mean,
             _mark(block),
-            *((taken, block.y[rows], None if block.weight is None else block.weight[rows], factor) if many else ()),
+            *(
+                (taken, block.y[rows], None if block.weight is None else block.weight[rows], factor)
+                if many
+                else ()
+            ),
         )
 
 
@@ -130,7 +146,10 @@ def _bytes(y: NDArray[Any]) -> NDArray[Any]:
 
 
 def _curvatures(problem: Problem) -> tuple[float, float]:
-    """Bounds on the curvature of a row, as the noise sees it, and of the mean; infinite for a loss with a kink."""
+    """Bounds on the curvature of a row, as the noise sees it, and of the mean.
+
+    Infinite for a loss with a kink.
+    """
     if not np.isfinite(problem.loss.curvature):
         return np.inf, np.inf
     worst = problem.loss.curvature * typical_square(row_squares(problem), _LEAST_SHARE)
@@ -142,7 +161,9 @@ def _curvatures(problem: Problem) -> tuple[float, float]:
     return worst, min(smoothness(some), worst)
 
 
-def _draw(codes: NDArray[np.intp], counts: NDArray[np.intp], many: int, rng: np.random.Generator) -> tuple[Any, Any]:
+def _draw(
+    codes: NDArray[np.intp], counts: NDArray[np.intp], many: int, rng: np.random.Generator
+) -> tuple[Any, Any]:
     """Some rows of each class, in order, and how many rows each stands for."""
     drawn, factors = [np.empty(0, np.intp)], [np.empty(0)]
     for code in range(len(counts) if many else 0):
@@ -155,26 +176,43 @@ def _draw(codes: NDArray[np.intp], counts: NDArray[np.intp], many: int, rng: np.
     return rows[order], factor[order]
 
 
-def constant_steps(glances: list[Glance], units: int, l2: float, heaviest: float) -> NDArray[np.float64] | None:
+def constant_steps(
+    glances: list[Glance], units: int, l2: float, heaviest: float
+) -> NDArray[np.float64] | None:
     """Step size of each block's corrected steps: that of its own rows, but at most that of the mean block; None for a loss with a kink."""
-    curvature = np.array([heaviest * (one.worst + (units - 1) * one.mean) / units for one in glances])
+    curvature = np.array(
+        [heaviest * (one.worst + (units - 1) * one.mean) / units for one in glances]
+    )
     if np.isinf(curvature).any():
         if any(np.isfinite(one.worst) for one in glances if one.rows):
-            raise ValueError("the squares of the features are too large; scale them, with dask_ml.preprocessing.StandardScaler, say")
+            raise ValueError(
+                "the squares of the features are too large; scale them, with"
+                " dask_ml.preprocessing.StandardScaler, say"
+            )
         return None
     rows = np.array([one.rows for one in glances])
     mean = float(rows @ curvature) / max(1, rows.sum())
     largest = np.maximum(curvature, mean) + l2
-    return np.where(largest > 0.0, _STEPS_PER_SMOOTHNESS / np.where(largest > 0.0, largest, 1.0), 1.0)
+    return np.where(
+        largest > 0.0, _STEPS_PER_SMOOTHNESS / np.where(largest > 0.0, largest, 1.0), 1.0
+    )
 
 
 def sampled_problem(glances: list[Glance], common: Common, number: int) -> Problem:
     """A small problem of the sampled rows, weighted so that its objective is about that of all rows."""
     seen = [one for one in glances if one.factor is not None and len(one.factor)]
-    X = sparse.csr_array(sparse.vstack([one.X for one in seen])) if sparse.issparse(seen[0].X) else np.concatenate([one.X for one in seen])
+    X = (
+        sparse.csr_array(sparse.vstack([one.X for one in seen]))
+        if sparse.issparse(seen[0].X)
+        else np.concatenate([one.X for one in seen])
+    )
     factor = np.concatenate([one.factor for one in seen])
     given = [np.ones(len(one.factor)) if one.weight is None else one.weight for one in seen]
-    block = Block(X, np.concatenate([one.y for one in seen]), np.concatenate(given) * factor * (len(factor) / factor.sum()))
+    block = Block(
+        X,
+        np.concatenate([one.y for one in seen]),
+        np.concatenate(given) * factor * (len(factor) / factor.sum()),
+    )
     return common.problem(block, number)
 
 

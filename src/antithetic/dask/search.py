@@ -1,15 +1,18 @@
 r"""How the models of the blocks become one: moves of all blocks, averaged by rows, and a few points along them, of which the best is taken.
 
-Each round the blocks start at the same weights w, with the same full gradient, and each makes an epoch of corrected steps on its own rows.
-The mean of their moves, :math:`m(w)`, is zero at the optimum, whatever the blocks hold, and tends to be a Newton step where blocks are
-alike. Where they are not, say sorted by label, it is too long, or goes somewhat astray. So the objective is measured at a few points:
+Each round the blocks start at the same weights w, with the same full gradient, and each makes an
+epoch of corrected steps on its own rows. The mean of their moves, :math:`m(w)`, is zero at the
+optimum, whatever the blocks hold, and tends to be a Newton step where blocks are alike. Where they
+are not, say sorted by label, it is too long, or goes somewhat astray. So the objective is measured
+at a few points:
 
 - :math:`w + t\,m(w)` for t = 1, 1/4, 1/16, 1/64;
-- the point at which m would vanish if it were linear, by the differences to the last few rounds (Anderson acceleration), with five of them
-  and with one.
+- the point at which m would vanish if it were linear, by the differences to the last few rounds
+  (Anderson acceleration), with five of them and with one.
 
-The best of these is where the next round starts, unless none is better than w: the objective never rises. What the blocks pass on is
-summed in their order, so that nothing depends on which worker was first.
+The best of these is where the next round starts, unless none is better than w: the objective never
+rises. What the blocks pass on is summed in their order, so that nothing depends on which worker was
+first.
 """
 
 from __future__ import annotations
@@ -73,25 +76,36 @@ class Standing:
         points = np.vstack([self.points, self.weights])[-_MEMORY - 1 :]
         return replace(self, points=points, moves=np.vstack([self.moves, move])[-_MEMORY - 1 :])
 
-    def taking(self, points: NDArray[np.float64], values: Vector, gradients: NDArray[np.float64]) -> Standing:
+    def taking(
+        self, points: NDArray[np.float64], values: Vector, gradients: NDArray[np.float64]
+    ) -> Standing:
         """Go to the best of some points, unless none is better."""
         values = np.where(np.isfinite(values), values, np.inf)
         best = int(np.argmin(values))
         if not values[best] <= self.value or values[best] == np.inf:
             return replace(self, lowered=self.lowered + 1)
-        return replace(self, weights=points[best].copy(), value=float(values[best]), gradient=gradients[best].copy())
+        return replace(
+            self,
+            weights=points[best].copy(),
+            value=float(values[best]),
+            gradient=gradients[best].copy(),
+        )
 
 
-def points_along(standing: Standing, move: Vector, zero: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+def points_along(
+    standing: Standing, move: Vector, zero: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64]:
     """Points to measure after a move: shape (k, d + 1), the first is the whole move.
 
-    ``standing`` has the move already if it was a corrected one. Weights that are ``zero`` in most blocks, which an L1 penalty makes, are
-    zero at each point that goes the whole way.
+    ``standing`` has the move already if it was a corrected one. Weights that are ``zero`` in most
+    blocks, which an L1 penalty makes, are zero at each point that goes the whole way.
     """
     lengths = [standing.weights + length * move for length in _LENGTHS]
     whole = [lengths[0]]
     if len(standing.points) > 1 and np.array_equal(standing.points[-1], standing.weights):
-        whole += [_extrapolated(standing, many) for many in {1, min(_MEMORY, len(standing.points) - 1)}]
+        whole += [
+            _extrapolated(standing, many) for many in {1, min(_MEMORY, len(standing.points) - 1)}
+        ]
     if zero is not None:
         for point in whole:
             point[zero] = 0.0

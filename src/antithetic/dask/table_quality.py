@@ -19,20 +19,32 @@ from antithetic.pairing.rows import Rows, mean_square, rows_ratio
 from antithetic.problem import ratio
 
 
-def variance_of_blocks(client: Any, blocks: Blocks, tables: list[Any], common: Common, coef: Any, intercept: float) -> float:
+def variance_of_blocks(
+    client: Any, blocks: Blocks, tables: list[Any], common: Common, coef: Any, intercept: float
+) -> float:
     """Variance of a pair's gradient divided by that of two independent rows, over all blocks.
 
-    Two rounds: the mean gradient of all rows, and squared distances from it, so that gradients which cancel lose no digits.
+    Two rounds: the mean gradient of all rows, and squared distances from it, so that gradients
+    which cancel lose no digits.
     """
     if common.n_problems > 1:
         return measure_blocks(client, blocks, tables, common, coef, intercept, None).variance_ratio
-    sums = compute_anywhere(client, _tasks("gradient", _gradient, blocks, tables, common, coef, intercept))
+    sums = compute_anywhere(
+        client, _tasks("gradient", _gradient, blocks, tables, common, coef, intercept)
+    )
     centre = (sum(data for data, _ in sums), float(sum(constant for _, constant in sums)))
-    spreads = np.sum(compute_anywhere(client, _tasks("spread", _spread, blocks, tables, common, coef, intercept, centre)), axis=0)
+    spreads = np.sum(
+        compute_anywhere(
+            client, _tasks("spread", _spread, blocks, tables, common, coef, intercept, centre)
+        ),
+        axis=0,
+    )
     return ratio(float(spreads[1]), float(spreads[0]) / 2.0)
 
 
-def _gradient(number: int, parts: Sequence[Any], _table: Any, common: Common, coef: Any, intercept: float) -> tuple[Any, float]:
+def _gradient(
+    number: int, parts: Sequence[Any], _table: Any, common: Common, coef: Any, intercept: float
+) -> tuple[Any, float]:
     block = open_block(number, parts)
     n, d = block.X.shape
     if not n:
@@ -42,7 +54,15 @@ def _gradient(number: int, parts: Sequence[Any], _table: Any, common: Common, co
     return data * (n / common.rows), constant * (n / common.rows)
 
 
-def _spread(number: int, parts: Sequence[Any], table: Any, common: Common, coef: Any, intercept: float, centre: Any) -> NDArray[np.float64]:
+def _spread(
+    number: int,
+    parts: Sequence[Any],
+    table: Any,
+    common: Common,
+    coef: Any,
+    intercept: float,
+    centre: Any,
+) -> NDArray[np.float64]:
     """Share of the rows times mean squared distances from the centre: of rows, and of pairs."""
     block = open_block(number, parts)
     n = block.X.shape[0]
@@ -56,13 +76,24 @@ def _spread(number: int, parts: Sequence[Any], table: Any, common: Common, coef:
 
 
 def measure_blocks(
-    client: Any, blocks: Blocks, tables: list[Any], common: Common, coef: Any, intercept: float, seed: int | None
+    client: Any,
+    blocks: Blocks,
+    tables: list[Any],
+    common: Common,
+    coef: Any,
+    intercept: float,
+    seed: int | None,
 ) -> Quality:
     """Quality of the tables together; without a seed, the bound is left out."""
-    seen = compute_anywhere(client, _tasks("quality", _look, blocks, tables, common, coef, intercept, seed))
+    seen = compute_anywhere(
+        client, _tasks("quality", _look, blocks, tables, common, coef, intercept, seed)
+    )
     seen = [one for one in seen if one is not None]
     shares = np.array([one["rows"] for one in seen]) / sum(one["rows"] for one in seen)
-    numbers = {name: float(shares @ [one[name] for one in seen]) for name in ("square", "product", "negative", "opposite", "least")}
+    numbers = {
+        name: float(shares @ [one[name] for one in seen])
+        for name in ("square", "product", "negative", "opposite", "least")
+    }
     total = sum(share * one["total"] for share, one in zip(shares, seen, strict=True))
     if common.n_problems > 1:
         total = total - total.mean(axis=0)
@@ -85,7 +116,13 @@ def measure_blocks(
 
 
 def _look(
-    number: int, parts: Sequence[Any], table: AntitheticTable, common: Common, coef: Any, intercept: float, seed: int | None
+    number: int,
+    parts: Sequence[Any],
+    table: AntitheticTable,
+    common: Common,
+    coef: Any,
+    intercept: float,
+    seed: int | None,
 ) -> dict[str, Any] | None:
     from antithetic.dask._pair import rows_of
 
@@ -96,17 +133,29 @@ def _look(
         rows = rows_of(block, common, coef, intercept)
         unit = rows.unit**2
         products = rows.products(table.partner)
-        square, centre = float(rows.products(np.arange(len(rows))).mean()) / unit, mean_square(rows) / unit
+        square, centre = (
+            float(rows.products(np.arange(len(rows))).mean()) / unit,
+            mean_square(rows) / unit,
+        )
         bound, by = _bound(rows, seed, number) if seed is not None else (0.0, "")
-        # the least mean product that the bound allows: the variance of a pair in terms of products, turned round
-        least = bound * max(0.0, square - centre) + 2.0 * centre - square if np.isfinite(bound) else square
+        # the least mean product that the bound allows: the variance of a pair in terms of products,
+        # turned round
+        least = (
+            bound * max(0.0, square - centre) + 2.0 * centre - square
+            if np.isfinite(bound)
+            else square
+        )
         labels = block.y
         return {
             "rows": len(rows),
             "square": square,
             "product": float(products.mean()) / unit,
             "negative": float((products < 0.0).mean()),
-            "opposite": 0.0 if labels is None or common.classes is None else float((labels != labels[table.partner]).mean()),
+            "opposite": (
+                0.0
+                if labels is None or common.classes is None
+                else float((labels != labels[table.partner]).mean())
+            ),
             "least": least,
             "by": by,
             "total": _mean_vector(rows),
@@ -120,7 +169,10 @@ def _bound(rows: Rows, seed: int, number: int) -> tuple[float, str]:
 
 
 def _mean_vector(rows: Rows) -> NDArray[np.float64]:
-    """Mean of the rows, of each class apart where there are more than two; shape (classes or 1, d or d + 1)."""
+    """Mean of the rows, of each class apart where there are more than two.
+
+    Shape (classes or 1, d or d + 1).
+    """
     from antithetic._validate import block_rows
 
     classes = 1 if rows.codes is None else rows.classes
@@ -129,17 +181,28 @@ def _mean_vector(rows: Rows) -> NDArray[np.float64]:
     for start in range(0, len(rows), block):
         part = slice(start, start + block)
         vectors = rows.take(part)
-        codes = np.zeros(vectors.shape[0], dtype=np.intp) if rows.codes is None else rows.codes[part]
+        codes = (
+            np.zeros(vectors.shape[0], dtype=np.intp) if rows.codes is None else rows.codes[part]
+        )
         for code in range(classes):
             total[code] += np.asarray(vectors[codes == code].sum(axis=0, dtype=np.float64)).ravel()
     return total / (len(rows) * rows.unit)
 
 
-def _tasks(name: str, function: Any, blocks: Blocks, tables: list[Any], common: Common, *arguments: Any) -> list[Any]:
+def _tasks(
+    name: str, function: Any, blocks: Blocks, tables: list[Any], common: Common, *arguments: Any
+) -> list[Any]:
     task = dask.delayed(function, pure=False, traverse=False)
     shared = dask.delayed(common, traverse=False)
     token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
     return [
-        task(number, blocks.parts(number), tables[number], shared, *arguments, dask_key_name=(f"antithetic-{name}-{token}", number))
+        task(
+            number,
+            blocks.parts(number),
+            tables[number],
+            shared,
+            *arguments,
+            dask_key_name=(f"antithetic-{name}-{token}", number),
+        )
         for number in range(len(blocks))
     ]

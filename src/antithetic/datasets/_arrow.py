@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from antithetic.datasets._table import Choice, Column, Table, choose
 
 
-def read_arrow(path: Path, form: str, max_bytes: int, target: Column | None, features: Sequence[Column] | None) -> tuple[Table, Choice]:
+def read_arrow(
+    path: Path, form: str, max_bytes: int, target: Column | None, features: Sequence[Column] | None
+) -> tuple[Table, Choice]:
     """Read the columns that are used, batch by batch; the others may hold anything.
 
     ``form`` is "parquet", "arrow" or "arrow stream".
@@ -22,16 +24,25 @@ def read_arrow(path: Path, form: str, max_bytes: int, target: Column | None, fea
     try:
         pa = import_module("pyarrow")
     except ImportError as error:
-        raise ImportError(f"{path} is a Parquet or Arrow file, which needs pyarrow: pip install 'antithetic[tables]'") from error
+        raise ImportError(
+            f"{path} is a Parquet or Arrow file, which needs pyarrow: pip install"
+            " 'antithetic[tables]'"
+        ) from error
     try:
         with _open(pa, path, form) as reader:
             schema = reader.schema_arrow if form == "parquet" else reader.schema
             # pandas stores its index as a column of this name: it is no feature
-            names = [name for name in schema.names if not (name.startswith("__index_level_") and name.endswith("__"))]
+            names = [
+                name
+                for name in schema.names
+                if not (name.startswith("__index_level_") and name.endswith("__"))
+            ]
             choice = choose(names, target, features, str(path))
             used = [names[column] for column in choice.used]
             text = [_is_text(pa, schema.field(name), str(path)) for name in used]
-            table = _gather(_batches(reader, form, used, max_bytes, str(path)), used, text, pa, str(path))
+            table = _gather(
+                _batches(reader, form, used, max_bytes, str(path)), used, text, pa, str(path)
+            )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is damaged, or no {form} file: {error}") from error
     return table, choice.among_used()
@@ -44,25 +55,39 @@ def _open(pa: Any, path: Path, form: str) -> Iterator[Any]:
             yield reader
         return
     ipc = import_module("pyarrow.ipc")
-    with pa.OSFile(str(path)) as file, (ipc.open_file if form == "arrow" else ipc.open_stream)(file) as reader:
+    with (
+        pa.OSFile(str(path)) as file,
+        (ipc.open_file if form == "arrow" else ipc.open_stream)(file) as reader,
+    ):
         yield reader
 
 
 def _is_text(pa: Any, field: Any, where: str) -> bool:
     types = pa.types
     kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-    if any(test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)):
+    if any(
+        test(kind)
+        for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    ):
         return False
     if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
         return True
-    raise ValueError(f"{where}: column {field.name!r} has type {field.type}, neither numbers nor text; leave it out with features=")
+    raise ValueError(
+        f"{where}: column {field.name!r} has type {field.type}, neither numbers nor text; leave it"
+        " out with features="
+    )
 
 
 def _batches(reader: Any, form: str, used: list[str], max_bytes: int, where: str) -> Iterator[Any]:
-    too_large = ValueError(f"{where} holds more than max_bytes={max_bytes} bytes; give a larger max_bytes if it may")
+    too_large = ValueError(
+        f"{where} holds more than max_bytes={max_bytes} bytes; give a larger max_bytes if it may"
+    )
     if form == "parquet":
         meta = reader.metadata
-        if sum(meta.row_group(number).total_byte_size for number in range(meta.num_row_groups)) > max_bytes:
+        if (
+            sum(meta.row_group(number).total_byte_size for number in range(meta.num_row_groups))
+            > max_bytes
+        ):
             raise too_large
         batches = reader.iter_batches(columns=used)
     elif form == "arrow":
@@ -78,34 +103,51 @@ def _batches(reader: Any, form: str, used: list[str], max_bytes: int, where: str
         yield batch
 
 
-def _gather(batches: Iterator[Any], used: list[str], text: list[bool], pa: Any, where: str) -> Table:
-    words: dict[int, dict[str, int]] = {column: {} for column, is_text in enumerate(text) if is_text}
+def _gather(
+    batches: Iterator[Any], used: list[str], text: list[bool], pa: Any, where: str
+) -> Table:
+    words: dict[int, dict[str, int]] = {
+        column: {} for column, is_text in enumerate(text) if is_text
+    }
     blocks: list[NDArray[np.float64]] = []
     n = 0
     for batch in batches:
         block = np.empty((batch.num_rows, len(used)))
         for column, name in enumerate(used):
             values = batch.column(name)
-            _check_present(values.is_null(nan_is_null=True), n, f"{where} has no value in column {name!r}")
+            _check_present(
+                values.is_null(nan_is_null=True), n, f"{where} has no value in column {name!r}"
+            )
             if pa.types.is_dictionary(values.type):
                 values = values.dictionary_decode()
-            block[:, column] = _encoded(values, words[column], pa) if column in words else values.cast(pa.float64(), safe=False)
+            block[:, column] = (
+                _encoded(values, words[column], pa)
+                if column in words
+                else values.cast(pa.float64(), safe=False)
+            )
         blocks.append(block)
         n += batch.num_rows
     if not n:
         raise ValueError(f"{where} has columns and no rows")
-    return Table(used, np.concatenate(blocks), {column: list(known) for column, known in words.items()})
+    return Table(
+        used, np.concatenate(blocks), {column: list(known) for column, known in words.items()}
+    )
 
 
 def _check_present(is_missing: Any, rows_before: int, what: str) -> None:
     missing = is_missing.to_numpy(zero_copy_only=False)
     if missing.any():
-        raise ValueError(f"{what}, first in row {rows_before + int(np.argmax(missing))}; remove or fill in such rows")
+        raise ValueError(
+            f"{what}, first in row {rows_before + int(np.argmax(missing))}; remove or fill in such"
+            " rows"
+        )
 
 
 def _encoded(values: Any, known: dict[str, int], pa: Any) -> NDArray[np.float64]:
     """Numbers of the words; those of earlier batches keep theirs."""
     local = values.cast(pa.large_string()).dictionary_encode()
     numbers = [known.setdefault(word.strip(), len(known)) for word in local.dictionary.to_pylist()]
-    encoded: NDArray[np.float64] = np.array(numbers, dtype=np.float64)[local.indices.to_numpy(zero_copy_only=False)]
+    encoded: NDArray[np.float64] = np.array(numbers, dtype=np.float64)[
+        local.indices.to_numpy(zero_copy_only=False)
+    ]
     return encoded

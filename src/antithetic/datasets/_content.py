@@ -16,8 +16,8 @@ from antithetic.datasets._sets import KnownSet
 def digest(X: Any, y: NDArray[Any]) -> str:
     """SHA-256 of a set: of the shape, the labels, and the column and value of every entry that is not zero, row by row.
 
-    Numbers enter as little-endian int64 and float64, so neither the platform nor the type of the indices matters. A stored zero is left
-    out, since copies of the same set differ in them.
+    Numbers enter as little-endian int64 and float64, so neither the platform nor the type of the
+    indices matters. A stored zero is left out, since copies of the same set differ in them.
     """
     lengths, columns, values = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()
     step = block_rows(X)
@@ -44,15 +44,20 @@ def label_counts(y: NDArray[Any]) -> dict[float, int]:
 def check_content(name: str, expected: KnownSet, X: Any, y: NDArray[Any], where: str) -> None:
     """Raise a ValueError that says what differs, from the coarse to the fine."""
     if X.shape != (expected.n, expected.d):
-        raise ValueError(f"{where} has shape {X.shape} instead of {(expected.n, expected.d)}: it is not {name}")
+        raise ValueError(
+            f"{where} has shape {X.shape} instead of {(expected.n, expected.d)}: it is not {name}"
+        )
     counts = label_counts(y)
     if expected.labels and counts != expected.labels:
-        raise ValueError(f"{where} has the labels {_shown(counts)} instead of {_shown(expected.labels)}: it is not {name}")
+        raise ValueError(
+            f"{where} has the labels {_shown(counts)} instead of {_shown(expected.labels)}: it is"
+            f" not {name}"
+        )
     if expected.digest is not None and (found := digest(X, y)) != expected.digest:
         raise ValueError(
-            f"{where} has the shape and the labels of {name}, but other values or another order of rows "
-            f"(SHA-256 of the values {found[:16]}..., expected {expected.digest[:16]}...); "
-            "replace the file, or use read_file to read it as it is"
+            f"{where} has the shape and the labels of {name}, but other values or another order of"
+            f" rows (SHA-256 of the values {found[:16]}..., expected {expected.digest[:16]}...);"
+            " replace the file, or use read_file to read it as it is"
         )
 
 
@@ -69,7 +74,9 @@ def describe(name: str, expected: KnownSet, y: NDArray[Any]) -> str:
         f"Origin: {expected.origin}",
     ]
     if expected.meanings:
-        sentences.insert(2, f"Meaning of the labels, in ascending order: {', '.join(expected.meanings)}")
+        sentences.insert(
+            2, f"Meaning of the labels, in ascending order: {', '.join(expected.meanings)}"
+        )
     if expected.l2 is not None:
         sentences.append(f"The paper's lambda: {expected.l2:g}")
     return ". ".join(sentences) + "."

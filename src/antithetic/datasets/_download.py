@@ -38,7 +38,8 @@ class DownloadError(Exception):
 def fetch(name: str, remote: str, folder: Path, check: Callable[[Path], T]) -> T:
     """Download ``remote`` into ``folder`` as ``name.bz2``, and return what ``check`` makes of it.
 
-    The file appears under its name only after the check. Whatever goes wrong, or Ctrl-C, leaves no file behind.
+    The file appears under its name only after the check. Whatever goes wrong, or Ctrl-C, leaves no
+    file behind.
     """
     deadline = time.monotonic() + _SECONDS_IN_ALL
     waits = iter(_WAITS)
@@ -57,7 +58,10 @@ def fetch(name: str, remote: str, folder: Path, check: Callable[[Path], T]) -> T
 
 @contextmanager
 def _appearing(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    """Give a file under another name, renamed once the block has ended well. Errors of the disk say which folder it is about."""
+    """Give a file under another name, renamed once the block has ended well.
+
+    Errors of the disk say which folder it is about.
+    """
     unfinished = path.with_name(f"{path.name}.{token_hex(4)}.unfinished")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +71,10 @@ def _appearing(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
     except OSError as error:
         _remove(unfinished)
         reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
-        message = f"cannot write to the cache folder: {reason}; make room there, or set ANTITHETIC_CACHE to another folder"
+        message = (
+            f"cannot write to the cache folder: {reason}; make room there, or set ANTITHETIC_CACHE"
+            " to another folder"
+        )
         raise OSError(error.errno, message, str(path.parent)) from error
     except BaseException:
         _remove(unfinished)
@@ -93,16 +100,24 @@ def _body(url: str, name: str, deadline: float) -> Generator[bytes, None, None]:
     _check_address(url)
     request = urllib.request.Request(url, headers={"User-Agent": "antithetic"})
     try:
-        with urllib.request.build_opener(_OneHost()).open(request, timeout=_SECONDS_OF_SILENCE) as response:
+        with urllib.request.build_opener(_OneHost()).open(
+            request, timeout=_SECONDS_OF_SILENCE
+        ) as response:
             yield from _chunks(response, url, name, deadline)
     except urllib.error.HTTPError as error:
         error.close()
         passing = error.code in (408, 429) or error.code >= 500
-        raise DownloadError(f"{url} was answered with {error.code} {error.reason}", passing) from error
+        raise DownloadError(
+            f"{url} was answered with {error.code} {error.reason}", passing
+        ) from error
     except (OSError, http.client.HTTPException) as error:
-        offline = isinstance(getattr(error, "reason", None), socket.gaierror)  # no name service: waiting a few seconds will not help
+        offline = isinstance(
+            getattr(error, "reason", None), socket.gaierror
+        )  # no name service: waiting a few seconds will not help
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__
-        raise DownloadError(f"{url} cannot be reached or broke off: {reason}", passing=not offline) from error
+        raise DownloadError(
+            f"{url} cannot be reached or broke off: {reason}", passing=not offline
+        ) from error
 
 
 def _chunks(response: Any, url: str, name: str, deadline: float) -> Iterator[bytes]:
@@ -113,7 +128,9 @@ def _chunks(response: Any, url: str, name: str, deadline: float) -> Iterator[byt
         while (length is None or done < length) and (chunk := response.read1(1 << 16)):
             done += len(chunk)
             if max(done, length or 0) > _LARGEST:
-                raise DownloadError(f"{url} sends more than {_LARGEST} bytes, which {name} does not have")
+                raise DownloadError(
+                    f"{url} sends more than {_LARGEST} bytes, which {name} does not have"
+                )
             if time.monotonic() > deadline:
                 raise DownloadError(f"{url} took more than {_SECONDS_IN_ALL:g} seconds")
             show(done)
@@ -123,7 +140,9 @@ def _chunks(response: Any, url: str, name: str, deadline: float) -> Iterator[byt
 
 
 class _OneHost(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+    def redirect_request(
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Any:
         try:
             _check_address(newurl)
         except DownloadError:
@@ -136,4 +155,6 @@ def _check_address(url: str) -> None:
     """Refuse what is not on the host of the data pages, or less private than they are."""
     pages, other = urlsplit(PAGES), urlsplit(url)
     if other.netloc != pages.netloc or other.scheme not in {pages.scheme, "https"}:
-        raise DownloadError(f"{PAGES} leads to {other.scheme}://{other.netloc}, another host: refused")
+        raise DownloadError(
+            f"{PAGES} leads to {other.scheme}://{other.netloc}, another host: refused"
+        )

@@ -13,10 +13,14 @@ from antithetic.datasets._sets import KnownSet
 from antithetic.datasets._stream import open_stream
 from antithetic.datasets._svmlight import dense_if_full, read_svmlight
 
-LARGEST = 1 << 26  # bytes of the largest set's text or images, with room: what is longer is another file
+LARGEST = (
+    1 << 26
+)  # bytes of the largest set's text or images, with room: what is longer is another file
 
 
-def read_known(name: str, expected: KnownSet, paths: list[Path], where: str | None = None) -> tuple[Any, NDArray[Any]]:
+def read_known(
+    name: str, expected: KnownSet, paths: list[Path], where: str | None = None
+) -> tuple[Any, NDArray[Any]]:
     """Read one SVMlight file, or the images and the labels of MNIST.
 
     Every error names the set and the file, or ``where`` in its stead.
@@ -47,5 +51,7 @@ def _read_idx(path: Path) -> NDArray[np.uint8]:
         raise ValueError(f"{path} is not an IDX file of bytes")
     shape = np.frombuffer(content, ">i4", count=n_axes, offset=4).tolist()
     if min(shape) < 1 or int(np.prod(shape, dtype=object)) != len(content) - start:
-        raise ValueError(f"{path} is damaged: its axes {shape} do not fit its {len(content) - start} bytes")
+        raise ValueError(
+            f"{path} is damaged: its axes {shape} do not fit its {len(content) - start} bytes"
+        )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)

@@ -22,13 +22,21 @@ def names() -> list[str]:
     return list(_SETS)
 
 
-def load(name: str, data_home: str | os.PathLike[str] | None = None, *, return_X_y: bool = False, download: bool = True) -> Any:
+def load(
+    name: str,
+    data_home: str | os.PathLike[str] | None = None,
+    *,
+    return_X_y: bool = False,
+    download: bool = True,
+) -> Any:
     """Load a data set by name.
 
-    Sonar, breast-cancer, splice and diabetes are in the package. The others are looked for in ``data_home``, in the folder that the
-    environment variable ``ANTITHETIC_DATA`` names (and in ``bench`` and ``mnist`` below these), and in the cache folder; then they are
-    downloaded from the LIBSVM data pages into the cache folder. That is the folder that ``ANTITHETIC_CACHE`` names, else ``antithetic`` in
-    ``XDG_CACHE_HOME``, ``~/.cache`` or, on Windows, ``LOCALAPPDATA``. The values of every set from outside the package are checked.
+    Sonar, breast-cancer, splice and diabetes are in the package. The others are looked for in
+    ``data_home``, in the folder that the environment variable ``ANTITHETIC_DATA`` names (and in
+    ``bench`` and ``mnist`` below these), and in the cache folder; then they are downloaded from the
+    LIBSVM data pages into the cache folder. That is the folder that ``ANTITHETIC_CACHE`` names,
+    else ``antithetic`` in ``XDG_CACHE_HOME``, ``~/.cache`` or, on Windows, ``LOCALAPPDATA``. The
+    values of every set from outside the package are checked.
 
     farm-ads, cod-rna_scale and MNIST have no download.
 
@@ -37,7 +45,8 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, return_X
     name : str
         One of :func:`names`.
     data_home : path, default=None
-        Folder to look into first: files as LIBSVM has them, or compressed with the ending ``.bz2``; the gzipped IDX files of MNIST.
+        Folder to look into first: files as LIBSVM has them, or compressed with the ending ``.bz2``;
+        the gzipped IDX files of MNIST.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
     download : bool, default=True
@@ -46,9 +55,9 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, return_X
     Returns
     -------
     Bunch
-        ``data`` (n, d), float64, dense, or ``csr_array`` where less than a third of the entries is stored (MNIST: uint8); ``target`` (n,),
-        as in the file; ``classes``, the labels in ascending order, and ``target_names``, what they mean; ``feature_names``; ``name``;
-        ``DESCR``.
+        ``data`` (n, d), float64, dense, or ``csr_array`` where less than a third of the entries is
+        stored (MNIST: uint8); ``target`` (n,), as in the file; ``classes``, the labels in ascending
+        order, and ``target_names``, what they mean; ``feature_names``; ``name``; ``DESCR``.
 
     Raises
     ------
@@ -80,26 +89,46 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None, *, return_X
         target=y,
         classes=classes,
         target_names=list(expected.meanings) or [f"{label:g}" for label in classes.tolist()],
-        feature_names=[f"x{number}" for number in range(1, expected.d + 1)],  # as features are numbered in the files
+        feature_names=[
+            f"x{number}" for number in range(1, expected.d + 1)
+        ],  # as features are numbered in the files
         name=name,
         DESCR=describe(name, expected, y),
     )
 
 
-def _values(name: str, expected: _Set, data_home: str | os.PathLike[str] | None, download: bool) -> tuple[Any, NDArray[Any]]:
+def _values(
+    name: str, expected: _Set, data_home: str | os.PathLike[str] | None, download: bool
+) -> tuple[Any, NDArray[Any]]:
     if expected.embedded:
-        with resources.as_file(resources.files("antithetic.datasets") / "files" / f"{name}.bz2") as path:
+        with resources.as_file(
+            resources.files("antithetic.datasets") / "files" / f"{name}.bz2"
+        ) as path:
             return read_known(name, expected, [path])
     paths = find(name, data_home)
     if paths is not None:
         return read_known(name, expected, paths)
     if expected.remote is None or not download:
-        raise FileNotFoundError(_missing(name, expected, data_home, "" if expected.remote is None else "; download=False was given"))
+        raise FileNotFoundError(
+            _missing(
+                name,
+                expected,
+                data_home,
+                "" if expected.remote is None else "; download=False was given",
+            )
+        )
     address = _download.PAGES + expected.remote
     try:
-        return _download.fetch(name, expected.remote, cache_folder(), lambda path: read_known(name, expected, [path], address))
+        return _download.fetch(
+            name,
+            expected.remote,
+            cache_folder(),
+            lambda path: read_known(name, expected, [path], address),
+        )
     except _download.DownloadError as error:
-        raise FileNotFoundError(_missing(name, expected, data_home, f"; the download failed: {error}")) from error
+        raise FileNotFoundError(
+            _missing(name, expected, data_home, f"; the download failed: {error}")
+        ) from error
 
 
 def _missing(name: str, expected: _Set, data_home: str | os.PathLike[str] | None, why: str) -> str:
@@ -110,6 +139,7 @@ def _missing(name: str, expected: _Set, data_home: str | os.PathLike[str] | None
     else:
         get = f"get {_download.PAGES}{expected.remote} on a machine that reaches it, and put it"
     return (
-        f"{name} is not in the package, and no file {files} was found in {places}{why}. To have it: {get} into {cache_folder()}, "
-        "or into a folder that data_home or the environment variable ANTITHETIC_DATA names"
+        f"{name} is not in the package, and no file {files} was found in {places}{why}. To have it:"
+        f" {get} into {cache_folder()}, or into a folder that data_home or the environment variable"
+        " ANTITHETIC_DATA names"
     )

@@ -29,17 +29,26 @@ def read_npy(path: Path, max_bytes: int) -> Table:
             raise ValueError(f"{path} has more bytes than its array")
     if array.ndim != 2 or array.dtype.kind not in "biuf" or not len(array):
         raise ValueError(
-            f"{path} must hold numbers in rows and columns, at least one row; it has shape {array.shape} and type {array.dtype}"
+            f"{path} must hold numbers in rows and columns, at least one row; it has shape"
+            f" {array.shape} and type {array.dtype}"
         )
-    return Table([f"x{number}" for number in range(1, array.shape[1] + 1)], array.astype(np.float64, copy=False))
+    return Table(
+        [f"x{number}" for number in range(1, array.shape[1] + 1)],
+        array.astype(np.float64, copy=False),
+    )
 
 
 def read_npz(path: Path, max_bytes: int) -> tuple[Any, NDArray[Any], list[str] | None]:
-    """Read X and y, data and target, or the parts of a CSR matrix and labels; and feature_names where it has them."""
+    """Read X and y, data and target, or the parts of a CSR matrix and labels.
+
+    And feature_names where it has them.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             arrays = _members(archive, path, max_bytes)
-    except Exception as error:  # whatever the zip reader thinks of bytes that are damaged, encrypted, or packed in a way it does not know
+    # whatever the zip reader thinks of bytes that are damaged, encrypted, or packed in a way it
+    # does not know
+    except Exception as error:
         if str(error).startswith(str(path)):  # ours, which says all there is to say
             raise
         raise ValueError(f"{path} is no readable npz archive: {error}") from error
@@ -47,14 +56,19 @@ def read_npz(path: Path, max_bytes: int) -> tuple[Any, NDArray[Any], list[str] |
     if {"indices", "indptr", "data"} <= arrays.keys():
         X = _csr(arrays, str(path))
     else:
-        X = next((arrays[rows] for rows, target in _NAMES if rows in arrays and target in arrays), None)
+        X = next(
+            (arrays[rows] for rows, target in _NAMES if rows in arrays and target in arrays), None
+        )
     if X is None or labels is None:
         raise ValueError(
-            f"{path} holds {', '.join(map(repr, arrays)) or 'no arrays'}; "
-            "it must hold X and y, or data and target, or data, indices, indptr, shape (a CSR matrix) and y"
+            f"{path} holds {', '.join(map(repr, arrays)) or 'no arrays'}; it must hold X and y, or"
+            " data and target, or data, indices, indptr, shape (a CSR matrix) and y"
         )
     if X.dtype.kind not in "biuf" or X.ndim != 2:
-        raise ValueError(f"{path} must hold rows as numbers with two axes; they have shape {X.shape} and type {X.dtype}")
+        raise ValueError(
+            f"{path} must hold rows as numbers with two axes; they have shape {X.shape} and type"
+            f" {X.dtype}"
+        )
     if labels.dtype.kind == "S":
         labels = labels.astype(str)
     names = arrays.get("feature_names")
@@ -87,12 +101,18 @@ def _array(stream: io.BufferedReader, where: str, max_bytes: int) -> NDArray[Any
             raise
         raise ValueError(f"{where} is no NumPy array, or it is damaged: {error}") from error
     if dtype.kind not in "biufUS" or dtype.itemsize == 0:
-        raise ValueError(f"{where} has type {dtype}; only numbers are read, and strings as labels (nothing is unpickled)")
+        raise ValueError(
+            f"{where} has type {dtype}; only numbers are read, and strings as labels (nothing is"
+            " unpickled)"
+        )
     count = dtype.itemsize
     for axis in shape:
         count *= axis
     if count > max_bytes or min(shape, default=0) < 0:
-        raise ValueError(f"{where} has shape {shape}: more than max_bytes={max_bytes} bytes; give a larger max_bytes if it may")
+        raise ValueError(
+            f"{where} has shape {shape}: more than max_bytes={max_bytes} bytes; give a larger"
+            " max_bytes if it may"
+        )
     flat = np.frombuffer(read_exactly(stream, count, where), dtype=dtype)
     return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
 
@@ -101,8 +121,15 @@ def _csr(arrays: dict[str, NDArray[Any]], where: str) -> sparse.csr_array:
     layout = arrays["format"].tolist() if "format" in arrays else "csr"
     if layout not in ("csr", b"csr"):
         raise ValueError(f"{where} holds a sparse matrix of the layout {layout!r}; save it as CSR")
-    if "shape" not in arrays or arrays["shape"].shape != (2,) or any(arrays[part].dtype.kind not in "iu" for part in _PARTS[1:]):
-        raise ValueError(f"{where} holds no whole CSR matrix: data, indices, indptr and shape (two whole numbers) are needed")
+    if (
+        "shape" not in arrays
+        or arrays["shape"].shape != (2,)
+        or any(arrays[part].dtype.kind not in "iu" for part in _PARTS[1:])
+    ):
+        raise ValueError(
+            f"{where} holds no whole CSR matrix: data, indices, indptr and shape (two whole"
+            " numbers) are needed"
+        )
     n, d = arrays["shape"].tolist()
     try:
         X = sparse.csr_array(tuple(arrays[part] for part in _PARTS[:3]), shape=(n, d))

@@ -25,13 +25,19 @@ def cache_folder() -> Path:
 
 def homes(data_home: str | os.PathLike[str] | None) -> list[Path]:
     """Folders that are looked into, the first one first."""
-    return [Path(home) for home in (data_home, os.environ.get("ANTITHETIC_DATA"), cache_folder()) if home]
+    return [
+        Path(home)
+        for home in (data_home, os.environ.get("ANTITHETIC_DATA"), cache_folder())
+        if home
+    ]
 
 
 def wanted_files(name: str) -> list[list[str]]:
     """File names that make up a set, any one of the alternatives for each part."""
     if name in _MNIST_PARTS:
-        return [[f"{_MNIST_PARTS[name]}-{kind}-ubyte.gz"] for kind in ("images-idx3", "labels-idx1")]
+        return [
+            [f"{_MNIST_PARTS[name]}-{kind}-ubyte.gz"] for kind in ("images-idx3", "labels-idx1")
+        ]
     return [[f"{name}.bz2", name]]  # the second one is how most come from LIBSVM
 
 
@@ -43,5 +49,10 @@ def find(name: str, data_home: str | os.PathLike[str] | None) -> list[Path] | No
 
 
 def _first(alternatives: list[str], places: list[Path]) -> Path | None:
-    paths = (home / folder / filename for home in places for folder in _FOLDERS for filename in alternatives)
+    paths = (
+        home / folder / filename
+        for home in places
+        for folder in _FOLDERS
+        for filename in alternatives
+    )
     return next((path for path in paths if path.is_file()), None)

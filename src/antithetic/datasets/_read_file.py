@@ -15,7 +15,12 @@ from antithetic._validate import check_classes, check_column, check_count, check
 from antithetic.datasets._arrow import read_arrow
 from antithetic.datasets._numpy_file import read_npy, read_npz
 from antithetic.datasets._stream import Lines, beginning, open_stream
-from antithetic.datasets._svmlight import MOST_FEATURES, dense_if_full, looks_like_svmlight, read_svmlight
+from antithetic.datasets._svmlight import (
+    MOST_FEATURES,
+    dense_if_full,
+    looks_like_svmlight,
+    read_svmlight,
+)
 from antithetic.datasets._table import Column, check_names, choose, find_columns, rows_and_labels
 from antithetic.datasets._text_table import read_text_table
 
@@ -27,7 +32,15 @@ _MAGIC = {
     b"PK\x03\x04": "npz",
     b"PK\x05\x06": "npz",
 }
-_ENDINGS = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".npy": "npy", ".npz": "npz", ".csv": "text", ".tsv": "text"}
+_ENDINGS = {
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".npy": "npy",
+    ".npz": "npz",
+    ".csv": "text",
+    ".tsv": "text",
+}
 _SVMLIGHT_ENDINGS = {".svm", ".svmlight", ".libsvm"}
 _PACKED = {".gz", ".bz2", ".xz"}
 _MOST_NAMES = 1 << 20  # names that nobody chose are not worth more memory than that
@@ -45,42 +58,48 @@ def read_file(
 ) -> Any:
     r"""Read rows and labels from a file.
 
-    SVMlight, CSV and TSV, each also compressed by gzip, bzip2 or xz; Parquet and Arrow (Feather), which need pyarrow, the extra
-    ``tables``; ``.npy`` (a table of numbers) and ``.npz`` (``X`` and ``y``, ``data`` and ``target``, or the parts ``data``, ``indices``,
-    ``indptr``, ``shape`` of a CSR matrix and ``y``; optionally ``feature_names``). The content decides which it is. The file may come from
-    a stranger: nothing in it is run, and it is read within the limits given.
+    SVMlight, CSV and TSV, each also compressed by gzip, bzip2 or xz; Parquet and Arrow (Feather),
+    which need pyarrow, the extra ``tables``; ``.npy`` (a table of numbers) and ``.npz`` (``X`` and
+    ``y``, ``data`` and ``target``, or the parts ``data``, ``indices``, ``indptr``, ``shape`` of a
+    CSR matrix and ``y``; optionally ``feature_names``). The content decides which it is. The file
+    may come from a stranger: nothing in it is run, and it is read within the limits given.
 
     Parameters
     ----------
     path : path
         The file.
     target : str or int, default=None
-        Column with the labels, by name or by number from 0. Default: the one called target, label, class or y, else the last.
+        Column with the labels, by name or by number from 0. Default: the one called target, label,
+        class or y, else the last.
     features : sequence of str or int, default=None
         Columns with the features, in the order wanted. Default: all others.
     one_hot : bool, default=False
-        Replace a column of words by columns ``name=word`` of zeros and ones, one for each word. Otherwise such a column is an error.
+        Replace a column of words by columns ``name=word`` of zeros and ones, one for each word.
+        Otherwise such a column is an error.
     header : bool, default=None
-        Whether a CSV file begins with the names of its columns. Default: it does if its first line has no number, and the next ones
-        have some or no name occurs twice.
+        Whether a CSV file begins with the names of its columns. Default: it does if its first line
+        has no number, and the next ones have some or no name occurs twice.
     n_features : int, default=None
-        Number of features. An SVMlight file may have fewer, and gets empty ones; more are an error. Needed for more than 2^24.
-        In the other formats it is compared with what the file has, unless ``features`` are chosen.
+        Number of features. An SVMlight file may have fewer, and gets empty ones; more are an error.
+        Needed for more than 2^24. In the other formats it is compared with what the file has,
+        unless ``features`` are chosen.
     max_bytes : int, default=8 GiB
         Most bytes to read, counted after decompression.
 
     Returns
     -------
     Bunch
-        ``data`` (n, d), an array, or ``csr_array`` where less than a third of the entries is stored; ``target`` (n,), numbers or strings;
-        ``classes``, the labels in ascending order (None where the target is continuous), and ``target_names``, the same as strings;
-        ``feature_names`` (None for more than 2^20 features that have none); ``target_name``; ``name``, that of the file; ``DESCR``.
+        ``data`` (n, d), an array, or ``csr_array`` where less than a third of the entries is
+        stored; ``target`` (n,), numbers or strings; ``classes``, the labels in ascending order
+        (None where the target is continuous), and ``target_names``, the same as strings;
+        ``feature_names`` (None for more than 2^20 features that have none); ``target_name``;
+        ``name``, that of the file; ``DESCR``.
 
     Raises
     ------
     ValueError
-        The file is damaged, has missing or infinite values, one class only, or is not what the parameters say. The message names the
-        file, and the line or row where there is one.
+        The file is damaged, has missing or infinite values, one class only, or is not what the
+        parameters say. The message names the file, and the line or row where there is one.
     ImportError
         The file needs pyarrow.
 
@@ -102,7 +121,9 @@ def read_file(
     form = _form(path, max_bytes)
     if form in ("svmlight", "npz"):
         if target is not None:
-            raise ValueError(f"{where} says itself where its labels are, so target={target!r} cannot be chosen")
+            raise ValueError(
+                f"{where} says itself where its labels are, so target={target!r} cannot be chosen"
+            )
         X, y, names = _read_pair(path, form, n_features, max_bytes, named=features is not None)
         target_name = "y"
         if features is not None and names is not None:
@@ -130,19 +151,29 @@ def _form(path: Path, max_bytes: int) -> str:
     form = next((form for magic, form in _MAGIC.items() if first.startswith(magic)), None)
     if form is not None:
         return form
-    ending = next((suffix for suffix in reversed(path.suffixes) if suffix.lower() not in _PACKED), "").lower()
+    ending = next(
+        (suffix for suffix in reversed(path.suffixes) if suffix.lower() not in _PACKED), ""
+    ).lower()
     if _ENDINGS.get(ending, "text") != "text":
-        raise ValueError(f"{path} ends in {ending}, but does not begin as such a file does: it is damaged, or another format")
+        raise ValueError(
+            f"{path} ends in {ending}, but does not begin as such a file does: it is damaged, or"
+            " another format"
+        )
     with open_stream(path, max_bytes) as stream:
         sample = list(islice(Lines(stream, str(path)), 100))
     if not sample:
         raise ValueError(f"{path} is empty")
     if any(b"\x00" in line for line in sample):
-        raise ValueError(f"{path} is no text, and in none of the formats that can be read: SVMlight, CSV, TSV, Parquet, Arrow, npy, npz")
+        raise ValueError(
+            f"{path} is no text, and in none of the formats that can be read: SVMlight, CSV, TSV,"
+            " Parquet, Arrow, npy, npz"
+        )
     return "svmlight" if ending in _SVMLIGHT_ENDINGS or looks_like_svmlight(sample) else "text"
 
 
-def _read_pair(path: Path, form: str, n_features: int | None, max_bytes: int, named: bool) -> tuple[Any, NDArray[Any], list[str] | None]:
+def _read_pair(
+    path: Path, form: str, n_features: int | None, max_bytes: int, named: bool
+) -> tuple[Any, NDArray[Any], list[str] | None]:
     """Rows, labels, and the names of features: those in the file, else numbers, unless there are very many and no name is asked for."""
     where = str(path)
     first, names = 1, None
@@ -154,9 +185,20 @@ def _read_pair(path: Path, form: str, n_features: int | None, max_bytes: int, na
         X, y, names = read_npz(path, max_bytes)
     d = X.shape[1]
     if n_features is None and d > MOST_FEATURES:
-        raise ValueError(f"{where} has {d} features, above {MOST_FEATURES}; if that is meant, pass n_features={d}")
+        raise ValueError(
+            f"{where} has {d} features, above {MOST_FEATURES}; if that is meant, pass"
+            f" n_features={d}"
+        )
     if names is None:
-        return X, y, [f"x{number}" for number in range(first, first + d)] if named or d <= _MOST_NAMES else None
+        return (
+            X,
+            y,
+            (
+                [f"x{number}" for number in range(first, first + d)]
+                if named or d <= _MOST_NAMES
+                else None
+            ),
+        )
     if len(names) != d:
         raise ValueError(f"{where} has {len(names)} feature_names for {d} features")
     check_names(names, where)
@@ -167,7 +209,9 @@ def _bunch(path: Path, X: Any, y: NDArray[Any], names: list[str] | None, target_
     try:
         classes = _classes(y, X.shape[0])
     except ValueError as error:
-        raise ValueError(f"{path}: the labels in {target_name!r} cannot be used: {error}") from error
+        raise ValueError(
+            f"{path}: the labels in {target_name!r} cannot be used: {error}"
+        ) from error
     from sklearn.utils import Bunch
 
     kind = "continuous target" if classes is None else f"{len(classes)} classes"
@@ -175,7 +219,14 @@ def _bunch(path: Path, X: Any, y: NDArray[Any], names: list[str] | None, target_
         data=X,
         target=y,
         classes=classes,
-        target_names=None if classes is None else [f"{label:g}" if isinstance(label, float) else str(label) for label in classes.tolist()],
+        target_names=(
+            None
+            if classes is None
+            else [
+                f"{label:g}" if isinstance(label, float) else str(label)
+                for label in classes.tolist()
+            ]
+        ),
         feature_names=names,
         target_name=target_name,
         name=path.name,
@@ -184,7 +235,10 @@ def _bunch(path: Path, X: Any, y: NDArray[Any], names: list[str] | None, target_
 
 
 def _classes(y: NDArray[Any], n: int) -> NDArray[Any] | None:
-    """Labels in ascending order; None for numbers that are not whole, of which there are more than two."""
+    """Labels in ascending order.
+
+    None for numbers that are not whole, of which there are more than two.
+    """
     if y.shape == (n,) and y.dtype.kind == "f":
         check_column(y, n, "y")
         distinct = np.unique(y)

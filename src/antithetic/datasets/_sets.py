@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class KnownSet:
     """What is known of a set.
 
-    ``labels`` and ``digest`` are checked in files from outside; those in the package, which nobody can have mixed up, have none.
+    ``labels`` and ``digest`` are checked in files from outside; those in the package, which nobody
+    can have mixed up, have none.
     """
 
     n: int
@@ -24,8 +25,13 @@ class KnownSet:
 
 
 _SONAR = "UCI Connectionist Bench (Sonar, Mines vs. Rocks); Gorman and Sejnowski 1988"
-_BREAST = "UCI Breast Cancer Wisconsin (Original) without its 16 incomplete rows; Wolberg and Mangasarian 1990"
-_SPLICE = "UCI Molecular Biology (splice junctions), two classes; Noordewier, Towell and Shavlik 1991"
+_BREAST = (
+    "UCI Breast Cancer Wisconsin (Original) without its 16 incomplete rows; Wolberg and Mangasarian"
+    " 1990"
+)
+_SPLICE = (
+    "UCI Molecular Biology (splice junctions), two classes; Noordewier, Towell and Shavlik 1991"
+)
 _IJCNN = "IJCNN 2001 challenge; Prokhorov 2001, as transformed by Chang and Lin 2001"
 _FOURCLASS = "Ho and Kleinberg 1996, two classes"
 _DIABETES = "UCI / Statlog Pima Indians Diabetes; Smith et al. 1988"
@@ -148,14 +154,36 @@ SETS = {
         60000,
         784,
         _MNIST,
-        labels={0: 5923, 1: 6742, 2: 5958, 3: 6131, 4: 5842, 5: 5421, 6: 5918, 7: 6265, 8: 5851, 9: 5949},
+        labels={
+            0: 5923,
+            1: 6742,
+            2: 5958,
+            3: 6131,
+            4: 5842,
+            5: 5421,
+            6: 5918,
+            7: 6265,
+            8: 5851,
+            9: 5949,
+        },
         digest="f5586c4e317b31c49a167afe502c98ae2711c93a6068b5f58aa30ae16bef1e7f",
     ),
     "mnist.t": KnownSet(
         10000,
         784,
         _MNIST,
-        labels={0: 980, 1: 1135, 2: 1032, 3: 1010, 4: 982, 5: 892, 6: 958, 7: 1028, 8: 974, 9: 1009},
+        labels={
+            0: 980,
+            1: 1135,
+            2: 1032,
+            3: 1010,
+            4: 982,
+            5: 892,
+            6: 958,
+            7: 1028,
+            8: 974,
+            9: 1009,
+        },
         digest="03eda212da33133531b46e817ab5507e196961dee6730b0fb32f2b9234ba5734",
     ),
 }

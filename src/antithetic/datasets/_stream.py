@@ -14,7 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.GzipFile, b"BZh": bz2.BZ2File, b"\xfd7zXZ\x00": lzma.LZMAFile}
+_OPENERS: dict[bytes, Any] = {
+    b"\x1f\x8b": gzip.GzipFile,
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+}
 _DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 _LONGEST_LINE = 1 << 26  # a line is held in memory as a whole, so it needs a limit of its own
 
@@ -23,7 +27,10 @@ def beginning(path: Path, where: str) -> bytes:
     """First bytes of a file as it lies on the disk; refuses what is no file, and an empty one."""
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode):
-        raise ValueError(f"{where} is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}; give the path of a data file")
+        raise ValueError(
+            f"{where} is {'a folder' if stat.S_ISDIR(mode) else 'not a regular file'}; give the"
+            " path of a data file"
+        )
     with open(path, "rb") as file:
         first = file.read(8)
     if not first:
@@ -32,8 +39,12 @@ def beginning(path: Path, where: str) -> bytes:
 
 
 @contextmanager
-def open_stream(path: Path, max_bytes: int, where: str | None = None) -> Iterator[io.BufferedReader]:
-    """Open a file, through gzip, bzip2 or xz where it begins like one of them; the byte after ``max_bytes`` is a ValueError.
+def open_stream(
+    path: Path, max_bytes: int, where: str | None = None
+) -> Iterator[io.BufferedReader]:
+    """Open a file, through gzip, bzip2 or xz where it begins like one of them.
+
+    The byte after ``max_bytes`` is a ValueError.
 
     Errors name ``where``, by default the path.
     """
@@ -41,11 +52,16 @@ def open_stream(path: Path, max_bytes: int, where: str | None = None) -> Iterato
     first = beginning(path, where)
     opener = next((opener for magic, opener in _OPENERS.items() if first.startswith(magic)), None)
     packed = opener is not None
-    with open(path, "rb") if opener is None else opener(path) as source, limited(source, where, max_bytes, packed) as stream:
+    with (
+        open(path, "rb") if opener is None else opener(path) as source,
+        limited(source, where, max_bytes, packed) as stream,
+    ):
         yield stream
 
 
-def limited(source: IO[bytes], where: str, max_bytes: int, packed: bool = True) -> io.BufferedReader:
+def limited(
+    source: IO[bytes], where: str, max_bytes: int, packed: bool = True
+) -> io.BufferedReader:
     """Wrap a stream so that it ends with a ValueError where it is damaged (if it is ``packed``) or longer than the limit."""
     return io.BufferedReader(_Limited(source, where, max_bytes, packed), 1 << 18)
 
@@ -60,13 +76,20 @@ class _Limited(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         try:
-            chunk = self._source.read(min(len(buffer), self._left + 1))  # one byte more shows that the limit is passed
+            chunk = self._source.read(
+                min(len(buffer), self._left + 1)
+            )  # one byte more shows that the limit is passed
         except _DAMAGED as error:
             if not self._packed:  # a true error of the disk
                 raise
-            raise ValueError(f"{self._where} is damaged or cut off: {error or type(error).__name__}") from error
+            raise ValueError(
+                f"{self._where} is damaged or cut off: {error or type(error).__name__}"
+            ) from error
         if len(chunk) > self._left:
-            raise ValueError(f"{self._where} holds more than max_bytes={self._max_bytes} bytes; give a larger max_bytes if it may")
+            raise ValueError(
+                f"{self._where} holds more than max_bytes={self._max_bytes} bytes; give a larger"
+                " max_bytes if it may"
+            )
         self._left -= len(chunk)
         buffer[: len(chunk)] = chunk
         return len(chunk)
@@ -83,7 +106,10 @@ class Lines:
         while line := self._stream.readline(_LONGEST_LINE):
             self.number += 1
             if len(line) == _LONGEST_LINE:
-                raise ValueError(f"{self._where}, line {self.number} is longer than {_LONGEST_LINE} bytes: this is no table of numbers")
+                raise ValueError(
+                    f"{self._where}, line {self.number} is longer than {_LONGEST_LINE} bytes: this"
+                    " is no table of numbers"
+                )
             yield line
 
     def read(self) -> bytes:
@@ -97,7 +123,8 @@ class Lines:
                 yield line.decode("utf-8-sig" if self.number == 1 else "utf-8")
             except UnicodeDecodeError as error:
                 raise ValueError(
-                    f"{self._where}, line {self.number} is not UTF-8 text ({error.reason}); convert the file to UTF-8"
+                    f"{self._where}, line {self.number} is not UTF-8 text ({error.reason}); convert"
+                    " the file to UTF-8"
                 ) from error
 
 
@@ -107,6 +134,8 @@ def read_exactly(stream: io.BufferedReader, count: int, where: str) -> bytearray
     while len(content) < count:
         piece = stream.read(min(count - len(content), 1 << 24))
         if not piece:
-            raise ValueError(f"{where} is cut off: {count} bytes were promised, {len(content)} are there")
+            raise ValueError(
+                f"{where} is cut off: {count} bytes were promised, {len(content)} are there"
+            )
         content += piece
     return content

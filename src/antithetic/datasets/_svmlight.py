@@ -13,7 +13,9 @@ from scipy import sparse
 from antithetic.datasets._stream import Lines
 
 DENSE_FROM = 1 / 3  # share of stored entries from which rows are given dense
-MOST_FEATURES = 1 << 24  # more are taken for a mistake unless asked for: solvers hold several vectors of that length
+MOST_FEATURES = (
+    1 << 24
+)  # more are taken for a mistake unless asked for: solvers hold several vectors of that length
 _LONGEST_MESSAGE = 200
 _NUMBER = rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _ROW = re.compile(rb"\s*" + _NUMBER + rb"(?:\s+qid:\d+)?(?P<entries>(?:\s+\d+:\S+)*)\s*(?:#.*)?$")
@@ -26,7 +28,11 @@ def looks_like_svmlight(lines: list[bytes]) -> bool:
 
 
 def read_svmlight(
-    stream: io.BufferedReader, where: str, n_features: int | None = None, *, first: int | None = None
+    stream: io.BufferedReader,
+    where: str,
+    n_features: int | None = None,
+    *,
+    first: int | None = None,
 ) -> tuple[sparse.csr_array, NDArray[np.float64], int]:
     """Read rows and labels.
 
@@ -39,7 +45,8 @@ def read_svmlight(
     n_features : int, default=None
         Number of features; None takes the largest index, if it is not above ``MOST_FEATURES``.
     first : {0, 1}, default=None
-        Index of the first feature. None: 0 where an index 0 occurs, else 1, as scikit-learn's ``zero_based="auto"``.
+        Index of the first feature. None: 0 where an index 0 occurs, else 1, as scikit-learn's
+        ``zero_based="auto"``.
 
     Returns
     -------
@@ -58,18 +65,23 @@ def read_svmlight(
     except (ValueError, OverflowError) as error:
         if str(error).startswith(where):  # of the stream, which says all there is to say
             raise
-        raise ValueError(f"{where}, line {lines.number} is not SVMlight text: {_why(error)}") from error
+        raise ValueError(
+            f"{where}, line {lines.number} is not SVMlight text: {_why(error)}"
+        ) from error
     if not X.nnz:
         raise ValueError(f"{where} has no entries of the form index:value")
     lowest = int(X.indices.min())
     if first is None:
         first = min(lowest, 1)
     if lowest < first:
-        raise ValueError(f"{where} has an index {lowest}, and the first feature of this file is number {first}")
+        raise ValueError(
+            f"{where} has an index {lowest}, and the first feature of this file is number {first}"
+        )
     d = X.shape[1] - first
     if n_features is None and d > MOST_FEATURES:
         raise ValueError(
-            f"{where} has an index {d - 1 + first}, which is above {MOST_FEATURES}; if it is meant, pass n_features={d} or more"
+            f"{where} has an index {d - 1 + first}, which is above {MOST_FEATURES}; if it is meant,"
+            f" pass n_features={d} or more"
         )
     if n_features is not None and d > n_features:
         raise ValueError(f"{where} has {d} features, more than n_features={n_features}")
@@ -78,7 +90,9 @@ def read_svmlight(
 
 def _csr(X: Any, first: int, d: int) -> sparse.csr_array:
     kind = np.int32 if max(X.nnz, d) < np.iinfo(np.int32).max else np.int64
-    return sparse.csr_array((X.data, (X.indices - first).astype(kind), X.indptr.astype(kind)), shape=(X.shape[0], d))
+    return sparse.csr_array(
+        (X.data, (X.indices - first).astype(kind), X.indptr.astype(kind)), shape=(X.shape[0], d)
+    )
 
 
 def _why(error: Exception) -> str:

@@ -19,7 +19,10 @@ _TARGETS = {"target", "label", "class", "y"}
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Numbers, one column for each name. A column in ``words`` holds positions in that list of words instead."""
+    """Numbers, one column for each name.
+
+    A column in ``words`` holds positions in that list of words instead.
+    """
 
     names: list[str]
     values: NDArray[np.float64]
@@ -44,7 +47,9 @@ class Choice:
         return Choice(position[self.target], [position[column] for column in self.features])
 
 
-def choose(names: list[str], target: Column | None, features: Sequence[Column] | None, where: str) -> Choice:
+def choose(
+    names: list[str], target: Column | None, features: Sequence[Column] | None, where: str
+) -> Choice:
     """Find the columns that were asked for, by name or by number from 0 (from -1 backwards)."""
     check_names(names, where)
     label = _default_target(names, where) if target is None else find_column(target, names, where)
@@ -54,25 +59,37 @@ def choose(names: list[str], target: Column | None, features: Sequence[Column] |
         chosen = find_columns(features, names, where)
         if label in chosen:
             raise ValueError(
-                f"{where}: column {names[label]!r} is the target, so it cannot be a feature; name another target or other features"
+                f"{where}: column {names[label]!r} is the target, so it cannot be a feature; name"
+                " another target or other features"
             )
     if not chosen:
-        raise ValueError(f"{where} has one column only, {names[label]!r}; labels and at least one feature are needed")
+        raise ValueError(
+            f"{where} has one column only, {names[label]!r}; labels and at least one feature are"
+            " needed"
+        )
     return Choice(label, chosen)
 
 
 def check_names(names: list[str], where: str) -> None:
     """Refuse a name that two columns have."""
     if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})[:5] if len(names) < 10_000 else ["..."]
-        raise ValueError(f"{where} has more than one column called {', '.join(map(repr, twice))}; columns need different names")
+        twice = (
+            sorted({name for name in names if names.count(name) > 1})[:5]
+            if len(names) < 10_000
+            else ["..."]
+        )
+        raise ValueError(
+            f"{where} has more than one column called {', '.join(map(repr, twice))}; columns need"
+            " different names"
+        )
 
 
 def _default_target(names: list[str], where: str) -> int:
     called = [column for column, name in enumerate(names) if name.lower() in _TARGETS]
     if len(called) > 1:
         raise ValueError(
-            f"{where}: {' and '.join(repr(names[column]) for column in called)} could all be the labels; say which with target="
+            f"{where}: {' and '.join(repr(names[column]) for column in called)} could all be the"
+            " labels; say which with target="
         )
     return called[0] if called else len(names) - 1
 
@@ -83,7 +100,9 @@ def find_columns(columns: Sequence[Column], names: list[str], where: str) -> lis
         raise ValueError(f"features must be a list of columns; got the string {columns!r}")
     found = [find_column(column, names, where) for column in columns]
     if not found or len(set(found)) < len(found):
-        raise ValueError(f"features must name at least one column, and none twice; got {list(columns)!r}")
+        raise ValueError(
+            f"features must name at least one column, and none twice; got {list(columns)!r}"
+        )
     return found
 
 
@@ -95,12 +114,20 @@ def find_column(column: Column, names: list[str], where: str) -> int:
         shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
         raise ValueError(f"{where} has no column {column!r}; it has {shown}")
     if isinstance(column, bool) or not -len(names) <= column < len(names):
-        raise ValueError(f"{where} has no column {column!r}; columns are given by name, or by number from 0 to {len(names) - 1}")
+        raise ValueError(
+            f"{where} has no column {column!r}; columns are given by name, or by number from 0 to"
+            f" {len(names) - 1}"
+        )
     return int(column) % len(names)
 
 
-def rows_and_labels(table: Table, choice: Choice, one_hot: bool, where: str) -> tuple[Any, NDArray[Any], list[str]]:
-    """Take a table apart into rows, labels and names of the features; words become columns ``name=word`` of zeros and ones."""
+def rows_and_labels(
+    table: Table, choice: Choice, one_hot: bool, where: str
+) -> tuple[Any, NDArray[Any], list[str]]:
+    """Take a table apart into rows, labels and names of the features.
+
+    Words become columns ``name=word`` of zeros and ones.
+    """
     text = [column for column in choice.features if column in table.words]
     if text and not one_hot:
         raise text_columns_error([table.names[column] for column in text], where)
@@ -108,7 +135,11 @@ def rows_and_labels(table: Table, choice: Choice, one_hot: bool, where: str) -> 
     if choice.target in table.words:
         y = np.array(table.words[choice.target])[y.astype(np.intp)]
     if not text:
-        return np.ascontiguousarray(table.values[:, choice.features]), y, [table.names[column] for column in choice.features]
+        return (
+            np.ascontiguousarray(table.values[:, choice.features]),
+            y,
+            [table.names[column] for column in choice.features],
+        )
     blocks, names = zip(*(_block(table, column) for column in choice.features), strict=True)
     X = sparse.hstack(blocks, format="csr")
     check_rows(X, where)
@@ -119,8 +150,9 @@ def text_columns_error(names: list[str], where: str, example: str = "") -> Value
     """What to say about columns that are not numbers."""
     shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
     return ValueError(
-        f"{where}: column{'s' if len(names) > 1 else ''} {shown} hold{'' if len(names) > 1 else 's'} text{example}; "
-        "pass one_hot=True to have a column of zeros and ones for each word, or choose others with features="
+        f"{where}: column{'s' if len(names) > 1 else ''} {shown}"
+        f" hold{'' if len(names) > 1 else 's'} text{example}; pass one_hot=True to have a column of"
+        " zeros and ones for each word, or choose others with features="
     )
 
 
@@ -132,5 +164,11 @@ def _block(table: Table, column: int) -> tuple[sparse.csr_array, list[str]]:
     rank = np.empty(len(words), dtype=np.int32)
     rank[order] = np.arange(len(words), dtype=np.int32)
     n = len(table.values)
-    ones = (np.ones(n), rank[table.values[:, column].astype(np.intp)], np.arange(n + 1, dtype=np.int32))
-    return sparse.csr_array(ones, shape=(n, len(words))), [f"{table.names[column]}={words[place]}" for place in order]
+    ones = (
+        np.ones(n),
+        rank[table.values[:, column].astype(np.intp)],
+        np.arange(n + 1, dtype=np.int32),
+    )
+    return sparse.csr_array(ones, shape=(n, len(words))), [
+        f"{table.names[column]}={words[place]}" for place in order
+    ]

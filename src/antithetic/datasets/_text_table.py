@@ -36,17 +36,31 @@ class _Layout:
 
 
 def read_text_table(
-    path: Path, max_bytes: int, target: Column | None, features: Sequence[Column] | None, one_hot: bool, header: bool | None
+    path: Path,
+    max_bytes: int,
+    target: Column | None,
+    features: Sequence[Column] | None,
+    one_hot: bool,
+    header: bool | None,
 ) -> tuple[Table, Choice]:
     """Read a table; columns that are not used may hold anything."""
     with open_stream(path, max_bytes) as stream:
         sample = list(islice(Lines(stream, str(path)).text(), _SAMPLED_LINES))
     layout, rows = _layout(path, max_bytes, sample, header)
     choice = choose(layout.names, target, features, str(path))
-    text = {column for column in choice.used if any(_is_word(row[column]) for row in rows if column < len(row))}
+    text = {
+        column
+        for column in choice.used
+        if any(_is_word(row[column]) for row in rows if column < len(row))
+    }
     if not one_hot and (wrong := [column for column in choice.features if column in text]):
-        if any(len(row) != len(layout.names) or any(_is_number(row[column]) for column in wrong) for row in rows):
-            _look_closely(layout, choice, text - set(wrong))  # numbers and a word among them, or a ragged row: in which line?
+        if any(
+            len(row) != len(layout.names) or any(_is_number(row[column]) for column in wrong)
+            for row in rows
+        ):
+            _look_closely(
+                layout, choice, text - set(wrong)
+            )  # numbers and a word among them, or a ragged row: in which line?
         raise text_columns_error([layout.names[column] for column in wrong], str(path))
     try:
         return _parse(layout, choice, text), choice
@@ -58,7 +72,9 @@ def read_text_table(
             raise ValueError(f"{path}: {doubt}") from doubt
 
 
-def _layout(path: Path, max_bytes: int, sample: list[str], header: bool | None) -> tuple[_Layout, list[list[str]]]:
+def _layout(
+    path: Path, max_bytes: int, sample: list[str], header: bool | None
+) -> tuple[_Layout, list[list[str]]]:
     delimiter = _delimiter(path, sample)
     reader = csv.reader(sample, delimiter=delimiter)
     try:
@@ -70,7 +86,9 @@ def _layout(path: Path, max_bytes: int, sample: list[str], header: bool | None) 
     if header is None:
         header = _is_header(first, rows)
     if not header:
-        return _Layout(path, max_bytes, delimiter, [f"x{number}" for number in range(1, len(first) + 1)], 0), [first, *rows]
+        return _Layout(
+            path, max_bytes, delimiter, [f"x{number}" for number in range(1, len(first) + 1)], 0
+        ), [first, *rows]
     if not rows:
         raise ValueError(f"{path} has a header and no rows")
     names = [name.strip() or f"x{number}" for number, name in enumerate(first, 1)]
@@ -91,7 +109,10 @@ def _delimiter(path: Path, sample: list[str]) -> str:
         raise ValueError(f"{path} has no rows")
     best = max(_DELIMITERS, key=score)
     if score(best) == (0, 0):
-        raise ValueError(f"{path} is no table: its first line has no comma, semicolon or tab, and it is not SVMlight text either")
+        raise ValueError(
+            f"{path} is no table: its first line has no comma, semicolon or tab, and it is not"
+            " SVMlight text either"
+        )
     return best
 
 
@@ -121,19 +142,35 @@ class _DoubtfulError(Exception):
 def _parse(layout: _Layout, choice: Choice, text: set[int]) -> Table:
     """Read everything at once: words become their numbers, columns that are not used become zeros."""
     codes: dict[int, dict[str, int]] = {column: {} for column in sorted(text)}
-    converters: dict[int | str, Callable[[str], float]] = {column: _encoder(known) for column, known in codes.items()}
-    converters |= {column: lambda _word: 0.0 for column in range(len(layout.names)) if column not in choice.used}
+    converters: dict[int | str, Callable[[str], float]] = {
+        column: _encoder(known) for column, known in codes.items()
+    }
+    converters |= {
+        column: lambda _word: 0.0
+        for column in range(len(layout.names))
+        if column not in choice.used
+    }
     with layout.lines() as lines:
         try:
             values: NDArray[np.float64] = np.loadtxt(
-                lines, delimiter=layout.delimiter, quotechar='"', comments=None, converters=converters, ndmin=2, encoding=None
+                lines,
+                delimiter=layout.delimiter,
+                quotechar='"',
+                comments=None,
+                converters=converters,
+                ndmin=2,
+                encoding=None,
             )
         except ValueError as error:
-            if str(error).startswith(str(layout.path)):  # of the stream, which says all there is to say
+            if str(error).startswith(
+                str(layout.path)
+            ):  # of the stream, which says all there is to say
                 raise
             raise _DoubtfulError(str(error)) from error
     words = {column: list(known) for column, known in codes.items()}
-    mixed = any(any(map(_is_number, words[column])) for column in choice.features if column in words)
+    mixed = any(
+        any(map(_is_number, words[column])) for column in choice.features if column in words
+    )
     missing = any(word.lower() in _MISSING for known in codes.values() for word in known)
     if values.shape[1] != len(layout.names) or missing or mixed or not np.isfinite(values).all():
         raise _DoubtfulError("it has missing or mixed values")
@@ -148,7 +185,10 @@ def _encoder(known: dict[str, int]) -> Callable[[str], float]:
 
 
 def _look_closely(layout: _Layout, choice: Choice, text: set[int]) -> set[int]:
-    """Go through the file row by row and raise a ValueError at the first fault; return the target if that holds words, else nothing."""
+    """Go through the file row by row and raise a ValueError at the first fault.
+
+    Return the target if that holds words, else nothing.
+    """
     found: set[int] = set()
     with layout.lines() as lines:
         reader = csv.reader(lines, delimiter=layout.delimiter, strict=True)
@@ -156,30 +196,47 @@ def _look_closely(layout: _Layout, choice: Choice, text: set[int]) -> set[int]:
             for row in filter(None, reader):
                 where = f"{layout.path}, line {reader.line_num + layout.skip}"
                 if len(row) != len(layout.names):
-                    raise ValueError(f"{where} has {len(row)} fields instead of {len(layout.names)}")
+                    raise ValueError(
+                        f"{where} has {len(row)} fields instead of {len(layout.names)}"
+                    )
                 for column in choice.features:
-                    _check_field(row[column].strip(), f"column {layout.names[column]!r}", where, column in text)
+                    _check_field(
+                        row[column].strip(),
+                        f"column {layout.names[column]!r}",
+                        where,
+                        column in text,
+                    )
                 label = row[choice.target].strip()
                 _check_field(label, f"column {layout.names[choice.target]!r}", where, None)
                 if not _is_number(label):
                     found.add(choice.target)
         except csv.Error as error:
-            raise ValueError(f"{layout.path}, line {reader.line_num + layout.skip}: {error}") from error
+            raise ValueError(
+                f"{layout.path}, line {reader.line_num + layout.skip}: {error}"
+            ) from error
     return found
 
 
 def _check_field(field: str, column: str, where: str, words: bool | None) -> None:
-    """Refuse what is missing or infinite, and a word among numbers or a number among words; ``words=None`` takes both."""
+    """Refuse what is missing or infinite, and a word among numbers or a number among words.
+
+    ``words=None`` takes both.
+    """
     if field.lower() in _MISSING:
         raise ValueError(
-            f"{where} has no value in {column} ({field!r}); remove or fill in such rows, or leave the column out with features="
+            f"{where} has no value in {column} ({field!r}); remove or fill in such rows, or leave"
+            " the column out with features="
         )
     if _is_number(field):
         if not isfinite(float(field)):
             raise ValueError(f"{where} has the infinite value {field!r} in {column}")
         if words:
-            raise ValueError(f"{where} has the number {field!r} in {column}, which has words in other rows; make it one or the other")
+            raise ValueError(
+                f"{where} has the number {field!r} in {column}, which has words in other rows; make"
+                " it one or the other"
+            )
     elif words is False:
         raise ValueError(
-            f"{where} has the word {field[:100]!r} in {column}, which has numbers in other rows; correct it, or leave it out with features="
+            f"{where} has the word {field[:100]!r} in {column}, which has numbers in other rows;"
+            " correct it, or leave it out with features="
         )

@@ -34,5 +34,7 @@ _CLAIMS = (
 
 def claims(parts: Sequence[Part]) -> list[Claim]:
     """Judge every claim by finished parts; without any, none is measured."""
-    with np.errstate(all="ignore"):  # runs that diverged are infinite, and what comes of that counts against them
+    with np.errstate(
+        all="ignore"
+    ):  # runs that diverged are infinite, and what comes of that counts against them
         return [claim(parts) for claim in _CLAIMS]

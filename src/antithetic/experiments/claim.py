@@ -14,13 +14,20 @@ from antithetic.experiments.parts import Part
 Verdict = Literal["holds", "does not hold", "holds in part", "not measured"]
 Row = dict[str, Any]
 Outcome = Literal["better", "undecided", "worse"]
-OVERALL = "It holds if it does so in all cases, in part if in at least half of them, and does not hold if in fewer."
-OVERALL_RUNS = (
-    "Clearly is by more than two standard errors of the difference of two means over runs; what is neither is undecided. It holds if "
-    "clearly better in most cases and clearly worse in none; it does not hold if clearly worse in at least half, clearly better in none, "
-    "or clearly better in fewer than clearly worse; otherwise it holds in part."
+OVERALL = (
+    "It holds if it does so in all cases, in part if in at least half of them, and does not hold if"
+    " in fewer."
 )
-BOTH = "A case is clearly better if both are, clearly worse if one is and the other is not clearly better, and undecided otherwise."
+OVERALL_RUNS = (
+    "Clearly is by more than two standard errors of the difference of two means over runs; what is"
+    " neither is undecided. It holds if clearly better in most cases and clearly worse in none; it"
+    " does not hold if clearly worse in at least half, clearly better in none, or clearly better in"
+    " fewer than clearly worse; otherwise it holds in part."
+)
+BOTH = (
+    "A case is clearly better if both are, clearly worse if one is and the other is not clearly"
+    " better, and undecided otherwise."
+)
 THEOREM = "a theorem, checked"
 _STANDARD_ERRORS = 2.0  # by which two means must differ to differ clearly
 _SUMMED: dict[Verdict, str] = {
@@ -47,10 +54,12 @@ class Claim:
     detail : str
         The rule by which it was decided, remarks, and the key number of each case.
     rows : tuple of dict
-        One per case, usually a set with a loss; ``"held"`` says how the case was counted, None where it was not. Where runs are compared
-        there is also ``"outcome"``, one of "better", "undecided" and "worse", and only the first is held.
+        One per case, usually a set with a loss; ``"held"`` says how the case was counted, None
+        where it was not. Where runs are compared there is also ``"outcome"``, one of "better",
+        "undecided" and "worse", and only the first is held.
     by_construction : bool
-        Whether it follows by arithmetic, so that it could not have come out otherwise: a check of the program, no finding.
+        Whether it follows by arithmetic, so that it could not have come out otherwise: a check of
+        the program, no finding.
     """
 
     number: int
@@ -108,7 +117,10 @@ def make_claim(
     remark: str = "",
     by_construction: bool = False,
 ) -> Claim:
-    """Judge the rows by their ``"held"``; ``key`` names the number that the detail text lists for each case."""
+    """Judge the rows by their ``"held"``.
+
+    ``key`` names the number that the detail text lists for each case.
+    """
     verdict = judge(row["held"] for row in rows)
     counted = [row for row in rows if row["held"] is not None]
     said = f"{count(counted)}; {measured(counted)}" if counted else "no case to measure it on"
@@ -119,19 +131,33 @@ def make_claim(
 
 
 def make_claim_of_runs(
-    number: int, claim: str, rows: Sequence[Row], *, rule: str, key: str, measured: Callable[[Sequence[Row]], str], remark: str = ""
+    number: int,
+    claim: str,
+    rows: Sequence[Row],
+    *,
+    rule: str,
+    key: str,
+    measured: Callable[[Sequence[Row]], str],
+    remark: str = "",
 ) -> Claim:
     """Judge the rows by their ``"outcome"``."""
     said = f"{count_outcomes(rows)}; {measured(rows)}" if rows else "no case to measure it on"
     verdict = judge_outcomes(row["outcome"] for row in rows)
     return Claim(
-        number, claim, verdict, said, _detail(f"A case is clearly better if {rule}.", OVERALL_RUNS, remark, rows, key), tuple(rows)
+        number,
+        claim,
+        verdict,
+        said,
+        _detail(f"A case is clearly better if {rule}.", OVERALL_RUNS, remark, rows, key),
+        tuple(rows),
     )
 
 
 def _detail(rule: str, overall: str, remark: str, rows: Sequence[Row], key: str) -> str:
     cases = "; ".join(f"{_case(row)} {show(row[key])}" for row in rows)
-    return " ".join(text for text in (rule, overall, remark, f"{key}: {cases}." if rows else "") if text)
+    return " ".join(
+        text for text in (rule, overall, remark, f"{key}: {cases}." if rows else "") if text
+    )
 
 
 def headline(claims: Sequence[Claim]) -> str:
@@ -154,7 +180,10 @@ def count_outcomes(rows: Sequence[Row]) -> str:
     """Say in how many cases the outcome was which."""
     outcomes = [row["outcome"] for row in rows]
     better, undecided, worse = (outcomes.count(each) for each in ("better", "undecided", "worse"))
-    return f"clearly better in {better}, undecided in {undecided}, clearly worse in {worse} of {len(rows)}"
+    return (
+        f"clearly better in {better}, undecided in {undecided}, clearly worse in {worse} of"
+        f" {len(rows)}"
+    )
 
 
 def count(rows: Sequence[Row], column: str = "held") -> str:
@@ -164,7 +193,11 @@ def count(rows: Sequence[Row], column: str = "held") -> str:
 
 def case(part: Part, held: bool | None, **values: Any) -> Row:
     """Row of a part."""
-    return {"set": part.name, "loss": part.loss, "held": None if held is None else bool(held)} | values
+    return {
+        "set": part.name,
+        "loss": part.loss,
+        "held": None if held is None else bool(held),
+    } | values
 
 
 def case_of_runs(part: Part, outcome: Outcome, **values: Any) -> Row:
@@ -195,7 +228,10 @@ def middle(rows: Sequence[Row], name: str) -> str:
 def span(rows: Sequence[Row], name: str) -> str:
     """Least, median and largest of a column, for a sentence."""
     values = column(rows, name)
-    return f"{show(float(values.min()))} to {show(float(values.max()))}, median {show(float(np.median(values)))}"
+    return (
+        f"{show(float(values.min()))} to {show(float(values.max()))}, median"
+        f" {show(float(np.median(values)))}"
+    )
 
 
 def divide(a: float, b: float) -> float:
@@ -214,11 +250,20 @@ def clearly_below(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
 
 
 def compare(own: NDArray[np.float64], peer: NDArray[np.float64]) -> Outcome:
-    """Whether values of runs, the less the better, are clearly better or worse than others; runs that diverged are worse than any."""
+    """Whether values of runs, the less the better, are clearly better or worse than others.
+
+    Runs that diverged are worse than any.
+    """
     fine, peer_fine = bool(np.isfinite(own).all()), bool(np.isfinite(peer).all())
     if fine != peer_fine:
         return "better" if fine else "worse"
-    return "better" if clearly_below(own, peer) else "worse" if clearly_below(peer, own) else "undecided"
+    return (
+        "better"
+        if clearly_below(own, peer)
+        else "worse"
+        if clearly_below(peer, own)
+        else "undecided"
+    )
 
 
 def both(first: Outcome, second: Outcome) -> Outcome:

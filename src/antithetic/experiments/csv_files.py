@@ -14,9 +14,27 @@ from antithetic.experiments.parts import Part
 from antithetic.experiments.reproduction import Reproduction
 from antithetic.experiments.settings import PAPER
 
-TABLES = ("objective", "variance", "jitter", "steps", "ends", "parts", "claims", "claim_rows", "settings")
+TABLES = (
+    "objective",
+    "variance",
+    "jitter",
+    "steps",
+    "ends",
+    "parts",
+    "claims",
+    "claim_rows",
+    "settings",
+)
 """Names of the files, without their ending."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # what a spreadsheet may take for the beginning of one
+_FORMULA = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+)  # what a spreadsheet may take for the beginning of one
 
 
 def write_csv(reproduction: Reproduction, folder: str | os.PathLike[str]) -> list[Path]:
@@ -31,15 +49,21 @@ def write_csv(reproduction: Reproduction, folder: str | os.PathLike[str]) -> lis
     Returns
     -------
     list of Path
-        ``objective.csv``, ``variance.csv``, ``jitter.csv``, ``steps.csv``, ``ends.csv``, ``parts.csv``, ``claims.csv``, ``claim_rows.csv``
-        and ``settings.csv``.
+        ``objective.csv``, ``variance.csv``, ``jitter.csv``, ``steps.csv``, ``ends.csv``,
+        ``parts.csv``, ``claims.csv``, ``claim_rows.csv`` and ``settings.csv``.
     """
     home = Path(folder)
     home.mkdir(parents=True, exist_ok=True)
     parts = reproduction.parts
     tables: dict[str, tuple[str, Iterable[Iterable[Any]]]] = {
-        "objective": ("set loss method seed epoch objective gap distance", _each(parts, _objectives)),
-        "variance": ("set loss estimator weights_of seed epoch variance second_moment", _each(parts, _variances)),
+        "objective": (
+            "set loss method seed epoch objective gap distance",
+            _each(parts, _objectives),
+        ),
+        "variance": (
+            "set loss estimator weights_of seed epoch variance second_moment",
+            _each(parts, _variances),
+        ),
         "jitter": ("set loss method seed epoch step jitter", _each(parts, _jitters)),
         "steps": ("set loss method eta0 seed gap chosen", _each(parts, _steps)),
         "ends": ("set loss method eta0 eta0_of run objective gap distance", _each(parts, _ends)),
@@ -48,7 +72,10 @@ def write_csv(reproduction: Reproduction, folder: str | os.PathLike[str]) -> lis
         "claim_rows": ("claim case set loss quantity value", _claim_rows(reproduction)),
         "settings": ("setting value", _settings(reproduction)),
     }
-    return [_write(home / f"{name}.csv", header.split(), lines) for name, (header, lines) in tables.items()]
+    return [
+        _write(home / f"{name}.csv", header.split(), lines)
+        for name, (header, lines) in tables.items()
+    ]
 
 
 def _write(path: Path, header: list[str], lines: Iterable[Iterable[Any]]) -> Path:
@@ -61,7 +88,10 @@ def _write(path: Path, header: list[str], lines: Iterable[Iterable[Any]]) -> Pat
 
 
 def _harmless(value: Any) -> Any:
-    """Text that a spreadsheet would take for a formula with an apostrophe before it; numbers as they are, all digits."""
+    """Text that a spreadsheet would take for a formula with an apostrophe before it.
+
+    Numbers as they are, all digits.
+    """
     if isinstance(value, str):
         return f"'{value}" if value.startswith(_FORMULA) else value
     return repr(float(value)) if isinstance(value, float) else value
@@ -77,7 +107,14 @@ def _objectives(part: Part) -> Iterator[list[Any]]:
     for method, objective in part.objective.items():
         gap, distance = part.gap(method), part.distance[method]
         for seed, epoch in _places(objective.shape):
-            yield [method, seed, epoch, objective[seed, epoch], gap[seed, epoch], distance[seed, epoch]]
+            yield [
+                method,
+                seed,
+                epoch,
+                objective[seed, epoch],
+                gap[seed, epoch],
+                distance[seed, epoch],
+            ]
 
 
 def _variances(part: Part) -> Iterator[list[Any]]:
@@ -97,7 +134,13 @@ def _jitters(part: Part) -> Iterator[list[Any]]:
 def _steps(part: Part) -> Iterator[list[Any]]:
     for method, gaps in part.grid_gap.items():
         for place, seed in _places(gaps.shape):
-            yield [method, part.grid[place], seed, gaps[place, seed], bool(part.grid[place] == part.eta0)]
+            yield [
+                method,
+                part.grid[place],
+                seed,
+                gaps[place, seed],
+                bool(part.grid[place] == part.eta0),
+            ]
 
 
 def _ends(part: Part) -> Iterator[list[Any]]:
@@ -105,11 +148,29 @@ def _ends(part: Part) -> Iterator[list[Any]]:
         for method, found in of.items():
             gap = part.end_gap(method, own=whose == "own")
             for run, objective in enumerate(found["objective"]):
-                yield [method, found["eta0"][0], whose, run, objective, gap[run], found["distance"][run]]
+                yield [
+                    method,
+                    found["eta0"][0],
+                    whose,
+                    run,
+                    objective,
+                    gap[run],
+                    found["distance"][run],
+                ]
 
 
 def _quantities(part: Part) -> Iterator[list[Any]]:
-    for name in ("n", "d", "decay", "curvature", "eta0", "at_zero", "optimum", "optimum_error", "seconds"):
+    for name in (
+        "n",
+        "d",
+        "decay",
+        "curvature",
+        "eta0",
+        "at_zero",
+        "optimum",
+        "optimum_error",
+        "seconds",
+    ):
         yield ["lambda" if name == "decay" else name, getattr(part, name)]
 
 
@@ -119,7 +180,15 @@ def _places(shape: tuple[int, ...]) -> Iterator[tuple[int, int]]:
 
 def _claims(reproduction: Reproduction) -> Iterator[list[Any]]:
     return (
-        [claim.number, claim.claim, claim.verdict, claim.by_construction, claim.measured, claim.detail] for claim in reproduction.claims
+        [
+            claim.number,
+            claim.claim,
+            claim.verdict,
+            claim.by_construction,
+            claim.measured,
+            claim.detail,
+        ]
+        for claim in reproduction.claims
     )
 
 
@@ -128,7 +197,14 @@ def _claim_rows(reproduction: Reproduction) -> Iterator[list[Any]]:
         for place, row in enumerate(claim.rows):
             for name, value in row.items():
                 if name not in ("set", "loss"):
-                    yield [claim.number, place + 1, row["set"], row["loss"], name, "" if value is None else value]
+                    yield [
+                        claim.number,
+                        place + 1,
+                        row["set"],
+                        row["loss"],
+                        name,
+                        "" if value is None else value,
+                    ]
 
 
 def _settings(reproduction: Reproduction) -> Iterator[list[Any]]:

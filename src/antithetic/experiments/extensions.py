@@ -30,22 +30,33 @@ def last_quarter(epochs: int) -> int:
 def constant_step_runs(bench: Bench, scale: float, *, seeds: int, epochs: int) -> Numbers:
     """Mean objective over the last quarter of at most 8 epochs with a constant step: ``"eta0"`` (k,) and, by method, (k, seeds).
 
-    Steps are tried from the smallest on until one ends no better, in the mean of seeds, than zero weights; longer ones count as infinite.
+    Steps are tried from the smallest on until one ends no better, in the mean of seeds, than zero
+    weights; longer ones count as infinite.
     """
     epochs, grid = min(epochs, _EPOCHS_OF_CONSTANT_STEPS), constant_steps(scale)
     found: Numbers = {"eta0": grid}
     for method in PAPER:
         found[method] = np.full((len(grid), seeds), np.inf)
         for place, eta0 in enumerate(grid):
-            weights = bench.weights(method, constant(bench.problem, eta0), seeds=seeds, epochs=epochs)
-            found[method][place] = objectives(bench.problem, weights[:, -last_quarter(epochs) :]).mean(axis=1)
+            weights = bench.weights(
+                method, constant(bench.problem, eta0), seeds=seeds, epochs=epochs
+            )
+            found[method][place] = objectives(
+                bench.problem, weights[:, -last_quarter(epochs) :]
+            ).mean(axis=1)
             if not found[method][place].mean() < bench.problem.loss_at_zero():
                 break
     return found
 
 
 def larger_batches(
-    bench: Bench, candidates: NDArray[np.float64], at: NDArray[np.float64], *, seeds: int, runs: int, epochs: int
+    bench: Bench,
+    candidates: NDArray[np.float64],
+    at: NDArray[np.float64],
+    *,
+    seeds: int,
+    runs: int,
+    epochs: int,
 ) -> dict[str, Numbers]:
     """By batch size: eta0, objectives of both methods after the run (runs,), and the variance ratio at weights (d,).
 
@@ -55,7 +66,10 @@ def larger_batches(
     for size in MORE_BATCH_SIZES:
         means = [_ends(bench, "SGD", eta0, size, seeds, epochs).mean() for eta0 in candidates]
         eta0 = float(candidates[int(np.argmin(means))])
-        own, alone = (variances(bench.problem, table, at[None], size)[0] for table in (bench.paper_table(), None))
+        own, alone = (
+            variances(bench.problem, table, at[None], size)[0]
+            for table in (bench.paper_table(), None)
+        )
         ratio = own / alone if alone > 0.0 else 1.0
         found[str(size)] = {
             "eta0": np.array([eta0]),
@@ -64,12 +78,18 @@ def larger_batches(
     return found
 
 
-def _ends(bench: Bench, method: str, eta0: float, size: int, seeds: int, epochs: int) -> NDArray[np.float64]:
-    weights = bench.weights(method, inverse_time(bench.problem, eta0), seeds=seeds, epochs=epochs, batch_size=size)
+def _ends(
+    bench: Bench, method: str, eta0: float, size: int, seeds: int, epochs: int
+) -> NDArray[np.float64]:
+    weights = bench.weights(
+        method, inverse_time(bench.problem, eta0), seeds=seeds, epochs=epochs, batch_size=size
+    )
     return objectives(bench.problem, weights[:, -1])
 
 
-def non_smooth_penalty(bench: Bench, candidates: NDArray[np.float64], *, seeds: int, runs: int, epochs: int) -> Numbers:
+def non_smooth_penalty(
+    bench: Bench, candidates: NDArray[np.float64], *, seeds: int, runs: int, epochs: int
+) -> Numbers:
     """Prox-SGD with an L1 penalty besides lambda: objectives after the run (runs,), eta0 chosen as above, and the variance ratio there.
 
     The strength is a tenth of that at which all weights stay zero.
@@ -79,12 +99,16 @@ def non_smooth_penalty(bench: Bench, candidates: NDArray[np.float64], *, seeds: 
     problem = replace(plain, penalty=ElasticNet(plain.penalty.l2, l1))
 
     def ends(method: str, eta0: float, runs: int) -> NDArray[np.float64]:
-        return bench.weights(method, inverse_time(problem, eta0), seeds=runs, epochs=epochs, problem=problem)[:, -1]
+        return bench.weights(
+            method, inverse_time(problem, eta0), seeds=runs, epochs=epochs, problem=problem
+        )[:, -1]
 
     means = [objectives(problem, ends("SGD", eta0, seeds)).mean() for eta0 in candidates]
     eta0 = float(candidates[int(np.argmin(means))])
     at = ends("SGD", eta0, runs)
-    ratios = variances(problem, bench.paper_table(), at[:seeds]) / variances(problem, None, at[:seeds])
+    ratios = variances(problem, bench.paper_table(), at[:seeds]) / variances(
+        problem, None, at[:seeds]
+    )
     return {
         "l1": np.array([l1]),
         "eta0": np.array([eta0]),
@@ -98,7 +122,8 @@ def non_smooth_penalty(bench: Bench, candidates: NDArray[np.float64], *, seeds: 
 def zero_one_labels(bench: Bench, eta0: float) -> Numbers:
     """With labels 0 and 1: whether table and weights of one epoch have the same bits, and how far the paper's own formula is off.
 
-    ``"formula"``, of the logistic loss, is the largest difference between the slopes and ``mu_i - y_i`` at those weights.
+    ``"formula"``, of the logistic loss, is the largest difference between the slopes and ``mu_i -
+    y_i`` at those weights.
     """
     problem, labels = bench.problem, (bench.problem.y + 1.0) / 2.0
     other = Problem.build(problem.X, labels, loss=problem.loss, l2=problem.penalty.l2)
@@ -107,12 +132,18 @@ def zero_one_labels(bench: Bench, eta0: float) -> Numbers:
     ends = []
     for these in (bench, there):
         solver = make_sgd(these.problem, average=False)
-        ends.append(solver.epoch(solver.init(), these.sampler("SGD-as", 0).batches(0), schedule).coef)
+        ends.append(
+            solver.epoch(solver.init(), these.sampler("SGD-as", 0).batches(0), schedule).coef
+        )
     found = {
-        "same_table": np.array([float(np.array_equal(bench.paper_table().partner, there.paper_table().partner))]),
+        "same_table": np.array(
+            [float(np.array_equal(bench.paper_table().partner, there.paper_table().partner))]
+        ),
         "same_weights": np.array([float(ends[0].tobytes() == ends[1].tobytes())]),
     }
     if problem.loss.name == "log_loss":
-        margins = np.asarray((problem.X.toarray() if sparse.issparse(problem.X) else problem.X) @ ends[0])
+        margins = np.asarray(
+            (problem.X.toarray() if sparse.issparse(problem.X) else problem.X) @ ends[0]
+        )
         found["formula"] = np.array([np.abs(expit(margins) - labels - other.slopes(ends[1])).max()])
     return found

@@ -51,7 +51,10 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def remove(folder: Path, names: Iterable[str]) -> None:
-    """Remove figures, tables and partial pages that a list names; what else it may name is left alone."""
+    """Remove figures, tables and partial pages that a list names.
+
+    What else it may name is left alone.
+    """
     for name in names:
         if _ours(name):
             (folder / name).unlink(missing_ok=True)
@@ -62,4 +65,6 @@ def _ours(name: str) -> bool:
     path = PurePosixPath(name)
     if name == PARTIAL_PAGE:
         return True
-    return len(path.parts) == 2 and "\\" not in name and path.suffix in _FOLDERS.get(path.parts[0], ())
+    return (
+        len(path.parts) == 2 and "\\" not in name and path.suffix in _FOLDERS.get(path.parts[0], ())
+    )

@@ -18,10 +18,16 @@ _PAIRS = 4000  # drawn at random for the rank correlations
 
 
 def variances(
-    problem: Problem, table: AntitheticTable | None, weights: NDArray[np.float64], batch_size: int = BATCH_SIZE
+    problem: Problem,
+    table: AntitheticTable | None,
+    weights: NDArray[np.float64],
+    batch_size: int = BATCH_SIZE,
 ) -> NDArray[np.float64]:
     """Exact variance of an estimator at weights of shape (..., d): of pairs of a table, or of independent rows."""
-    return _at_each(weights, lambda coef: batch_variance(problem, problem.slopes(coef), table, "uniform", batch_size))
+    return _at_each(
+        weights,
+        lambda coef: batch_variance(problem, problem.slopes(coef), table, "uniform", batch_size),
+    )
 
 
 def squared_gradients(problem: Problem, weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -37,10 +43,14 @@ def squared_gradients(problem: Problem, weights: NDArray[np.float64]) -> NDArray
 def _at_each(weights: NDArray[np.float64], measure: Any) -> NDArray[np.float64]:
     """Measure at each of the weights; infinite where they are not finite."""
     flat = weights.reshape(-1, weights.shape[-1])
-    return np.reshape([measure(coef) if np.isfinite(coef).all() else np.inf for coef in flat], weights.shape[:-1])
+    return np.reshape(
+        [measure(coef) if np.isfinite(coef).all() else np.inf for coef in flat], weights.shape[:-1]
+    )
 
 
-def bias(problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def bias(
+    problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Norm of the mean over all draws of the pair's gradient less the gradient, divided by the root mean square of a row's; (m,).
 
     The n draws of SGD-as are enumerated one by one; nothing is taken from the theory.
@@ -65,7 +75,9 @@ def label_shares(problem: Problem, table: AntitheticTable) -> dict[str, float]:
     }
 
 
-def products(problem: Problem, first: NDArray[np.intp], second: NDArray[np.intp]) -> NDArray[np.float64]:
+def products(
+    problem: Problem, first: NDArray[np.intp], second: NDArray[np.intp]
+) -> NDArray[np.float64]:
     """``y_i y_j <x_i, x_j>``: the paper's bound of the product of two gradients."""
     X, y = problem.X, problem.y
     if sparse.issparse(X):
@@ -75,10 +87,13 @@ def products(problem: Problem, first: NDArray[np.intp], second: NDArray[np.intp]
     return np.asarray(y[first] * y[second] * inner)
 
 
-def partner_products(problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+def partner_products(
+    problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
     """What became of the products of partners that are negative at zero: share of rows still negative, and of reversed sign, (m,) each.
 
-    ``"bounds"`` is the share of all rows whose bound is negative, one number; 1 is the paper's ideal case.
+    ``"bounds"`` is the share of all rows whose bound is negative, one number; 1 is the paper's
+    ideal case.
     """
     rows = np.arange(problem.n)
     bounds = products(problem, rows, table.partner)
@@ -97,11 +112,14 @@ def partner_products(problem: Problem, table: AntitheticTable, weights: NDArray[
     }
 
 
-def negative_pairs(problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+def negative_pairs(
+    problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
     """Variance ratio on the rows of those mutual pairs whose product is negative: the ideal case, as far as the set has it.
 
-    The paper's implication is about a table all of whose products are negative. Few sets have one, so it is tested on the largest part of
-    the data that has: pairs of the table, cut into a matching, with a negative product.
+    The paper's implication is about a table all of whose products are negative. Few sets have one,
+    so it is tested on the largest part of the data that has: pairs of the table, cut into a
+    matching, with a negative product.
     """
     pairs = matched(table, problem).pairs
     kept = pairs[products(problem, pairs[:, 0], pairs[:, 1]) < 0.0]
@@ -109,16 +127,27 @@ def negative_pairs(problem: Problem, table: AntitheticTable, weights: NDArray[np
         return {"share": np.array([0.0]), "ratio": np.full(len(weights), np.nan)}
     rows = kept.T.ravel()  # first members, then second ones
     half = len(kept)
-    some = Problem(problem.X[rows], problem.y[rows], problem.loss, problem.penalty, None, False, problem.classes)
+    some = Problem(
+        problem.X[rows],
+        problem.y[rows],
+        problem.loss,
+        problem.penalty,
+        None,
+        False,
+        problem.classes,
+    )
     partner = np.concatenate([np.arange(half, 2 * half), np.arange(half)])
     ratios = [pair_ratio(some, some.slopes(coef), partner) for coef in weights]
     return {"share": np.array([len(rows) / problem.n]), "ratio": np.array(ratios)}
 
 
-def rank_correlations(problem: Problem, weights: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+def rank_correlations(
+    problem: Problem, weights: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
     """Spearman's correlation between bound and product over random pairs of rows: of all, and where the bound has either sign; (m,).
 
-    The sign of both is the same, which alone gives a correlation; inside one sign there is no such help.
+    The sign of both is the same, which alone gives a correlation; inside one sign there is no such
+    help.
     """
     rng = np.random.default_rng(0)
     first = rng.integers(problem.n, size=_PAIRS)
@@ -136,7 +165,10 @@ def rank_correlations(problem: Problem, weights: NDArray[np.float64]) -> dict[st
 
 
 def spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """Rank correlation, ties ranked by their mean; 0 where either is constant or there are fewer than two."""
+    """Rank correlation, ties ranked by their mean.
+
+    0 where either is constant or there are fewer than two.
+    """
     from scipy.stats import rankdata  # half a second of import that only this needs
 
     if len(a) < 2:

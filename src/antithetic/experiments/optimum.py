@@ -30,20 +30,28 @@ class Optimum(NamedTuple):
 
 
 def find_optimum(problem: Problem, *, seconds: float = 20.0) -> Optimum:
-    """Minimise a logistic or hinge loss with an L2 penalty; the latter for so many seconds at most."""
+    """Minimise a logistic or hinge loss with an L2 penalty.
+
+    The latter for so many seconds at most.
+    """
     if problem.loss.name == "hinge":
         return _least_hinge(problem, seconds)
     return _least_logistic(problem)
 
 
 def _least_logistic(problem: Problem) -> Optimum:
-    """L-BFGS, then Newton's method; the objective is l2-strongly convex, so |gradient|^2 / (2 l2) bounds the error."""
+    """L-BFGS, then Newton's method.
+
+    The objective is l2-strongly convex, so |gradient|^2 / (2 l2) bounds the error.
+    """
     options = {"maxcor": 10, "ftol": 1e-16, "gtol": 1e-4, "maxiter": 20_000}
 
     def value_and_gradient(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         return problem.objective(w), problem.gradient(w)[0]
 
-    w = scipy_minimize(value_and_gradient, np.zeros(problem.d), jac=True, method="L-BFGS-B", options=options).x
+    w = scipy_minimize(
+        value_and_gradient, np.zeros(problem.d), jac=True, method="L-BFGS-B", options=options
+    ).x
     norm = float(np.linalg.norm(problem.gradient(w)[0]))
     while norm**2 / (2.0 * problem.penalty.l2) > _LEAST_ERROR:
         nearer = w - _newton_step(problem, w)
@@ -57,19 +65,32 @@ def _least_logistic(problem: Problem) -> Optimum:
 def _newton_step(problem: Problem, w: NDArray[np.float64]) -> NDArray[np.float64]:
     share = expit(problem.predictions(w))
     curvature = share * (1.0 - share) / problem.n
-    X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X  # the sets of the paper have few features
+    X = (
+        problem.X.toarray() if sparse.issparse(problem.X) else problem.X
+    )  # the sets of the paper have few features
     hessian = X.T @ (X * curvature[:, None]) + problem.penalty.l2 * np.eye(problem.d)
     return np.asarray(np.linalg.solve(hessian, problem.gradient(w)[0]))
 
 
 def _least_hinge(problem: Problem, seconds: float) -> Optimum:
-    """SDCA, and now and then a guess at which margins are at the kink; the duality gap bounds the error."""
+    """SDCA, and now and then a guess at which margins are at the kink.
+
+    The duality gap bounds the error.
+    """
     end, at_zero, result = time.monotonic() + seconds, problem.loss_at_zero(), None
     best = Optimum(at_zero, np.inf, np.zeros(problem.d))
     epochs = 0
-    while best.error > RELATIVE_ERROR * (at_zero - best.value) and (epochs == 0 or time.monotonic() < end):
+    while best.error > RELATIVE_ERROR * (at_zero - best.value) and (
+        epochs == 0 or time.monotonic() < end
+    ):
         epochs += _EPOCHS_AT_ONCE
-        given: dict[str, Any] = {"loss": "hinge", "l2": problem.penalty.l2, "solver": "sdca", "sampling": "shuffle", "batch_size": 1}
+        given: dict[str, Any] = {
+            "loss": "hinge",
+            "l2": problem.penalty.l2,
+            "solver": "sdca",
+            "sampling": "shuffle",
+            "batch_size": 1,
+        }
         result = minimize(problem.X, problem.y, **given, epochs=epochs, resume=result)
         gap = duality_gap(problem, result.coef, dual=result.state.memory)
         found = [Optimum(problem.objective(result.coef), gap, result.coef)]
@@ -81,15 +102,20 @@ def _least_hinge(problem: Problem, seconds: float) -> Optimum:
 def _at_the_kink(problem: Problem, w: NDArray[np.float64], width: float) -> Optimum:
     r"""Solve as if exactly the margins within a width of 1 were at the kink.
 
-    Rows beyond it have dual variables 0 or 1, so that :math:`w = \frac{1}{l_2 n} \sum_i a_i z_i` and :math:`\langle w, z_i\rangle = 1` at
-    the kink are linear equations in the others. If the guess was right this is the optimum to the last digits, else the gap says so.
+    Rows beyond it have dual variables 0 or 1, so that :math:`w = \frac{1}{l_2 n} \sum_i a_i z_i`
+    and :math:`\langle w, z_i\rangle = 1` at the kink are linear equations in the others. If the
+    guess was right this is the optimum to the last digits, else the gap says so.
     """
     Z = (problem.X.toarray() if sparse.issparse(problem.X) else problem.X) * problem.y[:, None]
     slack, scale = 1.0 - Z @ w, problem.penalty.l2 * problem.n
     a, there = (slack > width).astype(np.float64), np.abs(slack) <= width
-    if np.count_nonzero(there) > 4 * problem.d + 100:  # far from the optimum, or too many ties to solve for
+    if (
+        np.count_nonzero(there) > 4 * problem.d + 100
+    ):  # far from the optimum, or too many ties to solve for
         return Optimum(np.inf, np.inf, w)
     at_it = Z[there]
-    a[there] = np.clip(np.linalg.lstsq(at_it @ at_it.T, scale - at_it @ (Z.T @ a), rcond=None)[0], 0.0, 1.0)
+    a[there] = np.clip(
+        np.linalg.lstsq(at_it @ at_it.T, scale - at_it @ (Z.T @ a), rcond=None)[0], 0.0, 1.0
+    )
     coef = Z.T @ a / scale
     return Optimum(problem.objective(coef), duality_gap(problem, coef, dual=a * problem.y), coef)

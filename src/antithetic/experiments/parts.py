@@ -21,7 +21,8 @@ Array = NDArray[np.float64]
 class Part:
     """One set, one loss: every run and measurement.
 
-    Shapes: S seeds, E epochs; the first of E + 1 entries is before the first step. Runs that diverged are infinite.
+    Shapes: S seeds, E epochs; the first of E + 1 entries is before the first step. Runs that
+    diverged are infinite.
 
     Attributes
     ----------
@@ -44,13 +45,15 @@ class Part:
     grid_gap : dict of method to ndarray of shape (K, S)
         Relative gap after the run with each of them.
     ends, own_ends : dict of method to dict of str to ndarray
-        ``"objective"`` and ``"distance"`` after many runs, (M,) each, with ``"eta0"`` (1,): the shared one, or the method's own best of the
-        grid. The first S of ``ends`` are those of the curves.
+        ``"objective"`` and ``"distance"`` after many runs, (M,) each, with ``"eta0"`` (1,): the
+        shared one, or the method's own best of the grid. The first S of ``ends`` are those of the
+        curves.
     objective, distance : dict of method to ndarray of shape (S, E + 1)
         Objective, and distance to ``w_star``.
     variance, second_moment : dict of estimator to dict of run to ndarray of shape (S, E + 1)
-        Exact, of ``"SGD"`` (independent rows) at the weights of its own runs, and of ``"SGD-as"`` (pairs) at those of both:
-        ``variance["SGD-as"]["SGD"]`` is that of pairs at the weights of SGD.
+        Exact, of ``"SGD"`` (independent rows) at the weights of its own runs, and of ``"SGD-as"``
+        (pairs) at those of both: ``variance["SGD-as"]["SGD"]`` is that of pairs at the weights of
+        SGD.
     jitter : dict of method to ndarray of shape (M // 2, E)
         See :func:`antithetic.experiments.runs.jitter`.
     steps : ndarray of shape (E,)
@@ -58,9 +61,11 @@ class Part:
     bias : ndarray of shape (E + 1,)
         Of SGD-as along its first run, by enumeration.
     labels : dict of str to float
-        Share of partners with opposite labels, the largest possible one, and that of random partners.
+        Share of partners with opposite labels, the largest possible one, and that of random
+        partners.
     products, ranks, ideal : dict of str to ndarray
-        See :mod:`antithetic.experiments.measures`: ``partner_products``, ``rank_correlations``, ``negative_pairs``.
+        See :mod:`antithetic.experiments.measures`: ``partner_products``, ``rank_correlations``,
+        ``negative_pairs``.
     constant_steps, non_smooth, zero_one : dict of str to ndarray
         See :mod:`antithetic.experiments.extensions`.
     batches : dict of str to dict of str to ndarray
@@ -106,7 +111,9 @@ class Part:
 
     def end_gap(self, method: str, *, own: bool = False) -> Array:
         """Relative gap after many runs, shape (M,), with the shared eta0 or the method's own best."""
-        return relative_gap((self.own_ends if own else self.ends)[method]["objective"], self.at_zero, self.optimum)
+        return relative_gap(
+            (self.own_ends if own else self.ends)[method]["objective"], self.at_zero, self.optimum
+        )
 
     def variance_ratio(self) -> Array:
         """Variance of pairs divided by that of independent rows, both at the weights of SGD's runs, shape (S, E + 1); 0 / 0 is 1."""
@@ -115,7 +122,10 @@ class Part:
             return np.where((pairs == rows), 1.0, pairs / rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return strings, numbers, lists and dicts only; numbers that are not finite become the strings that ``float`` reads."""
+        """Return strings, numbers, lists and dicts only.
+
+        Numbers that are not finite become the strings that ``float`` reads.
+        """
         return {entry.name: _plain(getattr(self, entry.name)) for entry in fields(self)}
 
     @classmethod
@@ -123,25 +133,57 @@ class Part:
         """Make a part of what :meth:`to_dict` returned; ValueError for anything else."""
         names = {entry.name for entry in fields(cls)}
         if not isinstance(given, Mapping) or set(given) != names:
-            raise ValueError("this is no part of the experiments: its entries are others; run it again")
+            raise ValueError(
+                "this is no part of the experiments: its entries are others; run it again"
+            )
         part = cls(**{name: _arrays(value) for name, value in given.items()})
         try:
             wrong = next((what for what, right in _shapes(part) if not right), None)
         except (KeyError, TypeError, AttributeError, IndexError) as error:
-            raise ValueError("this is no part of the experiments: something is missing in it; run it again") from error
+            raise ValueError(
+                "this is no part of the experiments: something is missing in it; run it again"
+            ) from error
         if wrong is not None:
-            raise ValueError(f"this is no part of the experiments: {wrong} has another shape; run it again")
+            raise ValueError(
+                f"this is no part of the experiments: {wrong} has another shape; run it again"
+            )
         return part
 
 
 def _shapes(part: Part) -> Iterator[tuple[str, bool]]:
     """Each entry of a part, and whether it has the shape that it should have."""
-    seeds, epochs, candidates, many = part.settings["seeds"], part.settings["epochs"], len(part.grid), len(part.ends["SGD"]["objective"])
-    yield "settings", isinstance(seeds, int) and isinstance(epochs, int) and min(seeds, epochs, candidates, many) >= 1
+    seeds, epochs, candidates, many = (
+        part.settings["seeds"],
+        part.settings["epochs"],
+        len(part.grid),
+        len(part.ends["SGD"]["objective"]),
+    )
+    yield (
+        "settings",
+        isinstance(seeds, int)
+        and isinstance(epochs, int)
+        and min(seeds, epochs, candidates, many) >= 1,
+    )
     yield "name", isinstance(part.name, str) and isinstance(part.loss, str)
-    for name in ("n", "d", "seconds", "at_zero", "optimum", "optimum_error", "curvature", "eta0", "decay"):
+    for name in (
+        "n",
+        "d",
+        "seconds",
+        "at_zero",
+        "optimum",
+        "optimum_error",
+        "curvature",
+        "eta0",
+        "decay",
+    ):
         yield name, isinstance(getattr(part, name), int | float)
-    yield "labels", all(isinstance(part.labels[name], int | float) for name in ("opposite", "possible", "random"))
+    yield (
+        "labels",
+        all(
+            isinstance(part.labels[name], int | float)
+            for name in ("opposite", "possible", "random")
+        ),
+    )
     yield "w_star", part.w_star.shape == (part.d,)
     yield "grid", part.grid.shape == (candidates,)
     yield "steps", part.steps.shape == (epochs,)
@@ -150,25 +192,46 @@ def _shapes(part: Part) -> Iterator[tuple[str, bool]]:
         for curves in (part.objective, part.distance):
             yield "objective", curves[method].shape == (seeds, epochs + 1)
         for ends in (part.ends, part.own_ends):
-            yield "ends", [ends[method][name].shape for name in ("eta0", "objective", "distance")] == [(1,), (many,), (many,)]
+            yield (
+                "ends",
+                [ends[method][name].shape for name in ("eta0", "objective", "distance")]
+                == [(1,), (many,), (many,)],
+            )
     for estimator, run in (("SGD", "SGD"), ("SGD-as", "SGD"), ("SGD-as", "SGD-as")):
         for found in (part.variance, part.second_moment):
             yield "variance", found[estimator][run].shape == (seeds, epochs + 1)
     steps = len(part.constant_steps["eta0"])
     for method in PAPER:
-        yield "jitter", part.jitter[method].shape == (len(part.jitter["SGD"]), epochs) and len(part.jitter["SGD"]) >= 1
+        yield (
+            "jitter",
+            part.jitter[method].shape == (len(part.jitter["SGD"]), epochs)
+            and len(part.jitter["SGD"]) >= 1,
+        )
         yield "constant_steps", steps >= 1 and part.constant_steps[method].shape == (steps, seeds)
         for runs in (part.non_smooth, *part.batches.values()):
             yield "non_smooth or batches", runs[method].shape == (many,)
     yield "batches", set(part.batches) == set(map(str, MORE_BATCH_SIZES))
-    along = [part.bias, *(part.products[name] for name in ("negative", "reversed")), part.ideal["ratio"]]
+    along = [
+        part.bias,
+        *(part.products[name] for name in ("negative", "reversed")),
+        part.ideal["ratio"],
+    ]
     along += [part.ranks[name] for name in ("all", "negative", "positive")]
     for values in along:  # fewer where the run diverged
         yield "bias, products, ideal or ranks", values.ndim == 1 and 1 <= len(values) <= epochs + 1
-    single = [part.products["bounds"], part.ideal["share"], *(part.non_smooth[name] for name in ("l1", "eta0", "zeros"))]
+    single = [
+        part.products["bounds"],
+        part.ideal["share"],
+        *(part.non_smooth[name] for name in ("l1", "eta0", "zeros")),
+    ]
     single += [part.zero_one[name] for name in ("same_table", "same_weights")]
-    single += [found[name] for found in part.batches.values() for name in ("eta0", "variance_ratio")]
-    yield "products, non_smooth, zero_one or batches", all(values.shape == (1,) for values in single)
+    single += [
+        found[name] for found in part.batches.values() for name in ("eta0", "variance_ratio")
+    ]
+    yield (
+        "products, non_smooth, zero_one or batches",
+        all(values.shape == (1,) for values in single),
+    )
     yield "non_smooth", part.non_smooth["variance_ratio"].shape == (seeds,)
 
 
@@ -207,7 +270,10 @@ def save_part(part: Part, path: Path) -> None:
 
 
 def load_part(path: Path, settings: Mapping[str, Any]) -> Part | None:
-    """Read a part that was made with the same settings; None where there is none, or another, or it cannot be read."""
+    """Read a part that was made with the same settings.
+
+    None where there is none, or another, or it cannot be read.
+    """
     try:
         part = Part.from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

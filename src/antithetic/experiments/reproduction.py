@@ -63,9 +63,10 @@ class Reproduction:
         if seeds >= _LEAST_SEEDS and epochs >= _LEAST_EPOCHS and not self.settings.get("quick"):
             return ""
         return (
-            f"A first look, no evidence: {seeds} seed{'s' if seeds != 1 else ''} and {epochs} epoch{'s' if epochs != 1 else ''} on "
-            f"{len({part.name for part in self.parts})} of {len(LAMBDAS)} sets. Verdicts need at least {_LEAST_SEEDS} seeds and "
-            f"{_LEAST_EPOCHS} epochs, and no --quick."
+            f"A first look, no evidence: {seeds} seed{'s' if seeds != 1 else ''} and {epochs}"
+            f" epoch{'s' if epochs != 1 else ''} on {len({part.name for part in self.parts})} of"
+            f" {len(LAMBDAS)} sets. Verdicts need at least {_LEAST_SEEDS} seeds and {_LEAST_EPOCHS}"
+            " epochs, and no --quick."
         )
 
 
@@ -73,7 +74,11 @@ class ReproductionInterrupted(KeyboardInterrupt):
     """Ctrl-C during :func:`reproduce`; ``result`` holds the parts that were finished."""
 
     def __init__(self, result: Reproduction, kept: Path | None) -> None:
-        where = f"kept in {kept}; resume=True goes on from there" if kept is not None else "in .result; give out= to keep them"
+        where = (
+            f"kept in {kept}; resume=True goes on from there"
+            if kept is not None
+            else "in .result; give out= to keep them"
+        )
         super().__init__(f"interrupted; {len(result.parts)} finished parts are {where}")
         self.result = result
 
@@ -93,16 +98,18 @@ def reproduce(
     Parameters
     ----------
     names : sequence of str, default=None
-        Sets of the paper's Table 1; None means all six. Those that are neither in the package nor in the folder that the environment
-        variable ``ANTITHETIC_DATA`` names are left out, and nothing is downloaded.
+        Sets of the paper's Table 1; None means all six. Those that are neither in the package nor
+        in the folder that the environment variable ``ANTITHETIC_DATA`` names are left out, and
+        nothing is downloaded.
     losses : sequence of {"log_loss", "hinge"}
     seeds, epochs : int
         Runs of each method, and their length.
     out : path, default=None
-        Folder in which each finished part is kept, as ``parts/<set>-<loss>-<fingerprint of its settings>.json``: runs with other settings
-        do not replace it.
+        Folder in which each finished part is kept, as ``parts/<set>-<loss>-<fingerprint of its
+        settings>.json``: runs with other settings do not replace it.
     resume : bool, default=False
-        Take parts from there that were made with the same settings and version of this package; others are run again.
+        Take parts from there that were made with the same settings and version of this package;
+        others are run again.
     progress : callable, default=None
         Told ``(what, done, total)`` before each stage.
 
@@ -132,8 +139,20 @@ def reproduce(
     parts, resumed = list[Part](), list[str]()
 
     def result() -> Reproduction:
-        settings = {"seeds": seeds, "epochs": epochs, "batch_size": BATCH_SIZE, "step": STEP_RULE} | versions()
-        return Reproduction(tuple(parts), tuple(claims(parts)), left_out, tuple(resumed), settings, time.perf_counter() - start)
+        settings = {
+            "seeds": seeds,
+            "epochs": epochs,
+            "batch_size": BATCH_SIZE,
+            "step": STEP_RULE,
+        } | versions()
+        return Reproduction(
+            tuple(parts),
+            tuple(claims(parts)),
+            left_out,
+            tuple(resumed),
+            settings,
+            time.perf_counter() - start,
+        )
 
     try:
         for place, settings in enumerate(wanted):
@@ -143,8 +162,12 @@ def reproduce(
             if part is not None:
                 resumed.append(key)
             else:
-                told = _shifted(progress, f"{settings['set']}, {settings['loss']}", place, len(wanted))
-                part = run_part(settings["set"], settings["loss"], seeds=seeds, epochs=epochs, progress=told)
+                told = _shifted(
+                    progress, f"{settings['set']}, {settings['loss']}", place, len(wanted)
+                )
+                part = run_part(
+                    settings["set"], settings["loss"], seeds=seeds, epochs=epochs, progress=told
+                )
                 if path is not None:
                     save_part(part, path)
             parts.append(part)
@@ -170,7 +193,9 @@ def _shifted(progress: Progress | None, title: str, place: int, parts: int) -> P
     """Progress of one part as part of the whole."""
     if progress is None:
         return None
-    return lambda what, done, total: progress(f"{title}: {what}", place * total + done, parts * total)
+    return lambda what, done, total: progress(
+        f"{title}: {what}", place * total + done, parts * total
+    )
 
 
 def versions() -> dict[str, Any]:
@@ -181,4 +206,8 @@ def versions() -> dict[str, Any]:
             found[name] = version(name)
         except PackageNotFoundError:  # a vendored copy, without metadata
             found[name] = "unknown"
-    return found | {"system": platform.platform(), "machine": platform.machine(), "cores": os.cpu_count() or 0}
+    return found | {
+        "system": platform.platform(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count() or 0,
+    }

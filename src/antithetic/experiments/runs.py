@@ -29,14 +29,25 @@ class Bench:
     tables: dict[str, AntitheticTable | GroupTable | None] = field(default_factory=dict)
 
     def table(self, method: str) -> AntitheticTable | GroupTable | None:
-        """Table of a method, made from the signed rows; a matching where each row is visited once."""
+        """Table of a method, made from the signed rows.
+
+        A matching where each row is visited once.
+        """
         pairing, sampling, nest = METHODS[method]
         if method not in self.tables and pairing is None:
             self.tables[method] = None
         elif method not in self.tables:
-            found = self.paper_table() if (pairing, nest) == ("greedy", None) and method != "SGD-as" else self._pair(pairing, nest)
+            found = (
+                self.paper_table()
+                if (pairing, nest) == ("greedy", None) and method != "SGD-as"
+                else self._pair(pairing, nest)
+            )
             once = isinstance(found, AntitheticTable) and sampling in ONCE_PER_EPOCH
-            self.tables[method] = matched(found, self.problem) if once and isinstance(found, AntitheticTable) else found
+            self.tables[method] = (
+                matched(found, self.problem)
+                if once and isinstance(found, AntitheticTable)
+                else found
+            )
         return self.tables[method]
 
     def paper_table(self) -> AntitheticTable:
@@ -46,31 +57,56 @@ class Bench:
         return found
 
     def _pair(self, pairing: Any, nest: bool | None) -> AntitheticTable | GroupTable:
-        return pair(self.problem.X, self.y, pairing, loss=self.problem.loss, nest=nest, random_state=0)
+        return pair(
+            self.problem.X, self.y, pairing, loss=self.problem.loss, nest=nest, random_state=0
+        )
 
     def sampler(self, method: str, seed: int, batch_size: int = BATCH_SIZE) -> Sampler:
         """Sampler of a method."""
         return make_sampler(
-            METHODS[method].sampling, self.problem.n, batch_size, seed, self.table(method), to_the_top=bool(METHODS[method].nest)
+            METHODS[method].sampling,
+            self.problem.n,
+            batch_size,
+            seed,
+            self.table(method),
+            to_the_top=bool(METHODS[method].nest),
         )
 
     def weights(
-        self, method: str, schedule: Schedule, *, seeds: int, epochs: int, batch_size: int = BATCH_SIZE, problem: Problem | None = None
+        self,
+        method: str,
+        schedule: Schedule,
+        *,
+        seeds: int,
+        epochs: int,
+        batch_size: int = BATCH_SIZE,
+        problem: Problem | None = None,
     ) -> NDArray[np.float64]:
-        """Weights before the first step and after each epoch, shape (seeds, epochs + 1, d); NaN from where the steps diverged."""
+        """Weights before the first step and after each epoch, shape (seeds, epochs + 1, d).
+
+        NaN from where the steps diverged.
+        """
         problem = self.problem if problem is None else problem
         solver = make_sgd(problem, average=False)
         found = np.full((seeds, epochs + 1, problem.d), np.nan)
         found[:, 0] = 0.0
         for seed in range(seeds):
             try:
-                for state in run(solver, self.sampler(method, seed, batch_size), schedule, solver.init(), epochs=epochs):
+                for state in run(
+                    solver,
+                    self.sampler(method, seed, batch_size),
+                    schedule,
+                    solver.init(),
+                    epochs=epochs,
+                ):
                     found[seed, state.epochs] = state.coef
             except DivergenceError:
                 continue
         return found
 
-    def inside(self, method: str, schedule: Schedule, *, seeds: int, epochs: int) -> NDArray[np.float64]:
+    def inside(
+        self, method: str, schedule: Schedule, *, seeds: int, epochs: int
+    ) -> NDArray[np.float64]:
         """Objective at ``POINTS`` equally spaced places of each epoch, after that before the first step: (seeds, epochs * POINTS + 1).
 
         For draws with replacement only, whose epochs can be cut.
@@ -91,12 +127,21 @@ class Bench:
 def inverse_time(problem: Problem, eta0: float) -> Schedule:
     """Return the paper's steps, with eta = lambda."""
     l2 = problem.penalty.l2
-    return make_schedule("inverse_time", eta0=float(eta0), decay=l2, alpha=l2, power_t=0.5, loss=problem.loss)
+    return make_schedule(
+        "inverse_time", eta0=float(eta0), decay=l2, alpha=l2, power_t=0.5, loss=problem.loss
+    )
 
 
 def constant(problem: Problem, eta0: float) -> Schedule:
     """Return a constant step."""
-    return make_schedule("constant", eta0=float(eta0), decay=0.0, alpha=problem.penalty.l2, power_t=0.5, loss=problem.loss)
+    return make_schedule(
+        "constant",
+        eta0=float(eta0),
+        decay=0.0,
+        alpha=problem.penalty.l2,
+        power_t=0.5,
+        loss=problem.loss,
+    )
 
 
 def mean_steps(schedule: Schedule, n: int, epochs: int) -> NDArray[np.float64]:
@@ -124,7 +169,8 @@ def objectives(problem: Problem, weights: NDArray[np.float64]) -> NDArray[np.flo
 def jitter(inside: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean absolute change between neighbouring points of an epoch, less the mean change of that epoch, shape (seeds, epochs).
 
-    Taking the mean change out leaves nothing of a curve that falls evenly: what is left is how much it shakes.
+    Taking the mean change out leaves nothing of a curve that falls evenly: what is left is how much
+    it shakes.
     """
     with np.errstate(invalid="ignore"):
         changes = np.diff(inside, axis=1).reshape(len(inside), -1, POINTS)

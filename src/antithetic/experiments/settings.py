@@ -48,8 +48,9 @@ METHODS = {
 PAPER = ("SGD", "SGD-as")
 
 STEP_RULE = (
-    "step eta0 / (1 + eta0 lambda t); eta0 = 4^k / L, k = -6..4, L = mean |x|^2 / 4 (hinge: mean |x|^2): the one with the least mean gap "
-    "of plain SGD after the run, over the same seeds; all methods share it"
+    "step eta0 / (1 + eta0 lambda t); eta0 = 4^k / L, k = -6..4, L = mean |x|^2 / 4 (hinge: mean"
+    " |x|^2): the one with the least mean gap of plain SGD after the run, over the same seeds; all"
+    " methods share it"
 )
 _EXPONENTS = np.arange(-6, 5)
 _FINE_EXPONENTS = np.arange(-16, 15)
@@ -59,13 +60,17 @@ _MANY, _FEWER, _LARGE = 8, 4, 10_000
 def comparison_runs(seeds: int, n: int) -> int:
     """Runs of each method whose ends are compared: so many times the seeds, fewer on a large set.
 
-    Single ends scatter by as much as the methods differ: with 5 runs each, a verdict would be a matter of luck on half of the sets.
+    Single ends scatter by as much as the methods differ: with 5 runs each, a verdict would be a
+    matter of luck on half of the sets.
     """
     return seeds * (_MANY if n <= _LARGE else _FEWER)
 
 
 def curvature(loss: str, squares: float) -> float:
-    """L of the grids, from the mean of ``|x|^2``; the slope of the hinge loss has a jump of 1 and counts as a curvature of 1."""
+    """L of the grids, from the mean of ``|x|^2``.
+
+    The slope of the hinge loss has a jump of 1 and counts as a curvature of 1.
+    """
     return squares / 4.0 if loss == "log_loss" else squares
 
 
@@ -80,11 +85,16 @@ def constant_steps(scale: float) -> NDArray[np.float64]:
 
 
 def check_names(names: Any, known: Any, what: str) -> tuple[str, ...]:
-    """Return the names that were asked for, all of the known ones for None; raise ValueError for others."""
+    """Return the names that were asked for, all of the known ones for None.
+
+    Raise ValueError for others.
+    """
     asked = tuple(known) if names is None else (names,) if isinstance(names, str) else tuple(names)
     for name in asked:
         if name not in known:
-            raise ValueError(f"{what} {name!r} is not one of the experiments; use some of {', '.join(known)}")
+            raise ValueError(
+                f"{what} {name!r} is not one of the experiments; use some of {', '.join(known)}"
+            )
     return tuple(dict.fromkeys(asked))
 
 
@@ -106,7 +116,10 @@ def part_settings(name: str, loss: str, seeds: int, epochs: int) -> dict[str, An
         "lambda": LAMBDAS[name],
         "batch_size": BATCH_SIZE,
         "step": STEP_RULE,
-        "methods": "; ".join(f"{key}: {method.pairing}, {method.sampling}, nest={method.nest}" for key, method in METHODS.items()),
+        "methods": "; ".join(
+            f"{key}: {method.pairing}, {method.sampling}, nest={method.nest}"
+            for key, method in METHODS.items()
+        ),
     }
 
 

@@ -11,8 +11,16 @@ _CHUNK = 32
 
 
 @jit
-def offer(products: NDArray[np.floating], first: int, values: NDArray[np.floating], positions: NDArray[np.intp]) -> None:
-    """Merge a tile of products into each row's sorted list of smallest ones; equal products keep the order of their columns."""
+def offer(
+    products: NDArray[np.floating],
+    first: int,
+    values: NDArray[np.floating],
+    positions: NDArray[np.intp],
+) -> None:
+    """Merge a tile of products into each row's sorted list of smallest ones.
+
+    Equal products keep the order of their columns.
+    """
     rows, columns = products.shape
     for r in range(rows):
         for start in range(0, columns, _CHUNK):
@@ -28,7 +36,9 @@ def offer(products: NDArray[np.floating], first: int, values: NDArray[np.floatin
 
 
 @jit
-def _insert(values: NDArray[np.floating], positions: NDArray[np.intp], product: float, position: int) -> None:
+def _insert(
+    values: NDArray[np.floating], positions: NDArray[np.intp], product: float, position: int
+) -> None:
     k = len(values) - 1
     while k > 0 and values[k - 1] > product:
         values[k] = values[k - 1]
@@ -40,16 +50,26 @@ def _insert(values: NDArray[np.floating], positions: NDArray[np.intp], product: 
 
 @jit
 def offer_all(
-    share: NDArray[np.floating], vectors: NDArray[np.floating], tile: int, values: NDArray[np.floating], positions: NDArray[np.intp]
+    share: NDArray[np.floating],
+    vectors: NDArray[np.floating],
+    tile: int,
+    values: NDArray[np.floating],
+    positions: NDArray[np.intp],
 ) -> None:
-    """Offer the products of dense rows with all vectors, a tile at a time; one call, so that threads need not wait for Python."""
+    """Offer the products of dense rows with all vectors, a tile at a time.
+
+    One call, so that threads need not wait for Python.
+    """
     for start in range(0, len(vectors), tile):
         offer(np.dot(share, vectors[start : start + tile].T), start, values, positions)
 
 
 @jit
 def choose(positions: NDArray[np.intp], n_free: int) -> NDArray[np.intp]:
-    """Let each row in turn take its first free candidate; stop at the first row whose list is used up."""
+    """Let each row in turn take its first free candidate.
+
+    Stop at the first row whose list is used up.
+    """
     rows, candidates = positions.shape
     taken = np.zeros(n_free, dtype=np.bool_)
     chosen = np.empty(rows, dtype=np.intp)

@@ -10,7 +10,10 @@ from antithetic._jit import jit
 
 @jit
 def alternate_links(partner: NDArray[np.intp], products: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Keep every other link of each cycle, those with the smallest sum; -1 marks the row that an odd cycle leaves out."""
+    """Keep every other link of each cycle, those with the smallest sum.
+
+    -1 marks the row that an odd cycle leaves out.
+    """
     n = len(partner)
     mates = np.full(n, -1, dtype=np.intp)
     seen = np.zeros(n, dtype=np.bool_)
@@ -35,7 +38,10 @@ def alternate_links(partner: NDArray[np.intp], products: NDArray[np.float64]) ->
 
 @jit
 def _best_first_link(cycle: NDArray[np.intp], length: int, products: NDArray[np.float64]) -> int:
-    """Position of the first kept link; position k is the link from cycle[k] to the next row of the cycle."""
+    """Position of the first kept link.
+
+    Position k is the link from cycle[k] to the next row of the cycle.
+    """
     if length < 3:
         return 0
     if length % 2 == 0:
@@ -43,7 +49,8 @@ def _best_first_link(cycle: NDArray[np.intp], length: int, products: NDArray[np.
         for k in range(0, length, 2):
             difference += products[cycle[k]] - products[cycle[k + 1]]
         return 0 if difference <= 0.0 else 1
-    # leaving out cycle[k] keeps the links k + 1, k + 3, ...; going from k to k + 2 swaps link k + 1 for link k
+    # leaving out cycle[k] keeps the links k + 1, k + 3, ...; going from k to k + 2 swaps link k + 1
+    # for link k
     total = 0.0
     for k in range(1, length, 2):
         total += products[cycle[k]]
@@ -57,7 +64,9 @@ def _best_first_link(cycle: NDArray[np.intp], length: int, products: NDArray[np.
 
 
 @jit
-def skip_missing(partner: NDArray[np.intp], kept: NDArray[np.intp], place: NDArray[np.intp]) -> NDArray[np.intp]:
+def skip_missing(
+    partner: NDArray[np.intp], kept: NDArray[np.intp], place: NDArray[np.intp]
+) -> NDArray[np.intp]:
     """Follow each kept row's cycle to the next kept row; rows are numbered by their place."""
     out = np.empty(len(kept), dtype=np.intp)
     for k in range(len(kept)):

@@ -15,12 +15,18 @@ _DEPTH = 64  # more than the deepest tree has levels
 
 @jit
 def buckets(
-    points: NDArray[np.float32], low: int, high: int, leaf: int, rows: NDArray[np.intp], others: NDArray[np.intp]
+    points: NDArray[np.float32],
+    low: int,
+    high: int,
+    leaf: int,
+    rows: NDArray[np.intp],
+    others: NDArray[np.intp],
 ) -> NDArray[np.intp]:
     """Cut ``rows[low:high]`` at medians of ``points``, along the widest axis, into buckets of at most ``leaf``; return their ends.
 
-    Both lists are reordered in place. If ``others`` is not empty, it holds the points' reflections: each node sends as many of them to the
-    lower side as rows, those with the smallest reflected values.
+    Both lists are reordered in place. If ``others`` is not empty, it holds the points' reflections:
+    each node sends as many of them to the lower side as rows, those with the smallest reflected
+    values.
     """
     ends = np.empty(2 * (high - low) // leaf + 4, dtype=np.intp)
     count = 0
@@ -63,11 +69,23 @@ def _widest_axis(points: NDArray[np.float32], rows: NDArray[np.intp], first: int
 
 
 @jit
-def _select(points: NDArray[np.float32], axis: int, sign: float, rows: NDArray[np.intp], first: int, last: int, middle: int) -> None:
+def _select(
+    points: NDArray[np.float32],
+    axis: int,
+    sign: float,
+    rows: NDArray[np.intp],
+    first: int,
+    last: int,
+    middle: int,
+) -> None:
     """Reorder ``rows[first:last]`` so that the smallest ``sign * points[row, axis]`` come before ``middle`` (Hoare's selection)."""
     low, high = first, last - 1
     while low < high:
-        a, b, c = sign * points[rows[low], axis], sign * points[rows[(low + high) // 2], axis], sign * points[rows[high], axis]
+        a, b, c = (
+            sign * points[rows[low], axis],
+            sign * points[rows[(low + high) // 2], axis],
+            sign * points[rows[high], axis],
+        )
         pivot = max(min(a, b), min(max(a, b), c))
         i, j = low, high
         while i <= j:
@@ -147,7 +165,9 @@ def solve_csr(
         for i in range(m):
             begin, end = indptr[rows[low + i]], indptr[rows[low + i] + 1]
             for place in range(begin, end):
-                scattered[indices[place]] = data[place] * (scale[rows[low + i]] if len(scale) > 0 else 1.0)
+                scattered[indices[place]] = data[place] * (
+                    scale[rows[low + i]] if len(scale) > 0 else 1.0
+                )
             for j in range(m):
                 product = 0.0
                 for place in range(indptr[partners[low + j]], indptr[partners[low + j] + 1]):
@@ -190,7 +210,14 @@ def _centre(left: NDArray[Any], right: NDArray[Any], m: int) -> None:
 
 
 @jit
-def _weigh(products: NDArray[Any], weighing: Weighing, rows: NDArray[np.intp], partners: NDArray[np.intp], low: int, m: int) -> None:
+def _weigh(
+    products: NDArray[Any],
+    weighing: Weighing,
+    rows: NDArray[np.intp],
+    partners: NDArray[np.intp],
+    low: int,
+    m: int,
+) -> None:
     """Add the product of the constant features, and multiply by the agreement of classes."""
     scale, codes, share, constant = weighing
     if constant == 0.0 and len(codes) == 0:
@@ -202,7 +229,9 @@ def _weigh(products: NDArray[Any], weighing: Weighing, rows: NDArray[np.intp], p
                 weight = float(scale[rows[low + i]]) * float(scale[partners[low + j]])
             product = products[i, j] + weight * constant
             if len(codes) > 0:
-                product *= (1.0 if codes[rows[low + i]] == codes[partners[low + j]] else 0.0) - share
+                product *= (
+                    1.0 if codes[rows[low + i]] == codes[partners[low + j]] else 0.0
+                ) - share
             products[i, j] = product
 
 
@@ -245,12 +274,24 @@ def row_duals(cost: NDArray[np.float64]) -> Any:
 
 @jit
 def _assign(cost: NDArray[Any], n: int, work: Any) -> None:
-    """Solve the assignment problem of ``cost[:n, :n]`` by shortest augmenting paths; the result is in ``work.column_of``."""
-    row_dual, column_dual, column_of, row_of = work.row_dual, work.column_dual, work.column_of, work.row_of
+    """Solve the assignment problem of ``cost[:n, :n]`` by shortest augmenting paths.
+
+    The result is in ``work.column_of``.
+    """
+    row_dual, column_dual, column_of, row_of = (
+        work.row_dual,
+        work.column_dual,
+        work.column_of,
+        work.row_of,
+    )
     row_dual[:n] = 0.0
     column_of[:n] = -1
     row_of[:n] = -1
-    for j in range(n):  # the cheapest row of each column takes it, if it is free: feasible duals, and often half the assignment
+    for j in range(
+        n
+        # the cheapest row of each column takes it, if it is free: feasible duals, and often half the
+        # assignment
+    ):
         cheapest = 0
         for i in range(1, n):
             if cost[i, j] < cost[cheapest, j]:
@@ -267,7 +308,17 @@ def _assign(cost: NDArray[Any], n: int, work: Any) -> None:
 @jit
 def _augment(cost: NDArray[Any], n: int, start: int, work: Any) -> None:
     """Find the shortest path of reduced costs from a free row to a free column (Dijkstra), and change the assignment along it."""
-    row_dual, column_dual, column_of, row_of, distance, came_from, row_seen, column_seen, open_columns = work
+    (
+        row_dual,
+        column_dual,
+        column_of,
+        row_of,
+        distance,
+        came_from,
+        row_seen,
+        column_seen,
+        open_columns,
+    ) = work
     for j in range(n):
         open_columns[j], row_seen[j], column_seen[j], distance[j] = n - 1 - j, False, False, np.inf
     reached, i, sink, remaining = 0.0, start, -1, n

@@ -14,7 +14,8 @@ from antithetic.pairing.optimal import OPTIMAL_MAX_ROWS, optimal_table
 from antithetic.pairing.rows import Rows, pair_variance
 from antithetic.pairing.tree import ONE_LEAF, tree_table
 
-# Products of entries a second in Algorithm 1, and seconds of an assignment of 1000 rows, as seen on two cores: rough, so doubled in use.
+# Products of entries a second in Algorithm 1, and seconds of an assignment of 1000 rows, as seen on
+# two cores: rough, so doubled in use.
 _DENSE_RATE, _SPARSE_RATE, _ASSIGNMENT_SECONDS = 2.4e10, 1e9, 0.15
 _TREE_SHARE = 1 / 3  # of the budget, for the tree
 
@@ -24,24 +25,54 @@ def best_within(
 ) -> tuple[NDArray[np.intp], str, str]:
     """Return the best table found within some seconds, the name of its method, and a sentence why.
 
-    The best table itself, if there is time for it. Else the tree; and where Algorithm 1 fits into the time left, its table too, made of
-    centred rows and polished by the tree's rounds, whichever has the lower variance: on rows with many directions of similar spread it
-    is the better of the two.
+    The best table itself, if there is time for it. Else the tree; and where Algorithm 1 fits into
+    the time left, its table too, made of centred rows and polished by the tree's rounds, whichever
+    has the lower variance: on rows with many directions of similar spread it is the better of the
+    two.
     """
     n, begun = len(rows), time.monotonic()
     if n <= ONE_LEAF or (n <= OPTIMAL_MAX_ROWS and 2.0 * assignment_seconds(n) <= budget):
-        return optimal_table(rows), "optimal", f"auto chose the best table, which {n} rows allow in {budget:g} s"
-    table = tree_table(rows, init=None, budget=_TREE_SHARE * budget, n_jobs=n_jobs, seed=seed, progress=progress)
+        return (
+            optimal_table(rows),
+            "optimal",
+            f"auto chose the best table, which {n} rows allow in {budget:g} s",
+        )
+    table = tree_table(
+        rows, init=None, budget=_TREE_SHARE * budget, n_jobs=n_jobs, seed=seed, progress=progress
+    )
     left = budget - (time.monotonic() - begun)
     if 2.0 * greedy_seconds(rows) > left:
-        return table, "tree", f"auto chose the tree: Algorithm 1 on {n} rows of {entries(rows)} entries does not fit into {budget:g} s"
+        return (
+            table,
+            "tree",
+            (
+                f"auto chose the tree: Algorithm 1 on {n} rows of {entries(rows)} entries does not"
+                f" fit into {budget:g} s"
+            ),
+        )
     greedy = greedy_table(_centred(rows), n_jobs, lambda _: None)
     left = max(1e-9, budget - (time.monotonic() - begun))
-    greedy = tree_table(rows, init=greedy, budget=left, n_jobs=n_jobs, seed=seed, progress=lambda _: None)
+    greedy = tree_table(
+        rows, init=greedy, budget=left, n_jobs=n_jobs, seed=seed, progress=lambda _: None
+    )
     by_tree, by_greedy = pair_variance(rows, table), pair_variance(rows, greedy)
     if by_greedy < by_tree:
-        return greedy, "greedy", f"auto chose Algorithm 1, centred and polished: variance {by_greedy:.4g} against {by_tree:.4g} of the tree"
-    return table, "tree", f"auto chose the tree: variance {by_tree:.4g} against {by_greedy:.4g} of Algorithm 1, centred and polished"
+        return (
+            greedy,
+            "greedy",
+            (
+                f"auto chose Algorithm 1, centred and polished: variance {by_greedy:.4g} against"
+                f" {by_tree:.4g} of the tree"
+            ),
+        )
+    return (
+        table,
+        "tree",
+        (
+            f"auto chose the tree: variance {by_tree:.4g} against {by_greedy:.4g} of Algorithm 1,"
+            " centred and polished"
+        ),
+    )
 
 
 def assignment_seconds(n: int) -> float:
@@ -61,7 +92,10 @@ def entries(rows: Rows) -> int:
 
 
 def _centred(rows: Rows) -> Rows:
-    """Dense rows less their mean, with which greedy choices are better; sparse rows and those of several classes as they are."""
+    """Dense rows less their mean, with which greedy choices are better.
+
+    Sparse rows and those of several classes as they are.
+    """
     if sparse.issparse(rows.X) or rows.codes is not None:
         return rows
     vectors = rows.take(slice(None))

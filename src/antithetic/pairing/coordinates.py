@@ -27,31 +27,45 @@ def principal_coordinates(rows: Rows, seed: int) -> NDArray[np.float32]:
 def sketch(rows: Rows, n_axes: int, seed: int) -> NDArray[np.float32]:
     """Return the rows' coordinates along their widest directions, shape (n, at most n_axes), float32.
 
-    The directions come from a sample of the rows: from the covariance matrix, or by subspace iteration where there are many features. With
-    classes, a row is the tensor product of its class and its features, and the features are reduced before the product is formed.
+    The directions come from a sample of the rows: from the covariance matrix, or by subspace
+    iteration where there are many features. With classes, a row is the tensor product of its class
+    and its features, and the features are reduced before the product is formed.
     """
     rng = np.random.default_rng(seed)
-    limit = _SAMPLE_ROWS if rows.codes is None else min(_SAMPLE_ROWS, max(1, _SAMPLE_ENTRIES // (rows.classes * n_axes)))
+    limit = (
+        _SAMPLE_ROWS
+        if rows.codes is None
+        else min(_SAMPLE_ROWS, max(1, _SAMPLE_ENTRIES // (rows.classes * n_axes)))
+    )
     sample = np.sort(rng.choice(len(rows), min(len(rows), limit), replace=False))
     vectors = rows.take(sample)
     axes = _principal_axes(vectors, n_axes, rng, centred=rows.codes is None)
-    unit = vectors.dtype.type(power_of_two_near(vectors @ axes))  # float32 has a smaller range than the rows may have
+    unit = vectors.dtype.type(
+        power_of_two_near(vectors @ axes)
+    )  # float32 has a smaller range than the rows may have
     of_classes = None
     if rows.codes is not None:
         of_classes = _principal_axes(rows.with_classes(vectors @ axes, sample), n_axes, rng)
-    points = np.empty((len(rows), (axes if of_classes is None else of_classes).shape[1]), dtype=np.float32)
+    points = np.empty(
+        (len(rows), (axes if of_classes is None else of_classes).shape[1]), dtype=np.float32
+    )
     block = _BLOCK if rows.codes is None else max(1, BLOCK_ENTRIES // (rows.classes * n_axes))
     for start in range(0, len(rows), block):
         part = slice(start, start + block)
         features = unit * (rows.take(part) @ axes)
-        points[part] = features if of_classes is None else rows.with_classes(features, part) @ of_classes
+        points[part] = (
+            features if of_classes is None else rows.with_classes(features, part) @ of_classes
+        )
     return points
 
 
-def _principal_axes(sample: Matrix, count: int, rng: np.random.Generator, *, centred: bool = True) -> Matrix:
+def _principal_axes(
+    sample: Matrix, count: int, rng: np.random.Generator, *, centred: bool = True
+) -> Matrix:
     """Directions in which a sample varies most, shape (features, at most count).
 
-    The features of several classes are not centred: their mean direction tells the tensor products of different classes apart.
+    The features of several classes are not centred: their mean direction tells the tensor products
+    of different classes apart.
     """
     d = sample.shape[1]
     count = min(count, d)
@@ -59,7 +73,10 @@ def _principal_axes(sample: Matrix, count: int, rng: np.random.Generator, *, cen
     if d <= _DENSE_FEATURES:
         square = sample.T @ sample
         square = square.toarray() if sparse.issparse(square) else square
-        covariance = np.asarray(square, dtype=np.float64) / sample.shape[0] - mean.T.astype(np.float64) @ mean
+        covariance = (
+            np.asarray(square, dtype=np.float64) / sample.shape[0]
+            - mean.T.astype(np.float64) @ mean
+        )
         return np.linalg.eigh(covariance)[1][:, ::-1][:, :count].astype(sample.dtype)
     basis = rng.standard_normal((d, count + _EXTRA)).astype(sample.dtype)
     for _ in range(_POWERS):

@@ -23,7 +23,8 @@ class Fingerprint:
     Attributes
     ----------
     labels : ndarray of shape (n,) of uint64 or None
-        One number per label: its bits as float64, or a hash of its text. Kept by row, so that a subset of the table knows its own.
+        One number per label: its bits as float64, or a hash of its text. Kept by row, so that a
+        subset of the table knows its own.
     width : int or None
         Number of features.
     values : int or None
@@ -46,18 +47,27 @@ class Fingerprint:
     def check(self, X: Matrix, y: Any) -> None:
         """Raise ValueError unless the data are those of the fingerprint, as far as it is known."""
         if self.width is not None and self.width != X.shape[1]:
-            raise ValueError(f"the table was made for {self.width} features and X has {X.shape[1]}; {_ADVICE}")
+            raise ValueError(
+                f"the table was made for {self.width} features and X has {X.shape[1]}; {_ADVICE}"
+            )
         if self.labels is not None:
             labels = hash_labels(y)
             if len(labels) != len(self.labels):
-                raise ValueError(f"the table was made for {len(self.labels)} labels and y has {len(labels)}; {_ADVICE}")
+                raise ValueError(
+                    f"the table was made for {len(self.labels)} labels and y has {len(labels)};"
+                    f" {_ADVICE}"
+                )
             differs = self.labels != labels
             if differs.any():
                 raise ValueError(
-                    f"the table was made for other labels: {differs.sum()} differ, first that of row {int(np.argmax(differs))}; {_ADVICE}"
+                    f"the table was made for other labels: {differs.sum()} differ, first that of"
+                    f" row {int(np.argmax(differs))}; {_ADVICE}"
                 )
         if self.values is not None and self.values != hash_rows([X]):
-            raise ValueError(f"the table was made for other values of X (or another float type, or order of rows); {_ADVICE}")
+            raise ValueError(
+                "the table was made for other values of X (or another float type, or order of"
+                f" rows); {_ADVICE}"
+            )
 
 
 _ADVICE = "make a table for these data with antithetic.pair"

@@ -1,9 +1,11 @@
 """Algorithm 1 of the paper: each row in turn takes the free row that opposes it most.
 
-The products of a block of rows with all free rows are computed in tiles that stay in the cache. Of each row only its
-``_CANDIDATES`` smallest products are kept. The rows of the block then choose in turn: as long as a row's list holds a row that the
-rows before it left free, the first such row is what the whole scan would have found. At the first list that is used up, the block ends
-and a new one begins, so the result is exact whatever the sizes are. Time O(n^2 d), memory one copy of the rows and a few tiles.
+The products of a block of rows with all free rows are computed in tiles that stay in the cache. Of
+each row only its ``_CANDIDATES`` smallest products are kept. The rows of the block then choose in
+turn: as long as a row's list holds a row that the rows before it left free, the first such row is
+what the whole scan would have found. At the first list that is used up, the block ends and a new
+one begins, so the result is exact whatever the sizes are. Time O(n^2 d), memory one copy of the
+rows and a few tiles.
 """
 
 from __future__ import annotations
@@ -20,15 +22,21 @@ from antithetic._validate import Matrix
 from antithetic.pairing.rows import Rows
 
 _CANDIDATES = 24
-_SHARE = 64  # rows of a block that one thread takes at a time; fixed, so that the number of threads changes nothing
-_TILE = 256  # columns of a tile: 128 kB of float64 products for one share, which stay in the cache of a core
+# rows of a block that one thread takes at a time; fixed, so that the number of threads changes
+# nothing
+_SHARE = 64
+# columns of a tile: 128 kB of float64 products for one share, which stay in the cache of a core
+_TILE = 256
 _SMALLEST_BLOCK, _LARGEST_BLOCK = 32, 256
 
 
-def greedy_table(rows: Rows, n_jobs: int | None, progress: Callable[[int], None]) -> NDArray[np.intp]:
+def greedy_table(
+    rows: Rows, n_jobs: int | None, progress: Callable[[int], None]
+) -> NDArray[np.intp]:
     """Return the antithetic table S of Algorithm 1, shape (n,): ``S[i]`` minimises the product with row i over the free rows.
 
-    Ties go to the lowest index. ``progress`` is called with the number of rows that have their partner.
+    Ties go to the lowest index. ``progress`` is called with the number of rows that have their
+    partner.
     """
     from antithetic.pairing._greedy_kernels import choose
 
@@ -74,7 +82,9 @@ def _require_progress(chosen: NDArray[np.intp]) -> None:
         raise FloatingPointError("the products of some rows are not finite; scale the features")
 
 
-def _without(free: NDArray[np.intp], vectors: Matrix, positions: NDArray[np.intp]) -> tuple[NDArray[np.intp], Matrix]:
+def _without(
+    free: NDArray[np.intp], vectors: Matrix, positions: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], Matrix]:
     kept = np.ones(len(free), dtype=bool)
     kept[positions] = False
     return free[kept], vectors[kept]
@@ -87,13 +97,19 @@ def _next_size(size: int, resolved: int) -> int:
     return min(_LARGEST_BLOCK, 2 * size)
 
 
-def _candidates(rows: Rows, block: NDArray[np.intp], free: NDArray[np.intp], vectors: Matrix, threads: Any) -> NDArray[np.intp]:
+def _candidates(
+    rows: Rows, block: NDArray[np.intp], free: NDArray[np.intp], vectors: Matrix, threads: Any
+) -> NDArray[np.intp]:
     """Positions in ``free`` of the smallest products of each block row, smallest first, -1 where there are no more."""
     shares = [block[start : start + _SHARE] for start in range(0, len(block), _SHARE)]
-    return np.concatenate(threads(lambda share: _candidates_of_share(rows, share, free, vectors), shares))
+    return np.concatenate(
+        threads(lambda share: _candidates_of_share(rows, share, free, vectors), shares)
+    )
 
 
-def _candidates_of_share(rows: Rows, share: NDArray[np.intp], free: NDArray[np.intp], vectors: Matrix) -> NDArray[np.intp]:
+def _candidates_of_share(
+    rows: Rows, share: NDArray[np.intp], free: NDArray[np.intp], vectors: Matrix
+) -> NDArray[np.intp]:
     from antithetic.pairing._greedy_kernels import offer, offer_all
 
     block = rows.take(share)

@@ -31,7 +31,8 @@ class GroupTable:
     Parameters
     ----------
     order : array-like of shape (n,)
-        Each row once: the groups one after the other, then the blocks that were left over at each level, the largest first.
+        Each row once: the groups one after the other, then the blocks that were left over at each
+        level, the largest first.
     size : int
         Rows of a group, a power of two; with ``nest=True``, the largest that fits into n.
     fingerprint : Fingerprint, optional
@@ -56,7 +57,10 @@ class GroupTable:
         object.__setattr__(self, "order", check_permutation(self.order))
         whole = isinstance(self.size, (int, np.integer)) and not isinstance(self.size, bool)
         if not whole or self.size < 1 or self.size & (self.size - 1) or self.size > len(self.order):
-            raise ValueError(f"size must be a power of two, at most the number of rows; got {self.size} for {len(self.order)} rows")
+            raise ValueError(
+                f"size must be a power of two, at most the number of rows; got {self.size} for"
+                f" {len(self.order)} rows"
+            )
 
     def __len__(self) -> int:
         return len(self.order)
@@ -89,9 +93,20 @@ class GroupTable:
         """
         X = check_rows(X)
         if X.shape[0] != len(self):
-            raise ValueError(f"the groups have {len(self)} rows and X has {X.shape[0]}; make them for these data with antithetic.pair")
+            raise ValueError(
+                f"the groups have {len(self)} rows and X has {X.shape[0]}; make them for these data"
+                " with antithetic.pair"
+            )
         self.fingerprint.check(X, y)
-        rows, problem = read_rows(X, y, loss=loss, coef=coef, intercept=intercept, fit_intercept=fit_intercept, sample_weight=sample_weight)
+        rows, problem = read_rows(
+            X,
+            y,
+            loss=loss,
+            coef=coef,
+            intercept=intercept,
+            fit_intercept=fit_intercept,
+            sample_weight=sample_weight,
+        )
         if problem is None:
             return self._ratio_of_classes(rows)
         slopes = problem.slopes(coef, intercept)
@@ -99,7 +114,11 @@ class GroupTable:
         centre = problem.centred_gradient(slopes)
         grouped = problem.group_spread(slopes, self.groups, centre) * self.groups.size / len(self)
         if len(self.rest):
-            grouped += problem.group_spread(slopes, self.rest[None, :], centre) * len(self.rest) / len(self)
+            grouped += (
+                problem.group_spread(slopes, self.rest[None, :], centre)
+                * len(self.rest)
+                / len(self)
+            )
         return ratio(grouped, problem.group_variance(slopes) / self.size)
 
     def _ratio_of_classes(self, rows: Rows) -> float:
@@ -116,15 +135,23 @@ class GroupTable:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> GroupTable:
-        """Read groups that :meth:`save` wrote. Nothing is unpickled; a damaged or foreign file raises ValueError."""
+        """Read groups that :meth:`save` wrote. Nothing is unpickled.
+
+        A damaged or foreign file raises ValueError.
+        """
         with store.read_table(path, "order", _FORMAT) as (order, mark, meta):
             return cls(order, meta["size"], mark, str(meta["method"]))
 
 
 def nested_order(
-    rows: Rows, size: int, find_table: Callable[[Rows], NDArray[np.intp]], progress: Callable[[int], None]
+    rows: Rows,
+    size: int,
+    find_table: Callable[[Rows], NDArray[np.intp]],
+    progress: Callable[[int], None],
 ) -> NDArray[np.intp]:
-    """Pair the rows, then the sums of pairs, and so on up to groups of ``size``; what is left over at each level comes last.
+    """Pair the rows, then the sums of pairs, and so on up to groups of ``size``.
+
+    What is left over at each level comes last.
 
     ``find_table`` makes a permutation of any rows; it is cut into a matching at each level.
     """
@@ -145,7 +172,10 @@ def nested_order(
 
 
 def _sums(rows: Rows, pairs: NDArray[np.intp]) -> Rows:
-    """Sums of pairs of rows; with classes, in a few principal coordinates of the tensor products, which are never formed."""
+    """Sums of pairs of rows.
+
+    With classes, in a few principal coordinates of the tensor products, which are never formed.
+    """
     if rows.codes is not None:
         points = sketch(rows, _SKETCH_AXES, seed=0)
         return Rows(points[pairs[:, 0]] + points[pairs[:, 1]])

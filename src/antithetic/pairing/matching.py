@@ -12,8 +12,9 @@ from antithetic.pairing.rows import Rows
 def cut_cycles(partner: NDArray[np.intp], rows: Rows) -> NDArray[np.intp]:
     """Turn a permutation into a matching, keeping of each cycle the alternate links with the smallest sum of products.
 
-    A cycle of odd length gives up the row whose absence costs least; these rows are paired among each other, each in turn with the free
-    one that opposes it most. Time O(n d) beside that last step.
+    A cycle of odd length gives up the row whose absence costs least; these rows are paired among
+    each other, each in turn with the free one that opposes it most. Time O(n d) beside that last
+    step.
     """
     from antithetic.pairing._matching_kernels import alternate_links
 
@@ -30,8 +31,9 @@ def cut_cycles(partner: NDArray[np.intp], rows: Rows) -> NDArray[np.intp]:
 def restrict(partner: NDArray[np.intp], kept: NDArray[np.intp]) -> NDArray[np.intp]:
     """Restrict a permutation to the rows ``kept``, numbered by their place there.
 
-    A row whose partner was taken away goes on along its cycle to the next row that was kept. Rows that come back to themselves so are
-    linked with one another in pairs; the odd one joins a row that was single before, if there is one.
+    A row whose partner was taken away goes on along its cycle to the next row that was kept. Rows
+    that come back to themselves so are linked with one another in pairs; the odd one joins a row
+    that was single before, if there is one.
     """
     from antithetic.pairing._matching_kernels import skip_missing
 

@@ -13,13 +13,21 @@ OPTIMAL_MAX_ROWS = 5000  # 200 MB of float64 products, some 10 s
 
 
 def optimal_table(rows: Rows) -> NDArray[np.intp]:
-    """Solve the assignment problem of the paper's eq. 13: the permutation with the least sum of products. O(n^3) time."""
+    """Solve the assignment problem of the paper's eq.
+
+    13: the permutation with the least sum of products. O(n^3) time.
+    """
     n = len(rows)
     if n > OPTIMAL_MAX_ROWS:
-        raise ValueError(f'method="optimal" takes at most {OPTIMAL_MAX_ROWS} rows (its time is cubic), got {n}; use "tree" or "greedy"')
+        raise ValueError(
+            f'method="optimal" takes at most {OPTIMAL_MAX_ROWS} rows (its time is cubic), got {n};'
+            ' use "tree" or "greedy"'
+        )
     vectors = rows.take(slice(None)).astype(np.float64)
     if rows.codes is None and not sparse.issparse(vectors):
-        vectors -= vectors.mean(axis=0)  # it changes no choice, and keeps the digits of rows that share a large offset
+        vectors -= vectors.mean(
+            axis=0
+        )  # it changes no choice, and keeps the digits of rows that share a large offset
     products = vectors @ vectors.T
     products = products.toarray() if sparse.issparse(products) else products
     if rows.codes is not None:

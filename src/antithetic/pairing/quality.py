@@ -15,7 +15,10 @@ from antithetic.problem import ratio
 
 EXACT_ROWS = 2000  # up to here the best table is found, some 2 s
 _DUAL_ROWS = 600  # rows of the subset that the dual values come from
-_SUMMED_ROWS, _SAMPLED_ROWS = 20_000, 2000  # rows up to which all are summed, and of the sample beyond
+_SUMMED_ROWS, _SAMPLED_ROWS = (
+    20_000,
+    2000,
+)  # rows up to which all are summed, and of the sample beyond
 _BLOCK_PRODUCTS = 1 << 21
 
 
@@ -38,9 +41,9 @@ class Quality:
     best_ratio : float
         No table has a smaller ratio than this.
     best_by : str
-        Where that comes from: ``"assignment"``, exact, up to 2000 rows; ``"dual"``, a certain bound from the dual of the assignment
-        problem; or ``"sampled dual"``, beyond 20000 rows, in which a mean over all rows is that of 2000 random ones less three standard
-        errors.
+        Where that comes from: ``"assignment"``, exact, up to 2000 rows; ``"dual"``, a certain bound
+        from the dual of the assignment problem; or ``"sampled dual"``, beyond 20000 rows, in which
+        a mean over all rows is that of 2000 random ones less three standard errors.
     """
 
     variance_ratio: float
@@ -51,7 +54,13 @@ class Quality:
     best_by: str
 
 
-def measure_quality(rows: Rows, partner: NDArray[np.intp], found: float, labels: NDArray[Any] | None, random_state: int) -> Quality:
+def measure_quality(
+    rows: Rows,
+    partner: NDArray[np.intp],
+    found: float,
+    labels: NDArray[Any] | None,
+    random_state: int,
+) -> Quality:
     """Quality of a table whose variance ratio is known."""
     products = rows.products(partner)
     if len(rows) <= EXACT_ROWS:
@@ -63,7 +72,9 @@ def measure_quality(rows: Rows, partner: NDArray[np.intp], found: float, labels:
         float(products.mean() / rows.unit**2),
         float((products < 0.0).mean()),
         None if labels is None else float((labels != labels[partner]).mean()),
-        found if best <= found * (1.0 + 1e-9) and best > found else best,  # the best table found: rounding apart, the same
+        (
+            found if best <= found * (1.0 + 1e-9) and best > found else best
+        ),  # the best table found: rounding apart, the same
         best_by,
     )
 
@@ -71,10 +82,11 @@ def measure_quality(rows: Rows, partner: NDArray[np.intp], found: float, labels:
 def dual_bound(rows: Rows, rng: np.random.Generator) -> tuple[float, str]:
     r"""Ratio below which no table comes, and how it was found.
 
-    For any numbers :math:`v_j` the sum of products of a permutation is at least
-    :math:`\sum_j v_j + \sum_i \min_j (\langle z_i, z_j \rangle - v_j)`. Good ones come from a random subset of the rows: its assignment
-    problem is solved exactly, and the dual values of its rows are carried over to all columns,
-    :math:`v_j = \min_i (\langle z_i, z_j \rangle - u_i)`. The second sum is taken over all rows, or over a sample.
+    For any numbers :math:`v_j` the sum of products of a permutation is at least :math:`\sum_j v_j +
+    \sum_i \min_j (\langle z_i, z_j \rangle - v_j)`. Good ones come from a random subset of the
+    rows: its assignment problem is solved exactly, and the dual values of its rows are carried over
+    to all columns, :math:`v_j = \min_i (\langle z_i, z_j \rangle - u_i)`. The second sum is taken
+    over all rows, or over a sample.
     """
     n = len(rows)
     subset = rng.choice(n, min(n, _DUAL_ROWS), replace=False)
@@ -98,7 +110,9 @@ def _row_duals(rows: Rows, subset: NDArray[np.intp]) -> NDArray[np.float64]:
     return duals
 
 
-def _smallest(rows: Rows, some: NDArray[np.intp], addend: NDArray[np.float64], *, of_all: bool) -> NDArray[np.float64]:
+def _smallest(
+    rows: Rows, some: NDArray[np.intp], addend: NDArray[np.float64], *, of_all: bool
+) -> NDArray[np.float64]:
     """Smallest product plus addend: of every row with the given ones (``of_all``), or of the given ones with every row."""
     n = len(rows)
     out = np.full(n if of_all else len(some), np.inf)

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import Matrix, block_rows, check_classes, check_rows, check_weights, power_of_two_near
+from antithetic._validate import (
+    Matrix,
+    block_rows,
+    check_classes,
+    check_rows,
+    check_weights,
+    power_of_two_near,
+)
 from antithetic.losses import Loss, get_loss
 from antithetic.problem import Problem, ratio
 
@@ -18,8 +25,9 @@ from antithetic.problem import Problem, ratio
 class Rows:
     r"""``scale[i] * X[i]``, or ``scale[i] * (X[i], 1)`` with a constant: the gradients, or bounds on them, that should cancel.
 
-    With more than two classes a row stands for :math:`(e_{y_i} - 1/K) \otimes x_i`, the gradient of softmax regression at zero. It is never
-    formed: the product of two such rows is that of their features times :math:`[y_i = y_j] - 1/K`.
+    With more than two classes a row stands for :math:`(e_{y_i} - 1/K) \otimes x_i`, the gradient of
+    softmax regression at zero. It is never formed: the product of two such rows is that of their
+    features times :math:`[y_i = y_j] - 1/K`.
 
     Attributes
     ----------
@@ -45,7 +53,10 @@ class Rows:
 
     @classmethod
     def of_problem(cls, problem: Problem, coef: Any = None, intercept: float = 0.0) -> Rows:
-        """Gradients of the rows at ``coef``; without one, the signed and weighted rows that bound a margin loss's gradients."""
+        """Gradients of the rows at ``coef``.
+
+        Without one, the signed and weighted rows that bound a margin loss's gradients.
+        """
         if coef is None and intercept == 0.0 and problem.loss.classification:
             scale = problem.y if problem.weight is None else problem.y * problem.weight
         else:
@@ -55,15 +66,29 @@ class Rows:
     @classmethod
     def of_slopes(cls, problem: Problem, slopes: NDArray[np.float64]) -> Rows:
         """Gradients of the rows, each its slope times the row."""
-        return cls(problem.X, slopes.astype(problem.X.dtype, copy=False), float(problem.fit_intercept)).tamed()
+        return cls(
+            problem.X, slopes.astype(problem.X.dtype, copy=False), float(problem.fit_intercept)
+        ).tamed()
 
     @classmethod
-    def of_classes(cls, X: Matrix, codes: NDArray[np.intp], classes: int, weight: NDArray[np.float64] | None, constant: bool) -> Rows:
+    def of_classes(
+        cls,
+        X: Matrix,
+        codes: NDArray[np.intp],
+        classes: int,
+        weight: NDArray[np.float64] | None,
+        constant: bool,
+    ) -> Rows:
         """Gradients of softmax regression at zero, for checked rows of more than two classes."""
-        return cls(X, None if weight is None else weight.astype(X.dtype), float(constant), codes, classes).tamed()
+        return cls(
+            X, None if weight is None else weight.astype(X.dtype), float(constant), codes, classes
+        ).tamed()
 
     def tamed(self) -> Rows:
-        """Divide by a power of two where products would overflow or vanish; no choice depends on it, and no digit changes."""
+        """Divide by a power of two where products would overflow or vanish.
+
+        No choice depends on it, and no digit changes.
+        """
         X, scale = self.X, self.scale
         features = _taming_factor(X.data if sparse.issparse(X) else X, self.constant)
         weights = 1.0 if scale is None else _taming_factor(scale)
@@ -71,51 +96,77 @@ class Rows:
             X = X * X.dtype.type(features)
         if scale is not None and weights != 1.0:
             scale = scale * scale.dtype.type(weights)
-        return replace(self, X=X, scale=scale, constant=self.constant * features, unit=features * weights)
+        return replace(
+            self, X=X, scale=scale, constant=self.constant * features, unit=features * weights
+        )
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     def compacted(self) -> Rows:
-        """Leave out features that no row has: of a million hashed words a small sparse set has few. No product depends on them."""
+        """Leave out features that no row has: of a million hashed words a small sparse set has few.
+
+        No product depends on them.
+        """
         if not sparse.issparse(self.X):
             return self
         used, indices = np.unique(self.X.indices, return_inverse=True)
         if len(used) > self.X.shape[1] // 2 or not len(used):
             return self
-        X = sparse.csr_array((self.X.data, indices.astype(self.X.indices.dtype), self.X.indptr), shape=(len(self), len(used)))
+        X = sparse.csr_array(
+            (self.X.data, indices.astype(self.X.indices.dtype), self.X.indptr),
+            shape=(len(self), len(used)),
+        )
         return replace(self, X=X)
 
     def subset(self, index: NDArray[np.intp]) -> Rows:
         """Rows of an index array, as Rows."""
         scale = None if self.scale is None else self.scale[index]
-        return replace(self, X=self.X[index], scale=scale, codes=None if self.codes is None else self.codes[index])
+        return replace(
+            self,
+            X=self.X[index],
+            scale=scale,
+            codes=None if self.codes is None else self.codes[index],
+        )
 
     def take(self, index: Any) -> Matrix:
-        """Form the rows of an index array or slice, dense or CSR as X is; with classes, their features only."""
+        """Form the rows of an index array or slice, dense or CSR as X is.
+
+        With classes, their features only.
+        """
         part = self.X[index]
         scale = None if self.scale is None else self.scale[index]
         if sparse.issparse(part):
             if self.constant:
-                part = sparse.csr_array(sparse.hstack([part, np.full((part.shape[0], 1), self.constant, part.dtype)], format="csr"))
+                part = sparse.csr_array(
+                    sparse.hstack(
+                        [part, np.full((part.shape[0], 1), self.constant, part.dtype)], format="csr"
+                    )
+                )
             if scale is not None:
                 scaled = part.data * np.repeat(scale, np.diff(part.indptr))
                 part = sparse.csr_array((scaled, part.indices, part.indptr), shape=part.shape)
             return part
         if self.constant:
-            part = np.concatenate([part, np.full((len(part), 1), self.constant, part.dtype)], axis=1)
+            part = np.concatenate(
+                [part, np.full((len(part), 1), self.constant, part.dtype)], axis=1
+            )
         return part if scale is None else part * scale[:, None]
 
     def agreement(self, index: Any, other: Any) -> Any:
         """Factor of the products of two lists of rows, one class against the other, that broadcasts; 1 without classes."""
         if self.codes is None:
             return 1.0
-        return (self.codes[index] == self.codes[other]).astype(self.X.dtype) - self.X.dtype.type(1.0 / self.classes)
+        return (self.codes[index] == self.codes[other]).astype(self.X.dtype) - self.X.dtype.type(
+            1.0 / self.classes
+        )
 
     def with_classes(self, features: NDArray[np.floating], index: Any) -> NDArray[Any]:
         """Form the tensor products of classes and a few given features, shape (rows, K * features)."""
         assert self.codes is not None
-        memberships: NDArray[Any] = np.eye(self.classes, dtype=features.dtype)[self.codes[index]] - features.dtype.type(1.0 / self.classes)
+        memberships: NDArray[Any] = np.eye(self.classes, dtype=features.dtype)[
+            self.codes[index]
+        ] - features.dtype.type(1.0 / self.classes)
         product: NDArray[Any] = memberships[:, :, None] * features[:, None, :]
         return product.reshape(len(features), -1)
 
@@ -142,19 +193,41 @@ def _taming_factor(values: NDArray[np.floating], beside: float = 0.0) -> float:
 
 
 def read_rows(
-    X: Any, y: Any, *, loss: str | Loss, coef: Any, intercept: float, fit_intercept: bool, sample_weight: Any
+    X: Any,
+    y: Any,
+    *,
+    loss: str | Loss,
+    coef: Any,
+    intercept: float,
+    fit_intercept: bool,
+    sample_weight: Any,
 ) -> tuple[Rows, Problem | None]:
-    """Rows to be paired, from labelled data as the user gave them; and their problem, unless there are more than two classes."""
+    """Rows to be paired, from labelled data as the user gave them.
+
+    And their problem, unless there are more than two classes.
+    """
     if get_loss(loss).classification:
         X = check_rows(X)
         codes, classes = check_classes(y, X.shape[0])
         if len(classes) > 2:
             if coef is not None:
                 raise ValueError(
-                    f"coef= pairs gradients of two classes or of a regression, and y has {len(classes)} classes; leave it at None"
+                    "coef= pairs gradients of two classes or of a regression, and y has"
+                    f" {len(classes)} classes; leave it at None"
                 )
-            return Rows.of_classes(X, codes, len(classes), check_weights(sample_weight, X.shape[0]), bool(fit_intercept)), None
-    problem = Problem.build(X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept)
+            return (
+                Rows.of_classes(
+                    X,
+                    codes,
+                    len(classes),
+                    check_weights(sample_weight, X.shape[0]),
+                    bool(fit_intercept),
+                ),
+                None,
+            )
+    problem = Problem.build(
+        X, y, loss=loss, sample_weight=sample_weight, fit_intercept=fit_intercept
+    )
     return Rows.of_problem(problem, coef, intercept), problem
 
 
@@ -178,8 +251,12 @@ def mean_square(rows: Rows) -> float:
     for start in range(0, len(rows), block):
         part = slice(start, start + block)
         vectors = rows.take(part)
-        codes = np.zeros(vectors.shape[0], dtype=np.intp) if rows.codes is None else rows.codes[part]
-        member = sparse.csr_array((np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=(classes, len(codes)))
+        codes = (
+            np.zeros(vectors.shape[0], dtype=np.intp) if rows.codes is None else rows.codes[part]
+        )
+        member = sparse.csr_array(
+            (np.ones(len(codes)), (codes, np.arange(len(codes)))), shape=(classes, len(codes))
+        )
         sums = member @ vectors
         total += sums.toarray() if sparse.issparse(sums) else sums
     total /= len(rows)
@@ -195,13 +272,22 @@ def group_squares(rows: Rows, groups: NDArray[np.intp]) -> NDArray[np.float64]:
     block = max(1, block_rows(rows.X) // (size * classes))
     for start in range(0, len(groups), block):
         members = groups[start : start + block].ravel()
-        owner = np.repeat(np.arange(len(members) // size) * classes, size) + (0 if rows.codes is None else rows.codes[members])
+        owner = np.repeat(np.arange(len(members) // size) * classes, size) + (
+            0 if rows.codes is None else rows.codes[members]
+        )
         shape = (len(members) // size * classes, len(members))
-        selector = sparse.csr_array((np.full(len(members), 1.0 / size), (owner, np.arange(len(members)))), shape=shape)
+        selector = sparse.csr_array(
+            (np.full(len(members), 1.0 / size), (owner, np.arange(len(members)))), shape=shape
+        )
         sums = selector @ rows.take(members)  # one row per group and class
         squares = _row_squares(sums).reshape(-1, classes).sum(axis=1)
         if classes > 1:
-            together = sparse.csr_array(sparse.kron(sparse.eye_array(len(members) // size), np.ones((1, classes)))) @ sums
+            together = (
+                sparse.csr_array(
+                    sparse.kron(sparse.eye_array(len(members) // size), np.ones((1, classes)))
+                )
+                @ sums
+            )
             squares -= _row_squares(together) / classes
         out[start : start + block] = squares
     return out

@@ -21,8 +21,13 @@ from antithetic.pairing.fingerprint import Fingerprint
 _LARGEST_META = 1 << 16
 
 
-def write(path: str | os.PathLike[str], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Write arrays and a small dict. The file appears only once it is complete; what was there before stays until then."""
+def write(
+    path: str | os.PathLike[str], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> None:
+    """Write arrays and a small dict. The file appears only once it is complete.
+
+    What was there before stays until then.
+    """
     path = Path(path)
     encoded = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
     handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".unfinished")
@@ -36,21 +41,34 @@ def write(path: str | os.PathLike[str], meta: dict[str, Any], arrays: dict[str, 
         raise
 
 
-def read(path: str | os.PathLike[str], dtypes: dict[str, Any]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read(
+    path: str | os.PathLike[str], dtypes: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read what :func:`write` wrote: the dict, and those of the one-dimensional arrays named in ``dtypes`` that are there.
 
-    Nothing is unpickled, nothing is decompressed, and no more memory is taken than the file is long.
+    Nothing is unpickled, nothing is decompressed, and no more memory is taken than the file is
+    long.
     """
     with open(path, "rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 meta = json.loads(_read_array(archive, "meta", np.uint8, _LARGEST_META).tobytes())
-                present = {name: dtype for name, dtype in dtypes.items() if f"{name}.npy" in archive.namelist()}
-                arrays = {name: _read_array(archive, name, dtype) for name, dtype in present.items()}
+                present = {
+                    name: dtype
+                    for name, dtype in dtypes.items()
+                    if f"{name}.npy" in archive.namelist()
+                }
+                arrays = {
+                    name: _read_array(archive, name, dtype) for name, dtype in present.items()
+                }
             if not isinstance(meta, dict):
                 raise ValueError("its description is not a dict")
-        except Exception as error:  # whatever the zip and JSON readers think of bytes that are not ours
-            raise ValueError(f"{os.fspath(path)} is not a table file, or it is damaged: {error}") from error
+        except (
+            Exception
+        ) as error:  # whatever the zip and JSON readers think of bytes that are not ours
+            raise ValueError(
+                f"{os.fspath(path)} is not a table file, or it is damaged: {error}"
+            ) from error
     return meta, arrays
 
 
@@ -61,7 +79,13 @@ def _umask() -> int:
     return mask
 
 
-def write_table(path: str | os.PathLike[str], name: str, column: NDArray[np.intp], mark: Fingerprint, described: dict[str, Any]) -> None:
+def write_table(
+    path: str | os.PathLike[str],
+    name: str,
+    column: NDArray[np.intp],
+    mark: Fingerprint,
+    described: dict[str, Any],
+) -> None:
     """Write a permutation, what describes it, and the fingerprint of its data."""
     arrays: dict[str, NDArray[Any]] = {name: column.astype(np.int64)}
     if mark.labels is not None:
@@ -70,8 +94,13 @@ def write_table(path: str | os.PathLike[str], name: str, column: NDArray[np.intp
 
 
 @contextmanager
-def read_table(path: str | os.PathLike[str], name: str, form: str) -> Iterator[tuple[NDArray[np.intp], Fingerprint, dict[str, Any]]]:
-    """Give what :func:`write_table` wrote; whatever turns out wrong with it inside the block is an error that names the file."""
+def read_table(
+    path: str | os.PathLike[str], name: str, form: str
+) -> Iterator[tuple[NDArray[np.intp], Fingerprint, dict[str, Any]]]:
+    """Give what :func:`write_table` wrote.
+
+    Whatever turns out wrong with it inside the block is an error that names the file.
+    """
     meta, arrays = read(path, {name: np.int64, "labels": np.uint64})
     try:
         if meta["format"] != form:
@@ -79,13 +108,19 @@ def read_table(path: str | os.PathLike[str], name: str, form: str) -> Iterator[t
         column, labels = arrays[name].astype(np.intp), arrays.get("labels")
         if labels is not None and len(labels) != len(column):
             raise ValueError(f"it has {len(labels)} labels for {len(column)} rows")
-        width, values = (None if meta[key] is None else int(meta[key]) for key in ("width", "values"))
+        width, values = (
+            None if meta[key] is None else int(meta[key]) for key in ("width", "values")
+        )
         yield column, Fingerprint(labels, width, values), meta
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{os.fspath(path)} is not a table file, or it is damaged: {error}") from error
+        raise ValueError(
+            f"{os.fspath(path)} is not a table file, or it is damaged: {error}"
+        ) from error
 
 
-def _read_array(archive: zipfile.ZipFile, name: str, dtype: Any, largest: int | None = None) -> NDArray[Any]:
+def _read_array(
+    archive: zipfile.ZipFile, name: str, dtype: Any, largest: int | None = None
+) -> NDArray[Any]:
     info = archive.getinfo(f"{name}.npy")
     if info.compress_type != zipfile.ZIP_STORED:
         raise ValueError("it holds compressed arrays, which tables never are")
@@ -95,7 +130,9 @@ def _read_array(archive: zipfile.ZipFile, name: str, dtype: Any, largest: int | 
     with archive.open(info) as file:
         content = file.read()
     # the header is not parsed, but compared with the one that an array of this length has
-    for length in {(len(content) - start) // itemsize for start in (64, 128) if len(content) >= start}:
+    for length in {
+        (len(content) - start) // itemsize for start in (64, 128) if len(content) >= start
+    }:
         header = _header(dtype, length)
         if content.startswith(header) and len(content) == len(header) + length * itemsize:
             return np.frombuffer(content, dtype=dtype, offset=len(header))
@@ -104,5 +141,8 @@ def _read_array(archive: zipfile.ZipFile, name: str, dtype: Any, largest: int | 
 
 def _header(dtype: Any, length: int) -> bytes:
     buffer = io.BytesIO()
-    npy.write_array_header_1_0(buffer, {"descr": npy.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (length,)})
+    npy.write_array_header_1_0(
+        buffer,
+        {"descr": npy.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (length,)},
+    )
     return buffer.getvalue()

@@ -32,14 +32,16 @@ class MatchingLoss:
 class AntitheticTable:
     r"""A permutation ``partner`` of the rows: row ``i`` travels with row ``partner[i]``.
 
-    Being a permutation is what keeps the pair gradient :math:`(g_i + g_{S(i)})/2` unbiased, so it is checked here, once.
+    Being a permutation is what keeps the pair gradient :math:`(g_i + g_{S(i)})/2` unbiased, so it
+    is checked here, once.
 
     Parameters
     ----------
     partner : array-like of shape (n,)
         The permutation S.
     fingerprint : Fingerprint, optional
-        The data it was made for; checked whenever the table meets data. Without one, only the number of rows is.
+        The data it was made for; checked whenever the table meets data. Without one, only the
+        number of rows is.
     method : str, default="given"
         How it was made.
     note : str
@@ -99,12 +101,15 @@ class AntitheticTable:
 
     def _require_matching(self) -> None:
         if not self.is_matching:
-            raise ValueError("this table is no matching (partners are not mutual); call to_matching(X, y) first")
+            raise ValueError(
+                "this table is no matching (partners are not mutual); call to_matching(X, y) first"
+            )
 
     def __getitem__(self, key: Any) -> AntitheticTable:
         """Restrict the table to some rows, numbered by their place: ``table[rows]`` or ``table[rows, ...]``.
 
-        Rows whose partner is not among them go to the next row of their cycle that is, or are linked with each other.
+        Rows whose partner is not among them go to the next row of their cycle that is, or are
+        linked with each other.
         """
         if isinstance(key, tuple):
             if len(key) != 2 or key[1] is not Ellipsis:
@@ -115,13 +120,21 @@ class AntitheticTable:
             raise ValueError("a table cannot be restricted to repeated rows; give each row once")
         if not len(rows):
             raise ValueError("a table cannot be restricted to no rows")
-        return AntitheticTable(matching.restrict(self.partner, rows), self.fingerprint.take(rows), self.method, derived=True)
+        return AntitheticTable(
+            matching.restrict(self.partner, rows),
+            self.fingerprint.take(rows),
+            self.method,
+            derived=True,
+        )
 
     def check(self, X: Any, y: Any) -> None:
         """Raise ValueError unless the table was made for these data (a derived one: unless rows and labels agree)."""
         X = check_rows(X)
         if X.shape[0] != len(self):
-            raise ValueError(f"the table has {len(self)} rows and X has {X.shape[0]}; make one for these data with antithetic.pair")
+            raise ValueError(
+                f"the table has {len(self)} rows and X has {X.shape[0]}; make one for these data"
+                " with antithetic.pair"
+            )
         self.fingerprint.check(X, y)
 
     def variance_ratio(
@@ -135,7 +148,9 @@ class AntitheticTable:
         fit_intercept: bool = False,
         sample_weight: Any = None,
     ) -> float:
-        """Exact variance of the gradient of a pair, divided by that of two independent rows; below 1 is a gain.
+        """Exact variance of the gradient of a pair, divided by that of two independent rows.
+
+        Below 1 is a gain.
 
         Parameters
         ----------
@@ -173,8 +188,9 @@ class AntitheticTable:
     ) -> AntitheticTable:
         """Cut the cycles of the permutation into mutual pairs, so that an epoch can visit each row once.
 
-        Of each cycle, the alternate links with the smallest sum of products are kept; rows left over by odd cycles are paired among
-        each other. What that costs is recorded in ``matching_loss``. A matching is returned as it is.
+        Of each cycle, the alternate links with the smallest sum of products are kept; rows left
+        over by odd cycles are paired among each other. What that costs is recorded in
+        ``matching_loss``. A matching is returned as it is.
 
         The parameters are those of :meth:`variance_ratio`.
         """
@@ -185,7 +201,11 @@ class AntitheticTable:
         if self.is_matching:
             return self
         mates = matching.cut_cycles(self.partner, rows)
-        return replace(self, partner=mates, matching_loss=MatchingLoss(rows_ratio(rows, self.partner), rows_ratio(rows, mates)))
+        return replace(
+            self,
+            partner=mates,
+            matching_loss=MatchingLoss(rows_ratio(rows, self.partner), rows_ratio(rows, mates)),
+        )
 
     def quality(
         self,
@@ -201,7 +221,8 @@ class AntitheticTable:
     ) -> Quality:
         """Say how good the table is, and how much better any other could be.
 
-        The parameters are those of :meth:`variance_ratio`; ``random_state`` chooses the subset that is solved exactly for large n.
+        The parameters are those of :meth:`variance_ratio`; ``random_state`` chooses the subset that
+        is solved exactly for large n.
 
         Returns
         -------
@@ -209,21 +230,45 @@ class AntitheticTable:
         """
         rows, problem = self._read(X, y, coef, intercept, loss, fit_intercept, sample_weight)
         found = self.variance_ratio(
-            X, y, coef=coef, intercept=intercept, loss=loss, fit_intercept=fit_intercept, sample_weight=sample_weight
+            X,
+            y,
+            coef=coef,
+            intercept=intercept,
+            loss=loss,
+            fit_intercept=fit_intercept,
+            sample_weight=sample_weight,
         )
         labels = None if problem is not None and problem.classes is None else np.asarray(y).ravel()
         return measure_quality(rows, self.partner, found, labels, random_state)
 
     def _read(
-        self, X: Any, y: Any, coef: Any, intercept: float, loss: str | Loss, fit_intercept: bool, sample_weight: Any
+        self,
+        X: Any,
+        y: Any,
+        coef: Any,
+        intercept: float,
+        loss: str | Loss,
+        fit_intercept: bool,
+        sample_weight: Any,
     ) -> tuple[Rows, Problem | None]:
         """Rows and problem of the data, once they are known to be those of the table."""
-        rows, problem = read_rows(X, y, loss=loss, coef=coef, intercept=intercept, fit_intercept=fit_intercept, sample_weight=sample_weight)
+        rows, problem = read_rows(
+            X,
+            y,
+            loss=loss,
+            coef=coef,
+            intercept=intercept,
+            fit_intercept=fit_intercept,
+            sample_weight=sample_weight,
+        )
         self.check(X, y)
         return rows, problem
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the table to one ``.npz`` file without pickle, with its fingerprint; the file appears only when it is complete."""
+        """Write the table to one ``.npz`` file without pickle, with its fingerprint.
+
+        The file appears only when it is complete.
+        """
         loss = self.matching_loss
         described = {
             "format": _FORMAT,
@@ -236,16 +281,28 @@ class AntitheticTable:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AntitheticTable:
-        """Read a table that :meth:`save` wrote. Nothing is unpickled; a damaged or foreign file raises ValueError."""
+        """Read a table that :meth:`save` wrote. Nothing is unpickled.
+
+        A damaged or foreign file raises ValueError.
+        """
         with store.read_table(path, "partner", _FORMAT) as (partner, mark, meta):
-            loss = None if meta["matching_loss"] is None else MatchingLoss(*map(float, meta["matching_loss"]))
-            return cls(partner, mark, str(meta["method"]), bool(meta["derived"]), loss, str(meta["note"]))
+            loss = (
+                None
+                if meta["matching_loss"] is None
+                else MatchingLoss(*map(float, meta["matching_loss"]))
+            )
+            return cls(
+                partner, mark, str(meta["method"]), bool(meta["derived"]), loss, str(meta["note"])
+            )
 
 
 def check_table(table: Any) -> AntitheticTable:
     """Return a table, or say how to make one of what was given."""
     if not isinstance(table, AntitheticTable):
-        raise ValueError(f"a table must be an AntitheticTable (AntitheticTable(partner) makes one of an array); got {type(table).__name__}")
+        raise ValueError(
+            "a table must be an AntitheticTable (AntitheticTable(partner) makes one of an array);"
+            f" got {type(table).__name__}"
+        )
     return table
 
 
@@ -253,7 +310,10 @@ def check_permutation(partner: Any) -> NDArray[np.intp]:
     """Return a read-only copy, or raise ValueError unless it is a permutation of 0..n-1 with n at least 1."""
     given = np.asarray(partner)
     if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu":
-        raise ValueError(f"partner must be one column of whole numbers, not empty; got shape {given.shape} of {given.dtype}")
+        raise ValueError(
+            f"partner must be one column of whole numbers, not empty; got shape {given.shape} of"
+            f" {given.dtype}"
+        )
     n = len(given)
     table = given.astype(np.intp)
     inside = (table >= 0) & (table < n)
@@ -263,7 +323,8 @@ def check_permutation(partner: Any) -> NDArray[np.intp]:
     counts = np.bincount(table, minlength=n)
     if (counts != 1).any():
         raise ValueError(
-            f"partner must be a permutation of 0..{n - 1}; {int(np.argmax(counts != 1))} appears {counts[counts != 1][0]} times"
+            f"partner must be a permutation of 0..{n - 1}; {int(np.argmax(counts != 1))} appears"
+            f" {counts[counts != 1][0]} times"
         )
     table.flags.writeable = False
     return table
@@ -277,12 +338,16 @@ def pair_ratio(problem: Problem, slopes: NDArray[np.float64], partner: NDArray[n
     return ratio(paired, alone)
 
 
-def matched(table: AntitheticTable, problem: Problem, slopes: NDArray[np.float64] | None = None) -> AntitheticTable:
+def matched(
+    table: AntitheticTable, problem: Problem, slopes: NDArray[np.float64] | None = None
+) -> AntitheticTable:
     """Cut a table into a matching by the gradients of a problem at some slopes (None: by its signed rows), recording the loss."""
     if table.is_matching:
         return table
     rows = Rows.of_problem(problem) if slopes is None else Rows.of_slopes(problem, slopes)
     mates = matching.cut_cycles(table.partner, rows)
     slopes = problem.slopes() if slopes is None else slopes
-    loss = MatchingLoss(*(pair_ratio(problem, slopes, partner) for partner in (table.partner, mates)))
+    loss = MatchingLoss(
+        *(pair_ratio(problem, slopes, partner) for partner in (table.partner, mates))
+    )
     return replace(table, partner=mates, matching_loss=loss)

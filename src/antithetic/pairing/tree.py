@@ -1,14 +1,17 @@
 r"""A near-linear pairing: transport of the cloud of rows to its own reflection, bucket by bucket.
 
-Minimising :math:`\sum_i \langle z_i, z_{S(i)} \rangle` means to move each centred row to the reflection :math:`-z_j` of another, at
-the least total squared distance. A first tree cuts rows and reflections at the same medians into buckets of at most ``LEAF`` rows, and
-each bucket's assignment problem is solved exactly. Then the pairs are put into buckets anew, round after round, and solved again, which
-can only improve them: by turns at random, which mends what the first tree did wrong on a large scale, and by where their middles lie
-along axes turned at random, which mends it on a small one (two pairs gain by changing partners if their middles are close and their
-distances are not alike). A round takes only the pairs that make up most of the distance left. Up to ``ONE_LEAF`` rows there is one bucket:
-the optimum.
+Minimising :math:`\sum_i \langle z_i, z_{S(i)} \rangle` means to move each centred row to the
+reflection :math:`-z_j` of another, at the least total squared distance. A first tree cuts rows and
+reflections at the same medians into buckets of at most ``LEAF`` rows, and each bucket's assignment
+problem is solved exactly. Then the pairs are put into buckets anew, round after round, and solved
+again, which can only improve them: by turns at random, which mends what the first tree did wrong on
+a large scale, and by where their middles lie along axes turned at random, which mends it on a small
+one (two pairs gain by changing partners if their middles are close and their distances are not
+alike). A round takes only the pairs that make up most of the distance left. Up to ``ONE_LEAF`` rows
+there is one bucket: the optimum.
 
-O(n log n) time; beside the rows, some 150 bytes a row. Buckets are independent of each other, so the number of threads changes nothing.
+O(n log n) time; beside the rows, some 150 bytes a row. Buckets are independent of each other, so
+the number of threads changes nothing.
 """
 
 from __future__ import annotations
@@ -32,14 +35,21 @@ ONE_LEAF = 1500
 FEW, ROUNDS_OF_FEW, ROUNDS, ROUNDS_OF_MANY, MANY = 4000, 40, 7, 4, 300_000
 _SHARES = 16  # parts of the work that threads take one by one
 _DISTANCE_SHARE = 0.9  # of the squared distance left, in the pairs that a round takes
-_LEAST_GAIN = 1e-3  # with a budget: when two rounds lower the variance of a pair by less, relatively, it is enough
+# with a budget: when two rounds lower the variance of a pair by less, relatively, it is enough
+_LEAST_GAIN = 1e-3
 _BLOCK = 1 << 14
 
 Partners = NDArray[np.intp]
 
 
 def tree_table(
-    rows: Rows, *, init: Partners | None, budget: float | None, n_jobs: int | None, seed: int, progress: Callable[[int], None]
+    rows: Rows,
+    *,
+    init: Partners | None,
+    budget: float | None,
+    n_jobs: int | None,
+    seed: int,
+    progress: Callable[[int], None],
 ) -> Partners:
     """Return a permutation with a nearly minimal sum of products, shape (n,).
 
@@ -49,8 +59,8 @@ def tree_table(
     init : ndarray of shape (n,) or None
         A permutation to polish by one round instead of building a tree.
     budget : float or None
-        Seconds: rounds go on until they are spent or nothing is gained. None means a fixed number of rounds, and a result that depends
-        on nothing but the rows and the seed.
+        Seconds: rounds go on until they are spent or nothing is gained. None means a fixed number
+        of rounds, and a result that depends on nothing but the rows and the seed.
     n_jobs : int or None
     seed : int
     progress : callable
@@ -70,7 +80,12 @@ def tree_table(
             progress(1)
         for number in _rounds(rows, partner, init is not None, budget, begun):
             _improve(
-                rows, points, partner, local=init is not None or number % 2 == 1, rng=np.random.default_rng((seed, number)), threads=threads
+                rows,
+                points,
+                partner,
+                local=init is not None or number % 2 == 1,
+                rng=np.random.default_rng((seed, number)),
+                threads=threads,
             )
             progress(number + 1 + (init is None))
     return partner
@@ -83,7 +98,9 @@ def count_rounds(n: int) -> int:
     return max(ROUNDS, min(ROUNDS_OF_FEW, ROUNDS_OF_FEW * FEW // n))
 
 
-def _rounds(rows: Rows, partner: Partners, polish: bool, budget: float | None, begun: float) -> Iterator[int]:
+def _rounds(
+    rows: Rows, partner: Partners, polish: bool, budget: float | None, begun: float
+) -> Iterator[int]:
     """Number the rounds that are to be done: a fixed number, or as long as the budget lasts and something is gained."""
     if budget is None:
         yield from range(1 if polish else count_rounds(len(rows)))
@@ -100,11 +117,21 @@ def _rounds(rows: Rows, partner: Partners, polish: bool, budget: float | None, b
         yield number
 
 
-def _improve(rows: Rows, points: NDArray[np.float32], partner: Partners, *, local: bool, rng: np.random.Generator, threads: Any) -> None:
+def _improve(
+    rows: Rows,
+    points: NDArray[np.float32],
+    partner: Partners,
+    *,
+    local: bool,
+    rng: np.random.Generator,
+    threads: Any,
+) -> None:
     """Put the pairs that have most of the distance left into buckets, by place or at random, and solve each."""
     order = _far_pairs(points, partner)
     if local:
-        starts = _cut(_turned_middles(points, partner, rng), order, np.empty(0, dtype=np.intp), threads)
+        starts = _cut(
+            _turned_middles(points, partner, rng), order, np.empty(0, dtype=np.intp), threads
+        )
     else:
         order = rng.permutation(order)
         starts = np.linspace(0, len(order), -(-len(order) // LEAF) + 1).astype(np.intp)
@@ -123,7 +150,9 @@ def _far_pairs(points: NDArray[np.float32], partner: Partners) -> NDArray[np.int
     return np.flatnonzero(left >= falling[min(reached, len(falling) - 1)])
 
 
-def _turned_middles(points: NDArray[np.float32], partner: Partners, rng: np.random.Generator) -> NDArray[np.float32]:
+def _turned_middles(
+    points: NDArray[np.float32], partner: Partners, rng: np.random.Generator
+) -> NDArray[np.float32]:
     """Twice the middle between each row and its partner's reflection, along axes turned at random."""
     axes = points.shape[1]
     turn = np.linalg.qr(rng.standard_normal((axes, axes)))[0].astype(np.float32)
@@ -134,20 +163,40 @@ def _turned_middles(points: NDArray[np.float32], partner: Partners, rng: np.rand
     return middles
 
 
-def _cut(points: NDArray[np.float32], order: NDArray[np.intp], reflected: NDArray[np.intp], threads: Any) -> NDArray[np.intp]:
+def _cut(
+    points: NDArray[np.float32], order: NDArray[np.intp], reflected: NDArray[np.intp], threads: Any
+) -> NDArray[np.intp]:
     """Reorder rows, and reflections if there are any, into buckets, and return where these begin."""
     from antithetic.pairing._tree_kernels import buckets
 
     ends = buckets(points, 0, len(order), -(-len(order) // _SHARES), order, reflected).tolist()
     subtrees = list(zip([0, *ends[:-1]], ends, strict=True))
-    return np.concatenate([[0], *threads(lambda bounds: buckets(points, bounds[0], bounds[1], LEAF, order, reflected), subtrees)])
+    return np.concatenate(
+        [
+            [0],
+            *threads(
+                lambda bounds: buckets(points, bounds[0], bounds[1], LEAF, order, reflected),
+                subtrees,
+            ),
+        ]
+    )
 
 
-def _solve(rows: Rows, order: NDArray[np.intp], partners: Partners, starts: NDArray[np.intp], partner: Partners, threads: Any) -> None:
+def _solve(
+    rows: Rows,
+    order: NDArray[np.intp],
+    partners: Partners,
+    starts: NDArray[np.intp],
+    partner: Partners,
+    threads: Any,
+) -> None:
     """Solve each bucket's assignment problem, and write the rows' new partners."""
     solve = _solver(rows)
     cuts = np.unique(np.linspace(0, len(starts) - 1, _SHARES + 1).astype(np.intp)).tolist()
-    threads(lambda part: solve(order, partners, starts[part[0] : part[1] + 1], partner), list(pairwise(cuts)))
+    threads(
+        lambda part: solve(order, partners, starts[part[0] : part[1] + 1], partner),
+        list(pairwise(cuts)),
+    )
 
 
 def _solver(rows: Rows) -> Callable[..., None]:
@@ -164,5 +213,12 @@ def _solver(rows: Rows) -> Callable[..., None]:
     )
     if sparse.issparse(rows.X):
         X = rows.X
-        return lambda *lists: solve_csr(read_only(X.data), read_only(X.indices), read_only(X.indptr), X.shape[1], weighing, *lists)
+        return lambda *lists: solve_csr(
+            read_only(X.data),
+            read_only(X.indices),
+            read_only(X.indptr),
+            X.shape[1],
+            weighing,
+            *lists,
+        )
     return lambda *lists: solve_dense(read_only(rows.X), weighing, *lists)

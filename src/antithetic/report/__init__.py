@@ -1,7 +1,7 @@
 """One web page that shows a study: summary, claims, figures one can question, and an explorer of antithetic pairs.
 
-The page is a single file without a link to anywhere: it opens from a disk, in any browser, and nothing in it that comes from data can
-run. Describe the study by a :class:`Content`, then write it.
+The page is a single file without a link to anywhere: it opens from a disk, in any browser, and
+nothing in it that comes from data can run. Describe the study by a :class:`Content`, then write it.
 
 >>> from antithetic.report import Content, Figure, Series, render
 >>> curve = Series("SGD-as", x=[0, 1, 2], y=[0.69, 0.52, 0.48])
@@ -10,8 +10,29 @@ run. Describe the study by a :class:`Content`, then write it.
 True
 """
 
-from antithetic.report.content import Claim, Content, Explorer, Figure, Method, Series, Table, Verdict
+from antithetic.report.content import (
+    Claim,
+    Content,
+    Explorer,
+    Figure,
+    Method,
+    Series,
+    Table,
+    Verdict,
+)
 from antithetic.report.page import render, write_page
 from antithetic.report.plane import Plane
 
-__all__ = ["Claim", "Content", "Explorer", "Figure", "Method", "Plane", "Series", "Table", "Verdict", "render", "write_page"]
+__all__ = [
+    "Claim",
+    "Content",
+    "Explorer",
+    "Figure",
+    "Method",
+    "Plane",
+    "Series",
+    "Table",
+    "Verdict",
+    "render",
+    "write_page",
+]

@@ -20,7 +20,9 @@ _SLUG = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """One curve of a figure; every array-like becomes an array of floats, in which NaN and infinity are gaps.
+    """One curve of a figure.
+
+    Every array-like becomes an array of floats, in which NaN and infinity are gaps.
 
     Parameters
     ----------
@@ -45,10 +47,20 @@ class Series:
         _set(self, x=x)
         for name in ("y", "low", "high"):
             if getattr(self, name) is not None:
-                _set(self, **{name: _array(getattr(self, name), f"{name} of series {self.name!r}", x.shape)})
+                _set(
+                    self,
+                    **{
+                        name: _array(
+                            getattr(self, name), f"{name} of series {self.name!r}", x.shape
+                        )
+                    },
+                )
         if (self.low is None) != (self.high is None):
             raise ValueError(f"series {self.name!r} has one of low and high; a band needs both")
-        _set(self, runs=tuple(_array(run, f"a run of series {self.name!r}", x.shape) for run in self.runs))
+        _set(
+            self,
+            runs=tuple(_array(run, f"a run of series {self.name!r}", x.shape) for run in self.runs),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,12 +70,14 @@ class Figure:
     Parameters
     ----------
     id : str
-        Lower-case letters, digits and single hyphens or underscores: the figure's address within the page, and the name of its downloads.
+        Lower-case letters, digits and single hyphens or underscores: the figure's address within
+        the page, and the name of its downloads.
     title : str
     series : sequence of Series
     caption, x_label, y_label : str, default=""
     log_x, log_y : bool, default=False
-        Logarithmic axes to begin with; the reader can change that of y. What is not positive is a gap there.
+        Logarithmic axes to begin with; the reader can change that of y. What is not positive is a
+        gap there.
     group : str, default=""
         Figures of one group, say of one data set, stand side by side under its name.
     """
@@ -80,7 +94,10 @@ class Figure:
 
     def __post_init__(self) -> None:
         if not _SLUG.fullmatch(self.id):
-            raise ValueError(f"id={self.id!r}: use lower-case letters, digits and single hyphens or underscores, such as 'sonar-objective'")
+            raise ValueError(
+                f"id={self.id!r}: use lower-case letters, digits and single hyphens or underscores,"
+                " such as 'sonar-objective'"
+            )
         _set(self, series=tuple(self.series))
         _refuse_twins((series.name for series in self.series), f"series of figure {self.id!r}")
 
@@ -105,7 +122,9 @@ class Claim:
 
     def __post_init__(self) -> None:
         if self.verdict not in get_args(Verdict):
-            raise ValueError(f"verdict={self.verdict!r}: use one of {', '.join(map(repr, get_args(Verdict)))}")
+            raise ValueError(
+                f"verdict={self.verdict!r}: use one of {', '.join(map(repr, get_args(Verdict)))}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +138,10 @@ class Table:
     def __post_init__(self) -> None:
         wrong = [len(row) for row in self.rows if len(row) != len(self.columns)]
         if wrong:
-            raise ValueError(f"table {self.title!r} has {len(self.columns)} columns, and a row of {wrong[0]} cells")
+            raise ValueError(
+                f"table {self.title!r} has {len(self.columns)} columns, and a row of {wrong[0]}"
+                " cells"
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +152,8 @@ class Method:
     ----------
     name : str
     boundaries : array-like of shape (frames, 3), or sequence of (a, b, c) and None
-        Where the decision changes: the line ``a x + b y + c = 0``. None, a NaN, or ``a = b = 0`` mean that there is no line.
+        Where the decision changes: the line ``a x + b y + c = 0``. None, a NaN, or ``a = b = 0``
+        mean that there is no line.
     objective : array-like of shape (frames,)
     gradients, product : default=None
         Those at this method's own weights, in place of the explorer's.
@@ -144,9 +167,18 @@ class Method:
 
     def __post_init__(self) -> None:
         lines = [(np.nan,) * 3 if line is None else line for line in self.boundaries]
-        boundaries = _array(lines, f"boundaries of method {self.name!r}", (None, 3)) if lines else np.empty((0, 3))
+        boundaries = (
+            _array(lines, f"boundaries of method {self.name!r}", (None, 3))
+            if lines
+            else np.empty((0, 3))
+        )
         _set(self, boundaries=boundaries)
-        _set(self, objective=_array(self.objective, f"objective of method {self.name!r}", (len(boundaries),)))
+        _set(
+            self,
+            objective=_array(
+                self.objective, f"objective of method {self.name!r}", (len(boundaries),)
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,10 +199,11 @@ class Explorer:
     methods : sequence of Method, default=()
         A panel each; none gives one panel without a decision.
     gradients : array-like of shape (frames, n, 2), or sequence of (n, 2) array-likes and None, default=None
-        Gradient of each row's loss in the plane. A frame without takes those of the last frame that has some. With no frames, one entry.
+        Gradient of each row's loss in the plane. A frame without takes those of the last frame that
+        has some. With no frames, one entry.
     product : array-like of shape (frames, n), or sequence of (n,) array-likes and None, default=None
-        Inner product of each row's gradient with its partner's, in all features. Without it, that of the gradients in the plane is
-        shown, and said to be so.
+        Inner product of each row's gradient with its partner's, in all features. Without it, that
+        of the gradients in the plane is shown, and said to be so.
     optimum : (a, b, c), default=None
         The decision at the optimum, a solid line.
     axis_labels : (str, str)
@@ -200,7 +233,10 @@ class Explorer:
         what = f"of explorer {self.name!r}"
         points = _array(self.points, f"points {what}", (None, 2))
         if not np.isfinite(points).all():
-            raise ValueError(f"points {what} hold NaN or infinity; leave such rows out, from labels and partner as well")
+            raise ValueError(
+                f"points {what} hold NaN or infinity; leave such rows out, from labels and partner"
+                " as well"
+            )
         n, n_frames = len(points), max(1, len(self.frames))
         labels = np.asarray(self.labels)
         if labels.shape != (n,) or not np.isin(labels, (-1, 1)).all():
@@ -208,14 +244,37 @@ class Explorer:
         partner = np.asarray(self.partner)
         if not np.array_equal(np.sort(partner), np.arange(n)):
             raise ValueError(f"partner {what} must be a permutation of 0..{n - 1}")
-        _set(self, points=points, labels=labels.astype(np.intp), partner=partner.astype(np.intp), frames=tuple(map(float, self.frames)))
+        _set(
+            self,
+            points=points,
+            labels=labels.astype(np.intp),
+            partner=partner.astype(np.intp),
+            frames=tuple(map(float, self.frames)),
+        )
         _refuse_twins((method.name for method in self.methods), f"methods {what}")
         for method in self.methods:
             if len(method.objective) != len(self.frames):
-                raise ValueError(f"method {method.name!r} {what} has {len(method.objective)} frames, the explorer {len(self.frames)}")
-            _set(method, gradients=_frames(method.gradients, f"gradients of method {method.name!r}", n_frames, (n, 2)))
-            _set(method, product=_frames(method.product, f"product of method {method.name!r}", n_frames, (n,)))
-        _set(self, methods=tuple(self.methods), gradients=_frames(self.gradients, f"gradients {what}", n_frames, (n, 2)))
+                raise ValueError(
+                    f"method {method.name!r} {what} has {len(method.objective)} frames, the"
+                    f" explorer {len(self.frames)}"
+                )
+            _set(
+                method,
+                gradients=_frames(
+                    method.gradients, f"gradients of method {method.name!r}", n_frames, (n, 2)
+                ),
+            )
+            _set(
+                method,
+                product=_frames(
+                    method.product, f"product of method {method.name!r}", n_frames, (n,)
+                ),
+            )
+        _set(
+            self,
+            methods=tuple(self.methods),
+            gradients=_frames(self.gradients, f"gradients {what}", n_frames, (n, 2)),
+        )
         _set(self, product=_frames(self.product, f"product {what}", n_frames, (n,)))
         if self.optimum is not None:
             _array(self.optimum, f"optimum {what}", (3,))
@@ -223,7 +282,9 @@ class Explorer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Content:
-    """Everything that a page shows, in the order in which it shows it. All but the title may be left out.
+    """Everything that a page shows, in the order in which it shows it.
+
+    All but the title may be left out.
 
     Parameters
     ----------
@@ -267,17 +328,24 @@ def _set(value: object, **fields: object) -> None:
 
 def _array(value: Any, what: str, shape: tuple[int | None, ...]) -> Numbers:
     array = np.asarray(value, dtype=np.float64)
-    if array.ndim != len(shape) or any(want not in (None, have) for want, have in zip(shape, array.shape, strict=True)):
+    if array.ndim != len(shape) or any(
+        want not in (None, have) for want, have in zip(shape, array.shape, strict=True)
+    ):
         wanted = ", ".join("any" if want is None else str(want) for want in shape)
         raise ValueError(f"{what} has shape {array.shape}; it must have ({wanted})")
     return array
 
 
-def _frames(value: Sequence[Any] | None, what: str, n_frames: int, shape: tuple[int, ...]) -> Frames | None:
+def _frames(
+    value: Sequence[Any] | None, what: str, n_frames: int, shape: tuple[int, ...]
+) -> Frames | None:
     if value is None:
         return None
     if len(value) != n_frames:
-        raise ValueError(f"{what} has {len(value)} entries; it must have one per frame, {n_frames}, None where there is nothing to show")
+        raise ValueError(
+            f"{what} has {len(value)} entries; it must have one per frame, {n_frames}, None where"
+            " there is nothing to show"
+        )
     return tuple(None if entry is None else _array(entry, what, shape) for entry in value)
 
 

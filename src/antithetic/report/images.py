@@ -14,17 +14,31 @@ from antithetic.display import _pyplot, _text, _whole_ticks
 from antithetic.report.content import Figure, Series
 
 _COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b87f00", "#2b8fce", "#16191d")
-_DASHES: tuple[Any, ...] = ("-", (0, (5, 3)), (0, (1, 2)), (0, (6, 3, 1, 3)), (0, (10, 4)), (0, (4, 2, 1, 2, 1, 2)))
+_DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 3)),
+    (0, (1, 2)),
+    (0, (6, 3, 1, 3)),
+    (0, (10, 4)),
+    (0, (4, 2, 1, 2, 1, 2)),
+)
 _MARKERS = "os^DXv"
 _MARKED_POINTS = 50
 _BESIDE = 7  # series from which the legend has a place of its own
 _SIZE, _DPI = (5.6, 3.8), 150
-_STYLE = {"svg.hashsalt": "antithetic", "svg.fonttype": "none", "axes.spines.top": False, "axes.spines.right": False}
+_STYLE = {
+    "svg.hashsalt": "antithetic",
+    "svg.fonttype": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 _SUPERSCRIPTS = str.maketrans("-0123456789", "\N{SUPERSCRIPT MINUS}⁰¹²³⁴⁵⁶⁷⁸⁹")
 FORMATS = ("png", "svg")
 
 
-def draw_figures(figures: Sequence[Figure], folder: str | Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+def draw_figures(
+    figures: Sequence[Figure], folder: str | Path, formats: Sequence[str] = FORMATS
+) -> list[Path]:
     """Draw each figure to ``folder/<id>.<format>``; a name has the same look in all of them.
 
     Parameters
@@ -42,10 +56,18 @@ def draw_figures(figures: Sequence[Figure], folder: str | Path, formats: Sequenc
     home.mkdir(parents=True, exist_ok=True)
     names = dict.fromkeys(series.name for figure in figures for series in figure.series)
     looks = {name: place for place, name in enumerate(names)}
-    return [path for figure in figures for path in draw_figure(figure, [home / f"{figure.id}.{ending}" for ending in formats], looks)]
+    return [
+        path
+        for figure in figures
+        for path in draw_figure(
+            figure, [home / f"{figure.id}.{ending}" for ending in formats], looks
+        )
+    ]
 
 
-def draw_figure(figure: Figure, paths: Sequence[Path], looks: Mapping[str, int] | None = None) -> Sequence[Path]:
+def draw_figure(
+    figure: Figure, paths: Sequence[Path], looks: Mapping[str, int] | None = None
+) -> Sequence[Path]:
     """Draw one figure to files; their endings say which format.
 
     Parameters
@@ -60,12 +82,20 @@ def draw_figure(figure: Figure, paths: Sequence[Path], looks: Mapping[str, int] 
     sequence of Path
     """
     plt = _pyplot()
-    looks = {series.name: place for place, series in enumerate(figure.series)} if looks is None else looks
+    looks = (
+        {series.name: place for place, series in enumerate(figure.series)}
+        if looks is None
+        else looks
+    )
     with plt.rc_context(_STYLE):
         beside = len(figure.series) >= _BESIDE
-        sheet = plt.Figure(figsize=(_SIZE[0] + 2.2 * beside, _SIZE[1]))  # of its own, which needs no screen
+        sheet = plt.Figure(
+            figsize=(_SIZE[0] + 2.2 * beside, _SIZE[1])
+        )  # of its own, which needs no screen
         ax = sheet.subplots()
-        sheet.subplots_adjust(left=0.13, right=0.69 if beside else 0.97, top=0.91, bottom=0.13)  # automatic layouts take twice as long
+        sheet.subplots_adjust(
+            left=0.13, right=0.69 if beside else 0.97, top=0.91, bottom=0.13
+        )  # automatic layouts take twice as long
         for series in figure.series:
             _draw(ax, series, looks[series.name], log=figure.log_y)
         if figure.log_x:
@@ -80,17 +110,30 @@ def draw_figure(figure: Figure, paths: Sequence[Path], looks: Mapping[str, int] 
         ax.set(xlabel=_text(figure.x_label), ylabel=_text(figure.y_label))
         ax.grid(visible=True, alpha=0.25)
         if figure.series:
-            ax.legend(fontsize=8, frameon=False, **({"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if beside else {}))
+            ax.legend(
+                fontsize=8,
+                frameon=False,
+                **({"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if beside else {}),
+            )
         for path in paths:
             drawn = io.BytesIO()
-            sheet.savefig(drawn, format=path.suffix[1:], dpi=_DPI, metadata={"Date": None} if path.suffix == ".svg" else None)
+            sheet.savefig(
+                drawn,
+                format=path.suffix[1:],
+                dpi=_DPI,
+                metadata={"Date": None} if path.suffix == ".svg" else None,
+            )
             write_atomically(path, drawn.getvalue())
     return paths
 
 
 def _draw(ax: Any, series: Series, place: int, *, log: bool) -> None:
     colour, turn = _COLOURS[place % len(_COLOURS)], place + place // len(_COLOURS)
-    shown = {name: _shown(values, log) for name in ("y", "low", "high") if (values := getattr(series, name)) is not None}
+    shown = {
+        name: _shown(values, log)
+        for name in ("y", "low", "high")
+        if (values := getattr(series, name)) is not None
+    }
     ax.plot(
         series.x,
         shown["y"],
@@ -102,14 +145,18 @@ def _draw(ax: Any, series: Series, place: int, *, log: bool) -> None:
         label=_text(series.name),
     )
     if "low" in shown:
-        ax.fill_between(series.x, shown["low"], shown["high"], color=colour, alpha=0.15, linewidth=0)
+        ax.fill_between(
+            series.x, shown["low"], shown["high"], color=colour, alpha=0.15, linewidth=0
+        )
 
 
 def _power_ticks(ax: Any) -> None:
     """Label powers of ten as text: matplotlib's formulae take most of the time of a figure."""
     low, high = ax.get_ylim()
     if high > 10.0 * low:
-        ax.yaxis.set_major_formatter(lambda value, _place: f"10{str(round(np.log10(value))).translate(_SUPERSCRIPTS)}")
+        ax.yaxis.set_major_formatter(
+            lambda value, _place: f"10{str(round(np.log10(value))).translate(_SUPERSCRIPTS)}"
+        )
         ax.yaxis.set_minor_formatter(lambda _value, _place: "")
 
 

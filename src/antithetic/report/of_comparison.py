@@ -11,14 +11,23 @@ from antithetic._compare import Comparison, Measured
 from antithetic.report.content import Content, Figure, Series, Table
 from antithetic.report.of_reproduction import CITATION
 
-COLUMNS = ("sampling", "gap", "against reshuffled", "variance at first", "variance at the end", "table [s]", "training [s]", "same gap [s]")
+COLUMNS = (
+    "sampling",
+    "gap",
+    "against reshuffled",
+    "variance at first",
+    "variance at the end",
+    "table [s]",
+    "training [s]",
+    "same gap [s]",
+)
 
 
 def comparison_rows(found: Comparison) -> list[list[object]]:
     """One line for each way of sampling; the columns are ``COLUMNS``.
 
-    Gap is the mean over seeds after the last epoch, variances are ratios to independent rows, and the last column is the time to
-    reshuffling's last gap.
+    Gap is the mean over seeds after the last epoch, variances are ratios to independent rows, and
+    the last column is the time to reshuffling's last gap.
     """
     goal = float(found.gap(found.measured[0])[:, -1].mean())
     rows: list[list[object]] = []
@@ -26,7 +35,16 @@ def comparison_rows(found: Comparison) -> list[list[object]]:
         gap = float(found.gap(one)[:, -1].mean())
         needed = found.seconds_to(one, goal)
         cost = [one.table_seconds, one.run_seconds, needed if np.isfinite(needed) else float("nan")]
-        rows.append([one.name, gap, gap / goal if goal > 0.0 else float("nan"), float(one.ratio[0]), float(one.ratio[-1]), *cost])
+        rows.append(
+            [
+                one.name,
+                gap,
+                gap / goal if goal > 0.0 else float("nan"),
+                float(one.ratio[0]),
+                float(one.ratio[-1]),
+                *cost,
+            ]
+        )
     return rows
 
 
@@ -34,30 +52,47 @@ def gain(found: Comparison) -> str:
     """Say in a sentence which way is recommended, and what it gains."""
     best, baseline = found.recommended, found.measured[0]
     if best is baseline:
-        return "Plain reshuffling is the best choice here: no other way reached its last gap clearly sooner."
+        return (
+            "Plain reshuffling is the best choice here: no other way reached its last gap clearly"
+            " sooner."
+        )
     goal = float(found.gap(baseline)[:, -1].mean())
     own, plain = float(found.gap(best)[:, -1].mean()), found.seconds_to(baseline, goal)
     return (
-        f"The best choice here is {best.name}: it reaches the last gap of reshuffling in {found.seconds_to(best, goal):.3g} s instead of "
-        f"{plain:.3g} s, and ends with {own / goal if goal > 0.0 else 1.0:.3g} times its gap."
+        f"The best choice here is {best.name}: it reaches the last gap of reshuffling in"
+        f" {found.seconds_to(best, goal):.3g} s instead of {plain:.3g} s, and ends with"
+        f" {own / goal if goal > 0.0 else 1.0:.3g} times its gap."
     )
 
 
 def advice_beside(found: Comparison) -> str:
-    """Give the advice where the measurement agrees with it; else say that it is a guess, and what the guess is."""
+    """Give the advice where the measurement agrees with it.
+
+    Else say that it is a guess, and what the guess is.
+    """
     way, advice = found.recommended.way, found.advice
     if (way.sampling, way.pairing) == (advice.sampling, advice.pairing):
         return str(advice)
-    return f"Without measuring, the size of the data would have suggested sampling={advice.sampling!r}; what was measured counts."
+    return (
+        "Without measuring, the size of the data would have suggested"
+        f" sampling={advice.sampling!r}; what was measured counts."
+    )
 
 
-def comparison_content(found: Comparison, name: str, *, settings: Mapping[str, object], versions: Mapping[str, object]) -> Content:
+def comparison_content(
+    found: Comparison, name: str, *, settings: Mapping[str, object], versions: Mapping[str, object]
+) -> Content:
     """Make the page's content of what was found on a file called ``name``."""
     machine = {key: versions[key] for key in ("system", "machine", "cores") if key in versions}
     return Content(
         f"Which sampling for {name}?",
-        f"{found.n} rows, {found.d} features, {found.loss}: ways to choose which samples travel together, trained and measured.",
-        [gain(found), advice_beside(found), "train.py, beside this page, trains the estimator that is recommended."],
+        f"{found.n} rows, {found.d} features, {found.loss}: ways to choose which samples travel"
+        " together, trained and measured.",
+        [
+            gain(found),
+            advice_beside(found),
+            "train.py, beside this page, trains the estimator that is recommended.",
+        ],
         _figures(found),
         tables=[Table("What each way gains and costs", COLUMNS, comparison_rows(found))],
         settings=settings,
@@ -69,7 +104,10 @@ def comparison_content(found: Comparison, name: str, *, settings: Mapping[str, o
 
 def _figures(found: Comparison) -> list[Figure]:
     epochs = np.arange(float(found.measured[0].objective.shape[1]))
-    gap = "(f \N{MINUS SIGN} f*) / (f(0) \N{MINUS SIGN} f*), f* the least objective that any run found; mean and range of the seeds."
+    gap = (
+        "(f \N{MINUS SIGN} f*) / (f(0) \N{MINUS SIGN} f*), f* the least objective that any run"
+        " found; mean and range of the seeds."
+    )
     return [
         Figure(
             "gap-by-epoch",
@@ -94,8 +132,8 @@ def _figures(found: Comparison) -> list[Figure]:
             "variance-ratio",
             "Variance against independent rows",
             [Series(one.name, epochs, one.ratio) for one in found.measured],
-            "Exact variance of a batch's gradient along the first run, divided by that of independent rows. Of an order without a draw, "
-            "the mean over its batches.",
+            "Exact variance of a batch's gradient along the first run, divided by that of"
+            " independent rows. Of an order without a draw, the mean over its batches.",
             "epoch",
             "variance ratio",
         ),

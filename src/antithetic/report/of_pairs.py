@@ -18,8 +18,9 @@ from antithetic.solvers import make_sgd
 
 _FRAMES_WITH_GRADIENTS = 4
 _NOTE = (
-    "The rows, seen in the plane of their first two principal components, in which a decision in many features is the line where it cuts "
-    "that plane. Both methods start at zero weights, with the same steps and the first seed."
+    "The rows, seen in the plane of their first two principal components, in which a decision in"
+    " many features is the line where it cuts that plane. Both methods start at zero weights, with"
+    " the same steps and the first seed."
 )
 
 
@@ -34,18 +35,31 @@ def explorer_of(part: Part) -> Explorer:
     table, plane = bench.paper_table(), Plane.of(problem.X)
     frames = np.concatenate([np.arange(POINTS) / POINTS, np.arange(1, part.settings["epochs"] + 1)])
     shown = _some(len(frames))
-    bounds = products(problem, np.arange(problem.n), table.partner) * problem.y * problem.y[table.partner]
+    bounds = (
+        products(problem, np.arange(problem.n), table.partner)
+        * problem.y
+        * problem.y[table.partner]
+    )
     methods = []
     for name in PAPER:
         weights = training(bench, name, part.eta0, part.settings["epochs"])
-        slopes = [problem.slopes(weights[place]) if place in shown else None for place in range(len(frames))]
+        slopes = [
+            problem.slopes(weights[place]) if place in shown else None
+            for place in range(len(frames))
+        ]
         methods.append(
             Method(
                 name,
                 np.array([plane.line(coef) for coef in weights]),
                 objectives(problem, weights),
-                [None if slope is None else plane.directions(_scaled(problem, slope)) for slope in slopes],
-                [None if slope is None else slope * slope[table.partner] * bounds for slope in slopes],
+                [
+                    None if slope is None else plane.directions(_scaled(problem, slope))
+                    for slope in slopes
+                ],
+                [
+                    None if slope is None else slope * slope[table.partner] * bounds
+                    for slope in slopes
+                ],
             )
         )
     return Explorer(
@@ -56,18 +70,28 @@ def explorer_of(part: Part) -> Explorer:
         frames.tolist(),
         methods,
         optimum=plane.line(part.w_star),
-        axis_labels=("first principal component", "second principal component") if problem.d > 2 else ("first feature", "second feature"),
+        axis_labels=(
+            ("first principal component", "second principal component")
+            if problem.d > 2
+            else ("first feature", "second feature")
+        ),
         note=_NOTE if problem.d > 2 else "",
     )
 
 
 def training(bench: Bench, method: str, eta0: float, epochs: int) -> NDArray[np.float64]:
     """Weights of the first seed: before the first step, at the points of the first epoch, and after each epoch."""
-    problem, solver, sampler = bench.problem, make_sgd(bench.problem, average=False), bench.sampler(method, 0)
+    problem, solver, sampler = (
+        bench.problem,
+        make_sgd(bench.problem, average=False),
+        bench.sampler(method, 0),
+    )
     schedule, state = inverse_time(problem, eta0), solver.init()
     found = [np.zeros(problem.d)]
     for piece in np.array_split(sampler.batches(0).rows.reshape(-1, BATCH_SIZE), POINTS):
-        state = solver.epoch(state, cut(piece.ravel(), BATCH_SIZE), schedule) if len(piece) else state
+        state = (
+            solver.epoch(state, cut(piece.ravel(), BATCH_SIZE), schedule) if len(piece) else state
+        )
         found.append(state.coef.copy())
     for epoch in range(1, epochs):
         state = solver.epoch(state, sampler.batches(epoch), schedule)
@@ -77,9 +101,15 @@ def training(bench: Bench, method: str, eta0: float, epochs: int) -> NDArray[np.
 
 def _some(frames: int) -> set[int]:
     """Frames with gradients: the first, the last, and a few between."""
-    return {int(place) for place in np.linspace(0, frames - 1, min(frames, _FRAMES_WITH_GRADIENTS))} | {min(frames - 1, POINTS)}
+    return {
+        int(place) for place in np.linspace(0, frames - 1, min(frames, _FRAMES_WITH_GRADIENTS))
+    } | {min(frames - 1, POINTS)}
 
 
 def _scaled(problem: Problem, slopes: NDArray[np.float64]) -> object:
     """Gradient of each row's loss."""
-    return problem.X.multiply(slopes[:, None]).tocsr() if sparse.issparse(problem.X) else slopes[:, None] * problem.X
+    return (
+        problem.X.multiply(slopes[:, None]).tocsr()
+        if sparse.issparse(problem.X)
+        else slopes[:, None] * problem.X
+    )

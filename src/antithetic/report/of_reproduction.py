@@ -31,7 +31,11 @@ This page:
 }}
 """
 _FIGURES = {"log_loss": ("Figure 2", "logistic regression"), "hinge": ("Figure 3", "SVM")}
-_LAMBDA, _ETA0, _MINUS = "\N{GREEK SMALL LETTER LAMDA}", "\N{GREEK SMALL LETTER ETA}\N{SUBSCRIPT ZERO}", "\N{MINUS SIGN}"
+_LAMBDA, _ETA0, _MINUS = (
+    "\N{GREEK SMALL LETTER LAMDA}",
+    "\N{GREEK SMALL LETTER ETA}\N{SUBSCRIPT ZERO}",
+    "\N{MINUS SIGN}",
+)
 UNFINISHED = "**This run was interrupted: the page shows the parts that were finished.**"
 _AT_SGD = "same weights"  # short enough to stand beside its curve
 
@@ -41,17 +45,29 @@ def reproduction_content(found: Reproduction, *, unfinished: bool = False) -> Co
     versions = ("antithetic", "python", "numpy", "scipy", "numba", "scikit-learn")
     machine = ("system", "machine", "cores")
     left_out = {"left out": ", ".join(found.left_out)} if found.left_out else {}
-    settings = {name.replace("_", " "): value for name, value in found.settings.items() if name not in (*versions, *machine, "step")}
+    settings = {
+        name.replace("_", " "): value
+        for name, value in found.settings.items()
+        if name not in (*versions, *machine, "step")
+    }
     by_loss = [[part for part in found.parts if part.loss == loss] for loss in _FIGURES]
     figures = [figure for parts in by_loss for part in parts for figure in _paper_figures(part)]
     figures += [_beyond(part) for parts in by_loss for part in parts]
     return Content(
         "Antithetic sampling: the paper's experiments, run again",
-        "Accelerating Stochastic Gradient Descent Using Antithetic Sampling (Liu and Xu, 2018): what it claims, and what came out here.",
+        "Accelerating Stochastic Gradient Descent Using Antithetic Sampling (Liu and Xu, 2018):"
+        " what it claims, and what came out here.",
         [*([UNFINISHED] if unfinished else []), *_summary(found)],
         figures,
-        [Claim(f"{claim.number}. {claim.claim}", claim.verdict, claim.measured, _rule(claim)) for claim in found.claims],
-        [_variances(found.parts), _gaps(found.parts), _sets(found.parts), _rules(found)] if found.parts else [],
+        [
+            Claim(f"{claim.number}. {claim.claim}", claim.verdict, claim.measured, _rule(claim))
+            for claim in found.claims
+        ],
+        (
+            [_variances(found.parts), _gaps(found.parts), _sets(found.parts), _rules(found)]
+            if found.parts
+            else []
+        ),
         [explorer_of(part) for part in _one_of_each_set(found.parts)],
         settings | left_out | {"seconds": f"{found.seconds:.0f}"},
         {name: found.settings[name] for name in versions if name in found.settings},
@@ -62,9 +78,15 @@ def reproduction_content(found: Reproduction, *, unfinished: bool = False) -> Co
 
 def _rule(claim: experiments.Claim) -> str:
     """Detail of a claim without what all have in common, and without the numbers of the cases, which are in ``claim_rows.csv``."""
-    rule, _, rest = claim.detail.partition(OVERALL_RUNS if OVERALL_RUNS in claim.detail else OVERALL)
+    rule, _, rest = claim.detail.partition(
+        OVERALL_RUNS if OVERALL_RUNS in claim.detail else OVERALL
+    )
     if claim.rows:
-        rest = re.sub(rf"\S+: {re.escape(claim.rows[0]['set'])} {re.escape(claim.rows[0]['loss'])}.*$", "", rest)
+        rest = re.sub(
+            rf"\S+: {re.escape(claim.rows[0]['set'])} {re.escape(claim.rows[0]['loss'])}.*$",
+            "",
+            rest,
+        )
     return f"{rule.strip()} {rest.strip()}".strip()
 
 
@@ -83,17 +105,24 @@ def _summary(found: Reproduction) -> Iterator[str]:
     if found.first_look:
         yield f"**{found.first_look}**"
     sets = len(_one_of_each_set(parts))
-    yield f"On {sets} data set{'s' if sets > 1 else ''}, {headline(found.claims)}. The last two claims are not the paper's."
+    yield (
+        f"On {sets} data set{'s' if sets > 1 else ''}, {headline(found.claims)}. The last two"
+        " claims are not the paper's."
+    )
     ratios = np.array([part.variance_ratio().mean(axis=0) for part in parts])
     yield (
-        f"Two antithetic samples have {_span(ratios[:, 0])} of the gradient variance of two independent ones before the first step, and "
-        f"{_span(ratios[:, -1])} after the last."
+        f"Two antithetic samples have {_span(ratios[:, 0])} of the gradient variance of two"
+        f" independent ones before the first step, and {_span(ratios[:, -1])} after the last."
     )
-    yield f"SGD-as ends nearer to the optimum than SGD **{_wins(parts, 'SGD-as', 'SGD')}** cases (by more than two standard errors)."
     yield (
-        "Against plain reshuffling, which the paper does not compare with and which needs no table, it is nearer "
-        f"**{_wins(parts, 'SGD-as', 'reshuffled')}**; our nested order **{_wins(parts, 'nested order', 'reshuffled')}**, and the "
-        f"balanced order, without a table, **{_wins(parts, 'balanced', 'reshuffled')}**."
+        f"SGD-as ends nearer to the optimum than SGD **{_wins(parts, 'SGD-as', 'SGD')}** cases (by"
+        " more than two standard errors)."
+    )
+    yield (
+        "Against plain reshuffling, which the paper does not compare with and which needs no"
+        f" table, it is nearer **{_wins(parts, 'SGD-as', 'reshuffled')}**; our nested order"
+        f" **{_wins(parts, 'nested order', 'reshuffled')}**, and the balanced order, without a"
+        f" table, **{_wins(parts, 'balanced', 'reshuffled')}**."
     )
     if found.left_out:
         yield f"Left out, since they are not on this computer: {', '.join(found.left_out)}."
@@ -106,7 +135,10 @@ def _span(values: NDArray[np.float64]) -> str:
 
 def _wins(parts: Sequence[Part], method: str, other: str) -> str:
     outcomes = [compare(part.end_gap(method), part.end_gap(other)) for part in parts]
-    return f"clearly in {outcomes.count('better')}, clearly not in {outcomes.count('worse')} of {len(parts)}"
+    return (
+        f"clearly in {outcomes.count('better')}, clearly not in {outcomes.count('worse')} of"
+        f" {len(parts)}"
+    )
 
 
 def _paper_figures(part: Part) -> list[Figure]:
@@ -124,8 +156,8 @@ def _paper_figures(part: Part) -> list[Figure]:
             f"{slug}-variance",
             "Variance of the stochastic gradient",
             variances,
-            'Exact, by enumeration, of batches of 2 along each method\'s own runs; "same weights" is that of SGD-as at the weights of SGD. '
-            f"Mean and range of {seeds} seeds.",
+            'Exact, by enumeration, of batches of 2 along each method\'s own runs; "same weights"'
+            f" is that of SGD-as at the weights of SGD. Mean and range of {seeds} seeds.",
             "epoch",
             "variance",
             group=group,
@@ -134,8 +166,8 @@ def _paper_figures(part: Part) -> list[Figure]:
             f"{slug}-objective",
             "Objective, above its optimum",
             gaps,
-            f"(f {_MINUS} f*) / (f(0) {_MINUS} f*), mean and range of {seeds} seeds; {_LAMBDA} = {part.decay:g}, {_ETA0} = {part.eta0:.3g} "
-            "for both, the best of SGD.",
+            f"(f {_MINUS} f*) / (f(0) {_MINUS} f*), mean and range of {seeds} seeds; {_LAMBDA} ="
+            f" {part.decay:g}, {_ETA0} = {part.eta0:.3g} for both, the best of SGD.",
             "epoch",
             "relative gap",
             log_y=True,
@@ -150,7 +182,8 @@ def _beyond(part: Part) -> Figure:
         f"{_slug(part.name)}-{_slug(part.loss)}-orders",
         part.name,
         [_series(method, part.gap(method)) for method in METHODS],
-        f"With reshuffling and our orders, all with the {_ETA0} that is best for SGD. Mean and range of {part.settings['seeds']} seeds.",
+        f"With reshuffling and our orders, all with the {_ETA0} that is best for SGD. Mean and"
+        f" range of {part.settings['seeds']} seeds.",
         "epoch",
         "relative gap",
         log_y=True,
@@ -159,35 +192,79 @@ def _beyond(part: Part) -> Figure:
 
 
 def _series(name: str, runs: NDArray[np.float64]) -> Series:
-    return Series(name, np.arange(float(runs.shape[1])), runs.mean(axis=0), runs.min(axis=0), runs.max(axis=0), list(runs))
+    return Series(
+        name,
+        np.arange(float(runs.shape[1])),
+        runs.mean(axis=0),
+        runs.min(axis=0),
+        runs.max(axis=0),
+        list(runs),
+    )
 
 
 def _slug(name: str) -> str:
-    return "-".join("".join(character if character.isascii() and character.isalnum() else " " for character in name.lower()).split()) or "x"
+    return (
+        "-".join(
+            "".join(
+                character if character.isascii() and character.isalnum() else " "
+                for character in name.lower()
+            ).split()
+        )
+        or "x"
+    )
 
 
 def _variances(parts: Sequence[Part]) -> Table:
     rows: list[list[Any]] = []
     for part in parts:
         for epoch in (0, part.settings["epochs"]):
-            alone, pairs = (float(part.variance[each]["SGD"][0, epoch]) for each in ("SGD", "SGD-as"))
-            rows.append([part.name, part.loss, epoch, alone, pairs, float(part.variance_ratio()[0, epoch])])
+            alone, pairs = (
+                float(part.variance[each]["SGD"][0, epoch]) for each in ("SGD", "SGD-as")
+            )
+            rows.append(
+                [part.name, part.loss, epoch, alone, pairs, float(part.variance_ratio()[0, epoch])]
+            )
     columns = ["data", "loss", "epoch", "independent rows", "antithetic pairs", "ratio"]
     return Table("Exact variance of the gradient at the weights of SGD, first seed", columns, rows)
 
 
 def _gaps(parts: Sequence[Part]) -> Table:
-    rows = [[part.name, part.loss, *(float(part.end_gap(method).mean()) for method in METHODS)] for part in parts]
-    return Table("Relative gap after the last epoch, mean of many runs with the same first step", ["data", "loss", *METHODS], rows)
+    rows = [
+        [part.name, part.loss, *(float(part.end_gap(method).mean()) for method in METHODS)]
+        for part in parts
+    ]
+    return Table(
+        "Relative gap after the last epoch, mean of many runs with the same first step",
+        ["data", "loss", *METHODS],
+        rows,
+    )
 
 
 def _sets(parts: Sequence[Part]) -> Table:
-    names = ("n", "d", "decay", "eta0", "curvature", "at_zero", "optimum", "optimum_error", "seconds")
+    names = (
+        "n",
+        "d",
+        "decay",
+        "eta0",
+        "curvature",
+        "at_zero",
+        "optimum",
+        "optimum_error",
+        "seconds",
+    )
     columns = ["data", "loss", "rows", "features", _LAMBDA, _ETA0, "L"]
     columns += ["f(0)", "f*", "error of f*", "seconds"]
-    return Table("Data and steps", columns, [[part.name, part.loss, *(getattr(part, name) for name in names)] for part in parts])
+    return Table(
+        "Data and steps",
+        columns,
+        [[part.name, part.loss, *(getattr(part, name) for name in names)] for part in parts],
+    )
 
 
 def _rules(found: Reproduction) -> Table:
-    rows = [["steps", found.settings.get("step", "")], ["a claim on which runs are compared", OVERALL_RUNS], ["any other claim", OVERALL]]
+    rows = [
+        ["steps", found.settings.get("step", "")],
+        ["a claim on which runs are compared", OVERALL_RUNS],
+        ["any other claim", OVERALL],
+    ]
     return Table("How it was decided", ["what", "rule"], rows)

@@ -18,7 +18,9 @@ from antithetic.report.content import Claim, Content, Figure, Table
 from antithetic.report.payload import payload, to_json
 
 _SCRIPTS = ("tools.js", "chart.js", "explorer.js", "page.js")
-_NUMBER = re.compile(r"(?<![\w.,-])[\N{MINUS SIGN}+-]?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?(?:\s?[%\N{MULTIPLICATION SIGN}]|x\b)?(?![\w-])")
+_NUMBER = re.compile(
+    r"(?<![\w.,-])[\N{MINUS SIGN}+-]?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?(?:\s?[%\N{MULTIPLICATION SIGN}]|x\b)?(?![\w-])"
+)
 _BOLD = re.compile(r"\*\*(.+?)\*\*")
 
 
@@ -36,8 +38,9 @@ def write_page(content: Content, path: str | Path) -> None:
 def render(content: Content) -> str:
     """One self-contained HTML page.
 
-    Nothing is loaded from anywhere, and the page's security policy lets only the style and the script of this package run, by their
-    hashes. Curves of more than 2000 points and explorers of more than 1500 rows are thinned, which the page says; partners stay together.
+    Nothing is loaded from anywhere, and the page's security policy lets only the style and the
+    script of this package run, by their hashes. Curves of more than 2000 points and explorers of
+    more than 1500 rows are thinned, which the page says; partners stay together.
 
     Parameters
     ----------
@@ -50,11 +53,15 @@ def render(content: Content) -> str:
     style = _asset("page.css")
     script = '(() => {\n"use strict";\n' + "\n".join(map(_asset, _SCRIPTS)) + "})();\n"
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src"
+        " data:; base-uri 'none'; form-action 'none'"
     )
     sections = _sections(content)
     links = "".join(f'<a href="#{name}">{title}</a>' for name, title, _ in sections)
-    body = "".join(f'<section id="{name}" aria-label="{title}">{inner}</section>\n' for name, title, inner in sections)
+    body = "".join(
+        f'<section id="{name}" aria-label="{title}">{inner}</section>\n'
+        for name, title, inner in sections
+    )
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -84,15 +91,27 @@ def _sections(content: Content) -> list[tuple[str, str, str]]:
     kinds = {"Settings": content.settings, "Versions": content.versions, "Machine": content.machine}
     about = "".join(_definitions(title, values) for title, values in kinds.items())
     sections = [
-        ("summary", "Summary", "".join(f"<p>{_emphasise(sentence)}</p>" for sentence in content.summary)),
+        (
+            "summary",
+            "Summary",
+            "".join(f"<p>{_emphasise(sentence)}</p>" for sentence in content.summary),
+        ),
         ("claims", "Claims", _claims(content.claims)),
         ("figures", "Figures", _groups(content.figures)),
         ("pairs", "Pair explorer", '<div id="explorer"></div>' if content.explorer else ""),
         ("tables", "Tables", "".join(map(_table, content.tables))),
         ("about", "How it was made", f'<div class="definitions">{about}</div>' if about else ""),
-        ("cite", "How to cite", f"<pre>{escape(content.citation)}</pre>" if content.citation else ""),
+        (
+            "cite",
+            "How to cite",
+            f"<pre>{escape(content.citation)}</pre>" if content.citation else "",
+        ),
     ]
-    return [(name, title, inner if name == "summary" else f"<h2>{title}</h2>{inner}") for name, title, inner in sections if inner]
+    return [
+        (name, title, inner if name == "summary" else f"<h2>{title}</h2>{inner}")
+        for name, title, inner in sections
+        if inner
+    ]
 
 
 def _paragraph(text: str, kind: str) -> str:
@@ -104,7 +123,10 @@ def _emphasise(sentence: str) -> str:
         return _BOLD.sub(r"<strong>\1</strong>", escape(sentence))
     parts, end = [], 0
     for number in _NUMBER.finditer(sentence):
-        parts += [escape(sentence[end : number.start()]), f"<strong>{escape(number.group())}</strong>"]
+        parts += [
+            escape(sentence[end : number.start()]),
+            f"<strong>{escape(number.group())}</strong>",
+        ]
         end = number.end()
     return "".join(parts) + escape(sentence[end:])
 
@@ -112,11 +134,15 @@ def _emphasise(sentence: str) -> str:
 def _claims(claims: Iterable[Claim]) -> str:
     rows = "".join(
         f'<tr><td data-head="Claim">{escape(claim.claim)}</td>'
-        f'<td data-head="Verdict"><span class="badge {claim.verdict.replace(" ", "-")}">{claim.verdict}</span></td>'
+        '<td data-head="Verdict"><span class="badge'
+        f' {claim.verdict.replace(" ", "-")}">{claim.verdict}</span></td>'
         f'<td data-head="Measured">{escape(claim.measured)}{_paragraph(claim.detail, "detail")}</td></tr>'
         for claim in claims
     )
-    head = '<thead><tr><th scope="col">Claim</th><th scope="col">Verdict</th><th scope="col">Measured</th></tr></thead>'
+    head = (
+        '<thead><tr><th scope="col">Claim</th><th scope="col">Verdict</th><th'
+        ' scope="col">Measured</th></tr></thead>'
+    )
     return f'<table class="claims">{head}<tbody>{rows}</tbody></table>' if rows else ""
 
 
@@ -128,13 +154,17 @@ def _groups(figures: Iterable[Figure]) -> str:
             f'<div class="chart"></div><figcaption>{escape(figure.caption)}</figcaption></figure>'
         )
     return "".join(
-        f'<div class="group">{f"<h3>{escape(name)}</h3>" if name else ""}<div class="grid">{"".join(held)}</div></div>'
+        f'<div class="group">{f"<h3>{escape(name)}</h3>" if name else ""}<div'
+        f' class="grid">{"".join(held)}</div></div>'
         for name, held in groups.items()
     )
 
 
 def _table(table: Table) -> str:
-    right = [bool(table.rows) and all(_is_number(row[k]) for row in table.rows) for k in range(len(table.columns))]
+    right = [
+        bool(table.rows) and all(_is_number(row[k]) for row in table.rows)
+        for k in range(len(table.columns))
+    ]
     head = "".join(
         f'<th scope="col" class="{"number" if number else "text"}">{escape(str(column))}</th>'
         for column, number in zip(table.columns, right, strict=True)
@@ -154,17 +184,28 @@ def _is_number(cell: object) -> bool:
 def _table_cell(cell: Any) -> str:
     if not _is_number(cell):
         return f"<td>{escape(str(cell))}</td>"
-    text = f"{cell}" if isinstance(cell, int | np.integer) else f"{cell:.4g}" if np.isfinite(cell) else "\N{EN DASH}"
+    text = (
+        f"{cell}"
+        if isinstance(cell, int | np.integer)
+        else f"{cell:.4g}"
+        if np.isfinite(cell)
+        else "\N{EN DASH}"
+    )
     return '<td class="number">' + text.replace("-", "\N{MINUS SIGN}") + "</td>"
 
 
 def _definitions(title: str, values: Mapping[str, object]) -> str:
-    pairs = "".join(f"<div><dt>{escape(str(name))}</dt><dd>{escape(str(value))}</dd></div>" for name, value in values.items())
+    pairs = "".join(
+        f"<div><dt>{escape(str(name))}</dt><dd>{escape(str(value))}</dd></div>"
+        for name, value in values.items()
+    )
     return f"<div><h3>{title}</h3><dl>{pairs}</dl></div>" if pairs else ""
 
 
 def _asset(name: str) -> str:
-    return files("antithetic.report").joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
+    return (
+        files("antithetic.report").joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
+    )
 
 
 def _hash(text: str) -> str:

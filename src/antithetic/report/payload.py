@@ -14,7 +14,8 @@ from antithetic.report.thin import thin_curve, thin_rows
 
 MAX_POINTS = 2000  # of a curve
 MAX_ROWS = 1500  # of an explorer
-MAX_GRADIENTS = 60_000  # rows times frames of one method, about a megabyte: further frames show those of the last one kept
+# rows times frames of one method, about a megabyte: further frames show those of the last one kept
+MAX_GRADIENTS = 60_000
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
@@ -31,10 +32,20 @@ def payload(content: Content) -> dict[str, Any]:
         "summary": list(content.summary),
         "figures": [_figure(figure) for figure in content.figures],
         "claims": [
-            {"claim": claim.claim, "verdict": claim.verdict, "measured": claim.measured, "detail": claim.detail} for claim in content.claims
+            {
+                "claim": claim.claim,
+                "verdict": claim.verdict,
+                "measured": claim.measured,
+                "detail": claim.detail,
+            }
+            for claim in content.claims
         ],
         "tables": [
-            {"title": table.title, "columns": list(table.columns), "rows": [[_cell(cell) for cell in row] for row in table.rows]}
+            {
+                "title": table.title,
+                "columns": list(table.columns),
+                "rows": [[_cell(cell) for cell in row] for row in table.rows],
+            }
             for table in content.tables
         ],
         "explorer": [_explorer(explorer) for explorer in content.explorer],
@@ -88,7 +99,11 @@ def _explorer(explorer: Explorer) -> dict[str, Any]:
         "frameLabel": explorer.frame_label,
         "axisLabels": list(explorer.axis_labels),
         "classes": list(explorer.classes),
-        "optimum": _line(np.full(3, np.nan) if explorer.optimum is None else np.asarray(explorer.optimum, dtype=np.float64)),
+        "optimum": _line(
+            np.full(3, np.nan)
+            if explorer.optimum is None
+            else np.asarray(explorer.optimum, dtype=np.float64)
+        ),
         "note": explorer.note,
         "gradients": _frames(explorer.gradients, rows),
         "product": _frames(explorer.product, rows),
@@ -106,17 +121,25 @@ def _explorer(explorer: Explorer) -> dict[str, Any]:
 
 
 def _line(line: Numbers) -> list[float] | None:
-    """(a, b, c) with a normal of length one, so that the script can go from one line to the next; None where there is no line."""
+    """(a, b, c) with a normal of length one, so that the script can go from one line to the next.
+
+    None where there is no line.
+    """
     length = float(np.hypot(line[0], line[1]))
     with np.errstate(all="ignore"):
         unit = line / length
     return [float(part) for part in unit] if np.isfinite(unit).all() else None
 
 
-def _frames(frames: Sequence[Numbers | None] | None, rows: NDArray[np.intp]) -> list[list[Any] | None] | None:
+def _frames(
+    frames: Sequence[Numbers | None] | None, rows: NDArray[np.intp]
+) -> list[list[Any] | None] | None:
     if frames is None:
         return None
-    return [None if frame is None else _numbers(frame[rows], 5) for frame in _thin_frames(tuple(frames), len(rows))]
+    return [
+        None if frame is None else _numbers(frame[rows], 5)
+        for frame in _thin_frames(tuple(frames), len(rows))
+    ]
 
 
 def _thin_frames(frames: Frames, n_rows: int) -> Frames:
@@ -132,11 +155,15 @@ def _numbers(array: NDArray[Any], digits: int = 17) -> list[Any]:
     """Nested lists of numbers with so many digits, None for what JSON cannot hold."""
     if array.ndim > 1:
         return [_numbers(part, digits) for part in array]
-    return [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in array.tolist()]
+    return [
+        float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in array.tolist()
+    ]
 
 
 def _cell(cell: object) -> object:
-    if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.integer | np.floating):
+    if isinstance(cell, bool | np.bool_) or not isinstance(
+        cell, int | float | np.integer | np.floating
+    ):
         return str(cell)
     if isinstance(cell, int | np.integer):
         return int(cell)

@@ -14,7 +14,9 @@ from antithetic.report.content import Numbers
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plane:
-    """A plane through ``centre`` with orthonormal ``axes``; rows, gradients and decisions all have an image in it.
+    """A plane through ``centre`` with orthonormal ``axes``.
+
+    Rows, gradients and decisions all have an image in it.
 
     Attributes
     ----------
@@ -36,7 +38,10 @@ class Plane:
 
     @classmethod
     def of(cls, X: Any) -> Self:
-        """Plane of the first two principal components; of two features, the features themselves, and of one, that and a zero."""
+        """Plane of the first two principal components.
+
+        Of two features, the features themselves, and of one, that and a zero.
+        """
         X = X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         d = X.shape[1]
         if d <= 2:
@@ -44,7 +49,9 @@ class Plane:
         centre = X.mean(axis=0)
         _, vectors = np.linalg.eigh((X - centre).T @ (X - centre))
         axes = vectors[:, :-3:-1].T
-        signs = np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])  # eigenvectors have no sign: choose one
+        signs = np.sign(
+            axes[np.arange(2), np.abs(axes).argmax(axis=1)]
+        )  # eigenvectors have no sign: choose one
         return cls(centre, axes * signs[:, np.newaxis])
 
     def points(self, X: Any) -> Numbers:

@@ -11,7 +11,8 @@ from antithetic.report.content import Numbers
 def thin_curve(x: Numbers, y: Numbers, limit: int, *, log: bool) -> NDArray[np.intp]:
     """Points of a curve to draw, at most ``limit``: the ends, and of each stretch of x the lowest, the highest and a gap.
 
-    So spikes, jitter and gaps are all still seen. Points are returned by growing x; those without a place on the axis are left out.
+    So spikes, jitter and gaps are all still seen. Points are returned by growing x; those without a
+    place on the axis are left out.
     """
     order = np.argsort(x, kind="stable")
     order = order[np.isfinite(x[order]) & ((x[order] > 0) | (not log))]
@@ -25,7 +26,12 @@ def thin_curve(x: Numbers, y: Numbers, limit: int, *, log: bool) -> NDArray[np.i
         values = y[order[part]]
         finite = np.isfinite(values)
         if finite.any():
-            kept.update((int(part[np.where(finite, values, np.inf).argmin()]), int(part[np.where(finite, values, -np.inf).argmax()])))
+            kept.update(
+                (
+                    int(part[np.where(finite, values, np.inf).argmin()]),
+                    int(part[np.where(finite, values, -np.inf).argmax()]),
+                )
+            )
         if not finite.all():
             kept.add(int(part[finite.argmin()]))
     return order[sorted(kept)]
@@ -34,8 +40,8 @@ def thin_curve(x: Numbers, y: Numbers, limit: int, *, log: bool) -> NDArray[np.i
 def thin_rows(partner: NDArray[np.intp], limit: int) -> NDArray[np.intp]:
     """Rows to draw, sorted, at most ``limit``: whole cycles of the table in a random order, so that partners stay together.
 
-    Of a matching that leaves out whole pairs. Where a table has a cycle too long to fit, a piece of it is taken, and only the piece's
-    last row is without its partner.
+    Of a matching that leaves out whole pairs. Where a table has a cycle too long to fit, a piece of
+    it is taken, and only the piece's last row is without its partner.
     """
     n = len(partner)
     if n <= limit:
@@ -49,7 +55,8 @@ def thin_rows(partner: NDArray[np.intp], limit: int) -> NDArray[np.intp]:
             continue
         cycle = _cycle(partner, int(start), limit)
         if left < len(cycle) < limit:
-            misses += 1  # a cycle that would fit on an empty page is not cut: a shorter one may fill the room
+            # a cycle that would fit on an empty page is not cut: a shorter one may fill the room
+            misses += 1
             continue
         taken[cycle[:left]] = True
         left = limit - int(taken.sum())

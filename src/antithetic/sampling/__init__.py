@@ -23,7 +23,13 @@ from antithetic.sampling.strata import ALLOCATIONS, allocate, check_room, make_s
 from antithetic.sampling.stratified import Stratified
 from antithetic.sampling.uniform import Uniform
 from antithetic.sampling.units import Units
-from antithetic.sampling.variance import batch_variance, check_groups, gradient_variance, largest_partial_sum, order_variance
+from antithetic.sampling.variance import (
+    batch_variance,
+    check_groups,
+    gradient_variance,
+    largest_partial_sum,
+    order_variance,
+)
 
 __all__ = [
     "ALLOCATIONS",
@@ -69,10 +75,11 @@ def make_sampler(
 ) -> Sampler:
     """Return a sampler by name: of rows, of the pairs of a table (where each is visited once, a matching), or of groups.
 
-    ``"in order"`` takes the rows as they come, a function those of an epoch as it says. Groups that are nested ``to_the_top`` are an order:
-    with ``"shuffle"`` that of every epoch, with ``"balanced"`` that of the first. ``"importance"`` needs ``probabilities``, one per unit
-    (see :func:`unit_probabilities`); ``"stratified"`` needs ``strata``, one label from 0 per unit, and ``counts``, units of a batch per
-    stratum (see :func:`make_strata` and :func:`allocate`).
+    ``"in order"`` takes the rows as they come, a function those of an epoch as it says. Groups that
+    are nested ``to_the_top`` are an order: with ``"shuffle"`` that of every epoch, with
+    ``"balanced"`` that of the first. ``"importance"`` needs ``probabilities``, one per unit (see
+    :func:`unit_probabilities`); ``"stratified"`` needs ``strata``, one label from 0 per unit, and
+    ``counts``, units of a batch per stratum (see :func:`make_strata` and :func:`allocate`).
     """
     if sampling == "in order":
         return InOrder(n, batch_size)
@@ -82,18 +89,31 @@ def make_sampler(
         raise ValueError(f"sampling {sampling!r} is not known; use one of {', '.join(SAMPLINGS)}")
     if sampling not in ONCE_PER_EPOCH:
         if isinstance(table, GroupTable) and to_the_top:
-            raise ValueError('nested groups are an order, which draws with replacement have not; use sampling="shuffle" or "balanced"')
+            raise ValueError(
+                "nested groups are an order, which draws with replacement have not; use"
+                ' sampling="shuffle" or "balanced"'
+            )
         return _make_draw(sampling, n, batch_size, seed, table, probabilities, strata, counts)
     if isinstance(table, GroupTable):
         nested = Nested(table.order, table.size, batch_size, seed)
-        return nested if sampling == "shuffle" else Balanced(nested.rows(0), batch_size, 1 if to_the_top else table.size)
+        return (
+            nested
+            if sampling == "shuffle"
+            else Balanced(nested.rows(0), batch_size, 1 if to_the_top else table.size)
+        )
     if sampling == "shuffle":
-        return Shuffle(n, batch_size, seed) if table is None else ShufflePairs(table.pairs, table.single, batch_size, seed)
+        return (
+            Shuffle(n, batch_size, seed)
+            if table is None
+            else ShufflePairs(table.pairs, table.single, batch_size, seed)
+        )
     rng = np.random.default_rng((seed, 0))
     if table is None:
         return Balanced(random_order(rng, n), batch_size)
     rows = table.pairs[random_order(rng, n // 2)].ravel()
-    return Balanced(rows if table.single is None else np.append(rows, table.single), batch_size, unit=2)
+    return Balanced(
+        rows if table.single is None else np.append(rows, table.single), batch_size, unit=2
+    )
 
 
 def _make_draw(
@@ -115,18 +135,36 @@ def _make_draw(
         return Importance(units, batch_size, seed, units.prior)
     if sampling == "importance":
         if probabilities is None:
-            raise ValueError('sampling="importance" needs probabilities, one per unit; unit_probabilities makes them')
-        return Importance(units, batch_size, seed, normalised(probabilities, len(units), "probabilities"))
+            raise ValueError(
+                'sampling="importance" needs probabilities, one per unit; unit_probabilities makes'
+                " them"
+            )
+        return Importance(
+            units, batch_size, seed, normalised(probabilities, len(units), "probabilities")
+        )
     if strata is None or counts is None:
         raise ValueError(
-            'sampling="stratified" needs strata, one per unit, and counts, one per stratum; make_strata and allocate make them'
+            'sampling="stratified" needs strata, one per unit, and counts, one per stratum;'
+            " make_strata and allocate make them"
         )
     labels, of_each = np.asarray(strata), np.atleast_1d(counts)
     check_room(units, in_batch, len(of_each))
-    if labels.shape != (len(units),) or not np.array_equal(np.unique(labels), np.arange(len(of_each))):
+    if labels.shape != (len(units),) or not np.array_equal(
+        np.unique(labels), np.arange(len(of_each))
+    ):
         raise ValueError(
-            f"strata must be {len(units)} labels, one per unit, that take each value from 0 to {len(of_each) - 1}, one per count"
+            f"strata must be {len(units)} labels, one per unit, that take each value from 0 to"
+            f" {len(of_each) - 1}, one per count"
         )
     if of_each.dtype.kind not in "iu" or (of_each < 1).any() or of_each.sum() != in_batch:
-        raise ValueError(f"counts must be whole numbers of at least 1 that sum to {in_batch}, the units of a batch; got {of_each.tolist()}")
-    return Stratified(units, batch_size, seed, labels.astype(np.intp, copy=False), of_each.astype(np.intp, copy=False))
+        raise ValueError(
+            f"counts must be whole numbers of at least 1 that sum to {in_batch}, the units of a"
+            f" batch; got {of_each.tolist()}"
+        )
+    return Stratified(
+        units,
+        batch_size,
+        seed,
+        labels.astype(np.intp, copy=False),
+        of_each.astype(np.intp, copy=False),
+    )

@@ -14,12 +14,13 @@ from antithetic.sampling.batches import Batches, cut
 class Balanced:
     r"""Rows, pairs or groups in the order that the solver's last epoch left behind.
 
-    While it walks through an epoch, the solver keeps a signed sum s of gradients, zero at first. Of every two units with gradients a
-    and b it adds a - b to s if :math:`\langle s, a - b\rangle \le 0` and sends a to the front of the next epoch and b to its back, else
-    b - a and the other way round; the back fills from the end. The signed sum stays small, hence so do, read from either end, the
-    partial sums of what deviates from the mean. A unit without another comes between front and back, and rows that are not a whole unit
-    stay last. This is pair balancing (Lu et al. 2022, Cooper et al. 2023) with the two gradients of one step: one product and one sum
-    per two rows.
+    While it walks through an epoch, the solver keeps a signed sum s of gradients, zero at first. Of
+    every two units with gradients a and b it adds a - b to s if :math:`\langle s, a - b\rangle \le
+    0` and sends a to the front of the next epoch and b to its back, else b - a and the other way
+    round; the back fills from the end. The signed sum stays small, hence so do, read from either
+    end, the partial sums of what deviates from the mean. A unit without another comes between front
+    and back, and rows that are not a whole unit stay last. This is pair balancing (Lu et al. 2022,
+    Cooper et al. 2023) with the two gradients of one step: one product and one sum per two rows.
 
     Attributes
     ----------
@@ -35,5 +36,8 @@ class Balanced:
     unit: int = 1
 
     def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002 - the order says it all
-        """Batches of an epoch, a pure function of the order that the last one left behind; None before the first."""
+        """Batches of an epoch, a pure function of the order that the last one left behind.
+
+        None before the first.
+        """
         return cut(self.first if order is None else order, self.batch_size)._replace(unit=self.unit)

@@ -20,10 +20,12 @@ class Batches(NamedTuple):
     size : int
         Rows of a full batch; one with m rows takes the step ``eta * m / size``.
     unit : int, default=0
-        Rows that stay together when the solver is to balance the order of the next epoch; 0 where it is not.
+        Rows that stay together when the solver is to balance the order of the next epoch; 0 where
+        it is not.
     factors : ndarray of float64, default=None
-        What each row's gradient is multiplied by, so that the sum over a batch, divided by ``size``, is unbiased; None where that is 1.
-        A batch with factors always takes the full step, whatever the number of its rows.
+        What each row's gradient is multiplied by, so that the sum over a batch, divided by
+        ``size``, is unbiased; None where that is 1. A batch with factors always takes the full
+        step, whatever the number of its rows.
     """
 
     rows: NDArray[np.intp]

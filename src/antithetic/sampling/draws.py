@@ -36,11 +36,18 @@ class Draws:
     def check(self, sampling: Any) -> None:
         """Raise ValueError for words that are not known, and for strata where none are drawn from."""
         if isinstance(self.importance, str) and self.importance not in IMPORTANCES:
-            raise ValueError(f"importance {self.importance!r} is not known; use one of {', '.join(IMPORTANCES)}, or one number per unit")
+            raise ValueError(
+                f"importance {self.importance!r} is not known; use one of {', '.join(IMPORTANCES)},"
+                " or one number per unit"
+            )
         if self.allocation not in ALLOCATIONS:
-            raise ValueError(f"allocation {self.allocation!r} is not known; use one of {', '.join(ALLOCATIONS)}")
+            raise ValueError(
+                f"allocation {self.allocation!r} is not known; use one of {', '.join(ALLOCATIONS)}"
+            )
         if sampling != "stratified" and not (self.strata is None and self.n_strata is None):
-            raise ValueError(f'strata= and n_strata= belong to sampling="stratified"; got sampling={sampling!r}')
+            raise ValueError(
+                f'strata= and n_strata= belong to sampling="stratified"; got sampling={sampling!r}'
+            )
 
     def follow(self, sampling: Any) -> bool:
         """Whether the draws of an epoch depend on the gradients before it."""

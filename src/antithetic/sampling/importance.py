@@ -25,9 +25,10 @@ PRIOR_SHARE = 0.3  # measured: see the notes of unit_probabilities
 class Importance:
     r"""Unit k is drawn with probability :math:`p_k`, and its mean gradient multiplied by :math:`q_k / p_k`, q the prior.
 
-    With the priors for probabilities this is the uniform draw of units of different sizes: a group is drawn by drawing a row, and takes
-    the full step. An epoch is ``ceil(n / batch_size)`` batches. Of an odd batch of pairs one row comes alone, drawn uniformly; with a batch
-    of one row, the members of a drawn pair follow each other.
+    With the priors for probabilities this is the uniform draw of units of different sizes: a group
+    is drawn by drawing a row, and takes the full step. An epoch is ``ceil(n / batch_size)``
+    batches. Of an odd batch of pairs one row comes alone, drawn uniformly; with a batch of one row,
+    the members of a drawn pair follow each other.
 
     Attributes
     ----------
@@ -48,7 +49,13 @@ class Importance:
         rng = np.random.default_rng((self.seed, epoch))
         size = self.units.draws(self.batch_size), self.units.in_batch(self.batch_size)
         drawn = draw(rng, cumulative(drawable(self.probabilities)), size)
-        return lay_out(self.units, self.batch_size, drawn, factors_of(self.units, self.probabilities)[drawn], rng)
+        return lay_out(
+            self.units,
+            self.batch_size,
+            drawn,
+            factors_of(self.units, self.probabilities)[drawn],
+            rng,
+        )
 
 
 def factors_of(units: Units, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -73,21 +80,24 @@ def unit_probabilities(
     problem : Problem
     table : AntitheticTable, GroupTable or None
     how : {"bounds", "gradients"} or array-like of shape (units,)
-        ``"bounds"`` : in proportion to the prior times a bound of the norm of the unit's gradient, whatever the weights: the weighted norm
-        of a row; of a pair :math:`\max(|z_i|, |z_j|, |z_i + z_j|)/2` for a margin loss, whose slopes have one sign, and
-        :math:`\max(|x_i + x_j|, |x_i - x_j|)/2` for regression; of a group the mean of the norms. The largest slope of the loss is a common
-        factor; where slopes have no bound, the norm of the row stands for it all the same.
+        ``"bounds"`` : in proportion to the prior times a bound of the norm of the unit's gradient,
+        whatever the weights: the weighted norm of a row; of a pair :math:`\max(|z_i|, |z_j|, |z_i +
+        z_j|)/2` for a margin loss, whose slopes have one sign, and :math:`\max(|x_i + x_j|, |x_i -
+        x_j|)/2` for regression; of a group the mean of the norms. The largest slope of the loss is
+        a common factor; where slopes have no bound, the norm of the row stands for it all the same.
 
-        ``"gradients"`` : in proportion to the prior times the norm of the unit's gradient at the given slopes, with a share of the
-        prior, 0.3, mixed in: gradients change, and without it a unit whose gradient was small would be drawn too rarely once it is not.
+        ``"gradients"`` : in proportion to the prior times the norm of the unit's gradient at the
+        given slopes, with a share of the prior, 0.3, mixed in: gradients change, and without it a
+        unit whose gradient was small would be drawn too rarely once it is not.
 
-        An array is normalised; a unit that can have a gradient must have a positive number. Groups come in the order of the table, and
-        the rows left over last.
+        An array is normalised; a unit that can have a gradient must have a positive number. Groups
+        come in the order of the table, and the rows left over last.
     slopes : ndarray of shape (n,), default=None
         For ``"gradients"``; None means those at weights of zero.
     smooth : bool, default=False
-        For ``"bounds"``: bound differences of gradients instead, by :math:`s_i |x_i|^2` times the curvature, for solvers that correct
-        gradients. Half of each probability is then the prior's, since what is remembered of a unit that is never drawn goes stale.
+        For ``"bounds"``: bound differences of gradients instead, by :math:`s_i |x_i|^2` times the
+        curvature, for solvers that correct gradients. Half of each probability is then the prior's,
+        since what is remembered of a unit that is never drawn goes stale.
     squares : ndarray of shape (n,), default=None
         What :func:`antithetic.smoothness.squared_norms` gives, for those who have it already.
 
@@ -98,31 +108,45 @@ def unit_probabilities(
 
     Notes
     -----
-    O(n d) time (stored entries for CSR) and one bounded block of memory. Rows of any size are allowed.
+    O(n d) time (stored entries for CSR) and one bounded block of memory. Rows of any size are
+    allowed.
 
-    The share of the prior was measured on the six sets (log loss, lambda of the paper, batches of 2, probabilities from the gradients
-    before an epoch of SGD, exact variance after it relative to uniform draws of the same units, before the epochs 0, 1 and 4). Geometric
-    mean and worst case for shares of 0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5:
+    The share of the prior was measured on the six sets (log loss, lambda of the paper, batches of
+    2, probabilities from the gradients before an epoch of SGD, exact variance after it relative to
+    uniform draws of the same units, before the epochs 0, 1 and 4). Geometric mean and worst case
+    for shares of 0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5:
 
-    - rows: 0.663, 0.656, 0.655, 0.657, 0.667, 0.681, 0.701; worst 1.23, 1.22, 1.20, 1.17, 1.15, 1.12, 1.10;
-    - antithetic pairs: 0.897, 0.877, 0.863, 0.845, 0.837, 0.836, 0.841; worst 3.08, 2.61, 2.31, 1.92, 1.67, 1.50, 1.36.
+    - rows: 0.663, 0.656, 0.655, 0.657, 0.667, 0.681, 0.701; worst 1.23, 1.22, 1.20, 1.17, 1.15,
+      1.12, 1.10;
+    - antithetic pairs: 0.897, 0.877, 0.863, 0.845, 0.837, 0.836, 0.841; worst 3.08, 2.61, 2.31,
+      1.92, 1.67, 1.50, 1.36.
 
-    All the worst cases are gradients at zero, which say little about those an epoch later; from epoch 1 on every set gains. Bounds alone
-    gained at most 11 %, and lost 23 % (rows) and 47 % (pairs) on breast-cancer_scale, whose longest rows have the smallest slopes.
+    All the worst cases are gradients at zero, which say little about those an epoch later; from
+    epoch 1 on every set gains. Bounds alone gained at most 11 %, and lost 23 % (rows) and 47 %
+    (pairs) on breast-cancer_scale, whose longest rows have the smallest slopes.
     """
     units = Units.of_table(problem.n, table)
     if not isinstance(how, str):
         return _own(problem, units, how)
     if how not in IMPORTANCES:
-        raise ValueError(f'importance {how!r} is not known; use "bounds", "gradients", or one number per unit')
+        raise ValueError(
+            f'importance {how!r} is not known; use "bounds", "gradients", or one number per unit'
+        )
     if how == "gradients":
         found = problem.slopes() if slopes is None else slopes
         return _mixed(units, _gradient_norms(problem, units, found, squares), PRIOR_SHARE)
-    return _mixed(units, _curvatures(problem, units), 0.5) if smooth else _mixed(units, _bounds(problem, units), 0.0)
+    return (
+        _mixed(units, _curvatures(problem, units), 0.5)
+        if smooth
+        else _mixed(units, _bounds(problem, units), 0.0)
+    )
 
 
 def _mixed(units: Units, sizes: NDArray[np.float64], share: float) -> NDArray[np.float64]:
-    """Probabilities in proportion to prior times size, with a share of the prior mixed in; the prior where all sizes are 0."""
+    """Probabilities in proportion to prior times size, with a share of the prior mixed in.
+
+    The prior where all sizes are 0.
+    """
     prior = units.prior
     wanted = prior * (sizes * power_of_two_near(sizes))
     total = float(wanted.sum())
@@ -139,11 +163,16 @@ def scaled_rows(problem: Problem, scale: NDArray[np.float64] | None) -> Rows:
 def _gradient_norms(
     problem: Problem, units: Units, slopes: NDArray[np.float64], squares: NDArray[np.float64] | None
 ) -> NDArray[np.float64]:
-    """Norm of each unit's mean gradient, up to a common factor; of single rows from their own norms, which is much faster."""
+    """Norm of each unit's mean gradient, up to a common factor.
+
+    Of single rows from their own norms, which is much faster.
+    """
     if units.size == 1:
         with np.errstate(over="ignore", invalid="ignore"):
             norms = np.abs(slopes) * np.sqrt(squared_norms(problem) if squares is None else squares)
-        if _NEXT_TO_NOTHING < norms.max() < np.inf:  # whatever underflowed beside it is never drawn anyway
+        if (
+            _NEXT_TO_NOTHING < norms.max() < np.inf
+        ):  # whatever underflowed beside it is never drawn anyway
             return norms
     return _norms(scaled_rows(problem, slopes), units)
 
@@ -187,14 +216,17 @@ def _curvatures(problem: Problem, units: Units) -> NDArray[np.float64]:
 
 
 def _own(problem: Problem, units: Units, given: Any) -> NDArray[np.float64]:
-    """Normalise numbers of one's own; ValueError where a unit that can have a gradient could not be drawn."""
+    """Normalise numbers of one's own.
+
+    ValueError where a unit that can have a gradient could not be drawn.
+    """
     chances = normalised(given, len(units), "importance")
     live = np.add.reduceat(_live_rows(problem)[units.rows].astype(np.intp), units.starts[:-1]) > 0
     lost = live & (drawable(chances) == 0.0)
     if lost.any():
         raise ValueError(
-            f"importance is 0, or next to it, for unit {int(np.argmax(lost))}, which can have a gradient: "
-            "what is never drawn is missing from every step; give it a positive number"
+            f"importance is 0, or next to it, for unit {int(np.argmax(lost))}, which can have a"
+            " gradient: what is never drawn is missing from every step; give it a positive number"
         )
     return chances
 
@@ -206,7 +238,10 @@ def normalised(given: Any, n_units: int, name: str) -> NDArray[np.float64]:
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be real numbers, one per unit") from error
     if chances.shape != (n_units,):
-        raise ValueError(f"{name} must have shape ({n_units},), one number per row, pair (i, S[i]) or group; got {chances.shape}")
+        raise ValueError(
+            f"{name} must have shape ({n_units},), one number per row, pair (i, S[i]) or group; got"
+            f" {chances.shape}"
+        )
     wrong = ~(np.isfinite(chances) & (chances >= 0.0))
     if wrong.any():
         unit = int(np.argmax(wrong))
@@ -228,5 +263,7 @@ def _live_rows(problem: Problem) -> NDArray[np.bool_]:
         live = np.diff(filled[X.indptr]) > 0
     else:
         block = block_rows(X)
-        live = np.concatenate([X[start : start + block].any(axis=1) for start in range(0, problem.n, block)])
+        live = np.concatenate(
+            [X[start : start + block].any(axis=1) for start in range(0, problem.n, block)]
+        )
     return live if problem.weight is None else live & (problem.weight > 0.0)

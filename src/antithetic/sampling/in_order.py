@@ -12,7 +12,10 @@ from antithetic.sampling.batches import Batches, cut
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InOrder:
-    """Rows as they come, cut into batches; the last one is shorter if need be. This is scikit-learn's ``shuffle=False``."""
+    """Rows as they come, cut into batches; the last one is shorter if need be.
+
+    This is scikit-learn's ``shuffle=False``.
+    """
 
     n: int
     batch_size: int

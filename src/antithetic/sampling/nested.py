@@ -1,4 +1,7 @@
-"""Each row once per epoch, in nested groups: every aligned block of 2, 4, 8, ... rows nearly cancels."""
+"""Each row once per epoch, in nested groups: every aligned block of 2, 4, 8, ...
+
+Rows nearly cancels.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +43,17 @@ class Nested:
         """Rows of an epoch in order."""
         rng = np.random.default_rng((self.seed, epoch))
         n_groups, left = divmod(len(self.order), self.size)
-        groups = self.order[: n_groups * self.size].reshape(n_groups, self.size)[random_order(rng, n_groups)]
+        groups = self.order[: n_groups * self.size].reshape(n_groups, self.size)[
+            random_order(rng, n_groups)
+        ]
         parts, start = [_flip(groups, rng)], n_groups * self.size
-        for level in reversed(range(left.bit_length())):  # what is left over has at most one block of each size
+        for level in reversed(
+            range(left.bit_length())
+        ):  # what is left over has at most one block of each size
             if left >> level & 1:
-                parts.append(_flip(self.order[start : start + (1 << level)].reshape(1, -1).copy(), rng))
+                parts.append(
+                    _flip(self.order[start : start + (1 << level)].reshape(1, -1).copy(), rng)
+                )
                 start += 1 << level
         return np.concatenate(parts)
 

@@ -14,15 +14,17 @@ from antithetic.sampling.batches import Batches, cut
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnOrder:
-    """Rows in the order that a function gives for each epoch, cut into batches; the last one is shorter if need be.
+    """Rows in the order that a function gives for each epoch, cut into batches.
+
+    The last one is shorter if need be.
 
     Attributes
     ----------
     n : int
     batch_size : int
     order : callable
-        From the number of an epoch, 0 for the first, to all row numbers, each once. It must depend on nothing else: a run that is traced
-        or resumed asks for an epoch more than once.
+        From the number of an epoch, 0 for the first, to all row numbers, each once. It must depend
+        on nothing else: a run that is traced or resumed asks for an epoch more than once.
     """
 
     n: int
@@ -34,8 +36,12 @@ class OwnOrder:
         rows = np.asarray(self.order(epoch))
         if rows.shape != (self.n,) or rows.dtype.kind not in "iu":
             raise ValueError(
-                f"the order of epoch {epoch} must be {self.n} whole numbers, one for each row; got shape {rows.shape} of {rows.dtype}"
+                f"the order of epoch {epoch} must be {self.n} whole numbers, one for each row; got"
+                f" shape {rows.shape} of {rows.dtype}"
             )
         if not np.array_equal(np.sort(rows), np.arange(self.n)):
-            raise ValueError(f"the order of epoch {epoch} must have each of 0..{self.n - 1} once, or rows would count more than others")
+            raise ValueError(
+                f"the order of epoch {epoch} must have each of 0..{self.n - 1} once, or rows would"
+                " count more than others"
+            )
         return cut(rows.astype(np.intp), self.batch_size)

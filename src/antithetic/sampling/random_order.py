@@ -16,6 +16,9 @@ def random_order(rng: np.random.Generator, n: int) -> NDArray[np.intp]:
     from antithetic.sampling._random_order_kernel import shuffle
 
     order = np.arange(n)
-    # some words are rejected, n^2 / 2^33 of them on average; in the unlikely case that these do not suffice, all is drawn anew
-    words = rng.bit_generator.random_raw((n + n * n // _WORDS) // 2 + 64).view(np.uint32)  # half the time of rng.integers
+    # some words are rejected, n^2 / 2^33 of them on average; in the unlikely case that these do not
+    # suffice, all is drawn anew
+    words = rng.bit_generator.random_raw((n + n * n // _WORDS) // 2 + 64).view(
+        np.uint32
+    )  # half the time of rng.integers
     return order if shuffle(order, words) else rng.permutation(n)

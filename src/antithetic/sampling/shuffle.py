@@ -28,12 +28,16 @@ class Shuffle:
 class ShufflePairs:
     """Antithetic pairs in random order, either member first, and the single row of an odd number wherever it falls.
 
-    At every step each row is equally likely to be in the batch, so the expected step is along the gradient:
+    At every step each row is equally likely to be in the batch, so the expected step is along the
+    gradient:
 
-    - an even batch takes ``batch_size / 2`` units, a unit being a pair or the single row, and all units are shuffled together;
-    - an odd batch takes ``(batch_size - 1) / 2`` pairs and one row; the pairs that are broken up to give these rows are drawn anew each
-      epoch, and the batches, the short one among them, come in random order;
-    - a batch of one row walks along the shuffled pairs, and the single row stands at any place with equal probability.
+    - an even batch takes ``batch_size / 2`` units, a unit being a pair or the single row, and all
+      units are shuffled together;
+    - an odd batch takes ``(batch_size - 1) / 2`` pairs and one row; the pairs that are broken up to
+      give these rows are drawn anew each epoch, and the batches, the short one among them, come in
+      random order;
+    - a batch of one row walks along the shuffled pairs, and the single row stands at any place with
+      equal probability.
 
     Attributes
     ----------
@@ -54,13 +58,22 @@ class ShufflePairs:
         """Batches of an epoch, a pure function of the seed and the epoch."""
         rng = np.random.default_rng((self.seed, epoch))
         pairs = self.pairs[random_order(rng, len(self.pairs))]
-        if self.batch_size % 2 == 0:  # both members are in one batch: their order is of no consequence
+        if (
+            self.batch_size % 2 == 0
+        ):  # both members are in one batch: their order is of no consequence
             return self._even(rng, pairs)
         flipped = rng.random(len(pairs)) < 0.5
         pairs[flipped] = pairs[flipped, ::-1]
         if self.batch_size == 1:
             rows = pairs.ravel()
-            return cut(rows if self.single is None else np.insert(rows, rng.integers(len(rows) + 1), self.single), 1)
+            return cut(
+                (
+                    rows
+                    if self.single is None
+                    else np.insert(rows, rng.integers(len(rows) + 1), self.single)
+                ),
+                1,
+            )
         return self._odd(rng, pairs)
 
     def _even(self, rng: np.random.Generator, pairs: NDArray[np.intp]) -> Batches:
@@ -81,7 +94,9 @@ class ShufflePairs:
             alone = np.append(alone, self.single)
         alone, whole = rng.permutation(alone), pairs[broken:].ravel()
         per_batch = self.batch_size - 1
-        batches = np.column_stack([whole[: full * per_batch].reshape(full, per_batch), alone[:full]])
+        batches = np.column_stack(
+            [whole[: full * per_batch].reshape(full, per_batch), alone[:full]]
+        )
         left_over = np.concatenate([whole[full * per_batch :], alone[full:]])
         if not rest:
             return cut(rng.permutation(batches).ravel(), self.batch_size)

@@ -16,7 +16,8 @@ class Stratified:
     r"""A batch has :math:`K_h` units of stratum h, whose mean gradients are multiplied by :math:`Q_h K / K_h`.
 
     :math:`Q_h` is the sum of the priors of the stratum and :math:`K = \sum_h K_h`, so the batch gradient is unbiased and has no
-    variance between strata. An epoch is ``ceil(n / batch_size)`` batches. Of an odd batch of pairs one row comes alone, from all rows.
+    variance between strata. An epoch is ``ceil(n / batch_size)`` batches. Of an odd batch of pairs
+    one row comes alone, from all rows.
 
     Attributes
     ----------

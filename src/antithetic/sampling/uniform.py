@@ -12,10 +12,12 @@ from antithetic.sampling.batches import Batches, cut
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Uniform:
-    """Each row of a batch is drawn from all rows; with a table, ``i`` is drawn and brings ``partner[i]`` along.
+    """Each row of a batch is drawn from all rows.
 
-    An epoch is ``ceil(n / batch_size)`` full batches. Of an odd batch with a table, one row comes alone. With a batch of one row, the
-    drawn row and its partner follow each other.
+    With a table, ``i`` is drawn and brings ``partner[i]`` along.
+
+    An epoch is ``ceil(n / batch_size)`` full batches. Of an odd batch with a table, one row comes
+    alone. With a batch of one row, the drawn row and its partner follow each other.
 
     Attributes
     ----------
@@ -43,5 +45,11 @@ class Uniform:
             return cut(np.column_stack([first, self.partner[first]]).ravel()[:steps], 1)
         drawn = rng.integers(self.n, size=(steps, (self.batch_size + 1) // 2))
         pairs = drawn[:, : self.batch_size // 2]
-        rows = np.concatenate([np.stack([pairs, self.partner[pairs]], axis=2).reshape(steps, -1), drawn[:, pairs.shape[1] :]], axis=1)
+        rows = np.concatenate(
+            [
+                np.stack([pairs, self.partner[pairs]], axis=2).reshape(steps, -1),
+                drawn[:, pairs.shape[1] :],
+            ],
+            axis=1,
+        )
         return cut(rows.ravel(), self.batch_size)

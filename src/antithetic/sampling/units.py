@@ -1,4 +1,7 @@
-"""What is drawn with replacement: a row, a pair, or a group; and how the drawn units are laid out in batches."""
+"""What is drawn with replacement: a row, a pair, or a group.
+
+And how the drawn units are laid out in batches.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +48,17 @@ class Units:
         if table is None:
             return cls(n, np.arange(n), np.arange(n + 1), 1)
         if isinstance(table, AntitheticTable):
-            return cls(n, np.column_stack([np.arange(n), table.partner]).ravel(), np.arange(0, 2 * n + 1, 2), 2, paired=True)
+            return cls(
+                n,
+                np.column_stack([np.arange(n), table.partner]).ravel(),
+                np.arange(0, 2 * n + 1, 2),
+                2,
+                paired=True,
+            )
         starts = np.arange(0, n + 1, table.size)
-        return cls(n, table.order, starts if starts[-1] == n else np.append(starts, n), int(table.size))
+        return cls(
+            n, table.order, starts if starts[-1] == n else np.append(starts, n), int(table.size)
+        )
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -66,7 +77,10 @@ class Units:
         """Rows of some units, one unit after the other, and where each begins."""
         sizes = self.sizes[index]
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        return self.rows[np.repeat(self.starts[index] - starts[:-1], sizes) + np.arange(starts[-1])], starts
+        return (
+            self.rows[np.repeat(self.starts[index] - starts[:-1], sizes) + np.arange(starts[-1])],
+            starts,
+        )
 
     def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Mean over the rows of each unit of what the rows have."""
@@ -80,9 +94,12 @@ class Units:
         if batch_size % self.size == 0:
             return batch_size // self.size
         below = batch_size // self.size * self.size
-        nearest = " or ".join(str(size) for size in (below, below + self.size) if 0 < size <= self.n)
+        nearest = " or ".join(
+            str(size) for size in (below, below + self.size) if 0 < size <= self.n
+        )
         raise ValueError(
-            f"a batch of {batch_size} rows is no whole number of groups of {self.size}, which is what draws with replacement take; "
+            f"a batch of {batch_size} rows is no whole number of groups of {self.size}, which is"
+            " what draws with replacement take; "
             f'use batch_size={nearest}, or sampling="shuffle"'
         )
 
@@ -108,7 +125,9 @@ def cumulative(chances: NDArray[np.float64]) -> NDArray[np.float64]:
     return sums
 
 
-def draw(rng: np.random.Generator, sums: NDArray[np.float64], size: tuple[int, int]) -> NDArray[np.intp]:
+def draw(
+    rng: np.random.Generator, sums: NDArray[np.float64], size: tuple[int, int]
+) -> NDArray[np.intp]:
     """Draw by cumulative probabilities; never what has probability 0, whose cell is empty."""
     from antithetic.sampling._draw_kernel import invert
 
@@ -117,7 +136,13 @@ def draw(rng: np.random.Generator, sums: NDArray[np.float64], size: tuple[int, i
     return drawn
 
 
-def lay_out(units: Units, batch_size: int, drawn: NDArray[np.intp], weights: NDArray[np.float64], rng: np.random.Generator) -> Batches:
+def lay_out(
+    units: Units,
+    batch_size: int,
+    drawn: NDArray[np.intp],
+    weights: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> Batches:
     """Batches of drawn units, shape (draws, units of a batch), each unit's mean gradient multiplied by its weight.
 
     The lone row of an odd batch of pairs is drawn uniformly here and has the factor 1.
@@ -130,7 +155,9 @@ def lay_out(units: Units, batch_size: int, drawn: NDArray[np.intp], weights: NDA
     alone = batch_size % 2 if units.paired else 0
     steps, count = drawn.shape
     rows, starts = units.take(drawn.ravel())
-    factors = np.repeat((batch_size - alone) / count * weights.ravel() / np.diff(starts), np.diff(starts))
+    factors = np.repeat(
+        (batch_size - alone) / count * weights.ravel() / np.diff(starts), np.diff(starts)
+    )
     starts = starts[::count]
     if alone:
         rows = np.column_stack([rows.reshape(steps, -1), rng.integers(units.n, size=steps)]).ravel()

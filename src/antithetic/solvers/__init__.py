@@ -3,7 +3,16 @@
 from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
 from antithetic.solvers.corrected import Corrected, check_shrinking, safe_step
-from antithetic.solvers.run import Care, DivergenceError, Patience, Solver, Target, advice, lower, run
+from antithetic.solvers.run import (
+    Care,
+    DivergenceError,
+    Patience,
+    Solver,
+    Target,
+    advice,
+    lower,
+    run,
+)
 from antithetic.solvers.sdca import Sdca, make_sdca
 from antithetic.solvers.sgd import Sgd, SgdState, make_sgd
 from antithetic.solvers.step_search import NOISE_OF_A_MEAN, Steps, find_steps, noise_of_balanced
@@ -36,8 +45,18 @@ __all__ = [
 SOLVERS = ("sgd", "svrg", "saga", "sdca")
 
 
-def make_solver(name: str, problem: Problem, average: bool | int | str, *, steepest: float = float("inf"), watch: bool = False) -> Solver:
-    """Return a solver by name; where SGD's own kernels do not know the penalty, plain proximal steps."""
+def make_solver(
+    name: str,
+    problem: Problem,
+    average: bool | int | str,
+    *,
+    steepest: float = float("inf"),
+    watch: bool = False,
+) -> Solver:
+    """Return a solver by name.
+
+    Where SGD's own kernels do not know the penalty, plain proximal steps.
+    """
     if name == "sdca":
         return make_sdca(problem, watch=watch)
     if name == "sgd" and isinstance(problem.penalty, ElasticNet):

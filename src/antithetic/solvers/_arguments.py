@@ -17,7 +17,10 @@ class DenseRows(NamedTuple):
 
 
 class CsrRows(NamedTuple):
-    """Entries, their features and where each row begins, then labels and weights as for dense rows; indices are unsigned."""
+    """Entries, their features and where each row begins, then labels and weights as for dense rows.
+
+    Indices are unsigned.
+    """
 
     data: NDArray[Any]
     indices: NDArray[Any]
@@ -40,7 +43,8 @@ class Epoch(NamedTuple):
 class Balance(NamedTuple):
     """What a balanced order needs: rows of a unit, the rows of the next epoch, which the kernel writes, and the signed sum.
 
-    ``signed`` (d + 1,), zero at first, has the intercept's part last. Where the order is not balanced, ``unit`` is 0 and all are empty.
+    ``signed`` (d + 1,), zero at first, has the intercept's part last. Where the order is not
+    balanced, ``unit`` is 0 and all are empty.
     """
 
     unit: int
@@ -51,9 +55,10 @@ class Balance(NamedTuple):
 class Rule(NamedTuple):
     """How a step is made: loss, penalty, schedule, and what is averaged.
 
-    ``average_from`` is the number of samples after which averaging begins, 0 for none; with ``linear``, step t has weight t. Of the weights
-    after each step, those of every ``average_every``-th are averaged. Slopes beyond ``steepest`` are cut off; with ``watch``, the losses
-    that are met on the way are added up.
+    ``average_from`` is the number of samples after which averaging begins, 0 for none; with
+    ``linear``, step t has weight t. Of the weights after each step, those of every
+    ``average_every``-th are averaged. Slopes beyond ``steepest`` are cut off; with ``watch``, the
+    losses that are met on the way are added up.
     """
 
     loss: int
@@ -75,8 +80,9 @@ class Rule(NamedTuple):
 class Model(NamedTuple):
     """Arrays that a kernel changes.
 
-    Weights, intercept (1,), their averages in float64, the weight these have so far (1,), the sum of the losses met (1,), and, where there
-    is an L1 penalty, what each weight has received of it and what all were charged with (1,), see ``cumulative_threshold``.
+    Weights, intercept (1,), their averages in float64, the weight these have so far (1,), the sum
+    of the losses met (1,), and, where there is an L1 penalty, what each weight has received of it
+    and what all were charged with (1,), see ``cumulative_threshold``.
     """
 
     coef: NDArray[Any]
@@ -92,7 +98,8 @@ class Model(NamedTuple):
 class Memory(NamedTuple):
     """What corrects a step: remembered slopes (n,), float64, and their mean gradient (d + 1,), of the rows' float type, intercept last.
 
-    With ``keeps`` a step renews what it has used (SAGA). Slopes of length 0 mean that nothing is corrected.
+    With ``keeps`` a step renews what it has used (SAGA). Slopes of length 0 mean that nothing is
+    corrected.
     """
 
     slopes: NDArray[np.float64]
@@ -103,7 +110,8 @@ class Memory(NamedTuple):
 class Groups(NamedTuple):
     """Features of a group penalty: those of group g are ``members[starts[g]:starts[g + 1]]``, and feature j is in group ``owner[j]``.
 
-    Features of no group come after the last one, as owner the number of groups. All are empty where there are no groups.
+    Features of no group come after the last one, as owner the number of groups. All are empty where
+    there are no groups.
     """
 
     members: NDArray[Any]

@@ -14,7 +14,13 @@ _ONE = np.uintp(1)
 
 
 @jit_sums
-def dense_balance(rows: DenseRows, order: NDArray[Any], pulls: NDArray[np.float64], intercept: bool, balance: Balance) -> None:
+def dense_balance(
+    rows: DenseRows,
+    order: NDArray[Any],
+    pulls: NDArray[np.float64],
+    intercept: bool,
+    balance: Balance,
+) -> None:
     """Write ``balance.following``: the rule of :class:`antithetic.sampling.balanced.Balanced`, for gradients ``pulls[k] * X[order[k]]``."""
     X, real = rows.X, rows.X.dtype.type
     unit, following, signed = balance.unit, balance.following, balance.signed
@@ -36,13 +42,26 @@ def dense_balance(rows: DenseRows, order: NDArray[Any], pulls: NDArray[np.float6
         for c in range(len(signed)):
             signed[c] += sign * held[c]
         back -= unit
-        _place_two(following, order, start, unit, front if sign > 0.0 else back, back if sign > 0.0 else front)
+        _place_two(
+            following,
+            order,
+            start,
+            unit,
+            front if sign > 0.0 else back,
+            back if sign > 0.0 else front,
+        )
         front += unit
     _place_the_rest(following, order, front, back, whole)
 
 
 @jit
-def csr_balance(rows: CsrRows, order: NDArray[Any], pulls: NDArray[np.float64], intercept: bool, balance: Balance) -> None:
+def csr_balance(
+    rows: CsrRows,
+    order: NDArray[Any],
+    pulls: NDArray[np.float64],
+    intercept: bool,
+    balance: Balance,
+) -> None:
     """Do the same for sparse rows."""
     data, indices, indptr, real = rows.data, rows.indices, rows.indptr, rows.data.dtype.type
     unit, following, signed = balance.unit, balance.following, balance.signed
@@ -58,19 +77,31 @@ def csr_balance(rows: CsrRows, order: NDArray[Any], pulls: NDArray[np.float64], 
             lean += along * (pulls[start + k] if k < unit else -pulls[start + k])
         sign = 1.0 if lean <= 0.0 else -1.0
         for k in range(2 * unit):
-            i, pull = order[start + k], real(sign * (pulls[start + k] if k < unit else -pulls[start + k]))
+            i, pull = (
+                order[start + k],
+                real(sign * (pulls[start + k] if k < unit else -pulls[start + k])),
+            )
             for place in range(indptr[i], indptr[i + _ONE]):
                 signed[indices[place]] += pull * data[place]
             if intercept:
                 signed[last] += pull
         back -= unit
-        _place_two(following, order, start, unit, front if sign > 0.0 else back, back if sign > 0.0 else front)
+        _place_two(
+            following,
+            order,
+            start,
+            unit,
+            front if sign > 0.0 else back,
+            back if sign > 0.0 else front,
+        )
         front += unit
     _place_the_rest(following, order, front, back, whole)
 
 
 @jit
-def _place_two(following: NDArray[Any], order: NDArray[Any], start: int, unit: int, first: int, second: int) -> None:
+def _place_two(
+    following: NDArray[Any], order: NDArray[Any], start: int, unit: int, first: int, second: int
+) -> None:
     """Put two units that follow each other where they belong."""
     for k in range(unit):
         following[first + k] = order[start + k]
@@ -78,8 +109,13 @@ def _place_two(following: NDArray[Any], order: NDArray[Any], start: int, unit: i
 
 
 @jit
-def _place_the_rest(following: NDArray[Any], order: NDArray[Any], front: int, back: int, whole: int) -> None:
-    """Put a unit without another between front and back; rows that are not a whole unit stay last."""
+def _place_the_rest(
+    following: NDArray[Any], order: NDArray[Any], front: int, back: int, whole: int
+) -> None:
+    """Put a unit without another between front and back.
+
+    Rows that are not a whole unit stay last.
+    """
     for k in range(front, back):
         following[k] = order[whole - back + k]
     for k in range(whole, len(order)):

@@ -1,11 +1,13 @@
 r"""One epoch of corrected proximal steps on sparse rows: a step costs only the stored entries of its batch.
 
-The weights are :math:`w = s v`, as in SGD's kernel. A step also moves every weight against the mean remembered gradient and
-thresholds it. In terms of ``v`` that is a move of :math:`\Delta U = \eta / s` times the mean gradient, and a threshold of
-:math:`\Delta U\, l_1`, in which the mean gradient of a feature stays the same until a row with it comes by. So a feature that was not met
-for some steps moves along a straight line in :math:`U = \sum_t \Delta U_t` while it keeps its sign, stays at zero if the mean gradient is
-below :math:`l_1` there, and otherwise leaves it along another straight line: it is brought up to date at once when it is next met, the
-step in which it reached zero being found by bisection. Of a group penalty, groups are brought up to date, step by step.
+The weights are :math:`w = s v`, as in SGD's kernel. A step also moves every weight against the mean
+remembered gradient and thresholds it. In terms of ``v`` that is a move of :math:`\Delta U = \eta /
+s` times the mean gradient, and a threshold of :math:`\Delta U\, l_1`, in which the mean gradient of
+a feature stays the same until a row with it comes by. So a feature that was not met for some steps
+moves along a straight line in :math:`U = \sum_t \Delta U_t` while it keeps its sign, stays at zero
+if the mean gradient is below :math:`l_1` there, and otherwise leaves it along another straight
+line: it is brought up to date at once when it is next met, the step in which it reached zero being
+found by bisection. Of a group penalty, groups are brought up to date, step by step.
 """
 
 from __future__ import annotations
@@ -25,14 +27,23 @@ from antithetic.solvers._weights import rescale, shrink_group
 step_size = jit(schedules.step_size)
 
 _ONE, _TWO, _THREE, _FOUR = np.uintp(1), np.uintp(2), np.uintp(3), np.uintp(4)
-_ENTRIES_AHEAD, _STARTS_AHEAD = np.uintp(4), np.uintp(16)  # rows ahead whose entries, and whose place, are prefetched
+_ENTRIES_AHEAD, _STARTS_AHEAD = (
+    np.uintp(4),
+    np.uintp(16),
+)  # rows ahead whose entries, and whose place, are prefetched
 _CACHE_LINE = 64
 _SMALLEST_SCALE = 1e-6  # below it s is multiplied into v, so that neither overflows
 
 
 @jit
 def corrected_csr_epoch(
-    rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, memory: Memory, groups: Groups, pulls: NDArray[np.float64]
+    rows: CsrRows,
+    epoch: Epoch,
+    rule: Rule,
+    model: Model,
+    memory: Memory,
+    groups: Groups,
+    pulls: NDArray[np.float64],
 ) -> None:
     """Take one step per batch; the same steps as on dense rows."""
     data, indices, indptr, y, weight = rows
@@ -46,7 +57,9 @@ def corrected_csr_epoch(
     shares, slopes = np.empty(longest, data.dtype), np.empty(longest)
     line_ends = np.zeros(n_batches + 1)  # U before each step since the last reset, and now
     seen = np.zeros(len(v) if alone else 0)  # U up to which a feature is up to date
-    seen_step = np.zeros(len(groups.starts) if grouped else 0, np.intp)  # the same for groups, and last for features without one
+    seen_step = np.zeros(
+        len(groups.starts) if grouped else 0, np.intp
+    )  # the same for groups, and last for features without one
     reset, here, scale, met = np.intp(0), 0.0, 1.0, 0.0
     for batch in range(np.uintp(n_batches)):
         first, last, now = starts[batch], starts[batch + _ONE], np.intp(batch)
@@ -73,11 +86,24 @@ def corrected_csr_epoch(
                     if l1 == 0.0:
                         v[j] -= real(mean[j] * (here - seen[j]))
                     else:
-                        v[j] = real(_on_the_line(float(v[j]), float(mean[j]), l1, seen[j], here, line_ends, reset, now))
+                        v[j] = real(
+                            _on_the_line(
+                                float(v[j]),
+                                float(mean[j]),
+                                l1,
+                                seen[j],
+                                here,
+                                line_ends,
+                                reset,
+                                now,
+                            )
+                        )
                     seen[j] = here
             elif grouped:
                 for place in range(begin, end):
-                    _settle_group(v, mean, groups, groups.owner[indices[place]], l1, line_ends, seen_step, now)
+                    _settle_group(
+                        v, mean, groups, groups.owner[indices[place]], l1, line_ends, seen_step, now
+                    )
             fours = end - (end - begin) % _FOUR
             a, b, c, d = real(0.0), real(0.0), real(0.0), real(0.0)
             for place in range(begin, fours, _FOUR):
@@ -108,7 +134,11 @@ def corrected_csr_epoch(
         if scale < _SMALLEST_SCALE:
             if alone:
                 for j in range(len(v)):
-                    v[j] = real(_on_the_line(float(v[j]), float(mean[j]), l1, seen[j], here, line_ends, reset, now))
+                    v[j] = real(
+                        _on_the_line(
+                            float(v[j]), float(mean[j]), l1, seen[j], here, line_ends, reset, now
+                        )
+                    )
             elif grouped:
                 for group in range(len(seen_step)):
                     _settle_group(v, mean, groups, group, l1, line_ends, seen_step, now)
@@ -125,7 +155,8 @@ def corrected_csr_epoch(
             if corrects:
                 intercept -= eta * part * mean[len(v)]
         if behind:
-            # the features that were met take the rest of their step now, before what is remembered of them changes
+            # the features that were met take the rest of their step now, before what is remembered
+            # of them changes
             ahead = eta * part / scale
             there = here + ahead
             line_ends[now + 1] = there
@@ -133,14 +164,18 @@ def corrected_csr_epoch(
                 i = order[k]
                 renewal = real(0.0)
                 if memory.keeps:
-                    change = (slopes[k - first] - memory.slopes[i]) / len(y)  # of a row that comes twice, zero the second time
+                    change = (slopes[k - first] - memory.slopes[i]) / len(
+                        y
+                    )  # of a row that comes twice, zero the second time
                     memory.slopes[i] = slopes[k - first]
                     renewal = real(change)
                     renewed += change
                 for place in range(indptr[i], indptr[i + _ONE]):
                     j = indices[place]
                     if grouped:
-                        _settle_group(v, mean, groups, groups.owner[j], l1, line_ends, seen_step, now + 1)
+                        _settle_group(
+                            v, mean, groups, groups.owner[j], l1, line_ends, seen_step, now + 1
+                        )
                     elif seen[j] != there:
                         moved = v[j] - real(ahead * mean[j])
                         v[j] = moved - min(max(moved, real(-ahead * l1)), real(ahead * l1))
@@ -154,7 +189,11 @@ def corrected_csr_epoch(
         samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
     if alone:
         for j in range(len(v)):
-            v[j] = real(_on_the_line(float(v[j]), float(mean[j]), l1, seen[j], here, line_ends, reset, n_batches))
+            v[j] = real(
+                _on_the_line(
+                    float(v[j]), float(mean[j]), l1, seen[j], here, line_ends, reset, n_batches
+                )
+            )
     elif grouped:
         for group in range(len(seen_step)):
             _settle_group(v, mean, groups, group, l1, line_ends, seen_step, n_batches)
@@ -165,14 +204,26 @@ def corrected_csr_epoch(
 
 @jit
 def _on_the_line(
-    weight: float, drift: float, l1: float, since: float, here: float, line_ends: NDArray[np.float64], low: Any, high: Any
+    weight: float,
+    drift: float,
+    l1: float,
+    since: float,
+    here: float,
+    line_ends: NDArray[np.float64],
+    low: Any,
+    high: Any,
 ) -> float:
-    """Where a weight has come to when U went from ``since`` to ``here``; ``line_ends[low : high + 1]`` are the steps that it went in."""
+    """Where a weight has come to when U went from ``since`` to ``here``.
+
+    ``line_ends[low : high + 1]`` are the steps that it went in.
+    """
     if weight != 0.0:
         sign = 1.0 if weight > 0.0 else -1.0
         speed = drift + sign * l1
         arrived = weight - (here - since) * speed
-        if arrived * sign > 0.0 or l1 == 0.0 or arrived != arrived:  # NaN is left for the divergence check
+        if (
+            arrived * sign > 0.0 or l1 == 0.0 or arrived != arrived
+        ):  # NaN is left for the divergence check
             return arrived
         zero = since + weight / speed  # where it would be zero, between two steps or at one
         high -= 1
@@ -196,9 +247,19 @@ def _on_the_line(
 
 @jit
 def _settle_group(
-    v: NDArray[Any], mean: NDArray[Any], groups: Groups, group: Any, l1: float, line_ends: NDArray[np.float64], seen: Any, now: Any
+    v: NDArray[Any],
+    mean: NDArray[Any],
+    groups: Groups,
+    group: Any,
+    l1: float,
+    line_ends: NDArray[np.float64],
+    seen: Any,
+    now: Any,
 ) -> None:
-    """Bring the weights of one group up to date, step by step; at once where nothing drifts, or zero stays zero."""
+    """Bring the weights of one group up to date, step by step.
+
+    At once where nothing drifts, or zero stays zero.
+    """
     since, n_groups = seen[group], len(groups.starts) - 1
     if since == now:
         return
@@ -208,7 +269,9 @@ def _settle_group(
     end = groups.starts[group + 1] if group < n_groups else len(groups.members)
     if group == n_groups:  # features without a group: nothing but the drift
         for place in range(begin, end):
-            v[groups.members[place]] -= real((line_ends[now] - line_ends[since]) * mean[groups.members[place]])
+            v[groups.members[place]] -= real(
+                (line_ends[now] - line_ends[since]) * mean[groups.members[place]]
+            )
         return
     square, drift = 0.0, 0.0
     for place in range(begin, end):

@@ -18,17 +18,26 @@ step_size = jit(schedules.step_size)
 _ONE, _TWO = np.uintp(1), np.uintp(2)
 _AHEAD = np.uintp(10)  # rows between the one that is used and the one that is prefetched
 _CACHE_LINE = 64
-_SMALLEST_SCALE = 1e-6  # below it the scale is multiplied into the weights, so that neither overflows
+_SMALLEST_SCALE = (
+    1e-6  # below it the scale is multiplied into the weights, so that neither overflows
+)
 
 
 @jit_sums
 def corrected_dense_epoch(
-    rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, memory: Memory, groups: Groups, pulls: NDArray[np.float64]
+    rows: DenseRows,
+    epoch: Epoch,
+    rule: Rule,
+    model: Model,
+    memory: Memory,
+    groups: Groups,
+    pulls: NDArray[np.float64],
 ) -> None:
     """Take one step per batch along its mean gradient, less the remembered one, plus the mean of all remembered ones; then the prox.
 
-    As in SGD's kernel, the weights are scale * coef, the loops over rows stand in one function, and a batch of m rows takes m / size of a
-    step, unless it has factors. ``pulls``, of one entry per row of the epoch or none, receives what each gradient is a multiple of.
+    As in SGD's kernel, the weights are scale * coef, the loops over rows stand in one function, and
+    a batch of m rows takes m / size of a step, unless it has factors. ``pulls``, of one entry per
+    row of the epoch or none, receives what each gradient is a multiple of.
     """
     X, y, weight = rows
     order, starts, size, factors, steps, samples = epoch
@@ -41,7 +50,11 @@ def corrected_dense_epoch(
     slopes = np.empty(size)
     if len(factors) > 0:  # whose batches may have more rows than the size says
         longest = np.intp((starts[1:] - starts[:-1]).max())
-        shares, renewals, slopes = np.empty(longest, X.dtype), np.empty(longest, X.dtype), np.empty(longest)
+        shares, renewals, slopes = (
+            np.empty(longest, X.dtype),
+            np.empty(longest, X.dtype),
+            np.empty(longest),
+        )
     scale, met = 1.0, 0.0
     for batch in range(np.uintp(len(starts) - 1)):
         first, last = starts[batch], starts[batch + _ONE]
@@ -79,13 +92,17 @@ def corrected_dense_epoch(
                 counted = (weight[order[k]] if len(weight) > 0 else real(1.0)) * factor
                 met += value(rule.loss, rule.epsilon, label, prediction) * counted
             slopes[k - first] = steepness
-            move = factor * (steepness - memory.slopes[order[k]]) if corrects else factor * steepness
+            move = (
+                factor * (steepness - memory.slopes[order[k]]) if corrects else factor * steepness
+            )
             total += move
             if len(pulls) > 0:
                 pulls[k] = move
             shares[k - first] = real(-eta / size * move / scale)
         if memory.keeps:
-            for k in range(first, last):  # after all moves: a row that comes twice has changed only once
+            for k in range(
+                first, last
+            ):  # after all moves: a row that comes twice has changed only once
                 change = (slopes[k - first] - memory.slopes[order[k]]) / len(y)
                 memory.slopes[order[k]] = slopes[k - first]
                 renewals[k - first] = real(change)
@@ -126,4 +143,6 @@ def corrected_dense_epoch(
 @jit
 def _soften(coef: NDArray[Any], threshold: Any) -> None:
     for c in range(len(coef)):
-        coef[c] -= min(max(coef[c], -threshold), threshold)  # in this form, NaN stays NaN for the divergence check
+        coef[c] -= min(
+            max(coef[c], -threshold), threshold
+        )  # in this form, NaN stays NaN for the divergence check

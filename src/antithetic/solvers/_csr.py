@@ -1,10 +1,12 @@
 r"""One epoch of SGD on sparse rows: a step costs only the stored entries of its batch.
 
-The weights are kept as :math:`w = s v`. Shrinking by the L2 penalty changes ``s`` alone. In terms of ``v`` the charges of the L1 penalty
-just add up, :math:`U = \sum_t \tau_t / s_t`, and a feature pays what it owes when it is next met. Its share of the average since then is
-a sum of :math:`q_t s_t v_t`, with :math:`v_t` falling linearly in :math:`U_t` until it reaches zero: it comes from running sums of
-:math:`q s` and :math:`q s U`, with the step where zero is reached found by bisection. All this begins anew each epoch. Where only the
-weights after every so many steps are averaged, all features are brought up to date there instead.
+The weights are kept as :math:`w = s v`. Shrinking by the L2 penalty changes ``s`` alone. In terms
+of ``v`` the charges of the L1 penalty just add up, :math:`U = \sum_t \tau_t / s_t`, and a feature
+pays what it owes when it is next met. Its share of the average since then is a sum of :math:`q_t
+s_t v_t`, with :math:`v_t` falling linearly in :math:`U_t` until it reaches zero: it comes from
+running sums of :math:`q s` and :math:`q s U`, with the step where zero is reached found by
+bisection. All this begins anew each epoch. Where only the weights after every so many steps are
+averaged, all features are brought up to date there instead.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ step_size = jit(schedules.step_size)
 row_step_size = jit(schedules.row_step_size)
 
 _ONE, _TWO, _THREE, _FOUR = np.uintp(1), np.uintp(2), np.uintp(3), np.uintp(4)
-_ENTRIES_AHEAD, _STARTS_AHEAD = np.uintp(4), np.uintp(16)  # rows ahead whose entries, and whose place, are prefetched
+_ENTRIES_AHEAD, _STARTS_AHEAD = (
+    np.uintp(4),
+    np.uintp(16),
+)  # rows ahead whose entries, and whose place, are prefetched
 _CACHE_LINE = 64
 _SMALLEST_SCALE = 1e-6  # below it s is multiplied into v, so that neither overflows
 
@@ -32,8 +37,9 @@ _SMALLEST_SCALE = 1e-6  # below it s is multiplied into v, so that neither overf
 class _Lazy(NamedTuple):
     """What each feature has missed of the average.
 
-    ``seen_step`` says up to where a feature is up to date; ``charges``, ``scales`` and ``products`` are the sums U, q s and q s U after
-    each step (entry 0 before the first); ``sums`` collects the average. Arrays that a rule does not need are empty.
+    ``seen_step`` says up to where a feature is up to date; ``charges``, ``scales`` and ``products``
+    are the sums U, q s and q s U after each step (entry 0 before the first); ``sums`` collects the
+    average. Arrays that a rule does not need are empty.
     """
 
     seen_step: NDArray[np.intp]
@@ -47,7 +53,13 @@ class _Lazy(NamedTuple):
 def _make_lazy(d: int, n_batches: int, charges: bool, averages: bool) -> Any:
     features, steps = (d, n_batches + 1) if averages else (0, 0)
     both = steps if charges else 0
-    return _Lazy(np.zeros(features, np.intp), np.zeros(both), np.zeros(steps), np.zeros(both), np.zeros(features))
+    return _Lazy(
+        np.zeros(features, np.intp),
+        np.zeros(both),
+        np.zeros(steps),
+        np.zeros(both),
+        np.zeros(features),
+    )
 
 
 @jit
@@ -64,7 +76,9 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
     shares = np.empty(size, data.dtype)
     passive = rule.schedule >= schedules.PA1  # each row has its own step size
     unit, following, signed = np.uintp(balance.unit), balance.following, balance.signed
-    pulls = np.empty(2 * balance.unit, data.dtype)  # slopes of the rows of two units, the second's negated
+    pulls = np.empty(
+        2 * balance.unit, data.dtype
+    )  # slopes of the rows of two units, the second's negated
     front, back, lean = np.uintp(0), n, 0.0
     if unit > 0:
         back = n - n % unit
@@ -88,11 +102,17 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
             i = order[k]
             if behind:
                 _catch_up(lazy, model, indices, indptr[i], indptr[i + _ONE], batch)
-            # four sums, since one would wait for itself (and a vectorised one would gather v, which is slower still)
+            # four sums, since one would wait for itself (and a vectorised one would gather v, which
+            # is slower still)
             begin, end = indptr[i], indptr[i + _ONE]
             fours = end - (end - begin) % _FOUR
             a, b, c, d = real(0.0), real(0.0), real(0.0), real(0.0)
-            e, f, g, h = signed[len(v)] if unit > 0 and rule.fit_intercept else real(0.0), real(0.0), real(0.0), real(0.0)
+            e, f, g, h = (
+                signed[len(v)] if unit > 0 and rule.fit_intercept else real(0.0),
+                real(0.0),
+                real(0.0),
+                real(0.0),
+            )
             if unit > 0:
                 for place in range(begin, fours, _FOUR):
                     a += v[indices[place]] * data[place]
@@ -120,7 +140,9 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
             if abs(steepness) > rule.steepest:
                 steepness = rule.steepest if steepness > 0.0 else -rule.steepest
             if passive:
-                square = 0.0  # in float64, as that of a float32 row may be beyond float32; float() would stay float32 in numba
+                # in float64, as that of a float32 row may be beyond float32; float() would stay
+                # float32 in numba
+                square = 0.0
                 for place in range(begin, end):
                     square += np.float64(data[place]) * np.float64(data[place])
                 short = value(rule.loss, rule.epsilon, label, prediction)
@@ -130,7 +152,9 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
             if len(factors) > 0:
                 steepness *= factors[k]
             if rule.watch and (len(weight) == 0 or weight[i] > 0.0):
-                counted = (weight[i] if len(weight) > 0 else real(1.0)) * (factors[k] if len(factors) > 0 else 1.0)
+                counted = (weight[i] if len(weight) > 0 else real(1.0)) * (
+                    factors[k] if len(factors) > 0 else 1.0
+                )
                 met += value(rule.loss, rule.epsilon, label, prediction) * counted
             shares[k - first] = real(-rate * steepness)
             total += rate * steepness
@@ -148,7 +172,9 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
                     if twosome:  # the entries of these rows are met below
                         signed[len(v)] += pull
                         continue
-                    for place in range(indptr[order[start + row]], indptr[order[start + row] + _ONE]):
+                    for place in range(
+                        indptr[order[start + row]], indptr[order[start + row] + _ONE]
+                    ):
                         signed[indices[place]] += pull * data[place]
                     signed[len(v)] += pull
                 back -= unit
@@ -189,8 +215,14 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
             _record(lazy, batch, gain * scale, model.charged[0])
             if gain > 0.0:
                 share_of_step = gain / (model.average_weight[0] + gained)
-                model.average_intercept[0] += share_of_step * (intercept - model.average_intercept[0])
-        elif rule.average_from > 0 and samples >= rule.average_from and steps % rule.average_every == 0:
+                model.average_intercept[0] += share_of_step * (
+                    intercept - model.average_intercept[0]
+                )
+        elif (
+            rule.average_from > 0
+            and samples >= rule.average_from
+            and steps % rule.average_every == 0
+        ):
             if behind:
                 _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), batch)
             gain = float(steps) if rule.linear else 1.0
@@ -200,7 +232,9 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
             move_towards(model.average, v, scale, share_of_step)
     if behind:
         _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), np.uintp(len(starts) - 1))
-    for k in range(front, back if unit > 0 else front):  # a unit without another comes between front and back
+    for k in range(
+        front, back if unit > 0 else front
+    ):  # a unit without another comes between front and back
         following[k] = order[n - n % unit - back + k]
     rescale(model, scale)
     model.intercept[0] = intercept
@@ -210,21 +244,33 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
 
 
 @jit
-def _catch_up(lazy: Any, model: Model, indices: NDArray[Any], begin: Any, end: Any, step: Any) -> None:
+def _catch_up(
+    lazy: Any, model: Model, indices: NDArray[Any], begin: Any, end: Any, step: Any
+) -> None:
     """Bring the features ``indices[begin:end]`` up to date before a step: what they owe, and their share of the average."""
     now, v = np.intp(step), model.coef
     for place in range(begin, end):
         feature = indices[place]
         if len(model.received) == 0:
-            lazy.sums[feature] += v[feature] * (lazy.scales[now] - lazy.scales[lazy.seen_step[feature]])
+            lazy.sums[feature] += v[feature] * (
+                lazy.scales[now] - lazy.scales[lazy.seen_step[feature]]
+            )
             lazy.seen_step[feature] = now
             continue
         if len(lazy.sums) > 0:
             since, sign = lazy.seen_step[feature], 1.0 if v[feature] > 0.0 else -1.0
-            zero = sign * (v[feature] - model.received[feature])  # the charge at which the weight reaches zero
-            until = now if zero > model.charged[0] else _last_before_zero(lazy.charges, since, now, zero)
+            zero = sign * (
+                v[feature] - model.received[feature]
+            )  # the charge at which the weight reaches zero
+            until = (
+                now
+                if zero > model.charged[0]
+                else _last_before_zero(lazy.charges, since, now, zero)
+            )
             weights = lazy.scales[until] - lazy.scales[since]
-            lazy.sums[feature] += sign * (zero * weights - (lazy.products[until] - lazy.products[since]))
+            lazy.sums[feature] += sign * (
+                zero * weights - (lazy.products[until] - lazy.products[since])
+            )
             lazy.seen_step[feature] = now
         collect_one(model, feature)
 

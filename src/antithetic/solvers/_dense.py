@@ -10,7 +10,8 @@ from antithetic._loss_kernels import slope, value
 from antithetic.solvers._arguments import Balance, DenseRows, Epoch, Model, Rule
 from antithetic.solvers._weights import collect_one, move_towards, rescale
 
-# The loops over rows stand in one function: an array handed on to a helper is counted as a reference, which costs more than a short row.
+# The loops over rows stand in one function: an array handed on to a helper is counted as a
+# reference, which costs more than a short row.
 
 step_size = jit(schedules.step_size)
 row_step_size = jit(schedules.row_step_size)
@@ -18,15 +19,18 @@ row_step_size = jit(schedules.row_step_size)
 _ONE, _TWO = np.uintp(1), np.uintp(2)
 _AHEAD = np.uintp(10)  # rows between the one that is used and the one that is prefetched
 _CACHE_LINE = 64
-_SMALLEST_SCALE = 1e-6  # below it the scale is multiplied into the weights, so that neither overflows
+_SMALLEST_SCALE = (
+    1e-6  # below it the scale is multiplied into the weights, so that neither overflows
+)
 
 
 @jit_sums
 def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance: Balance) -> None:
     """Take one step per batch: shrink by the L2 penalty, step along the mean gradient, threshold by the L1 penalty, average.
 
-    With a ``balance``, also write the order of the next epoch: of every two units, the one whose gradient, less that of the other, does
-    not point along the signed sum of such differences goes to the front and the other to the back.
+    With a ``balance``, also write the order of the next epoch: of every two units, the one whose
+    gradient, less that of the other, does not point along the signed sum of such differences goes
+    to the front and the other to the back.
     """
     X, y, weight = rows
     order, starts, size, factors, steps, samples = epoch
@@ -39,12 +43,16 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
     lengths = np.empty(size if passive else 0)  # each row's own step size
     unit, following, signed = np.uintp(balance.unit), balance.following, balance.signed
     pulls = np.empty(size if unit > 0 else 0, X.dtype)  # slopes of the batch
-    held = np.zeros(len(signed), X.dtype)  # the first unit's gradient less the second's, as far as they are seen
+    held = np.zeros(
+        len(signed), X.dtype
+    )  # the first unit's gradient less the second's, as far as they are seen
     front, back, lean = np.uintp(0), n, 0.0
     if unit > 0:
         back = n - n % unit
         following[back:] = order[back:]  # rows that are not a whole unit stay last
-    stride = _TWO if unit == 0 or size % 2 == 0 else _ONE  # in odd batches, two rows may belong to different units
+    stride = (
+        _TWO if unit == 0 or size % 2 == 0 else _ONE
+    )  # in odd batches, two rows may belong to different units
     twosome = unit == 1 and size == 2  # the gradients of one step are the two to be balanced
     leans = np.zeros(2, X.dtype)
     scale, met = 1.0, 0.0  # the weights are scale * coef: in float32 a factor near 1 would be lost
@@ -63,7 +71,9 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
             for c in range(d):
                 p += X[i, c] * coef[c]
                 q += X[j, c] * coef[c]
-            if twosome:  # in a loop of its own, so that predictions have the same bits as without it
+            if (
+                twosome
+            ):  # in a loop of its own, so that predictions have the same bits as without it
                 r, s = zero, zero
                 for c in range(d):
                     r += X[i, c] * signed[c]
@@ -76,10 +86,17 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
         rate, total = (1.0 if passive else eta) / size, 0.0
         if passive:  # in a loop of its own, to keep the next one, which all schedules use, short
             for k in range(first, last):
-                square = 0.0  # in float64, as that of a float32 row may be beyond float32; float() would stay float32 in numba
+                # in float64, as that of a float32 row may be beyond float32; float() would stay
+                # float32 in numba
+                square = 0.0
                 for c in range(d):
                     square += np.float64(X[order[k], c]) * np.float64(X[order[k], c])
-                short = value(rule.loss, rule.epsilon, float(y[order[k]]), scale * shares[k - first] + intercept)
+                short = value(
+                    rule.loss,
+                    rule.epsilon,
+                    float(y[order[k]]),
+                    scale * shares[k - first] + intercept,
+                )
                 lengths[k - first] = row_step_size(rule.schedule, rule.eta0, short, square)
         for k in range(first, last):
             label, prediction = float(y[order[k]]), scale * shares[k - first] + intercept
@@ -93,14 +110,17 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
             if len(factors) > 0:
                 steepness *= factors[k]
             if rule.watch and (len(weight) == 0 or weight[order[k]] > 0.0):
-                counted = (weight[order[k]] if len(weight) > 0 else real(1.0)) * (factors[k] if len(factors) > 0 else 1.0)
+                counted = (weight[order[k]] if len(weight) > 0 else real(1.0)) * (
+                    factors[k] if len(factors) > 0 else 1.0
+                )
                 met += value(rule.loss, rule.epsilon, label, prediction) * counted
             total += rate * steepness
             shares[k - first] = real(-rate * steepness)
             if unit > 0:
                 pulls[k - first] = real(steepness)
 
-        # a short batch takes a short step, for data and penalty alike; one with factors has been made up for
+        # a short batch takes a short step, for data and penalty alike; one with factors has been
+        # made up for
         part = (last - first) / size if len(factors) == 0 else 1.0
         scale *= max(0.0, 1.0 - eta * part * rule.l2)
         if scale < _SMALLEST_SCALE:
@@ -109,7 +129,10 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
         for k in range(first, last, stride):
             i, j = order[k], order[min(k + stride - _ONE, last - _ONE)]
             two = stride == _TWO and k + _ONE < last
-            a, b = real(shares[k - first] / scale), real(shares[k + _ONE - first] / scale) if two else zero
+            a, b = (
+                real(shares[k - first] / scale),
+                (real(shares[k + _ONE - first] / scale) if two else zero),
+            )
             if unit == 0:
                 for c in range(d):
                     coef[c] += a * X[i, c] + b * X[j, c]
@@ -117,7 +140,9 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
             if twosome and two:
                 e, f = pulls[0], -pulls[1]
                 constant = e + f if rule.fit_intercept else zero
-                sign = real(1.0 if e * leans[0] + f * leans[1] + signed[d] * constant <= 0.0 else -1.0)
+                sign = real(
+                    1.0 if e * leans[0] + f * leans[1] + signed[d] * constant <= 0.0 else -1.0
+                )
                 e, f = sign * e, sign * f
                 for c in range(d):
                     coef[c] += a * X[i, c] + b * X[j, c]
@@ -162,13 +187,19 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
             _collect(model)
         steps += 1
         samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
-        if rule.average_from > 0 and samples >= rule.average_from and steps % rule.average_every == 0:
+        if (
+            rule.average_from > 0
+            and samples >= rule.average_from
+            and steps % rule.average_every == 0
+        ):
             gain = float(steps) if rule.linear else 1.0
             model.average_weight[0] += gain
             share = gain / model.average_weight[0]
             model.average_intercept[0] += share * (intercept - model.average_intercept[0])
             move_towards(model.average, coef, scale, share)
-    for k in range(front, back if unit > 0 else front):  # a unit without another comes between front and back
+    for k in range(
+        front, back if unit > 0 else front
+    ):  # a unit without another comes between front and back
         following[k] = order[n - n % unit - back + k]
     rescale(model, scale)
     model.intercept[0] = intercept

@@ -14,13 +14,21 @@ from antithetic.solvers.sdca import FURTHER, QUEUE, DualModel, DualRows, DualRul
 rest_limit = jit(sdca.rest_limit)
 
 _ONE, _TWO, _THREE, _FOUR = np.uintp(1), np.uintp(2), np.uintp(3), np.uintp(4)
-_ENTRIES_AHEAD, _STARTS_AHEAD = np.uintp(4), np.uintp(16)  # rows ahead whose entries, and whose place, are prefetched
+_ENTRIES_AHEAD, _STARTS_AHEAD = (
+    np.uintp(4),
+    np.uintp(16),
+)  # rows ahead whose entries, and whose place, are prefetched
 _CACHE_LINE = 64
 
 
 @jit
-def csr_dual_epoch(entries: Entries, rows: DualRows, rule: DualRule, model: DualModel) -> tuple[float, int, int]:
-    """Maximise the dual over one row's variable after the other; the same visits as on dense rows, and what is returned."""
+def csr_dual_epoch(
+    entries: Entries, rows: DualRows, rule: DualRule, model: DualModel
+) -> tuple[float, int, int]:
+    """Maximise the dual over one row's variable after the other.
+
+    The same visits as on dense rows, and what is returned.
+    """
     data, indices, indptr = entries
     order, y, weight, squares = rows
     coef, duals, signed, limits = model
@@ -30,7 +38,8 @@ def csr_dual_epoch(entries: Entries, rows: DualRows, rule: DualRule, model: Dual
     queue, places = np.empty(QUEUE, order.dtype), np.empty(QUEUE, order.dtype)
     start = np.uintp(0)
     while start < n:
-        # the coming rows that may move, also when the weights have gone somewhat further: only these are worth a prefetch
+        # the coming rows that may move, also when the weights have gone somewhat further: only
+        # these are worth a prefetch
         most, m = FURTHER * reach, np.uintp(0)
         while start < n and m < QUEUE:
             queue[m], places[m] = order[start], start
@@ -52,7 +61,8 @@ def csr_dual_epoch(entries: Entries, rows: DualRows, rule: DualRule, model: Dual
             heft = weight[i] if len(weight) > 0 else 1.0
             if heft == 0.0:
                 continue
-            # four sums, since one would wait for itself (and a vectorised one would gather coef, which is slower still)
+            # four sums, since one would wait for itself (and a vectorised one would gather coef,
+            # which is slower still)
             begin, end = indptr[i], indptr[i + _ONE]
             fours = end - (end - begin) % _FOUR
             a, b, c, d = real(0.0), real(0.0), real(0.0), real(0.0)
@@ -76,7 +86,10 @@ def csr_dual_epoch(entries: Entries, rows: DualRows, rule: DualRule, model: Dual
             for place in range(begin, end):
                 coef[indices[place]] += move * data[place]
             if resting:
-                gone += move * (2.0 * (prediction - y[i] * (1.0 + signed[i] * math.sqrt(squares[i]))) + move * squares[i])
+                gone += move * (
+                    2.0 * (prediction - y[i] * (1.0 + signed[i] * math.sqrt(squares[i])))
+                    + move * squares[i]
+                )
                 reach = math.sqrt(max(gone, rule.gone_at_least))
                 limits[i] = rest_limit(rule.loss, y[i], heft, after, signed[i])
                 if reach > most:  # rows that were passed over may move

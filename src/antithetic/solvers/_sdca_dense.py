@@ -21,7 +21,9 @@ _CACHE_LINE = 64
 
 
 @jit_sums
-def dense_dual_epoch(X: NDArray[Any], rows: DualRows, rule: DualRule, model: DualModel) -> tuple[float, int, int]:
+def dense_dual_epoch(
+    X: NDArray[Any], rows: DualRows, rule: DualRule, model: DualModel
+) -> tuple[float, int, int]:
     """Maximise the dual over one row's variable after the other.
 
     Return the sum of the losses met, and how many rows were looked at and how many moved.
@@ -36,7 +38,8 @@ def dense_dual_epoch(X: NDArray[Any], rows: DualRows, rule: DualRule, model: Dua
     queue, places = np.empty(QUEUE, order.dtype), np.empty(QUEUE, order.dtype)
     start = np.uintp(0)
     while start < n:
-        # the coming rows that may move, also when the weights have gone somewhat further: only these are worth a prefetch
+        # the coming rows that may move, also when the weights have gone somewhat further: only
+        # these are worth a prefetch
         most, m = FURTHER * reach, np.uintp(0)
         while start < n and m < QUEUE:
             queue[m], places[m] = order[start], start
@@ -71,7 +74,10 @@ def dense_dual_epoch(X: NDArray[Any], rows: DualRows, rule: DualRule, model: Dua
             for c in range(d):
                 coef[c] += move * X[i, c]
             if resting:
-                gone += move * (2.0 * (prediction - y[i] * (1.0 + signed[i] * math.sqrt(squares[i]))) + move * squares[i])
+                gone += move * (
+                    2.0 * (prediction - y[i] * (1.0 + signed[i] * math.sqrt(squares[i])))
+                    + move * squares[i]
+                )
                 reach = math.sqrt(max(gone, rule.gone_at_least))
                 limits[i] = rest_limit(rule.loss, y[i], heft, after, signed[i])
                 if reach > most:  # rows that were passed over may move
@@ -87,7 +93,14 @@ def rest_limits(
     """Both arrays of what rests, for dense and sparse rows alike, from the predictions at the reference."""
     signed, limits = np.empty(len(duals)), np.empty(len(duals))
     for i in range(len(duals)):
-        heft, short = rows.weight[i] if len(rows.weight) > 0 else 1.0, rows.y[i] * predictions[i] - 1.0
-        signed[i] = short / math.sqrt(rows.squares[i]) if rows.squares[i] > 0.0 else math.copysign(math.inf, short)
+        heft, short = (
+            rows.weight[i] if len(rows.weight) > 0 else 1.0,
+            rows.y[i] * predictions[i] - 1.0,
+        )
+        signed[i] = (
+            short / math.sqrt(rows.squares[i])
+            if rows.squares[i] > 0.0
+            else math.copysign(math.inf, short)
+        )
         limits[i] = rest_limit(loss, rows.y[i], heft, duals[i], signed[i])
     return signed, limits

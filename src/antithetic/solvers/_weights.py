@@ -33,7 +33,9 @@ def rescale(model: Model, scale: float) -> None:
 
 
 @jit
-def move_towards(average: NDArray[np.float64], coef: NDArray[Any], scale: float, share: float) -> None:
+def move_towards(
+    average: NDArray[np.float64], coef: NDArray[Any], scale: float, share: float
+) -> None:
     """Have an average take up the weights, which are ``scale * coef``, for a share of it."""
     for c in range(len(coef)):
         average[c] += share * (scale * coef[c] - average[c])

@@ -1,15 +1,17 @@
 r"""Proximal steps along corrected gradients: SVRG and SAGA, and plain ones for penalties that SGD's kernels do not know.
 
-The gradient of a row is one number times the row, so a correction needs one number per row: the slope :math:`m_i` that is remembered of
-it. A step goes along
+The gradient of a row is one number times the row, so a correction needs one number per row: the
+slope :math:`m_i` that is remembered of it. A step goes along
 
 .. math:: \frac1b \sum_{k \in B} f_k (c_k - m_k)\, x_k + \frac1n \sum_i m_i x_i
 
-with the slopes c of the moment and the factors f that the draw gave. Whatever draw makes the mean gradient of a batch unbiased makes this
-unbiased too, be it of rows, pairs or groups, and its variance goes to zero with the distance to where the slopes are remembered from.
-SVRG remembers the slopes at the beginning of each epoch, at the price of one more pass; SAGA those of each row's last visit. A first
-epoch from zero weights remembers slopes of zero, which makes plain steps of its own: corrected ones would all go along the gradient at
-zero, which is no progress worth an epoch (measured: two epochs, and a pass, are saved).
+with the slopes c of the moment and the factors f that the draw gave. Whatever draw makes the mean
+gradient of a batch unbiased makes this unbiased too, be it of rows, pairs or groups, and its
+variance goes to zero with the distance to where the slopes are remembered from. SVRG remembers the
+slopes at the beginning of each epoch, at the price of one more pass; SAGA those of each row's last
+visit. A first epoch from zero weights remembers slopes of zero, which makes plain steps of its own:
+corrected ones would all go along the gradient at zero, which is no progress worth an epoch
+(measured: two epochs, and a pass, are saved).
 """
 
 from __future__ import annotations
@@ -27,13 +29,25 @@ from antithetic.problem import Problem
 from antithetic.sampling.batches import Batches
 from antithetic.schedules import Schedule, step_size
 from antithetic.smoothness import batch_smoothness
-from antithetic.solvers._arguments import Balance, CsrRows, DenseRows, Epoch, Groups, Memory, Model, Rule
+from antithetic.solvers._arguments import (
+    Balance,
+    CsrRows,
+    DenseRows,
+    Epoch,
+    Groups,
+    Memory,
+    Model,
+    Rule,
+)
 from antithetic.solvers.run import DivergenceError, overflow_message
 from antithetic.solvers.sgd import SgdState
 
-_STEPS_PER_SMOOTHNESS = 0.5  # measured: a third is slower on ill-conditioned rows, one on noisy ones
-# A direction that one row alone has is stepped over by eta L_i / b = 0.5 / share. SAGA, which remembers where it was up to two epochs ago,
-# leaves the solution beyond 0.68 (simulated), SVRG beyond 2.
+_STEPS_PER_SMOOTHNESS = (
+    0.5  # measured: a third is slower on ill-conditioned rows, one on noisy ones
+)
+# A direction that one row alone has is stepped over by eta L_i / b = 0.5 / share. SAGA, which
+# remembers where it was up to two epochs ago, leaves the solution beyond 0.68 (simulated), SVRG
+# beyond 2.
 _LEAST_SHARES = {"saga": 0.8, "svrg": 0.5}
 _ROUNDING = 1e4  # what a slope may lose, in units of the last place
 
@@ -59,7 +73,10 @@ class Corrected:
     watch: bool = False
 
     def init(self, coef: Any = None, intercept: float = 0.0) -> SgdState:
-        """State before the first step; weights that a penalty of one's own does not allow give way to the nearest that it does."""
+        """State before the first step.
+
+        Weights that a penalty of one's own does not allow give way to the nearest that it does.
+        """
         weights = check_coef(coef, self.problem.d, "coef_init").astype(self.problem.X.dtype)
         penalty = self.problem.penalty
         if isinstance(penalty, OwnPenalty) and penalty.value(weights) == np.inf:
@@ -67,22 +84,42 @@ class Corrected:
         return SgdState(weights, check_number(intercept, "intercept_init"), None, 0.0, 0.0, 0, 0, 0)
 
     def take_up(self, state: SgdState) -> SgdState:
-        """State of an earlier run, made to fit this one; what was remembered of other rows is forgotten."""
-        memory = state.memory if state.memory is not None and len(state.memory) == self.problem.n else None
-        return state._replace(coef=state.coef.astype(self.problem.X.dtype), average=None, received=None, memory=memory)
+        """State of an earlier run, made to fit this one.
+
+        What was remembered of other rows is forgotten.
+        """
+        memory = (
+            state.memory
+            if state.memory is not None and len(state.memory) == self.problem.n
+            else None
+        )
+        return state._replace(
+            coef=state.coef.astype(self.problem.X.dtype), average=None, received=None, memory=memory
+        )
 
     def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
         """State after the batches of one more epoch."""
         problem = self.problem
         memory = self._remember(state)
         model = Model(
-            state.coef.copy(), np.array([state.intercept]), np.empty(0), np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(0), np.zeros(1)
+            state.coef.copy(),
+            np.array([state.intercept]),
+            np.empty(0),
+            np.zeros(1),
+            np.zeros(1),
+            np.zeros(1),
+            np.zeros(0),
+            np.zeros(1),
         )
         kernel = _Kernel(problem, batches, memory, model, self._rule(schedule))
         if isinstance(problem.penalty, OwnPenalty):
             for batch in range(len(batches.starts) - 1):
                 begin, end = batches.starts[batch : batch + 2]
-                kernel.run(batches.starts[batch : batch + 2], state.steps + batch, state.samples + int(begin))
+                kernel.run(
+                    batches.starts[batch : batch + 2],
+                    state.steps + batch,
+                    state.samples + int(begin),
+                )
                 eta = step_size(*schedule, state.steps + batch, state.samples + int(begin))
                 part = (end - begin) / batches.size if batches.factors is None else 1.0
                 model.coef[:] = problem.penalty.nonsmooth_prox(model.coef, eta * part)
@@ -102,7 +139,10 @@ class Corrected:
         )
 
     def _remember(self, state: SgdState) -> Memory:
-        """Slopes at the present weights, or those of an earlier epoch of SAGA, which are copied; zeros before anything has moved."""
+        """Slopes at the present weights, or those of an earlier epoch of SAGA, which are copied.
+
+        Zeros before anything has moved.
+        """
         problem, real = self.problem, self.problem.X.dtype
         if self.kind == "sgd":
             return Memory(np.empty(0), np.zeros(problem.d + 1, real), False)
@@ -118,7 +158,9 @@ class Corrected:
             slopes = state.memory.copy()
         if keeps and state.memory is not None and state.mean is not None and real == np.float64:
             return Memory(slopes, state.mean.copy(), True)
-        data, constant = problem.data_gradient(slopes)  # in float32 what many steps have added up is too coarse to go on from
+        data, constant = problem.data_gradient(
+            slopes
+        )  # in float32 what many steps have added up is too coarse to go on from
         return Memory(slopes, np.append(data, constant).astype(real), keeps)
 
     def _rule(self, schedule: Schedule) -> Rule:
@@ -141,7 +183,9 @@ class Corrected:
 class _Kernel:
     """A kernel with all but the batches and the time filled in."""
 
-    def __init__(self, problem: Problem, batches: Batches, memory: Memory, model: Model, rule: Rule) -> None:
+    def __init__(
+        self, problem: Problem, batches: Batches, memory: Memory, model: Model, rule: Rule
+    ) -> None:
         from antithetic._jit import read_only, unsigned
 
         self.batches, self.rule, self.model, self.memory = batches, rule, model, memory
@@ -151,11 +195,19 @@ class _Kernel:
         self.pulls = np.empty(len(batches.rows) if batches.unit else 0)
         real = problem.X.dtype
         labels = read_only(problem.y.astype(real, copy=False))
-        weights = read_only(np.empty(0, real) if problem.weight is None else problem.weight.astype(real, copy=False))
+        weights = read_only(
+            np.empty(0, real) if problem.weight is None else problem.weight.astype(real, copy=False)
+        )
         self.rows: CsrRows | DenseRows
         if sparse.issparse(problem.X):
             X = problem.X
-            self.rows = CsrRows(read_only(X.data), unsigned(read_only(X.indices)), unsigned(read_only(X.indptr)), labels, weights)
+            self.rows = CsrRows(
+                read_only(X.data),
+                unsigned(read_only(X.indices)),
+                unsigned(read_only(X.indptr)),
+                labels,
+                weights,
+            )
         else:
             self.rows = DenseRows(read_only(problem.X), labels, weights)
 
@@ -167,11 +219,15 @@ class _Kernel:
         if isinstance(self.rows, CsrRows):
             from antithetic.solvers._corrected_csr import corrected_csr_epoch
 
-            corrected_csr_epoch(self.rows, epoch, self.rule, self.model, self.memory, self.groups, self.pulls)
+            corrected_csr_epoch(
+                self.rows, epoch, self.rule, self.model, self.memory, self.groups, self.pulls
+            )
         else:
             from antithetic.solvers._corrected_dense import corrected_dense_epoch
 
-            corrected_dense_epoch(self.rows, epoch, self.rule, self.model, self.memory, self.groups, self.pulls)
+            corrected_dense_epoch(
+                self.rows, epoch, self.rule, self.model, self.memory, self.groups, self.pulls
+            )
 
     def balance(self) -> NDArray[np.intp]:
         """Order of the next epoch, from the gradients that the last one stepped along."""
@@ -179,10 +235,18 @@ class _Kernel:
         from antithetic.solvers._balance import csr_balance, dense_balance
 
         following, real = np.empty(len(self.order), np.intp), self.memory.mean.dtype
-        if len(self.memory.slopes):  # a slope that is what it was differs by rounding all the same, which must not decide an order
-            same = np.abs(self.pulls) <= _ROUNDING * np.finfo(real).eps * np.abs(self.memory.slopes[self.batches.rows])
+        if len(
+            self.memory.slopes
+            # a slope that is what it was differs by rounding all the same, which must not decide an
+            # order
+        ):
+            same = np.abs(self.pulls) <= _ROUNDING * np.finfo(real).eps * np.abs(
+                self.memory.slopes[self.batches.rows]
+            )
             self.pulls[same] = 0.0
-        balance = Balance(self.batches.unit, unsigned(following), np.zeros(len(self.memory.mean), real))
+        balance = Balance(
+            self.batches.unit, unsigned(following), np.zeros(len(self.memory.mean), real)
+        )
         if isinstance(self.rows, CsrRows):
             csr_balance(self.rows, self.order, self.pulls, self.rule.fit_intercept, balance)
         else:
@@ -200,7 +264,8 @@ def safe_step(problem: Problem, n_units: int, squares: NDArray[np.float64], kind
     """Constant step size of SVRG and SAGA for batches of so many units with the given weighted squares of their rows."""
     if not np.isfinite(problem.loss.curvature):
         raise ValueError(
-            f'loss {problem.loss.name!r} has a kink, so no step size follows from its smoothness; give eta0=, or use solver="sgd"'
+            f"loss {problem.loss.name!r} has a kink, so no step size follows from its smoothness;"
+            ' give eta0=, or use solver="sgd"'
         )
     largest = batch_smoothness(problem, n_units, squares, _LEAST_SHARES[kind])
     if not np.isfinite(largest):
@@ -213,6 +278,7 @@ def check_shrinking(problem: Problem, schedule: Schedule, kind: str) -> None:
     shrunk = step_size(*schedule, 0, 0) * problem.penalty.l2
     if kind in ("svrg", "saga") and shrunk >= 1.0:
         raise ValueError(
-            f"the first step times the L2 penalty is {shrunk:.3g}, with which solver={kind!r} does not come to the solution; "
+            f"the first step times the L2 penalty is {shrunk:.3g}, with which solver={kind!r} does"
+            " not come to the solution; "
             f'use eta0 below {1.0 / problem.penalty.l2:.3g}, or learning_rate="auto"'
         )

@@ -15,7 +15,10 @@ from antithetic.schedules import LOWERING, Schedule, can_be_lowered, step_size
 from antithetic.solvers.sgd import Sgd, SgdState
 
 _MOST_LOWERINGS, _MOST_EASINGS = 30, 60
-_SAME_WAY, _EPOCHS_THE_SAME_WAY = 0.7, 3  # cosine between the ways of two epochs, and how often in a row
+_SAME_WAY, _EPOCHS_THE_SAME_WAY = (
+    0.7,
+    3,
+)  # cosine between the ways of two epochs, and how often in a row
 
 
 class DivergenceError(ValueError):
@@ -69,9 +72,10 @@ class Solver(Protocol):
 class Care(NamedTuple):
     """What is watched over where steps were found and not chosen.
 
-    An epoch is done again with shorter steps when it led to worse weights than it began with, and than zero (after the first epoch, only
-    with losses whose slopes are unbounded, and if the solver watches). The decay is halved, down to ``least_decay``, after every three
-    epochs that all go the same way: the steps have then become too short.
+    An epoch is done again with shorter steps when it led to worse weights than it began with, and
+    than zero (after the first epoch, only with losses whose slopes are unbounded, and if the solver
+    watches). The decay is halved, down to ``least_decay``, after every three epochs that all go the
+    same way: the steps have then become too short.
     """
 
     least_decay: float
@@ -103,8 +107,9 @@ def run(
     care : Care or None
         Watch over steps that nobody chose.
     judge : callable or None
-        State to a number that should fall, asked once after each epoch if there is patience; None means the mean loss that was met on the
-        way (the solver must watch) plus the penalty, as in scikit-learn.
+        State to a number that should fall, asked once after each epoch if there is patience; None
+        means the mean loss that was met on the way (the solver must watch) plus the penalty, as in
+        scikit-learn.
     renew : callable or None
         Asked before each epoch for a sampler to take the place of the one there was; None keeps it.
     """
@@ -115,7 +120,9 @@ def run(
         asked = state.epochs
         if renewed is not None:
             sampler, state = renewed, state._replace(order=None)
-        after = solver.epoch(state._replace(objective=np.nan), sampler.batches(state.epochs, state.order), lowered)
+        after = solver.epoch(
+            state._replace(objective=np.nan), sampler.batches(state.epochs, state.order), lowered
+        )
         watched = care is not None and state.lowered < _MOST_LOWERINGS
         reached = _unless_wrong(solver, state, after) if watched else np.nan
         if reached == np.inf:
@@ -126,7 +133,9 @@ def run(
         check_finite(solver.problem, after, schedule)
         state = after if care is None else _ease(state, after)
         if patience is not None:
-            verdict = judge(state) if judge else state.loss + solver.problem.penalty.value(state.coef)
+            verdict = (
+                judge(state) if judge else state.loss + solver.problem.penalty.value(state.coef)
+            )
             if isinstance(patience, Target):
                 yield state._replace(stopped=verdict <= patience.tol)
                 if verdict <= patience.tol:
@@ -142,17 +151,23 @@ def lower(schedule: Schedule, state: SgdState, care: Care | None = None) -> Sche
     return (
         lowered
         if care is None
-        else lowered._replace(rate=max(min(schedule.rate, care.least_decay), math.ldexp(schedule.rate, -state.eased)))
+        else lowered._replace(
+            rate=max(min(schedule.rate, care.least_decay), math.ldexp(schedule.rate, -state.eased))
+        )
     )
 
 
 def _ease(before: SgdState, after: SgdState) -> SgdState:
     """Halve the decay after some epochs that all went the same way: they were short of where they were going."""
-    moved = np.append(after.coef - before.coef, after.intercept - before.intercept).astype(np.float64)
+    moved = np.append(after.coef - before.coef, after.intercept - before.intercept).astype(
+        np.float64
+    )
     aligned = 0
     if before.moved is not None:
         together = float(moved @ before.moved)
-        if together > _SAME_WAY * np.sqrt(float(moved @ moved) * float(before.moved @ before.moved)):
+        if together > _SAME_WAY * np.sqrt(
+            float(moved @ moved) * float(before.moved @ before.moved)
+        ):
             aligned = before.aligned + 1
     if aligned == _EPOCHS_THE_SAME_WAY:
         return after._replace(moved=moved, aligned=0, eased=min(after.eased + 1, _MOST_EASINGS))
@@ -160,10 +175,14 @@ def _ease(before: SgdState, after: SgdState) -> SgdState:
 
 
 def _unless_wrong(solver: Solver, before: SgdState, after: SgdState) -> float:
-    """Objective after an epoch; infinite if it went wrong: it ended worse than it began, and than zero weights, or it overflowed.
+    """Objective after an epoch.
 
-    This costs a pass or two over the data, so after the first epoch it is asked only if the losses met on the way were above those of
-    zero weights, which bounded slopes do not lead to; NaN where it is not asked.
+    Infinite if it went wrong: it ended worse than it began, and than zero weights, or it
+    overflowed.
+
+    This costs a pass or two over the data, so after the first epoch it is asked only if the losses
+    met on the way were above those of zero weights, which bounded slopes do not lead to; NaN where
+    it is not asked.
     """
     problem = solver.problem
     if before.epochs > 0 and (problem.loss.is_bounded or not solver.watch):
@@ -173,16 +192,26 @@ def _unless_wrong(solver: Solver, before: SgdState, after: SgdState) -> float:
         return np.nan
     means = _is_of_epochs(solver)
     reached = finite_objective(problem, after, means)
-    return np.inf if reached > at_zero > 0.0 and reached > finite_objective(problem, before, means) else reached
+    return (
+        np.inf
+        if reached > at_zero > 0.0 and reached > finite_objective(problem, before, means)
+        else reached
+    )
 
 
 def _is_of_epochs(solver: Solver) -> bool:
-    """Whether the mean of each epoch is what counts; an average over all epochs would hide for long how the last one ended."""
+    """Whether the mean of each epoch is what counts.
+
+    An average over all epochs would hide for long how the last one ended.
+    """
     return isinstance(solver, Sgd) and solver.by_epoch
 
 
 def finite_objective(problem: Problem, state: SgdState, averaged: bool = False) -> float:
-    """Objective of the last weights, or the averaged ones; infinite, and never an error, where weights or losses are not finite."""
+    """Objective of the last weights, or the averaged ones.
+
+    Infinite, and never an error, where weights or losses are not finite.
+    """
     with np.errstate(all="ignore"):
         if not (np.isfinite(state.coef @ state.coef) and np.isfinite(state.intercept)):
             return np.inf
@@ -190,13 +219,21 @@ def finite_objective(problem: Problem, state: SgdState, averaged: bool = False) 
         return value if np.isfinite(value) else np.inf
 
 
-def _lose_patience(state: SgdState, verdict: float, patience: Patience, can_lower: bool) -> SgdState:
+def _lose_patience(
+    state: SgdState, verdict: float, patience: Patience, can_lower: bool
+) -> SgdState:
     """Count epochs in which the verdict did not fall; after so many, lower the step or stop."""
-    waited = 0 if verdict <= state.best - patience.tol else state.waited + 1  # NaN is no improvement
+    waited = (
+        0 if verdict <= state.best - patience.tol else state.waited + 1
+    )  # NaN is no improvement
     state = state._replace(best=min(state.best, verdict), waited=waited)
     if waited < patience.epochs:
         return state
-    return state._replace(waited=0, lowered=state.lowered + 1) if can_lower else state._replace(stopped=True)
+    return (
+        state._replace(waited=0, lowered=state.lowered + 1)
+        if can_lower
+        else state._replace(stopped=True)
+    )
 
 
 def check_finite(problem: Problem, state: SgdState, schedule: Schedule) -> None:
@@ -204,7 +241,9 @@ def check_finite(problem: Problem, state: SgdState, schedule: Schedule) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(state.coef @ state.coef) and np.isfinite(state.intercept):
             return
-    raise DivergenceError(overflow_message(state.epochs, f"the steps diverged. {advice(problem, schedule)} "))
+    raise DivergenceError(
+        overflow_message(state.epochs, f"the steps diverged. {advice(problem, schedule)} ")
+    )
 
 
 def overflow_message(epoch: int, reason: str) -> str:

@@ -1,7 +1,8 @@
 r"""Stochastic dual coordinate ascent (Shalev-Shwartz and Zhang, 2013): `init` and one transition, `epoch`.
 
-Each row has a dual variable :math:`a_i`, and the weights are :math:`w(a) = \frac{1}{l_2 n} \sum_i a_i x_i`. At the optimum :math:`a_i` is
-minus the weighted slope of row i. A visit maximises the dual over one variable exactly, so there is no step size to choose.
+Each row has a dual variable :math:`a_i`, and the weights are :math:`w(a) = \frac{1}{l_2 n} \sum_i
+a_i x_i`. At the optimum :math:`a_i` is minus the weighted slope of row i. A visit maximises the
+dual over one variable exactly, so there is no step size to choose.
 """
 
 from __future__ import annotations
@@ -22,10 +23,15 @@ from antithetic.schedules import Schedule
 from antithetic.smoothness import squared_norms
 from antithetic.solvers.sgd import SgdState
 
-_FEW = 0.1  # share of the rows that moved in an epoch, up to which a reference is worth its pass over the data
+# share of the rows that moved in an epoch, up to which a reference is worth its pass over the data
+_FEW = 0.1
 _WASTE = 1.0  # visits that changed nothing, per row, after which a new reference is
 _ROUNDING = 1e4  # what sums may have lost, in units of the last place
-QUEUE = np.uintp(64)  # rows that are looked out for at a time; both kernels must agree, or they would not make the same visits
+QUEUE = np.uintp(
+    64
+    # rows that are looked out for at a time; both kernels must agree, or they would not make the same
+    # visits
+)
 FURTHER = 1.2  # how much further than now the weights may go while a queue is worked off
 
 
@@ -49,7 +55,8 @@ class Entries(NamedTuple):
 class DualRule(NamedTuple):
     """Code of the loss, the factor 1 / (l2 n) of a row in the weights, whether to add up the losses met, and how far the weights have gone.
 
-    ``gone`` is their squared distance from the reference of :class:`_Resting`, ``gone_at_least`` what it is taken for at least.
+    ``gone`` is their squared distance from the reference of :class:`_Resting`, ``gone_at_least``
+    what it is taken for at least.
     """
 
     loss: int
@@ -60,7 +67,10 @@ class DualRule(NamedTuple):
 
 
 class DualModel(NamedTuple):
-    """Arrays that a kernel changes: weights, dual variables, and ``limits``; ``signed`` is only read. See :class:`_Resting`."""
+    """Arrays that a kernel changes: weights, dual variables, and ``limits``.
+
+    ``signed`` is only read. See :class:`_Resting`.
+    """
 
     coef: NDArray[Any]
     duals: NDArray[np.float64]
@@ -78,10 +88,11 @@ def rest_limit(loss: int, y: float, weight: float, a: float, signed: float) -> f
 class _Resting(NamedTuple):
     r"""What spares the hinges a visit: rows whose dual variable is at a bound, and would be left there.
 
-    A margin differs from that at a reference v by at most :math:`|x_i| |w - v|`. So while the distance of the weights from v is less than
-    ``limits[i]``, a visit of row i would change nothing, and is left out: the result has the same bits with and without this. ``signed`` is
-    the margin at v less 1, divided by :math:`|x_i|`. The dual variables that all this is about are ``duals``; ``wasted`` counts the visits
-    since the reference was taken that changed nothing.
+    A margin differs from that at a reference v by at most :math:`|x_i| |w - v|`. So while the
+    distance of the weights from v is less than ``limits[i]``, a visit of row i would change
+    nothing, and is left out: the result has the same bits with and without this. ``signed`` is the
+    margin at v less 1, divided by :math:`|x_i|`. The dual variables that all this is about are
+    ``duals``; ``wasted`` counts the visits since the reference was taken that changed nothing.
     """
 
     duals: NDArray[np.float64]
@@ -95,9 +106,10 @@ class _Resting(NamedTuple):
 class Sdca:
     r"""Stochastic dual coordinate ascent, for a problem with an L2 penalty and nothing else.
 
-    A visit of row i replaces :math:`a_i` by the maximiser of
-    :math:`-s_i \phi^*(-a_i / s_i) - \frac{l_2 n}{2} |w(a)|^2` over it, and the weights by those that belong to it, which costs as much as a
-    step of SGD. Batches are an order of visits here: where they end, and what factors they have, does not matter.
+    A visit of row i replaces :math:`a_i` by the maximiser of :math:`-s_i \phi^*(-a_i / s_i) -
+    \frac{l_2 n}{2} |w(a)|^2` over it, and the weights by those that belong to it, which costs as
+    much as a step of SGD. Batches are an order of visits here: where they end, and what factors
+    they have, does not matter.
 
     Attributes
     ----------
@@ -111,28 +123,48 @@ class Sdca:
     problem: Problem
     squares: NDArray[np.float64]
     watch: bool = False
-    _kept: list[_Resting] = field(default_factory=list, init=False, repr=False)  # at most one; a cache, no state
+    _kept: list[_Resting] = field(
+        default_factory=list, init=False, repr=False
+    )  # at most one; a cache, no state
 
     def init(self, coef: Any = None, intercept: float = 0.0) -> SgdState:
         """State before a visit: dual variables zero, or minus the weighted slopes at ``coef``, and the weights that go with them."""
         if check_number(intercept, "intercept_init") != 0.0:
-            raise ValueError(f'solver="sdca" has no intercept, so intercept_init must be 0; got {intercept!r}')
+            raise ValueError(
+                f'solver="sdca" has no intercept, so intercept_init must be 0; got {intercept!r}'
+            )
         weights = check_coef(coef, self.problem.d, "coef_init")
         duals = -self.problem.slopes(weights)
-        if not weights.any():  # rows of zeros have their optimum there, the others a better start at zero
+        if (
+            not weights.any()
+        ):  # rows of zeros have their optimum there, the others a better start at zero
             duals[self.squares > 0.0] = 0.0
         return SgdState(self._weights(duals), 0.0, None, 0.0, 0.0, 0, 0, 0, memory=duals)
 
     def take_up(self, state: SgdState) -> SgdState:
         """State of an earlier run, made to fit this one: with dual variables that are allowed here, and the weights that go with them."""
         is_dual = state.memory is not None and state.is_dual and len(state.memory) == self.problem.n
-        duals = self._allowed(state.memory) if is_dual and state.memory is not None else -self.problem.slopes(state.coef)
+        duals = (
+            self._allowed(state.memory)
+            if is_dual and state.memory is not None
+            else -self.problem.slopes(state.coef)
+        )
         coef, kept = self._weights(duals), state.coef.astype(self.problem.X.dtype)
-        # a run that goes on gives the bits of one that was never interrupted: its weights differ from the sum by rounding only
-        near = float(np.finfo(coef.dtype).eps) ** 0.5 * max(float(np.abs(coef).max()), float(np.finfo(coef.dtype).tiny))
+        # a run that goes on gives the bits of one that was never interrupted: its weights differ
+        # from the sum by rounding only
+        near = float(np.finfo(coef.dtype).eps) ** 0.5 * max(
+            float(np.abs(coef).max()), float(np.finfo(coef.dtype).tiny)
+        )
         same = is_dual and bool((np.abs(coef - kept) <= near).all())
-        empty: dict[str, Any] = {"intercept": 0.0, "average": None, "average_intercept": 0.0, "average_weight": 0.0}
-        return state._replace(coef=kept if same else coef, memory=duals, mean=None, received=None, **empty)
+        empty: dict[str, Any] = {
+            "intercept": 0.0,
+            "average": None,
+            "average_intercept": 0.0,
+            "average_weight": 0.0,
+        }
+        return state._replace(
+            coef=kept if same else coef, memory=duals, mean=None, received=None, **empty
+        )
 
     def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:  # noqa: ARG002  # there is no step size
         """State after a visit of each of the rows, in the order of the batches."""
@@ -148,7 +180,11 @@ class Sdca:
         rule = DualRule(self.problem.loss.code, self._share, self.watch, gone, least)
         model = DualModel(coef, duals, resting.signed, resting.limits)
         met, seen, moved = _run_kernel(self.problem, batches.rows, self.squares, rule, model)
-        if moved <= _FEW * visits and not self.watch and self.problem.loss.code in (HINGE, SQUARED_HINGE):
+        if (
+            moved <= _FEW * visits
+            and not self.watch
+            and self.problem.loss.code in (HINGE, SQUARED_HINGE)
+        ):
             self._kept[:] = [resting._replace(duals=duals, wasted=resting.wasted + seen - moved)]
         return state._replace(
             coef=coef,
@@ -173,7 +209,10 @@ class Sdca:
             return kept
         from antithetic.solvers._sdca_dense import rest_limits
 
-        code, rows = self.problem.loss.code, _dual_rows(self.problem, np.empty(0, np.intp), self.squares)
+        code, rows = (
+            self.problem.loss.code,
+            _dual_rows(self.problem, np.empty(0, np.intp), self.squares),
+        )
         signed, limits = rest_limits(code, rows, duals, self.problem.predictions(coef))
         return _Resting(duals, coef.copy(), signed, limits, 0)
 
@@ -186,7 +225,9 @@ class Sdca:
         real = self.problem.X.dtype
         if not duals.any():
             return np.zeros(self.problem.d, real)
-        weights: NDArray[Any] = (self.problem.X.T @ (duals * self._share).astype(real, copy=False)).astype(real, copy=False)
+        weights: NDArray[Any] = (
+            self.problem.X.T @ (duals * self._share).astype(real, copy=False)
+        ).astype(real, copy=False)
         return weights
 
     def _allowed(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -205,8 +246,9 @@ def make_sdca(problem: Problem, *, watch: bool = False) -> Sdca:
     Raises
     ------
     ValueError
-        If the problem has a loss other than the four that SDCA knows, an intercept, an L1 penalty or no L2 penalty, or rows so long that
-        their squares overflow. The message says what to use instead.
+        If the problem has a loss other than the four that SDCA knows, an intercept, an L1 penalty
+        or no L2 penalty, or rows so long that their squares overflow. The message says what to use
+        instead.
 
     Examples
     --------
@@ -217,15 +259,22 @@ def make_sdca(problem: Problem, *, watch: bool = False) -> Sdca:
     """
     loss, penalty = problem.loss, problem.penalty
     if not has_dual_step(loss.code):
-        known = ", ".join(f'"{name}"' for name, other in LOSSES.items() if has_dual_step(other.code))
-        raise ValueError(f'solver="sdca" knows the losses {known}; got "{loss.name}": use solver="{_instead(problem)}"')
+        known = ", ".join(
+            f'"{name}"' for name, other in LOSSES.items() if has_dual_step(other.code)
+        )
+        raise ValueError(
+            f'solver="sdca" knows the losses {known}; got "{loss.name}": use'
+            f' solver="{_instead(problem)}"'
+        )
     if problem.fit_intercept:
         raise ValueError(
-            'solver="sdca" has no intercept that is not penalised: use fit_intercept=False, or add a column of ones, '
-            f'or solver="{_instead(problem)}"'
+            'solver="sdca" has no intercept that is not penalised: use fit_intercept=False, or add'
+            f' a column of ones, or solver="{_instead(problem)}"'
         )
     if not isinstance(penalty, ElasticNet) or penalty.l1 > 0.0:
-        raise ValueError(f'solver="sdca" takes an L2 penalty alone; use l1=0, or solver="{_instead(problem)}"')
+        raise ValueError(
+            f'solver="sdca" takes an L2 penalty alone; use l1=0, or solver="{_instead(problem)}"'
+        )
     if penalty.l2 == 0.0:
         raise ValueError(f'solver="sdca" needs l2 above 0; use "{_instead(problem)}"')
     squares = squared_norms(problem)
@@ -233,7 +282,10 @@ def make_sdca(problem: Problem, *, watch: bool = False) -> Sdca:
     with np.errstate(over="ignore"):
         longest = float(np.max(squares, initial=0.0)) / (penalty.l2 * problem.n) * heaviest * 4.0
     if not np.isfinite(longest):
-        raise ValueError('solver="sdca": the squared norm of a row, divided by l2 * n, overflows; scale the rows, or use a larger l2')
+        raise ValueError(
+            'solver="sdca": the squared norm of a row, divided by l2 * n, overflows; scale the'
+            " rows, or use a larger l2"
+        )
     return Sdca(problem, squares, watch)
 
 
@@ -243,9 +295,16 @@ def _instead(problem: Problem) -> str:
 
 
 def _run_kernel(
-    problem: Problem, order: NDArray[np.intp], squares: NDArray[np.float64], rule: DualRule, model: DualModel
+    problem: Problem,
+    order: NDArray[np.intp],
+    squares: NDArray[np.float64],
+    rule: DualRule,
+    model: DualModel,
 ) -> tuple[float, int, int]:
-    """Visit the rows; return the sum of the losses met, and how many rows were looked at and how many moved."""
+    """Visit the rows.
+
+    Return the sum of the losses met, and how many rows were looked at and how many moved.
+    """
     from antithetic._jit import read_only, unsigned
 
     rows = _dual_rows(problem, order, squares)
@@ -253,7 +312,9 @@ def _run_kernel(
         from antithetic.solvers._sdca_csr import csr_dual_epoch
 
         X = problem.X
-        entries = Entries(read_only(X.data), unsigned(read_only(X.indices)), unsigned(read_only(X.indptr)))
+        entries = Entries(
+            read_only(X.data), unsigned(read_only(X.indices)), unsigned(read_only(X.indptr))
+        )
         return csr_dual_epoch(entries, rows, rule, model)
     from antithetic.solvers._sdca_dense import dense_dual_epoch
 

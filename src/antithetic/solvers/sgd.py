@@ -24,17 +24,21 @@ _MOST_SKIPPED = 10_000  # rows of the first epoch on the way to where the optimu
 class SgdState(NamedTuple):
     """Where a run stands after some epochs; arrays are never changed once they are here.
 
-    ``average``, in float64 whatever the rows are, is None where nothing is averaged. ``received`` (d + 1,), of an L1 penalty, is what the
-    weights have received of it and, last, what each was charged with (see :mod:`antithetic.solvers._threshold`). ``loss`` is the mean loss
-    that was met in the last epoch, each row's before the step that it took part in; NaN where nobody watches.
+    ``average``, in float64 whatever the rows are, is None where nothing is averaged. ``received``
+    (d + 1,), of an L1 penalty, is what the weights have received of it and, last, what each was
+    charged with (see :mod:`antithetic.solvers._threshold`). ``loss`` is the mean loss that was met
+    in the last epoch, each row's before the step that it took part in; NaN where nobody watches.
 
-    To :class:`~antithetic.solvers.run.Patience` belong ``best``, the least objective, ``waited``, the epochs without a better one,
-    ``lowered``, how often the step was lowered, and ``stopped``, whether the run has ended by itself. To
-    :class:`~antithetic.solvers.run.Care` belong ``moved``, where the last epoch went, ``aligned``, how many went the same way, and
-    ``eased``, how often the decay was halved, and ``objective``, that of the solution if it was looked at, else NaN. ``order`` is what a
-    balanced epoch left behind for the next. ``memory`` (n,) is what a solver remembers of each row: SVRG and SAGA its slope, SDCA its dual
-    variable; ``mean`` (d + 1,) is the mean gradient of the remembered slopes, the intercept's last. ``settled`` counts how often in a row
-    the last weights were found better than the mean of their epoch; from ``GIVEN_UP`` on they are what is taken.
+    To :class:`~antithetic.solvers.run.Patience` belong ``best``, the least objective, ``waited``,
+    the epochs without a better one, ``lowered``, how often the step was lowered, and ``stopped``,
+    whether the run has ended by itself. To :class:`~antithetic.solvers.run.Care` belong ``moved``,
+    where the last epoch went, ``aligned``, how many went the same way, and ``eased``, how often the
+    decay was halved, and ``objective``, that of the solution if it was looked at, else NaN.
+    ``order`` is what a balanced epoch left behind for the next. ``memory`` (n,) is what a solver
+    remembers of each row: SVRG and SAGA its slope, SDCA its dual variable; ``mean`` (d + 1,) is the
+    mean gradient of the remembered slopes, the intercept's last. ``settled`` counts how often in a
+    row the last weights were found better than the mean of their epoch; from ``GIVEN_UP`` on they
+    are what is taken.
     """
 
     coef: NDArray[Any]
@@ -77,9 +81,10 @@ class SgdState(NamedTuple):
 class Sgd:
     r"""Stochastic gradient descent with a proximal step.
 
-    One step is :math:`w \leftarrow \mathrm{soft}\big((1 - \eta l_2) w - \eta\,\bar g,\ \eta l_1\big)` with the mean data gradient of
-    the batch, and a threshold that is not forgiven to weights at zero (:mod:`antithetic.solvers._threshold`); a batch of m rows instead of
-    b takes :math:`\eta m / b`. The factor of the L2 penalty is kept at 0 or more.
+    One step is :math:`w \leftarrow \mathrm{soft}\big((1 - \eta l_2) w - \eta\,\bar g,\ \eta
+    l_1\big)` with the mean data gradient of the batch, and a threshold that is not forgiven to
+    weights at zero (:mod:`antithetic.solvers._threshold`); a batch of m rows instead of b takes
+    :math:`\eta m / b`. The factor of the L2 penalty is kept at 0 or more.
 
     Attributes
     ----------
@@ -93,11 +98,12 @@ class Sgd:
     watch : bool, default=False
         Whether to record the mean loss that an epoch meets.
     by_epoch : bool, default=False
-        Whether the average begins anew with each epoch, in the first one after a quarter of it (at most 10,000 rows), and is of at most 256
-        points on the way, evenly spaced: they take the noise out as well as all would, at a small part of the cost. After epochs
-        4, 5, 8, 9, 16, 17 and so on it is compared with the last weights, and given up for good once these were better twice in a row: a
-        path on which each row is met once ends with little noise, and when its steps have become short, what is in its middle is no
-        longer forgotten.
+        Whether the average begins anew with each epoch, in the first one after a quarter of it (at
+        most 10,000 rows), and is of at most 256 points on the way, evenly spaced: they take the
+        noise out as well as all would, at a small part of the cost. After epochs 4, 5, 8, 9, 16, 17
+        and so on it is compared with the last weights, and given up for good once these were better
+        twice in a row: a path on which each row is met once ends with little noise, and when its
+        steps have become short, what is in its middle is no longer forgotten.
     """
 
     problem: Problem
@@ -112,7 +118,17 @@ class Sgd:
         real = self.problem.X.dtype
         weights = check_coef(coef, self.problem.d, "coef_init").astype(real)
         average = np.zeros(self.problem.d) if self.average_from else None
-        return SgdState(weights, check_number(intercept, "intercept_init"), average, 0.0, 0.0, 0, 0, 0, received=self._received())
+        return SgdState(
+            weights,
+            check_number(intercept, "intercept_init"),
+            average,
+            0.0,
+            0.0,
+            0,
+            0,
+            0,
+            received=self._received(),
+        )
 
     def _received(self) -> NDArray[np.float64] | None:
         return np.zeros(self.problem.d + 1) if self.problem.penalty.l1 > 0.0 else None
@@ -121,9 +137,18 @@ class Sgd:
         """State of an earlier run, made to fit this one: of the rows' float type, and with an average exactly where one is asked for."""
         average = state.average if self.average_from else None
         if self.average_from and average is None:
-            state, average = state._replace(average_intercept=0.0, average_weight=0.0), np.zeros(self.problem.d)
-        received = self._received() if state.received is None or self.problem.penalty.l1 == 0.0 else state.received
-        return state._replace(coef=state.coef.astype(self.problem.X.dtype), average=average, received=received)
+            state, average = (
+                state._replace(average_intercept=0.0, average_weight=0.0),
+                np.zeros(self.problem.d),
+            )
+        received = (
+            self._received()
+            if state.received is None or self.problem.penalty.l1 == 0.0
+            else state.received
+        )
+        return state._replace(
+            coef=state.coef.astype(self.problem.X.dtype), average=average, received=received
+        )
 
     def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
         """State after the batches of one more epoch."""
@@ -176,20 +201,42 @@ class Sgd:
         return self._settle(after) if judged else after
 
     def _settle(self, state: SgdState) -> SgdState:
-        """Compare the mean of an epoch with the last weights; give it up if these were better before."""
+        """Compare the mean of an epoch with the last weights.
+
+        Give it up if these were better before.
+        """
         with np.errstate(all="ignore"):
-            mean, last = self.problem.objective(*state.solution), self.problem.objective(state.coef, state.intercept)
+            mean, last = (
+                self.problem.objective(*state.solution),
+                self.problem.objective(state.coef, state.intercept),
+            )
         state = state._replace(settled=state.settled + 1 if last < mean else 0, objective=mean)
-        return _without_average(state)._replace(objective=last) if state.settled == GIVEN_UP else state
+        return (
+            _without_average(state)._replace(objective=last) if state.settled == GIVEN_UP else state
+        )
 
 
-def make_sgd(problem: Problem, average: bool | int | str, *, steepest: float = np.inf, watch: bool = False) -> Sgd:
-    """Return SGD on a problem; ``average`` is a bool, a number of samples before it begins, ``"linear"`` or ``"epoch"``."""
+def make_sgd(
+    problem: Problem, average: bool | int | str, *, steepest: float = np.inf, watch: bool = False
+) -> Sgd:
+    """Return SGD on a problem.
+
+    ``average`` is a bool, a number of samples before it begins, ``"linear"`` or ``"epoch"``.
+    """
     if average in ("linear", "epoch"):
         return Sgd(problem, 1, average == "linear", steepest, watch, average == "epoch")
     if isinstance(average, str):
-        raise ValueError(f'average must be True, False, a number of samples, "linear" or "epoch"; got {average!r}')
-    return Sgd(problem, check_count(int(average) if isinstance(average, bool) else average, "average", least=0), False, steepest, watch)
+        raise ValueError(
+            'average must be True, False, a number of samples, "linear" or "epoch"; got'
+            f" {average!r}"
+        )
+    return Sgd(
+        problem,
+        check_count(int(average) if isinstance(average, bool) else average, "average", least=0),
+        False,
+        steepest,
+        watch,
+    )
 
 
 def _is_compared(epochs: int) -> bool:
@@ -197,7 +244,9 @@ def _is_compared(epochs: int) -> bool:
 
 
 def _without_average(state: SgdState) -> SgdState:
-    return state._replace(average=np.zeros(len(state.coef)), average_intercept=0.0, average_weight=0.0)
+    return state._replace(
+        average=np.zeros(len(state.coef)), average_intercept=0.0, average_weight=0.0
+    )
 
 
 def _points_to_average(problem: Problem) -> int:
@@ -205,22 +254,36 @@ def _points_to_average(problem: Problem) -> int:
     return min(max(problem.n // problem.d, _LEAST_POINTS), _MOST_POINTS)
 
 
-def _run_kernel(problem: Problem, batches: Batches, rule: Rule, model: Model, steps: int, samples: int) -> NDArray[np.intp] | None:
+def _run_kernel(
+    problem: Problem, batches: Batches, rule: Rule, model: Model, steps: int, samples: int
+) -> NDArray[np.intp] | None:
     """Run an epoch; return the order that the next one should have, if it is to be balanced."""
     from antithetic._jit import read_only, unsigned
 
     real = problem.X.dtype
     factors = read_only(np.empty(0) if batches.factors is None else batches.factors)
-    epoch = Epoch(unsigned(batches.rows), unsigned(batches.starts), batches.size, factors, steps, samples)
+    epoch = Epoch(
+        unsigned(batches.rows), unsigned(batches.starts), batches.size, factors, steps, samples
+    )
     labels = read_only(problem.y.astype(real, copy=False))
-    weights = read_only(np.empty(0, real) if problem.weight is None else problem.weight.astype(real, copy=False))
+    weights = read_only(
+        np.empty(0, real) if problem.weight is None else problem.weight.astype(real, copy=False)
+    )
     following = np.empty(len(batches.rows) if batches.unit else 0, np.intp)
-    balance = Balance(batches.unit, unsigned(following), np.zeros(problem.d + 1 if batches.unit else 0, real))
+    balance = Balance(
+        batches.unit, unsigned(following), np.zeros(problem.d + 1 if batches.unit else 0, real)
+    )
     if sparse.issparse(problem.X):
         from antithetic.solvers._csr import csr_epoch
 
         X = problem.X
-        rows = CsrRows(read_only(X.data), unsigned(read_only(X.indices)), unsigned(read_only(X.indptr)), labels, weights)
+        rows = CsrRows(
+            read_only(X.data),
+            unsigned(read_only(X.indices)),
+            unsigned(read_only(X.indptr)),
+            labels,
+            weights,
+        )
         csr_epoch(rows, epoch, rule, model, balance)
     else:
         from antithetic.solvers._dense import dense_epoch

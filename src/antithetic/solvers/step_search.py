@@ -1,14 +1,17 @@
 r"""``learning_rate="auto"``: a first step size and its decay, from a few passes over a small sample of the rows.
 
-**eta0.** A batch of b rows overshoots on its own rows when :math:`\eta\,c\,|x|^2 > 2b`, with c the bound on the loss's curvature. Steps
-from there down, each a quarter of the one before, are tried for one pass each. The longest is taken that gains at least half of what the
-best of them gains, and does not lose it in three passes more, or else the best: noise that a long step leaves behind is taken away by
-the decay, whereas a short step never catches up.
+**eta0.** A batch of b rows overshoots on its own rows when :math:`\eta\,c\,|x|^2 > 2b`, with c the
+bound on the loss's curvature. Steps from there down, each a quarter of the one before, are tried
+for one pass each. The longest is taken that gains at least half of what the best of them gains, and
+does not lose it in three passes more, or else the best: noise that a long step leaves behind is
+taken away by the decay, whereas a short step never catches up.
 
-**decay.** With steps :math:`1/(\mu t)`, a direction of curvature h is fitted best when :math:`\mu` is near h: a larger one freezes it, a
-smaller one keeps its noise. The direction that counts is that of the solution itself, so the curvature of the objective along the
-weights found on the sample is measured, and half of it is taken, never less than the L2 penalty. For a balanced order, whose noise is
-smaller, it is less by a factor of sqrt(d / n), but at least 0.12; for a single random epoch whose mean is taken, by 0.35.
+**decay.** With steps :math:`1/(\mu t)`, a direction of curvature h is fitted best when :math:`\mu`
+is near h: a larger one freezes it, a smaller one keeps its noise. The direction that counts is that
+of the solution itself, so the curvature of the objective along the weights found on the sample is
+measured, and half of it is taken, never less than the L2 penalty. For a balanced order, whose noise
+is smaller, it is less by a factor of sqrt(d / n), but at least 0.12; for a single random epoch
+whose mean is taken, by 0.35.
 """
 
 from __future__ import annotations
@@ -64,18 +67,25 @@ def find_steps(
     balanced: bool = False,
     noise: float = 1.0,
 ) -> Steps:
-    """Choose eta0 and decay for a run that begins at the given weights; a pure function of its arguments.
+    """Choose eta0 and decay for a run that begins at the given weights.
 
-    The decay is slower by ``noise``, what an order leaves behind of the noise of a random one; for a balanced order, that is known.
+    A pure function of its arguments.
+
+    The decay is slower by ``noise``, what an order leaves behind of the noise of a random one; for
+    a balanced order, that is known.
 
     Costs a handful of passes, usually six to ten, over about 1000 rows.
     """
     sample = _sample(problem, seed)
-    simple = isinstance(problem.penalty, ElasticNet)  # the others are not known to SGD's own kernels
+    simple = isinstance(
+        problem.penalty, ElasticNet
+    )  # the others are not known to SGD's own kernels
     solver = Sgd(sample, average_from=0, linear=False) if simple else Corrected(sample, "sgd")
     start = solver.init(coef, intercept)
     sampler = make_sampler("shuffle", sample.n, min(batch_size, sample.n), seed)
-    orders = [sampler.batches(_OWN_EPOCHS + k) for k in range(1 + _MORE_PASSES)]  # the first for all trials
+    orders = [
+        sampler.batches(_OWN_EPOCHS + k) for k in range(1 + _MORE_PASSES)
+    ]  # the first for all trials
 
     def one_pass(eta0: float, state: SgdState) -> SgdState:
         return solver.epoch(state, orders[state.epochs], _schedule(sample, eta0))
@@ -93,11 +103,22 @@ def find_steps(
     if at_zero == 0.0:  # nothing is lost at zero, as for the perceptron: only the direction matters
         return Steps(_longest_step(sample, batch_size) / _RATIO, problem.penalty.l2)
     trials = _search(try_step, _longest_step(sample, batch_size), before)
-    if all(np.array_equal(trial.state.coef, start.coef) for trial in trials) and sample.data_gradient(sample.slopes())[0].any():
-        raise DivergenceError(overflow_message(0, f"steps for features as large as these are below what {sample.X.dtype} can hold. "))
+    if (
+        all(np.array_equal(trial.state.coef, start.coef) for trial in trials)
+        and sample.data_gradient(sample.slopes())[0].any()
+    ):
+        raise DivergenceError(
+            overflow_message(
+                0,
+                f"steps for features as large as these are below what {sample.X.dtype} can hold. ",
+            )
+        )
     best = min(trials, key=lambda trial: trial.objective)
     enough = best.objective + _SHARE_OF_GAIN * max(0.0, before - best.objective)
-    for eta0 in sorted((trial.eta0 for trial in trials if best.eta0 <= trial.eta0 and trial.objective <= enough), reverse=True):
+    for eta0 in sorted(
+        (trial.eta0 for trial in trials if best.eta0 <= trial.eta0 and trial.objective <= enough),
+        reverse=True,
+    ):
         state, lasting = best.state, True
         for _ in range(_MORE_PASSES):
             state = one_pass(eta0, state)
@@ -114,7 +135,10 @@ def noise_of_balanced(n: int, d: int) -> float:
 
 
 def _sample(problem: Problem, seed: int) -> Problem:
-    """Draw rows of positive weight, and of a rare class at least a hundred; weights make up for it, so that objectives stay comparable."""
+    """Draw rows of positive weight, and of a rare class at least a hundred.
+
+    Weights make up for it, so that objectives stay comparable.
+    """
     if problem.n <= _SAMPLE_ROWS:
         return problem
     rng = np.random.default_rng((seed, _OWN_EPOCHS - 1))
@@ -130,14 +154,19 @@ def _sample(problem: Problem, seed: int) -> Problem:
     rows, factor = rows[order], factor[order] * len(rows) / problem.n
     weight = factor if problem.weight is None else problem.weight[rows] * factor
     # factors that are 1 but for rounding are left out: losses without weights are added up faster
-    return replace(problem, X=problem.X[rows], y=problem.y[rows], weight=weight if weighted else None)
+    return replace(
+        problem, X=problem.X[rows], y=problem.y[rows], weight=weight if weighted else None
+    )
 
 
 def _kinds_of_rows(problem: Problem) -> tuple[NDArray[np.intp], ...]:
     """Rows of positive weight, those of each class by themselves if there are two."""
     two_classes = problem.loss.classification or bool((np.abs(problem.y) == 1.0).all())
     kinds = (problem.y < 0.0, problem.y > 0.0) if two_classes else (np.ones(problem.n, bool),)
-    return tuple(np.flatnonzero(kind if problem.weight is None else kind & (problem.weight > 0.0)) for kind in kinds)
+    return tuple(
+        np.flatnonzero(kind if problem.weight is None else kind & (problem.weight > 0.0))
+        for kind in kinds
+    )
 
 
 def _longest_step(problem: Problem, batch_size: int) -> float:
@@ -145,7 +174,9 @@ def _longest_step(problem: Problem, batch_size: int) -> float:
     curvature = problem.row_curvature()
     if not np.isfinite(curvature):
         raise DivergenceError(overflow_message(0, "the squares of the features are too large. "))
-    return 2.0 * batch_size / curvature if curvature > 0.0 else 1.0  # rows of zeros: no step moves anything
+    return (
+        2.0 * batch_size / curvature if curvature > 0.0 else 1.0
+    )  # rows of zeros: no step moves anything
 
 
 def _search(try_step: Callable[[float], _Trial], longest: float, before: float) -> list[_Trial]:
@@ -164,7 +195,9 @@ def _search(try_step: Callable[[float], _Trial], longest: float, before: float) 
 
 def _schedule(problem: Problem, eta0: float) -> Schedule:
     l2 = problem.penalty.l2
-    return make_schedule("inverse_time", eta0=eta0, decay=l2, alpha=l2, power_t=0.5, loss=problem.loss)
+    return make_schedule(
+        "inverse_time", eta0=eta0, decay=l2, alpha=l2, power_t=0.5, loss=problem.loss
+    )
 
 
 def _curvature_along(problem: Problem, state: SgdState) -> float:
@@ -174,5 +207,8 @@ def _curvature_along(problem: Problem, state: SgdState) -> float:
     if not (np.isfinite(square) and square > 0.0):
         return problem.penalty.l2
     predictions = problem.predictions(state.coef, state.intercept)
-    shorter, here, longer = (problem.mean_loss(stretch * predictions) for stretch in (1.0 - _STRETCH, 1.0, 1.0 + _STRETCH))
+    shorter, here, longer = (
+        problem.mean_loss(stretch * predictions)
+        for stretch in (1.0 - _STRETCH, 1.0, 1.0 + _STRETCH)
+    )
     return (longer - 2.0 * here + shorter) / (_STRETCH**2 * square) + problem.penalty.l2

@@ -5,4 +5,10 @@ from antithetic.torch.gradients import head_factors, head_gradients
 from antithetic.torch.observe import ObserveHead
 from antithetic.torch.sampler import AntitheticBatchSampler
 
-__all__ = ["AntitheticBatchSampler", "BalancedBatchSampler", "ObserveHead", "head_factors", "head_gradients"]
+__all__ = [
+    "AntitheticBatchSampler",
+    "BalancedBatchSampler",
+    "ObserveHead",
+    "head_factors",
+    "head_gradients",
+]

@@ -21,8 +21,9 @@ def balance(
 ) -> None:
     """Put rows to the front or the back of ``following`` by the rule of :class:`antithetic.sampling.balanced.Balanced`.
 
-    The vector of a row is the product of its slopes and what ``vectors`` has, formed here as it is needed. ``marks`` are the ends of front
-    and back, and the row that waits for another, whose vector is ``held``; -1 for none. Rows that were placed already are passed over.
+    The vector of a row is the product of its slopes and what ``vectors`` has, formed here as it is
+    needed. ``marks`` are the ends of front and back, and the row that waits for another, whose
+    vector is ``held``; -1 for none. Rows that were placed already are passed over.
     """
     width, n_slopes = vectors.shape[1], slopes.shape[1]
     for k in range(len(rows)):

@@ -25,10 +25,12 @@ _ARRAYS = ("base", "following", "placed", "marks", "signed", "held")
 class BalancedBatchSampler(EpochSampler):
     r"""Batches of an order in which partial sums of the gradients stay small, learnt from one epoch for the next.
 
-    Of every two rows that are observed one after the other, with vectors a and b, one goes to the front of the next epoch and one to its
-    back, such that the signed sum s of all differences stays small: the first to the front if :math:`\langle s, a - b \rangle \le 0`. The
-    back fills from the end (pair balancing; Lu et al. 2022, Cooper et al. 2023). There is no table to be made, and no vector is kept:
-    17 bytes per row in all. An epoch in which nothing was observed is followed by one in random order, as is the first.
+    Of every two rows that are observed one after the other, with vectors a and b, one goes to the
+    front of the next epoch and one to its back, such that the signed sum s of all differences stays
+    small: the first to the front if :math:`\langle s, a - b \rangle \le 0`. The back fills from the
+    end (pair balancing; Lu et al. 2022, Cooper et al. 2023). There is no table to be made, and no
+    vector is kept: 17 bytes per row in all. An epoch in which nothing was observed is followed by
+    one in random order, as is the first.
 
     Parameters
     ----------
@@ -41,14 +43,16 @@ class BalancedBatchSampler(EpochSampler):
         Its seed (``initial_seed()``) is used in place of ``seed``; nothing is drawn from it.
     seed : int, default=0
     num_replicas, rank : int, default=None
-        Number of processes, and that of this one; None asks torch.distributed if it is initialised, else there is one. Each process keeps
-        its share of the rows, drawn once, and balances it by itself, so that nothing need be exchanged. Without ``drop_last``, a process
-        whose share is smaller repeats a row, another each epoch.
+        Number of processes, and that of this one; None asks torch.distributed if it is initialised,
+        else there is one. Each process keeps its share of the rows, drawn once, and balances it by
+        itself, so that nothing need be exchanged. Without ``drop_last``, a process whose share is
+        smaller repeats a row, another each epoch.
 
     Notes
     -----
-    Rows should be observed once each, in the order in which they come: as :meth:`observing` does. Rows that were not observed in an epoch
-    come in the middle of the next. What is said of Lightning and accelerate in :class:`AntitheticBatchSampler` goes for this one, too.
+    Rows should be observed once each, in the order in which they come: as :meth:`observing`
+    does. Rows that were not observed in an epoch come in the middle of the next. What is said of
+    Lightning and accelerate in :class:`AntitheticBatchSampler` goes for this one, too.
 
     Examples
     --------
@@ -74,18 +78,26 @@ class BalancedBatchSampler(EpochSampler):
         num_replicas: int | None = None,
         rank: int | None = None,
     ) -> None:
-        super().__init__(_count(n), batch_size, drop_last, generator, seed, num_replicas, rank, unit=1)
+        super().__init__(
+            _count(n), batch_size, drop_last, generator, seed, num_replicas, rank, unit=1
+        )
         self._own = self._deal()
-        self.base = self._own  # rows of this process in the order of the epoch, before some are left out or repeated
+        self.base = (
+            self._own
+        )  # rows of this process in the order of the epoch, before some are left out or repeated
         self._epoch_rows = self.base
         self.forget()
 
     def _deal(self) -> Rows:
         if self.num_replicas == 1:
             return np.arange(self.n)
-        share = random_order(np.random.default_rng((self.seed, 0)), self.n)[self.rank :: self.num_replicas]
+        share = random_order(np.random.default_rng((self.seed, 0)), self.n)[
+            self.rank :: self.num_replicas
+        ]
         if not len(share):
-            raise ValueError(f"{self.n} rows are too few for {self.num_replicas} processes: each needs one")
+            raise ValueError(
+                f"{self.n} rows are too few for {self.num_replicas} processes: each needs one"
+            )
         return np.sort(share)
 
     def forget(self) -> None:
@@ -105,8 +117,8 @@ class BalancedBatchSampler(EpochSampler):
         vectors : array-like or tensor of shape (m, k)
             One vector for each, always of the same length; see :func:`head_gradients`.
         slopes : array-like or tensor of shape (m, l), default=None
-            Where given, the vector of a row is the product :math:`s_i \otimes x_i` of its slopes and what ``vectors`` has; see
-            :func:`head_factors`.
+            Where given, the vector of a row is the product :math:`s_i \otimes x_i` of its slopes
+            and what ``vectors`` has; see :func:`head_factors`.
         """
         self.learn(*read_observed(indices, vectors, slopes, self.n))
 
@@ -117,7 +129,10 @@ class BalancedBatchSampler(EpochSampler):
         if not len(rows):
             return
         if self.num_replicas > 1 and not np.isin(rows, self._own).all():
-            raise ValueError(f"rows were observed that are not those of process {self.rank}; each process observes its own")
+            raise ValueError(
+                f"rows were observed that are not those of process {self.rank}; each process"
+                " observes its own"
+            )
         slopes = slopes if slopes.shape[1] else np.ones((len(rows), 1), dtype=np.float32)
         width = slopes.shape[1] * vectors.shape[1]
         if not len(self.signed):
@@ -141,21 +156,35 @@ class BalancedBatchSampler(EpochSampler):
         rng = np.random.default_rng((self.seed, epoch, self.rank, 1))
         spare = len(self.base) - self._shard.rows
         if spare > 0:
-            self._epoch_rows = np.delete(self.base, rng.choice(len(self.base), spare, replace=False))
+            self._epoch_rows = np.delete(
+                self.base, rng.choice(len(self.base), spare, replace=False)
+            )
         else:
-            self._epoch_rows = np.append(self.base, rng.choice(self.base, -spare)) if spare else self.base
+            self._epoch_rows = (
+                np.append(self.base, rng.choice(self.base, -spare)) if spare else self.base
+            )
 
     def _rows(self, start: int, stop: int) -> Rows:
         return self._epoch_rows[start:stop]
 
     def _learnt(self) -> dict[str, Any]:
-        return {"rank": self.rank, **{name: torch.from_numpy(getattr(self, name)) for name in _ARRAYS}}
+        return {
+            "rank": self.rank,
+            **{name: torch.from_numpy(getattr(self, name)) for name in _ARRAYS},
+        }
 
     def _relearn(self, state: dict[str, Any]) -> None:
         if state.get("rank") != self.rank:
-            raise ValueError(f"the state is that of process {state.get('rank')}, and this is {self.rank}: each saves and loads its own")
-        found: dict[str, NDArray[Any]] = {name: to_numpy(state[name], name).copy() for name in _ARRAYS}
-        if not np.array_equal(np.sort(found["base"]), self._own) or found["placed"].shape != (self.n,):
+            raise ValueError(
+                f"the state is that of process {state.get('rank')}, and this is {self.rank}: each"
+                " saves and loads its own"
+            )
+        found: dict[str, NDArray[Any]] = {
+            name: to_numpy(state[name], name).copy() for name in _ARRAYS
+        }
+        if not np.array_equal(np.sort(found["base"]), self._own) or found["placed"].shape != (
+            self.n,
+        ):
             raise ValueError("the state's order is not one of the rows of this process")
         for name, array in found.items():
             setattr(self, name, array)
@@ -164,7 +193,9 @@ class BalancedBatchSampler(EpochSampler):
 def _count(n: Any) -> int:
     """Number of rows, of a data set or as given: an int, or a tensor that is one."""
     if isinstance(n, (str, DataLoader)):  # whose length is another
-        raise ValueError(f"n must be the number of rows, or a data set with a length; got a {type(n).__name__}")
+        raise ValueError(
+            f"n must be the number of rows, or a data set with a length; got a {type(n).__name__}"
+        )
     try:
         n = operator.index(n)
     except TypeError:

@@ -16,10 +16,13 @@ Vectors = NDArray[np.float32]
 def tensor_coordinates(slopes: Vectors, inputs: Vectors, seed: int) -> Vectors:
     r"""Return the products :math:`s_i \otimes x_i` in at most 64 coordinates, along the directions in which they vary most.
 
-    Inner products of the coordinates are about those of the products, the nearer the faster the variance falls along the directions;
-    exactly, where a product has no more numbers than that. O(n K d) time, and one block of products in memory.
+    Inner products of the coordinates are about those of the products, the nearer the faster the
+    variance falls along the directions; exactly, where a product has no more numbers than that. O(n
+    K d) time, and one block of products in memory.
     """
-    sample = np.random.default_rng(seed).choice(len(slopes), min(len(slopes), _SAMPLE), replace=False)
+    sample = np.random.default_rng(seed).choice(
+        len(slopes), min(len(slopes), _SAMPLE), replace=False
+    )
     most = max(1, _WIDEST // slopes.shape[1])
     if inputs.shape[1] > most:
         inputs = inputs @ _widest(inputs[sample], most)

@@ -18,13 +18,15 @@ TASKS = ("classification", "regression")
 def read_features(features: Any) -> Matrix:
     """Return one row per sample: tensors and arrays are flattened per sample, whole numbers become float32 and bytes lie in [0, 1].
 
-    What is C-contiguous float32 or float64 in memory already (or on disk, memory-mapped) is not copied.
+    What is C-contiguous float32 or float64 in memory already (or on disk, memory-mapped) is not
+    copied.
     """
     if isinstance(features, (Dataset, DataLoader)):
         raise ValueError(
-            f"features must be the rows themselves, as an array or a tensor; got a {type(features).__name__}. Give what it reads, such as "
-            "dataset.tensors[0] or dataset.data, and for a Subset those rows of it that subset.indices has; or use "
-            "BalancedBatchSampler(dataset), which needs no features"
+            "features must be the rows themselves, as an array or a tensor; got a"
+            f" {type(features).__name__}. Give what it reads, such as dataset.tensors[0] or"
+            " dataset.data, and for a Subset those rows of it that subset.indices has; or use"
+            " BalancedBatchSampler(dataset), which needs no features"
         )
     if sparse.issparse(features):
         return check_rows(features, "features")
@@ -33,7 +35,8 @@ def read_features(features: Any) -> Matrix:
         raise ValueError(f"features must have at least one row; got shape {rows.shape}")
     rows = rows.reshape(len(rows), -1)
     if rows.dtype.kind in "biu":
-        # bytes are pixels: of the size of the constant feature that stands for the intercept, as models are given them
+        # bytes are pixels: of the size of the constant feature that stands for the intercept, as
+        # models are given them
         rows = rows * np.float32(1.0 / 255.0) if rows.dtype == np.uint8 else rows.astype(np.float32)
     return check_rows(rows, "features")
 
@@ -41,11 +44,15 @@ def read_features(features: Any) -> Matrix:
 def read_labels(labels: Any, n: int, task: str | None) -> tuple[NDArray[Any], str]:
     """Return a label per row, and what they are: floating-point numbers are a regression's, all else are classes, unless said otherwise."""
     if task is not None and task not in TASKS:
-        raise ValueError(f"task {task!r} is not known; use one of {', '.join(TASKS)}, or None to go by the type of the labels")
+        raise ValueError(
+            f"task {task!r} is not known; use one of {', '.join(TASKS)}, or None to go by the type"
+            " of the labels"
+        )
     if isinstance(labels, (Dataset, DataLoader)):
         raise ValueError(
-            f"labels must be an array or a tensor with one for each row; got a {type(labels).__name__}. Give what it reads, such as "
-            "dataset.tensors[1] or dataset.targets"
+            "labels must be an array or a tensor with one for each row; got a"
+            f" {type(labels).__name__}. Give what it reads, such as dataset.tensors[1] or"
+            " dataset.targets"
         )
     column = to_numpy(labels, "labels")
     if column.shape == (n, 1):
@@ -53,7 +60,10 @@ def read_labels(labels: Any, n: int, task: str | None) -> tuple[NDArray[Any], st
     if column.shape != (n,):
         raise ValueError(
             f"labels must have shape ({n},), one for each row of features; got {column.shape}"
-            + ("; for several targets per row, give vectors of your own (head_gradients makes them) and labels=None" * (column.ndim > 1))
+            + (
+                "; for several targets per row, give vectors of your own (head_gradients makes"
+                " them) and labels=None" * (column.ndim > 1)
+            )
         )
     if task is None:
         task = "regression" if column.dtype.kind == "f" else "classification"
@@ -65,7 +75,10 @@ def to_numpy(values: Any, name: str) -> NDArray[Any]:
     if not isinstance(values, torch.Tensor):
         return np.asarray(values)
     if values.layout != torch.strided:
-        raise ValueError(f"{name} is a tensor of layout {values.layout}; give a dense tensor, or a SciPy sparse matrix")
+        raise ValueError(
+            f"{name} is a tensor of layout {values.layout}; give a dense tensor, or a SciPy sparse"
+            " matrix"
+        )
     values = values.detach().cpu()
     found: NDArray[Any] = (values.float() if values.dtype == torch.bfloat16 else values).numpy()
     return found
@@ -75,7 +88,9 @@ def to_indices(indices: Any, n: int) -> NDArray[np.intp]:
     """Return row numbers, each from 0 to n - 1."""
     rows = to_numpy(indices, "indices")
     if rows.ndim != 1 or (rows.dtype.kind not in "iu" and len(rows)):
-        raise ValueError(f"indices must be one list of whole numbers; got shape {rows.shape} of {rows.dtype}")
+        raise ValueError(
+            f"indices must be one list of whole numbers; got shape {rows.shape} of {rows.dtype}"
+        )
     if len(rows) and (rows.min() < 0 or rows.max() >= n):
         raise ValueError(f"indices must lie in 0..{n - 1}; got {rows.min()}..{rows.max()}")
     return rows.astype(np.intp, copy=False)

@@ -47,7 +47,9 @@ class EpochSampler(Sampler[list[int]]):
         self.batch_size = check_count(batch_size, "batch_size", least=1)
         self.drop_last = bool(drop_last)
         self.num_replicas, self.rank = find_place(num_replicas, rank)
-        self._asked = num_replicas is None  # whether torch.distributed was asked how many processes there are
+        self._asked = (
+            num_replicas is None
+        )  # whether torch.distributed was asked how many processes there are
         self.seed = read_seed(generator, seed)
         self._shard = Shard(n, self.batch_size, self.num_replicas, self.rank, self.drop_last, unit)
         self._current: Place | None = None
@@ -110,16 +112,20 @@ class EpochSampler(Sampler[list[int]]):
         return self._shard.batches
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be that of this epoch; without, each iteration is the epoch after the last one.
+        """Let the next iteration be that of this epoch.
 
-        Where a state was loaded in the middle of the same epoch, the iteration still goes on from there.
+        Without, each iteration is the epoch after the last one.
+
+        Where a state was loaded in the middle of the same epoch, the iteration still goes on from
+        there.
         """
         epoch = check_count(epoch, "epoch", least=0)
         if self._next is None or self._next.epoch != epoch:
             self._next = Place(epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
-        # an epoch begins with the first batch that is asked for: loaders make iterators that they never use
+        # an epoch begins with the first batch that is asked for: loaders make iterators that they
+        # never use
         place = self._begin()
         size, block = self.batch_size, max(1, BLOCK // self.batch_size)
         for first in range(place.batches, len(self), block):
@@ -158,8 +164,17 @@ class EpochSampler(Sampler[list[int]]):
         """Whether an iteration has begun and is not over."""
         return self._current is not None and not self._current.over and self._next is None
 
-    def observing(self, head: nn.Module, *, loss: str = "cross_entropy", targets: Any = None, n_sketch: int = 32) -> ObserveHead:
-        """Observe the gradients of a model's last layer while the returned context is open; see :class:`ObserveHead`.
+    def observing(
+        self,
+        head: nn.Module,
+        *,
+        loss: str = "cross_entropy",
+        targets: Any = None,
+        n_sketch: int = 32,
+    ) -> ObserveHead:
+        """Observe the gradients of a model's last layer while the returned context is open.
+
+        See :class:`ObserveHead`.
 
         Parameters
         ----------
@@ -168,22 +183,27 @@ class EpochSampler(Sampler[list[int]]):
         loss : {"cross_entropy", "mse", "bce"}, default="cross_entropy"
             What the model is trained with, of these.
         targets : array-like or tensor of shape (n,), default=None
-            Targets of all rows as the loss gets them. None means the sampler's labels: whole numbers from 0 as they are, classes of any
-            other kind numbered in order.
+            Targets of all rows as the loss gets them. None means the sampler's labels: whole
+            numbers from 0 as they are, classes of any other kind numbered in order.
         n_sketch : int, default=32
             Numbers to which the layer's inputs are reduced; see :func:`head_factors`.
         """
-        targets = read_targets(self._default_targets() if targets is None else targets, self.n, loss)
+        targets = read_targets(
+            self._default_targets() if targets is None else targets, self.n, loss
+        )
         return ObserveHead(self, head, loss, targets, n_sketch, self.seed)
 
     def watch(self, observer: ObserveHead | None) -> None:
         """Tell one observer, or none any more, which batches are handed out."""
         if observer is not None and self._watch is not None:
-            raise ValueError("the sampler is observing already; leave that context before another is begun")
+            raise ValueError(
+                "the sampler is observing already; leave that context before another is begun"
+            )
         self._watch = observer
 
     def __getstate__(self) -> dict[str, Any]:
-        # a copy, or one that is sent to another process, is not watched: the hook is on this process's model
+        # a copy, or one that is sent to another process, is not watched: the hook is on this
+        # process's model
         if self._watch is not None:
             self._watch.flush()
         return {**self.__dict__, "_watch": None}
@@ -191,31 +211,44 @@ class EpochSampler(Sampler[list[int]]):
     def state_dict(self, *, batches: int | None = None) -> dict[str, Any]:
         """Return what is needed to go on from here in another process: numbers and tensors, safe for ``torch.load(weights_only=True)``.
 
-        Tensors share the sampler's memory, like those of a module: save or copy them before training goes on.
+        Tensors share the sampler's memory, like those of a module: save or copy them before
+        training goes on.
 
         Parameters
         ----------
         batches : int, default=None
-            Batches of this epoch that were trained on. None means as many as were handed out, which with workers is more:
-            a ``DataLoader`` asks for batches ahead of time. torchdata's ``StatefulDataLoader`` keeps count by itself.
+            Batches of this epoch that were trained on. None means as many as were handed out, which
+            with workers is more: a ``DataLoader`` asks for batches ahead of time. torchdata's
+            ``StatefulDataLoader`` keeps count by itself.
         """
         if self._watch is not None:
             self._watch.flush()
         place = self._place()
         done = place.batches if batches is None else check_count(batches, "batches", least=0)
         if done > len(self):
-            raise ValueError(f"batches must be at most {len(self)}, those of an epoch; got {batches}")
-        return {"format": _FORMAT, **self._identity(), "epoch": place.epoch, "batches": done, **self._learnt()}
+            raise ValueError(
+                f"batches must be at most {len(self)}, those of an epoch; got {batches}"
+            )
+        return {
+            "format": _FORMAT,
+            **self._identity(),
+            "epoch": place.epoch,
+            "batches": done,
+            **self._learnt(),
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a state: the next iteration gives the batches that were left of its epoch, without replaying the others."""
         if not isinstance(state_dict, dict) or state_dict.get("format") != _FORMAT:
-            raise ValueError(f"state_dict must be what state_dict() of a {type(self).__name__} returned")
+            raise ValueError(
+                f"state_dict must be what state_dict() of a {type(self).__name__} returned"
+            )
         for name, own in self._identity().items():
             if state_dict.get(name) != own:
                 raise ValueError(
-                    f"the state was saved with {name}={state_dict.get(name)!r} and this sampler has {own!r}; make it with the same "
-                    "data and arguments as the one whose state was saved"
+                    f"the state was saved with {name}={state_dict.get(name)!r} and this sampler has"
+                    f" {own!r}; make it with the same data and arguments as the one whose state was"
+                    " saved"
                 )
         epoch = check_count(state_dict.get("epoch"), "epoch", least=0)
         batches = check_count(state_dict.get("batches"), "batches", least=0)

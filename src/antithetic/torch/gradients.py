@@ -18,15 +18,24 @@ MOST_SLOPES = 32  # outputs beyond which slopes are reduced, too
 
 
 def head_gradients(
-    logits: Tensor, targets: Any, inputs: Tensor, *, loss: str = "cross_entropy", bias: bool = True, n_sketch: int = 32, seed: int = 0
+    logits: Tensor,
+    targets: Any,
+    inputs: Tensor,
+    *,
+    loss: str = "cross_entropy",
+    bias: bool = True,
+    n_sketch: int = 32,
+    seed: int = 0,
 ) -> Tensor:
     r"""Gradients of a linear layer's weights for each row of a batch, sketched.
 
-    The gradient of row i is the outer product of a slope and the layer's input, :math:`s_i \otimes x_i`, where :math:`s_i` is
-    :math:`\mathrm{softmax}(o_i) - e_{y_i}` for the cross-entropy of logits :math:`o_i`, :math:`o_i - y_i` for the squared error and
-    :math:`\sigma(o_i) - y_i` for the binary cross-entropy. The product is never formed: with two matrices A and B of random signs the
-    sketch is :math:`(A s_i) \cdot (B x_i) / \sqrt{k}`, entry by entry, and the expected inner product of two sketches is
-    :math:`\langle s_i, s_j \rangle \langle x_i, x_j \rangle`, that of the gradients.
+    The gradient of row i is the outer product of a slope and the layer's input, :math:`s_i \otimes
+    x_i`, where :math:`s_i` is :math:`\mathrm{softmax}(o_i) - e_{y_i}` for the cross-entropy of
+    logits :math:`o_i`, :math:`o_i - y_i` for the squared error and :math:`\sigma(o_i) - y_i` for
+    the binary cross-entropy. The product is never formed: with two matrices A and B of random signs
+    the sketch is :math:`(A s_i) \cdot (B x_i) / \sqrt{k}`, entry by entry, and the expected inner
+    product of two sketches is :math:`\langle s_i, s_j \rangle \langle x_i, x_j \rangle`, that of
+    the gradients.
 
     Parameters
     ----------
@@ -69,14 +78,23 @@ def head_gradients(
 
 
 def head_factors(
-    logits: Tensor, targets: Any, inputs: Tensor, *, loss: str = "cross_entropy", bias: bool = True, n_sketch: int = 32, seed: int = 0
+    logits: Tensor,
+    targets: Any,
+    inputs: Tensor,
+    *,
+    loss: str = "cross_entropy",
+    bias: bool = True,
+    n_sketch: int = 32,
+    seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
     r"""Gradients of a linear layer's weights as their two factors: slopes, and inputs in a few random coordinates.
 
-    ``sampler.observe(indices, inputs, slopes)`` takes them as they are. For the same memory this is nearer to the gradients than
-    :func:`head_gradients`: only the inputs are reduced, by a matrix of random signs, where there are more than ``n_sketch``; slopes of
-    more than 32 outputs likewise to 32. On MNIST, softmax regression after an epoch, batches of 64: the batch gradient's variance
-    relative to shuffled batches is 0.42 with 10 + 32 numbers a row, against 0.51 with 64 and 0.61 with 32 of :func:`head_gradients`.
+    ``sampler.observe(indices, inputs, slopes)`` takes them as they are. For the same memory this is
+    nearer to the gradients than :func:`head_gradients`: only the inputs are reduced, by a matrix of
+    random signs, where there are more than ``n_sketch``; slopes of more than 32 outputs likewise to
+    32. On MNIST, softmax regression after an epoch, batches of 64: the batch gradient's variance
+    relative to shuffled batches is 0.42 with 10 + 32 numbers a row, against 0.51 with 64 and 0.61
+    with 32 of :func:`head_gradients`.
 
     Parameters
     ----------
@@ -93,7 +111,9 @@ def head_factors(
     """
     slopes, features = _read(logits, targets, inputs, loss)
     with plain(slopes.device):
-        return few_slopes(slopes, seed), few_inputs(features, check_count(n_sketch, "n_sketch", least=1), seed, bias=bias)
+        return few_slopes(slopes, seed), few_inputs(
+            features, check_count(n_sketch, "n_sketch", least=1), seed, bias=bias
+        )
 
 
 @contextmanager
@@ -111,9 +131,14 @@ def few_slopes(slopes: Tensor, seed: int) -> Tensor:
 
 
 def few_inputs(features: Tensor, k: int, seed: int, *, bias: bool) -> Tensor:
-    """Inputs, and the constant one of a bias, as they are up to k of them; else in k random coordinates."""
+    """Inputs, and the constant one of a bias, as they are up to k of them.
+
+    Else in k random coordinates.
+    """
     if features.shape[1] + bias <= k:
-        return torch.cat([features, features.new_ones(len(features), 1)], dim=1) if bias else features
+        return (
+            torch.cat([features, features.new_ones(len(features), 1)], dim=1) if bias else features
+        )
     signs, offset = _signs(features.shape[1], k, seed, 1, str(features.device))
     return torch.addmm(offset, features, signs) if bias else features @ signs
 
@@ -128,7 +153,8 @@ def _read(logits: Tensor, targets: Any, inputs: Tensor, loss: str) -> tuple[Tens
         features = inputs.detach().float()
         if outputs.ndim != 2 or features.ndim != 2 or len(outputs) != len(features):
             raise ValueError(
-                f"logits and inputs must have one row per sample each; got shapes {tuple(logits.shape)} and {tuple(inputs.shape)}"
+                "logits and inputs must have one row per sample each; got shapes"
+                f" {tuple(logits.shape)} and {tuple(inputs.shape)}"
             )
         return slopes_of(outputs, torch.as_tensor(targets, device=outputs.device), loss), features
 
@@ -136,24 +162,39 @@ def _read(logits: Tensor, targets: Any, inputs: Tensor, loss: str) -> tuple[Tens
 def slopes_of(outputs: Tensor, targets: Tensor, loss: str) -> Tensor:
     """Derivatives of each row's loss by the layer's outputs."""
     if len(targets) != len(outputs):
-        raise ValueError(f"there must be one target for each of the {len(outputs)} rows of logits; got {len(targets)}")
+        raise ValueError(
+            f"there must be one target for each of the {len(outputs)} rows of logits; got"
+            f" {len(targets)}"
+        )
     if loss == "cross_entropy":
         if targets.ndim != 1 or targets.is_floating_point():
-            raise ValueError(f"targets of the cross-entropy must be classes, one whole number each; got {targets.dtype}, {targets.ndim}-d")
+            raise ValueError(
+                "targets of the cross-entropy must be classes, one whole number each; got"
+                f" {targets.dtype}, {targets.ndim}-d"
+            )
         if outputs.shape[1] < 2:
-            raise ValueError('the cross-entropy needs one logit for each class; for one logit use loss="bce"')
+            raise ValueError(
+                'the cross-entropy needs one logit for each class; for one logit use loss="bce"'
+            )
         slopes = torch.softmax(outputs, dim=1)
         targets = targets.long()[:, None]
-        return slopes.scatter_add_(1, targets, slopes.new_full((1, 1), -1.0).expand(len(targets), 1))
+        return slopes.scatter_add_(
+            1, targets, slopes.new_full((1, 1), -1.0).expand(len(targets), 1)
+        )
     targets = (targets[:, None] if targets.ndim == 1 else targets).to(outputs.dtype)
     if targets.shape != outputs.shape:
-        raise ValueError(f"targets must have the shape of the logits, {tuple(outputs.shape)}; got {tuple(targets.shape)}")
+        raise ValueError(
+            f"targets must have the shape of the logits, {tuple(outputs.shape)}; got"
+            f" {tuple(targets.shape)}"
+        )
     return (outputs if loss == "mse" else torch.sigmoid(outputs)) - targets
 
 
 @lru_cache(maxsize=8)
 def _signs(features: int, k: int, seed: int, stream: int, device: str) -> tuple[Tensor, Tensor]:
     """Random signs divided by the root of k, shape (features, k), and k more for a constant."""
-    words = np.random.default_rng((check_count(seed, "seed", least=0), stream)).integers(0, 2, size=(features + 1, k))
+    words = np.random.default_rng((check_count(seed, "seed", least=0), stream)).integers(
+        0, 2, size=(features + 1, k)
+    )
     signs = torch.from_numpy((2 * words - 1).astype(np.float32)).div_(k**0.5).to(device)
     return signs[:-1], signs[-1]

@@ -16,7 +16,10 @@ from antithetic.torch.shards import gather, largest
 
 
 class Memory:
-    """The last vector that was seen of each row, float32, or both factors of it; nothing is allocated before there is one."""
+    """The last vector that was seen of each row, float32, or both factors of it.
+
+    Nothing is allocated before there is one.
+    """
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -57,16 +60,21 @@ class Memory:
         assert self.vectors is not None
         if not self.n_slopes:
             return self.vectors
-        return tensor_coordinates(self.vectors[:, : self.n_slopes], self.vectors[:, self.n_slopes :], seed)
+        return tensor_coordinates(
+            self.vectors[:, : self.n_slopes], self.vectors[:, self.n_slopes :], seed
+        )
 
     def _allocate(self, width: int) -> None:
         self.vectors = np.zeros((self.n, width), dtype=np.float32)
         self.seen, self.ever = np.zeros(self.n, dtype=np.bool_), np.zeros(self.n, dtype=np.bool_)
 
     def gather(self, processes: int) -> bool:
-        """Share what was seen among all processes, after which nothing is fresh; return whether there was anything.
+        """Share what was seen among all processes, after which nothing is fresh.
 
-        All processes take part, also those that saw nothing: whether there is anything to share is decided by all together.
+        Return whether there was anything.
+
+        All processes take part, also those that saw nothing: whether there is anything to share is
+        decided by all together.
         """
         if processes > 1:
             own = 0 if self.vectors is None else self.vectors.shape[1]
@@ -93,7 +101,10 @@ class Memory:
         if self.vectors is None:
             return {}
         arrays = {"vectors": self.vectors, "seen": self.seen, "ever": self.ever}
-        return {"n_slopes": self.n_slopes, **{name: torch.from_numpy(array) for name, array in arrays.items()}}
+        return {
+            "n_slopes": self.n_slopes,
+            **{name: torch.from_numpy(array) for name, array in arrays.items()},
+        }
 
     def load(self, state: dict[str, Any]) -> None:
         """Take over a state, as a copy."""
@@ -101,8 +112,13 @@ class Memory:
             self._clear()
             return
         vectors = to_numpy(state["vectors"], "vectors")
-        if vectors.ndim != 2 or any(len(to_numpy(state[name], name)) != self.n for name in ("vectors", "seen", "ever")):
-            raise ValueError(f"the state's vectors must be one for each of the {self.n} rows; got shape {vectors.shape}")
+        if vectors.ndim != 2 or any(
+            len(to_numpy(state[name], name)) != self.n for name in ("vectors", "seen", "ever")
+        ):
+            raise ValueError(
+                f"the state's vectors must be one for each of the {self.n} rows; got shape"
+                f" {vectors.shape}"
+            )
         self._allocate(vectors.shape[1])
         self.n_slopes = int(state["n_slopes"])
         assert self.vectors is not None
@@ -114,13 +130,23 @@ def read_observed(indices: Any, vectors: Any, slopes: Any, n: int) -> tuple[Rows
     """Return row numbers, as many finite vectors, and the slopes with which they are multiplied, none of them if there are none."""
     rows = to_indices(indices, n)
     found = _read_vectors(vectors, len(rows), "vectors")
-    return rows, found, np.empty((len(rows), 0), np.float32) if slopes is None else _read_vectors(slopes, len(rows), "slopes")
+    return (
+        rows,
+        found,
+        (
+            np.empty((len(rows), 0), np.float32)
+            if slopes is None
+            else _read_vectors(slopes, len(rows), "slopes")
+        ),
+    )
 
 
 def _read_vectors(vectors: Any, count: int, name: str) -> NDArray[np.float32]:
     found = to_numpy(vectors, name)
     if found.ndim < 2 or len(found) != count:
-        raise ValueError(f"{name} must have one row for each of the {count} indices; got shape {found.shape}")
+        raise ValueError(
+            f"{name} must have one row for each of the {count} indices; got shape {found.shape}"
+        )
     found = found.reshape(count, -1) if count else found
     return (check_rows(found, name) if count else found).astype(np.float32, copy=False)
 
@@ -128,4 +154,7 @@ def _read_vectors(vectors: Any, count: int, name: str) -> NDArray[np.float32]:
 def check_width(found: int, width: int, name: str) -> None:
     """Raise ValueError unless what is observed is as long as what was before."""
     if found != width:
-        raise ValueError(f"{name} of {found} numbers were observed after some of {width}; all must be of one length")
+        raise ValueError(
+            f"{name} of {found} numbers were observed after some of {width}; all must be of one"
+            " length"
+        )

@@ -19,30 +19,50 @@ if TYPE_CHECKING:
     from antithetic.torch.epochs import EpochSampler
     from antithetic.torch.order import Rows
 
-_TOGETHER = 32  # batches whose gradients are computed at once: one large product is cheaper than many small ones
+# batches whose gradients are computed at once: one large product is cheaper than many small ones
+_TOGETHER = 32
 _MOST_KEPT = 1 << 22  # numbers of their inputs, 16 MB, that are kept for that
 
 
 class ObserveHead:
-    """Watches a linear layer while a model is trained, and tells the sampler what it sees; made by ``sampler.observing``.
+    """Watches a linear layer while a model is trained, and tells the sampler what it sees.
 
-    Use it as a context manager around the training loop. Every forward pass through the layer counts that is made in training mode with
-    gradients enabled; passes of validation, in ``eval()`` mode or under ``no_grad``, do not.
+    Made by ``sampler.observing``.
 
-    Which rows a pass has is known from the order in which the sampler hands out batches, also where a ``DataLoader`` asks for some ahead of
-    time; a pass with another number of rows than the batch whose turn it is, one too many, or an epoch with passes missing at its end
-    raises ValueError, and what was seen since groups or the order were last made is given up, since it may be that of other rows. An epoch
-    that is broken off, by Ctrl-C or ``break``, is no mistake: what was seen counts. Where batches are skipped, repeated or put together
-    differently, say which rows come next: ``watch.batch(indices)``.
+    Use it as a context manager around the training loop. Every forward pass through the layer
+    counts that is made in training mode with gradients enabled; passes of validation, in ``eval()``
+    mode or under ``no_grad``, do not.
+
+    Which rows a pass has is known from the order in which the sampler hands out batches, also where
+    a ``DataLoader`` asks for some ahead of time; a pass with another number of rows than the batch
+    whose turn it is, one too many, or an epoch with passes missing at its end raises ValueError,
+    and what was seen since groups or the order were last made is given up, since it may be that of
+    other rows. An epoch that is broken off, by Ctrl-C or ``break``, is no mistake: what was seen
+    counts. Where batches are skipped, repeated or put together differently, say which rows come
+    next: ``watch.batch(indices)``.
     """
 
-    def __init__(self, sampler: EpochSampler, head: nn.Module, loss: str, targets: Tensor, n_sketch: int, seed: int) -> None:
+    def __init__(
+        self,
+        sampler: EpochSampler,
+        head: nn.Module,
+        loss: str,
+        targets: Tensor,
+        n_sketch: int,
+        seed: int,
+    ) -> None:
         if not isinstance(head, nn.Linear):
-            raise ValueError(f"observing needs the model's last nn.Linear layer; got {type(head).__name__}")
+            raise ValueError(
+                f"observing needs the model's last nn.Linear layer; got {type(head).__name__}"
+            )
         if loss not in LOSSES:
             raise ValueError(f"loss {loss!r} is not known; use one of {', '.join(LOSSES)}")
         self._sampler, self._head, self._loss, self._targets = sampler, head, loss, targets
-        self._n_sketch, self._seed, self._bias = check_count(n_sketch, "n_sketch", least=1), seed, head.bias is not None
+        self._n_sketch, self._seed, self._bias = (
+            check_count(n_sketch, "n_sketch", least=1),
+            seed,
+            head.bias is not None,
+        )
         self._handle: Any = None
         self._begin()
 
@@ -60,10 +80,17 @@ class ObserveHead:
         self._handle = self._head.register_forward_hook(self._see)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._handle.remove()
         self._sampler.watch(None)
-        with suppress(ValueError) if kind is not None else nullcontext():  # what went wrong first is what matters
+        with (
+            suppress(ValueError) if kind is not None else nullcontext()
+        ):  # what went wrong first is what matters
             self.flush()
 
     def batch(self, indices: Any) -> None:
@@ -83,18 +110,23 @@ class ObserveHead:
         missing, self._late = len(self._queue), False
         self._queue.clear()
         if complete and missing:
-            raise self._doubt(f"{missing} batches of the last epoch were handed out and not seen by the layer")
+            raise self._doubt(
+                f"{missing} batches of the last epoch were handed out and not seen by the layer"
+            )
 
     def _see(self, _module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
         if not (self._head.training and torch.is_grad_enabled()):
             return
         if output.ndim != 2 or not args:
             raise ValueError(
-                "observing needs a layer that is called with its input as the first argument and gives one row per sample; "
-                f"got {len(args)} arguments and an output of shape {tuple(output.shape)}"
+                "observing needs a layer that is called with its input as the first argument and"
+                f" gives one row per sample; got {len(args)} arguments and an output of shape"
+                f" {tuple(output.shape)}"
             )
         rows, inputs = self._rows_of_pass(len(output)), args[0].detach()
-        self._kept.append((rows, output.detach().clone(), inputs))  # what follows may change the output in place
+        self._kept.append(
+            (rows, output.detach().clone(), inputs)
+        )  # what follows may change the output in place
         self._numbers += inputs.numel()
         if len(self._kept) == _TOGETHER or self._numbers >= _MOST_KEPT:
             self.flush()
@@ -103,17 +135,25 @@ class ObserveHead:
         if self._told:
             rows, self._given = self._given, None
             if rows is None:
-                raise ValueError("the layer had a training pass whose rows are not known; call watch.batch(indices) before every one")
+                raise ValueError(
+                    "the layer had a training pass whose rows are not known; call"
+                    " watch.batch(indices) before every one"
+                )
         elif self._late:
             raise ValueError(
-                f"observing began in the middle of an epoch, so which batch is in the layer is not known; begin before, or {_ADVICE}"
+                "observing began in the middle of an epoch, so which batch is in the layer is not"
+                f" known; begin before, or {_ADVICE}"
             )
         elif not self._queue:
-            raise self._doubt("the layer had more training passes than the sampler handed out batches")
+            raise self._doubt(
+                "the layer had more training passes than the sampler handed out batches"
+            )
         else:
             rows = self._queue.popleft()
         if len(rows) != length:
-            raise self._doubt(f"the layer was given {length} rows, and the batch whose turn it is has {len(rows)}")
+            raise self._doubt(
+                f"the layer was given {length} rows, and the batch whose turn it is has {len(rows)}"
+            )
         return rows
 
     def _doubt(self, found: str) -> ValueError:
@@ -132,9 +172,13 @@ class ObserveHead:
         with plain(kept[0][1].device):
             outputs = torch.cat([output for _, output, _ in kept]).float()
             inputs = torch.cat([given for _, _, given in kept]).float()
-            slopes = few_slopes(slopes_of(outputs, self._targets_of(rows, outputs), self._loss), self._seed).cpu()
+            slopes = few_slopes(
+                slopes_of(outputs, self._targets_of(rows, outputs), self._loss), self._seed
+            ).cpu()
             inputs = few_inputs(inputs, self._n_sketch, self._seed, bias=self._bias).cpu()
-            if not torch.isfinite(slopes.sum() + inputs.sum()):  # with mixed precision a step may overflow, and is skipped
+            if not torch.isfinite(
+                slopes.sum() + inputs.sum()
+            ):  # with mixed precision a step may overflow, and is skipped
                 finite = torch.isfinite(slopes).all(dim=1) & torch.isfinite(inputs).all(dim=1)
                 rows, slopes, inputs = rows[finite.numpy()], slopes[finite], inputs[finite]
         self._sampler.learn(rows, inputs.numpy(), slopes.numpy())
@@ -143,7 +187,8 @@ class ObserveHead:
         targets = self._targets[torch.from_numpy(rows)]
         if self._loss == "cross_entropy" and int(targets.max()) >= outputs.shape[1]:
             raise ValueError(
-                f"the layer has {outputs.shape[1]} outputs and the labels go up to {int(targets.max())}; give targets=, 0..K-1"
+                f"the layer has {outputs.shape[1]} outputs and the labels go up to"
+                f" {int(targets.max())}; give targets=, 0..K-1"
             )
         return targets.to(outputs.device)
 

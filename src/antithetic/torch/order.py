@@ -25,8 +25,9 @@ class EpochOrder:
     drawn : ndarray of shape (K,)
         Which group stands where.
     turns : ndarray of shape (K,) or None
-        Row ``j`` of the group at a place stands at ``j ^ turns[place]``, which keeps aligned blocks together and puts each row anywhere
-        with equal probability; None where the order within a group is of no consequence.
+        Row ``j`` of the group at a place stands at ``j ^ turns[place]``, which keeps aligned blocks
+        together and puts each row anywhere with equal probability; None where the order within a
+        group is of no consequence.
     left : ndarray of shape (n % size,)
         Rows left over, which come last.
     broken : int
@@ -52,7 +53,9 @@ class EpochOrder:
         if self.broken >= 0:
             rows[chosen == self.broken] = self.mended
         if self.turns is not None:
-            rows = np.take_along_axis(rows, np.arange(rows.shape[1]) ^ self.turns[places].astype(np.intp)[:, None], axis=1)
+            rows = np.take_along_axis(
+                rows, np.arange(rows.shape[1]) ^ self.turns[places].astype(np.intp)[:, None], axis=1
+            )
         return rows.ravel()
 
     def rows_at(self, places: Rows) -> Rows:
@@ -65,16 +68,26 @@ class EpochOrder:
         if self.turns is not None:
             member = member ^ self.turns[group].astype(np.intp)
         chosen = self.drawn[group]
-        rows[~last] = np.where(chosen == self.broken, self.mended[member], self.groups[chosen, member])
+        rows[~last] = np.where(
+            chosen == self.broken, self.mended[member], self.groups[chosen, member]
+        )
         return rows
 
 
-def epoch_order(table: GroupTable, seed: int, epoch: int, *, turned: bool, chances: NDArray[np.float64] | None = None) -> EpochOrder:
+def epoch_order(
+    table: GroupTable,
+    seed: int,
+    epoch: int,
+    *,
+    turned: bool,
+    chances: NDArray[np.float64] | None = None,
+) -> EpochOrder:
     r"""Return the order of an epoch, a pure function of the table, the seed and the epoch.
 
-    A number of rows that is no multiple of the group's leaves some over, which come last. A row is drawn, and if it is in a group, this is
-    broken up: it gives as many rows, and those that the table left over take their places. So every row is left over with the same
-    probability, and others are each epoch.
+    A number of rows that is no multiple of the group's leaves some over, which come last. A row is
+    drawn, and if it is in a group, this is broken up: it gives as many rows, and those that the
+    table left over take their places. So every row is left over with the same probability, and
+    others are each epoch.
 
     Parameters
     ----------
@@ -83,8 +96,9 @@ def epoch_order(table: GroupTable, seed: int, epoch: int, *, turned: bool, chanc
     turned : bool
         Whether the order within groups matters, because batches are no whole number of groups.
     chances : ndarray of shape (K,), default=None
-        Probabilities of the groups: group k is taken :math:`K p_k` times on average, that is, as often as one of the K numbers
-        :math:`(u + j) / K` falls into its share of [0, 1), with u uniform. None means each once.
+        Probabilities of the groups: group k is taken :math:`K p_k` times on average, that is, as
+        often as one of the K numbers :math:`(u + j) / K` falls into its share of [0, 1), with u
+        uniform. None means each once.
     """
     rng = np.random.default_rng((seed, epoch))
     groups, left = table.groups, table.rest
@@ -93,12 +107,15 @@ def epoch_order(table: GroupTable, seed: int, epoch: int, *, turned: bool, chanc
         drawn = systematic(chances, rng.random())[drawn]
     turns: NDArray[Any] | None = None
     if turned:
-        turns = rng.integers(table.size, size=len(groups), dtype=np.uint8 if table.size <= 256 else np.uint32)
+        turns = rng.integers(
+            table.size, size=len(groups), dtype=np.uint8 if table.size <= 256 else np.uint32
+        )
     broken, mended = -1, np.empty(table.size, dtype=np.intp)
     if len(left) and (row := int(rng.integers(len(table)))) < groups.size:
         broken = row // table.size
         members = groups[broken, np.arange(table.size) ^ int(rng.integers(table.size))]
-        # the largest blocks of what is left over come first, the single row last, next to the member that loses its partner
+        # the largest blocks of what is left over come first, the single row last, next to the
+        # member that loses its partner
         mended = np.concatenate([left, members[len(left) :]])
         left = members[: len(left)]
     return EpochOrder(groups, drawn, turns, left, broken, mended)

@@ -20,8 +20,9 @@ BLOCK = 1 << 16
 class Shard:
     """The batches of one process out of several, equally many and of the same lengths in each.
 
-    Batch after batch is dealt to the processes in turn. What does not give every process another batch is dealt in pairs: without
-    ``drop_last`` the fewest pairs are repeated that make equal parts, those with which the epoch began.
+    Batch after batch is dealt to the processes in turn. What does not give every process another
+    batch is dealt in pairs: without ``drop_last`` the fewest pairs are repeated that make equal
+    parts, those with which the epoch began.
 
     Attributes
     ----------
@@ -75,16 +76,26 @@ class Shard:
             head = order.rows_at(self._places(start, middle, self.chunk))
         else:
             head = order.groups_at(self._places(start // size, middle // size, self.chunk // size))
-        return head if middle == stop else np.concatenate([head, order.rows_at(self._last_places(middle, stop))])
+        return (
+            head
+            if middle == stop
+            else np.concatenate([head, order.rows_at(self._last_places(middle, stop))])
+        )
 
     def _places(self, start: int, stop: int, chunk: int) -> Rows:
         """Places in the whole order of what was dealt to this process, in rows or in groups."""
         own = np.arange(start, stop)
-        return own if self.replicas == 1 else own + (own // chunk * (self.replicas - 1) + self.rank) * chunk
+        return (
+            own
+            if self.replicas == 1
+            else own + (own // chunk * (self.replicas - 1) + self.rank) * chunk
+        )
 
     def _last_places(self, start: int, stop: int) -> Rows:
         dealt = min(self.dealt, self.rows)
-        places = np.arange(start, stop) + dealt * (self.replicas - 1) + self.rank * (self.rows - dealt)
+        places = (
+            np.arange(start, stop) + dealt * (self.replicas - 1) + self.rank * (self.rows - dealt)
+        )
         beyond = places - self.n
         # after a single row comes one that makes it a pair, and from then on whole pairs again
         return np.where(beyond < 0, places, (beyond + (self.n % 2) * (beyond > 0)) % self.n)
@@ -93,14 +104,25 @@ class Shard:
 def find_place(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
     """Number of processes and that of this one: as given, else as torch.distributed knows them, else one alone."""
     known = dist.is_available() and dist.is_initialized()
-    replicas = check_count(num_replicas, "num_replicas", least=1) if num_replicas is not None else dist.get_world_size() if known else 1
+    replicas = (
+        check_count(num_replicas, "num_replicas", least=1)
+        if num_replicas is not None
+        else dist.get_world_size()
+        if known
+        else 1
+    )
     if rank is None:
         rank = dist.get_rank() if known and replicas > 1 else 0
         if replicas > 1 and not known:
-            raise ValueError(f"num_replicas={replicas} needs rank=, the number of this process, since torch.distributed is not initialised")
+            raise ValueError(
+                f"num_replicas={replicas} needs rank=, the number of this process, since"
+                " torch.distributed is not initialised"
+            )
     rank = check_count(rank, "rank", least=0)
     if rank >= replicas:
-        raise ValueError(f"rank must be below num_replicas; got rank={rank} with num_replicas={replicas}")
+        raise ValueError(
+            f"rank must be below num_replicas; got rank={rank} with num_replicas={replicas}"
+        )
     return replicas, rank
 
 
@@ -108,8 +130,9 @@ def check_still_true(replicas: int) -> None:
     """Raise RuntimeError if there are more processes by now than when torch.distributed was asked: they would all get the same rows."""
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() != replicas:
         raise RuntimeError(
-            f"the sampler was made for {replicas} process, before torch.distributed was initialised, which has {dist.get_world_size()}; "
-            "make it afterwards (with Lightning: in train_dataloader), or give num_replicas= and rank="
+            f"the sampler was made for {replicas} process, before torch.distributed was"
+            f" initialised, which has {dist.get_world_size()}; make it afterwards (with Lightning:"
+            " in train_dataloader), or give num_replicas= and rank="
         )
 
 
@@ -119,16 +142,22 @@ def place_among_observers(replicas: int) -> tuple[int, int]:
         if replicas == 1:
             return 1, 0
         raise RuntimeError(
-            f"what {replicas} processes observe is gathered by torch.distributed, which is not initialised; "
-            "call torch.distributed.init_process_group first, or do not observe"
+            f"what {replicas} processes observe is gathered by torch.distributed, which is not"
+            " initialised; call torch.distributed.init_process_group first, or do not observe"
         )
     if dist.get_world_size() % replicas:
-        raise RuntimeError(f"num_replicas={replicas}, but torch.distributed has {dist.get_world_size()} processes; give the same number")
+        raise RuntimeError(
+            f"num_replicas={replicas}, but torch.distributed has {dist.get_world_size()} processes;"
+            " give the same number"
+        )
     return dist.get_world_size(), dist.get_rank()
 
 
 def gather(vectors: NDArray[np.float32], seen: NDArray[np.bool_]) -> None:
-    """Bring what all processes have seen into the arrays of each, the same bits everywhere; rows seen by several get the mean."""
+    """Bring what all processes have seen into the arrays of each, the same bits everywhere.
+
+    Rows seen by several get the mean.
+    """
     counts = _to_device(seen.astype(np.float32))
     sums = _to_device(np.where(seen[:, None], vectors, np.float32(0.0)))
     dist.all_reduce(counts)

@@ -65,12 +65,18 @@ class Source:
     def take(self, table: AntitheticTable | GroupTable) -> GroupTable:
         """Groups of a table that was made before, which must be for these data."""
         if len(table) != len(self):
-            raise ValueError(f"the table has {len(table)} rows and features has {len(self)}; make one for these data with antithetic.pair")
+            raise ValueError(
+                f"the table has {len(table)} rows and features has {len(self)}; make one for these"
+                " data with antithetic.pair"
+            )
         if self.labels is not None:
             table.fingerprint.check(self.X, self.labels)
         if isinstance(table, AntitheticTable) and not table.is_matching:
             if self.labels is None:
-                raise ValueError("the table is no matching (partners are not mutual); call its to_matching(X, y) first")
+                raise ValueError(
+                    "the table is no matching (partners are not mutual); call its to_matching(X, y)"
+                    " first"
+                )
             given = self._labelled()
             table = AntitheticTable(table.partner).to_matching(self.X, given.pop("y"), **given)
         return as_groups(table)
@@ -83,7 +89,10 @@ def check_given(table: Any) -> AntitheticTable | GroupTable:
     """Return a table, or say what would be one."""
     if isinstance(table, (AntitheticTable, GroupTable)):
         return table
-    raise ValueError(f"table must be an AntitheticTable or a GroupTable, as antithetic.pair makes them; got {type(table).__name__}")
+    raise ValueError(
+        "table must be an AntitheticTable or a GroupTable, as antithetic.pair makes them; got"
+        f" {type(table).__name__}"
+    )
 
 
 def group_size(nest: Any, batch_size: int, n: int) -> int:
@@ -95,7 +104,9 @@ def group_size(nest: Any, batch_size: int, n: int) -> int:
         return min(2, most)
     size = check_count(nest, "nest", least=2)
     if size & (size - 1):
-        raise ValueError(f"nest must be True, False or a power of two, the rows of a group; got {nest}")
+        raise ValueError(
+            f"nest must be True, False or a power of two, the rows of a group; got {nest}"
+        )
     return min(size, most)
 
 
@@ -114,7 +125,10 @@ def read_importance(importance: Any, n: int) -> bool | NDArray[np.float64]:
         return bool(importance)
     if isinstance(importance, str):
         if importance != "gradients":
-            raise ValueError(f'importance {importance!r} is not known; use True or "gradients", False, or a number for each row')
+            raise ValueError(
+                f'importance {importance!r} is not known; use True or "gradients", False, or a'
+                " number for each row"
+            )
         return True
     numbers = check_column(importance, n, "importance")
     if (numbers < 0.0).any() or not numbers.any():
@@ -122,7 +136,9 @@ def read_importance(importance: Any, n: int) -> bool | NDArray[np.float64]:
     return numbers
 
 
-def chances_of(rows: Rows | None, table: GroupTable, importance: bool | NDArray[np.float64]) -> NDArray[np.float64]:
+def chances_of(
+    rows: Rows | None, table: GroupTable, importance: bool | NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Probabilities of the groups, by the norms of their gradients or the means of given numbers, with equal shares mixed in."""
     if isinstance(importance, np.ndarray):
         sizes = importance[table.groups].mean(axis=1)
@@ -130,6 +146,10 @@ def chances_of(rows: Rows | None, table: GroupTable, importance: bool | NDArray[
         assert rows is not None
         sizes = np.sqrt(group_squares(rows, table.groups))
     total = sizes.sum()
-    shares = sizes / total if total > 0.0 and np.isfinite(total) else np.full(len(sizes), 1.0 / len(sizes))
+    shares = (
+        sizes / total
+        if total > 0.0 and np.isfinite(total)
+        else np.full(len(sizes), 1.0 / len(sizes))
+    )
     mixed: NDArray[np.float64] = PRIOR_SHARE / len(sizes) + (1.0 - PRIOR_SHARE) * shares
     return mixed

@@ -24,24 +24,29 @@ def read_targets(targets: Any, n: int, loss: str) -> Tensor:
     if loss == "cross_entropy":
         if values.dtype.kind not in "biu" or values.ndim != 1 or int(values.min()) < 0:
             raise ValueError(
-                "targets of the cross-entropy must be classes, one whole number from 0 for each row; "
-                f"got {values.dtype} of shape {values.shape}"
+                "targets of the cross-entropy must be classes, one whole number from 0 for each"
+                f" row; got {values.dtype} of shape {values.shape}"
             )
         return torch.from_numpy(values.astype(np.int64))
     values = values.astype(np.float32)
     if not np.isfinite(values).all():
-        raise ValueError(f"targets has NaN or infinity, first in row {int(np.argmin(np.isfinite(values).reshape(n, -1).all(axis=1)))}")
+        raise ValueError(
+            "targets has NaN or infinity, first in row"
+            f" {int(np.argmin(np.isfinite(values).reshape(n, -1).all(axis=1)))}"
+        )
     if loss == "bce" and (values.min() < 0.0 or values.max() > 1.0):
         raise ValueError(
-            f"targets of the binary cross-entropy must lie in 0..1; got {values.min():g}..{values.max():g}; "
-            'for several classes use loss="cross_entropy"'
+            "targets of the binary cross-entropy must lie in 0..1; got"
+            f' {values.min():g}..{values.max():g}; for several classes use loss="cross_entropy"'
         )
     return torch.from_numpy(values)
 
 
 def _as_numbers(labels: NDArray[Any], loss: str) -> NDArray[Any]:
     """Labels as numbers: classes that are no numbers from 0, and for ``"bce"`` any two, are numbered in order."""
-    numbered = loss != "mse" and labels.ndim == 1 and (labels.dtype.kind not in "biuf" or labels.min() < 0)
+    numbered = (
+        loss != "mse" and labels.ndim == 1 and (labels.dtype.kind not in "biuf" or labels.min() < 0)
+    )
     if numbered or (loss == "bce" and labels.ndim == 1 and labels.dtype.kind in "biu"):
         labels = np.unique(labels, return_inverse=True)[1].ravel()
     return labels

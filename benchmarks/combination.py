@@ -34,15 +34,15 @@ from sklearn.datasets import make_classification
 from threadpoolctl import threadpool_limits
 
 import antithetic
+from antithetic._core.arguments import Memory
 from antithetic.dask.rounds import Anchored
 from antithetic.dask.search import Standing, points_along
+from antithetic.orders import make_sampler
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.schedules import CONSTANT, INVERSE_TIME, Schedule
-from antithetic.smoothness import row_squares
+from antithetic.problem.smoothness import row_squares
 from antithetic.solvers import SgdState, find_steps, safe_step
-from antithetic.solvers._arguments import Memory
 from antithetic.solvers.corrected import Corrected
+from antithetic.solvers.steps import CONSTANT, INVERSE_TIME, Schedule
 
 N_BLOCKS, ROUNDS, BATCH, SHOWN = 8, 10, 2, (0, 1, 4, 9)
 SHARES = np.array([1, 1, 2, 3, 5, 8, 13, 30])

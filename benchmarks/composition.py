@@ -30,9 +30,9 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 import antithetic
-from antithetic.optimality import duality_gap, gradient_mapping_norm
 from antithetic.problem import Problem
-from antithetic.smoothness import row_squares
+from antithetic.problem.optimality import duality_gap, gradient_mapping_norm
+from antithetic.problem.smoothness import row_squares
 
 TIMED = ("ijcnn1.tr", "a9a", "w8a")
 LONG_AND_SHORT = "w8a"  # rows of 1 to 114 entries

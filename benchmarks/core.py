@@ -26,10 +26,10 @@ from scipy import sparse
 from sklearn.linear_model import SGDClassifier
 
 import antithetic
+from antithetic.orders import make_sampler
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.schedules import make_schedule
 from antithetic.solvers import make_sgd
+from antithetic.solvers.steps import make_schedule
 
 VARIANCE_RATIOS = {
     "sonar_scale": 0.346,

@@ -31,10 +31,10 @@ from threadpoolctl import threadpool_limits
 
 import antithetic
 from antithetic.bench.rows import cpu_name
+from antithetic.orders import make_sampler
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.schedules import make_schedule
 from antithetic.solvers import SgdState, make_sgd
+from antithetic.solvers.steps import make_schedule
 
 RECORDED = Path(__file__).with_name("recorded.json")
 MARGIN = 0.25  # noise of the least of many repeats that take turns, on a machine with neighbours

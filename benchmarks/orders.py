@@ -30,12 +30,12 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 import antithetic
-from antithetic._advise import is_worth_averaging
-from antithetic._tables import Tables
+from antithetic.orders import make_sampler
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.schedules import make_schedule
 from antithetic.solvers import DivergenceError, make_sgd, run
+from antithetic.solvers.steps import make_schedule
+from antithetic.training.advise import is_worth_averaging
+from antithetic.training.tables import Tables
 
 BEST_BEFORE = {  # of the prototype, over all orders, after 20 epochs
     "sonar_scale": 3.8e-4,

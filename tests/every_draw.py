@@ -7,8 +7,8 @@ from math import factorial
 
 import numpy as np
 
-from antithetic.sampling import importance, nested, shuffle, stratified
-from antithetic.sampling.units import draw
+from antithetic.orders import importance, nested, shuffle, stratified
+from antithetic.orders.units import draw
 
 
 class _ScriptedGenerator:

@@ -9,7 +9,7 @@ import pytest
 
 import antithetic
 from antithetic import advise, datasets
-from antithetic._advise import choose_sampling
+from antithetic.training.advise import choose_sampling
 
 
 def test_ratios_are_exact_on_small_data():

@@ -13,12 +13,12 @@ from strategies import integer_rows, matchings
 
 import antithetic
 from antithetic import AntitheticTable, SGDClassifier, SGDRegressor, datasets, minimize
+from antithetic.orders import largest_partial_sum, make_sampler, order_variance, variance
+from antithetic.orders.balanced import Balanced
+from antithetic.orders.batches import cut
 from antithetic.problem import Problem
-from antithetic.sampling import largest_partial_sum, make_sampler, order_variance, variance
-from antithetic.sampling.balanced import Balanced
-from antithetic.sampling.batches import cut
-from antithetic.schedules import make_schedule, step_size
 from antithetic.solvers import make_sgd, run
+from antithetic.solvers.steps import make_schedule, step_size
 
 pytestmark = pytest.mark.kernel
 

@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 
 from antithetic._cli.app import app
 from antithetic._cli.console import as_json, plain, show_table
-from antithetic.model_file import LinearModel
+from antithetic.estimators.model_file import LinearModel
 
 ESCAPE = "\x1b"
 

@@ -15,9 +15,9 @@ from browser import find_chromium, open_browser
 from test_cli import data, run, run_json, write, write_table
 
 import antithetic
-from antithetic._advise import Advice
-from antithetic._compare import WAYS, Comparison, Measured, compare_samplings
 from antithetic.report.of_comparison import advice_beside
+from antithetic.training.advise import Advice
+from antithetic.training.compare import WAYS, Comparison, Measured, compare_samplings
 
 FAST = ("--epochs", 4, "--seeds", 2, "--alpha", 1e-2)
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import antithetic
 from antithetic._cli.app import app
 from antithetic.dask.files import _pieces, open_files
-from antithetic.model_file import LinearModel
+from antithetic.estimators.model_file import LinearModel
 
 X, Y = labelled(400, 3)
 WORDS = np.where(Y == 1, "yes", "no")

@@ -9,7 +9,11 @@ from scipy import sparse
 
 import antithetic
 from antithetic import AntitheticTable, GroupTable
-from antithetic._combinations import (
+from antithetic.orders import SAMPLINGS
+from antithetic.problem import Problem
+from antithetic.solvers import SOLVERS, make_solver
+from antithetic.solvers.steps import make_schedule
+from antithetic.training.combinations import (
     PAIRINGS,
     PENALTIES,
     STOPPINGS,
@@ -17,11 +21,7 @@ from antithetic._combinations import (
     every_combination,
     refusal,
 )
-from antithetic._tables import Draws, Tables
-from antithetic.problem import Problem
-from antithetic.sampling import SAMPLINGS
-from antithetic.schedules import make_schedule
-from antithetic.solvers import SOLVERS, make_solver
+from antithetic.training.tables import Draws, Tables
 
 N, D = 40, 6
 

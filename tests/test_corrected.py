@@ -9,16 +9,16 @@ import pytest
 from reference import balanced_order, corrected_steps
 from scipy import sparse
 
-from antithetic.losses import LOSSES
-from antithetic.penalties import ElasticNet, GroupLasso, OwnPenalty
+from antithetic.orders import make_sampler
+from antithetic.orders.balanced import Balanced
+from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.sampling.balanced import Balanced
-from antithetic.sampling.batches import Batches
-from antithetic.schedules import make_schedule, step_size
-from antithetic.smoothness import row_squares
+from antithetic.problem.losses import LOSSES
+from antithetic.problem.penalties import ElasticNet, GroupLasso, OwnPenalty
+from antithetic.problem.smoothness import row_squares
 from antithetic.solvers.corrected import Corrected, safe_step
 from antithetic.solvers.run import run
+from antithetic.solvers.steps import make_schedule, step_size
 
 pytestmark = pytest.mark.kernel
 

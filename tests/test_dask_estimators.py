@@ -19,7 +19,7 @@ from dask_cases import cluster, in_blocks, labelled, objective
 import antithetic
 from antithetic.dask import SGDClassifier, SGDRegressor, pair
 from antithetic.dask.checkpoint import load
-from antithetic.model_file import LinearModel
+from antithetic.estimators.model_file import LinearModel
 from antithetic.problem import Problem
 
 X, Y = labelled(600)

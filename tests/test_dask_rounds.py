@@ -25,11 +25,11 @@ from antithetic.dask.rounds import (
     measure_block,
 )
 from antithetic.dask.search import Standing, points_along
-from antithetic.losses import LOSSES
-from antithetic.penalties import ElasticNet
+from antithetic.orders.batches import cut
 from antithetic.problem import Problem
-from antithetic.sampling.batches import cut
-from antithetic.schedules import make_schedule
+from antithetic.problem.losses import LOSSES
+from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers.steps import make_schedule
 
 X, Y = labelled(90)
 L2 = 0.1

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import antithetic
 from antithetic import AntitheticTable, gradient_variance, pair
 from antithetic.display import ConvergenceDisplay, VarianceDisplay
-from antithetic.losses import get_loss
+from antithetic.problem.losses import get_loss
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("agg")

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
-from antithetic._combinations import matrix
 from antithetic.bench import read_rows
+from antithetic.training.combinations import matrix
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -129,7 +129,7 @@ def test_every_block_of_code_runs(page, tmp_path, monkeypatch):
 
 
 def test_the_matrix_of_combinations_is_that_of_the_code():
-    """After a change: put what ``python -c "from antithetic._combinations import matrix.
+    """After a change: put what ``python -c "from antithetic.training.combinations import matrix.
 
     Print(matrix())"`` prints between the marks.
     """

@@ -8,11 +8,11 @@ from reference import algorithm_2, split
 from scipy import sparse
 
 from antithetic import SGDClassifier, SGDRegressor, datasets, minimize
+from antithetic.orders import make_sampler
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.schedules import make_schedule, step_size
 from antithetic.solvers import make_sgd, run
 from antithetic.solvers.sgd import GIVEN_UP
+from antithetic.solvers.steps import make_schedule, step_size
 
 N, D = 301, 4
 COMPARED = (4, 5, 8, 9, 16, 17, 32, 33, 64)

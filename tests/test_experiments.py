@@ -371,7 +371,7 @@ def test_a_full_disk_leaves_the_old_table(tmp_path: Path, monkeypatch: pytest.Mo
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("antithetic._files.os.replace", full)
+    monkeypatch.setattr("antithetic._util.files.os.replace", full)
     with pytest.raises(OSError, match="No space"):
         write_csv(replace(found, settings={"seeds": 3}), tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

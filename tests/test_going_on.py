@@ -25,8 +25,9 @@ from solver_cases import (
     target_of,
 )
 
-from antithetic import Interrupted, SGDClassifier, _minimize, minimize
+from antithetic import Interrupted, SGDClassifier, minimize
 from antithetic.solvers import SOLVERS
+from antithetic.training import minimize as _minimize
 
 # --------------------------------------------------------------------------------------------------
 # - fits that go on

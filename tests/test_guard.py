@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from antithetic._advise import is_worth_averaging
 from antithetic.bench import PEERS, Row
 from antithetic.bench.resume import finished_row
 from antithetic.bench.rows import Sink
-from antithetic.losses import get_loss
-from antithetic.penalties import ElasticNet
+from antithetic.problem.losses import get_loss
+from antithetic.problem.penalties import ElasticNet
+from antithetic.training.advise import is_worth_averaging
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 

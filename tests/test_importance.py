@@ -13,11 +13,11 @@ from strategies import permutations
 
 import antithetic
 from antithetic import AntitheticTable, GroupTable
+from antithetic.orders import Units, batch_variance, make_sampler, unit_probabilities
+from antithetic.orders.importance import PRIOR_SHARE, Importance
+from antithetic.orders.uniform import Uniform
+from antithetic.orders.units import cumulative, draw, drawable
 from antithetic.problem import Problem
-from antithetic.sampling import Units, batch_variance, make_sampler, unit_probabilities
-from antithetic.sampling.importance import PRIOR_SHARE, Importance
-from antithetic.sampling.uniform import Uniform
-from antithetic.sampling.units import cumulative, draw, drawable
 
 TABLES = {  # with batch sizes small enough for all draws to be enumerated
     "rows": (4, None, (1, 2, 3, 4)),

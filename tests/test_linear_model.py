@@ -17,8 +17,8 @@ from sklearn.utils import check_random_state
 
 import antithetic
 from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize
-from antithetic.losses import LOSSES
 from antithetic.problem import Problem
+from antithetic.problem.losses import LOSSES
 from antithetic.solvers import sgd
 
 NUMERIC = [name for name, loss in LOSSES.items() if not loss.classification]

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from test_linear_model import BOTH, FEW, NUMBERS, THREE, TWO, WEIGHTS, X, target_of
 
 from antithetic import AntitheticTable, SGDClassifier, SGDRegressor, pair
-from antithetic.losses import LOSSES
+from antithetic.problem.losses import LOSSES
 from antithetic.solvers import sgd
 
 FEW = FEW | {"random_state": 0}
@@ -447,7 +447,16 @@ class Recorder:
         if context.task_name == "epoch" and context.task_id == self.interrupt_at:
             raise KeyboardInterrupt
 
-    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None, **_data):  # noqa: ARG002
+    def on_fit_task_end(
+        self,
+        estimator,  # noqa: ARG002
+        context,
+        *,
+        X=None,
+        y=None,
+        metadata=None,
+        fitted_estimator=None,
+    ):
         self.hooks.append(f"end {context.task_name} {context.task_id}")
         if context.task_name != "epoch":
             return False

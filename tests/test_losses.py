@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import _sgd_fast
 from strategies import EXTREMES, finite_floats, problems
 
-from antithetic import losses, pair
-from antithetic.losses import LOSSES, get_loss
+from antithetic import pair
+from antithetic.problem import losses
+from antithetic.problem.losses import LOSSES, get_loss
 
 MARGIN = [name for name, loss in LOSSES.items() if loss.classification]
 REGRESSION = [name for name, loss in LOSSES.items() if not loss.classification]

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import antithetic
 from antithetic import AntitheticTable, DivergenceError, Interrupted, minimize
+from antithetic.orders import make_sampler
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
 from antithetic.solvers import sgd
 
 FEW = {"eta0": 0.1, "epochs": 3, "l2": 1e-2}

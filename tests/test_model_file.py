@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import antithetic
-from antithetic import model_file
-from antithetic.model_file import FORMAT, LinearModel, feature_keys, is_model_file
+from antithetic.estimators import model_file
+from antithetic.estimators.model_file import FORMAT, LinearModel, feature_keys, is_model_file
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 

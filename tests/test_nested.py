@@ -11,9 +11,9 @@ from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
 
 from antithetic import AntitheticTable, GroupTable, SGDClassifier, datasets, minimize, pair
+from antithetic.orders import make_sampler
+from antithetic.orders.nested import Nested
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.sampling.nested import Nested
 
 
 @st.composite

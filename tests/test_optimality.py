@@ -12,10 +12,10 @@ from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
 from strategies import problems, weights
 
-from antithetic.losses import LOSSES
-from antithetic.optimality import duality_gap, gradient_mapping_norm
-from antithetic.penalties import OwnPenalty
 from antithetic.problem import Problem
+from antithetic.problem.losses import LOSSES
+from antithetic.problem.optimality import duality_gap, gradient_mapping_norm
+from antithetic.problem.penalties import OwnPenalty
 
 pytestmark = pytest.mark.kernel
 

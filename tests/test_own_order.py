@@ -9,7 +9,7 @@ import pytest
 from solver_cases import TWO, X
 
 from antithetic import minimize, pair
-from antithetic.sampling import make_sampler
+from antithetic.orders import make_sampler
 
 RUN = {"l2": 0.05, "eta0": 0.1, "epochs": 3}
 

@@ -14,7 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from antithetic.penalties import ElasticNet, GroupLasso, OwnPenalty, make_penalty, read_groups
+from antithetic.problem.penalties import (
+    ElasticNet,
+    GroupLasso,
+    OwnPenalty,
+    make_penalty,
+    read_groups,
+)
 
 strengths = st.floats(0.0, 3.0)
 weights = st.floats(-5.0, 5.0)

@@ -12,8 +12,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 from strategies import EXACT_SCALES, EXACT_SCALES_32, integer_rows, permutations, problems, weights
 
-from antithetic.losses import LOSSES
 from antithetic.problem import Problem, ratio
+from antithetic.problem.losses import LOSSES
 
 FORMS = {"dense": np.asarray, "csr": sparse.csr_array}
 SMOOTH = [name for name, loss in LOSSES.items() if np.isfinite(loss.curvature)]
@@ -250,7 +250,7 @@ def test_blocks_change_nothing(form, halves, monkeypatch):
     slopes, pairs = problem.slopes(w), np.arange(14).reshape(7, 2)
     whole = problem.group_variance(slopes, pairs, halves=halves)
     for entries in (1, 8, 12):  # blocks of 1, 2 and 3 groups
-        monkeypatch.setattr("antithetic._validate.BLOCK_ENTRIES", entries * 2)
+        monkeypatch.setattr("antithetic._util.validation.BLOCK_ENTRIES", entries * 2)
         assert problem.group_variance(slopes, pairs, halves=halves) == pytest.approx(
             whole, rel=1e-13
         )

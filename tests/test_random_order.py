@@ -7,8 +7,8 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from antithetic.sampling._random_order_kernel import shuffle
-from antithetic.sampling.random_order import random_order
+from antithetic._core.random_order import shuffle
+from antithetic.orders.random_order import random_order
 
 pytestmark = pytest.mark.kernel
 
@@ -44,7 +44,7 @@ def test_words_that_would_bias_are_rejected():
 def test_too_few_words_are_reported_and_all_is_drawn_anew(monkeypatch):
     """Rejections beyond the spare words are next to impossible, and harmless."""
     assert not shuffle(np.arange(3), np.array([0, 0], np.uint32))
-    monkeypatch.setattr("antithetic.sampling._random_order_kernel.shuffle", lambda *_: False)
+    monkeypatch.setattr("antithetic._core.random_order.shuffle", lambda *_: False)
     np.testing.assert_array_equal(
         np.sort(random_order(np.random.default_rng(0), 3000)), np.arange(3000)
     )

@@ -16,11 +16,11 @@ from antithetic import (
     minimize,
     pair,
 )
+from antithetic.orders import make_sampler
+from antithetic.orders.shuffle import ShufflePairs
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.sampling.shuffle import ShufflePairs
-from antithetic.schedules import make_schedule
 from antithetic.solvers import Care, make_sgd, run, sgd
+from antithetic.solvers.steps import make_schedule
 
 pytestmark = pytest.mark.kernel
 
@@ -406,7 +406,8 @@ def test_nothing_is_made_anew_for_a_chunk(monkeypatch):
     X, y = data()
     made = []
     monkeypatch.setattr(
-        "antithetic._tables.pair", lambda *args, **given: made.append(given) or pair(*args, **given)
+        "antithetic.training.tables.pair",
+        lambda *args, **given: made.append(given) or pair(*args, **given),
     )
     model = SGDClassifier(pairing="optimal", refresh=1, sampling="shuffle")
     for _ in range(3):

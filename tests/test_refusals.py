@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from solver_cases import ALPHA, GROUPS, THREE, TWO, Box, X, steps_of
 
-from antithetic import DivergenceError, SGDClassifier, _minimize, minimize
+from antithetic import DivergenceError, SGDClassifier, minimize
+from antithetic.training import minimize as _minimize
 
 REFUSED = [
     ({"solver": "adam"}, "sgd, svrg, saga, sdca"),

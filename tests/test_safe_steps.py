@@ -7,7 +7,7 @@ import pytest
 
 from antithetic import SGDClassifier, minimize
 from antithetic.problem import Problem
-from antithetic.smoothness import row_squares, smoothness, typical_square
+from antithetic.problem.smoothness import row_squares, smoothness, typical_square
 
 BOTH = pytest.mark.parametrize("solver", ["saga", "svrg"])
 

@@ -8,10 +8,10 @@ from every_draw import every_draw
 from reference import split
 
 import antithetic
+from antithetic.orders import make_sampler
+from antithetic.orders.batches import cut
 from antithetic.pairing import AntitheticTable, pair_rows
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.sampling.batches import cut
 
 ROTATION = AntitheticTable([1, 2, 3, 0])  # a permutation that is no matching
 CASES = [

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from antithetic.losses import LOSSES
-from antithetic.schedules import (
+from antithetic.problem.losses import LOSSES
+from antithetic.solvers.steps import (
     LOWERING,
     PA1,
     PA2,

@@ -15,15 +15,14 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 from strategies import weights
 
-from antithetic import losses
-from antithetic.losses import LOSSES
-from antithetic.optimality import duality_gap
-from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.sampling.batches import Batches, cut
-from antithetic.schedules import make_schedule
+from antithetic.orders import make_sampler
+from antithetic.orders.batches import Batches, cut
+from antithetic.problem import Problem, losses
+from antithetic.problem.losses import LOSSES
+from antithetic.problem.optimality import duality_gap
 from antithetic.solvers import run
 from antithetic.solvers.sdca import make_sdca
+from antithetic.solvers.steps import make_schedule
 
 pytestmark = pytest.mark.kernel
 

@@ -36,8 +36,8 @@ from solver_cases import (
 )
 
 from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize, pair
-from antithetic.optimality import gradient_mapping_norm
 from antithetic.problem import Problem
+from antithetic.problem.optimality import gradient_mapping_norm
 from antithetic.solvers import SOLVERS
 
 # --------------------------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ from scipy.optimize import minimize as scipy_minimize
 from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
 
 from antithetic import datasets, minimize
-from antithetic.losses import LOSSES
+from antithetic._core.threshold import cumulative_threshold
+from antithetic.orders import make_sampler
+from antithetic.orders.batches import cut
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.sampling.batches import cut
-from antithetic.schedules import make_schedule, step_size
+from antithetic.problem.losses import LOSSES
 from antithetic.solvers import make_sgd, run
-from antithetic.solvers._threshold import cumulative_threshold
+from antithetic.solvers.steps import make_schedule, step_size
 
 pytestmark = pytest.mark.kernel
 

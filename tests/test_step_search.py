@@ -9,13 +9,13 @@ import pytest
 from scipy import sparse
 
 from antithetic import DivergenceError, datasets, minimize
-from antithetic.losses import LOSSES
-from antithetic.penalties import ElasticNet
+from antithetic.orders import make_sampler
+from antithetic.orders.in_order import InOrder
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.sampling.in_order import InOrder
-from antithetic.schedules import make_schedule
+from antithetic.problem.losses import LOSSES
+from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers import Care, find_steps, lower, make_sgd, run
+from antithetic.solvers.steps import make_schedule
 
 RAW = ["breast-cancer", "diabetes", "splice"]
 

@@ -8,8 +8,8 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from antithetic import SGDClassifier, SGDRegressor, minimize
-from antithetic.optimality import duality_gap, gradient_mapping_norm
 from antithetic.problem import Problem
+from antithetic.problem.optimality import duality_gap, gradient_mapping_norm
 from antithetic.solvers import sgd
 
 rng = np.random.default_rng(0)
@@ -56,7 +56,7 @@ def test_a_run_ends_at_the_first_epoch_that_is_good_enough(stopping, solver, for
 @BOTH
 @SOLVERS
 def test_the_measure_is_that_of_the_returned_weights(stopping, solver):
-    """By the functions of antithetic.optimality; SDCA's gap with its own dual variables."""
+    """By the functions of antithetic.problem.optimality; SDCA's gap with its own dual variables."""
     run = minimize(
         X, TWO, solver=solver, stopping=stopping, tol=tol_of(solver), **RUN, **steps_of(solver)
     )

@@ -17,9 +17,9 @@ from test_importance import TABLES, gradients_of, small_problem, unit_means
 
 import antithetic
 from antithetic import AntitheticTable, GroupTable
+from antithetic.orders import Units, allocate, batch_variance, make_sampler, make_strata
+from antithetic.orders.strata import _apportion, stratum_variances
 from antithetic.problem import Problem
-from antithetic.sampling import Units, allocate, batch_variance, make_sampler, make_strata
-from antithetic.sampling.strata import _apportion, stratum_variances
 
 CASES = [
     pytest.param(
@@ -223,7 +223,7 @@ def test_clusters_depend_on_the_seed_alone(monkeypatch):
     problem = Problem.build(rng.normal(size=(300, 5)), np.arange(300) % 2)
     whole = [make_strata(problem, None, None, 4, seed=seed) for seed in (1, 1)]
     np.testing.assert_array_equal(*whole)
-    monkeypatch.setattr("antithetic.sampling.strata._SAMPLE_UNITS", 100)
+    monkeypatch.setattr("antithetic.orders.strata._SAMPLE_UNITS", 100)
     sampled = [make_strata(problem, None, None, 4, seed=seed) for seed in (1, 1)]
     np.testing.assert_array_equal(*sampled)
     assert sampled[0].max() == 3

@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from strategies import integer_rows, permutations
 
 from antithetic import AntitheticTable, datasets, pair, pair_rows
-from antithetic._threads import thread_map
+from antithetic._util.threads import thread_map
 from antithetic.pairing import greedy, tree
 from antithetic.pairing.coordinates import principal_coordinates
 from antithetic.pairing.rows import Rows, read_rows
@@ -56,7 +56,7 @@ def is_permutation(partner, n):
 
 def assign(cost):
     """Columns that the kernel gives to the rows."""
-    from antithetic.pairing._tree_kernels import _assign, _make_work
+    from antithetic._core.tree import _assign, _make_work
 
     work = _make_work(len(cost))
     _assign(cost, len(cost), work)
@@ -172,7 +172,7 @@ def are_split(values, others, first, middle, last):
 )
 def test_buckets_cut_rows_and_reflections_at_the_same_places(points, leaf, reflect, data):
     """Each row once, at most ``leaf`` to a bucket, and at every node lower values on the lower side, of rows and reflections alike."""
-    from antithetic.pairing._tree_kernels import buckets
+    from antithetic._core.tree import buckets
 
     n, points = len(points), points.astype(np.float32)
     rows = data.draw(permutations(n))
@@ -191,7 +191,7 @@ def test_buckets_cut_rows_and_reflections_at_the_same_places(points, leaf, refle
 @pytest.mark.kernel
 def test_buckets_leave_the_rest_of_the_rows_alone():
     """Only the part between the bounds is reordered: threads work side by side on one list."""
-    from antithetic.pairing._tree_kernels import buckets
+    from antithetic._core.tree import buckets
 
     points = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
     rows, others = np.arange(60), np.arange(60)[::-1].copy()

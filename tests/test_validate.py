@@ -10,7 +10,7 @@ from scipy import sparse
 from strategies import integer_rows
 
 from antithetic import pair, pair_rows
-from antithetic._validate import (
+from antithetic._util.validation import (
     check_coef,
     check_column,
     check_count,

@@ -7,15 +7,15 @@ antithetic table, and :func:`antithetic.gradient_variance` for how much the tabl
 from typing import TYPE_CHECKING, Any
 
 from antithetic import datasets
-from antithetic._advise import Advice, advise
-from antithetic._minimize import Interrupted, Result, minimize
+from antithetic.orders import gradient_variance
 from antithetic.pairing import AntitheticTable, GroupTable, MatchingLoss, Quality, pair, pair_rows
-from antithetic.sampling import gradient_variance
 from antithetic.solvers import DivergenceError
+from antithetic.training.advise import Advice, advise
+from antithetic.training.minimize import Interrupted, Result, minimize
 
 if TYPE_CHECKING:
     from antithetic.display import ConvergenceDisplay, VarianceDisplay
-    from antithetic.linear_model import SGDClassifier, SGDRegressor
+    from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
 
 __version__ = "0.1.0"
 __all__ = [
@@ -43,8 +43,8 @@ __all__ = [
 # for
 _LATER = {
     "ConvergenceDisplay": "display",
-    "SGDClassifier": "linear_model",
-    "SGDRegressor": "linear_model",
+    "SGDClassifier": "estimators.sgd",
+    "SGDRegressor": "estimators.sgd",
     "VarianceDisplay": "display",
 }
 

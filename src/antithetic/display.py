@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import Matrix, check_count, check_rows, check_weights
-from antithetic.losses import Loss, get_loss
+from antithetic._util.validation import Matrix, check_count, check_rows, check_weights
+from antithetic.orders import gradient_variance
 from antithetic.pairing import AntitheticTable, pair
 from antithetic.pairing.table import check_table
 from antithetic.problem import ratio
-from antithetic.sampling import gradient_variance
+from antithetic.problem.losses import Loss, get_loss
 
 _X_AXES = ("epoch", "seconds")
 _MARKED_POINTS = 50  # a longer line reads better without a mark at each point

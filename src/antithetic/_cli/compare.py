@@ -14,10 +14,9 @@ import typer
 from antithetic._cli import console
 from antithetic._cli.data import Data, read_data, refuse_inputs
 from antithetic._cli.guard import Debug, Json, OneHot, Target, guarded
-from antithetic._compare import BATCH_SIZE, Comparison, compare_samplings
-from antithetic._files import write_atomically
+from antithetic._util.files import write_atomically
 from antithetic.experiments.reproduction import versions
-from antithetic.losses import LOSSES
+from antithetic.problem.losses import LOSSES
 from antithetic.report import write_page
 from antithetic.report.images import draw_figures
 from antithetic.report.of_comparison import (
@@ -27,6 +26,7 @@ from antithetic.report.of_comparison import (
     comparison_rows,
     gain,
 )
+from antithetic.training.compare import BATCH_SIZE, Comparison, compare_samplings
 
 _MOST_ROWS = 50_000
 _FILES = ("report.html", "curves.csv", "train.py")

@@ -10,7 +10,7 @@ import numpy as np
 
 from antithetic._cli.console import plain
 from antithetic.datasets import read_file
-from antithetic.losses import LOSSES
+from antithetic.problem.losses import LOSSES
 
 _MOST_CLASSES = 20  # whole numbers of more than so many values are taken for a quantity
 

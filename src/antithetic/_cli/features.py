@@ -18,7 +18,7 @@ from antithetic.datasets._stream import Lines, open_stream
 from antithetic.datasets._svmlight import dense_if_full, read_svmlight
 from antithetic.datasets._table import Choice, Table, rows_and_labels
 from antithetic.datasets._text_table import _SAMPLED_LINES, _layout, read_text_table
-from antithetic.model_file import LinearModel, feature_keys
+from antithetic.estimators.model_file import LinearModel, feature_keys
 
 Key: TypeAlias = tuple[str, str | None]
 _MAX_BYTES = 8 << 30

@@ -16,8 +16,8 @@ from antithetic._cli import console
 from antithetic._cli.data import check_place
 from antithetic._cli.features import read_features
 from antithetic._cli.guard import Debug, Json, guarded
-from antithetic._files import write_atomically
-from antithetic.model_file import LinearModel
+from antithetic._util.files import write_atomically
+from antithetic.estimators.model_file import LinearModel
 
 _FORMULA = (
     "=",

@@ -13,11 +13,11 @@ from antithetic._cli import console
 from antithetic._cli.data import Data, check_place, read_data
 from antithetic._cli.features import first_index, words_by_column
 from antithetic._cli.guard import Debug, Json, OneHot, Target, guarded
+from antithetic.estimators.model_file import LinearModel, is_model_file
 from antithetic.experiments.settings import package_version
-from antithetic.losses import LOSSES
-from antithetic.model_file import LinearModel, is_model_file
+from antithetic.orders import SAMPLINGS
 from antithetic.pairing import AntitheticTable, GroupTable
-from antithetic.sampling import SAMPLINGS
+from antithetic.problem.losses import LOSSES
 from antithetic.solvers import SOLVERS
 
 
@@ -229,7 +229,7 @@ def _features(data: Data, one_hot: bool) -> dict[str, Any]:
 
 
 def _fit(data: Data, chosen: dict[str, Any], table: AntitheticTable | None) -> tuple[Any, float]:
-    from antithetic.linear_model import SGDClassifier, SGDRegressor  # a second of import
+    from antithetic.estimators.sgd import SGDClassifier, SGDRegressor  # a second of import
 
     estimator = (SGDRegressor if data.classes is None else SGDClassifier)(**chosen)
     began = time.perf_counter()

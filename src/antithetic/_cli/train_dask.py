@@ -8,9 +8,9 @@ from typing import Any
 
 from antithetic._cli import console
 from antithetic._cli.data import check_place, column_of
+from antithetic.estimators.model_file import LinearModel
 from antithetic.experiments.settings import package_version
-from antithetic.losses import LOSSES
-from antithetic.model_file import LinearModel
+from antithetic.problem.losses import LOSSES
 
 
 def train_on_cluster(

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from antithetic._files import write_atomically
+from antithetic._util.files import write_atomically
 from antithetic.experiments.settings import package_version
 
 THREADS = 1

@@ -36,7 +36,7 @@ _SCHEDULES: dict[str, tuple[str, dict[str, Any]]] = {
 
 def ours(task: Task) -> Sequence[Config]:
     """All defaults but loss, alpha, fit_intercept=False, max_iter, tol=None, random_state."""
-    from antithetic.linear_model import SGDClassifier
+    from antithetic.estimators.sgd import SGDClassifier
 
     return [Config("defaults", partial(_fit_sgd, SGDClassifier, task, {}))]
 

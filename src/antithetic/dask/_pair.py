@@ -10,19 +10,19 @@ import dask
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._validate import check_count
+from antithetic._util.validation import check_count
 from antithetic.dask.blocks import Block, Blocks, open_block, open_labels, read_blocks
 from antithetic.dask.cluster import compute_anywhere
 from antithetic.dask.deal import deal
 from antithetic.dask.rounds import Common, one_thread
 from antithetic.dask.table_quality import measure_blocks, variance_of_blocks
-from antithetic.losses import Loss, get_loss
 from antithetic.pairing import AntitheticTable, GroupTable, Quality
 from antithetic.pairing._pair import _finder, _name, _pair
 from antithetic.pairing.fingerprint import Fingerprint
 from antithetic.pairing.rows import Rows
 from antithetic.pairing.table import matched
-from antithetic.penalties import ElasticNet
+from antithetic.problem.losses import Loss, get_loss
+from antithetic.problem.penalties import ElasticNet
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from distributed import Future
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import check_column, check_rows
+from antithetic._util.validation import check_column, check_rows
 from antithetic.dask.cluster import compute
 
 _BYTES_OF_A_BLOCK = 1 << 26  # of rows that come as one array

@@ -18,7 +18,7 @@ from distributed import Client, LocalCluster, wait
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
-from antithetic._threads import count_threads
+from antithetic._util.threads import count_threads
 
 _SECONDS_BETWEEN_QUESTIONS = 5.0
 _SECONDS_OF_SILENCE = 30.0  # of workers that cannot work, before it is said

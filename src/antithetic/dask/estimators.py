@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils.metaestimators import available_if
 
-from antithetic import linear_model
 from antithetic.dask._pair import BlockTable, join_classes
 from antithetic.dask.model import Distributed
 from antithetic.dask.scan import Glance
-from antithetic.linear_model import _has_probabilities
+from antithetic.estimators import sgd as linear_model
+from antithetic.estimators.sgd import _has_probabilities
 
 _OWN_CONSTRAINTS: dict[str, list[Any]] = {
     "client": [object],

@@ -12,7 +12,7 @@ import dask
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._validate import check_rows
+from antithetic._util.validation import check_rows
 from antithetic.dask.blocks import open_labels
 from antithetic.dask.cluster import compute
 from antithetic.datasets._arrow import _gather, _is_text, read_arrow

@@ -23,8 +23,8 @@ from antithetic.dask.rounds import (
     over_blocks,
 )
 from antithetic.dask.search import Standing, points_along
-from antithetic.schedules import Schedule
 from antithetic.solvers import DivergenceError, Patience, Target
+from antithetic.solvers.steps import Schedule
 
 _MOST = 0.5  # share of the rows whose blocks must have a weight at zero for it to be zero
 

@@ -17,9 +17,6 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from antithetic._estimator import _LARGEST_SEED, LinearSGD
-from antithetic._tables import check_nest
-from antithetic._train import Plan
 from antithetic.dask import checkpoint
 from antithetic.dask._pair import BlockTable, tables_of
 from antithetic.dask.blocks import Blocks, feature_names, read_blocks
@@ -31,7 +28,10 @@ from antithetic.dask.refusals import check_supported
 from antithetic.dask.rounds import Common
 from antithetic.dask.scan import Glance, constant_steps, first_steps, look
 from antithetic.dask.search import Standing
+from antithetic.estimators.base import _LARGEST_SEED, LinearSGD
 from antithetic.solvers import Patience, Steps, Target
+from antithetic.training.tables import check_nest
+from antithetic.training.tasks import Plan
 
 _NOT_OF_THE_PROBLEM = (
     "client",

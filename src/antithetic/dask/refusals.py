@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from antithetic._tables import check_nest
-from antithetic.losses import PERCEPTRON
+from antithetic.problem.losses import PERCEPTRON
 from antithetic.solvers import Steps
+from antithetic.training.tables import check_nest
 
 _SOLVERS = ("svrg", "sgd")
 _SAMPLINGS = ("auto", "shuffle", "uniform")

@@ -17,17 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._tables import Tables
-from antithetic._threads import _blas
-from antithetic._validate import block_rows
+from antithetic._core.arguments import Memory
+from antithetic._util.threads import _blas
+from antithetic._util.validation import block_rows
 from antithetic.dask.blocks import Block, Blocks, open_block
-from antithetic.losses import Loss
-from antithetic.penalties import ElasticNet, Penalty
 from antithetic.problem import Problem
-from antithetic.schedules import CONSTANT, Schedule
+from antithetic.problem.losses import Loss
+from antithetic.problem.penalties import ElasticNet, Penalty
 from antithetic.solvers import SgdState
-from antithetic.solvers._arguments import Memory
 from antithetic.solvers.corrected import Corrected
+from antithetic.solvers.steps import CONSTANT, Schedule
+from antithetic.training.tables import Tables
 
 _FAN_IN = 16  # sums that one task adds up
 _LOWERING = 4.0

@@ -14,10 +14,10 @@ from scipy import sparse
 
 from antithetic.dask.blocks import Block, Blocks, open_block
 from antithetic.dask.rounds import Common, one_thread
-from antithetic.losses import Loss
-from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
-from antithetic.smoothness import row_squares, smoothness, typical_square
+from antithetic.problem.losses import Loss
+from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.smoothness import row_squares, smoothness, typical_square
 from antithetic.solvers import Steps, find_steps
 
 _SAMPLED_BLOCKS, _SAMPLED_ROWS = 64, 4000  # of these blocks, so many rows in all of each class

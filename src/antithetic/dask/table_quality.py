@@ -173,7 +173,7 @@ def _mean_vector(rows: Rows) -> NDArray[np.float64]:
 
     Shape (classes or 1, d or d + 1).
     """
-    from antithetic._validate import block_rows
+    from antithetic._util.validation import block_rows
 
     classes = 1 if rows.codes is None else rows.classes
     total = np.zeros((classes, rows.X.shape[1] + bool(rows.constant)))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import block_rows
+from antithetic._util.validation import block_rows
 from antithetic.datasets._sets import KnownSet
 
 

@@ -16,7 +16,7 @@ from secrets import token_hex
 from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
-from antithetic._progress import progress_bar
+from antithetic._util.progress import progress_bar
 
 T = TypeVar("T")
 

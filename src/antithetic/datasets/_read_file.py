@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._validate import check_classes, check_column, check_count, check_rows
+from antithetic._util.validation import check_classes, check_column, check_count, check_rows
 from antithetic.datasets._arrow import read_arrow
 from antithetic.datasets._numpy_file import read_npy, read_npz
 from antithetic.datasets._stream import Lines, beginning, open_stream

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import check_rows
+from antithetic._util.validation import check_rows
 from antithetic.datasets._svmlight import dense_if_full
 
 Column: TypeAlias = str | int

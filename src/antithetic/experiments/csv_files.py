@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from antithetic._files import write_atomically
+from antithetic._util.files import write_atomically
 from antithetic.experiments.parts import Part
 from antithetic.experiments.reproduction import Reproduction
 from antithetic.experiments.settings import PAPER

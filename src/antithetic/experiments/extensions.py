@@ -13,8 +13,8 @@ from antithetic.experiments.measures import variances
 from antithetic.experiments.runs import Bench, constant, inverse_time, objectives
 from antithetic.experiments.settings import MORE_BATCH_SIZES, PAPER, constant_steps
 from antithetic.pairing import pair
-from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
+from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers import make_sgd
 
 Numbers = dict[str, NDArray[np.float64]]

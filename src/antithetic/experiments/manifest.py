@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
-from antithetic._files import write_atomically
+from antithetic._util.files import write_atomically
 
 PAGE, PARTIAL_PAGE = "report.html", "report-partial.html"
 _NAME = "manifest.json"

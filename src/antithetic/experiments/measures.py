@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic.experiments.settings import BATCH_SIZE
+from antithetic.orders import batch_variance
 from antithetic.pairing import AntitheticTable
 from antithetic.pairing.table import matched, pair_ratio
 from antithetic.problem import Problem
-from antithetic.sampling import batch_variance
 
 _PAIRS = 4000  # drawn at random for the rank correlations
 

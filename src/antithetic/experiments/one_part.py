@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._threads import thread_map
+from antithetic._util.threads import thread_map
 from antithetic.experiments import extensions, measures
 from antithetic.experiments.optimum import Optimum, find_optimum
 from antithetic.experiments.parts import Array, Part, relative_gap

@@ -11,9 +11,9 @@ from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
 from scipy.special import expit
 
-from antithetic._minimize import minimize
-from antithetic.optimality import duality_gap
 from antithetic.problem import Problem
+from antithetic.problem.optimality import duality_gap
+from antithetic.training.minimize import minimize
 
 RELATIVE_ERROR = 1e-10  # of f(0) - f*: what is asked for
 _LEAST_ERROR = 1e-18  # of a logistic objective: more digits are not to be had

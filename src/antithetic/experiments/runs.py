@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.experiments.settings import BATCH_SIZE, METHODS
+from antithetic.orders import ONCE_PER_EPOCH, Sampler, make_sampler
+from antithetic.orders.batches import cut
 from antithetic.pairing import AntitheticTable, GroupTable, pair
 from antithetic.pairing.table import matched
 from antithetic.problem import Problem
-from antithetic.sampling import ONCE_PER_EPOCH, Sampler, make_sampler
-from antithetic.sampling.batches import cut
-from antithetic.schedules import Schedule, make_schedule, step_size
 from antithetic.solvers import DivergenceError, make_sgd, run
+from antithetic.solvers.steps import Schedule, make_schedule, step_size
 
 POINTS = 8  # of the curve inside an epoch
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic import datasets
-from antithetic._validate import check_count
+from antithetic._util.validation import check_count
 
 LAMBDAS = {
     "sonar_scale": 1e-2,

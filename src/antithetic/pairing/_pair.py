@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._progress import progress_bar
-from antithetic._validate import Matrix, check_count, check_rows
-from antithetic.losses import Loss
+from antithetic._util.progress import progress_bar
+from antithetic._util.validation import Matrix, check_count, check_rows
 from antithetic.pairing.budget import best_within
 from antithetic.pairing.fingerprint import Fingerprint
 from antithetic.pairing.greedy import greedy_table
@@ -22,6 +21,7 @@ from antithetic.pairing.shards import DEFAULT_SHARD_ROWS, Shards, is_chunks, sha
 from antithetic.pairing.table import AntitheticTable, check_permutation, check_table
 from antithetic.pairing.tree import ONE_LEAF, count_rounds, tree_table
 from antithetic.problem import Problem
+from antithetic.problem.losses import Loss
 
 __all__ = ["METHODS", "OPTIMAL_MAX_ROWS", "Method", "pair", "pair_rows", "pair_slopes"]
 

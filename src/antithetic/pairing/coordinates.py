@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import BLOCK_ENTRIES, Matrix, power_of_two_near
+from antithetic._util.validation import BLOCK_ENTRIES, Matrix, power_of_two_near
 from antithetic.pairing.rows import Rows
 
 _AXES = 12

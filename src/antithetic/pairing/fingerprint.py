@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import Matrix
+from antithetic._util.validation import Matrix
 
 _BLOCK_ENTRIES = 1 << 15  # larger arrays are fetched from the system anew each time
 _ODD = np.uint64(0x9E3779B97F4A7C15)

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._threads import thread_map
-from antithetic._validate import Matrix
+from antithetic._util.threads import thread_map
+from antithetic._util.validation import Matrix
 from antithetic.pairing.rows import Rows
 
 _CANDIDATES = 24
@@ -38,7 +38,7 @@ def greedy_table(
     Ties go to the lowest index. ``progress`` is called with the number of rows that have their
     partner.
     """
-    from antithetic.pairing._greedy_kernels import choose
+    from antithetic._core.greedy import choose
 
     n = len(rows)
     partner = np.empty(n, dtype=np.intp)
@@ -62,7 +62,7 @@ def greedy_pairs(rows: Rows, n_jobs: int | None = None) -> NDArray[np.intp]:
 
     The same as Algorithm 1, but the two rows leave together, so that the result is a matching.
     """
-    from antithetic.pairing._greedy_kernels import choose_pairs
+    from antithetic._core.greedy import choose_pairs
 
     free, vectors = np.arange(len(rows)), rows.take(slice(None))
     pairs, size = [np.empty((0, 2), dtype=np.intp)], _LARGEST_BLOCK
@@ -110,7 +110,7 @@ def _candidates(
 def _candidates_of_share(
     rows: Rows, share: NDArray[np.intp], free: NDArray[np.intp], vectors: Matrix
 ) -> NDArray[np.intp]:
-    from antithetic.pairing._greedy_kernels import offer, offer_all
+    from antithetic._core.greedy import offer, offer_all
 
     block = rows.take(share)
     block = block.toarray() if sparse.issparse(block) else block

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._validate import check_rows
-from antithetic.losses import Loss
+from antithetic._util.validation import check_rows
 from antithetic.pairing import store
 from antithetic.pairing.coordinates import sketch
 from antithetic.pairing.fingerprint import Fingerprint
@@ -19,6 +18,7 @@ from antithetic.pairing.matching import cut_cycles
 from antithetic.pairing.rows import Rows, group_squares, mean_square, read_rows
 from antithetic.pairing.table import check_permutation
 from antithetic.problem import ratio
+from antithetic.problem.losses import Loss
 
 _FORMAT = "antithetic groups 1"
 _SKETCH_AXES = 64

@@ -16,7 +16,7 @@ def cut_cycles(partner: NDArray[np.intp], rows: Rows) -> NDArray[np.intp]:
     each other, each in turn with the free one that opposes it most. Time O(n d) beside that last
     step.
     """
-    from antithetic.pairing._matching_kernels import alternate_links
+    from antithetic._core.matching import alternate_links
 
     mates = alternate_links(partner, rows.products(partner))
     single = np.flatnonzero(mates < 0)
@@ -35,7 +35,7 @@ def restrict(partner: NDArray[np.intp], kept: NDArray[np.intp]) -> NDArray[np.in
     that come back to themselves so are linked with one another in pairs; the odd one joins a row
     that was single before, if there is one.
     """
-    from antithetic.pairing._matching_kernels import skip_missing
+    from antithetic._core.matching import skip_missing
 
     place = np.full(len(partner), -1, dtype=np.intp)
     place[kept] = np.arange(len(kept))

@@ -104,7 +104,7 @@ def dual_bound(rows: Rows, rng: np.random.Generator) -> tuple[float, str]:
 
 def _row_duals(rows: Rows, subset: NDArray[np.intp]) -> NDArray[np.float64]:
     """Dual values of the rows of a subset's assignment problem."""
-    from antithetic.pairing._tree_kernels import row_duals
+    from antithetic._core.tree import row_duals
 
     duals: NDArray[np.float64] = row_duals(_products(rows, subset, subset))
     return duals

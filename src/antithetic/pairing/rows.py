@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import (
+from antithetic._util.validation import (
     Matrix,
     block_rows,
     check_classes,
@@ -17,8 +17,8 @@ from antithetic._validate import (
     check_weights,
     power_of_two_near,
 )
-from antithetic.losses import Loss, get_loss
 from antithetic.problem import Problem, ratio
+from antithetic.problem.losses import Loss, get_loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)

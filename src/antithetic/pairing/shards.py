@@ -10,12 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import Matrix, check_classes, check_column, check_rows, check_weights
-from antithetic.losses import get_loss
+from antithetic._util.validation import (
+    Matrix,
+    check_classes,
+    check_column,
+    check_rows,
+    check_weights,
+)
 from antithetic.pairing.fingerprint import Fingerprint
 from antithetic.pairing.rows import Rows
-from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
+from antithetic.problem.losses import get_loss
+from antithetic.problem.penalties import ElasticNet
 
 DEFAULT_SHARD_ROWS = 200_000
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._validate import check_rows
-from antithetic.losses import Loss
+from antithetic._util.validation import check_rows
 from antithetic.pairing import matching, store
 from antithetic.pairing.fingerprint import Fingerprint
 from antithetic.pairing.quality import Quality, measure_quality
 from antithetic.pairing.rows import Rows, read_rows, rows_ratio
 from antithetic.problem import Problem, ratio
+from antithetic.problem.losses import Loss
 
 _FORMAT = "antithetic table 1"
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._threads import thread_map
+from antithetic._util.threads import thread_map
 from antithetic.pairing.coordinates import principal_coordinates
 from antithetic.pairing.optimal import optimal_table
 from antithetic.pairing.rows import Rows, pair_variance
@@ -167,7 +167,7 @@ def _cut(
     points: NDArray[np.float32], order: NDArray[np.intp], reflected: NDArray[np.intp], threads: Any
 ) -> NDArray[np.intp]:
     """Reorder rows, and reflections if there are any, into buckets, and return where these begin."""
-    from antithetic.pairing._tree_kernels import buckets
+    from antithetic._core.tree import buckets
 
     ends = buckets(points, 0, len(order), -(-len(order) // _SHARES), order, reflected).tolist()
     subtrees = list(zip([0, *ends[:-1]], ends, strict=True))
@@ -201,8 +201,8 @@ def _solve(
 
 def _solver(rows: Rows) -> Callable[..., None]:
     """Return the kernel that solves buckets, bound to the rows."""
-    from antithetic._jit import read_only
-    from antithetic.pairing._tree_kernels import Weighing, solve_csr, solve_dense
+    from antithetic._core.jit import read_only
+    from antithetic._core.tree import Weighing, solve_csr, solve_dense
 
     real = rows.X.dtype
     weighing = Weighing(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from antithetic._files import write_atomically
+from antithetic._util.files import write_atomically
 from antithetic.display import _pyplot, _text, _whole_ticks
 from antithetic.report.content import Figure, Series
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._compare import Comparison, Measured
 from antithetic.report.content import Content, Figure, Series, Table
 from antithetic.report.of_reproduction import CITATION
+from antithetic.training.compare import Comparison, Measured
 
 COLUMNS = (
     "sampling",

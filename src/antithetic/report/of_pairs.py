@@ -10,10 +10,10 @@ from antithetic.experiments import Part
 from antithetic.experiments.measures import products
 from antithetic.experiments.runs import POINTS, Bench, inverse_time, objectives
 from antithetic.experiments.settings import BATCH_SIZE, PAPER, load
+from antithetic.orders.batches import cut
 from antithetic.problem import Problem
 from antithetic.report.content import Explorer, Method
 from antithetic.report.plane import Plane
-from antithetic.sampling.batches import cut
 from antithetic.solvers import make_sgd
 
 _FRAMES_WITH_GRADIENTS = 4

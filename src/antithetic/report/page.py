@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from antithetic._files import write_atomically
+from antithetic._util.files import write_atomically
 from antithetic.report.content import Claim, Content, Figure, Table
 from antithetic.report.payload import payload, to_json
 

@@ -1,7 +1,7 @@
 """How the gradient is used: solvers see a problem and batches, never a pairing."""
 
-from antithetic.penalties import ElasticNet
 from antithetic.problem import Problem
+from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.corrected import Corrected, check_shrinking, safe_step
 from antithetic.solvers.run import (
     Care,

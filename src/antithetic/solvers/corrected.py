@@ -23,13 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import check_coef, check_number
-from antithetic.penalties import GroupLasso, OwnPenalty
-from antithetic.problem import Problem
-from antithetic.sampling.batches import Batches
-from antithetic.schedules import Schedule, step_size
-from antithetic.smoothness import batch_smoothness
-from antithetic.solvers._arguments import (
+from antithetic._core.arguments import (
     Balance,
     CsrRows,
     DenseRows,
@@ -39,8 +33,14 @@ from antithetic.solvers._arguments import (
     Model,
     Rule,
 )
+from antithetic._util.validation import check_coef, check_number
+from antithetic.orders.batches import Batches
+from antithetic.problem import Problem
+from antithetic.problem.penalties import GroupLasso, OwnPenalty
+from antithetic.problem.smoothness import batch_smoothness
 from antithetic.solvers.run import DivergenceError, overflow_message
 from antithetic.solvers.sgd import SgdState
+from antithetic.solvers.steps import Schedule, step_size
 
 _STEPS_PER_SMOOTHNESS = (
     0.5  # measured: a third is slower on ill-conditioned rows, one on noisy ones
@@ -186,7 +186,7 @@ class _Kernel:
     def __init__(
         self, problem: Problem, batches: Batches, memory: Memory, model: Model, rule: Rule
     ) -> None:
-        from antithetic._jit import read_only, unsigned
+        from antithetic._core.jit import read_only, unsigned
 
         self.batches, self.rule, self.model, self.memory = batches, rule, model, memory
         self.groups = _layout(problem)
@@ -213,17 +213,17 @@ class _Kernel:
 
     def run(self, starts: NDArray[np.intp], steps: int, samples: int) -> None:
         """Take the steps of some batches."""
-        from antithetic._jit import unsigned
+        from antithetic._core.jit import unsigned
 
         epoch = Epoch(self.order, unsigned(starts), self.batches.size, self.factors, steps, samples)
         if isinstance(self.rows, CsrRows):
-            from antithetic.solvers._corrected_csr import corrected_csr_epoch
+            from antithetic._core.corrected_csr import corrected_csr_epoch
 
             corrected_csr_epoch(
                 self.rows, epoch, self.rule, self.model, self.memory, self.groups, self.pulls
             )
         else:
-            from antithetic.solvers._corrected_dense import corrected_dense_epoch
+            from antithetic._core.corrected_dense import corrected_dense_epoch
 
             corrected_dense_epoch(
                 self.rows, epoch, self.rule, self.model, self.memory, self.groups, self.pulls
@@ -231,8 +231,8 @@ class _Kernel:
 
     def balance(self) -> NDArray[np.intp]:
         """Order of the next epoch, from the gradients that the last one stepped along."""
-        from antithetic._jit import unsigned
-        from antithetic.solvers._balance import csr_balance, dense_balance
+        from antithetic._core.balance import csr_balance, dense_balance
+        from antithetic._core.jit import unsigned
 
         following, real = np.empty(len(self.order), np.intp), self.memory.mean.dtype
         if len(

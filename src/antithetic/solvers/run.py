@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from antithetic.orders import Batches, Sampler
 from antithetic.problem import Problem
-from antithetic.sampling import Batches, Sampler
-from antithetic.schedules import LOWERING, Schedule, can_be_lowered, step_size
 from antithetic.solvers.sgd import Sgd, SgdState
+from antithetic.solvers.steps import LOWERING, Schedule, can_be_lowered, step_size
 
 _MOST_LOWERINGS, _MOST_EASINGS = 30, 60
 _SAME_WAY, _EPOCHS_THE_SAME_WAY = (

@@ -14,75 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import check_coef, check_number
-from antithetic.losses import HINGE, LOSSES, SQUARED_ERROR, SQUARED_HINGE, has_dual_step
-from antithetic.penalties import ElasticNet
+from antithetic._core.dual_arguments import DualModel, DualRows, DualRule, Entries
+from antithetic._core.losses import HINGE, SQUARED_ERROR, SQUARED_HINGE, has_dual_step
+from antithetic._util.validation import check_coef, check_number
+from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
-from antithetic.sampling.batches import Batches
-from antithetic.schedules import Schedule
-from antithetic.smoothness import squared_norms
+from antithetic.problem.losses import LOSSES
+from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.smoothness import squared_norms
 from antithetic.solvers.sgd import SgdState
+from antithetic.solvers.steps import Schedule
 
 # share of the rows that moved in an epoch, up to which a reference is worth its pass over the data
 _FEW = 0.1
 _WASTE = 1.0  # visits that changed nothing, per row, after which a new reference is
 _ROUNDING = 1e4  # what sums may have lost, in units of the last place
-QUEUE = np.uintp(
-    64
-    # rows that are looked out for at a time; both kernels must agree, or they would not make the same
-    # visits
-)
-FURTHER = 1.2  # how much further than now the weights may go while a queue is worked off
-
-
-class DualRows(NamedTuple):
-    """Unsigned numbers of the rows to visit, then labels, weights and squared norms of all rows in float64; no weights have length 0."""
-
-    order: NDArray[Any]
-    y: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    squares: NDArray[np.float64]
-
-
-class Entries(NamedTuple):
-    """Entries of CSR rows, their features and where each row begins; indices are unsigned."""
-
-    data: NDArray[Any]
-    indices: NDArray[Any]
-    indptr: NDArray[Any]
-
-
-class DualRule(NamedTuple):
-    """Code of the loss, the factor 1 / (l2 n) of a row in the weights, whether to add up the losses met, and how far the weights have gone.
-
-    ``gone`` is their squared distance from the reference of :class:`_Resting`, ``gone_at_least``
-    what it is taken for at least.
-    """
-
-    loss: int
-    share: float
-    watch: bool
-    gone: float
-    gone_at_least: float
-
-
-class DualModel(NamedTuple):
-    """Arrays that a kernel changes: weights, dual variables, and ``limits``.
-
-    ``signed`` is only read. See :class:`_Resting`.
-    """
-
-    coef: NDArray[Any]
-    duals: NDArray[np.float64]
-    signed: NDArray[np.float64]
-    limits: NDArray[np.float64]
-
-
-def rest_limit(loss: int, y: float, weight: float, a: float, signed: float) -> float:
-    """How far the weights must be from the reference before a row's dual variable can move: below 0 where it is free to."""
-    if a == 0.0:
-        return signed
-    return -signed if loss == HINGE and a == y * weight else -1.0
 
 
 class _Resting(NamedTuple):
@@ -207,7 +153,7 @@ class Sdca:
             return _Resting(duals, nothing, nothing, nothing, self.problem.n)
         if kept.wasted <= _WASTE * self.problem.n:
             return kept
-        from antithetic.solvers._sdca_dense import rest_limits
+        from antithetic._core.sdca_dense import rest_limits
 
         code, rows = (
             self.problem.loss.code,
@@ -305,24 +251,24 @@ def _run_kernel(
 
     Return the sum of the losses met, and how many rows were looked at and how many moved.
     """
-    from antithetic._jit import read_only, unsigned
+    from antithetic._core.jit import read_only, unsigned
 
     rows = _dual_rows(problem, order, squares)
     if sparse.issparse(problem.X):
-        from antithetic.solvers._sdca_csr import csr_dual_epoch
+        from antithetic._core.sdca_csr import csr_dual_epoch
 
         X = problem.X
         entries = Entries(
             read_only(X.data), unsigned(read_only(X.indices)), unsigned(read_only(X.indptr))
         )
         return csr_dual_epoch(entries, rows, rule, model)
-    from antithetic.solvers._sdca_dense import dense_dual_epoch
+    from antithetic._core.sdca_dense import dense_dual_epoch
 
     return dense_dual_epoch(read_only(problem.X), rows, rule, model)
 
 
 def _dual_rows(problem: Problem, order: NDArray[np.intp], squares: NDArray[np.float64]) -> DualRows:
-    from antithetic._jit import read_only, unsigned
+    from antithetic._core.jit import read_only, unsigned
 
     weight = np.empty(0) if problem.weight is None else problem.weight
     columns = (read_only(np.ascontiguousarray(column)) for column in (problem.y, weight, squares))

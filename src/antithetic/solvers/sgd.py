@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._validate import check_coef, check_count, check_number
+from antithetic._core.arguments import Balance, CsrRows, DenseRows, Epoch, Model, Rule
+from antithetic._util.validation import check_coef, check_count, check_number
+from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
-from antithetic.sampling.batches import Batches
-from antithetic.schedules import Schedule
-from antithetic.solvers._arguments import Balance, CsrRows, DenseRows, Epoch, Model, Rule
+from antithetic.solvers.steps import Schedule
 
 _LEAST_POINTS, _MOST_POINTS = 64, 256  # of an epoch that are averaged
 GIVEN_UP = 2  # times in a row that last weights were better than a mean
@@ -26,7 +26,7 @@ class SgdState(NamedTuple):
 
     ``average``, in float64 whatever the rows are, is None where nothing is averaged. ``received``
     (d + 1,), of an L1 penalty, is what the weights have received of it and, last, what each was
-    charged with (see :mod:`antithetic.solvers._threshold`). ``loss`` is the mean loss that was met
+    charged with (see :mod:`antithetic._core.threshold`). ``loss`` is the mean loss that was met
     in the last epoch, each row's before the step that it took part in; NaN where nobody watches.
 
     To :class:`~antithetic.solvers.run.Patience` belong ``best``, the least objective, ``waited``,
@@ -83,7 +83,7 @@ class Sgd:
 
     One step is :math:`w \leftarrow \mathrm{soft}\big((1 - \eta l_2) w - \eta\,\bar g,\ \eta
     l_1\big)` with the mean data gradient of the batch, and a threshold that is not forgiven to
-    weights at zero (:mod:`antithetic.solvers._threshold`); a batch of m rows instead of b takes
+    weights at zero (:mod:`antithetic._core.threshold`); a batch of m rows instead of b takes
     :math:`\eta m / b`. The factor of the L2 penalty is kept at 0 or more.
 
     Attributes
@@ -258,7 +258,7 @@ def _run_kernel(
     problem: Problem, batches: Batches, rule: Rule, model: Model, steps: int, samples: int
 ) -> NDArray[np.intp] | None:
     """Run an epoch; return the order that the next one should have, if it is to be balanced."""
-    from antithetic._jit import read_only, unsigned
+    from antithetic._core.jit import read_only, unsigned
 
     real = problem.X.dtype
     factors = read_only(np.empty(0) if batches.factors is None else batches.factors)
@@ -274,7 +274,7 @@ def _run_kernel(
         batches.unit, unsigned(following), np.zeros(problem.d + 1 if batches.unit else 0, real)
     )
     if sparse.issparse(problem.X):
-        from antithetic.solvers._csr import csr_epoch
+        from antithetic._core.sgd_csr import csr_epoch
 
         X = problem.X
         rows = CsrRows(
@@ -286,7 +286,7 @@ def _run_kernel(
         )
         csr_epoch(rows, epoch, rule, model, balance)
     else:
-        from antithetic.solvers._dense import dense_epoch
+        from antithetic._core.sgd_dense import dense_epoch
 
         dense_epoch(DenseRows(read_only(problem.X), labels, weights), epoch, rule, model, balance)
     return following if batches.unit else None

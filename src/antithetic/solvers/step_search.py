@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.penalties import ElasticNet
+from antithetic.orders import make_sampler
 from antithetic.problem import Problem
-from antithetic.sampling import make_sampler
-from antithetic.schedules import Schedule, make_schedule
+from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.corrected import Corrected
 from antithetic.solvers.run import DivergenceError, finite_objective, overflow_message
 from antithetic.solvers.sgd import Sgd, SgdState
+from antithetic.solvers.steps import Schedule, make_schedule
 
 _SAMPLE_ROWS = 1000
 _ROWS_OF_A_CLASS = 100

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
-from antithetic._validate import check_count
-from antithetic.sampling.random_order import random_order
+from antithetic._util.validation import check_count
+from antithetic.orders.random_order import random_order
 from antithetic.torch.coordinates import Vectors
 from antithetic.torch.data import to_numpy
 from antithetic.torch.epochs import EpochSampler
@@ -124,7 +124,7 @@ class BalancedBatchSampler(EpochSampler):
 
     def learn(self, rows: Rows, vectors: Vectors, slopes: Vectors) -> None:
         """Place rows whose vectors need no checks."""
-        from antithetic.torch._balance_kernel import balance
+        from antithetic._core.torch_balance import balance
 
         if not len(rows):
             return

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch.utils.data import DataLoader, Dataset
 
-from antithetic._validate import Matrix, check_column, check_rows
+from antithetic._util.validation import Matrix, check_column, check_rows
 
 TASKS = ("classification", "regression")
 

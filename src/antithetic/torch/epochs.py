@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import Sampler
 
-from antithetic._validate import check_count
+from antithetic._util.validation import check_count
 from antithetic.torch.coordinates import Vectors
 from antithetic.torch.observe import ObserveHead
 from antithetic.torch.order import Rows

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from antithetic._validate import check_count
+from antithetic._util.validation import check_count
 
 LOSSES = ("cross_entropy", "mse", "bce")
 MOST_SLOPES = 32  # outputs beyond which slopes are reduced, too

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from antithetic._validate import check_rows
+from antithetic._util.validation import check_rows
 from antithetic.torch.coordinates import Vectors, tensor_coordinates
 from antithetic.torch.data import to_indices, to_numpy
 from antithetic.torch.order import Rows

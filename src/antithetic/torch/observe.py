@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from antithetic._validate import check_count
+from antithetic._util.validation import check_count
 from antithetic.torch.data import to_indices
 from antithetic.torch.gradients import LOSSES, few_inputs, few_slopes, plain, slopes_of
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic.orders.random_order import random_order
 from antithetic.pairing import AntitheticTable, GroupTable
-from antithetic.sampling.random_order import random_order
 
 Rows = NDArray[np.intp]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Sampler
 
-from antithetic._validate import Matrix, check_count
+from antithetic._util.validation import Matrix, check_count
 from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.pairing.rows import Rows as Gradients
 from antithetic.torch.coordinates import Vectors

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from antithetic._validate import check_count
+from antithetic._util.validation import check_count
 from antithetic.torch.order import EpochOrder, Rows
 
 BLOCK = 1 << 16

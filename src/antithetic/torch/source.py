@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._validate import Matrix, check_column, check_count
+from antithetic._util.validation import Matrix, check_column, check_count
 from antithetic.pairing import AntitheticTable, GroupTable, pair, pair_rows
 from antithetic.pairing.rows import Rows, group_squares, read_rows
 from antithetic.torch.order import as_groups

@@ -1,0 +1,1 @@
+"""Compiled kernels, and the scalar functions that they are made of."""

@@ -1,0 +1,1 @@
+"""What every layer may use: checks of input, files, progress, threads, warnings."""

@@ -1,0 +1,47 @@
+"""Work shared between threads, with the matrix products inside each kept to one thread, so that results do not depend on their number."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+from antithetic._util.validation import check_count
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """Return the number of threads: None and -1 mean all the cores this process may use."""
+    if n_jobs is None or n_jobs == -1:
+        return (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
+    return check_count(n_jobs, "n_jobs", least=1)
+
+
+@contextmanager
+def thread_map(
+    n_jobs: int | None,
+) -> Iterator[Callable[[Callable[[Item], Outcome], list[Item]], list[Outcome]]]:
+    """Give a ``map`` that runs in threads, in which BLAS uses one thread each."""
+    threads = count_threads(n_jobs)
+    with _blas().limit(limits=1, user_api="blas"):
+        if threads == 1:
+            yield lambda function, items: [function(item) for item in items]
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            yield lambda function, items: list(pool.map(function, items))
+
+
+@lru_cache(maxsize=1)
+def _blas() -> Any:
+    return ThreadpoolController()  # looks at every library loaded, some 10 ms, so once

@@ -1,0 +1,1 @@
+"""scikit-learn estimators, and the files that they are saved in."""

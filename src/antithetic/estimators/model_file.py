@@ -1,0 +1,312 @@
+"""A trained linear model as a file: JSON that any language reads, without pickle, checked in every part when it is read.
+
+Weights are written as decimal numbers from which every bit is found again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._util.files import write_atomically
+from antithetic.problem.losses import LOSSES
+
+FORMAT, VERSION = "antithetic linear model", 1
+MAX_BYTES = 1 << 30
+Kind = Literal["classifier", "regressor"]
+_ENTRIES = (
+    "kind",
+    "loss",
+    "coef",
+    "intercept",
+    "classes",
+    "feature_names",
+    "target_name",
+    "one_hot",
+    "settings",
+)
+_LATER_ENTRIES = ("words", "first_index")  # which the first files did not have
+_BEGINNING = 4096  # bytes among which a model file says what it is
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearModel:
+    """Weights, and what is needed to use them.
+
+    Parameters
+    ----------
+    kind : {"classifier", "regressor"}
+    loss : str
+        It was trained with.
+    coef : array-like of shape (k, d)
+        One row, or for K > 2 classes one per class.
+    intercept : array-like of shape (k,)
+    classes : list of str or of numbers, or None
+        In the order of the weights; None for a regressor.
+    feature_names : list of str or None
+        One per column of ``coef``.
+    target_name : str, default="y"
+    one_hot : bool, default=False
+        Whether features ``name=word`` stand for words in a column ``name``.
+    settings : dict, default={}
+        How it was trained: strings, numbers, and None.
+    words : dict of str to list of str, default=None
+        For each column of words, the words that have a feature ``name=word``. None: ``name`` is
+        what stands before the first ``=``.
+    first_index : {0, 1}, default=None
+        Index of the first feature in SVMlight files. None: by the names, where these are ``x0, x1,
+        ...`` or ``x1, x2, ...``.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from antithetic.estimators.model_file import LinearModel
+    >>> model = LinearModel("regressor", "squared_error", [[0.1, 2.0]], [0.5], None, ["a", "b"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "model.json")
+    ...     model.save(path)
+    ...     again = LinearModel.load(path)
+    >>> again.estimator().predict([[10.0, 1.0]]).tolist()
+    [3.5]
+    """
+
+    kind: Kind
+    loss: str
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    classes: list[Any] | None
+    feature_names: list[str] | None
+    target_name: str = "y"
+    one_hot: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    words: Mapping[str, list[str]] | None = None
+    first_index: int | None = None
+
+    def __post_init__(self) -> None:
+        _require(
+            self.kind in get_args(Kind),
+            f"kind is {self.kind!r}, neither 'classifier' nor 'regressor'",
+        )
+        _require(
+            isinstance(self.loss, str) and self.loss in LOSSES, f"loss {self.loss!r} is not known"
+        )
+        coef, intercept = _numbers(self.coef, 2, "coef"), _numbers(self.intercept, 1, "intercept")
+        _require(
+            coef.shape[1] > 0 and len(coef) == len(intercept),
+            f"coef has shape {coef.shape} for {len(intercept)} intercepts",
+        )
+        _require(
+            (
+                _are_classes(self.classes, len(coef))
+                if self.kind == "classifier"
+                else self.classes is None and len(coef) == 1
+            ),
+            "classes",
+        )
+        names = self.feature_names
+        if names is not None:
+            _require(
+                isinstance(names, list) and all(isinstance(name, str) for name in names),
+                "feature_names must be a list of strings",
+            )
+            _require(
+                len(names) == coef.shape[1],
+                f"it has {len(names)} feature_names for {coef.shape[1]} weights",
+            )
+            _require(len(set(names)) == len(names), "a name stands twice in feature_names")
+        _require(
+            isinstance(self.target_name, str) and isinstance(self.one_hot, bool),
+            "target_name or one_hot",
+        )
+        _require(isinstance(self.settings, Mapping), "settings must be an object")
+        _require(
+            self.words is None or _are_words(self.words, names or []),
+            "words must name features of the model",
+        )
+        first = self.first_index
+        _require(
+            first is None or (type(first) is int and first in (0, 1)),
+            f"first_index is {first!r}, neither 0 nor 1",
+        )
+        object.__setattr__(self, "coef", coef)
+        object.__setattr__(self, "intercept", intercept)
+
+    @classmethod
+    def of(cls, estimator: Any, **about: Any) -> LinearModel:
+        """Take the weights of a fitted :class:`antithetic.SGDClassifier` or :class:`antithetic.SGDRegressor`.
+
+        ``about`` is what an estimator does not know: ``feature_names``, ``target_name``,
+        ``one_hot``, ``settings``, ``words``, ``first_index``.
+        """
+        classes = estimator.classes_.tolist() if hasattr(estimator, "classes_") else None
+        kind: Kind = "regressor" if classes is None else "classifier"
+        coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else estimator.coef_
+        return cls(
+            kind,
+            estimator.loss,
+            np.atleast_2d(coef),
+            estimator.intercept_,
+            classes,
+            **{"feature_names": None, **about},
+        )
+
+    def estimator(self) -> Any:
+        """Make a fitted estimator, whose predictions are those of the one that was saved, to the last bit."""
+        from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
+
+        if self.kind == "classifier":
+            made: Any = SGDClassifier(loss=self.loss)
+            made.classes_ = np.array(self.classes)
+            made.coef_ = self.coef.copy()
+        else:
+            made = SGDRegressor(loss=self.loss)
+            made.coef_ = self.coef[0].copy()
+        made.intercept_, made.n_features_in_ = self.intercept.copy(), self.coef.shape[1]
+        return made
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model. The file appears only once it is complete.
+
+        What was there before stays until then.
+        """
+        held: dict[str, Any] = {"format": FORMAT, "version": VERSION} | {
+            name: getattr(self, name) for name in _ENTRIES
+        }
+        held |= {
+            name: getattr(self, name) for name in _LATER_ENTRIES if getattr(self, name) is not None
+        }
+        held |= {
+            "coef": self.coef.tolist(),
+            "intercept": self.intercept.tolist(),
+            "settings": dict(self.settings),
+        }
+        write_atomically(path, (json.dumps(held, allow_nan=False, indent=1) + "\n").encode("ascii"))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> LinearModel:
+        """Read a model that :meth:`save` wrote; ValueError for anything else.
+
+        Nothing in the file is run.
+
+        Parameters
+        ----------
+        path : path
+        max_bytes : int, default=1 GiB
+            A longer file is refused before it is read.
+        """
+        with open(path, "rb") as file:
+            content = file.read(max_bytes + 1)
+        try:
+            _require(len(content) <= max_bytes, f"it is longer than {max_bytes} bytes")
+            held = json.loads(
+                content.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_once
+            )
+            _require(
+                isinstance(held, dict) and held.get("format") == FORMAT,
+                f"it does not say that its format is {FORMAT!r}",
+            )
+            version = held.get("version")
+            _require(
+                isinstance(version, int) and not isinstance(version, bool) and version >= 1,
+                f"its version is {version!r}",
+            )
+            _require(
+                version <= VERSION,
+                f"it has version {version} of the format, and this antithetic reads {VERSION}:"
+                " install a newer one",
+            )
+            missing = [name for name in _ENTRIES if name not in held]
+            _require(not missing, f"it lacks {', '.join(missing)}")
+            return cls(
+                **{name: held[name] for name in (*_ENTRIES, *_LATER_ENTRIES) if name in held}
+            )
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise ValueError(
+                f"{os.fspath(path)} is not a model file, or it is damaged: {error}"
+            ) from error
+
+
+def is_model_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says that it is a model; nothing else of it is checked."""
+    with open(path, "rb") as file:
+        return json.dumps(FORMAT).encode("ascii") in file.read(_BEGINNING)
+
+
+def feature_keys(model: LinearModel) -> list[tuple[str, str | None]]:
+    """Give for each feature the column that it is made of, and the word that it stands for, if any."""
+    names = model.feature_names or []
+    if model.words is not None:
+        made = {
+            f"{column}={word}": (column, word)
+            for column, held in model.words.items()
+            for word in held
+        }
+        return [made.get(name, (name, None)) for name in names]
+    return [_split(name) if model.one_hot and "=" in name else (name, None) for name in names]
+
+
+def _split(name: str) -> tuple[str, str]:
+    column, _, word = name.partition("=")
+    return column, word
+
+
+def _are_words(words: Any, names: list[str]) -> bool:
+    """Lists of strings by column, each of which makes one of the features, and no two the same."""
+    if not isinstance(words, Mapping) or not all(
+        isinstance(held, list) and held for held in words.values()
+    ):
+        return False
+    if not all(isinstance(word, str) for held in words.values() for word in held):
+        return False
+    made = [f"{column}={word}" for column, held in words.items() for word in held]
+    return len(set(made)) == len(made) and set(made) <= set(names)
+
+
+def _require(true: bool, what: str) -> None:
+    if not true:
+        raise ValueError(what)
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"it holds {constant}, which is no weight")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    _require(len({name for name, _ in pairs}) == len(pairs), "an entry stands in it twice")
+    return dict(pairs)
+
+
+def _numbers(value: Any, axes: int, what: str) -> NDArray[np.float64]:
+    try:
+        array = np.array(value)
+    except ValueError as error:
+        raise ValueError(f"{what} has rows of different lengths") from error
+    _require(
+        array.ndim == axes and array.dtype.kind in "iuf", f"{what} must be numbers with {axes} axes"
+    )
+    array = array.astype(np.float64)
+    _require(bool(np.isfinite(array).all()), f"{what} has numbers that are not finite")
+    return array
+
+
+def _are_classes(classes: Any, tasks: int) -> bool:
+    """At least two different labels, in order, all words or all numbers, for so many rows of weights."""
+    if (
+        not isinstance(classes, list)
+        or len(classes) < 2
+        or tasks != (1 if len(classes) == 2 else len(classes))
+    ):
+        return False
+    words = all(isinstance(label, str) for label in classes)
+    numbers = all(
+        isinstance(label, bool | int | float) and math.isfinite(label) for label in classes
+    )
+    return (words or numbers) and all(a < b for a, b in pairwise(classes))

@@ -1,0 +1,896 @@
+"""scikit-learn estimators: wiring only.
+
+The algorithms are in `solvers`, `pairing` and `sampling`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.linear_model._base import LinearClassifierMixin
+from sklearn.metrics import r2_score
+from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+from sklearn.utils import compute_class_weight
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from antithetic.estimators.base import LinearSGD, Rows
+from antithetic.estimators.callbacks import with_callbacks
+from antithetic.pairing.table import AntitheticTable
+from antithetic.problem.losses import LOSSES
+
+_BALANCED = (
+    "class_weight 'balanced' is not supported for partial_fit. In order to use 'balanced' weights,"
+    " use compute_class_weight('balanced', classes=classes, y=y). In place of y you can use a large"
+    " enough sample of the full training set target to properly estimate the class frequency"
+    " distributions. Pass the resulting weights as the class_weight parameter."
+)
+
+_WHOLE = 2**53  # below it a float tells whole numbers from others
+
+
+def _classes_of(y: NDArray[Any]) -> NDArray[Any]:
+    """The labels in order; two numbers are found without sorting all rows."""
+    if y.dtype.kind in "biuf" and len(y):
+        ends = np.array([y.min(), y.max()])
+        if ends[0] != ends[1] and ((y == ends[0]) | (y == ends[1])).all():
+            return ends
+    return np.unique(y)
+
+
+def _can_only_be_classes(labels: NDArray[Any]) -> bool:
+    """Whether labels are words or whole numbers, which scikit-learn never takes for a regression's targets."""
+    if labels.dtype.kind == "f":
+        return bool(((np.abs(labels) < _WHOLE) & (labels == np.floor(labels))).all())
+    return labels.dtype.kind in "biuSU"
+
+
+def _check_known(classes: NDArray[Any], y: NDArray[Any]) -> None:
+    """Raise ValueError for labels that are not among the classes, which are in order."""
+    place = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    unknown = classes[place] != y
+    if unknown.any():
+        found = np.unique(y[unknown])[:5].tolist()
+        raise ValueError(f"y has labels that are not among the classes {classes.tolist()}: {found}")
+
+
+def _has_probabilities(estimator: SGDClassifier) -> bool:
+    if estimator.loss in ("log_loss", "modified_huber"):
+        return True
+    raise AttributeError(
+        f"probability estimates are not available for loss={estimator.loss!r}; use 'log_loss' or"
+        " 'modified_huber'"
+    )
+
+
+class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type: ignore[misc]  # scikit-learn is untyped
+    """Linear classifier fitted by SGD that chooses its steps and its batches: scikit-learn's ``SGDClassifier`` and more.
+
+    It minimises the mean loss plus a penalty, with everything that scikit-learn's class of the same
+    name offers, and besides: a step size found from the data, true mini-batches, antithetic pairs,
+    a validation set of one's own, a record of the run, callbacks, and the same model from dense and
+    sparse rows. More than two classes are split into one problem per class against the rest.
+
+    Parameters
+    ----------
+    loss : str, default="hinge"
+        ``"hinge"`` is a linear SVM, ``"log_loss"`` logistic regression; also ``"squared_hinge"``,
+        ``"modified_huber"``, ``"perceptron"``, and on labels -1 and +1 the losses of
+        :class:`SGDRegressor`.
+    penalty : {"l2", "l1", "elasticnet", "group_lasso"}, object or None, default="l2"
+        Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``.
+        The L1 part gives exact zeros, since weights at zero are not forgiven what they owe of it.
+        ``"group_lasso"`` is ``alpha`` times the sum over ``groups`` of ``sqrt(size) |w_g|``. An
+        object with ``value(w)``, ``prox(w, step)`` and ``separable`` is a penalty of one's own,
+        with a strength of its own; its prox is called from Python in each step, so large batches
+        are best.
+    alpha : float, default=0.0001
+        Strength of the penalty; also the decay of ``"inverse_time"`` and the rate of ``"optimal"``.
+    l1_ratio : float or None, default=0.15
+        Share of the L1 part in ``"elasticnet"``, from 0 to 1.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which is not penalised.
+    max_iter : int, default=1000
+        Most passes over the data (epochs) of ``fit``.
+    tol : float or None, default=1e-3
+        Stop when the objective (with ``early_stopping`` the validation score) has not become better
+        by ``tol`` for ``n_iter_no_change`` epochs in a row. As in scikit-learn it is the objective
+        met on the way: each row's loss just before the step that it takes part in, plus the
+        penalty. None runs ``max_iter`` epochs.
+    shuffle : bool, default=True
+        Whether each epoch has an order of its own. False takes the rows in the order given.
+    verbose : int, default=0
+        1 or more prints the plan and shows a progress bar (needs rich; a line now and then without
+        it).
+    epsilon : float, default=0.1
+        Where ``"huber"`` turns from square to straight; the insensitive zone of the epsilon losses.
+    n_jobs : int or None, default=None
+        Threads for the one-vs-rest problems of more than two classes.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the orders. The same number gives the same bits.
+    learning_rate : str, default="auto"
+        How the step size falls:
+
+        - ``"auto"``: ``"inverse_time"`` with ``eta0``, and ``decay`` where it is None, found from
+          the data by a few passes over at most 1000 rows; kept by ``partial_fit`` and
+          ``warm_start``, but for a decay that turns out too fast. It needs no tuning, and does not
+          diverge on unscaled features;
+        - ``"inverse_time"``: ``eta0 / (1 + eta0 * decay * t)``, t in steps;
+        - ``"optimal"``: ``1 / (alpha * (t0 + t))``, t in samples, t0 chosen by a rule of Bottou;
+        - ``"invscaling"``: ``eta0 / t ** power_t``, t in samples;
+        - ``"constant"``: ``eta0``;
+        - ``"adaptive"``: ``eta0``, divided by 5 whenever ``tol`` would have ended the run;
+        - ``"pa1"``, ``"pa2"``: passive-aggressive steps with ``"hinge"``: each row takes
+          ``min(eta0, loss / |x|^2)`` or ``loss / (|x|^2 + 1 / (2 eta0))``, a batch the mean of
+          these.
+    eta0 : float, default=0.01
+        First step size of the schedules that do not choose their own.
+    power_t : float, default=0.5
+        Exponent of ``"invscaling"``.
+    early_stopping : bool, default=False
+        Stop by the score on a validation set: the one given to ``fit``, or else a share of the rows
+        that is held back.
+    validation_fraction : float, default=0.1
+        That share.
+    n_iter_no_change : int, default=5
+        Epochs without improvement before training ends.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, multiplied with ``sample_weight``. "balanced" is ``n_samples /
+        (n_classes * count)``.
+    warm_start : bool, default=False
+        Whether ``fit`` begins with the weights of the last call; with SDCA, with the dual variables
+        that go with them at an optimum.
+    average : bool, int, "auto", "epoch" or "linear", default="auto"
+        Whether ``coef_`` is the mean of the weights after each step: of all, from a number of
+        samples on, with weight 2/(t+1) for step t ("linear": later ones count more), or of the last
+        epoch, at up to 256 points on the way ("epoch"; of the first epoch, less its beginning),
+        until the last weights are found to be better. "auto" is "epoch" in ``fit`` with
+        ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8 rows per
+        feature or more, else False.
+    pairing : {"auto", "greedy", "optimal", "tree", "random"}, callable, AntitheticTable or None, default="auto"
+        Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table,
+        which for a linear model costs more than it saves.
+    sampling : {"auto", "balanced", "shuffle", "uniform", "importance", "stratified"}, default="auto"
+        Visit each row once per epoch, in an order that follows the gradients of the epoch before so
+        that partial sums stay small ("balanced") or in random order ("shuffle"); or draw with
+        replacement: all alike ("uniform"), rows with long gradients more often ("importance"), or
+        some of each stratum ("stratified"). "auto" is balanced, but for data with many features and
+        few rows, for a single epoch, and for SAGA and SDCA, where it is shuffle.
+    solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
+        How the gradient is used. SVRG and SAGA correct it by what they remember of each row, and
+        converge to the last digit with a constant step; SDCA, for an L2 penalty without an
+        intercept, maximises the dual row by row. For a solution of high accuracy.
+    batch_size : int, default=2
+        Rows of a step: it follows their mean gradient. At most the rows there are.
+    nest : int, bool, "auto" or None, default="auto"
+        With a pairing, groups of this many rows instead of pairs, a power of two; True nests to the
+        top, which is an order of the whole epoch. "auto" does not.
+    refresh : int, array-like of int, "auto" or None, default="auto"
+        With a pairing, make the table anew from the gradients of the moment: every so many epochs,
+        or before these epochs. "auto" does not: a table costs a linear model more than the epochs
+        that it saves.
+    decay : float or None, default=None
+        Decay of ``"inverse_time"`` and ``"auto"``; None means ``alpha``, or what "auto" finds.
+    stopping : {"objective", "gradient", "gap"}, default="objective"
+        What ``tol`` is compared with: the fall of the objective, the norm of the gradient (with a
+        penalty that has a kink, of the gradient mapping), or the duality gap, which needs an L2
+        penalty and no intercept. The last two end a fit when they are at most ``tol``, cost a pass
+        or two per epoch, and are in ``history_``.
+    groups : array-like of shape (n_features,), list of lists of int, or None, default=None
+        For ``penalty="group_lasso"``: a label for each feature, or the features of each group.
+    importance : {"bounds", "gradients"}, default="bounds"
+        For ``sampling="importance"``: probabilities in proportion to bounds of the gradients, or to
+        the gradients before each epoch.
+    n_strata : int or None, default=None
+        For ``sampling="stratified"`` without labels: so many cells of the rows or pairs; None means
+        as many as a batch has.
+    allocation : {"proportional", "optimal"}, default="proportional"
+        How many of a batch come from each stratum: by its size, or also by the spread of its
+        gradients.
+    trace : str, sequence of str or None, default="objective"
+        What ``history_`` holds besides the seconds and validation scores: ``"objective"``,
+        ``"gradient"`` and ``"gap"`` (see ``stopping``), ``"variance"`` (exact, of the gradient of a
+        batch), ``"variance_ratio"`` (that, divided by the variance of independent rows) and
+        ``"partial_sum"`` (largest norm of a partial sum of centred gradients in the order to come,
+        divided by that of a random order). Each costs about one pass over the data.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights of the features.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Intercepts.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, in order.
+    n_iter_ : int
+        Epochs of the last call, of one-vs-rest problems the most.
+    t_ : int
+        One more than the number of samples that were used.
+    history_ : dict of str to ndarray of shape (epochs of the last fit,), or a list of dicts, one per class
+        One entry per epoch of ``fit``: ``"epoch"``, ``"seconds"`` since it began,
+        ``"validation_score"`` where there is a validation set, and what ``trace`` asks for.
+    eta0_, decay_ : float or ndarray of shape (n_classes,)
+        The steps found by ``learning_rate="auto"``.
+    plan_ : Plan
+        What was used where the parameters say "auto", and why.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (``n_features_in_``,)
+        Their names, where the columns of X have such.
+
+    See Also
+    --------
+    SGDRegressor : The same for numbers.
+    minimize : The same algorithms without an estimator.
+
+    Examples
+    --------
+    >>> import antithetic
+    >>> X, y = antithetic.datasets.load("breast-cancer_scale", return_X_y=True)
+    >>> model = antithetic.SGDClassifier(loss="log_loss", alpha=0.01, random_state=0).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.97
+    >>> model.history_["objective"][:2].round(2).tolist()
+    [0.13, 0.12]
+    """
+
+    loss_functions = {name: (loss.name, loss.epsilon) for name, loss in LOSSES.items()}  # noqa: RUF012 - scikit-learn's name and form
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
+        **LinearSGD._parameter_constraints,
+        "loss": [StrOptions(set(LOSSES))],
+        "n_jobs": [Integral, None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+    }
+    _splitter = StratifiedShuffleSplit
+    _y_numeric = False
+
+    def __init__(
+        self,
+        loss: str = "hinge",
+        *,
+        penalty: Any = "l2",
+        alpha: float = 0.0001,
+        l1_ratio: float | None = 0.15,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float | None = 1e-3,
+        shuffle: bool = True,
+        verbose: int = 0,
+        epsilon: float = 0.1,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        learning_rate: str = "auto",
+        eta0: float = 0.01,
+        power_t: float = 0.5,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        average: bool | int | str = "auto",
+        pairing: Any = "auto",
+        sampling: str = "auto",
+        solver: str = "sgd",
+        batch_size: int = 2,
+        nest: str | None = "auto",
+        refresh: str | None = "auto",
+        decay: float | None = None,
+        stopping: str = "objective",
+        groups: Any = None,
+        importance: str = "bounds",
+        n_strata: int | None = None,
+        allocation: str = "proportional",
+        trace: Any = "objective",
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.verbose = verbose
+        self.epsilon = epsilon
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.learning_rate = learning_rate
+        self.eta0 = eta0
+        self.power_t = power_t
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.average = average
+        self.pairing = pairing
+        self.sampling = sampling
+        self.solver = solver
+        self.batch_size = batch_size
+        self.nest = nest
+        self.refresh = refresh
+        self.decay = decay
+        self.stopping = stopping
+        self.groups = groups
+        self.importance = importance
+        self.n_strata = n_strata
+        self.allocation = allocation
+        self.trace = trace
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        coef_init: Any = None,
+        intercept_init: Any = None,
+        sample_weight: Any = None,
+        *,
+        table: AntitheticTable | None = None,
+        strata: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+    ) -> SGDClassifier:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows. C-contiguous float64 and float32 and CSR matrices of these are not copied, memory
+            maps among them.
+        y : array-like of shape (n_samples,)
+            Labels, of at least two classes.
+        coef_init : array-like of shape (1, n_features) or (n_classes, n_features), default=None
+            Weights to begin with.
+        intercept_init : array-like of shape (1,) or (n_classes,), default=None
+            Intercepts to begin with.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, multiplied with ``class_weight``.
+        table : AntitheticTable, default=None
+            A table made for these rows by :func:`antithetic.pair`; it takes the place of
+            ``pairing``. Cross-validation cuts it to each fold's rows. With more than two classes it
+            serves those where it lowers the variance.
+        strata : array-like of shape (n_samples,), default=None
+            Labels of one's own for ``sampling="stratified"``: a batch has rows of each.
+            Cross-validation cuts them to each fold's rows.
+        X_val : {array-like, sparse matrix} of shape (n_val, n_features), default=None
+            Rows to validate on; their score after each epoch is in ``history_``, and
+            ``early_stopping`` looks at it.
+        y_val : array-like of shape (n_val,), default=None
+            Their labels.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After Ctrl-C it holds the last whole epoch.
+
+        Raises
+        ------
+        DivergenceError
+            When the weights overflow. The estimator then is what it was before.
+        """
+        self._check_parameters()
+        with self._unchanged_on_errors():
+            rows = self._read(X, y, sample_weight, reset=True, strata=strata)
+            self._set_classes(_classes_of(rows.y), rows.y)
+            self._fit(rows, coef_init, intercept_init, table, X_val, y_val)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> SGDClassifier:
+        """Go through the given rows once, from where the model stands.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Some rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever come; needed on the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows. Where all are zero, nothing changes.
+
+        Returns
+        -------
+        self : object
+        """
+        first = not hasattr(self, "classes_")
+        self._check_parameters(for_partial_fit=first)
+        if self.class_weight == "balanced":
+            raise ValueError(_BALANCED)
+        with self._unchanged_on_errors():
+            self._go_on(X, y, classes, sample_weight, first)
+        return self
+
+    def _go_on(self, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool) -> None:
+        rows = self._read(X, y, sample_weight, reset=first)
+        if first and classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        if (
+            not first
+            and classes is not None
+            and not np.array_equal(self.classes_, np.unique(classes))
+        ):
+            raise ValueError(
+                f"`classes={classes!r}` is not the same as on last call to partial_fit, was:"
+                f" {self.classes_!r}"
+            )
+        classes = np.unique(classes) if first else self.classes_
+        _check_known(classes, rows.y)
+        self._set_classes(classes, rows.y)
+        self._partial_fit(rows, first or getattr(self, "coef_", None) is None)
+
+    def _set_classes(self, classes: NDArray[Any], y: NDArray[Any]) -> None:
+        if not _can_only_be_classes(classes):
+            with (
+                warnings.catch_warnings()
+            ):  # of many classes for few rows, which these are not the rows of
+                warnings.simplefilter("ignore")
+                check_classification_targets(classes)
+        if len(classes) < 2:
+            raise ValueError(
+                f"The number of classes has to be greater than one; got {len(classes)} class"
+            )
+        self.classes_ = classes
+        self._class_weights = np.ones(len(classes))
+        if self.class_weight is not None:
+            self._class_weights = compute_class_weight(self.class_weight, classes=classes, y=y)
+        if not (np.isfinite(self._class_weights) & (self._class_weights >= 0.0)).all():
+            raise ValueError(
+                f"class_weight must be finite numbers, at least 0; got {self.class_weight!r}"
+            )
+
+    def _check_targets(self, y: NDArray[Any]) -> None:
+        _check_known(self.classes_, y)
+
+    def _n_tasks(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _positive(self, number: int) -> int:
+        """Place in classes_ of the class that is +1 in a task."""
+        return 1 if self._n_tasks() == 1 else number
+
+    def _name(self, number: int) -> Any:
+        return self.classes_[self._positive(number)].item()
+
+    def _target(self, y: NDArray[Any], number: int) -> NDArray[np.float64]:
+        return np.where(y == self.classes_[self._positive(number)], 1.0, -1.0)
+
+    def _weights(self, rows: Rows, number: int) -> NDArray[np.float64] | None:
+        own = self._class_weights[self._positive(number)]
+        other = self._class_weights[0] if self._n_tasks() == 1 else 1.0
+        if own == other == 1.0:
+            return rows.weight
+        weight = np.where(self._target(rows.y, number) > 0.0, own, other)
+        return weight if rows.weight is None else weight * rows.weight
+
+    def _score(
+        self, rows: Rows, target: NDArray[np.float64], coef: NDArray[Any], intercept: float
+    ) -> float:
+        """Accuracy on one task."""
+        right = (rows.X @ coef + intercept > 0.0) == (target > 0.0)
+        return float(np.average(right, weights=rows.weight))
+
+    def _shape(self, coef: NDArray[Any]) -> NDArray[Any]:
+        return coef
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Probability of each class, for the losses ``"log_loss"`` and ``"modified_huber"``.
+
+        With more than two classes, the one-vs-rest probabilities are divided by their sum.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        scores = self.decision_function(X)
+        own = expit(scores) if self.loss == "log_loss" else (np.clip(scores, -1.0, 1.0) + 1.0) / 2.0
+        if own.ndim == 1:
+            return np.stack([1.0 - own, own], axis=1)
+        total = own.sum(axis=1, keepdims=True)
+        shares: NDArray[Any] = np.divide(
+            own, total, out=np.full_like(own, 1.0 / own.shape[1]), where=total > 0.0
+        )
+        return shares  # where all are 0, each is the same
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> NDArray[Any]:
+        """Logarithm of the probability of each class, for the losses ``"log_loss"`` and ``"modified_huber"``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        logarithms: NDArray[Any] = np.log(self.predict_proba(X))
+        return logarithms
+
+
+class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-learn is untyped
+    """Linear regression fitted by SGD that chooses its steps and its batches: scikit-learn's ``SGDRegressor`` and more.
+
+    It minimises the mean loss plus a penalty, with everything that scikit-learn's class of the same
+    name offers, and besides: a step size found from the data, true mini-batches, antithetic pairs,
+    a validation set of one's own, a record of the run, callbacks, and the same model from dense and
+    sparse rows.
+
+    Parameters
+    ----------
+    loss : str, default="squared_error"
+        ``"squared_error"``, ``"huber"``, ``"epsilon_insensitive"`` or
+        ``"squared_epsilon_insensitive"``.
+    penalty : {"l2", "l1", "elasticnet", "group_lasso"}, object or None, default="l2"
+        Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``.
+        The L1 part gives exact zeros, since weights at zero are not forgiven what they owe of it.
+        ``"group_lasso"`` is ``alpha`` times the sum over ``groups`` of ``sqrt(size) |w_g|``. An
+        object with ``value(w)``, ``prox(w, step)`` and ``separable`` is a penalty of one's own,
+        with a strength of its own; its prox is called from Python in each step, so large batches
+        are best.
+    alpha : float, default=0.0001
+        Strength of the penalty; also the decay of ``"inverse_time"`` and the rate of ``"optimal"``.
+    l1_ratio : float or None, default=0.15
+        Share of the L1 part in ``"elasticnet"``, from 0 to 1.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which is not penalised.
+    max_iter : int, default=1000
+        Most passes over the data (epochs) of ``fit``.
+    tol : float or None, default=1e-3
+        Stop when the objective (with ``early_stopping`` the validation score) has not become better
+        by ``tol`` for ``n_iter_no_change`` epochs in a row. As in scikit-learn it is the objective
+        met on the way: each row's loss just before the step that it takes part in, plus the
+        penalty. None runs ``max_iter`` epochs.
+    shuffle : bool, default=True
+        Whether each epoch has an order of its own. False takes the rows in the order given.
+    verbose : int, default=0
+        1 or more prints the plan and shows a progress bar (needs rich; a line now and then without
+        it).
+    epsilon : float, default=0.1
+        Where ``"huber"`` turns from square to straight; the insensitive zone of the epsilon losses.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the orders. The same number gives the same bits.
+    learning_rate : str, default="auto"
+        How the step size falls:
+
+        - ``"auto"``: ``"inverse_time"`` with ``eta0``, and ``decay`` where it is None, found from
+          the data by a few passes over at most 1000 rows; kept by ``partial_fit`` and
+          ``warm_start``, but for a decay that turns out too fast. It needs no tuning, and does not
+          diverge on unscaled features;
+        - ``"inverse_time"``: ``eta0 / (1 + eta0 * decay * t)``, t in steps;
+        - ``"optimal"``: ``1 / (alpha * (t0 + t))``, t in samples, t0 chosen by a rule of Bottou;
+        - ``"invscaling"``: ``eta0 / t ** power_t``, t in samples;
+        - ``"constant"``: ``eta0``;
+        - ``"adaptive"``: ``eta0``, divided by 5 whenever ``tol`` would have ended the run;
+        - ``"pa1"``, ``"pa2"``: passive-aggressive steps with ``"epsilon_insensitive"``: each row
+          takes ``min(eta0, loss / |x|^2)`` or ``loss / (|x|^2 + 1 / (2 eta0))``, a batch the mean
+          of these.
+    eta0 : float, default=0.01
+        First step size of the schedules that do not choose their own.
+    power_t : float, default=0.25
+        Exponent of ``"invscaling"``.
+    early_stopping : bool, default=False
+        Stop by the score on a validation set: the one given to ``fit``, or else a share of the rows
+        that is held back.
+    validation_fraction : float, default=0.1
+        That share.
+    n_iter_no_change : int, default=5
+        Epochs without improvement before training ends.
+    warm_start : bool, default=False
+        Whether ``fit`` begins with the weights of the last call; with SDCA, with the dual variables
+        that go with them at an optimum.
+    average : bool, int, "auto", "epoch" or "linear", default="auto"
+        Whether ``coef_`` is the mean of the weights after each step: of all, from a number of
+        samples on, with weight 2/(t+1) for step t ("linear": later ones count more), or of the last
+        epoch, at up to 256 points on the way ("epoch"; of the first epoch, less its beginning),
+        until the last weights are found to be better. "auto" is "epoch" in ``fit`` with
+        ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8 rows per
+        feature or more, else False, as it is for the default loss.
+    pairing : {"auto", "greedy", "optimal", "tree", "random"}, callable, AntitheticTable or None, default="auto"
+        Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table,
+        which for a linear model costs more than it saves.
+    sampling : {"auto", "balanced", "shuffle", "uniform", "importance", "stratified"}, default="auto"
+        Visit each row once per epoch, in an order that follows the gradients of the epoch before so
+        that partial sums stay small ("balanced") or in random order ("shuffle"); or draw with
+        replacement: all alike ("uniform"), rows with long gradients more often ("importance"), or
+        some of each stratum ("stratified"). "auto" is balanced, but for data with many features and
+        few rows, for a single epoch, and for SAGA and SDCA, where it is shuffle.
+    solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
+        How the gradient is used. SVRG and SAGA correct it by what they remember of each row, and
+        converge to the last digit with a constant step; SDCA, for an L2 penalty without an
+        intercept, maximises the dual row by row. For a solution of high accuracy.
+    batch_size : int, default=2
+        Rows of a step: it follows their mean gradient. At most the rows there are.
+    nest : int, bool, "auto" or None, default="auto"
+        With a pairing, groups of this many rows instead of pairs, a power of two; True nests to the
+        top, which is an order of the whole epoch. "auto" does not.
+    refresh : int, array-like of int, "auto" or None, default="auto"
+        With a pairing, make the table anew from the gradients of the moment: every so many epochs,
+        or before these epochs. "auto" does not: a table costs a linear model more than the epochs
+        that it saves.
+    decay : float or None, default=None
+        Decay of ``"inverse_time"`` and ``"auto"``; None means ``alpha``, or what "auto" finds.
+    stopping : {"objective", "gradient", "gap"}, default="objective"
+        What ``tol`` is compared with: the fall of the objective, the norm of the gradient (with a
+        penalty that has a kink, of the gradient mapping), or the duality gap, which needs an L2
+        penalty and no intercept. The last two end a fit when they are at most ``tol``, cost a pass
+        or two per epoch, and are in ``history_``.
+    groups : array-like of shape (n_features,), list of lists of int, or None, default=None
+        For ``penalty="group_lasso"``: a label for each feature, or the features of each group.
+    importance : {"bounds", "gradients"}, default="bounds"
+        For ``sampling="importance"``: probabilities in proportion to bounds of the gradients, or to
+        the gradients before each epoch.
+    n_strata : int or None, default=None
+        For ``sampling="stratified"`` without labels: so many cells of the rows or pairs; None means
+        as many as a batch has.
+    allocation : {"proportional", "optimal"}, default="proportional"
+        How many of a batch come from each stratum: by its size, or also by the spread of its
+        gradients.
+    trace : str, sequence of str or None, default="objective"
+        What ``history_`` holds besides the seconds and validation scores: ``"objective"``,
+        ``"gradient"`` and ``"gap"`` (see ``stopping``), ``"variance"`` (exact, of the gradient of a
+        batch), ``"variance_ratio"`` (that, divided by the variance of independent rows) and
+        ``"partial_sum"`` (largest norm of a partial sum of centred gradients in the order to come,
+        divided by that of a random order). Each costs about one pass over the data.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Weights of the features.
+    intercept_ : ndarray of shape (1,)
+        The intercept.
+    n_iter_ : int
+        Epochs of the last call, of one-vs-rest problems the most.
+    t_ : int
+        One more than the number of samples that were used.
+    history_ : dict of str to ndarray of shape (epochs of the last fit,)
+        One entry per epoch of ``fit``: ``"epoch"``, ``"seconds"`` since it began,
+        ``"validation_score"`` where there is a validation set, and what ``trace`` asks for.
+    eta0_, decay_ : float
+        The steps found by ``learning_rate="auto"``.
+    plan_ : Plan
+        What was used where the parameters say "auto", and why.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (``n_features_in_``,)
+        Their names, where the columns of X have such.
+
+    See Also
+    --------
+    SGDClassifier : The same for classes.
+    minimize : The same algorithms without an estimator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import antithetic
+    >>> X = np.random.default_rng(0).standard_normal((200, 3))
+    >>> y = X @ [1.0, -2.0, 3.0] + 4.0
+    >>> model = antithetic.SGDRegressor(alpha=1e-6, tol=1e-6, random_state=0).fit(X, y)
+    >>> model.coef_.round(2).tolist(), model.intercept_.round(2).tolist()
+    ([1.0, -2.0, 3.0], [4.0])
+    """
+
+    loss_functions = {  # noqa: RUF012 - scikit-learn's name and form
+        name: (loss.name, loss.epsilon) for name, loss in LOSSES.items() if not loss.classification
+    }
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
+        **LinearSGD._parameter_constraints,
+        "loss": [StrOptions(set(loss_functions))],
+    }
+    _splitter = ShuffleSplit
+    _y_numeric = True
+
+    def __init__(
+        self,
+        loss: str = "squared_error",
+        *,
+        penalty: Any = "l2",
+        alpha: float = 0.0001,
+        l1_ratio: float | None = 0.15,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float | None = 1e-3,
+        shuffle: bool = True,
+        verbose: int = 0,
+        epsilon: float = 0.1,
+        random_state: Any = None,
+        learning_rate: str = "auto",
+        eta0: float = 0.01,
+        power_t: float = 0.25,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        warm_start: bool = False,
+        average: bool | int | str = "auto",
+        pairing: Any = "auto",
+        sampling: str = "auto",
+        solver: str = "sgd",
+        batch_size: int = 2,
+        nest: str | None = "auto",
+        refresh: str | None = "auto",
+        decay: float | None = None,
+        stopping: str = "objective",
+        groups: Any = None,
+        importance: str = "bounds",
+        n_strata: int | None = None,
+        allocation: str = "proportional",
+        trace: Any = "objective",
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.verbose = verbose
+        self.epsilon = epsilon
+        self.random_state = random_state
+        self.learning_rate = learning_rate
+        self.eta0 = eta0
+        self.power_t = power_t
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.average = average
+        self.pairing = pairing
+        self.sampling = sampling
+        self.solver = solver
+        self.batch_size = batch_size
+        self.nest = nest
+        self.refresh = refresh
+        self.decay = decay
+        self.stopping = stopping
+        self.groups = groups
+        self.importance = importance
+        self.n_strata = n_strata
+        self.allocation = allocation
+        self.trace = trace
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        coef_init: Any = None,
+        intercept_init: Any = None,
+        sample_weight: Any = None,
+        *,
+        table: AntitheticTable | None = None,
+        strata: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+    ) -> SGDRegressor:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows. C-contiguous float64 and float32 and CSR matrices of these are not copied, memory
+            maps among them.
+        y : array-like of shape (n_samples,)
+            Numbers.
+        coef_init : array-like of shape (n_features,), default=None
+            Weights to begin with.
+        intercept_init : array-like of shape (1,), default=None
+            Intercepts to begin with.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+        table : AntitheticTable, default=None
+            A table made for these rows by :func:`antithetic.pair`; it takes the place of
+            ``pairing``. Cross-validation cuts it to each fold's rows.
+        strata : array-like of shape (n_samples,), default=None
+            Labels of one's own for ``sampling="stratified"``: a batch has rows of each.
+            Cross-validation cuts them to each fold's rows.
+        X_val : {array-like, sparse matrix} of shape (n_val, n_features), default=None
+            Rows to validate on; their score after each epoch is in ``history_``, and
+            ``early_stopping`` looks at it.
+        y_val : array-like of shape (n_val,), default=None
+            Their numbers.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After Ctrl-C it holds the last whole epoch.
+
+        Raises
+        ------
+        DivergenceError
+            When the weights overflow. The estimator then is what it was before.
+        """
+        self._check_parameters()
+        with self._unchanged_on_errors():
+            rows = self._read(X, y, sample_weight, reset=True, strata=strata)
+            self._fit(rows, coef_init, intercept_init, table, X_val, y_val)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDRegressor:
+        """Go through the given rows once, from where the model stands.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Some rows.
+        y : array-like of shape (n_samples,)
+            Their numbers.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows. Where all are zero, nothing changes.
+
+        Returns
+        -------
+        self : object
+        """
+        first = getattr(self, "coef_", None) is None
+        self._check_parameters(for_partial_fit=first)
+        with self._unchanged_on_errors():
+            self._partial_fit(self._read(X, y, sample_weight, reset=first), first)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict a number for each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        predictions: NDArray[Any] = (
+            safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+        )
+        return predictions.ravel()
+
+    def _n_tasks(self) -> int:
+        return 1
+
+    def _name(self, _number: int) -> Any:
+        return None
+
+    def _check_targets(self, y: NDArray[Any]) -> None:
+        """Any number will do."""
+
+    def _target(self, y: NDArray[Any], _number: int) -> NDArray[np.float64]:
+        return np.asarray(y, dtype=np.float64)
+
+    def _weights(self, rows: Rows, _number: int) -> NDArray[np.float64] | None:
+        return rows.weight
+
+    def _score(
+        self, rows: Rows, target: NDArray[np.float64], coef: NDArray[Any], intercept: float
+    ) -> float:
+        """Coefficient of determination."""
+        return float(r2_score(target, rows.X @ coef + intercept, sample_weight=rows.weight))
+
+    def _shape(self, coef: NDArray[Any]) -> NDArray[Any]:
+        return coef.reshape(-1)

@@ -1,0 +1,166 @@
+"""What is drawn with replacement: a row, a pair, or a group.
+
+And how the drawn units are laid out in batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.orders.batches import Batches, cut
+from antithetic.pairing.groups import GroupTable
+from antithetic.pairing.table import AntitheticTable
+
+Table = AntitheticTable | GroupTable
+_SMALLEST = 2.0**-53  # a generator's numbers are multiples of this
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    r"""Units of rows with mean gradients :math:`u_k` and priors :math:`q_k`, such that :math:`\sum_k q_k u_k` is the gradient.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows.
+    rows : ndarray of intp
+        Rows of all units, one unit after the other.
+    starts : ndarray of intp of shape (units + 1,)
+        Unit k is ``rows[starts[k]:starts[k + 1]]``.
+    size : int
+        Rows of a unit; those that are left over by groups form one more unit, of fewer rows.
+    paired : bool
+        Whether unit i is the pair of row i and its partner, so that every row is in two units.
+    """
+
+    n: int
+    rows: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    size: int
+    paired: bool = False
+
+    @classmethod
+    def of_table(cls, n: int, table: Table | None) -> Units:
+        """Rows without a table, the pairs ``(i, S[i])`` of any permutation, or groups."""
+        if table is None:
+            return cls(n, np.arange(n), np.arange(n + 1), 1)
+        if isinstance(table, AntitheticTable):
+            return cls(
+                n,
+                np.column_stack([np.arange(n), table.partner]).ravel(),
+                np.arange(0, 2 * n + 1, 2),
+                2,
+                paired=True,
+            )
+        starts = np.arange(0, n + 1, table.size)
+        return cls(
+            n, table.order, starts if starts[-1] == n else np.append(starts, n), int(table.size)
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def sizes(self) -> NDArray[np.intp]:
+        """Rows of each unit."""
+        return np.diff(self.starts)
+
+    @property
+    def prior(self) -> NDArray[np.float64]:
+        """Probability of each unit when a row is drawn uniformly: ``q``."""
+        return self.sizes / len(self.rows)
+
+    def take(self, index: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Rows of some units, one unit after the other, and where each begins."""
+        sizes = self.sizes[index]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        return (
+            self.rows[np.repeat(self.starts[index] - starts[:-1], sizes) + np.arange(starts[-1])],
+            starts,
+        )
+
+    def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean over the rows of each unit of what the rows have."""
+        sums: NDArray[np.float64] = np.add.reduceat(values[self.rows], self.starts[:-1])
+        return sums / self.sizes
+
+    def in_batch(self, batch_size: int) -> int:
+        """Number of units of a batch; of an odd batch of pairs, one row comes alone."""
+        if self.paired:
+            return max(1, batch_size // 2)
+        if batch_size % self.size == 0:
+            return batch_size // self.size
+        below = batch_size // self.size * self.size
+        nearest = " or ".join(
+            str(size) for size in (below, below + self.size) if 0 < size <= self.n
+        )
+        raise ValueError(
+            f"a batch of {batch_size} rows is no whole number of groups of {self.size}, which is"
+            " what draws with replacement take; "
+            f'use batch_size={nearest}, or sampling="shuffle"'
+        )
+
+    def draws(self, batch_size: int) -> int:
+        """How often the units of a batch are drawn in an epoch: once a step, but a pair serves two batches of one row."""
+        steps = -(-self.n // batch_size)
+        return -(-steps // 2) if self.paired and batch_size == 1 else steps
+
+    def least_batch(self, n_strata: int) -> int:
+        """Smallest batch that has a unit of each stratum."""
+        return n_strata * self.size if n_strata > 1 or not self.paired else 1
+
+
+def drawable(chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Set what is too improbable for a generator's numbers to 0, so that no factor can be out of all proportion."""
+    return np.where(chances < _SMALLEST, 0.0, chances)
+
+
+def cumulative(chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cumulative sums of probabilities, the last of them exactly 1."""
+    sums: NDArray[np.float64] = np.cumsum(chances)
+    sums /= sums[-1]
+    return sums
+
+
+def draw(
+    rng: np.random.Generator, sums: NDArray[np.float64], size: tuple[int, int]
+) -> NDArray[np.intp]:
+    """Draw by cumulative probabilities; never what has probability 0, whose cell is empty."""
+    from antithetic._core.draw import invert
+
+    numbers, drawn = rng.random(size), np.empty(size, np.intp)
+    invert(sums, numbers.ravel(), drawn.reshape(-1))
+    return drawn
+
+
+def lay_out(
+    units: Units,
+    batch_size: int,
+    drawn: NDArray[np.intp],
+    weights: NDArray[np.float64],
+    rng: np.random.Generator,
+) -> Batches:
+    """Batches of drawn units, shape (draws, units of a batch), each unit's mean gradient multiplied by its weight.
+
+    The lone row of an odd batch of pairs is drawn uniformly here and has the factor 1.
+    """
+    if units.paired and batch_size == 1:
+        rows, _ = units.take(drawn.ravel())
+        return cut(rows[: units.n], 1)._replace(factors=np.repeat(weights.ravel(), 2)[: units.n])
+    if units.size == 1:
+        return cut(drawn.ravel(), batch_size)._replace(factors=weights.ravel())
+    alone = batch_size % 2 if units.paired else 0
+    steps, count = drawn.shape
+    rows, starts = units.take(drawn.ravel())
+    factors = np.repeat(
+        (batch_size - alone) / count * weights.ravel() / np.diff(starts), np.diff(starts)
+    )
+    starts = starts[::count]
+    if alone:
+        rows = np.column_stack([rows.reshape(steps, -1), rng.integers(units.n, size=steps)]).ravel()
+        factors = np.column_stack([factors.reshape(steps, -1), np.ones(steps)]).ravel()
+        starts = starts + np.arange(steps + 1)
+    return Batches(rows, starts, batch_size, factors=factors)

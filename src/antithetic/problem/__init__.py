@@ -1,0 +1,5 @@
+"""The objective, and all that follows from it alone: losses, penalties, smoothness, optimality."""
+
+from antithetic.problem.objective import Problem, ratio
+
+__all__ = ["Problem", "ratio"]

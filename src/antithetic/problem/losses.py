@@ -1,0 +1,144 @@
+"""The losses: a class that knows a loss by name and parameter, and a dict of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._core.losses import (
+    EPSILON_INSENSITIVE,
+    HINGE,
+    HUBER,
+    LOG_LOSS,
+    MODIFIED_HUBER,
+    PERCEPTRON,
+    SQUARED_EPSILON_INSENSITIVE,
+    SQUARED_ERROR,
+    SQUARED_HINGE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A loss by name, with its parameter.
+
+    Parameters
+    ----------
+    name : str
+        Its scikit-learn name.
+    code : int
+        What the kernels know it by.
+    classification : bool
+        Whether labels are two classes (mapped to -1 and +1) or numbers.
+    curvature : float
+        Bound on the second derivative in ``p``; infinite where the loss has a kink.
+    epsilon : float, default=0.1
+        Where ``"huber"`` turns from square to straight, and the insensitive zone of the epsilon
+        losses; others ignore it.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from antithetic.problem.losses import LOSSES
+    >>> wide = replace(LOSSES["huber"], epsilon=2.0)
+    >>> wide.value([1.0, 0.0], [0.0, 5.0])
+    array([0.5, 8. ])
+    """
+
+    name: str
+    code: int
+    classification: bool
+    curvature: float
+    epsilon: float = 0.1
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its slopes are bounded, so that no step can be longer than eta times a row."""
+        return self.code not in (SQUARED_HINGE, SQUARED_ERROR, SQUARED_EPSILON_INSENSITIVE)
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.epsilon) and self.epsilon >= 0.0):
+            raise ValueError(f"epsilon must be a finite number, at least 0; got {self.epsilon!r}")
+
+    def value(self, y: Any, p: Any) -> NDArray[np.float64]:
+        """Loss of each prediction, shape (n,)."""
+        from antithetic._core.loss_kernels import values
+
+        return values(self.code, self.epsilon, *_columns(y, p))
+
+    def slope(self, y: Any, p: Any) -> NDArray[np.float64]:
+        """Derivative of each loss in its prediction, shape (n,)."""
+        from antithetic._core.loss_kernels import slopes
+
+        return slopes(self.code, self.epsilon, *_columns(y, p))
+
+    def conjugate(self, y: Any, u: Any) -> NDArray[np.float64]:
+        """Convex conjugate in the prediction at each ``u``, shape (n,): infinite where the loss never has the slope ``u``."""
+        from antithetic._core.loss_kernels import conjugates
+
+        return conjugates(self.code, self.epsilon, *_columns(y, u))
+
+    def mean(
+        self, y: NDArray[np.float64], p: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> float:
+        """Mean of the weighted losses, each row counting as one.
+
+        Float64 columns of one length, None for weights of 1.
+        """
+        from antithetic._core.jit import read_only
+        from antithetic._core.loss_kernels import mean_value
+
+        weights = np.empty(0) if weight is None else weight
+        return mean_value(
+            self.code,
+            self.epsilon,
+            read_only(np.ascontiguousarray(y)),
+            read_only(p),
+            read_only(weights),
+        )
+
+
+def _columns(y: Any, p: Any) -> list[NDArray[np.float64]]:
+    """Labels and predictions as columns of one length, which kernels cannot write to."""
+    from antithetic._core.jit import read_only
+
+    given = [np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in (y, p)]
+    shape = np.broadcast_shapes(*(column.shape for column in given))
+    return [
+        read_only(np.ascontiguousarray(column) if column.shape == shape else np.full(shape, column))
+        for column in given
+    ]
+
+
+LOSSES = {
+    loss.name: loss
+    for loss in (
+        Loss("log_loss", LOG_LOSS, classification=True, curvature=0.25),
+        Loss("hinge", HINGE, classification=True, curvature=math.inf),
+        Loss("squared_hinge", SQUARED_HINGE, classification=True, curvature=2.0),
+        Loss("modified_huber", MODIFIED_HUBER, classification=True, curvature=2.0),
+        Loss("perceptron", PERCEPTRON, classification=True, curvature=math.inf),
+        Loss("squared_error", SQUARED_ERROR, classification=False, curvature=1.0),
+        Loss("huber", HUBER, classification=False, curvature=1.0),
+        Loss("epsilon_insensitive", EPSILON_INSENSITIVE, classification=False, curvature=math.inf),
+        Loss(
+            "squared_epsilon_insensitive",
+            SQUARED_EPSILON_INSENSITIVE,
+            classification=False,
+            curvature=2.0,
+        ),
+    )
+}
+
+
+def get_loss(loss: str | Loss) -> Loss:
+    """Return a loss by name; a :class:`Loss` is returned as it is."""
+    if isinstance(loss, Loss):
+        return loss
+    if loss not in LOSSES:
+        raise ValueError(f"loss {loss!r} is not known; use one of {', '.join(LOSSES)}")
+    return LOSSES[loss]

@@ -1,0 +1,192 @@
+r"""How far weights are from the optimum: two numbers that are zero there, and nowhere else.
+
+The norm of the gradient mapping needs a loss without a kink. The duality gap bounds the objective's
+distance from the optimum, whatever the loss, but needs an L2 penalty. Both cost two passes over the
+rows, in float64 whatever the rows are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic._util.validation import block_rows, check_coef, check_column, check_number
+from antithetic.problem import Problem
+from antithetic.problem.penalties import ElasticNet
+
+_WITHIN = 1.0 - 4.0 * float(
+    np.finfo(np.float64).eps
+)  # keeps a dual variable, divided by its weight again, inside the conjugate's domain
+
+
+def gradient_mapping_norm(problem: Problem, coef: Any, intercept: float = 0.0) -> float:
+    r"""Euclidean norm of :math:`G = \big(w - \mathrm{prox}_{\tau}(w - \tau \nabla s(w))\big) / \tau`, the gradient where there is no kink.
+
+    Here s is the mean loss with the quadratic part of the penalty, the proximal step is that of the
+    other part, and :math:`\tau` is one over a bound on the curvature of s. The intercept's gradient
+    is part of it.
+
+    Parameters
+    ----------
+    problem : Problem
+    coef : array-like of shape (d,)
+    intercept : float, default=0.0
+
+    Raises
+    ------
+    ValueError
+        If the loss has a kink: no step then makes the norm small near the optimum.
+
+    Examples
+    --------
+    >>> problem = Problem.build([[1.0], [-2.0]], [2.0, -4.0], loss="squared_error")
+    >>> gradient_mapping_norm(problem, [2.0]), gradient_mapping_norm(problem, [3.0])
+    (0.0, 2.5)
+    """
+    check_gradient(problem)
+    w = check_coef(coef, problem.d).astype(np.float64)
+    slopes = _weighted(
+        problem,
+        problem.loss.slope(
+            problem.y, _predictions(problem, w) + check_number(intercept, "intercept")
+        ),
+    )
+    gradient = _mean_row(problem, slopes) + problem.penalty.smooth_gradient(w)
+    mapping = gradient
+    if (
+        not isinstance(problem.penalty, ElasticNet) or problem.penalty.l1 > 0.0
+    ):  # else the rounding of w - (w - step * gradient) is spared
+        step = _step(problem)
+        mapping = (w - problem.penalty.nonsmooth_prox(w - step * gradient, step)) / step
+    return float(np.hypot(np.linalg.norm(mapping), slopes.mean() if problem.fit_intercept else 0.0))
+
+
+def duality_gap(problem: Problem, coef: Any, intercept: float = 0.0, dual: Any = None) -> float:
+    r"""Objective at the weights less the dual objective at a: never negative, and no less than the distance from the least objective.
+
+    The dual objective is :math:`D(a) = -\frac1n \sum_i s_i \phi^*(-a_i / s_i) - r^*(X^T a / n)`.
+    The gap is summed up from terms that are at least 0 by Fenchel and Young, one per row and one
+    per weight, so it keeps its digits however small it is beside the objective.
+
+    Parameters
+    ----------
+    problem : Problem
+        With an L2 penalty, perhaps an L1 penalty, and no intercept.
+    coef : array-like of shape (d,)
+    intercept : float, default=0.0
+        Must be 0.
+    dual : array-like of shape (n,) or None
+        Dual variables; None means minus the weighted slopes at ``coef``, the optimal ones at the
+        optimum. Those of rows of weight zero count as zero.
+
+    Returns
+    -------
+    float
+        Infinite where a dual variable is one that the loss never has.
+
+    Raises
+    ------
+    ValueError
+        If the problem has an intercept, no L2 penalty, or a penalty other than L2 and L1.
+
+    Examples
+    --------
+    >>> problem = Problem.build([[1.0], [-2.0]], [2.0, -4.0], loss="squared_error", l2=0.5)
+    >>> duality_gap(problem, [5.0 / 3.0]) < 1e-15, duality_gap(problem, [0.0])
+    (True, 25.0)
+    """
+    penalty = check_gap(problem, intercept)
+    w = check_coef(coef, problem.d).astype(np.float64)
+    p = _predictions(problem, w)
+    weight = np.ones(problem.n) if problem.weight is None else problem.weight
+    if dual is None:
+        u = problem.loss.slope(problem.y, p)
+    else:
+        given = check_column(dual, problem.n, "dual")
+        u = -_WITHIN * np.divide(given, weight, out=np.zeros(problem.n), where=weight > 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        short = np.maximum(
+            0.0, problem.loss.value(problem.y, p) + problem.loss.conjugate(problem.y, u) - p * u
+        )
+        rows = float(_weighted(problem, short).mean())
+        v = -_mean_row(problem, _weighted(problem, u))
+        # r(w) + r*(v) - <w, v>, with v cut into what the L1 penalty takes up and what is left of it
+        taken = np.clip(v, -penalty.l1, penalty.l1)
+        left = penalty.l2 * w - (v - taken)
+        gap = (
+            rows
+            + float(left @ left) / (2.0 * penalty.l2)
+            + float(np.maximum(0.0, penalty.l1 * np.abs(w) - taken * w).sum())
+        )
+    return gap if gap >= 0.0 else np.inf  # NaN: infinite terms
+
+
+def check_gradient(problem: Problem) -> None:
+    """Raise ValueError for a problem whose gradient does not vanish, and say what else to use."""
+    if not np.isfinite(problem.loss.curvature):
+        raise ValueError(
+            f'loss "{problem.loss.name}" has a kink, so its gradient does not vanish at the'
+            ' optimum; use stopping="gap" (with an L2 penalty and no intercept) or'
+            ' stopping="objective"'
+        )
+
+
+def check_gap(problem: Problem, intercept: float = 0.0) -> ElasticNet:
+    """Penalty of a problem that has a duality gap, or an error that says what else to use."""
+    other = '"gradient" or "objective"' if np.isfinite(problem.loss.curvature) else '"objective"'
+    penalty: object = problem.penalty
+    if problem.fit_intercept or check_number(intercept, "intercept") != 0.0:
+        raise ValueError(
+            "the duality gap is infinite with an intercept that is not penalised: use"
+            f" fit_intercept=False, or add a column of ones, or stopping={other}"
+        )
+    if not isinstance(penalty, ElasticNet):
+        raise ValueError(
+            f"the duality gap is known for L2 and L1 penalties only; got {type(penalty).__name__}:"
+            f" use stopping={other}"
+        )
+    if penalty.l2 == 0.0:
+        raise ValueError(
+            f"the duality gap needs an L2 penalty above 0, alone or beside L1; use stopping={other}"
+        )
+    return penalty
+
+
+def _step(problem: Problem) -> float:
+    """One over a bound on the curvature of the smooth part; 1 where it is flat."""
+    bound = problem.row_curvature()
+    return 1.0 / bound if 0.0 < bound < np.inf else 1.0
+
+
+def _weighted(problem: Problem, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    if problem.weight is None:
+        return values
+    return np.multiply(
+        values, problem.weight, out=np.zeros(problem.n), where=problem.weight > 0.0
+    )  # weight 0 beats an infinite loss
+
+
+def _predictions(problem: Problem, w: NDArray[np.float64]) -> NDArray[np.float64]:
+    if sparse.issparse(problem.X) or problem.X.dtype == np.float64:
+        predictions: NDArray[np.float64] = problem.X @ w
+        return predictions
+    return np.concatenate([problem.X[part] @ w for part in _blocks(problem)])
+
+
+def _mean_row(problem: Problem, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    if sparse.issparse(problem.X) or problem.X.dtype == np.float64:
+        product: NDArray[np.float64] = problem.X.T @ shares
+        return product / problem.n
+    mean = np.zeros(problem.d)
+    for part in _blocks(problem):
+        mean += shares[part] @ problem.X[part]
+    return mean / problem.n
+
+
+def _blocks(problem: Problem) -> list[slice]:
+    """Parts of float32 rows: a product with float64 would make a copy of all of them at once."""
+    block = block_rows(problem.X)
+    return [slice(start, start + block) for start in range(0, problem.n, block)]

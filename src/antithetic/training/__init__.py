@@ -1,0 +1,1 @@
+"""The one loop, and what drives it: `minimize`, `advise`, comparisons."""

@@ -1,4 +1,6 @@
-"""Run every benchmark of this folder, show what it prints, and end with one table of the figures that missed their bar.
+"""Run every benchmark in this folder and list the figures that missed their bar.
+
+The output of each script is shown as it runs; the table of missed bars comes last.
 
 Run ``python benchmarks/all.py`` on a quiet machine, some two hours; ``--quick`` takes fewer seeds,
 sets and repeats; names run only these scripts. A script whose extra is not installed is left out,
@@ -37,7 +39,7 @@ _FIGURE = re.compile(r"(at least|at most) \S+.*?\s(pass|FAIL)\b")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a script: the lines of its figures that have a bar, and why it did not end well."""
+    """The result of one script: its figure lines that have a bar, and why it failed, if it did."""
 
     script: str
     passed: list[str]

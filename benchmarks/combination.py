@@ -1,4 +1,4 @@
-"""Print how near the optimum ten rounds on eight blocks come, by the rule that makes one model of the blocks' models.
+"""Compare rules that combine the models of blocks: gaps after ten rounds on eight blocks.
 
 A gap is ``(f - f*) / (f(0) - f*)``, f the objective of all rows, f* its least value, by Newton's
 method; logistic loss, batches of 2, steps found automatically. Each round every block makes one

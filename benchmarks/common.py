@@ -1,4 +1,4 @@
-"""What the benchmarks share: figures with bars, seconds of jobs that take turns, and the machine."""
+"""Helpers shared by the benchmarks: figures with bars, timings that take turns, the machine."""
 
 from __future__ import annotations
 

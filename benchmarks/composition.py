@@ -1,4 +1,6 @@
-"""Print the figures of solvers, draws and pairings together, each with its bar: evaluations, sparse solutions, seconds, exact variances.
+"""Print the figures of solvers, draws and pairings combined, each with its bar.
+
+The figures are gradient evaluations, sparse solutions, seconds and exact variances.
 
 A gap is ``(f - f*) / (f(0) - f*)``, f the objective, f* its least value: that of the logistic loss
 by Newton's method, that of the hinge by a long run of SDCA and its duality gap. No intercept,
@@ -42,8 +44,7 @@ def names_of(wanted: tuple[str, ...]) -> list[str]:
     return [name for name in wanted if data(name) is not None]
 
 
-# ---- evaluations ---------------------------------------------------------------------------------
-# ----------------------------------
+# ---- evaluations
 
 
 def first_epoch(name: str, near: float, epochs: int, **settings) -> float:
@@ -72,7 +73,11 @@ def first_below(values, most: float) -> float:
 
 
 def evaluations(solver: str, epochs: float) -> float:
-    """Gradients per row: SVRG takes those of all rows before each epoch but the first, which starts from zero weights."""
+    """Gradients per row of a run.
+
+    SVRG computes the gradients of all rows before each epoch except the first, which starts from
+    zero weights.
+    """
     return 2.0 * epochs - 1.0 if solver == "svrg" else epochs
 
 
@@ -84,7 +89,7 @@ PAIRED = {  # how rows travel: what minimize is given
 
 
 def part_a(quick: bool) -> Iterator[Figure]:
-    """Gradient evaluations per row until the gap is 1e-10, logistic loss: SAGA and SVRG, rows and antithetic pairs."""
+    """Gradient evaluations per row to a gap of 1e-10, log loss: SAGA and SVRG, rows and pairs."""
     seeds, names = 1 if quick else 3, six(quick)
     print(
         f"mean of {seeds} seeds; inf: not within 400 epochs. pairs: the tree's table of w = 0;"
@@ -127,8 +132,7 @@ def part_a(quick: bool) -> Iterator[Figure]:
             )
 
 
-# ---- sparse solutions ----------------------------------------------------------------------------
-# ----------------------------------
+# ---- sparse solutions
 
 
 def subgradient(given: Problem, w: np.ndarray) -> float:
@@ -142,7 +146,10 @@ def subgradient(given: Problem, w: np.ndarray) -> float:
 
 
 def part_b(quick: bool) -> Iterator[Figure]:
-    """L1 and elastic net, logistic loss: objective, optimality and support, against scikit-learn's SAGA run for long."""
+    """L1 and elastic net, log loss: objective, optimality and support against scikit-learn's SAGA.
+
+    The reference is a long run of scikit-learn's SAGA.
+    """
     for name, alpha in (("splice_scale", 1e-3), ("a9a", 1e-4)):
         if data(name) is None or (quick and name == "a9a"):
             continue
@@ -232,8 +239,7 @@ def group_lasso(name: str) -> Iterator[Figure]:
         )
 
 
-# ---- seconds -------------------------------------------------------------------------------------
-# ----------------------------------
+# ---- seconds
 
 
 def least_count(reaches: Callable[[int], bool], most: int = 3000) -> int | None:
@@ -270,9 +276,8 @@ def part_c(quick: bool) -> Iterator[Figure]:
         forms = {"CSR": X, "dense": X.toarray()} if sparse.issparse(X) else {"dense": X}
         for form, rows in forms.items():
             with threadpool_limits(1), warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore", ConvergenceWarning
-                )  # peers that are stopped early say so
+                # Peers warn if they are stopped early.
+                warnings.simplefilter("ignore", ConvergenceWarning)
                 yield race_of_saga(
                     name, form, rows, y, 3 if quick else 7, most=0.7 if rows is X else None
                 )
@@ -324,7 +329,10 @@ VISITS = {
 
 @cache
 def hinge_run(name: str) -> tuple[float, float, dict[str, float]]:
-    """Least objective of the hinge, how far it may be off, and epochs of SDCA until the gap is 1e-4 for each way of visiting rows."""
+    """Minimum of the hinge objective, its error bound, and epochs of SDCA to a gap of 1e-4.
+
+    The epochs are counted for each way of visiting rows.
+    """
     runs = {}
     for visits, given in VISITS.items():
         settings = {"loss": "hinge", "l2": ALPHAS[name], "solver": "sdca", **given}
@@ -402,8 +410,7 @@ def race_of_sdca(name: str, repeats: int) -> Iterator[Figure]:
     yield Figure(f"the better of these: {name}", min(seconds[:-1]) / seconds[-1], most=1.5)
 
 
-# ---- exact variances -----------------------------------------------------------------------------
-# ----------------------------------
+# ---- exact variances
 
 
 @cache
@@ -521,7 +528,7 @@ def variances(name: str) -> Figure:
 
 
 def corrections(name: str) -> None:
-    """Print what is left of the variance by a linear control variate, and by slopes that are remembered."""
+    """Print the variance left by a linear control variate, and by remembered slopes."""
     given, best = problem(name, "log_loss"), solution(name)
     root, ratios = np.sqrt(row_squares(given)), []
     for w in (best / 2.0, best):
@@ -571,8 +578,7 @@ def pairs_when_corrected(name: str) -> float:
     return 2.0 * given.group_variance(after - before, pairs) / given.group_variance(after - before)
 
 
-# ---- draws of corrected solvers ------------------------------------------------------------------
-# ----------------------------------
+# ---- draws of corrected solvers
 
 
 def part_f(quick: bool) -> Iterator[Figure]:
@@ -623,8 +629,7 @@ def epochs_of(solver: str, loss: str, seed: int, settings: dict) -> float:
     return first_below(found.trace["gap"], 1e-6)
 
 
-# ---- the whole -----------------------------------------------------------------------------------
-# ----------------------------------
+# ---- the whole
 
 
 PARTS = {"a": part_a, "b": part_b, "c": part_c, "d": part_d, "e": part_e, "f": part_f}

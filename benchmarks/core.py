@@ -1,4 +1,4 @@
-"""Print the figures of the core, each with its bar: speed, memory, variance ratios, compilations, import time.
+"""Print the figures of the core, each with its bar: speed, memory, variance, compilation, import.
 
 "Epoch ratio" and "import ratio" are seconds of ours divided by those of scikit-learn:
 ``SGDClassifier(loss="log_loss", max_iter=1, tol=None).fit`` and ``import sklearn.linear_model``.
@@ -41,12 +41,11 @@ VARIANCE_RATIOS = {
 }
 
 
-# ---- seconds per epoch ---------------------------------------------------------------------------
-# ----------------------------------
+# ---- seconds per epoch
 
 
 def one_epoch(X, y, table=None) -> Callable[[], None]:
-    """Return a function that runs the next epoch of SGD with batches of 2, the drawing of its order included."""
+    """Return a function that draws and runs the next epoch of SGD with batches of 2."""
     problem = Problem.build(X, y, l2=1e-4)
     solver = make_sgd(problem, average=False)
     sampler = make_sampler("shuffle", problem.n, 2, 0, table)
@@ -83,7 +82,7 @@ def random_dense(dtype) -> tuple:
 
 
 def random_csr() -> tuple:
-    """Return 100000 x 10000 with density 0.005: exactly 50 entries a row, in random distinct columns."""
+    """Return 100000 x 10000 rows of density 0.005: exactly 50 entries a row, in random columns."""
     n, d, stored = 100_000, 10_000, 50
     rng = np.random.default_rng(0)
     columns = np.empty((n, stored), dtype=np.int32)
@@ -105,8 +104,7 @@ def speeds(repeats: int) -> Iterator[Figure]:
             yield from speed(f"{name} {form}", *data, most, repeats)
 
 
-# ---- tables --------------------------------------------------------------------------------------
-# ----------------------------------
+# ---- tables
 
 
 def greedy_cost(repeats: int) -> Iterator[Figure]:
@@ -138,7 +136,8 @@ import numpy as np
 import antithetic
 
 def megabytes(field):
-    return next(int(line.split()[1]) / 1024 for line in open("/proc/self/status") if line.startswith(field))
+    lines = open("/proc/self/status")
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
 
 data = np.load(sys.argv[1])
 X, y = data["X"], data["y"]
@@ -150,7 +149,7 @@ print(megabytes("VmHWM") - before)
 
 
 def variance_ratios() -> Iterator[Figure]:
-    """Exact variance at zero weights of the greedy table's pairs, divided by that of two independent rows."""
+    """Exact variance of greedy pairs at zero weights, divided by that of two independent rows."""
     for name, expected in VARIANCE_RATIOS.items():
         if (data := load(name)) is not None:
             value = antithetic.pair(*data, "greedy").variance_ratio(*data)
@@ -159,8 +158,7 @@ def variance_ratios() -> Iterator[Figure]:
             )
 
 
-# ---- processes -----------------------------------------------------------------------------------
-# ----------------------------------
+# ---- processes
 
 
 def compilations() -> Iterator[Figure]:
@@ -179,21 +177,30 @@ import antithetic
 
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(301, 5)), rng.integers(2, size=301)
+given = {"pairing": "greedy", "eta0": 0.1, "epochs": 2, "trace": "variance", "l2": 0.1}
+more = {"l1": 0.1, "average": True, "fit_intercept": True}
 for real in (np.float64, np.float32):
     for data in (X.astype(real), sparse.csr_array(X.astype(real))):
         for sampling in ("uniform", "shuffle"):
-            for options in ({"l2": 0.1}, {"l2": 0.1, "l1": 0.1, "average": True, "fit_intercept": True}):
-                antithetic.minimize(data, y, pairing="greedy", sampling=sampling, eta0=0.1, epochs=2, trace="variance", **options)
+            for options in ({}, more):
+                antithetic.minimize(data, y, sampling=sampling, **given, **options)
 
 modules = [module for name, module in sys.modules.items() if name.startswith("antithetic")]
-functions = {id(f): f for module in modules for f in vars(module).values() if hasattr(f, "stats") and hasattr(f, "py_func")}
-compiled, loaded = (sum(sum(getattr(f.stats, kind).values()) for f in functions.values()) for kind in ("cache_misses", "cache_hits"))
+found = {id(f): f for module in modules for f in vars(module).values()}.values()
+functions = [f for f in found if hasattr(f, "stats") and hasattr(f, "py_func")]
+compiled, loaded = (
+    sum(sum(getattr(f.stats, kind).values()) for f in functions)
+    for kind in ("cache_misses", "cache_hits")
+)
 print(json.dumps({"compiled": compiled, "loaded": loaded}))
 """
 
 
 def import_time(repeats: int) -> Iterator[Figure]:
-    """Seconds of ``import antithetic`` divided by those of ``import sklearn.linear_model``, each in fresh processes."""
+    """Import seconds of ``antithetic`` divided by those of ``sklearn.linear_model``.
+
+    Each import runs in a fresh process.
+    """
     best = {"antithetic": np.inf, "sklearn.linear_model": np.inf}
     for _ in range(repeats):
         for module in best:
@@ -216,8 +223,7 @@ def child(code: str, *arguments: str, **environment: str) -> str:
     ).stdout
 
 
-# ---- the whole -----------------------------------------------------------------------------------
-# ----------------------------------
+# ---- the whole
 
 
 def figures(quick: bool) -> Iterator[Figure]:

@@ -1,4 +1,6 @@
-"""Print the figures of the estimators against scikit-learn's, each with its bar: gap to the optimum, seconds of fit, zeros of L1.
+"""Print the figures of the estimators against scikit-learn's, each with its bar.
+
+The figures are the gap to the optimum, the seconds of ``fit`` and the zeros of L1.
 
 A gap is ``(f - f*) / (f(0) - f*)``, f the objective at the weights of a fit, f* its least value;
 the mean over seeds. Both classes have all defaults but loss, alpha, ``fit_intercept=False``,
@@ -52,8 +54,7 @@ DENSE_FEATURES = 2000  # up to which a Hessian is formed
 LEAST_ERROR = 1e-16  # of the least objective: more digits are not to be had
 
 
-# ---- data and least objectives -------------------------------------------------------------------
-# ----------------------------------
+# ---- data and least objectives
 
 
 @cache
@@ -74,7 +75,7 @@ def problem(name: str, loss: str) -> Problem:
 
 @cache
 def optimum(name: str, loss: str) -> tuple[float, float]:
-    """Least objective, and by how much it may be too large at most (nan where that is not known)."""
+    """Minimum of the objective, and an upper bound on its error (nan where none is known)."""
     return (least_logistic if loss == "log_loss" else least_hinge)(problem(name, loss))
 
 
@@ -134,8 +135,7 @@ def least_hinge(given: Problem) -> tuple[float, float]:
         return given.objective(exact.fit(given.X, given.y).coef_[0]), np.nan
 
 
-# ---- gaps ----------------------------------------------------------------------------------------
-# ----------------------------------
+# ---- gaps
 
 
 def mean_gap(estimator: Callable, name: str, loss: str, epochs: int, seeds: int) -> float:
@@ -176,7 +176,7 @@ def gaps(
 
 
 def means(names: list[str], loss: str, seeds: int) -> Iterator[Figure]:
-    """What the mean of an epoch's weights gains over the last of them, with the same steps and orders."""
+    """Gain of averaging an epoch's weights over taking the last, with the same steps and orders."""
     for epochs in (2, 5, 20):
         print(
             f"\n{loss}, {epochs} epochs, mean of {seeds} seeds: gap of average='auto' divided by"
@@ -201,8 +201,7 @@ def certainty(names: list[str]) -> None:
         print(f"  {name:<22}{error / (np.log(2.0) - least):.0e}")
 
 
-# ---- seconds -------------------------------------------------------------------------------------
-# ----------------------------------
+# ---- seconds
 
 
 def fit_seconds(title: str, X, y, repeats: int, most: float | None = None) -> Figure:
@@ -231,8 +230,7 @@ def seconds(repeats: int) -> Iterator[Figure]:
             yield fit_seconds(f"{name} {form}", *known, repeats)
 
 
-# ---- L1 ------------------------------------------------------------------------------------------
-# ----------------------------------
+# ---- L1
 
 
 def sparsity(name: str, seeds: int) -> None:
@@ -288,8 +286,7 @@ def l1_outcome(
     )
 
 
-# ---- the whole -----------------------------------------------------------------------------------
-# ----------------------------------
+# ---- the whole
 
 
 def figures(quick: bool) -> Iterator[Figure]:

@@ -43,8 +43,7 @@ N, D, STORED = 20_000, 50, 30
 Job = Callable[[], object]
 
 
-# ---- what is timed -------------------------------------------------------------------------------
-# ----------------------------------
+# ---- what is timed
 
 
 def dense_rows(n: int = N) -> tuple:
@@ -66,7 +65,7 @@ def csr_rows() -> tuple:
 
 
 def epoch(X, y, sampling: str, average: bool | str = False) -> Job:
-    """Return a function that runs the next epoch of SGD with batches of 2, its ordering included."""
+    """Return a function that orders and runs the next epoch of SGD with batches of 2."""
     given = Problem.build(X, y, l2=1e-4)
     solver, sampler = make_sgd(given, average), make_sampler(sampling, given.n, 2, 0)
     schedule = make_schedule(
@@ -77,9 +76,8 @@ def epoch(X, y, sampling: str, average: bool | str = False) -> Job:
     def job() -> SgdState:
         nonlocal state
         state = solver.epoch(state, sampler.batches(state.epochs, state.order), schedule)
-        state = state._replace(
-            settled=0
-        )  # else the mean, which is what is timed, is given up after some epochs
+        # Otherwise the mean, which is timed here, would be dropped after some epochs.
+        state = state._replace(settled=0)
         return state
 
     return job
@@ -108,10 +106,8 @@ def sklearn_epoch(X, y, epochs: int = 1) -> Job:
 def kernels() -> dict[str, tuple[Job, Job]]:
     """What is timed, and what it is compared with."""
     dense, csr = dense_rows(), csr_rows()
-    small, few = (
-        dense_rows(8 * D),
-        dense_rows(3000),
-    )  # from 8 rows per feature on, the estimator's default is the mean of an epoch
+    # From 8 rows per feature, the estimator returns the mean of an epoch by default.
+    small, few = (dense_rows(8 * D), dense_rows(3000))
     ours, theirs = (
         estimator(loss="log_loss", max_iter=5, tol=None, random_state=0)
         for estimator in (antithetic.SGDClassifier, SGDClassifier)
@@ -140,8 +136,7 @@ def kernels() -> dict[str, tuple[Job, Job]]:
     return made
 
 
-# ---- measuring and judging -----------------------------------------------------------------------
-# ----------------------------------
+# ---- measuring and judging
 
 
 def best_seconds(jobs: tuple[Job, ...], repeats: int) -> list[float]:

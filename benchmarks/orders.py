@@ -1,4 +1,6 @@
-"""Print the figures of orders, each with its bar: gaps of reshuffled, balanced and nested epochs, seconds, and what `advise` says.
+"""Print the figures of orders, each with its bar: gaps, seconds, and what `advise` says.
+
+The gaps are those of reshuffled, balanced and nested epochs.
 
 A gap is ``(f - f*) / (f(0) - f*)``, f the objective, f* its least value; the mean over seeds. No
 intercept, batches of 2. Where it says "best eta0", the step is ``eta0 / (1 + eta0 lambda t)`` with
@@ -60,8 +62,7 @@ NEAR = 1e-4  # the gap to be reached in the race
 SECONDS_AT_MOST = 20.0
 
 
-# ---- gaps at the best first step -----------------------------------------------------------------
-# ----------------------------------
+# ---- gaps at the best first step
 
 
 @cache
@@ -136,7 +137,10 @@ def best_gap(
 
 
 def grid(name: str, order: str, quick: bool) -> dict:
-    """First steps, seeds and epochs of an order on a set: to refresh a nested table is slow, so there are fewer of them."""
+    """First steps, seeds and epochs for an order on a set.
+
+    Refreshing a nested table is slow, so it gets fewer of them.
+    """
     if order == "nested, refreshed":
         if name == LARGE:
             return {"ks": (-1, 0, 1), "seeds": 1, "epochs": 2}
@@ -227,8 +231,7 @@ def part_b(quick: bool) -> Iterator[Figure]:
     )
 
 
-# ---- gaps with all defaults ----------------------------------------------------------------------
-# ----------------------------------
+# ---- gaps with all defaults
 
 
 def count(title: str, ratios: list[float], most: float, least: int | None) -> Figure:
@@ -240,7 +243,7 @@ def count(title: str, ratios: list[float], most: float, least: int | None) -> Fi
 
 
 def part_c(quick: bool) -> Iterator[Figure]:
-    """20 epochs, logistic loss: SGDClassifier with all defaults against reshuffling with the best eta0."""
+    """20 epochs, log loss: SGDClassifier's defaults against reshuffling with the best eta0."""
     ratios = []
     for name in six(quick):
         seeds = 2 if quick else 5
@@ -282,13 +285,12 @@ def part_d(quick: bool) -> Iterator[Figure]:
     yield count("where it is at most", ratios, 0.2, None if quick else 9)
 
 
-# ---- hinge loss ----------------------------------------------------------------------------------
-# ----------------------------------
+# ---- hinge loss
 
 
 @cache
 def least_hinge(name: str) -> tuple[float, float]:
-    """Least objective by liblinear's dual method, and the duality gap, which bounds by how much it is too large."""
+    """Minimum by liblinear's dual method, and the duality gap, which bounds its error."""
     given, l2 = problem(name, "hinge"), ALPHAS[name]
     exact = LinearSVC(
         loss="hinge",
@@ -306,7 +308,7 @@ def least_hinge(name: str) -> tuple[float, float]:
 
 
 def dual_value(given: Problem, w: np.ndarray, width: float) -> float:
-    r"""Value of dual variables a that fit given weights: 1 below the margin, 0 above, and by least squares at it.
+    r"""Dual value for given weights: a is 1 below the margin, 0 above, least squares at it.
 
     Any a in [0, 1] is a bound from below: :math:`\bar a - l_2 |v|^2 / 2` with :math:`v = \sum_i a_i
     z_i / (l_2 n)`.
@@ -324,7 +326,7 @@ def dual_value(given: Problem, w: np.ndarray, width: float) -> float:
 
 
 def part_e(quick: bool) -> Iterator[Figure]:
-    """20 epochs, hinge loss, averaged weights (average="linear"), best eta0, k = -5..3: balanced against reshuffled."""
+    """20 epochs, hinge, average="linear", best eta0 of k = -5..3: balanced against reshuffled."""
     ratios = []
     for name in six(quick):
         settings = {
@@ -345,12 +347,11 @@ def part_e(quick: bool) -> Iterator[Figure]:
     yield count("where it is at most", ratios, 0.5, None if quick else 4)
 
 
-# ---- seconds -------------------------------------------------------------------------------------
-# ----------------------------------
+# ---- seconds
 
 
 def one_epoch(X, y, sampling: str, l2: float = 1e-4) -> Callable[[], None]:
-    """Return a function that runs the next epoch of SGD with batches of 2, its ordering included."""
+    """Return a function that orders and runs the next epoch of SGD with batches of 2."""
     given = Problem.build(X, y, l2=l2)
     solver, sampler = make_sgd(given, average=False), make_sampler(sampling, given.n, 2, 0)
     schedule = make_schedule(
@@ -409,7 +410,10 @@ def table_cost(X, y, epoch: float, repeats: int) -> Iterator[Figure]:
 
 
 def part_g(quick: bool) -> Iterator[Figure]:
-    """Seconds of fit to a gap of 1e-4, one thread: SGDClassifier with all defaults against the fastest of scikit-learn's."""
+    """Seconds to a gap of 1e-4, one thread: our SGDClassifier against scikit-learn's fastest.
+
+    Our SGDClassifier has all its defaults.
+    """
     ratios = []
     for name in [
         name
@@ -503,12 +507,14 @@ def nearest(name: str, variants: list):
     return None
 
 
-# ---- advice --------------------------------------------------------------------------------------
-# ----------------------------------
+# ---- advice
 
 
 def part_h(quick: bool) -> Iterator[Figure]:
-    """Whether `advise` names the order that ends lower with automatic steps, in the seconds of 10 reshuffled epochs."""
+    """Whether `advise` names the order with the lower objective after equal time.
+
+    The steps are automatic, and each order gets the seconds of 10 reshuffled epochs.
+    """
     right, names = 0, [name for name in (QUICK if quick else ALPHAS) if data(name) is not None]
     for name in names:
         X, y = data(name)
@@ -550,8 +556,7 @@ def automatic_gap(
     return gap_of(name, "log_loss", float(np.mean(reached)))
 
 
-# ---- the whole -----------------------------------------------------------------------------------
-# ----------------------------------
+# ---- the whole
 
 
 PARTS = {

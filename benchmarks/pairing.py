@@ -1,4 +1,6 @@
-"""Print the figures of large-scale pairing, each with its bar: quality, seconds, memory, growth, polishing, groups, shards.
+"""Print the figures of large-scale pairing, each with its bar.
+
+The figures are quality, seconds, memory, growth, polishing, groups and shards.
 
 "Captured" is ``(1 - ratio of the table) / (1 - ratio of the best table)``, where a ratio is the
 exact variance of a pair's gradient divided by that of two independent rows
@@ -45,7 +47,6 @@ SHARD_ROWS = (1000, 3000, 10_000)
 
 
 # ---- small sets: against the best table
-# --------------------------------------------------------------------------------------------
 
 
 def captured(X, y, table, best, coef=None) -> float:
@@ -101,7 +102,10 @@ def small_sets() -> Iterator[Figure]:
 
 
 def tree_proper() -> Iterator[Figure]:
-    """Captured share where the tree really cuts: the small sets without the rule of one bucket, and larger ones as they are."""
+    """Captured share where the tree really cuts.
+
+    The small sets run without the one-bucket rule, the larger ones as they are.
+    """
     for name in L2:
         if (data := load(name)) is not None:
             best = antithetic.pair(*data, "optimal")
@@ -125,7 +129,6 @@ def tree_proper() -> Iterator[Figure]:
 
 
 # ---- larger sets: against Algorithm 1
-# ----------------------------------------------------------------------------------------------
 
 
 def against_greedy(
@@ -163,8 +166,7 @@ def larger_sets(repeats: int) -> Iterator[Figure]:
     yield from against_greedy("farm-ads", None, 1.0, repeats)
 
 
-# ---- a million rows ------------------------------------------------------------------------------
-# ----------------------------------
+# ---- a million rows
 
 
 def synthetic(n: int):
@@ -182,7 +184,10 @@ def synthetic(n: int):
 
 
 def rows_ratio(G, table) -> float:
-    """Variance ratio of a table of vectors of one's own: the gradients of a squared error at zero, for targets -1, are the rows."""
+    """Variance ratio of a table of arbitrary vectors.
+
+    The rows are the gradients of the squared error at zero weights for targets -1.
+    """
     return table.variance_ratio(G, np.full(len(G), -1.0), loss="squared_error")
 
 
@@ -195,9 +200,8 @@ def million(repeats: int) -> dict[str, float]:
     antithetic.pair_rows(G[:3000], "tree")  # compile
     before = megabytes("VmRSS")
     (seconds,) = best_seconds([lambda: antithetic.pair_rows(G, "tree")], repeats)
-    extra = (
-        megabytes("VmHWM") - before
-    )  # what was held at most, less what was held before: no less than was needed
+    # The peak minus what was held before: an upper bound on what was needed.
+    extra = megabytes("VmHWM") - before
     few = G[np.random.default_rng(1).choice(len(G), 2000, replace=False)]
     return {
         "seconds": seconds,
@@ -262,12 +266,11 @@ def growth(repeats: int) -> Iterator[Figure]:
         )
 
 
-# ---- polishing and groups ------------------------------------------------------------------------
-# ----------------------------------
+# ---- polishing and groups
 
 
 def polishing(repeats: int) -> Iterator[Figure]:
-    """Polish the table of earlier weights at the weights one epoch of SGD later, against building a new one there."""
+    """Polish a table after one more epoch of SGD, against building a new one at the new weights."""
     if (data := load("ijcnn1.tr")) is None:
         return
     X, y = data
@@ -305,7 +308,10 @@ def polishing(repeats: int) -> Iterator[Figure]:
 
 
 def nested_groups() -> Iterator[Figure]:
-    """Ratio of nested groups against that of as many rows in plain pairs, which is the ratio of one pair whatever their number."""
+    """Ratio of nested groups against plain pairs with as many rows.
+
+    Plain pairs have the ratio of one pair, however many there are.
+    """
     X, y = antithetic.datasets.load("diabetes_scale", return_X_y=True)
     plain = antithetic.pair(X, y).variance_ratio(X, y)
     for size, most in ((4, None), (8, 0.25), (16, None)):
@@ -320,7 +326,6 @@ def nested_groups() -> Iterator[Figure]:
 
 
 # ---- without bars: shards, budgets, indexes
-# ----------------------------------------------------------------------------------------
 
 
 def labelled_synthetic() -> tuple:
@@ -346,10 +351,8 @@ def shards() -> None:
             start = time.perf_counter()
             table = antithetic.pair(X, y, "tree", loss=loss, shard_rows=size)
             seconds = time.perf_counter() - start
-            print(
-                f"  {size or 'all':<18}{table.variance_ratio(X, y, loss=loss):>8.4f}{seconds:>10.2f}",
-                flush=True,
-            )
+            ratio = table.variance_ratio(X, y, loss=loss)
+            print(f"  {size or 'all':<18}{ratio:>8.4f}{seconds:>10.2f}", flush=True)
         print(f"  {quality_line(table.quality(X, y, loss=loss))}")
 
 
@@ -381,7 +384,10 @@ def budgets() -> None:
 
 
 def indexes() -> None:
-    """Print what nearest-neighbour indexes do for the greedy problem: one search for all rows, and a whole table made from searches."""
+    """Print how nearest-neighbour indexes do on the greedy problem.
+
+    Both one search for all rows and a whole table made from searches are measured.
+    """
     try:
         import faiss
     except ImportError:
@@ -419,7 +425,9 @@ def faiss_example():
 
 
 def one_search(faiss, Z) -> None:
-    """Print seconds and recall of one search that finds each row's smallest product, and how many of the answers are still free.
+    """Print seconds and recall of one search for each row's smallest product.
+
+    It also prints how many of the answers are still free.
 
     The smallest product is the least distance to the negative row, once a coordinate is added that
     gives all rows the same length.
@@ -466,8 +474,7 @@ def share_without_free(candidates) -> float:
     return without / len(candidates)
 
 
-# ---- the whole -----------------------------------------------------------------------------------
-# ----------------------------------
+# ---- the whole
 
 
 def some(X, y, n: int) -> tuple:

@@ -1,4 +1,6 @@
-"""Print the figures against every peer, each with its bar: seconds to 1e-3 and 1e-4, seconds per pass, held-out loss.
+"""Print the figures against every peer, each with its bar.
+
+The figures are the seconds to gaps of 1e-3 and 1e-4, the seconds per pass, and the held-out loss.
 
 All of it is measured by ``antithetic bench``, whose rows are kept in a folder: what is finished
 there is not run again. Rows of other code, versions, settings or of another machine are refused in
@@ -62,7 +64,7 @@ def measure(names: list[str], path: Path, limits: Limits) -> list[Row]:
 
 
 def races(rows: list[Row], names: list[str]) -> Iterator[Figure]:
-    """Seconds of ours divided by those of the fastest other, and on how many sets ours is the fastest."""
+    """Our seconds divided by those of the fastest peer, and on how many sets we are the fastest."""
     found = {(one.data, one.target): one for one in standings(rows) if one.target in TARGETS}
     for target in TARGETS:
         for name in names:
@@ -105,7 +107,7 @@ def remark(one: Standing) -> str:
 
 
 def others(rows: list[Row]) -> Iterator[Figure]:
-    """Without bars: seconds per pass against scikit-learn's SGD, and the held-out loss against the best of all peers."""
+    """Without bars: seconds per pass against scikit-learn's SGD, held-out loss against the best."""
     for part, quantity, words in (
         ("epoch", "seconds per pass", "seconds per pass, ours / "),
         ("held-out", "log_loss", "held-out loss, ours / "),

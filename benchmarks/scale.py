@@ -1,4 +1,6 @@
-"""Print the figures of `antithetic.dask`, each with its bar: accuracy, speed-up, faults, memory, a cost model, shards.
+"""Print the figures of `antithetic.dask`, each with its bar.
+
+The figures are accuracy, speed-up, faults, memory, a cost model and shards.
 
 A gap is ``(f - f*) / (f(0) - f*)``, f the objective of all rows, f* its least value. Clusters are
 local, of processes with one thread each, so that everything runs on one machine; how other numbers

@@ -1,4 +1,4 @@
-"""Local clusters, and data that are made or read block by block: what ``scale.py`` and ``scale_model.py`` share."""
+"""Local clusters, and data made or read block by block, for ``scale.py`` and ``scale_model.py``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ QUIET = {
 
 @contextlib.contextmanager
 def cluster(n_workers: int, memory_limit: str | None = None) -> Iterator[Client]:
-    """Worker processes of one thread each, with the compiled kernels loaded by a fit of a few rows."""
+    """Start worker processes of one thread each, and load the kernels with a fit of a few rows."""
     given = {
         "threads_per_worker": 1,
         "processes": True,
@@ -59,9 +59,8 @@ def warm_up(client: Client, n_workers: int) -> None:
 
 def model(client: Client, rounds: int = 10, **given):
     """The model of the figures."""
-    from antithetic.dask import (
-        SGDClassifier,
-    )  # workers import this file, and have no use for scikit-learn
+    # Imported here, because workers import this file and do not need scikit-learn.
+    from antithetic.dask import SGDClassifier
 
     chosen = {
         "loss": "log_loss",
@@ -95,8 +94,7 @@ def peak_bytes() -> int:
     return 1024 * int(status.split("VmHWM:")[1].split()[0])
 
 
-# ---- blocks --------------------------------------------------------------------------------------
-# ----------------------------------
+# ---- blocks
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,7 @@ class Stored:
 
 
 def lazily(blocks: list) -> tuple[list, list]:
-    """Rows and labels as lists of delayed values, which each task reads anew."""
+    """Rows and labels as lists of delayed values, which each task reads again."""
     rows = dask.delayed(_rows, pure=False, traverse=False)
     labels = dask.delayed(_labels, pure=False, traverse=False)
     return [rows(block) for block in blocks], [labels(block) for block in blocks]

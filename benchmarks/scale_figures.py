@@ -63,8 +63,7 @@ def in_blocks(X: np.ndarray, y: np.ndarray):
     )
 
 
-# ---- the parts -----------------------------------------------------------------------------------
-# ----------------------------------
+# ---- the parts
 
 
 def accuracy(quick: bool) -> Iterator[Figure]:
@@ -143,7 +142,7 @@ def against_incremental(
 
 
 def speed_up(quick: bool) -> Iterator[Figure]:
-    """Seconds of a round with 1 worker / with 2, data in their memory, least of rounds that take turns.
+    """Seconds of a round with 1 worker divided by those with 2, data in memory, least of repeats.
 
     The compute part is a round less one of as many blocks of a few rows, which is what meeting
     costs.
@@ -176,7 +175,7 @@ def speed_up(quick: bool) -> Iterator[Figure]:
 
 
 def killed_worker(quick: bool) -> Iterator[Figure]:
-    """A worker killed (SIGKILL) in the second round of ten: difference of the weights, and seconds lost."""
+    """A worker killed (SIGKILL) in round 2 of 10: difference of the weights, and seconds lost."""
     blocks = lazily([Made(k, 20_000 if quick else 100_000) for k in range(BLOCKS)])
     with cluster(2) as client, tempfile.TemporaryDirectory() as folder:
         fits, seconds, killed = [], [], []
@@ -218,7 +217,7 @@ def kill_once_there(victim: int, path: Path, killed: list[int] | None) -> None:
 
 
 def small_memory(quick: bool) -> Iterator[Figure]:
-    """6 GB on disk, 2 workers limited to 1 GB each: peak memory of a worker beyond an idle one's, in blocks."""
+    """6 GB on disk, 2 workers limited to 1 GB: peak memory of a worker over idle, in blocks."""
     rows, n_blocks, limit = (50_000, 112, "512MB") if quick else (BLOCK_ROWS, 112, "1GB")
     block_bytes, rounds = rows * FEATURES * 4, 3
     with stored(*made(n_blocks, rows)) as blocks, cluster(2, memory_limit=limit) as client:
@@ -275,7 +274,7 @@ def shards(quick: bool) -> Iterator[Figure]:
 
 
 def as_they_stand(name: str, X: np.ndarray, y: np.ndarray, size: int) -> Iterator[Figure]:
-    """Tables of `antithetic.dask.pair` within blocks: rows in the order of the file, and dealt anew."""
+    """Tables of `antithetic.dask.pair` within blocks: rows in file order, and dealt at random."""
     rows, labels = da.from_array(X, chunks=(size, -1)), da.from_array(y, chunks=size)
     for dealt in (False, 8):
         table = antithetic.dask.pair(rows, labels, "tree", shuffle=dealt, random_state=0)

@@ -1,4 +1,6 @@
-"""What a round costs: a small model, its constants measured on this machine, its predictions against runs. Part e of ``scale.py``.
+"""A cost model of a round, measured on this machine and compared with runs.
+
+This is part e of ``scale.py``.
 
 With n rows of d features in K blocks on k workers, a round takes
 
@@ -80,7 +82,7 @@ class Constants:
 
 
 def measure(client: Client, blocks: list[Stored], repeats: int) -> Constants:
-    """Find the constants with fits of the public class, of very few rows and of blocks in memory, and by reading."""
+    """Measure the constants: fits of very few rows, fits of blocks in memory, and reading."""
     few, many = (tasks_only(client, count, repeats) for count in (FEW, MANY))
     task, per_block = ((many[k] - few[k]) / (MANY - FEW) for k in (0, 1))
     fixed, per_round = few[0] - FEW * task, few[1] - FEW * per_block
@@ -144,7 +146,7 @@ def read_all(blocks: list[Stored]) -> float:
 
 
 def loopback() -> float:
-    """Bytes that went over the loopback so far: all of a local cluster's network, and other programs'."""
+    """Bytes sent over the loopback so far, by local clusters and all other programs."""
     counters = Path("/proc/net/dev")
     lines = counters.read_text().splitlines() if counters.exists() else []
     return next(
@@ -154,7 +156,7 @@ def loopback() -> float:
 
 
 def cost_model(quick: bool) -> Iterator[Figure]:
-    """A model of seconds and bytes: its constants, its predictions against runs, and 10^9 rows by it."""
+    """A model of seconds and bytes: constants, predictions against runs, and 10^9 rows."""
     sizes = {100_000: 4, 1_000_000: 4} if quick else {100_000: 4, 1_000_000: 4, 10_000_000: 40}
     with cluster(WORKERS) as client:
         with stored(*made(8, BLOCK_ROWS // 4 if quick else BLOCK_ROWS)) as blocks:

@@ -1,4 +1,6 @@
-"""Print the figures of the batch samplers for PyTorch, each with its bar: variance of batch gradients, training, and what they cost.
+"""Print the figures of the batch samplers for PyTorch, each with its bar.
+
+The figures are the variance of batch gradients, the training, and the cost of the samplers.
 
 MNIST, batches of 64. Three models: softmax regression, a network with one hidden layer of 128, and
 a CNN with two strided convolutions. A variance ratio is the mean of |g_B - g|^2 over the full
@@ -66,8 +68,7 @@ def make_model(name: str, seed: int) -> nn.Module:
         return nn.Sequential(*convolutions, nn.Flatten(), nn.Linear(256, 10))
 
 
-# ---- data and tables -----------------------------------------------------------------------------
-# -----------------------------------
+# ---- data and tables
 
 
 @cache
@@ -92,13 +93,16 @@ def table(rows: int | None, nest: bool):
     return found
 
 
-# ---- samplers ------------------------------------------------------------------------------------
-# -----------------------------------
+# ---- samplers
 
 
 @dataclass
 class Scheme:
-    """How rows get into batches: the batches of the next epoch, what surrounds training, and what follows each backward pass."""
+    """How rows get into batches.
+
+    A scheme gives the batches of the next epoch, what surrounds training, and what follows each
+    backward pass.
+    """
 
     batches: Callable[[], list[list[int]]]
     around: AbstractContextManager = field(default_factory=nullcontext)
@@ -161,13 +165,16 @@ def grab_package(model: nn.Module, n: int, seed: int, kept) -> Scheme:
     )
 
 
-# ---- training ------------------------------------------------------------------------------------
-# -----------------------------------
+# ---- training
 
 
 @dataclass
 class Run:
-    """What came of one training: after each epoch the mean loss of the training rows, the test accuracy, the seconds; ratios by epoch."""
+    """The record of one training run.
+
+    After each epoch: the mean loss of the training rows, the test accuracy and the seconds. Ratios
+    are by epoch.
+    """
 
     losses: list[float] = field(default_factory=list)
     accuracies: list[float] = field(default_factory=list)
@@ -177,7 +184,7 @@ class Run:
 
 @cache
 def run(name: str, scheme_name: str, seed: int, rows: int | None, epochs: int) -> Run:
-    """Train for so many epochs, measuring batches before the first, after it, and after the last."""
+    """Train for some epochs, and measure batches before the first, after it, and after the last."""
     X, y = digits("mnist", rows)
     model, result = make_model(name, seed), Run()
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
@@ -225,8 +232,7 @@ def evaluate(model: nn.Module, X, y) -> tuple[float, float]:
     return float(F.cross_entropy(outputs, y)), float((outputs.argmax(1) == y).double().mean())
 
 
-# ---- parts ---------------------------------------------------------------------------------------
-# -----------------------------------
+# ---- parts
 
 
 def plan(quick: bool) -> tuple[int | None, int, dict[str, int]]:
@@ -247,7 +253,7 @@ def schemes() -> list[str]:
 
 
 def ratios(quick: bool) -> Iterator[Figure]:
-    """Variance of batch gradients, relative to reshuffled batches: exact, at the start and after epochs."""
+    """Exact variance of batch gradients relative to reshuffling, at the start and after epochs."""
     if load("mnist") is None or load("mnist.t") is None:
         return
     _, epochs, seeds = plan(quick)

@@ -1,4 +1,4 @@
-"""Exact gradients of single rows by all parameters of a small network, kept as factors, and plain GraB mean balance on them.
+"""Exact gradients of single rows of a small network, kept as factors, and plain GraB on them.
 
 The gradient of a row by the weights and bias of a linear layer is the outer product of a slope (by
 the layer's outputs) and the layer's input with a one behind it; that by a convolution is the sum of
@@ -21,7 +21,7 @@ Factors = list[tuple[Tensor, Tensor]]  # slopes (m, o) and inputs (m, d) of each
 
 @contextmanager
 def watched(model: nn.Module):
-    """Keep the inputs and outputs of all layers with parameters, in a list that each forward pass begins anew."""
+    """Keep the inputs and outputs of all layers with parameters, from the last forward pass."""
     layers = [layer for layer in model.modules() if isinstance(layer, (nn.Linear, nn.Conv2d))]
     assert sum(p.numel() for layer in layers for p in layer.parameters()) == sum(
         p.numel() for p in model.parameters()
@@ -81,7 +81,11 @@ def as_tensors(factors: Factors) -> dict[str, Tensor]:
 
 
 def variance_ratio(factors: Factors, batches: list[list[int]], size: int, chunk: int = 32) -> float:
-    """Mean of |g_B - g|^2 over the full batches of an epoch, divided by what reshuffled batches have on average, (n-b)/(n-1) Var/b."""
+    """Variance of an epoch's full batches relative to reshuffled ones.
+
+    The mean of |g_B - g|^2 over the full batches, divided by its expectation for reshuffled
+    batches, (n - b)/(n - 1) Var/b.
+    """
     n = len(factors[0][0])
     full = [S.T @ A / n for S, A in factors]
     second = sum(((S.square().sum(1)) * A.square().sum(1)).double().mean() for S, A in factors)
@@ -95,7 +99,9 @@ def variance_ratio(factors: Factors, batches: list[list[int]], size: int, chunk:
 
 
 class PlainGrab:
-    """GraB with mean balance (Lu, Guo and De Sa 2022, algorithm 4), for all parameters: the order of an epoch from the one before.
+    """GraB with mean balance (Lu, Guo and De Sa 2022, algorithm 4), for all parameters.
+
+    The order of an epoch follows from the gradients of the epoch before.
 
     Row by row, c is its gradient less the mean of the epoch before, and s the signed sum of these.
     If <s, c> <= 0 the row goes to the front of the next order and s becomes s + c, else it goes to

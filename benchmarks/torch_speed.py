@@ -26,7 +26,7 @@ def exhaust(batches) -> None:
 
 
 def iterating(quick: bool) -> Iterator[Figure]:
-    """One epoch of batch indices for 10 million rows, batches of 64: seconds of BatchSampler(RandomSampler) / ours."""
+    """Indices of an epoch, 10 million rows by 64: seconds of BatchSampler(RandomSampler) / ours."""
     n, repeats = (1_000_000, 3) if quick else (10_000_000, 5)
     order = np.random.default_rng(0).permutation(n)
     partner = np.empty(n, dtype=np.intp)
@@ -54,7 +54,10 @@ def iterating(quick: bool) -> Iterator[Figure]:
 
 
 def observing(quick: bool) -> Iterator[Figure]:
-    """What observing adds to training the MLP (784-128-10): 100 batches of 64, with it and without in turn, least seconds."""
+    """Cost of observing while training the MLP (784-128-10): least seconds of 100 batches of 64.
+
+    Runs with and without observing take turns.
+    """
     for name in ("groups", "balanced"):
         for loaded in (True, False):
             without, with_it = best_seconds(list(trainings(name, loaded)), 10 if quick else 60)
@@ -119,7 +122,7 @@ def train(model, optimizer, batches) -> None:
 
 
 def regrouping(n: int) -> Iterator[Figure]:
-    """Seconds of making new groups from what was observed, once per epoch unless ``refresh`` says otherwise."""
+    """Seconds to regroup from what was observed, once per epoch unless ``refresh`` differs."""
     vectors = torch.randn(n, 32, generator=torch.Generator().manual_seed(0))
 
     def regroup() -> None:

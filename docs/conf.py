@@ -1,4 +1,4 @@
-"""Sphinx settings of the documentation: ``sphinx-build -W --keep-going -n docs build/docs``, without network."""
+"""Sphinx settings: ``sphinx-build -W --keep-going -n docs build/docs``, without network."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def skip_what_is_not_ours(app, what, name, member, skip, options):  # noqa: ARG0
 
 
 def check_reference(app, env):  # noqa: ARG001 - Sphinx asks so
-    """Fail for public names that the reference lacks, and for parameters that their docstrings lack."""
+    """Fail if the reference lacks a public name, or a docstring lacks a parameter."""
     from sphinx.util import logging
 
     warn = logging.getLogger(__name__).warning
@@ -154,9 +154,8 @@ def visit_formula(translator, node):
     """Write a formula as MathML; TeX that is not understood is an error."""
     from docutils.utils.math.latex2mathml import tex2mathml
 
-    text = re.sub(
-        r"(frac)(\d)(\d)", r"\1{\2}{\3}", node.astext()
-    )  # docutils would read the two digits as one number
+    # docutils would read the two digits as one number.
+    text = re.sub(r"(frac)(\d)(\d)", r"\1{\2}{\3}", node.astext())
     translator.body.append(tex2mathml(text, as_block=node.tagname == "math_block"))
     raise nodes.SkipNode
 

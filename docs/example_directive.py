@@ -1,4 +1,8 @@
-"""The directive ``example``: run a program of ``examples/`` while the page is built, and show what it is for, prints and draws."""
+"""The directive ``example``: run a program of ``examples/`` and show its purpose and output.
+
+The program runs while the page is built. The page shows its docstring, what it prints and what it
+draws.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +83,7 @@ def _block(text, language):
 
 
 def _picture(png):
-    """The picture within the page, so that a page that is not built anew has it still."""
+    """Embed the picture, so that a page keeps it even if it is not rebuilt."""
     data = base64.b64encode(png).decode()
     return nodes.raw(
         "",

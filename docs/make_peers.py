@@ -1,4 +1,4 @@
-"""Make the tables of the page on other solvers, and that of the README, anew: ``python docs/make_peers.py [ROWS]``.
+"""Rebuild the tables of the peers page and the README: ``python docs/make_peers.py [ROWS]``.
 
 ROWS is the file that ``python benchmarks/peers.py`` leaves, ``antithetic-bench/rows.csv``: what the
 page shows of it is kept in ``docs/peers.csv``. Without it, the pages are written from
@@ -42,7 +42,7 @@ def table(columns, lines):
 
 
 def ours(rows):
-    """A line per set: our milliseconds to each target, those of the fastest other, and the ratio."""
+    """One line per set: our milliseconds to each target, those of the fastest peer, the ratio."""
     found = {(one.data, one.target): one for one in standings(rows)}
     targets = sorted({target for _, target in found}, reverse=True)
     columns = ["data"] + [
@@ -106,7 +106,7 @@ def tables(rows):
 
 
 def page(text, rows):
-    """A page with its tables made anew."""
+    """A page with its tables rebuilt."""
     made = tables(rows)
     return MARKED.sub(lambda found: f"{found[1]}\n\n{made[found[2]]}\n\n{found[3]}", text)
 

@@ -1,4 +1,6 @@
-"""Make the pictures of the documentation anew: ``python docs/make_pictures.py [NAME ...]`` writes ``docs/pictures/NAME.svg``.
+"""Redraw the pictures of the documentation: ``python docs/make_pictures.py [NAME ...]``.
+
+Each picture is written to ``docs/pictures/NAME.svg``.
 
 Every line and point comes from the package itself, on the data sets that it brings. The ground is
 transparent and the colours are of middle brightness, so that one file serves light and dark pages.
@@ -150,7 +152,7 @@ def tutorial():
 
 
 def fading():
-    """Variance ratio of a table that is kept, and of one that is made anew."""
+    """Variance ratio of a table that is kept, and of one that is rebuilt."""
     X, y = antithetic.datasets.load("diabetes_scale", return_X_y=True)
     figure = Figure(figsize=(6.4, 3.2))
     ax = figure.subplots()
@@ -191,17 +193,15 @@ def fading():
 
 
 def partial_sums():
-    """Norm of the partial sums of centred gradients along an epoch, at the solution, in three orders."""
+    """Norm of the partial sums of centred gradients over an epoch at the solution, three orders."""
     X, y = antithetic.datasets.load("diabetes_scale", return_X_y=True)
     coef, _ = least(X, y)
     G = gradients(X, y, coef)
     G -= G.mean(axis=0)
     settings = {"l2": L2, "learning_rate": "auto", "epochs": 20}
     orders = {
-        "reshuffled": (
-            np.random.default_rng(7).permutation(len(y)),
-            ORANGE,
-        ),  # a typical one: its largest sum is near the median of many
+        # A typical order: its largest sum is near the median of many.
+        "reshuffled": (np.random.default_rng(7).permutation(len(y)), ORANGE),
         "nested, table of the solution": (
             antithetic.pair(X, y, coef=coef, nest=True).order,
             PURPLE,
@@ -250,7 +250,7 @@ def orders():
 
 
 def dimensions():
-    """Best variance ratio of random rows, and what balancing leaves of partial sums, by the number of features."""
+    """Best variance ratio of random rows, and partial sums after balancing, by feature count."""
     n, features = 200, [1, 2, 5, 10, 20, 50, 100, 200, 400, 1000]
     rng = np.random.default_rng(0)
     ratios, sums = [], []
@@ -281,7 +281,7 @@ def dimensions():
 
 
 def profile():
-    """Share of races that each solver ends within a factor of the fastest, from the rows of docs/peers.csv."""
+    """Share of races that each solver ends within a factor of the fastest, from docs/peers.csv."""
     factors = np.geomspace(1.0, 20.0, 200)
     shares = solved_within(
         read_rows(Path(__file__).parent / "peers.csv"), factors.tolist(), TARGETS

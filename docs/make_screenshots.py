@@ -1,4 +1,6 @@
-"""Photograph a report for the documentation: ``python docs/make_screenshots.py REPORT.html`` writes ``docs/pictures/report-*.png``.
+"""Photograph a report for the documentation: ``python docs/make_screenshots.py REPORT.html``.
+
+The pictures are written to ``docs/pictures/report-*.png``.
 
 REPORT.html is what ``antithetic reproduce`` leaves. Needs Chromium; it is driven as in the tests.
 """

@@ -1,4 +1,4 @@
-"""Run each way of drawing rows on the same data and see how near each comes to the least objective, epoch by epoch.
+"""Run each way of drawing rows on the same data and compare the gaps epoch by epoch.
 
 All have the same number of gradients per epoch and steps found from the data, so what differs is
 which rows travel together and in which order. Where matplotlib is there, a picture is saved.

@@ -1,4 +1,6 @@
-"""Pair and train on Parquet files with a Dask cluster: two processes here, as many machines as you like elsewhere.
+"""Pair and train on Parquet files with a Dask cluster.
+
+Here the cluster has two processes; elsewhere it can have as many machines as you like.
 
 The files are small, so that the example is quick; nothing in it would change for a thousand times
 as many. The rows are read block by block where they are needed, and never all at once.

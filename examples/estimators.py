@@ -1,4 +1,4 @@
-"""Fit scikit-learn's SGDClassifier and ours, with the same few lines, and print how far each is from the least objective.
+"""Fit scikit-learn's SGDClassifier and ours, and print how far each is from the minimum.
 
 Both have their defaults, so neither learning rate is tuned. Where matplotlib is there, a picture of
 our runs is saved.

@@ -1,4 +1,4 @@
-"""Pair rows with a nearest-neighbour index: a callable for ``antithetic.pair(X, y, method=...)``, made with faiss.
+"""Pair rows with faiss: a callable for ``antithetic.pair(X, y, method=...)``.
 
 Each row in turn takes the first free row among the k that oppose it most. Rows that find all of
 theirs taken ask again, among the rows that are still free, until everybody has a partner. Any index
@@ -36,9 +36,8 @@ def faiss_pairs(rows, k=64, index="Flat"):
             "faiss takes dense rows; project sparse ones to a few dimensions first, with"
             " TruncatedSVD, say"
         )
-    vectors = np.ascontiguousarray(
-        rows - rows.mean(axis=0), dtype=np.float32
-    )  # centred, rows make better choices in turn
+    # Greedy choices are better on centred rows.
+    vectors = np.ascontiguousarray(rows - rows.mean(axis=0), dtype=np.float32)
     partner = np.full(len(vectors), -1, dtype=np.intp)
     waiting = free = np.arange(len(vectors))
     while len(waiting):
@@ -51,7 +50,10 @@ def faiss_pairs(rows, k=64, index="Flat"):
 
 
 def nearest_reflections(vectors, waiting, free, k, index):
-    """For each waiting row, its k smallest products among the free rows, the smallest first, as row numbers; -1 where there are fewer."""
+    """The k free rows with the smallest products, smallest first, for each waiting row.
+
+    The result holds row numbers, and -1 where there are fewer than k.
+    """
     searcher = faiss.index_factory(vectors.shape[1], index, faiss.METRIC_INNER_PRODUCT)
     searcher.train(vectors[free])
     searcher.add(vectors[free])

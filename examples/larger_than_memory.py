@@ -1,4 +1,4 @@
-"""Pair and train on a file that is never read as a whole: a memory map, in shards, and chunk by chunk.
+"""Pair and train on a file without reading it whole: a memory map, shards, and chunks.
 
 The file here is small, so that the example is quick; nothing in it would change for a hundred times
 as many rows.
@@ -26,7 +26,7 @@ def make_chunk(k):
 
 
 def write_file(path):
-    """Write the chunks one after the other into one .npy file, and return the labels, which fit into memory."""
+    """Write the chunks into one .npy file, and return the labels, which fit into memory."""
     rows = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(ROWS, FEATURES))
     labels = np.empty(ROWS, dtype=bool)
     for k, start in enumerate(range(0, ROWS, CHUNK)):

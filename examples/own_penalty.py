@@ -1,4 +1,4 @@
-"""Train with a penalty of one's own: weights that must lie between 0 and 1, and weights that should be near their mean.
+"""Train with custom penalties: weights between 0 and 1, and weights near their mean.
 
 A penalty has ``value(w)``, ``prox(w, step)``, the minimiser of ``r(v) + |v - w|^2 / (2 step)``, and
 ``separable``. The solution is compared with that of a general solver, L-BFGS-B, which knows bounds
@@ -37,7 +37,10 @@ class Box:
 
 @dataclass(frozen=True)
 class NearTheMean:
-    """``strength / 2`` times the squared distance of the weights from their mean: not separable, for each weight concerns all others."""
+    """``strength / 2`` times the squared distance of the weights from their mean.
+
+    It is not separable, because each weight affects all others.
+    """
 
     strength: float
     separable = False

@@ -1,4 +1,4 @@
-"""Use the classifier inside scikit-learn: a pipeline, a grid search, cross-validated scores, and an antithetic table that folds cut.
+"""Use the classifier in scikit-learn: pipeline, grid search, cross-validation, and a table.
 
 The features are raw, in units of their own, so they are scaled first. A search hands the table to
 each fold's ``fit``, cut to the rows of the fold.

@@ -1,4 +1,6 @@
-"""Train a small CNN in PyTorch with batches that follow its last layer, and measure the variance of the batch gradients exactly.
+"""Train a small CNN in PyTorch with batches that follow its last layer.
+
+The exact variance of the batch gradients is measured.
 
 The data are 1000 digits of MNIST, or scikit-learn's small digits where MNIST is not at hand. The
 batches of the first epoch are made from the pixels. While the network learns, its last layer is
@@ -65,7 +67,11 @@ def row_gradients(model, X, y):
 
 
 def variance_ratio(gradients, batches):
-    """Mean of |g_B - g|^2 over the full batches, divided by its mean over all batches that there are, (n - b)/(n - 1) Var/b."""
+    """Variance of the full batches relative to random ones.
+
+    The mean of |g_B - g|^2 over the full batches, divided by its mean over all possible batches, (n
+    - b)/(n - 1) Var/b.
+    """
     n, g = len(gradients), gradients.mean(dim=0)
     error = np.mean(
         [

@@ -1,4 +1,6 @@
-"""Train softmax regression in PyTorch with antithetic batches, and measure the variance of the batch gradients exactly.
+"""Train softmax regression in PyTorch with antithetic batches.
+
+The exact variance of the batch gradients is measured.
 
 The data are 1000 digits of MNIST, or scikit-learn's small digits where MNIST is not at hand. Three
 loaders train the same model from the same weights: one with ``shuffle=True``, one whose batches are
@@ -45,7 +47,11 @@ def row_gradients(model, X, y):
 
 
 def variance_ratio(gradients, batches):
-    """Mean of |g_B - g|^2 over the full batches, divided by its mean over all batches that there are, (n - b)/(n - 1) Var/b."""
+    """Variance of the full batches relative to random ones.
+
+    The mean of |g_B - g|^2 over the full batches, divided by its mean over all possible batches, (n
+    - b)/(n - 1) Var/b.
+    """
     n, g = len(gradients), gradients.mean(dim=0)
     error = np.mean(
         [

@@ -1,4 +1,4 @@
-"""Train the paper's SGD and SGD-as on a small set, and print the exact variance of the gradients that each of them followed.
+"""Train the paper's SGD and SGD-as, and print the exact variance of their gradients.
 
 SGD draws two independent rows a step. SGD-as draws one row and takes its antithetic partner along.
 Everything else is the same, and each variance is taken at the weights that its own run has reached.

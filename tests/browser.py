@@ -1,4 +1,7 @@
-"""A headless Chromium for tests, driven over its DevTools pipe: no driver, no network port, nothing to install but the browser."""
+"""A headless Chromium for tests, driven over its DevTools pipe.
+
+It needs no driver, no network port, and no installation except the browser.
+"""
 
 from __future__ import annotations
 
@@ -203,7 +206,10 @@ class Browser:
         path.write_bytes(base64.b64decode(data))
 
     def problems(self) -> list[str]:
-        """Errors, warnings, dialogs and requests to anywhere but files and data, since the page was opened."""
+        """Errors, warnings, dialogs and outside requests since the page was opened.
+
+        Requests for files and data URLs are not counted.
+        """
         found = []
         for event in self.events:
             parameters = event["params"]
@@ -250,9 +256,8 @@ class Browser:
             message = self._read(until, what)
             if "method" in message:
                 self.events.append(message)
-                if (
-                    message["method"] == "Page.javascriptDialogOpening"
-                ):  # a dialog would stop the page and the test with it
+                # A dialog would block the page, and the test with it.
+                if message["method"] == "Page.javascriptDialogOpening":
                     self._count += 1
                     answer = {
                         "id": self._count,

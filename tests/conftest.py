@@ -1,4 +1,6 @@
-"""How Hypothesis looks for examples: the same ones in every run, or, with ``--hypothesis-profile=searching``, new and more ones.
+"""Hypothesis profiles: the same examples in every run, unless told to search for new ones.
+
+``--hypothesis-profile=searching`` tries more examples, and new ones in each run.
 
 ``few`` is for compiled code that runs as plain Python, a hundred times slower.
 """

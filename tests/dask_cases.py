@@ -1,4 +1,4 @@
-"""What the tests of the distributed engine share: clusters, small data in blocks, and their objective on one machine."""
+"""Helpers for the Dask tests: clusters, small data in blocks, and objectives on one machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ QUIET = {
 
 @contextlib.contextmanager
 def quiet():
-    """Ignore what Dask leaves behind when it starts and ends: sockets of processes that are gone, and its own old ways."""
+    """Ignore warnings that Dask causes at start and end: closed sockets and its deprecations."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
         warnings.filterwarnings(

@@ -1,4 +1,4 @@
-"""All the draws a sampler can make, with their probabilities: statistics by enumeration instead of sampling."""
+"""All draws a sampler can make, with their probabilities: enumeration instead of sampling."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ def every_draw(sampler, monkeypatch):
 
 
 def step_gradients(batches, gradients):
-    """Gradient of each batch, given those of the rows: ``(1 / size) sum factors[k] gradients[rows[k]]``, shape (batches, d)."""
+    """Gradient of each batch, shape (batches, d), given those of the rows.
+
+    ``(1 / size) sum factors[k] gradients[rows[k]]``
+    """
     factors = np.ones(len(batches.rows)) if batches.factors is None else batches.factors
     return (
         np.add.reduceat(factors[:, None] * gradients[batches.rows], batches.starts[:-1], axis=0)
@@ -95,7 +98,7 @@ def step_gradients(batches, gradients):
 
 
 def moments_of_steps(sampler, gradients, monkeypatch):
-    """Expected gradient of each step over all draws, shape (batches, d), and its variance, shape (batches,)."""
+    """Expected gradient of each step, shape (batches, d), and its variance, shape (batches,)."""
     found = [
         (probability, step_gradients(batches, gradients))
         for probability, batches in every_draw(sampler, monkeypatch)

@@ -1,4 +1,4 @@
-"""Plain NumPy twins of the kernels: slow, short, and to be read beside the paper's algorithm boxes."""
+"""Plain NumPy twins of the kernels: slow and short, to read beside the paper's algorithm boxes."""
 
 from __future__ import annotations
 
@@ -103,9 +103,8 @@ def balanced_order(order, gradients, unit):
         else:
             front, back, signed = [*front, b], [a, *back], signed - apart
     whole = len(order) // unit * unit
-    return np.concatenate(
-        [*front, order[paired:whole], *back, order[whole:]]
-    )  # a unit without another comes in the middle
+    # A unit without a second one comes in the middle.
+    return np.concatenate([*front, order[paired:whole], *back, order[whole:]])
 
 
 def balanced_algorithm_2(problem, order, size, unit, epochs, eta, **given):
@@ -142,7 +141,7 @@ def balanced_algorithm_2(problem, order, size, unit, epochs, eta, **given):
 
 
 def corrected_steps(problem, epochs, size, eta, kind, *, coef, intercept=0.0, memory=None):
-    """Proximal SGD, SVRG or SAGA on given epochs, each a list of batches of rows and their factors (None for 1).
+    """Proximal SGD, SVRG or SAGA on given epochs, each a list of (rows, factors or None).
 
     The kind "given" keeps the memory that it is given. Returns coef, intercept, and what is
     remembered of each row.
@@ -151,9 +150,8 @@ def corrected_steps(problem, epochs, size, eta, kind, *, coef, intercept=0.0, me
     w, b, steps, samples = np.array(coef, dtype=float), intercept, 0, 0
     memory = np.zeros(len(X)) if memory is None else memory
     for epoch, batches in enumerate(epochs):
-        if (kind == "svrg" or (kind == "saga" and epoch == 0)) and (
-            epoch or w.any() or b
-        ):  # at zero nothing is remembered
+        # At zero weights nothing is remembered.
+        if (kind == "svrg" or (kind == "saga" and epoch == 0)) and (epoch or w.any() or b):
             memory = problem.slopes(w, b)
         for rows, factors in batches:
             part = len(rows) / size if factors is None else 1.0

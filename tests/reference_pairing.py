@@ -24,10 +24,12 @@ def algorithm_1(Z):
 
 
 def largest_excess(Z, partner):
-    """By how much a choice exceeds the smallest product over the rows free in its own run, in units of ``|z_i| max |z_j|``."""
-    Z = np.asarray(Z, dtype=np.float64) / max(
-        np.abs(Z).max(), np.finfo(np.float64).tiny
-    )  # units do not depend on the scale
+    """By how much a choice exceeds the smallest product over the rows free in its own run.
+
+    The unit is ``|z_i| max |z_j|``.
+    """
+    # Rescale, so that the result does not depend on the units of Z.
+    Z = np.asarray(Z, dtype=np.float64) / max(np.abs(Z).max(), np.finfo(np.float64).tiny)
     lengths = np.sqrt((Z**2).sum(axis=1))
     free = np.ones(len(Z), dtype=bool)
     worst = 0.0
@@ -53,7 +55,10 @@ def cycles(partner):
 
 
 def alternate_cuts(cycle):
-    """Every way to keep alternate links of a cycle, each a list of pairs: two of an even one, one per row left out of an odd one."""
+    """Every way to keep alternate links of a cycle, each as a list of pairs.
+
+    An even cycle has two ways; an odd one has a way for each row that can be left out.
+    """
     n = len(cycle)
     starts = range(n) if n % 2 else range(min(n, 2))
     return [

@@ -18,7 +18,10 @@ def weights_of(problem):
 
 
 def best_dual(problem, row, a, p, q):
-    """The dual variable b with b = -s phi'(p + q (b - a)), by its formula, or for log_loss by bisection over all of [0, s]."""
+    """The dual variable b with b = -s phi'(p + q (b - a)).
+
+    It comes from the closed formula, or for log_loss from bisection over all of [0, s].
+    """
     y, s = problem.y[row], weights_of(problem)[row]
     if s == 0.0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Hypothesis strategies shared by the tests: small data with all that makes data awkward, and permutations.
+"""Hypothesis strategies shared by the tests: small awkward data, and permutations.
 
 Rows are whole numbers times a power of two wherever a test compares with equality, because their
 products are then exact.
@@ -12,11 +12,8 @@ from hypothesis.extra.numpy import arrays
 
 from antithetic import AntitheticTable
 
-EXACT_SCALES = (
-    1.0,
-    2.0**-500,
-    2.0**500,
-)  # powers of two: products and their sums stay exact, and inside float64
+# Powers of two: products and their sums stay exact and within float64.
+EXACT_SCALES = (1.0, 2.0**-500, 2.0**500)
 EXACT_SCALES_32 = (1.0, 2.0**-60, 2.0**60)  # the same for float32
 WEIGHTS = (0.0, 0.5, 1.0, 2.0, 3.0)
 EXTREMES = (
@@ -43,7 +40,10 @@ def finite_floats():
 
 @st.composite
 def integer_rows(draw, min_rows=1, max_rows=12, max_features=4, scales=(1.0,)):
-    """Whole numbers times a scale, shape (n, d): with duplicates, zero rows, constant columns, one feature."""
+    """Whole numbers times a scale, shape (n, d), with awkward cases.
+
+    Duplicates, zero rows, constant columns and a single feature all occur.
+    """
     shape = draw(st.integers(min_rows, max_rows)), draw(st.integers(1, max_features))
     X = draw(arrays(np.int64, shape, elements=st.integers(-3, 3))).astype(np.float64)
     row, column = draw(st.integers(0, shape[0] - 1)), draw(st.integers(0, shape[1] - 1))

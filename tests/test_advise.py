@@ -13,7 +13,7 @@ from antithetic.training.advise import choose_sampling
 
 
 def test_ratios_are_exact_on_small_data():
-    """On up to a thousand rows they are those of the whole data."""
+    """On up to a thousand rows the ratios are those of the whole data."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
     advice = advise(X, y, l2=1e-2)
     assert advice.rows_used == len(y)
@@ -24,7 +24,7 @@ def test_ratios_are_exact_on_small_data():
 
 
 def test_the_sentence_names_the_setting_and_the_figures():
-    """And the result cannot be changed."""
+    """The sentence names the setting and the figures, and the result is immutable."""
     X, y = datasets.load("sonar_scale", return_X_y=True)
     advice = advise(X, y, l2=1e-2, random_state=3)
     for part in (
@@ -50,7 +50,7 @@ def test_text_is_reshuffled_and_regression_is_served():
 
 
 def test_a_rare_class_is_among_the_rows():
-    """Or nothing could be said."""
+    """A rare class is always among the sampled rows."""
     y = np.zeros(50_000, int)
     y[7] = 1
     assert np.isfinite(advise(np.random.default_rng(0).normal(size=(50_000, 2)), y).ratio_now)
@@ -66,12 +66,12 @@ def test_a_rare_class_is_among_the_rows():
     ],
 )
 def test_the_order_follows_from_the_sizes(n, d, batch_size, epochs, expected):
-    """Rows, features, batch and epochs."""
+    """The order follows from the numbers of rows, features, batches and epochs."""
     assert choose_sampling(n, d, batch_size=batch_size, epochs=epochs)[0] == expected
 
 
 def test_bad_input_is_refused():
-    """As everywhere."""
+    """Bad input is refused with an error."""
     X, y = datasets.load("sonar_scale", return_X_y=True)
     for given in ({"batch_size": 0}, {"epochs": 0}, {"loss": "logistic"}, {"random_state": -1}):
         with pytest.raises(ValueError, match=next(iter(given))):

@@ -1,4 +1,4 @@
-"""The balanced order: that of the plain rule, each row once, small partial sums, and what they gain."""
+"""The balanced order: it follows the plain rule, visits each row once, and keeps sums small."""
 
 from __future__ import annotations
 
@@ -82,9 +82,10 @@ def test_the_rule_by_hand():
     np.testing.assert_array_equal(balanced_order(np.arange(5), gradients, 1), [0, 2, 4, 3, 1])
     gradients[2] = -2.0  # d = -2 goes along: the other way round
     np.testing.assert_array_equal(balanced_order(np.arange(5), gradients, 1), [0, 3, 4, 2, 1])
+    # Units stay whole.
     np.testing.assert_array_equal(
         balanced_order(np.arange(9), np.ones((9, 1)), 2), [0, 1, 4, 5, 6, 7, 2, 3, 8]
-    )  # units stay whole
+    )
 
 
 @FORMS
@@ -92,7 +93,10 @@ def test_the_rule_by_hand():
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("unit", [1, 2, 4])
 def test_the_kernel_equals_its_twin(form, n, size, unit):
-    """Weights after three epochs and the order that follows, where two units lie in one batch, or across several, or have no other."""
+    """Weights after three epochs, and the next order, equal those of the plain twin.
+
+    Two units lie in one batch or in several, or a unit has no second one.
+    """
     if n == 1:
         size = 1
     problem = (
@@ -148,7 +152,10 @@ def one_epoch(problem, order, size, unit, name="constant", eta0=0.25):
 def test_one_order_for_dense_csr_float32_and_float64_on_whole_numbers(
     X, size, unit, eta0, intercept, weighted
 ):
-    """Steps that leave the slopes of the hinge at 1: all products are whole, so ties are ties in every kernel."""
+    """Dense, CSR, float32 and float64 rows of whole numbers have the same balanced order.
+
+    The steps leave the slopes of the hinge at 1, so all products are whole and ties are exact.
+    """
     n = len(X)
     y, weight = np.where(np.arange(n) % 3, 1.0, -1.0), np.arange(n) % 4 + 1.0 if weighted else None
     orders = []
@@ -177,7 +184,7 @@ def test_one_order_for_dense_csr_float32_and_float64_on_whole_numbers(
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_ties_do_not_depend_on_the_length_of_the_steps(form, dtype, weighted):
-    """Slopes of the hinge are balanced as they are, not as what is left of them once they were multiplied by a step size."""
+    """The slopes of the hinge are balanced as they are, not after multiplication by a step size."""
     for seed in range(400):
         rng = np.random.default_rng(seed)
         n = int(rng.integers(4, 20))
@@ -218,7 +225,10 @@ def test_dense_and_csr_agree_on_passive_aggressive_steps(size, name):
 @pytest.mark.parametrize("unit", [1, 2, 4])
 @pytest.mark.parametrize(("l2", "l1"), [(0.1, 0.0), (0.02, 0.02)])
 def test_balancing_does_not_change_the_epoch_itself(form, n, size, unit, l2, l1):
-    """The same bits as the same batches without it (where rows of dense odd batches go one at a time, the same to rounding)."""
+    """Balancing leaves the weights of the epoch unchanged, bit for bit.
+
+    In odd batches of dense rows, which are visited one at a time, they agree to rounding.
+    """
     problem = make_problem(n, form, l2=l2, l1=l1)
     solver, order = make_sgd(problem, True), np.random.default_rng(2).permutation(n)
     plain, balanced = (
@@ -250,7 +260,7 @@ def orders_and_units(draw):
 @settings(max_examples=40)
 @given(orders_and_units())
 def test_each_row_once_and_units_stay_together(case):
-    """In every epoch: each row in one batch, all batches full but the last, and the same sets of rows in the units."""
+    """Each row is in one batch, only the last batch is short, and units keep their rows."""
     n, size, unit, seed = case
     rng = np.random.default_rng(seed)
     problem = Problem.build(rng.normal(size=(n, 3)), rng.normal(size=n), loss="squared_error")
@@ -265,13 +275,12 @@ def test_each_row_once_and_units_stay_together(case):
         assert (lengths[:-1] == size).all()
         assert 0 < lengths[-1] <= size == batches.size
         assert {tuple(part) for part in batches.rows[: n // unit * unit].reshape(-1, unit)} == units
-        np.testing.assert_array_equal(
-            batches.rows[n // unit * unit :], first[n // unit * unit :]
-        )  # rows that are no unit stay last
+        # Rows that form no whole unit stay last.
+        np.testing.assert_array_equal(batches.rows[n // unit * unit :], first[n // unit * unit :])
 
 
 def test_the_row_without_another_is_not_the_same_every_time():
-    """Of an odd number of rows, another one is last and alone in its batch after each epoch."""
+    """In an odd number of rows, a different row is last and alone in its batch each epoch."""
     problem = Problem.build(np.random.default_rng(0).normal(size=(31, 3)), np.arange(31) % 2)
     solver, sampler = make_sgd(problem, False), Balanced(np.arange(31), 2)
     states = run(solver, sampler, schedule_for(problem, eta0=0.1), solver.init(), epochs=12)
@@ -281,7 +290,7 @@ def test_the_row_without_another_is_not_the_same_every_time():
 @settings(max_examples=30)
 @given(st.data(), st.integers(2, 24), st.sampled_from([1, 2, 3, 4, 6]))
 def test_partners_are_neighbours_in_every_epoch(data, n, size):
-    """And in the same batch where batches are even; the single row comes last."""
+    """Partners are neighbours, share a batch where batches are even, and the single row is last."""
     table = AntitheticTable(data.draw(matchings(n)))
     rng = np.random.default_rng(n)
     problem = Problem.build(rng.normal(size=(n, 3)), np.arange(n) % 2)
@@ -297,7 +306,7 @@ def test_partners_are_neighbours_in_every_epoch(data, n, size):
 
 
 def test_the_first_order_depends_on_the_seed_and_the_others_on_the_one_before():
-    """Not on the epoch's number, nor on what was asked before.
+    """An order does not depend on the epoch's number or on earlier requests.
 
     Each seed has its own first order.
     """
@@ -323,7 +332,11 @@ def test_the_first_order_depends_on_the_seed_and_the_others_on_the_one_before():
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("entries", [1, 4 * D, 1 << 20])
 def test_the_measures_of_an_order_by_brute_force(form, weighted, intercept, entries, monkeypatch):
-    """The largest partial sum in blocks of any length, and the mean over full batches of the squared distance to the gradient."""
+    """Both measures of an order equal their plain definitions.
+
+    They are the largest partial sum in blocks of any length, and the mean over full batches of the
+    squared distance to the gradient.
+    """
     monkeypatch.setattr(variance, "BLOCK_ENTRIES", entries)
     problem = make_problem(23, form, weighted=weighted, intercept=intercept)
     rng = np.random.default_rng(3)
@@ -343,7 +356,10 @@ def test_the_measures_of_an_order_by_brute_force(form, weighted, intercept, entr
 @FORMS
 @pytest.mark.parametrize("unit", [1, 2])
 def test_balancing_fixed_gradients_makes_partial_sums_small(form, unit):
-    """Steps too short to move the weights: after ten epochs the largest partial sum is a fraction of a random order's."""
+    """After ten epochs the largest partial sum is a fraction of a random order's.
+
+    The steps are too short to move the weights, so the gradients are fixed.
+    """
     X, y = datasets.load("breast-cancer_scale", return_X_y=True)
     problem = Problem.build(form(X), y, fit_intercept=True)
     solver, rng = make_sgd(problem, False), np.random.default_rng(0)
@@ -424,7 +440,7 @@ def test_the_variance_of_a_balanced_order_is_refused():
     ids=str,
 )
 def test_a_resumed_run_is_the_unbroken_one(form, pairing, more):
-    """To the bit, the order and what was traced included.
+    """A resumed run equals the unbroken one bit for bit, including order and trace.
 
     The same seed gives the same bits, another one others.
     """
@@ -453,7 +469,7 @@ def test_a_resumed_run_is_the_unbroken_one(form, pairing, more):
 
 @FORMS
 def test_float32_agrees_with_float64(form):
-    """To about its precision, as long as no near-tie is broken another way: on these rows none is."""
+    """float32 and float64 agree to the precision of float32 on rows without near-ties."""
     problem = make_problem(30)
     single, double = (
         minimize(
@@ -473,7 +489,7 @@ def test_float32_agrees_with_float64(form):
 
 @pytest.mark.parametrize("name", ["breast-cancer_scale", "diabetes_scale"])
 def test_a_balanced_order_beats_a_random_one(name):
-    """After 20 epochs with automatic steps, the gap to the optimum is at most a tenth, on average over three seeds."""
+    """After 20 epochs with automatic steps, the mean gap of three seeds is at most a tenth."""
     X, y = datasets.load(name, return_X_y=True)
     problem = Problem.build(X, y, l2=1e-2)
     best = scipy_minimize(
@@ -547,7 +563,7 @@ def test_a_chunk_is_shuffled():
     ids=str,
 )
 def test_estimators_fit_in_a_balanced_order(given):
-    """With and without pairs and nested groups.
+    """Estimators fit in a balanced order, with and without pairs and nested groups.
 
     A good model comes out, and partial sums are recorded and become small.
     """

@@ -81,7 +81,7 @@ def test_gaps_begin_at_one_and_end_at_zero(loss):
 
 
 def test_sets_are_those_of_the_figures_or_what_is_always_there(monkeypatch):
-    """Without the data sets the package still has something to measure, and says what is missing."""
+    """Without downloaded data sets there are still sets to measure, and missing ones are named."""
     monkeypatch.delenv("ANTITHETIC_DATA", raising=False)
     monkeypatch.setenv("ANTITHETIC_CACHE", "/nowhere")
     found, absent = choose_sets(None, quick=False)
@@ -94,7 +94,7 @@ def test_sets_are_those_of_the_figures_or_what_is_always_there(monkeypatch):
 
 
 def test_made_rows_are_standardised():
-    """As the figures ask: make_classification with 2 of 5 features informative, no mean, deviation one."""
+    """The made rows have 2 informative features of 5, mean zero and standard deviation one."""
     X, y = load_set("made-20000x20")
     assert X.shape == (20000, 20)
     np.testing.assert_allclose(
@@ -111,7 +111,7 @@ def test_made_rows_are_standardised():
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_peer_minimises_the_same_objective(peer, loss):
-    """With some effort each configuration that is installed ends within 1 % of the least objective, or says that it is not there.
+    """Each installed configuration ends within 1 % of the minimum; others say they are missing.
 
     A peer with another meaning of lambda, or of the labels, would end elsewhere.
     """
@@ -139,7 +139,10 @@ def test_every_peer_minimises_the_same_objective(peer, loss):
 
 
 def test_steps_of_the_grid_suit_their_schedule():
-    """Each schedule of scikit-learn's has one that comes near in 15 epochs: a grid of too long steps would be no fair race."""
+    """For each scikit-learn schedule, some step of the grid comes near the minimum in 15 epochs.
+
+    A grid of steps that are all too long would not be a fair race.
+    """
     task = Task.build("made", "log_loss", *load_set("made-20000x20"), 1e-4)
     (peer,) = (peer for peer in PEERS if peer.name == "sklearn SGDClassifier")
     for schedule in ("constant", "invscaling", "adaptive"):
@@ -147,9 +150,8 @@ def test_steps_of_the_grid_suit_their_schedule():
         assert min(task.gap(config.fit(15, 0).coef) for config in configs) < 2e-4, schedule
 
 
-if (
-    importlib.util.find_spec("cyanure") is not None
-):  # of the extra bench, which the tests do without
+# Part of the extra "bench", which the tests do not require.
+if importlib.util.find_spec("cyanure") is not None:
 
     def test_passes_are_told_where_an_iteration_is_one():
         """Iterations are what the peer says that it did.
@@ -169,7 +171,7 @@ if (
 
 
 def test_pytorch_has_one_thread_while_it_races():
-    """And as many as before afterwards."""
+    """PyTorch has one thread during the race, and the earlier number afterwards."""
     torch = pytest.importorskip("torch")
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -182,7 +184,7 @@ def test_pytorch_has_one_thread_while_it_races():
 
 
 def test_peers_are_chosen_by_parts_of_their_names():
-    """Ours is always among them."""
+    """Our own estimator is always among the chosen peers."""
     assert [peer.name for peer in choose_peers(["LBFGS", "svc"])] == [
         OURS,
         "sklearn lbfgs",
@@ -200,14 +202,14 @@ def test_peers_are_chosen_by_parts_of_their_names():
 
 
 def test_efforts_grow_by_less_than_a_third():
-    """So what is found before bisecting is at most a third too much."""
+    """Efforts grow by less than a third, so climbing overshoots by at most a third."""
     first = list(itertools.islice(efforts(), 40))
     assert first[:9] == [1, 2, 3, 4, 5, 6, 7, 9, 11]
     assert all(0 < b - a <= max(1, 0.3 * a) for a, b in itertools.pairwise(first))
 
 
 def test_the_least_effort_that_gets_there_is_found(task):
-    """By climbing, then bisecting: one unit less is too little."""
+    """Climbing, then bisecting finds the least effort: one unit less is too little."""
     config, peer = along(task, 0.9), PEERS[0]
     points = list(climb(peer, [config], task, 1e-6, LITTLE))
     points += refine(points, 1e-4, task, LITTLE)
@@ -218,7 +220,7 @@ def test_the_least_effort_that_gets_there_is_found(task):
 
 
 def test_configurations_that_fall_behind_are_dropped(task):
-    """Of rivals the worse half, of all those that diverge or stand still."""
+    """The worse half of the rivals is dropped, and all that diverge or stall."""
     fast, slow, still = (
         along(task, 0.5, "fast"),
         along(task, 0.99, "slow"),
@@ -278,7 +280,7 @@ def absent_peer(_task):
 
 
 def test_a_peer_that_breaks_or_is_missing_does_not_break_the_run(task):
-    """Its rows say why."""
+    """A peer that fails or is missing has rows that say why."""
     good = Peer("good", "numpy", lambda _task: [along(_task)], one_pass="along")
     peers = [
         good,
@@ -313,9 +315,8 @@ def failures_of(task, config, tell=lambda _what: None, **limits):
     rows = list(
         race(task, [Peer("one", "numpy", lambda _task: [config])], replace(LITTLE, **limits), tell)
     )
-    assert {row.status for row in rows if row.part == "target"} == {
-        "ok"
-    }  # it got there before it broke
+    # It reached the target before it failed.
+    assert {row.status for row in rows if row.part == "target"} == {"ok"}
     assert missing(rows) == {"one": "failed: out of luck"}
     return [
         (row.part, row.setting)
@@ -325,7 +326,7 @@ def failures_of(task, config, tell=lambda _what: None, **limits):
 
 
 def test_a_peer_that_breaks_while_its_effort_is_refined_has_a_row(task):
-    """Though it had got to the target before."""
+    """A peer that fails during refinement has a row, although it had reached the target."""
     config, ladder = along(task, 0.9), list(itertools.islice(efforts(), 30))
 
     def fit(effort, seed):
@@ -337,7 +338,7 @@ def test_a_peer_that_breaks_while_its_effort_is_refined_has_a_row(task):
 
 
 def test_a_peer_that_breaks_while_all_take_turns_has_a_row(task):
-    """And counts with the time of its climb."""
+    """A peer that fails in the final timing has a row, with the time of its climb."""
     config, said = along(task), []
 
     def fit(effort, seed):
@@ -361,7 +362,7 @@ def test_held_out_rows_that_cannot_be_used_do_not_break_the_run(task, monkeypatc
 
 
 def test_held_out_rows_are_looked_at_from_the_same_gap(task):
-    """An effort that was enough by luck on all rows is turned up until it is enough for the four fifths."""
+    """An effort that sufficed by luck on all rows is raised until it suffices on four fifths."""
 
     def lucky(given):
         config = along(given, 0.1 if given.n == task.n else 0.5)
@@ -382,7 +383,7 @@ def test_held_out_rows_are_looked_at_from_the_same_gap(task):
 
 
 def test_a_peer_far_behind_is_given_up(task):
-    """And so is what lies beyond the last target; the status says so."""
+    """A peer far behind, and all beyond the last target, are given up; the status says so."""
 
     def slowly(given):
         config = along(given, 0.9)
@@ -414,7 +415,7 @@ def test_a_peer_far_behind_is_given_up(task):
 
 
 def test_what_breaks_while_all_take_turns_keeps_its_first_time(task):
-    """And says so; the others are timed all the same."""
+    """What fails in the final timing keeps its first time and says so; the others are timed."""
     good, bad = along(task), Config("bad", lambda _effort, _seed: 1 / 0)
     points = [Point(bad, 1, 1e-3, 5.0, 1, 1), Point(good, 1, 1e-3, 5.0, 1, 1)]
     first, second = time_together(points, LITTLE)
@@ -442,6 +443,6 @@ def test_seeds_are_averaged_where_they_matter(task):
 
 
 def test_points_tell_their_setting():
-    """Configuration and effort in words."""
+    """Points show their configuration and effort in words."""
     config = Config("dual", lambda effort, _seed: Fit(np.zeros(1), effort, effort), "passes")
     assert Point(config, 3, 0.1, 1.0, 3, 3).setting == "dual, passes=3"

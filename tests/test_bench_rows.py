@@ -1,4 +1,7 @@
-"""``antithetic bench``: rows come back as they were written, are not mixed with others, and tables and pictures follow from them alone."""
+"""``antithetic bench``: rows are read back as written and never mixed with others.
+
+Tables and pictures follow from the rows alone.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,7 @@ def test_standings_show_losses_as_well_as_wins():
 
 
 def test_the_profile_counts_problems_solved_within_a_factor():
-    """Those that nobody solves are left out."""
+    """Problems that no peer solves are left out of the profile."""
     shares = profile(example_rows(), [1.0, 1.5, 2.0, 100.0])
     np.testing.assert_allclose(shares[OURS], [1 / 3, 2 / 3, 2 / 3, 2 / 3])
     np.testing.assert_allclose(shares["fast"], [2 / 3, 2 / 3, 1.0, 1.0])
@@ -133,7 +136,7 @@ def test_rows_come_back_as_they_were_written(tmp_path):
 
 
 def test_files_of_others_are_refused(tmp_path):
-    """With what the first line should be."""
+    """The error for a foreign file shows what the first line should be."""
     path = tmp_path / "other.csv"
     path.write_text("a,b\n1,2\n")
     with pytest.raises(
@@ -213,7 +216,7 @@ def one_finished(path, settings="some"):
     ],
 )
 def test_rows_of_other_code_or_another_machine_are_refused(tmp_path, monkeypatch, what, now, words):
-    """With what differs, and what to do; the file stays as it is."""
+    """The error says what differs and what to do, and the file is unchanged."""
     path = tmp_path / "rows.csv"
     one_finished(path)
     assert keep_finished(path, [OURS], "some") == {(SET, "log_loss")}
@@ -227,7 +230,7 @@ def test_rows_of_other_code_or_another_machine_are_refused(tmp_path, monkeypatch
 
 
 def test_packages_that_came_or_went_are_named(tmp_path, monkeypatch):
-    """Those that are as they were are not."""
+    """Packages that were added or removed are named; unchanged ones are not."""
     one_finished(tmp_path / "rows.csv")
     same = versions()
     monkeypatch.setattr(resume, "versions", lambda: f"{same}; more 1.0")
@@ -242,7 +245,7 @@ def test_packages_that_came_or_went_are_named(tmp_path, monkeypatch):
 
 
 def test_another_kernel_is_another_source(tmp_path):
-    """What only shows results does not count."""
+    """A changed kernel changes the source digest; code that only shows results does not."""
     for name, text in (
         ("solvers/kernel.py", "a = 1"),
         ("report/page.py", "b = 1"),
@@ -317,9 +320,8 @@ def test_pictures_are_a_function_of_the_rows():
 def test_tables_are_measured(monkeypatch):
     """Seconds, memory, quality, and exponents of growth."""
     monkeypatch.setattr(pairing, "METHODS", ("random",))
-    monkeypatch.setattr(
-        pairing, "_in_a_child", lambda *given: (pairing.measure(*given), "ok")
-    )  # the next test has real ones
+    # The next test uses real child processes.
+    monkeypatch.setattr(pairing, "_in_a_child", lambda *given: (pairing.measure(*given), "ok"))
     rows = list(pairing.pairing_rows(True, 1))
     kinds = {row.quantity for row in rows}
     assert kinds == {
@@ -333,7 +335,7 @@ def test_tables_are_measured(monkeypatch):
 
 
 def test_each_table_is_made_in_a_process_of_its_own(monkeypatch, tmp_path):
-    """Whose failure is told."""
+    """Each table is made in its own process, whose failure is reported."""
     found, status = pairing._in_a_child("random", 60, 2, 1, "cpu")
     assert (sorted(found), status) == (["megabytes", "seconds", "variance ratio"], "ok")
     broken = tmp_path / "python"
@@ -365,7 +367,7 @@ def benched(tmp_path_factory):
 
 
 def test_the_command_writes_rows_and_figures(benched):
-    """And answers with where we stand."""
+    """The command writes rows and figures, and prints a summary."""
     out, found = benched
     rows = read_rows(out / "rows.csv")
     assert {row.loss for row in rows} == {"hinge"}
@@ -382,7 +384,7 @@ def test_the_command_writes_rows_and_figures(benched):
 
 
 def test_tables_are_drawn_again_without_measuring(benched):
-    """From the rows alone, with the losses at the end."""
+    """Tables are redrawn from the rows alone, with the losses at the end."""
     out, found = benched
     before = (out / "rows.csv").read_bytes()
     shown, _ = run_command("bench", "--redraw", out / "rows.csv", "--no-images")
@@ -433,6 +435,6 @@ def test_rows_of_a_stranger_are_only_shown(tmp_path):
     ],
 )
 def test_wrong_words_are_refused(tmp_path, options, words):
-    """In a sentence, before anything is measured."""
+    """Bad arguments are refused in a sentence, before anything is measured."""
     where = () if options[0] == "--sets" else ("--sets", SET)
     assert words in run_json("bench", *where, *options, "--out", tmp_path / "out", code=1)["error"]

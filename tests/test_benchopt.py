@@ -1,4 +1,6 @@
-"""The solver files for benchopt: each runs in a small benchmark with the interface of the one it is for, and minimises its objective.
+"""The solver files for benchopt: each minimises the objective of its benchmark.
+
+Each runs in a small benchmark that has the interface of the real one.
 
 With benchopt installed they run in benchopt itself; without it, in a class that has the few methods
 it asks of a solver.
@@ -46,7 +48,8 @@ class Objective(BaseObjective):
 
     def evaluate_result(self, beta):
         w, c = (beta[:-1], beta[-1]) if self.fit_intercept else (beta, 0.0)
-        return {"value": np.logaddexp(0.0, -self.y * (self.X @ w + c)).sum() + self.lmbd / 2 * w @ w}
+        loss = np.logaddexp(0.0, -self.y * (self.X @ w + c)).sum()
+        return {"value": loss + self.lmbd / 2 * w @ w}
 
     def get_objective(self):
         return {"X": self.X, "y": self.y, "lmbd": self.lmbd, "fit_intercept": self.fit_intercept}
@@ -68,7 +71,8 @@ class Objective(BaseObjective):
         return {"beta": np.zeros(self.X.shape[1])}
 
     def evaluate_result(self, beta):
-        return {"value": self.C * np.maximum(0.0, 1.0 - self.y * (self.X @ beta)).sum() + beta @ beta / 2}
+        loss = np.maximum(0.0, 1.0 - self.y * (self.X @ beta)).sum()
+        return {"value": self.C * loss + beta @ beta / 2}
 
     def get_objective(self):
         return {"X": self.X, "y": self.y, "C": self.C}
@@ -92,7 +96,7 @@ PARAMETERS = {
 
 
 class StandIn:
-    """What a solver needs of ``benchopt.BaseSolver``: its parameters as attributes, and runs of a given number of iterations."""
+    """What a solver needs of ``benchopt.BaseSolver``: parameters as attributes, and ``run``."""
 
     def __init__(self, **parameters):
         self.__dict__.update(parameters)
@@ -157,7 +161,7 @@ def least_value(objective, d):
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_the_solver_minimises_the_objective_of_the_benchmark(monkeypatch, name):
-    """In all its settings, so lambda and C are scaled as that objective is.
+    """In all settings the solver minimises the benchmark's objective, so the scaling is right.
 
     Zero iterations give zero weights.
     """
@@ -185,7 +189,7 @@ def test_the_solver_minimises_the_objective_of_the_benchmark(monkeypatch, name):
 
 
 def test_tables_are_made_inside_run(monkeypatch):
-    """So that their seconds count: nothing is paired before."""
+    """Pairing happens inside ``run``, so that its time is counted."""
     solver, _ = classes_of(monkeypatch, BENCHMARKS[0])
     rows, paired = {}, []
     exec(DATA, rows)

@@ -12,7 +12,7 @@ from antithetic.pairing.rows import Rows, rows_ratio
 
 
 def wide_rows(n, d=50):
-    """Rows with many directions of similar spread, on which greedy choices are better than a tree's."""
+    """Rows with many directions of similar spread, where greedy choices beat a tree's."""
     rng = np.random.default_rng(0)
     return (rng.standard_normal((n, d)) * np.linspace(1, 0.2, d) + 0.3).astype(np.float32)
 
@@ -27,7 +27,7 @@ def test_time_for_the_best_table_is_used():
 
 
 def test_without_time_it_is_the_tree():
-    """Nothing else fits."""
+    """Without time left the result is the tree's."""
     table = pair_rows(wide_rows(1600, 5), budget=1e-6)
     assert table.method == "tree"
     assert "does not fit" in table.note

@@ -205,9 +205,8 @@ def test_svmlight_features_are_numbered_as_in_training(tmp_path, first):
     run("train", tmp_path / "data.svm", "--model", tmp_path / "model.json", "--epochs", 3)
     held = LinearModel.load(tmp_path / "model.json")
     assert held.first_index == first
-    (tmp_path / "new.svm").write_text(
-        "0 1:1.0\n0 2:1.0\n"
-    )  # which alone would pass for numbered from 1
+    # On its own this file would be read as numbered from 1.
+    (tmp_path / "new.svm").write_text("0 1:1.0\n0 2:1.0\n")
     found = run_json("predict", tmp_path / "model.json", tmp_path / "new.svm")["columns"][
         "decision"
     ]
@@ -594,9 +593,8 @@ def test_a_terminal_gets_no_escape_codes_of_the_data(tmp_path):
     shown = in_terminal(["predict", tmp_path / "model.json", path], NO_COLOR="1")
     assert "]0;title" in shown
     assert ESCAPE not in shown
-    assert (
-        ESCAPE in run("predict", tmp_path / "model.json", path)[0]
-    )  # files get what was asked for
+    # Output that is not to a terminal is written unchanged.
+    assert ESCAPE in run("predict", tmp_path / "model.json", path)[0]
     bad = tmp_path / f"{ESCAPE}[31m.csv"
     shown = in_terminal(["predict", tmp_path / "model.json", bad, "--debug"], NO_COLOR="1")
     assert "Traceback" in shown

@@ -74,7 +74,7 @@ def write(folder, form):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("form", ["csv", "parquet", "npz", "zarr"])
 def test_files_become_blocks(client, tmp_path, form):
-    """In the order of their names, each read where it is needed."""
+    """Files become blocks in the order of their names, each read where it is needed."""
     from antithetic.dask import SGDClassifier
 
     found = open_files(write(tmp_path, form), None, client)
@@ -90,7 +90,7 @@ def test_files_become_blocks(client, tmp_path, form):
 
 
 def test_row_groups_of_a_large_parquet_file_are_blocks(client, tmp_path, monkeypatch):
-    """Joined up to a size."""
+    """Row groups of a large Parquet file are joined into blocks up to a size."""
     from antithetic.dask import files
 
     path = write(tmp_path, "parquet") / "part0.parquet"
@@ -149,7 +149,7 @@ def test_train_writes_the_model_of_train(address, tmp_path):
     ids=["address", "one-hot", "checkpoint"],
 )
 def test_what_cannot_be_is_said_in_a_sentence(tmp_path, more, message):
-    """Before a cluster is started."""
+    """What is impossible is refused in a sentence, before a cluster is started."""
     write(tmp_path, "csv")
     done = CliRunner().invoke(
         app, ["train", str(tmp_path / "part0.csv"), "-m", str(tmp_path / "model.json"), *more]
@@ -159,7 +159,7 @@ def test_what_cannot_be_is_said_in_a_sentence(tmp_path, more, message):
 
 
 def test_other_columns_and_no_files_are_named(client, tmp_path):
-    """With the file."""
+    """The error names the file."""
     write(tmp_path, "csv")
     (tmp_path / "part2.csv").write_text("a,b,d,label\n1,2,3,yes\n1,2,4,no\n")
     with pytest.raises(ValueError, match=r"part2\.csv has other columns than the first file"):
@@ -169,7 +169,7 @@ def test_other_columns_and_no_files_are_named(client, tmp_path):
 
 
 def test_quantities_are_told_from_classes(client, tmp_path):
-    """As on one machine: fractions are numbers to be predicted."""
+    """Fractions are regression targets, as on one machine."""
     write_csv(tmp_path / "part0.csv", X, X @ np.ones(3))
     assert open_files(tmp_path, None, client).classes is None
     write_csv(tmp_path / "part0.csv", X, Y)

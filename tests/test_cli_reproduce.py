@@ -1,4 +1,4 @@
-"""``antithetic reproduce``: the report says what was measured, opens in a browser, and an interrupted run goes on."""
+"""``antithetic reproduce``: the report states what was measured, and runs can be resumed."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_variances_in_the_report_are_exact(made, loss):
 
 
 def test_the_explorer_trains_as_the_experiment_did():
-    """Frames after whole epochs are the weights of the first seed, but for the rounding of a cut epoch."""
+    """After whole epochs the frames show the first seed's weights, up to rounding in cut epochs."""
     *_, problem, bench = sonar("log_loss")
     for method in ("SGD", "SGD-as"):
         frames = training(bench, method, 0.1, 3)
@@ -178,8 +178,9 @@ def test_the_explorer_highlights_the_partner_of_the_table(page):
             "field.dispatchEvent(new Event('change'));})()"
         )
         shown = page.run(
-            """["chosen", "partner"].map((kind) => [...document.querySelectorAll(".panel:nth-child(1) .pair ." + kind)]
-                .map((element) => Number(element.dataset.row))).flat()"""
+            """["chosen", "partner"].map((kind) => [
+                ...document.querySelectorAll(".panel:nth-child(1) .pair ." + kind)
+            ].map((element) => Number(element.dataset.row))).flat()"""
         )
         assert shown == ([row] if partner[row] == row else [row, partner[row]])
     assert page.run("document.querySelectorAll('.panel').length") == 2
@@ -256,9 +257,8 @@ def test_another_run_leaves_no_figures_of_the_first_and_nothing_of_others(tmp_pa
     assert any("hinge" in name for name in names)
     (tmp_path / "figures" / "mine.png").write_text("mine")
     run_json(*given, "--resume", "--no-images")
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == names | {
-        "mine.png"
-    }  # the same settings
+    # With the same settings, foreign files are kept.
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == names | {"mine.png"}
     run_json(*given, "--resume", "--loss", "log_loss")
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {
         name for name in names if "hinge" not in name
@@ -356,7 +356,8 @@ def test_sets_that_are_not_there_are_named(tmp_path, monkeypatch):
 
 PROGRAM = """
 import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+# SIGINT is ignored if the tests run in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from antithetic.cli import main
 main(sys.argv[1:])
 """

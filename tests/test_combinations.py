@@ -1,4 +1,7 @@
-"""Every combination of pairing, sampling, solver and penalty works or is refused with an alternative; what is stepped along is unbiased."""
+"""Every combination of pairing, sampling, solver and penalty works, or is refused with advice.
+
+The direction of each step is unbiased.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +110,7 @@ def test_a_combination_works_or_is_refused_with_an_alternative(data, chosen):
 @pytest.mark.parametrize("loss", ["log_loss", "hinge"])
 @pytest.mark.parametrize("kind", ["minimize", "estimator"])
 def test_every_alternative_of_a_refusal_leads_to_a_run(data, loss, kind):
-    """Following what refusals say, whichever of their alternatives is taken, ends in a run, and never in a circle."""
+    """Following any alternative that a refusal names ends in a run, never in a circle."""
     for chosen in every_combination():
         if chosen.penalty == "own" or chosen.pairing in ("groups", "nested order"):
             continue  # which refusals treat as they treat the group lasso, and rows
@@ -152,7 +155,7 @@ def why_not(data, chosen, loss, kind):
 
 
 def test_the_axes_are_those_of_the_package():
-    """The matrix has all solvers and samplings, and each value occurs in some combination that works."""
+    """The matrix has all solvers and samplings, and each value occurs in a working combination."""
     working = [chosen for chosen in every_combination() if refusal(chosen) is None]
     for axis, values in zip(
         Combination._fields, (PAIRINGS, SAMPLINGS, SOLVERS, PENALTIES), strict=True
@@ -183,7 +186,10 @@ DRAWS = {
 @pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("units", UNITS)
 def test_the_expected_step_is_along_the_gradient(form, solver, draws, units, monkeypatch):
-    """Whatever is remembered: over all draws, a kernel's first step is minus eta times the gradient of the objective."""
+    """Over all draws, the expected first step is minus eta times the gradient of the objective.
+
+    This holds for any remembered gradients.
+    """
     n, table, size = UNITS[units]
     sampling, how = DRAWS[draws]
     if units == "odd batch of pairs" and sampling == "stratified":

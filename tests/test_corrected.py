@@ -1,4 +1,7 @@
-"""Proximal steps, SVRG and SAGA: equal to the plain twin, dense equal to CSR, and linear convergence to solutions known from elsewhere."""
+"""Proximal steps, SVRG and SAGA: equal to the plain twin, and linearly convergent.
+
+Dense and CSR rows give the same steps; the solutions are known from other solvers.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,10 @@ def make_problem(
 
 
 def some_batches(kind, epoch, size):
-    """Batches of an epoch: a shuffled one with a short end, or draws with repeated rows, unequal lengths and factors."""
+    """Batches of an epoch: shuffled with a short end, or draws with repeated rows and factors.
+
+    The draws have unequal lengths.
+    """
     if kind == "once":
         return make_sampler("shuffle", N, size, seed=1).batches(epoch)
     rng = np.random.default_rng((7, epoch))
@@ -183,7 +189,7 @@ def test_every_schedule_equals_the_twin(form, name, penalty):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_equals_the_twin(form, loss):
-    """Kinked losses too, if steps are given."""
+    """Every loss equals the twin, including losses with a kink if steps are given."""
     state, expected, _ = kernel_and_twin(make_problem("both", loss, form=form), "svrg", eta0=0.05)
     assert_same(state, expected, tolerance=1e-10)
 
@@ -203,7 +209,7 @@ def test_float32_is_near_float64(form, kind, penalty):
 @pytest.mark.parametrize("kind", ["svrg", "saga"])
 @pytest.mark.parametrize("penalty", ["l2", "both", "groups", "own"])
 def test_it_converges_to_where_the_proximal_gradient_vanishes(form, kind, penalty):
-    """A fixed point of the whole proximal gradient step, to the last digits, with the step that follows from the smoothness."""
+    """With the step from the smoothness, it ends at a fixed point of the full proximal step."""
     problem = make_problem(penalty, form=form)
     solver = Corrected(problem, kind)
     schedule = make_schedule(
@@ -275,7 +281,7 @@ def test_watching_records_the_mean_loss_met():
 @pytest.mark.parametrize("unit", [1, 2, 4])
 @pytest.mark.parametrize("penalty", ["l2", "groups"])
 def test_a_balanced_order_follows_the_corrected_gradients(form, kind, unit, penalty):
-    """The order that an epoch leaves behind is the rule's, applied to the gradients that its steps went along."""
+    """The order an epoch leaves is the rule's, applied to the gradients its steps followed."""
     problem = make_problem(penalty, form=form)
     solver = Corrected(problem, kind)
     schedule = make_schedule(
@@ -283,17 +289,14 @@ def test_a_balanced_order_follows_the_corrected_gradients(form, kind, unit, pena
     )
     first = np.random.default_rng(3).permutation(N)
     state = solver.init(np.linspace(-1.0, 1.0, D))
-    batches = Balanced(first, N, unit).batches(
-        0
-    )  # one batch: all slopes are those of the first weights
+    # One batch: all slopes are those at the first weights.
+    batches = Balanced(first, N, unit).batches(0)
     state = solver.epoch(state, batches, schedule)
     X = np.hstack([problem.X if form is np.asarray else problem.X.toarray(), np.ones((N, 1))])
     slopes = problem.slopes(np.linspace(-1.0, 1.0, D))
-    if (
-        kind == "svrg"
-        # remembered at the same weights: nothing is left to balance, and ties leave the first of two in
-        # front
-    ):
+    if kind == "svrg":
+        # Remembered at the same weights, so nothing is left to balance; ties keep the first of two
+        # in front.
         slopes = np.zeros(N)
     np.testing.assert_array_equal(state.order, balanced_order(first, slopes[:, None] * X, unit))
     later = solver.epoch(state, Balanced(first, 2, unit).batches(1, state.order), schedule)

@@ -1,4 +1,4 @@
-"""From Dask's collections to blocks: each row once, in order, and clear words where they do not fit together."""
+"""From Dask's collections to blocks: each row once, in order, and clear errors on mismatches."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def collections():
     ("given", "labels"), [pytest.param(*rest, id=name) for name, *rest in collections()]
 )
 def test_blocks_hold_each_row_once_in_order(given, labels):
-    """Whatever the collection, and however y is cut."""
+    """Blocks hold each row once and in order, for any collection and any chunks of y."""
     rows, y = joined(read_blocks(given, labels))
     np.testing.assert_array_equal(rows, X)
     np.testing.assert_array_equal(y, Y)
 
 
 def test_data_frames_are_blocks_of_their_partitions():
-    """With the names of their columns, and lengths that nobody knows before they are read."""
+    """Partitions become blocks with column names, and lengths unknown before reading."""
     data = frame()
     blocks = read_blocks(data[list("abcde")], data["label"])
     rows, y = joined(blocks)
@@ -78,7 +78,7 @@ def test_data_frames_are_blocks_of_their_partitions():
 
 
 def test_labels_in_memory_are_cut_like_blocks_of_unknown_length():
-    """By looking at their lengths."""
+    """Labels in memory are cut by the lengths of the blocks."""
     data = frame()
     with dask.config.set(scheduler="sync"):
         np.testing.assert_array_equal(joined(read_blocks(data[list("abcde")], Y))[1], Y)
@@ -117,13 +117,13 @@ def test_a_task_reads_its_block_by_itself():
     ],
 )
 def test_what_does_not_fit_together_is_refused(given, labels, message):
-    """Before anything is read."""
+    """Collections that do not fit together are refused before anything is read."""
     with pytest.raises(ValueError, match=message):
         read_blocks(given, labels)
 
 
 def test_partitions_of_unknown_length_must_be_as_many():
-    """And the message says what to do."""
+    """Different numbers of partitions are refused, and the error says what to do."""
     unknown = frame(4)["label"].to_dask_array()
     with pytest.raises(ValueError, match="compute_chunk_sizes"):
         read_blocks(da.from_array(X, chunks=(20, -1)), unknown)
@@ -152,7 +152,7 @@ def spoilt(value):
     ids=["NaN", "infinity", "NaN in y", "no label", "mixed labels", "complex"],
 )
 def test_errors_name_the_block(rows, labels, message):
-    """And the row in it."""
+    """Errors name the block and the row in it."""
     blocks = read_blocks(*in_blocks(rows, labels, [20, 20, 20]))
     with pytest.raises(ValueError, match=message):
         opened(blocks)
@@ -187,14 +187,17 @@ def test_labels_of_any_kind_are_compared_across_blocks():
 
 
 def test_an_empty_block_is_a_block():
-    """Of no rows."""
+    """An empty block has no rows."""
     blocks = read_blocks(*in_blocks(X, Y, [20, 0, 40]))
     assert [part.X.shape for part in opened(blocks)] == [(20, 5), (0, 5), (40, 5)]
 
 
 @pytest.mark.parametrize("filesystem", ["fsspec", "arrow"])
 def test_columns_of_one_parquet_frame_have_the_same_blocks(tmp_path, filesystem):
-    """Though Dask would join files when few of their columns are read: each file is a block of X and of y, and of predictions."""
+    """Each Parquet file is one block of X, of y and of the predictions.
+
+    Dask would join files when only few of their columns are read.
+    """
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     pytest.importorskip("pyarrow")
     wide = np.hstack([X, X])
@@ -224,7 +227,7 @@ def test_columns_of_one_parquet_frame_have_the_same_blocks(tmp_path, filesystem)
 
 
 def test_missing_words_are_named():
-    """Also where pandas has a value for them that cannot be compared."""
+    """Missing words are named, including pandas' value that does not compare."""
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     words = pd.Series(np.where(Y == 1, "yes", "no"), dtype="string")
     words[33] = None
@@ -234,6 +237,6 @@ def test_missing_words_are_named():
 
 
 def test_no_rows_in_memory_are_one_empty_block():
-    """Dense or sparse."""
+    """No rows in memory, dense or sparse, are one empty block."""
     for rows in (X[:0], sparse.csr_array(X[:0])):
         assert [part.X.shape for part in opened(read_blocks(rows, Y[:0]))] == [(0, 5)]

@@ -1,4 +1,7 @@
-"""Estimators on blocks: the optimum of all rows whatever the blocks, the names of one machine, and clear refusals."""
+"""Estimators on Dask: they reach the optimum of all rows for any blocks, and refuse clearly.
+
+Parameters and attributes have the names of the estimators on one machine.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ def least(rows, labels, *, l2=1e-2, fit_intercept=True, **about):
 
 @pytest.mark.parametrize(("lengths", "order"), CASES.values(), ids=list(CASES))
 def test_the_optimum_of_all_rows_is_found(client, lengths, order):
-    """Though blocks be unequal, empty, or of one class."""
+    """The optimum of all rows is found even if blocks are unequal, empty, or of one class."""
     model = classifier(client).fit(*in_blocks(X[order], Y[order], lengths))
     best = least_of_all()
     assert objective(model, X, Y) - best < (1e-7 if order is SORTED else 1e-10) * (
@@ -80,7 +83,7 @@ def test_the_optimum_of_all_rows_is_found(client, lengths, order):
 
 @pytest.mark.parametrize("loss", ["hinge", "modified_huber"])
 def test_other_losses_come_near_their_optimum(client, loss):
-    """On sorted blocks too; with a kink within a per cent."""
+    """Other losses come near their optimum on sorted blocks; those with a kink within 1 %."""
     model = classifier(client, loss=loss, max_iter=12).fit(
         *in_blocks(X[SORTED], Y[SORTED], [200] * 3)
     )
@@ -132,7 +135,7 @@ def test_collections_of_every_kind(client, form):
 
 
 def test_predictions_are_lazy_on_collections_and_arrays_on_arrays(client):
-    """And the same."""
+    """Predictions are lazy for collections and arrays for arrays, with equal values."""
     rows, labels = in_blocks(X, Y, [300] * 2)
     model = classifier(client, max_iter=2).fit(rows, labels)
     local = model.to_local()
@@ -238,7 +241,7 @@ def test_tables_within_blocks(client, more):
 
 @pytest.mark.parametrize("shuffle", [False, 2], ids=["as they are", "dealt"])
 def test_a_table_that_was_made_before(client, shuffle):
-    """Is used, and where it dealt the rows anew, so are its blocks; other data are refused."""
+    """A given table is used, with its blocks if it shuffled rows; other data are refused."""
     data = in_blocks(X[SORTED], Y[SORTED], [300] * 2)
     table = pair(*data, "tree", shuffle=shuffle, client=client)
     kept = table.persist(client) if shuffle else table
@@ -286,7 +289,7 @@ def test_plain_averages_are_there_for_the_asking(client):
 
 
 def test_the_same_seed_gives_the_same_bits(client):
-    """And another seed others; neither the number of workers nor what was persisted matters."""
+    """The same seed gives the same bits, for any workers and persisted data; another differs."""
     data = in_blocks(X, Y, [200] * 3)
     first, again = (classifier(client, max_iter=3).fit(*data) for _ in range(2))
     kept = client.persist(data[0].map_blocks(np.copy)), client.persist(data[1])
@@ -300,7 +303,7 @@ def test_the_same_seed_gives_the_same_bits(client):
 
 
 def test_stopping(client):
-    """By the objective, or by the gradient; with a warning where neither came."""
+    """Runs stop by the objective or by the gradient, and warn if neither is reached."""
     data = in_blocks(X, Y, [300] * 2)
     model = classifier(client, max_iter=100, tol=1e-4, n_iter_no_change=2).fit(*data)
     assert model.n_iter_ < 20
@@ -311,7 +314,7 @@ def test_stopping(client):
 
 
 def test_warm_start_goes_on(client):
-    """From the weights of the last fit, with corrected steps at once."""
+    """A warm start continues from the last weights, with corrected steps at once."""
     data = in_blocks(X, Y, [300] * 2)
     model = classifier(client, max_iter=3, warm_start=True).fit(*data)
     before = model.history_["objective"][-1]
@@ -388,7 +391,7 @@ def test_ctrl_c_keeps_the_last_round(client, tmp_path, monkeypatch):
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was(client):
-    """And says which block is to blame."""
+    """A failed fit leaves the model unchanged and names the block."""
     data = in_blocks(X, Y, [150] * 4)
     model = classifier(client, max_iter=2).fit(*data)
     before = model.coef_.copy()
@@ -421,7 +424,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=list(REFUSED))
 def test_what_blocks_cannot_have_is_refused(client, change, message):
-    """With what is possible instead."""
+    """What is not supported on Dask is refused, with an alternative."""
     with pytest.raises(ValueError, match=message):
         classifier(client, **change).fit(*in_blocks(X, Y, [300, 300]))
 
@@ -436,13 +439,13 @@ def test_what_blocks_cannot_have_is_refused(client, change, message):
     ids=["one class", "no rows", "continuous"],
 )
 def test_bad_data_are_refused(client, rows, labels, message):
-    """In a sentence."""
+    """Bad data are refused in a sentence."""
     with pytest.raises(ValueError, match=message):
         classifier(client).fit(*in_blocks(rows, labels, [len(rows)]))
 
 
 def test_features_must_agree(client):
-    """Across blocks."""
+    """All blocks must have the same features."""
     import dask
 
     rows = [dask.delayed(X[:300]), dask.delayed(X[300:, :4])]
@@ -474,7 +477,7 @@ def test_it_is_an_estimator(client):
 
 
 def test_a_line_per_round(client, capsys):
-    """With verbose, and readable names for Dask's own diagnostics."""
+    """``verbose`` prints a line per round, and Dask's diagnostics have readable names."""
     classifier(client, max_iter=2, verbose=1).fit(*in_blocks(X, Y, [300, 300]))
     said = capsys.readouterr().out
     assert "2 blocks of 600 rows" in said
@@ -484,7 +487,7 @@ def test_a_line_per_round(client, capsys):
 
 
 def test_import_antithetic_is_free_of_dask():
-    """And importing antithetic.dask of scikit-learn, which workers have no use for."""
+    """antithetic does not import Dask, and antithetic.dask does not import scikit-learn."""
     from test_package import run_python
 
     asked = "[name for name in ('dask', 'sklearn', 'pandas') if name in sys.modules]"
@@ -521,7 +524,7 @@ def test_workers_that_cannot_work_are_told_of(client, monkeypatch):
 
 
 def test_columns_must_be_those_of_the_fit(client):
-    """In their order, which is seen before anything is computed."""
+    """Columns must be in the order of the fit, which is checked before computing."""
     pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
     frame = dd.from_pandas(
         pd.DataFrame(X, columns=list("abcde")).assign(label=Y, weight=1.0 + Y), npartitions=2

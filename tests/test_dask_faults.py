@@ -1,4 +1,4 @@
-"""Workers that die, workers that come, a scheduler that is lost, and data larger than memory: with real processes."""
+"""Workers that die or join, a lost scheduler, and data larger than memory: real processes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from distributed import LocalCluster
 
 from antithetic.dask import ClusterLostError, SGDClassifier, pair
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:unclosed:ResourceWarning"
-)  # sockets of processes that were killed
+# Killed processes leave sockets open.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 X, Y = labelled(800)
 CHOSEN = {"loss": "log_loss", "alpha": 1e-2, "max_iter": 4, "tol": None, "random_state": 0}
 
 
 def slow_blocks(marker=None, lengths=(100,) * 8):
-    """Blocks that take their time, so that a worker can be killed while it has one, and leave a mark when they are read."""
+    """Slow blocks that leave a mark when read, so that a worker can be killed while it has one."""
 
     def read(block):  # shipped as it is: a worker need not import the tests
         if marker is not None:
@@ -107,7 +106,7 @@ def test_workers_that_are_killed_change_no_bit(workers, undisturbed, tmp_path):
 
 
 def test_a_worker_that_is_killed_while_pairing(workers, undisturbed, tmp_path):
-    """The tables are the same: data and tables that were lost are made again from what they were made of."""
+    """The tables are the same: lost data and tables are rebuilt from their sources."""
     marker = tmp_path / "read"
     rows, labels = slow_blocks(marker)
     thread, killed = kill(marker, 6)  # with data and tables in its memory
@@ -119,15 +118,14 @@ def test_a_worker_that_is_killed_while_pairing(workers, undisturbed, tmp_path):
 
 
 def test_a_scheduler_that_is_lost(workers, tmp_path):
-    """A clear error that names the checkpoint.
+    """A lost scheduler gives a clear error that names the checkpoint.
 
     A new cluster goes on from there to the same bits.
     """
     path = tmp_path / "fit.npz"
     rows, labels = slow_blocks()
-    impatient = {
-        "distributed.comm.timeouts.connect": "10s"
-    }  # after which a scheduler that does not answer is lost
+    # A scheduler that does not answer for this long is lost.
+    impatient = {"distributed.comm.timeouts.connect": "10s"}
     with cluster(processes=True, n_workers=1, config=impatient) as client:
         model = SGDClassifier(**CHOSEN | {"max_iter": 6}, client=client, checkpoint=path)
         ender = threading.Thread(target=_close_once_there, args=(client.cluster, path))
@@ -154,7 +152,7 @@ def _close_once_there(own, path):
 
 
 def test_no_scheduler_at_an_address():
-    """Is said in a sentence."""
+    """An address without a scheduler is reported in a sentence."""
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
         pytest.raises(ClusterLostError, match="no scheduler to be reached"),
@@ -182,7 +180,7 @@ def test_an_address_and_a_cluster_of_its_own(workers, undisturbed, monkeypatch):
 
 
 def test_data_larger_than_the_memory_of_the_workers(tmp_path):
-    """Train from disk, 480 MB with a worker that is ended beyond 400: a task has its own block in memory, and no other."""
+    """Training from disk keeps one block per task in memory: 480 MB of data, a 400 MB limit."""
     length, d, blocks = 40_000, 64, 24  # blocks of 20 MB
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(length, d))

@@ -1,4 +1,4 @@
-"""Tables of blocks: those of one machine within each, and their quality that of one table of all rows."""
+"""Tables of blocks: each equals that of one machine, and the quality is that of all rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def in_this_thread():
 @pytest.mark.parametrize("method", ["auto", "greedy", "optimal", "tree", "random"])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 def test_one_block_gives_the_table_of_one_machine(method, form):
-    """The same partners, from the same seed."""
+    """One block gives the partners of one machine, from the same seed."""
     rows = (
         da.from_array(X, chunks=-1).map_blocks(form)
         if form is not np.asarray
@@ -98,7 +98,7 @@ def test_quality_is_that_of_one_table_of_all_rows(labels, fit_intercept):
 
 
 def test_quality_of_one_block_is_that_of_one_machine():
-    """To the last entry."""
+    """The quality of one block is that of one machine, in every entry."""
     found = pair(*in_blocks(X, Y, [240]), "greedy").quality()
     expected = antithetic.pair(X, Y, "greedy").quality(X, Y)
     for name in (
@@ -123,7 +123,7 @@ def test_dealing_mends_sorted_data():
 
 
 def test_weights_scale_the_gradients():
-    """As on one machine."""
+    """Weights scale the gradients as on one machine."""
     weight = np.linspace(0.0, 2.0, 240)
     table = pair(*in_blocks(X, Y, [240]), sample_weight=weight)
     assert (
@@ -133,7 +133,7 @@ def test_weights_scale_the_gradients():
 
 
 def test_dealt_blocks_can_be_kept():
-    """persist computes tables and blocks once."""
+    """``persist`` computes tables and blocks only once."""
     table = pair(*in_blocks(X, Y, [60] * 4), shuffle=2)
     kept = table.persist()
     assert isinstance(kept, BlockTable)
@@ -152,7 +152,7 @@ def test_dealt_blocks_can_be_kept():
     ids=["method", "seed", "shuffle", "one class", "coef"],
 )
 def test_bad_arguments_are_refused(change, message):
-    """Before any block is read."""
+    """Bad arguments are refused before any block is read."""
     arguments = {"X": da.from_array(X, chunks=(60, -1)), "y": Y} | change
     with pytest.raises(ValueError, match=message):
         pair(**arguments)

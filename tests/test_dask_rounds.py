@@ -1,4 +1,4 @@
-"""What a task does with a block: orders that visit each row once, steps that go along the gradient of all rows, and exact sums."""
+"""Tasks on a block: orders visit each row once, steps are unbiased, and sums are exact."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def whole(l2=L2):
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("weight", [None, np.linspace(0.0, 2.0, 90)], ids=["equal", "weighted"])
 def test_sums_over_blocks_are_objective_and_gradient_of_all_rows(form, weight):
-    """Exactly what one machine says, whatever the blocks, an empty one among them."""
+    """Sums over any blocks, even empty ones, equal those of one machine exactly."""
     rng = np.random.default_rng(1)
     points = rng.normal(size=(1, 3, 6))
     parts = [(0, 20), (20, 20), (20, 90)]
@@ -102,7 +102,7 @@ def test_one_block_is_the_problem_of_one_machine():
 
 @pytest.mark.parametrize("sampling", ["shuffle", "in order"])
 def test_an_epoch_visits_each_row_of_its_block_once(sampling, monkeypatch):
-    """In an order of its own for each block and round, and the same whenever it is computed."""
+    """Each block and round has its own order, which is the same whenever it is computed."""
     seen = []
     original = Anchored.epoch
 
@@ -141,7 +141,10 @@ def test_steps_go_along_the_gradient_of_all_rows():
 
 
 def test_steps_are_unbiased_away_from_the_anchor():
-    """Over all batches of a block, the mean step is along the block's gradient less its gradient at the anchor plus that of all rows."""
+    """The mean step over all batches of a block follows its corrected gradient.
+
+    That is the block's gradient less its gradient at the anchor plus that of all rows.
+    """
     own = Problem.build(X[:7], Y[:7], l2=L2, fit_intercept=True)
     anchor, here = np.linspace(-1.0, 1.0, 6), np.linspace(0.5, -0.2, 6)
     full = np.random.default_rng(0).normal(size=6)
@@ -167,7 +170,7 @@ def test_steps_are_unbiased_away_from_the_anchor():
 
 
 def test_a_model_at_the_optimum_stays_there():
-    """Even where a block holds one class: corrected moves vanish at the optimum of all rows, and nowhere else."""
+    """Corrected moves vanish at the optimum of all rows and nowhere else, even on one class."""
     order = np.argsort(Y, kind="stable")
     problem, weights = whole(), np.zeros(6)
     for _ in range(4000):
@@ -180,7 +183,7 @@ def test_a_model_at_the_optimum_stays_there():
 
 
 def test_an_empty_block_moves_nothing():
-    """And neither does it spoil the sums."""
+    """An empty block moves nothing and does not affect the sums."""
     moves, zeros = epoch_block(0, [X[:0], Y[:0], None], (), start(np.ones(6), np.zeros(6)))
     assert not moves.any()
     assert not zeros.any()
@@ -197,7 +200,7 @@ def test_blocks_keep_their_float_type(real):
 
 
 def test_the_search_never_goes_up():
-    """Where no point is better, it stays, and steps become shorter."""
+    """If no point is better, the search stays where it is and steps become shorter."""
     standing = replace(Standing.at(np.zeros(3)), value=1.0)
     points = points_along(standing, np.ones(3))
     stayed = standing.taking(points, np.full(len(points), 2.0), np.zeros_like(points))
@@ -211,7 +214,10 @@ def test_the_search_never_goes_up():
 
 
 def test_the_search_finds_where_a_linear_move_vanishes():
-    """After d + 1 moves that are linear in the weights, one of its points is their root, though each move alone goes astray."""
+    """After d + 1 linear moves, one of the search's points is the root of the moves.
+
+    Each move alone would lead away from it.
+    """
     rng = np.random.default_rng(0)
     matrix, root = 5.0 * rng.normal(size=(3, 3)), np.array([1.0, -2.0, 0.5])
     standing = replace(Standing.at(np.zeros(3)), value=np.inf)

@@ -61,7 +61,7 @@ def tiny(monkeypatch):
 
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_embedded_sets_need_no_folder(name, monkeypatch):
-    """They come with the package."""
+    """Embedded sets come with the package."""
     monkeypatch.delenv("ANTITHETIC_DATA", raising=False)
     bunch = datasets.load(name)
     assert bunch.data.shape[0] == bunch.target.shape[0]
@@ -72,7 +72,7 @@ def test_embedded_sets_need_no_folder(name, monkeypatch):
 @pytest.mark.parametrize("name", [name for name in datasets.names() if name not in EMBEDDED])
 @needs_data
 def test_the_others_are_found_through_the_environment(name):
-    """In the folder itself, in bench, in mnist."""
+    """Other sets are found in the folder of the variable, in ``bench`` and in ``mnist``."""
     X, y = datasets.load(name, return_X_y=True)
     assert X.shape[0] == len(y)
     assert sparse.issparse(X) == (name in {"a9a", "w8a", "mushrooms", "farm-ads"})
@@ -81,7 +81,7 @@ def test_the_others_are_found_through_the_environment(name):
 @pytest.mark.parametrize("name", EMBEDDED)
 @needs_data
 def test_embedded_sets_equal_those_of_the_collection(name, monkeypatch):
-    """To the rounding of the printed digits, with the same labels in the same order."""
+    """Embedded sets equal the originals to the printed digits, with labels in the same order."""
     monkeypatch.setitem(
         datasets._load._SETS,
         name,
@@ -95,13 +95,13 @@ def test_embedded_sets_equal_those_of_the_collection(name, monkeypatch):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    """So that a typing error is seen at once."""
+    """An unknown name gives an error that lists the known ones."""
     with pytest.raises(ValueError, match=r"sonar_scale.*ijcnn1\.tr"):
         datasets.load("sonar")
 
 
 def test_a_missing_file_says_where_it_was_looked_for(tmp_path, monkeypatch):
-    """And which variable to set."""
+    """The error for a missing file says where it was looked for, and which variable to set."""
     monkeypatch.delenv("ANTITHETIC_DATA", raising=False)
     with pytest.raises(FileNotFoundError, match="ANTITHETIC_DATA"):
         datasets.load("a9a")
@@ -119,14 +119,14 @@ def test_a_missing_file_says_where_it_was_looked_for(tmp_path, monkeypatch):
     ],
 )
 def test_a_damaged_or_other_file_is_refused(content, tmp_path):
-    """Not an archive, not SVMlight, another number of rows, more features than the set has."""
+    """A file is refused if its format, number of rows or number of features is wrong."""
     (tmp_path / "fourclass.bz2").write_bytes(content)
     with pytest.raises(ValueError, match="fourclass"):
         datasets.load("fourclass", data_home=tmp_path)
 
 
 def test_all_is_what_is_public():
-    """Three names, each with a docstring."""
+    """``__all__`` has three names, each with a docstring."""
     assert datasets.__all__ == ["load", "names", "read_file"]
     assert all(getattr(datasets, name).__doc__ for name in datasets.__all__)
 
@@ -180,7 +180,7 @@ def test_the_table_of_sets_is_whole():
 
 
 def test_the_digest_is_of_the_values_only():
-    """Dense or CSR, stored zeros, order and type of the indices, type of the numbers: all the same."""
+    """Sparsity, stored zeros, index order and type, and number type do not change the digest."""
     same = digest(X_TINY, Y_TINY)
     rows = sparse.csr_array(X_TINY)
     wide = sparse.csr_array(
@@ -204,21 +204,14 @@ def test_the_digest_is_of_the_values_only():
     ):
         assert digest(X, Y_TINY) == same
     assert digest(X_TINY, Y_TINY.astype(np.int8)) == same
-    assert unsorted.indices.tolist() == [
-        2,
-        0,
-        1,
-        2,
-        0,
-        1,
-        2,
-    ]  # what is asked about is left as it is
+    # The input is not modified.
+    assert unsorted.indices.tolist() == [2, 0, 1, 2, 0, 1, 2]
     assert same == "d2ae56ba8f9977973d6c1091847203fdc26c984f63c0e51b0912943e6c76bbb3"
 
 
 @pytest.mark.parametrize("change", ["value", "place", "label", "order", "width"])
 def test_the_digest_sees_every_change(change):
-    """Of a last bit, a column, a label, the order of rows, an empty feature."""
+    """The digest changes with a last bit, a column, a label, the row order, an empty feature."""
     X, y = X_TINY.copy(), Y_TINY.copy()
     if change == "value":
         X[0, 0] = np.nextafter(0.5, 1)
@@ -277,7 +270,7 @@ def test_the_cache_folder_follows_the_platform(monkeypatch):
     ],
 )
 def test_a_wrong_file_of_the_users_own_is_named(content, message, tmp_path):
-    """Whatever is wrong with it."""
+    """A wrong file of the user's own is named, for any kind of error."""
     (tmp_path / "tiny").write_bytes(content)
     with pytest.raises(ValueError, match=message) as caught:
         datasets.load("tiny", tmp_path)
@@ -286,7 +279,7 @@ def test_a_wrong_file_of_the_users_own_is_named(content, message, tmp_path):
 
 @pytest.mark.usefixtures("tiny")
 def test_an_archive_that_expands_without_end_is_refused(tmp_path, monkeypatch):
-    """It is read in pieces up to a limit."""
+    """An archive that expands without end is refused: it is read in pieces up to a limit."""
     monkeypatch.setattr(_known, "LARGEST", 1000)
     (tmp_path / "tiny.bz2").write_bytes(bz2.compress(b"1 1:1\n" * 1_000))
     with pytest.raises(ValueError, match="more than max_bytes"):
@@ -295,7 +288,7 @@ def test_an_archive_that_expands_without_end_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["farm-ads", "cod-rna_scale", "mnist", "mnist.t"])
 def test_sets_without_a_download_say_so(name, monkeypatch):
-    """And which file to put where."""
+    """Sets without a download say which file to put where."""
     monkeypatch.delenv("ANTITHETIC_DATA", raising=False)
     with pytest.raises(
         FileNotFoundError, match=f"no download of {name}; put .*(bz2|gz).*ANTITHETIC_DATA"
@@ -322,6 +315,6 @@ def test_damaged_images_are_refused(damage, tmp_path):
 
 
 def test_the_table_is_not_for_writing(tiny):
-    """A known set is a value."""
+    """The table of known sets is read-only."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         tiny.n = 4

@@ -142,7 +142,7 @@ def test_a_download_without_a_length_is_taken(server):
 
 
 def test_new_files_have_the_usual_permissions(server, cache):
-    """As those of any file written with open, so that a shared cache can be read by all."""
+    """New files have the usual permissions, so that a shared cache can be read by all."""
     server.answers = [send(TEXT)]
     datasets.load("plain")
     (cache / "other").write_bytes(b"")
@@ -150,7 +150,7 @@ def test_new_files_have_the_usual_permissions(server, cache):
 
 
 def test_nothing_is_downloaded_unasked(server):
-    """download=False."""
+    """With download=False nothing is downloaded."""
     with pytest.raises(FileNotFoundError, match="download=False"):
         datasets.load("plain", download=False)
     assert server.asked == []
@@ -207,14 +207,14 @@ def test_a_server_that_sends_without_end_is_cut_off(server, cache, monkeypatch):
 
 
 def test_a_redirect_on_the_same_host_is_followed(server):
-    """Pages move."""
+    """A redirect on the same host is followed."""
     server.answers = [send(b"", code=301, Location="/elsewhere"), send(TEXT)]
     np.testing.assert_array_equal(datasets.load("plain").data, X)
     assert server.asked == ["/plain", "/elsewhere"]
 
 
 def test_https_does_not_become_http(monkeypatch):
-    """Not even on the same host."""
+    """A redirect from https to http is refused, even on the same host."""
     monkeypatch.setattr(_download, "PAGES", "https://example.org/")
     _download._check_address("https://example.org/a9a")
     for url in (
@@ -275,7 +275,7 @@ def test_a_wrong_body_is_not_kept(server, cache, monkeypatch, name, body, messag
 
 
 def test_what_the_server_unpacked_is_taken(server):
-    """The content is right, whatever form it came in."""
+    """Content that the server has unpacked is accepted."""
     server.answers = [send(TEXT)]
     for _ in range(2):
         np.testing.assert_array_equal(datasets.load("packed").data, X)
@@ -295,9 +295,8 @@ def test_ctrl_c_leaves_nothing(server, cache):
         drip_on(handler)
 
     def drip_on(handler):
-        for _ in range(
-            len(TEXT) - 11
-        ):  # as slowly as a busy machine may need, and never to the end
+        # Slow enough for a busy machine, and never to the end.
+        for _ in range(len(TEXT) - 11):
             time.sleep(0.05)
             handler.wfile.write(b" ")
 
@@ -312,7 +311,7 @@ def test_ctrl_c_leaves_nothing(server, cache):
 
 
 def test_a_full_disk_leaves_nothing(server, cache, monkeypatch):
-    """And the error says what is full and what to do."""
+    """A full disk leaves no file, and the error says what is full and what to do."""
     store = _download._store
 
     def store_until_full(body, file, packed):
@@ -338,7 +337,7 @@ def test_a_cache_that_is_no_folder_is_named(server, cache):
 
 
 def test_offline_says_what_to_do(cache, monkeypatch):
-    """Which file, from where, to where."""
+    """Offline, the error says which file to get from where, and where to put it."""
     with Server() as closed:
         pass
     monkeypatch.setattr(_download, "PAGES", closed.address)

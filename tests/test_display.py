@@ -1,4 +1,4 @@
-"""Pictures: lines and bars against the numbers they stand for, names as they were given, and clear refusals."""
+"""Pictures: lines and bars match their numbers, names are shown verbatim, refusals are clear."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _close_figures():
 
 
 def shown_texts(artist):
-    """Texts of an axes or legend as they are drawn, which is also tried: nothing may be taken for a formula."""
+    """Texts of an axes or legend as drawn; drawing them proves that none is read as a formula."""
     artist.figure.canvas.draw()
     for text in artist.get_texts() if hasattr(artist, "get_texts") else artist.get_yticklabels():
         plain, is_formula = text._preprocess_math(text.get_text())
@@ -47,7 +47,7 @@ def legend_of(display):
     return list(shown_texts(display.ax_.get_legend()))
 
 
-# ---------------------------------------------------------------- convergence
+# ---- convergence
 
 
 class Recorded(BaseEstimator):
@@ -121,7 +121,7 @@ def test_two_estimators_on_one_axes_share_the_legend():
 
 
 def test_a_line_per_class():
-    """Of lengths of their own, each with its own optimum where wanted.
+    """Each class has its own line, length and, if wanted, optimum.
 
     A name is put before the class.
     """
@@ -217,14 +217,14 @@ def test_x_must_be_recorded_too():
 
 
 def test_an_estimator_without_a_history():
-    """Not fitted, or not one of ours."""
+    """An estimator that is not fitted, or not ours, is refused."""
     with pytest.raises(NotFittedError):
         ConvergenceDisplay.from_estimator(Recorded())
     with pytest.raises(ValueError, match=r"SGDRegressor has no history_; give .*last step"):
         ConvergenceDisplay.from_estimator(SGDRegressor().fit([[0.0], [1.0]], [0.0, 1.0]))
 
 
-# ---------------------------------------------------------------- variance
+# ---- variance
 
 
 def some_data(n=40, d=3, classes=2):
@@ -267,7 +267,7 @@ def check_bars(display, X, y, tables, coef, intercept, **options):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, lambda X: X.astype(np.float32)])
 def test_bars_of_a_classifier(form, fit_intercept):
-    """The table that pair makes, batches of 2."""
+    """The bars are those of the table that ``pair`` makes, for batches of 2."""
     X, y = some_data()
     X = form(X)
     model = classifier(fit_intercept=fit_intercept).fit(X, y)
@@ -303,7 +303,7 @@ def test_labels_and_reference_line():
 
 
 def test_several_tables_keep_their_names():
-    """In their order, the first on top, in a figure that grows with them.
+    """Several tables keep their names and order, first on top, in a figure that grows.
 
     Long names are wrapped.
     """
@@ -377,7 +377,7 @@ def test_weights_of_classes(class_weight):
 
 
 def test_one_class_against_the_rest():
-    """With the weights and the intercept of that class.
+    """One class against the rest uses the weights and the intercept of that class.
 
     Of the class weights, only its own counts.
     """
@@ -419,7 +419,7 @@ def test_a_table_of_the_labels_or_of_one_class_is_accepted():
 
 @pytest.mark.parametrize("loss", ["squared_error", "huber", "epsilon_insensitive"])
 def test_a_classifier_with_a_regression_loss_trains_on_signs(loss):
-    """And its epsilon is the loss's."""
+    """A classifier with a regression loss trains on signs, with its own epsilon."""
     X, y = some_data()
     model = classifier(loss=loss, epsilon=0.4, fit_intercept=False).fit(X, y)
     signs, loss = np.where(y == "b", 1.0, -1.0), replace(get_loss(loss), epsilon=0.4)
@@ -448,7 +448,7 @@ def test_sparse_weights():
 
 
 def test_bars_can_be_drawn_again():
-    """On other axes, and on the same ones, which are not turned over by it."""
+    """Bars can be drawn again, on other axes and on the same ones, without flipping them."""
     display = VarianceDisplay(["a", "b"], [1.0, 0.0], [1.0, 3.0], (0.5, 0.25), batch_size=1)
     _, axes = plt.subplots(2)
     for ax in (*axes, axes[1]):
@@ -586,13 +586,15 @@ def test_tables_and_sizes_that_do_not_fit_are_refused():
     refused("batch_size must be a whole number, at least 1; got 0", model, X, y, batch_size=0)
 
 
-# ---------------------------------------------------------------- matplotlib itself
+# ---- matplotlib itself
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
-    """Before anything is computed."""
+    """Without matplotlib the error says what to install, before anything is computed."""
     calls = count()
-    monkeypatch.setattr("antithetic.display.gradient_variance", lambda *_, **__: next(calls))
+    monkeypatch.setattr(
+        "antithetic.display._linear_model.gradient_variance", lambda *_, **__: next(calls)
+    )
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.setitem(sys.modules, name, None)
     X, y = some_data()
@@ -610,7 +612,7 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
 
 @pytest.mark.parametrize("module", ["antithetic", "antithetic.display"])
 def test_importing_does_not_import_matplotlib(module):
-    """Nor scikit-learn, a second of import."""
+    """Importing antithetic imports neither matplotlib nor scikit-learn."""
     code = f"import sys, {module}; print(sorted({{'matplotlib', 'sklearn'}} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
@@ -631,4 +633,4 @@ def test_matplotlib_is_imported_in_one_place():
         )
         if name.split(".")[0] == "matplotlib"
     }
-    assert importing == {"display.py"}
+    assert importing == {"_axes.py"}

@@ -1,4 +1,4 @@
-"""The documentation is true: every block of code in it runs, and what is made from the code or by a script is up to date."""
+"""The documentation is true: its code blocks run, and generated parts are up to date."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from antithetic.training.combinations import matrix
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-NEEDS = {
-    "torch.md": "torch",
-    "scale.md": "dask",
-}  # pages about parts that need more than the package
+# Pages about parts that need an extra.
+NEEDS = {"torch.md": "torch", "scale.md": "dask"}
 FLOWERS = "length,width,species\n" + "".join(
     f"{4.5 + 0.1 * k},{3.0 + 0.02 * k},setosa\n{6.0 + 0.1 * k},{2.9 - 0.01 * k},versicolor\n"
     for k in range(12)
@@ -58,7 +56,7 @@ def blocks(page):
 
 
 def check_python(block, page, names):
-    """Run a block: as a session if it has prompts, else as a program, both in the names of the page so far."""
+    """Run a block as a session if it has prompts, else as a program, in the names of the page."""
     where = f"{page.name}, line {block.line}"
     if not re.search(r"^>>> ", block.text, flags=re.MULTILINE):
         exec(compile(block.text, where, "exec"), names)
@@ -146,7 +144,7 @@ def script_of_docs(name):
 
 
 def test_the_tables_of_peers_are_those_of_the_rows():
-    """After a run of benchmarks/peers.py, docs/make_peers.py makes them anew."""
+    """The tables of peers match docs/peers.csv; docs/make_peers.py rebuilds them."""
     script = script_of_docs("make_peers")
     for path, tables in zip(script.PAGES, (5, 1), strict=True):
         page = path.read_text(encoding="utf-8")
@@ -155,7 +153,10 @@ def test_the_tables_of_peers_are_those_of_the_rows():
 
 
 def test_every_picture_is_drawn_by_a_script_and_shown():
-    """docs/make_pictures.py draws all SVG files and docs/make_screenshots.py all PNG files, and each is on a page."""
+    """Each picture is drawn by a script and shown on a page.
+
+    docs/make_pictures.py draws the SVG files, docs/make_screenshots.py the PNG files.
+    """
     script = script_of_docs("make_pictures")
     drawn = {f"{draw.__name__.replace('_', '-')}.svg" for draw in script.PICTURES}
     drawn |= {

@@ -79,7 +79,7 @@ def test_the_mean_is_of_evenly_spaced_points_of_the_last_epoch(form, l2, l1, epo
 @pytest.mark.kernel
 @FORMS
 def test_single_precision_agrees_with_double(form):
-    """To the digits that it has."""
+    """float32 agrees with float64 to its precision."""
     (single, _), (double, _) = (
         after_epochs(make_problem(form, dtype, l2=0.01), 2)[0].solution
         for dtype in (np.float32, np.float64)
@@ -89,7 +89,7 @@ def test_single_precision_agrees_with_double(form):
 
 
 def test_a_resumed_run_equals_an_uninterrupted_one():
-    """The mean begins anew with each epoch, and steps go on from the last weights."""
+    """The mean restarts with each epoch, and steps continue from the last weights."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
     given = {
         "l2": 1e-2,
@@ -145,7 +145,7 @@ def test_a_long_fit_is_as_good_as_without_averages():
 
 
 def test_a_table_in_each_step_goes_without():
-    """Where each step counts as an epoch there is nothing to average."""
+    """With a table per step nothing is averaged, because each step counts as an epoch."""
     with pytest.raises(ValueError, match='goes without tol= and average="epoch"'):
         minimize(
             [[1.0], [2.0]], [-1, 1], pairing="greedy", refresh="step", average="epoch", eta0=0.1
@@ -180,7 +180,7 @@ FEW = {"max_iter": 2, "tol": None, "random_state": 0}
     ids=str,
 )
 def test_where_auto_takes_the_mean(given, rows, average):
-    """In a fit with automatic steps of SGD, where there is noise to take away and nothing to lose.
+    """ "auto" takes the mean in SGD fits with automatic steps, where noise can be averaged out.
 
     And the plan says so.
     """
@@ -219,7 +219,10 @@ def test_partial_fit_goes_on_from_the_mean(average):
 
 @pytest.mark.parametrize("epochs", [1, 5])
 def test_partial_fit_after_a_fit_brings_a_model_nearer(epochs):
-    """Its orders are random and nothing is averaged, so its steps must fall faster than those of the fit, and do again in a later fit."""
+    """partial_fit after fit lowers the objective, with steps that fall faster than the fit's.
+
+    Its orders are random and nothing is averaged. A later fit has the slower decay again.
+    """
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(20000, 10))
     labels = np.where(rows @ rng.normal(size=10) + 5.0 * rng.normal(size=20000) > 0.0, 1, -1)
@@ -237,7 +240,10 @@ def test_partial_fit_after_a_fit_brings_a_model_nearer(epochs):
 
 @pytest.mark.parametrize("loss", ["log_loss", "hinge"])
 def test_the_mean_is_nearer_to_the_optimum(loss):
-    """After two epochs of a noisy problem, its gap is at most half of that of the last weights, in the mean of three seeds."""
+    """After two epochs of a noisy problem, the mean's gap is at most half the last weights' gap.
+
+    The gaps are averaged over three seeds.
+    """
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(4000, 5))
     labels = np.where(rows @ [1.0, -1.0, 0.5, 0.0, 0.2] + 2.0 * rng.normal(size=4000) > 0.0, 1, -1)

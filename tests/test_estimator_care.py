@@ -1,4 +1,4 @@
-"""What the estimators do in rare and bad cases: rare classes, long runs, odd chunks, good first weights, interruptions."""
+"""Estimators in rare cases: rare classes, long runs, odd chunks, warm starts, interruptions."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_good_first_weights_do_not_make_the_steps_short():
 
 @pytest.mark.parametrize("pairing", ["greedy", "tree"])
 def test_a_chunk_of_one_class_needs_no_pairs(pairing):
-    """With two classes or three, on the first call or later."""
+    """A chunk of one class needs no pairs, with two or three classes, on any call."""
     three = np.digitize(NUMBERS, [-2.0, 2.0])
     for y in (TWO, three):
         one = np.flatnonzero(y == y[0])[:5]
@@ -108,14 +108,14 @@ def test_targets_of_any_size_are_fitted(factor):
 
 
 def test_features_too_large_for_float32_are_reported():
-    """Rather than left at zero."""
+    """Features too large for float32 are reported instead of ending at zero weights."""
     with pytest.raises(ValueError, match="below what float32 can hold"):
         SGDClassifier("log_loss", **FEW).fit((1e18 * X).astype(np.float32) * np.float32(1e12), TWO)
 
 
 @pytest.mark.parametrize("where", ["search", "after"])
 def test_an_interruption_leaves_a_whole_model(monkeypatch, where):
-    """Before the first epoch the old one, after it the new one.
+    """An interrupted fit leaves the old model before the first epoch, and the new one after it.
 
     A warning that is an error comes after the fit as well.
     """
@@ -165,7 +165,7 @@ def test_a_score_that_is_no_number_is_no_improvement():
 
 
 def test_a_chunk_that_weighs_nothing_leaves_steps_and_weights_alone():
-    """Where a class weight of zero leaves nothing of a chunk, steps are found on a later one."""
+    """If class weights of zero leave nothing of a chunk, steps are found on a later one."""
     clean, mixed = (
         SGDClassifier("log_loss", class_weight={0: 0.5, 1: 1.0}, random_state=0) for _ in range(2)
     )
@@ -211,7 +211,7 @@ def test_all_defaults_are_allowed_and_whatever_else_is_checked(estimator):
 
 
 def test_a_default_that_is_not_allowed_is_refused_in_every_fit():
-    """A class made from ours may have one."""
+    """A subclass with a default that is not allowed is refused in every fit."""
 
     class Odd(SGDClassifier):
         def __init__(self, loss="hinge", *, max_iter=0):

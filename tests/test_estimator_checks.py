@@ -33,9 +33,8 @@ DEFAULTS = [SGDClassifier(), SGDRegressor()]
 VARIANTS = [
     SGDClassifier(loss="log_loss", penalty="elasticnet", learning_rate="optimal", average=True),
     SGDRegressor(loss="huber", penalty="elasticnet", average=True),
-    SGDClassifier(
-        loss="log_loss", early_stopping=True, validation_fraction=0.5
-    ),  # at least one row of each class in few rows
+    # Half of the rows, so that few rows still include each class.
+    SGDClassifier(loss="log_loss", early_stopping=True, validation_fraction=0.5),
     SGDRegressor(penalty="l1", early_stopping=True, validation_fraction=0.5),
     SGDClassifier(pairing="greedy"),
     SGDRegressor(pairing="greedy"),
@@ -76,9 +75,10 @@ def test_an_estimator_keeps_the_conventions(estimator, check):
 # "optimal" begins with steps that are too long for unscaled rows, and some checks allow few epochs:
 # to say so is right
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+# One of two rows is held back.
 @pytest.mark.filterwarnings(
     "ignore:R\\^2 score is not well-defined:sklearn.exceptions.UndefinedMetricWarning"
-)  # one row held back of two
+)
 @parametrize_with_checks(VARIANTS, expected_failed_checks=expected)
 def test_other_parameters_keep_the_conventions(estimator, check):
     run(estimator, check)

@@ -1,4 +1,4 @@
-"""The programs of examples/ run as they stand, and what they print is what they are there to show."""
+"""The programs in examples/ run unchanged and print what they are meant to show."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples"
-NAMES = sorted(
-    path.stem for path in FOLDER.glob("*.py") if path.stem != "faiss_pairing"
-)  # which has a test of its own
+# faiss_pairing has its own test.
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "faiss_pairing")
 
 
 @pytest.fixture
@@ -105,7 +104,7 @@ def test_batches_of_a_network_begin_with_less_variance(run):
 
 
 def test_a_cluster_pairs_trains_and_goes_on(tmp_path):
-    """In a process of its own, as its workers import the program that started them."""
+    """The example runs in its own process, because workers import the program that started them."""
     for package in ("distributed", "pyarrow"):
         pytest.importorskip(package)
     command = [sys.executable, str(FOLDER / "dask_training.py")]

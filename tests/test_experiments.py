@@ -89,9 +89,8 @@ def test_variances_are_those_of_gradient_variance(part: Part) -> None:
             assert part.second_moment[estimator][run][1, -1] == pytest.approx(
                 expected + gradient @ gradient, rel=1e-12
             )
-    assert (
-        part.variance["SGD-as"]["SGD"][0, 0] == part.variance["SGD-as"]["SGD-as"][1, 0]
-    )  # all begin at zero
+    # All methods start at zero weights.
+    assert part.variance["SGD-as"]["SGD"][0, 0] == part.variance["SGD-as"]["SGD-as"][1, 0]
 
 
 def test_eta0_is_the_best_of_the_grid_for_sgd(part: Part) -> None:
@@ -141,8 +140,7 @@ def test_jitter_is_nothing_for_a_curve_that_falls_evenly() -> None:
     assert jitter(np.full((1, 9), np.inf))[0, 0] == np.inf
 
 
-# ---- JSON ----------------------------------------------------------------------------------------
-# ------------------------------------
+# ---- JSON
 
 
 def bits(value: object) -> object:
@@ -208,8 +206,7 @@ def test_no_half_written_file_is_left(
     assert list(tmp_path.iterdir()) == []
 
 
-# ---- reproduce -----------------------------------------------------------------------------------
-# ------------------------------------
+# ---- reproduce
 
 
 class Runs:
@@ -377,8 +374,7 @@ def test_a_full_disk_leaves_the_old_table(tmp_path: Path, monkeypatch: pytest.Mo
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-# ---- CSV -----------------------------------------------------------------------------------------
-# ------------------------------------
+# ---- CSV
 
 
 def read(path: Path) -> list[dict[str, str]]:

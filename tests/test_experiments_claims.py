@@ -277,9 +277,8 @@ def test_a_claim_falls_with_its_numbers(reason: str) -> None:
         assert verdicts(good, good, bad)[number] == ("holds" if only_undecided else "holds in part")
         return
     assert verdicts(good, bad)[number] == "holds in part"
-    assert verdicts(good, bad, bad)[number] == (
-        "holds in part" if number == 7 else "does not hold"
-    )  # a table counts once
+    # Each table counts once.
+    assert verdicts(good, bad, bad)[number] == ("holds in part" if number == 7 else "does not hold")
 
 
 def test_without_parts_nothing_is_measured() -> None:
@@ -433,9 +432,8 @@ def test_the_remark_on_spread_has_the_numbers_of_the_runs() -> None:
 def test_the_largest_stable_step_is_before_the_first_unstable_one() -> None:
     eta0 = np.array([1.0, 2.0, 4.0])
     assert largest_stable(eta0, steady(0.5, 0.5, 0.5), 1.0) == 4.0
-    assert (
-        largest_stable(eta0, steady(0.5, 1.0, 0.5), 1.0) == 1.0
-    )  # what comes after does not count
+    # Steps after the first unstable one do not count.
+    assert largest_stable(eta0, steady(0.5, 1.0, 0.5), 1.0) == 1.0
     assert np.isnan(largest_stable(eta0, steady(np.inf, 0.5, 0.5), 1.0))
 
 

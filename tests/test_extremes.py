@@ -1,4 +1,4 @@
-"""What real data do to a pairing: offsets, subnormals, hashed words, continuous labels, intercepts."""
+"""Pairing of real data: offsets, subnormals, hashed words, continuous labels, intercepts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_missing_object_labels_are_named():
 
 @pytest.mark.parametrize("method", ["greedy", "optimal", "tree"])
 def test_subnormal_rows_are_paired(method):
-    """Numbers of which the inverse overflows."""
+    """Rows of subnormal numbers, whose inverse overflows, are paired."""
     X = np.array([[1.0], [2.0], [-3.0], [-1.5]]) * 1e-310
     assert sorted(pair(X, [0, 1, 0, 1], method).partner) == [0, 1, 2, 3]
 
@@ -88,7 +88,7 @@ def test_a_million_hashed_words_are_as_those_that_occur(method, monkeypatch):
 
 
 def test_the_mean_direction_counts_with_classes(monkeypatch):
-    """A feature that is nearly constant tells the gradients of classes apart: the tree comes near the optimum."""
+    """The tree is near the optimum where a nearly constant feature tells the classes apart."""
     monkeypatch.setattr("antithetic.pairing.tree.ONE_LEAF", 100)
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((900, 40)), rng.integers(0, 3, 900)

@@ -91,7 +91,7 @@ def test_the_same_labels_in_another_type_are_the_same(y):
 
 @pytest.mark.kernel
 def test_text_labels_are_known_by_their_text():
-    """Strings of whatever width, or as objects, are compared by what they say."""
+    """Strings of any width, or as objects, are compared by their text."""
     text = np.array(["no", "yes"])[Y]
     table = pair(X, text)
     table.check(X, text.astype("U40"))
@@ -109,7 +109,7 @@ def test_labels_of_another_length_are_refused():
 
 @pytest.mark.kernel
 def test_a_derived_table_checks_rows_and_labels_only():
-    """Of a subset the values are not known; its number of rows and its labels are."""
+    """A table of a subset checks the number of rows and the labels, but not the values."""
     part = pair(X, Y)[[0, 2, 4]]
     part.check(X[[0, 2, 4]] + 1.0, Y[[0, 2, 4]])
     with pytest.raises(ValueError, match="the table has 3 rows and X has 5"):

@@ -29,8 +29,7 @@ from antithetic import Interrupted, SGDClassifier, minimize
 from antithetic.solvers import SOLVERS
 from antithetic.training import minimize as _minimize
 
-# --------------------------------------------------------------------------------------------------
-# - fits that go on
+# ---- fits that go on
 
 
 @CORRECTED
@@ -71,7 +70,10 @@ def test_another_solver_finds_steps_of_its_own(first):
 @CORRECTED
 @BOTH
 def test_chunks_are_learnt_one_after_the_other(solver, kind):
-    """What is remembered is of a chunk's rows only: chunks of different sizes may follow each other, and lead near the solution."""
+    """Chunks of different sizes may follow each other, and lead near the solution.
+
+    Only the rows of the current chunk are remembered.
+    """
     loss = {"loss": "log_loss"} if kind is SGDClassifier else {}
     y, classes = target_of(kind), {"classes": [0, 1]} if kind is SGDClassifier else {}
     model, whole = (
@@ -88,7 +90,10 @@ def test_chunks_are_learnt_one_after_the_other(solver, kind):
 
 @CORRECTED
 def test_a_chunk_does_not_remember_the_rows_before_it(solver):
-    """A chunk of as many rows as the fit had gives the bits of a model that knows the weights and steps only."""
+    """partial_fit on a new chunk depends only on the weights and steps of the fit, bit for bit.
+
+    The chunk has as many rows as the fit had.
+    """
     given = {"loss": "log_loss", "solver": solver, "shuffle": False, "random_state": 0}
     model, knows_weights = SGDClassifier(**given).fit(X[:30], TWO[:30]), SGDClassifier(**given)
     for name in ("classes_", "coef_", "intercept_", "eta0_", "decay_", "n_features_in_"):
@@ -114,7 +119,7 @@ def test_chunks_are_refused_by_sdca(kind):
 @pytest.mark.parametrize("first", SOLVERS)
 @pytest.mark.parametrize("then", ["sgd", "svrg", "saga"])
 def test_chunks_may_follow_a_fit_of_another_solver(first, then):
-    """With a step size given, whatever the fit remembered."""
+    """With a given step size, chunks may follow a fit of any solver."""
     step = {} if first == "sdca" else {"learning_rate": "constant", "eta0": 0.05}
     model = SGDClassifier("log_loss", solver=first, fit_intercept=False, **FEW, **step).fit(X, TWO)
     model.set_params(solver=then, learning_rate="constant", eta0=0.05).partial_fit(
@@ -134,7 +139,7 @@ def test_chunks_may_follow_a_fit_of_another_solver(first, then):
     ids=str,
 )
 def test_fitted_models_are_pickled_and_cloned(given):
-    """With the same predictions, and with parameters that come back."""
+    """Pickled and cloned models keep their predictions and parameters."""
     model = SGDClassifier("log_loss", batch_size=4, **FEW, **given).fit(X, THREE)
     again, unfitted = pickle.loads(pickle.dumps(model)), clone(model)
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
@@ -170,8 +175,7 @@ def test_a_search_over_solvers_and_draws():
     assert len(search.cv_results_["params"]) == 32
 
 
-# --------------------------------------------------------------------------------------------------
-# - resuming and interrupting
+# ---- resuming and interrupting
 
 RESUMED = [
     *({"solver": solver} | draws for solver in SOLVERS for draws in DRAWS),
@@ -200,7 +204,7 @@ RESUMED = [
 
 @pytest.mark.parametrize("given", RESUMED, ids=str)
 def test_a_resumed_run_equals_an_uninterrupted_one(given):
-    """2 epochs and 3 more are 5, bit for bit, trace included, also from a result that was pickled."""
+    """2 epochs and 3 more equal 5, bit for bit, trace included, also from a pickled result."""
     given = RUN | steps_of(given["solver"]) | {"trace": "objective"} | given
     whole = minimize(X, TWO, epochs=5, **given)
     earlier = pickle.loads(pickle.dumps(minimize(X, TWO, epochs=2, **given)))
@@ -212,7 +216,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(given):
 @FORMS
 @pytest.mark.parametrize("solver", ["svrg", "saga", "sdca"])
 def test_float32_runs_are_resumed_too(form, solver):
-    """Where sums that many steps have added up are coarse."""
+    """float32 runs are resumed exactly, although accumulated sums are coarse."""
     given = RUN | {"solver": solver, "sampling": "shuffle"}
     rows = form(X.astype(np.float32))
     resumed = minimize(rows, TWO, epochs=5, resume=minimize(rows, TWO, epochs=2, **given), **given)
@@ -238,7 +242,10 @@ def test_strata_of_a_refreshed_table_are_resumed(solver):
 
 @CORRECTED
 def test_the_step_of_a_refreshed_table_is_resumed(solver):
-    """Importance by bounds of pairs, which the step depends on, in a run that is resumed after a new table."""
+    """A run resumed after a table refresh equals an uninterrupted one.
+
+    The step depends on the importance of the new table's pairs.
+    """
     given = RUN | {"solver": solver, "sampling": "importance", "pairing": "greedy", "refresh": [1]}
     resumed = minimize(X, TWO, epochs=6, resume=minimize(X, TWO, epochs=3, **given), **given)
     np.testing.assert_array_equal(minimize(X, TWO, epochs=6, **given).coef, resumed.coef)
@@ -274,7 +281,7 @@ def test_a_trace_does_not_change_the_run(start):
     ids=str,
 )
 def test_resume_refuses_another_run(changed, named):
-    """By name."""
+    """Resuming another run is refused, and the error names the parameter."""
     given = RUN | {"solver": "saga", "sampling": "importance"}
     with pytest.raises(ValueError, match=f"resume= was made with another {named}"):
         minimize(X, TWO, resume=minimize(X, TWO, epochs=1, **given), **(given | changed))
@@ -307,7 +314,7 @@ def test_resume_refuses_other_chances(earlier, later):
     ids=str,
 )
 def test_ctrl_c_leaves_a_run_that_can_be_resumed(monkeypatch, solver, draws):
-    """An interruption while something is measured: the last whole epoch is there, and goes on to the same bits."""
+    """An interruption during a measurement keeps the last whole epoch, which resumes exactly."""
     given = RUN | steps_of(solver) | draws | {"solver": solver, "epochs": 5, "trace": "objective"}
     whole, measure = minimize(X, TWO, **given), _minimize.measure_state
 

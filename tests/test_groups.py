@@ -1,4 +1,4 @@
-"""Nested groups: pairs of pairs whose sums cancel, their order, their exact variance and their file."""
+"""Nested groups: pairs of pairs whose sums cancel, their order, exact variance and file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def some_data(n=100, d=4):
 
 
 def drawn_ratio(vectors, table):
-    """Draw a row, take the mean of its group (the rest is one group): its variance over that of as many independent rows."""
+    """Variance of the mean of a drawn row's group, over that of as many independent rows.
+
+    The rest is one group.
+    """
     means = np.empty_like(vectors)
     for group in [*table.groups, table.rest]:
         if len(group):
@@ -43,8 +46,7 @@ def as_sets(groups):
     return {frozenset(group) for group in np.asarray(groups).tolist()}
 
 
-# --------------------------------------------------------------------------------------------------
-# a value without fault
+# ---- a value without fault
 
 
 @pytest.mark.parametrize(
@@ -87,8 +89,7 @@ def test_groups_and_rest_hold_each_row_once(n, power, data):
     assert not np.shares_memory(table.order, order)
 
 
-# --------------------------------------------------------------------------------------------------
-# ------- how they nest
+# ---- how they nest
 
 
 @pytest.mark.kernel
@@ -96,7 +97,7 @@ def test_groups_and_rest_hold_each_row_once(n, power, data):
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("nest", [2, 4, 8, True])
 def test_nested_groups_hold_each_row_once(method, form, nest):
-    """Whatever the method: a permutation, groups of the size that was asked for, and a rest that is shorter."""
+    """With every method, groups are a permutation, have the size asked for, and a shorter rest."""
     X, y = some_data(21)
     table = pair(form(X), y, method, nest=nest, n_jobs=1)
     assert isinstance(table, GroupTable)
@@ -120,7 +121,10 @@ def test_groups_of_two_are_a_matching(method, n):
 @pytest.mark.kernel
 @pytest.mark.parametrize("n", range(1, 21))
 def test_to_the_top_every_aligned_block_is_a_group_of_its_level(n):
-    """``nest=True``: blocks of the binary digits of n, largest first, each cut in half again and again into the groups of each level."""
+    """With ``nest=True``, every aligned block is a group of its level.
+
+    The top blocks have the binary digits of n as sizes, largest first. Each is halved repeatedly.
+    """
     G = some_data(n)[0]
     order = pair_rows(G, "greedy", nest=True, n_jobs=1).order
     digits = [1 << k for k in reversed(range(n.bit_length())) if n >> k & 1]
@@ -139,7 +143,7 @@ def test_to_the_top_every_aligned_block_is_a_group_of_its_level(n):
 
 @pytest.mark.kernel
 def test_groups_of_four_are_pairs_of_the_sums_of_pairs():
-    """The second level is the matching of the sums of the first, rows with an intercept's feature included."""
+    """The second level matches the sums of the first, including the intercept's feature."""
     X, y = some_data(16)
     Z = signed_rows(X, y, True)
     pairs = pair(X, y, "optimal", fit_intercept=True, nest=2).groups
@@ -150,14 +154,17 @@ def test_groups_of_four_are_pairs_of_the_sums_of_pairs():
 
 
 def test_one_row_to_the_top_is_itself():
-    """A single row is an order of its own."""
+    """A single row is one group, itself."""
     table = pair_rows([[2.0]], nest=True)
     assert (table.order.tolist(), table.size) == ([0], 1)
 
 
 @pytest.mark.parametrize("nest", [3, 6, 0, 1, -2, 11, 16, 2.0, "auto", False])
 def test_other_sizes_of_groups_are_refused(nest):
-    """Not a power of two, fewer than two, more than there are rows, no number: the error names ``nest``, what was given and what may be."""
+    """An invalid size is refused; the error names ``nest``, the value and what is allowed.
+
+    Invalid: not a power of two, less than two, more than the rows, or not a number.
+    """
     X, y = some_data(10)
     for build in (lambda: pair(X, y, nest=nest), lambda: pair_rows(X, nest=nest)):
         with pytest.raises(
@@ -167,7 +174,10 @@ def test_other_sizes_of_groups_are_refused(nest):
 
 
 def test_a_table_to_polish_is_no_start_for_groups():
-    """``init`` is of rows, and groups are made of sums: together they are refused by name, not for their lengths."""
+    """``init`` with groups is refused by name, not because of its length.
+
+    ``init`` is a table of rows, but groups are made of sums.
+    """
     X, y = some_data(16)
     with pytest.raises(ValueError, match=r"nest.*init|init.*nest"):
         pair(X, y, "tree", init=np.arange(16), nest=4)
@@ -183,14 +193,16 @@ def test_groups_do_not_depend_on_the_number_of_threads(n_jobs):
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# ------------ variance
+# ---- variance
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @given(problem=problems(), data=st.data(), fit_intercept=st.booleans())
 def test_the_ratio_is_that_of_all_draws(form, problem, data, fit_intercept):
-    """Draw each row in turn, take the mean of its group, the rest being one group: exact, with weights and intercept."""
+    """The ratio equals that of all draws, exactly, with weights and intercept.
+
+    Each row is drawn in turn and gives the mean of its group; the rest is one group.
+    """
     X, y = problem
     s = data.draw(st.none() | weights(len(y)))
     n = len(y)
@@ -224,7 +236,10 @@ def test_pairs_as_groups_have_the_ratio_of_their_table():
 
 
 def test_nested_groups_of_eight_beat_four_plain_pairs():
-    """On diabetes_scale at most a quarter of the ratio of pairs, dense and CSR, and the levels improve one by one."""
+    """On diabetes_scale the ratio is at most 1/4 of the pairs', and each level improves on it.
+
+    Dense and CSR rows.
+    """
     X, y = datasets.load("diabetes_scale", return_X_y=True)
     pairs = pair(X, y).variance_ratio(X, y)
     ratios = [pair(X, y, nest=size).variance_ratio(X, y) for size in (2, 4, 8)]
@@ -236,7 +251,10 @@ def test_nested_groups_of_eight_beat_four_plain_pairs():
 @pytest.mark.parametrize("method", ["greedy", "optimal", "tree"])
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_several_classes_nest(method, form):
-    """Groups of eight rows of three classes: each row once, and sums of ``(e_y - 1/K) (x) x`` that cancel better than those of pairs."""
+    """Groups of eight rows of three classes hold each row once and cancel better than pairs.
+
+    The sums are those of ``(e_y - 1/K) (x) x``.
+    """
     X, _ = some_data(121)
     y = np.arange(121) % 3
     table = pair(form(X), y, method, nest=8)
@@ -249,7 +267,7 @@ def test_several_classes_nest(method, form):
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_the_ratio_of_several_classes_is_that_of_all_draws(form):
-    """As for two classes, of the rows ``(e_y - 1/K) (x) x``."""
+    """The ratio equals that of all draws of the rows ``(e_y - 1/K) (x) x``."""
     X, _ = some_data(21)
     y = np.arange(21) % 3
     table = pair(X, y, nest=4)
@@ -275,12 +293,11 @@ def test_groups_know_their_data():
             table.variance_ratio(other_X, other_y)
 
 
-# --------------------------------------------------------------------------------------------------
-# ---------------- file
+# ---- file
 
 
 def test_groups_come_back_from_their_file(tmp_path):
-    """Order, size, method and fingerprint, under exactly the name that was given, with nothing beside it."""
+    """Order, size, method and fingerprint are read back from exactly the file name given."""
     X, y = some_data(20)
     table, path = pair(X, y, nest=4), tmp_path / "groups"
     table.save(path)
@@ -324,7 +341,7 @@ def npy(array, allow_pickle=False):
 
 
 def archive(meta=None, compression=zipfile.ZIP_STORED, **members):
-    """A file like that of groups of six rows, with parts of its description and members replaced, added, or left out (None)."""
+    """A file of groups of six rows, with members replaced, added, or left out (None)."""
     described = {key: value for key, value in {**META, **(meta or {})}.items() if value is not ...}
     members = {
         "meta": npy(np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)),
@@ -378,7 +395,7 @@ def test_the_archive_that_hostile_files_are_made_of_is_one_of_groups(tmp_path):
 
 @pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_file_is_an_error_that_names_it(content, tmp_path):
-    """Whatever a file holds, it is read as groups or refused by ValueError with its name.
+    """Any file is read as groups or refused by a ValueError with its name.
 
     Nothing is unpickled.
     """

@@ -24,7 +24,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 @pytest.fixture(scope="module")
 def scripts():
-    """The modules ``guard``, ``all`` and ``common``, as the scripts in that folder see each other."""
+    """The modules ``guard``, ``all`` and ``common``, imported as the scripts import each other."""
     before = set(sys.modules)
     sys.path.insert(0, str(BENCHMARKS))
     try:
@@ -79,7 +79,7 @@ def test_every_kernel_is_recorded_and_runs(scripts):
 
 
 def test_means_of_epochs_are_timed(scripts):
-    """In every repeat, though a run would give them up after the fifth.
+    """Means are timed in every repeat, although a run would drop them after the fifth.
 
     And in the estimator's fit, which has rows enough.
     """
@@ -101,7 +101,7 @@ def test_what_is_recorded_is_what_is_compared_with(scripts, tmp_path):
 
 
 def test_the_summary_counts_every_figure_with_a_bar(scripts):
-    """Lines as the figures print them.
+    """The summary counts the figures that have a bar.
 
     Those without a bar do not count, and what was missed is told again at the end.
     """
@@ -163,7 +163,10 @@ def test_all_benchmarks_are_run_by_name(scripts, tmp_path, monkeypatch, capfd):
 def test_a_script_that_breaks_after_a_miss_is_in_trouble(
     scripts, tmp_path, monkeypatch, ending, trouble
 ):
-    """Python exits with 1 after an exception, as the script does after a miss: only its closing line tells them apart."""
+    """A script that fails after a missed bar is reported as failed, by its missing closing line.
+
+    Python exits with 1 after an exception, as the script does after a missed bar.
+    """
     _, everything, _ = scripts
     (tmp_path / "core.py").write_text(f"print('ratio   3.0   at most 2   FAIL')\n{ending}\n")
     monkeypatch.setattr(everything, "HERE", tmp_path)

@@ -1,4 +1,7 @@
-"""Units drawn by importance, and groups drawn uniformly: unbiased by enumeration, and with the variance that is stated."""
+"""Importance sampling, and groups drawn uniformly: unbiased, with the stated variance.
+
+Both are checked by enumeration.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ HOW = ("bounds", "smooth bounds", "gradients", "own")
 
 
 def small_problem(n, loss="log_loss", **options):
-    """A few rows with a different gradient each, without symmetries, some weights, and slopes at a point."""
+    """A few weighted rows with distinct gradients and no symmetries, and slopes at a point."""
     rng = np.random.default_rng(n)
     y = np.where(np.arange(n) % 2, 1.0, -1.0) if loss == "log_loss" else rng.normal(size=n)
     problem = Problem.build(
@@ -74,7 +77,7 @@ def probabilities_of(problem, table, how, slopes):
 @pytest.mark.parametrize("how", ["uniform", *HOW])
 @pytest.mark.parametrize(("n", "table", "size"), CASES)
 def test_every_step_is_unbiased_and_has_the_stated_variance(n, table, size, how, monkeypatch):
-    """The expected gradient of each step over all draws is the gradient, and its variance is that of batch_variance."""
+    """Over all draws, each step's mean is the gradient and its variance is batch_variance."""
     problem, slopes = small_problem(n)
     gradients = gradients_of(problem, slopes)
     sampling = "uniform" if how == "uniform" else "importance"
@@ -86,9 +89,8 @@ def test_every_step_is_unbiased_and_has_the_stated_variance(n, table, size, how,
         expected, np.tile(gradients.mean(axis=0), (len(expected), 1)), atol=1e-12
     )
     stated = batch_variance(problem, slopes, table, sampling, size, probabilities=chances)
-    if size == 1 and isinstance(
-        table, AntitheticTable
-    ):  # first and second members have variances of their own
+    # The first and second members of a pair have different variances.
+    if size == 1 and isinstance(table, AntitheticTable):
         variances = variances[:2].mean()
     np.testing.assert_allclose(variances, stated, rtol=1e-10)
 
@@ -117,7 +119,7 @@ def test_without_the_factors_it_would_be_biased(n, table, size, monkeypatch):
 
 @given(st.data())
 def test_the_priors_weigh_the_units_to_the_gradient(data):
-    """sum q u is the gradient, for any permutation and groups of any size: what all draws rest on."""
+    """sum q u is the gradient, for any permutation and groups of any size."""
     n = data.draw(st.integers(1, 12))
     order = data.draw(permutations(n))
     size = 2 ** data.draw(st.integers(0, n.bit_length() - 1))
@@ -131,7 +133,7 @@ def test_the_priors_weigh_the_units_to_the_gradient(data):
 
 
 def test_uniform_rows_and_pairs_have_no_factors():
-    """Where all factors would be 1 there are none.
+    """Where all factors would be 1, there are none.
 
     A group that is left over makes up for its size.
     """
@@ -186,7 +188,7 @@ def test_an_epoch_depends_on_seed_and_number_alone(name):
     ).filter(lambda p: p.max() > 0.1)
 )
 def test_what_has_no_probability_is_never_drawn(given):
-    """Not even by the numbers at the ends of the generator's range and of the cells.
+    """A unit of probability zero is never drawn, not even at the ends of the range.
 
     And no index is out of range.
     """
@@ -221,7 +223,7 @@ def plain_norms(problem, table, slopes):
 @pytest.mark.parametrize("loss", ["log_loss", "squared_error"])
 @pytest.mark.parametrize("name", TABLES)
 def test_probabilities_by_gradients(name, loss, fit_intercept):
-    """In proportion to prior times norm, with a share of the prior."""
+    """Probabilities are proportional to prior times norm, plus a share of the prior."""
     n, table, _ = TABLES[name]
     problem, slopes = small_problem(
         n, loss, fit_intercept=fit_intercept, sample_weight=np.arange(n) + 0.5
@@ -280,7 +282,7 @@ def test_probabilities_by_smooth_bounds(name):
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", TABLES)
 def test_sparse_rows_and_single_precision(name, how):
-    """CSR gives what dense rows give, float32 nearly what float64 gives: probabilities and variance."""
+    """CSR equals dense, and float32 is close to float64: probabilities and variance."""
     n, table, sizes = TABLES[name]
     problem, slopes = small_problem(n)
     X = np.where(np.arange(2 * n).reshape(n, 2) % 3, problem.X, 0.0)
@@ -304,7 +306,7 @@ def test_sparse_rows_and_single_precision(name, how):
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.filterwarnings("error")
 def test_rows_and_weights_of_any_size(name, power, dtype):
-    """Probabilities do not change when all rows, and all weights, are multiplied by a power of two."""
+    """Scaling all rows or all weights by a power of two does not change the probabilities."""
     if dtype == np.float32 and not -130 < power < 126:
         power //= 10
     n, table, _ = TABLES[name]
@@ -382,7 +384,7 @@ def test_importance_lowers_the_variance_to_that_of_the_directions():
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_equal_gradients_have_no_variance(form, dtype):
-    """Exactly zero, whatever rounding makes of their mean: groups with a rest, intercept and all."""
+    """Equal gradients have a variance of exactly zero, also in groups with rest and intercept."""
     X, y = form(np.full((1001, 3), 0.1, dtype=dtype)), np.full(1001, 0.7)
     for sampling in ("uniform", "importance"):
         found = antithetic.gradient_variance(
@@ -414,7 +416,7 @@ def test_no_digit_cancels(form):
 
 @pytest.mark.parametrize("block", [1, 3, 7])
 def test_the_variance_does_not_depend_on_blocks(monkeypatch, block):
-    """Worked on in one block or in many."""
+    """The variance is the same in one block and in many."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(23, 3)) * (rng.random((23, 3)) < 0.6)
     for form in (np.asarray, sparse.csr_array):

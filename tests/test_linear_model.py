@@ -25,12 +25,8 @@ NUMERIC = [name for name, loss in LOSSES.items() if not loss.classification]
 BOTH = pytest.mark.parametrize(
     "kind", [SGDClassifier, SGDRegressor], ids=["classifier", "regressor"]
 )
-PLAIN = {
-    "pairing": None,
-    "sampling": "shuffle",
-    "batch_size": 1,
-    "shuffle": False,
-}  # one row a step in order, as scikit-learn can
+# One row per step in the given order, as in scikit-learn.
+PLAIN = {"pairing": None, "sampling": "shuffle", "batch_size": 1, "shuffle": False}
 FEW = {"learning_rate": "constant", "eta0": 0.01, "max_iter": 5, "tol": None}
 
 
@@ -72,13 +68,12 @@ def state_of(model):
     return copy.deepcopy(vars(model))
 
 
-# --------------------------------------------------------------------------------------------------
-# - scikit-learn's class
+# ---- scikit-learn's class
 
 
 @BOTH
 def test_every_parameter_of_scikit_learn_is_there(kind):
-    """With the same default, learning_rate and average apart.
+    """Parameters have scikit-learn's defaults, except learning_rate and average.
 
     Beyond them, only what DESIGN.md lists, importance and trace.
     """
@@ -135,7 +130,10 @@ def assert_equals_scikit_learn(kind, X, y, sample_weight=None, samples=None, **g
 @pytest.mark.parametrize("rate", ["constant", "optimal", "invscaling", "adaptive"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_plain_classifier_is_scikit_learns(loss, rate):
-    """All losses and schedules, penalised or not, averaged or not, weighted or not, two classes and three: to 1e-10."""
+    """A plain classifier equals scikit-learn's to 1e-10, for all losses and schedules.
+
+    Penalised or not, averaged or not, weighted or not, with two classes and three.
+    """
     # "optimal" begins with steps that a square loss answers with huge weights, where rounding
     # grows: small rows and a large alpha do not
     given = {"loss": loss, "learning_rate": rate, "alpha": 1.0, "max_iter": 4, "tol": None}
@@ -153,7 +151,7 @@ def test_a_plain_classifier_is_scikit_learns(loss, rate):
 @pytest.mark.parametrize("rate", ["constant", "optimal", "invscaling", "adaptive"])
 @pytest.mark.parametrize("loss", NUMERIC)
 def test_a_plain_regressor_is_scikit_learns(loss, rate):
-    """Likewise."""
+    """A plain regressor equals scikit-learn's."""
     given = {"loss": loss, "learning_rate": rate, "alpha": 0.1, "max_iter": 4, "tol": None}
     for fit_intercept, average, sample_weight in (
         (True, False, None),
@@ -184,7 +182,7 @@ def test_passive_aggressive_steps_are_scikit_learns(rate):
 
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 0.3, 1: 2.0, 2: 0.7}])
 def test_class_weights_are_scikit_learns(class_weight):
-    """Multiplied with the weights of the rows."""
+    """Class weights multiply the sample weights, as in scikit-learn."""
     for y in (TWO, THREE):
         weight = (
             {k: v for k, v in class_weight.items() if k in y}
@@ -198,7 +196,7 @@ def test_class_weights_are_scikit_learns(class_weight):
 
 @pytest.mark.parametrize("rate", ["constant", "adaptive", "invscaling"])
 def test_tol_ends_a_run_where_scikit_learn_does(rate):
-    """By the loss met on the way."""
+    """tol ends a run where scikit-learn does, by the loss met on the way."""
     given = {"penalty": None, "learning_rate": rate, "tol": 1e-2, "n_iter_no_change": 3}
     assert_equals_scikit_learn(SGDClassifier, X, TWO, loss="log_loss", **given)
     assert_equals_scikit_learn(SGDRegressor, X, NUMBERS, **given)
@@ -216,9 +214,8 @@ def test_early_stopping_holds_back_and_stops_as_scikit_learn_does():
         "validation_fraction": 0.2,
     }
     for y in (TWO, THREE):
-        assert_equals_scikit_learn(
-            SGDClassifier, X, y, WEIGHTS, samples=48, **given
-        )  # its score of "log_loss" mistakes 0 for -1
+        # scikit-learn's "log_loss" score takes the label 0 for -1.
+        assert_equals_scikit_learn(SGDClassifier, X, y, WEIGHTS, samples=48, **given)
     assert_equals_scikit_learn(SGDRegressor, X, NUMBERS, WEIGHTS, samples=48, **given)
 
 
@@ -262,8 +259,7 @@ def test_partial_fit_is_scikit_learns():
         assert (own.t_, own.n_iter_) == (other.t_, other.n_iter_) == (61, 1)
 
 
-# --------------------------------------------------------------------------------------------------
-# - batches and seeds
+# ---- batches and seeds
 
 
 @pytest.mark.parametrize(
@@ -323,13 +319,13 @@ def test_batches_without_shuffling_take_the_rows_in_order():
     ],
 )
 def test_an_order_of_ones_own_has_neither_draws_nor_pairs(kind, given):
-    """shuffle=False with either is refused."""
+    """shuffle=False with draws or pairs is refused."""
     with pytest.raises(ValueError, match="shuffle=False takes the rows in the order given"):
         kind(shuffle=False, **given).fit(X, target_of(kind))
 
 
 def test_a_seed_gives_the_same_bits():
-    """In two fits, with one thread and two; another seed gives others."""
+    """A seed gives the same bits in two fits, with one thread and two; another seed differs."""
     given = {"loss": "log_loss", "pairing": "greedy"}
     models = [
         SGDClassifier(random_state=seed, n_jobs=jobs, **given).fit(X, THREE)
@@ -342,12 +338,11 @@ def test_a_seed_gives_the_same_bits():
     assert not np.array_equal(models[0].coef_, models[3].coef_)
 
 
-# --------------------------------------------------------------------------------------------------
-# - learning_rate="auto"
+# ---- learning_rate="auto"
 
 
 def automatic_data():
-    """Real features as they come, features of other scales, and four rows 1000 times larger than the other 11996.
+    """Raw features, rescaled features, and four rows 1000 times larger than the other 11996.
 
     The steps are found on 1000 rows; a random such sample holds none of the four large ones with
     probability 0.7.
@@ -371,7 +366,7 @@ AUTOMATIC = {name: data for name, *data in automatic_data()}
     [(SGDClassifier, loss) for loss in LOSSES] + [(SGDRegressor, loss) for loss in NUMERIC],
 )
 def test_automatic_steps_never_diverge(name, kind, loss):
-    """On features of any scale all losses end at finite weights and below where they began, whatever the seed."""
+    """On features of any scale, all losses and seeds end finite and below their start."""
     rows, y, numbers = AUTOMATIC[name]
     y = y if kind is SGDClassifier else numbers
     for seed in range(3):
@@ -383,9 +378,8 @@ def test_automatic_steps_never_diverge(name, kind, loss):
         reached, at_zero = objective(model, rows, y)
         if loss == "perceptron":  # which loses nothing at zero: the weights must not shrink to it
             assert model.coef_.any()
-        elif (
-            name == "small features"
-        ):  # of which nothing can be learnt with an intercept and this alpha: they must do no harm
+        elif name == "small features":
+            # With an intercept and this alpha nothing can be learnt, but nothing may get worse.
             assert reached < at_zero * (1.0 + 1e-14)
         else:
             assert reached < at_zero
@@ -400,15 +394,14 @@ def test_automatic_steps_learn_without_tuning():
 
 @BOTH
 def test_steps_are_kept_by_partial_fit_and_warm_start_and_found_anew_by_fit(kind):
-    """On rows of another scale."""
+    """partial_fit and warm starts keep the steps on rows of another scale; fit finds new ones."""
     model = kind(warm_start=True, random_state=0).fit(X, target_of(kind))
     found = (model.eta0_, model.decay_)
     assert kind(random_state=0).fit(X, target_of(kind)).eta0_ == found[0]
     model.partial_fit(0.1 * X, target_of(kind))
     assert model.eta0_ == found[0]
-    assert model.decay_ == pytest.approx(
-        found[1] * np.sqrt(60 / 4)
-    )  # rows are reshuffled here, and balanced by fit
+    # Rows are reshuffled here, but balanced in fit.
+    assert model.decay_ == pytest.approx(found[1] * np.sqrt(60 / 4))
     once = model.decay_
     assert (model.partial_fit(0.1 * X, target_of(kind)).eta0_, model.decay_) == (found[0], once)
     model.fit(0.1 * X, target_of(kind))
@@ -427,8 +420,7 @@ def test_each_class_has_steps_of_its_own():
     np.testing.assert_array_equal(model.partial_fit(10.0 * X, THREE).eta0_, found)
 
 
-# --------------------------------------------------------------------------------------------------
-# - history and validation
+# ---- history and validation
 
 
 @BOTH
@@ -475,7 +467,10 @@ def test_each_class_has_a_history_of_its_own():
 
 @BOTH
 def test_a_validation_set_is_scored_after_each_epoch(kind):
-    """Without early_stopping it is only recorded: the weights are those of a fit without it, and the last score is score()."""
+    """Without early_stopping the validation set is only recorded; the last entry is score().
+
+    The weights are those of a fit without it.
+    """
     y = target_of(kind)
     plain, watched = (
         kind(random_state=0, **FEW).fit(X[:40], y[:40], **given)
@@ -491,7 +486,7 @@ def test_a_validation_set_is_scored_after_each_epoch(kind):
 
 @BOTH
 def test_early_stopping_looks_at_the_given_validation_set(kind):
-    """It trains on all rows and ends once the score has not risen by tol for n_iter_no_change epochs."""
+    """It trains on all rows and stops after n_iter_no_change epochs without a gain of tol."""
     y, tol, patience = target_of(kind), 0.01, 3
     model = kind(
         early_stopping=True,
@@ -511,7 +506,10 @@ def test_early_stopping_looks_at_the_given_validation_set(kind):
 
 @BOTH
 def test_rows_held_back_are_scored_with_their_weights(kind):
-    """The last score is score() on the rows that scikit-learn's splitters hold back, here of very unequal weights."""
+    """The last score is score() on the rows that scikit-learn's splitters hold back.
+
+    The weights of the rows are very unequal.
+    """
     y, weight = target_of(kind), np.where(np.arange(60) % 3, 1.0, 50.0)
     model = kind(early_stopping=True, random_state=3, validation_fraction=0.2, **FEW).fit(
         X, y, sample_weight=weight
@@ -541,8 +539,7 @@ def test_a_validation_set_is_checked(kind):
         SGDClassifier().fit(X, TWO, X_val=X, y_val=THREE)
 
 
-# --------------------------------------------------------------------------------------------------
-# - partial_fit, warm starts
+# ---- partial_fit, warm starts
 
 
 @BOTH
@@ -557,7 +554,7 @@ def test_a_validation_set_is_checked(kind):
     ],
 )
 def test_two_partial_fits_are_two_epochs(kind, given):
-    """Bit for bit, where the order is given."""
+    """Two calls of partial_fit equal two epochs, bit for bit, where the order is given."""
     y, given = target_of(kind), FEW | {"shuffle": False} | given
     classes = {"classes": [0, 1]} if kind is SGDClassifier else {}
     whole, parts = (
@@ -572,7 +569,7 @@ def test_two_partial_fits_are_two_epochs(kind, given):
 @BOTH
 @pytest.mark.parametrize("given", [{}, {"average": True}, FEW])
 def test_rows_of_no_weight_teach_nothing(kind, given):
-    """A partial_fit with weights of zero changes nothing whatever.
+    """partial_fit with weights of zero changes nothing.
 
     As the first call, it leaves no trace in the second.
     """
@@ -591,7 +588,7 @@ def test_rows_of_no_weight_teach_nothing(kind, given):
 
 @BOTH
 def test_weights_changed_by_hand_are_where_partial_fit_goes_on(kind):
-    """Set anew, in place, or made sparse."""
+    """partial_fit continues from weights that were replaced, changed in place or made sparse."""
     y, given = target_of(kind), FEW | {"shuffle": False}
     model = kind(**given).fit(X, y)
     dense, halved = copy.deepcopy(model), copy.deepcopy(model)
@@ -633,7 +630,7 @@ def test_chunks_may_be_of_another_float_type(kind, average):
 
 
 def test_partial_fit_needs_to_know_the_classes():
-    """On the first call, the same ones later, and all that come."""
+    """The first call needs all classes; later calls must have the same ones."""
     model = SGDClassifier(**FEW)
     with pytest.raises(ValueError, match="classes must be passed on the first call"):
         model.partial_fit(X, TWO)
@@ -651,7 +648,7 @@ def test_partial_fit_needs_to_know_the_classes():
 
 @BOTH
 def test_a_warm_start_begins_where_the_last_fit_ended(kind):
-    """So does coef_init, which beats it; a cold start begins at zero."""
+    """A warm start and coef_init set the start (coef_init wins); a cold start begins at zero."""
     y, given = target_of(kind), FEW | {"shuffle": False}
     cold, warm = kind(**given).fit(X, y), kind(warm_start=True, **given).fit(X, y)
     initial = kind(**given).fit(X, y, coef_init=cold.coef_, intercept_init=cold.intercept_)
@@ -677,8 +674,7 @@ def test_first_weights_must_have_the_shape_of_the_last():
             SGDClassifier().fit(X, THREE, **bad)
 
 
-# --------------------------------------------------------------------------------------------------
-# - what goes wrong
+# ---- what goes wrong
 
 
 @BOTH
@@ -758,7 +754,7 @@ OVERFLOW = (
 @pytest.mark.parametrize("rate", ["auto", "constant", "invscaling"])
 @pytest.mark.parametrize("loss", ["squared_error", "huber"])
 def test_features_beyond_any_step_say_so_in_scikit_learns_words(kind, rate, loss):
-    """And leave the estimator as it was, other classes and weights or not."""
+    """The error is scikit-learn's, and leaves the estimator unchanged, for any classes."""
     y = target_of(kind)
     model = kind(loss, random_state=0).fit(X, y)
     before = state_of(model)
@@ -774,7 +770,7 @@ def test_features_beyond_any_step_say_so_in_scikit_learns_words(kind, rate, loss
     ids=["targets", "weights"],
 )
 def test_numbers_whose_squares_overflow_say_so_too(given):
-    """Targets, and weights to begin with."""
+    """Overflowing targets and initial weights are reported too."""
     with pytest.raises(ValueError, match=OVERFLOW):
         SGDRegressor(random_state=0).fit(X, **given)
 
@@ -809,7 +805,7 @@ def test_steps_that_are_too_long_come_with_advice(kind):
 
 @BOTH
 def test_running_out_of_epochs_is_a_warning(kind):
-    """As in scikit-learn."""
+    """Running out of epochs is a warning, as in scikit-learn."""
     with pytest.warns(
         ConvergenceWarning, match="Maximum number of iteration reached before convergence"
     ):
@@ -836,9 +832,8 @@ def test_ctrl_c_leaves_the_last_whole_epoch(y, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     monkeypatch.undo()
-    one = (
-        slice(0, 1) if y is THREE else slice(None)
-    )  # of three classes only the first was being trained
+    # Of three classes only the first had been trained.
+    one = slice(0, 1) if y is THREE else slice(None)
     np.testing.assert_array_equal(model.coef_[one], expected.coef_[one])
     history = model.history_[0] if y is THREE else model.history_
     assert model.n_iter_ == len(history["objective"]) == 2

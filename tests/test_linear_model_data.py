@@ -1,4 +1,4 @@
-"""The two estimators among others: forms of data, tables, callbacks, serialisation, and the rest of scikit-learn."""
+"""The estimators in context: data formats, tables, callbacks, serialisation, scikit-learn tools."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ from antithetic.problem.losses import LOSSES
 from antithetic.solvers import sgd
 
 FEW = FEW | {"random_state": 0}
+# The weights stay near zero.
 TRACED = FEW | {
     "loss": "squared_error",
     "sampling": "uniform",
     "trace": "variance_ratio",
     "eta0": 1e-6,
-}  # weights that stay near zero
+}
 THIN = np.where(np.random.default_rng(2).random(X.shape) < 0.5, X, 0.0)
 TARGETS = pytest.mark.parametrize("y", [TWO, THREE, NUMBERS], ids=["two", "three", "numbers"])
 
@@ -63,8 +64,7 @@ def unsorted_and_repeated(X):
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# - forms of rows
+# ---- forms of rows
 
 
 @TARGETS
@@ -90,7 +90,7 @@ def unsorted_and_repeated(X):
     ],
 )
 def test_sparse_rows_give_the_model_of_dense_ones(y, given, form):
-    """To 1e-10, with found steps and an intercept; what was given is not written to."""
+    """Sparse rows give the model of dense ones to 1e-10, and the input is not written to."""
     dense = kind_for(y)(random_state=0, **given).fit(THIN, y, sample_weight=WEIGHTS)
     rows = form(THIN)
     before = rows.copy()
@@ -227,8 +227,7 @@ def test_three_classes_are_three_problems_of_one_against_the_rest():
     np.testing.assert_array_equal(wrapped.predict(X), model.predict(X))
 
 
-# --------------------------------------------------------------------------------------------------
-# - predictions
+# ---- predictions
 
 
 @pytest.mark.parametrize("y", [TWO, THREE], ids=["two", "three"])
@@ -271,8 +270,7 @@ def test_other_losses_have_no_probabilities(loss):
         assert "'log_loss' or 'modified_huber'" in str(caught.value.__cause__)
 
 
-# --------------------------------------------------------------------------------------------------
-# - tables
+# ---- tables
 
 
 def assert_gains(model, gains=True):
@@ -327,7 +325,7 @@ def test_a_table_takes_the_place_of_pairing(kind, form):
 
 @BOTH
 def test_partial_fit_pairs_its_own_rows(kind):
-    """By name each chunk gets pairs of its own; a table must have been made for the chunk."""
+    """A pairing by name pairs each chunk; a given table must be made for the chunk."""
     y, table = target_of(kind), AntitheticTable(np.arange(60)[::-1])
     classes = {"classes": [0, 1]} if kind is SGDClassifier else {}
     model = kind(pairing="greedy", **FEW).partial_fit(X, y, **classes).partial_fit(X[:21], y[:21])
@@ -356,7 +354,7 @@ def test_early_stopping_cuts_the_table_to_the_training_rows(kind):
 @BOTH
 @pytest.mark.parametrize("routing", [False, True])
 def test_cross_validation_cuts_the_table_to_each_fold(kind, routing):
-    """With and without metadata routing, in cross_validate and GridSearchCV."""
+    """Each fold gets its part of the table, with and without metadata routing."""
     y = target_of(kind)
     table = pair(
         X,
@@ -395,8 +393,7 @@ def test_a_table_is_set_aside_where_it_does_harm():
     np.testing.assert_allclose(found, [*ratios[:2], 1.0], rtol=1e-3)
 
 
-# --------------------------------------------------------------------------------------------------
-# - metadata routing
+# ---- metadata routing
 
 
 @BOTH
@@ -423,8 +420,7 @@ def test_a_validation_set_is_routed_through_searches_and_pipelines(kind):
             ).fit(X[:50], y[:50], **given)
 
 
-# --------------------------------------------------------------------------------------------------
-# - callbacks
+# ---- callbacks
 
 
 class Recorder:
@@ -486,7 +482,7 @@ def test_a_callback_sees_each_epoch_with_the_model_of_that_moment(kind):
 
 @TARGETS
 def test_a_callback_may_end_the_run(y):
-    """By returning True: the model is the one of that epoch, of several classes each."""
+    """A callback that returns True ends the run with that epoch's model, for each class."""
     kind, recorder = kind_for(y), Recorder(end_after=3)
     model = kind(**(FEW | {"max_iter": 50, "tol": 1e-9})).set_callbacks(recorder).fit(X, y)
     assert model.n_iter_ == 3
@@ -496,7 +492,7 @@ def test_a_callback_may_end_the_run(y):
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_each_class_is_a_task(n_jobs):
-    """With its epochs as leaves."""
+    """Each class is a task with its epochs as leaves."""
     recorder = Recorder()
     SGDClassifier(n_jobs=n_jobs, **FEW).set_callbacks(recorder).fit(X, THREE)
     for hook in ("begin", "end"):
@@ -520,7 +516,7 @@ def test_a_fit_that_stops_by_itself_closes_what_it_opened():
 
 @BOTH
 def test_ctrl_c_in_a_callback_leaves_the_last_whole_epoch(kind):
-    """Raised at the beginning of the third."""
+    """Ctrl-C in the third epoch's callback leaves the model of the second."""
     recorder = Recorder(interrupt_at=2)
     model = kind(**FEW).set_callbacks(recorder)
     with pytest.raises(KeyboardInterrupt):
@@ -544,7 +540,7 @@ def test_scikit_learns_own_callbacks_run(y, capsys):
 
 
 def test_a_search_passes_callbacks_on():
-    """From GridSearchCV to each fit: 2 candidates on 2 folds and the last one, 5 epochs each."""
+    """GridSearchCV passes callbacks to each fit: 2 candidates on 2 folds and 1 refit, 5 epochs."""
     recorder = Recorder()
     GridSearchCV(SGDClassifier(**FEW), {"alpha": [1e-4, 1e-2]}, cv=2).set_callbacks(recorder).fit(
         X, TWO
@@ -553,8 +549,7 @@ def test_a_search_passes_callbacks_on():
     assert (recorder.hooks.count("setup"), recorder.hooks.count("teardown")) == (1, 1)
 
 
-# --------------------------------------------------------------------------------------------------
-# - among other estimators
+# ---- among other estimators
 
 
 def through_skops(model):
@@ -574,7 +569,7 @@ def through_joblib(model, path):
     ids=str,
 )
 def test_a_model_outlives_its_process(y, given, tmp_path):
-    """Through pickle, joblib and skops: the same predictions, and the same weights after the same partial_fit."""
+    """Pickle, joblib and skops keep the predictions, and the weights after partial_fit."""
     kind = kind_for(y)
     if kind is SGDRegressor:
         given = {name: value for name, value in given.items() if name != "class_weight"}

@@ -1,4 +1,4 @@
-"""The losses: value and slope, checked by exact arithmetic, by differences, and against scikit-learn."""
+"""The losses: value and slope against exact arithmetic, differences, and scikit-learn."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_slopes_at_kinks_are_documented(y):
 
 
 def accuracy(name, epsilon, y, p):
-    """How far rounding may move a value: some units in the last place, more where ``|y - p| - epsilon`` cancels."""
+    """Allowed rounding error: some last digits, more where ``|y - p| - epsilon`` cancels."""
     relative = exact_value(name, epsilon, y, p) * ROUNDING + SMALLEST
     if "epsilon" not in name:
         return relative
@@ -234,13 +234,13 @@ def accuracy(name, epsilon, y, p):
     p=finite_floats(),
 )
 def test_regression_losses_overflow_only_where_the_true_value_does(name, epsilon, y, p):
-    """For any finite input the value is a number, near the exact one, and infinite only if that exceeds float64."""
+    """Any finite input gives a value near the exact one, infinite only if that exceeds float64."""
     check_value(name, epsilon, y, p)
 
 
 @given(name=st.sampled_from(MARGIN[1:]), y=st.sampled_from([-1.0, 1.0]), p=finite_floats())
 def test_margin_losses_overflow_only_where_the_true_value_does(name, y, p):
-    """For any finite input the value is a number, near the exact one, and infinite only if that exceeds float64."""
+    """Any finite input gives a value near the exact one, infinite only if that exceeds float64."""
     check_value(name, EPSILON, y, p)
 
 
@@ -261,7 +261,7 @@ def check_value(name, epsilon, y, p):
     p=finite_floats(),
 )
 def test_regression_slopes_overflow_only_where_the_true_slope_does(name, epsilon, y, p):
-    """For any finite input the slope is a number with the sign of p - y, and infinite only if the exact one exceeds float64."""
+    """The slope has the sign of p - y, and is infinite only if the exact one exceeds float64."""
     slope = losses.slope(LOSSES[name].code, epsilon, y, p)
     check_slope(slope, exact_slope_bound(name, epsilon, y, p))
     assert slope == 0.0 or (slope > 0.0) == (p > y)
@@ -269,7 +269,7 @@ def test_regression_slopes_overflow_only_where_the_true_slope_does(name, epsilon
 
 @given(name=st.sampled_from(MARGIN), y=st.sampled_from([-1.0, 1.0]), p=finite_floats())
 def test_margin_slopes_push_towards_the_label(name, y, p):
-    """For any finite prediction, ``-y * slope`` is a number, at least 0, and infinite only if the exact one exceeds float64."""
+    """``-y * slope`` is at least 0, and is infinite only if the exact one exceeds float64."""
     slope = losses.slope(LOSSES[name].code, EPSILON, y, p)
     check_slope(slope, exact_slope_bound(name, EPSILON, y, p))
     assert -y * slope >= 0.0
@@ -285,7 +285,7 @@ def check_slope(slope, bound):
 
 @pytest.mark.parametrize("name", REGRESSION)
 def test_regression_losses_at_the_ends_of_the_range(name):
-    """Every combination of the largest and the smallest numbers: where ``y - p`` overflows, the loss need not."""
+    """At every combination of extreme numbers, the loss is right even where ``y - p`` overflows."""
     sizes = sorted({abs(number) for number in EXTREMES})
     for epsilon, y, p in itertools.product(sizes, sizes, EXTREMES):
         check_value(name, epsilon, y, p)
@@ -325,7 +325,7 @@ def test_log_loss_keeps_its_digits_far_out(margin):
     p=st.lists(finite_floats(), min_size=1, max_size=5),
 )
 def test_compiled_and_plain_losses_agree(name, y, p):
-    """The compiled functions give the numbers of the plain ones, at the ends of the range as well."""
+    """The compiled functions equal the plain ones, also at the ends of the range."""
     loss = named(name)
     y = math.copysign(1.0, y) if loss.classification else y
     with np.errstate(over="ignore"):
@@ -341,7 +341,7 @@ def test_compiled_and_plain_losses_agree(name, y, p):
 @pytest.mark.kernel
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 1e300])
 def test_huber_takes_an_epsilon_of_its_own(epsilon):
-    """``replace(loss, epsilon=...)`` moves the place where the square turns straight, where value and slope are continuous."""
+    """``replace(loss, epsilon=...)`` moves the kink, where value and slope stay continuous."""
     loss = replace(LOSSES["huber"], epsilon=epsilon)
     assert loss.slope([0.0, 0.0], [3.0, -3.0]).tolist() == [min(3.0, epsilon), -min(3.0, epsilon)]
     assert loss.value([0.0], [3.0])[0] == (
@@ -352,7 +352,7 @@ def test_huber_takes_an_epsilon_of_its_own(epsilon):
 
 @pytest.mark.parametrize("epsilon", [-0.1, math.nan, math.inf])
 def test_an_impossible_epsilon_is_refused(epsilon):
-    """Epsilon is a finite number, at least 0."""
+    """Epsilon must be a finite number, at least 0."""
     with pytest.raises(ValueError, match="epsilon must be a finite number, at least 0"):
         replace(LOSSES["huber"], epsilon=epsilon)
 
@@ -376,7 +376,10 @@ def test_names_and_codes_are_one_to_one():
 @pytest.mark.kernel
 @given(problems())
 def test_the_zero_one_likelihood_has_the_gradient_of_log_loss(problem):
-    """The paper's last remark: with y in {0, 1}, (mu - y) x is the gradient of log_loss with the label 2y - 1."""
+    """With y in {0, 1}, (mu - y) x is the gradient of log_loss with the label 2y - 1.
+
+    This is the paper's last remark.
+    """
     X, signs = problem
     y = (signs + 1.0) / 2.0
     w = np.linspace(-1.0, 1.0, X.shape[1])
@@ -391,7 +394,7 @@ def test_the_zero_one_likelihood_has_the_gradient_of_log_loss(problem):
     problem=problems(),
 )
 def test_any_two_labels_give_the_same_table(names, problem):
-    """{0, 1}, strings and whatever else maps to signs: the table is that of {-1, +1}."""
+    """Any two labels, such as {0, 1} or strings, give the table of {-1, +1}."""
     X, signs = problem
     renamed = np.array(names)[(signs > 0.0).astype(int)]
     assert (
@@ -427,7 +430,7 @@ def test_the_conjugate_is_the_largest_product_less_the_loss(name):
 @pytest.mark.kernel
 @pytest.mark.parametrize("name", LOSSES)
 def test_loss_and_conjugate_meet_at_the_slope(name):
-    """Fenchel and Young: ``value + conjugate >= p u`` for any slope ``u``, with equality at that of ``p``."""
+    """Fenchel-Young: ``value + conjugate >= p u`` for any slope ``u``, equal at that of ``p``."""
     loss, (y, p) = named(name), grid(name)
     slopes = loss.slope(y, p)
     np.testing.assert_allclose(

@@ -1,4 +1,4 @@
-"""`minimize`: the paper's two algorithms, what is recorded, and what happens when things go wrong."""
+"""`minimize`: the paper's two algorithms, what is recorded, and what happens on failure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_labels_of_any_two_values(data, labels):
 
 
 def test_the_same_seed_gives_the_same_bits(data):
-    """And another seed gives others."""
+    """The same seed gives the same bits, and another seed gives others."""
     first, again, other = (
         minimize(*data, pairing="random", sampling="shuffle", seed=seed, **FEW).coef
         for seed in (1, 1, 2)
@@ -155,14 +155,17 @@ def test_resume_refuses_another_problem(data):
     ],
 )
 def test_resume_refuses_another_run(data, changed, named):
-    """Whatever would make it another run than the one that was interrupted, by name."""
+    """Resuming with other settings is refused, and the error names them."""
     earlier = minimize(*data, **FEW)
     with pytest.raises(ValueError, match=named):
         minimize(*data, **({"resume": earlier} | FEW | changed))
 
 
 def test_an_adaptive_run_is_resumed_with_its_lowered_step(data):
-    """The best objective, the epochs waited and the step are part of the state: the run ends where it would have ended."""
+    """A resumed adaptive run ends where the uninterrupted run does.
+
+    The best objective, the epochs waited and the step are part of the state.
+    """
     given = {
         "learning_rate": "adaptive",
         "eta0": 0.5,
@@ -186,7 +189,7 @@ def test_a_result_is_the_users_to_change(data):
 
 
 def test_what_is_no_table_is_named(data):
-    """An array."""
+    """An array in place of a table is refused by name."""
     with pytest.raises(ValueError, match="must be an AntitheticTable"):
         minimize(*data, table=np.arange(208), **FEW)
     with pytest.raises(ValueError, match="must be an AntitheticTable"):
@@ -205,7 +208,7 @@ def test_groups_may_be_given(data):
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_float32_loses_neither_small_shrinking_nor_late_averages(form):
-    """A factor nearer to 1 than float32 can tell still shrinks, and the average still moves after many steps."""
+    """In float32, factors very near 1 still shrink, and late steps still move the average."""
     X, y = np.ones((20000, 1)), np.tile([0.0, 1.0], 10000)
     given = {
         "loss": "squared_error",
@@ -236,7 +239,7 @@ def test_diverging_steps_stop_with_advice_and_the_last_good_result(data):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_divergence_is_seen_in_every_kernel(dtype, form):
-    """Dense and CSR, float32 and float64."""
+    """Divergence is detected in dense and CSR, float32 and float64 kernels."""
     X = form(np.array([[1e10, 1.0], [-1e10, 2.0], [3e9, 0.0]], dtype=dtype))
     with pytest.raises(DivergenceError):
         minimize(
@@ -251,7 +254,7 @@ def test_an_objective_that_rose_is_reported(data):
 
 
 def test_ctrl_c_leaves_the_last_whole_epoch(data, monkeypatch):
-    """The exception is a KeyboardInterrupt that holds a result, and resuming it gives the uninterrupted run."""
+    """The KeyboardInterrupt holds a result, and resuming it gives the uninterrupted run."""
     whole = minimize(*data, **FEW)
     kernel, calls = sgd._run_kernel, []
 
@@ -305,7 +308,7 @@ def test_a_given_table_takes_the_place_of_pairing(data):
 
 
 def test_a_table_of_other_data_is_refused(data):
-    """By its fingerprint."""
+    """A table of other data is refused by its fingerprint."""
     X, y = data
     table = antithetic.pair(X, y)
     changed = X.copy()
@@ -324,7 +327,7 @@ def test_shuffled_pairs_record_what_the_matching_cost(data):
 
 
 def test_progress_goes_to_the_error_stream(data, capsys):
-    """And nothing to the other."""
+    """Progress goes to the error stream only."""
     minimize(*data, progress=True, **FEW)
     captured = capsys.readouterr()
     assert "epochs" in captured.err
@@ -413,7 +416,7 @@ def test_one_row_of_regression():
     ],
 )
 def test_the_traced_variance_is_that_of_gradient_variance(data, start, paired, given):
-    """Before the first step, at zero or at given weights, for every draw of rows and pairs."""
+    """The traced variance is gradient_variance at the start, for every draw of rows and pairs."""
     X, y = data
     coef, table = (
         None if start is None else np.full(X.shape[1], start),
@@ -435,7 +438,7 @@ def test_the_traced_variance_is_that_of_gradient_variance(data, start, paired, g
 
 
 def test_a_run_says_whether_tol_ended_it(data):
-    """And not the number of epochs."""
+    """A result says whether tol or the number of epochs ended the run."""
     given = {"l2": 0.1, "solver": "saga", "stopping": "gradient", "tol": 1e-4}
     assert minimize(*data, epochs=200, **given).converged
     assert not minimize(*data, epochs=1, **given).converged

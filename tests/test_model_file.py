@@ -85,10 +85,11 @@ def test_words_and_the_first_index_come_back(tmp_path):
     again = LinearModel.load(tmp_path / "model.json")
     assert (again.words, again.first_index) == ({"a=b": ["c"]}, 0)
     assert feature_keys(again) == [("a=b", "c"), ("d", None)]
+    # The meaning in older files.
     assert feature_keys(binary(feature_names=["a=b=c", "d"], one_hot=True)) == [
         ("a", "b=c"),
         ("d", None),
-    ]  # as older files mean it
+    ]
 
 
 def test_it_is_known_what_a_model_file_is(tmp_path):

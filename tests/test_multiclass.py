@@ -1,4 +1,4 @@
-"""More than two classes: every way of pairing equals pairing the rows ``(e_y - 1/K) (x) x``, which the library never forms."""
+"""More than two classes: every method pairs the rows ``(e_y - 1/K) (x) x`` without forming them."""
 
 from __future__ import annotations
 
@@ -62,15 +62,14 @@ OPTIONS = pytest.mark.parametrize("fit_intercept", [False, True], ids=["", "inte
 BOTH_FORMS = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 
 
-# --------------------------------------------------------------------------------------------------
-# ----------- tables
+# ---- tables
 
 
 @pytest.mark.kernel
 @BOTH_FORMS
 @given(problem=four_classes(), data=st.data(), fit_intercept=st.booleans())
 def test_greedy_is_algorithm_1_of_the_formed_rows(form, problem, data, fit_intercept):
-    """On whole numbers the table is that of the literal algorithm on the formed rows, with weights and intercept."""
+    """On whole numbers the table is that of algorithm 1 on the formed rows, weights included."""
     X, y = problem
     s = data.draw(st.none() | weights(len(y)))
     table = pair(form(X), y, "greedy", fit_intercept=fit_intercept, sample_weight=s, n_jobs=1)
@@ -81,7 +80,7 @@ def test_greedy_is_algorithm_1_of_the_formed_rows(form, problem, data, fit_inter
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-5)])
 @pytest.mark.parametrize("classes", [3, 7])
 def test_greedy_choices_are_the_smallest_of_their_own_run(form, dtype, tolerance, classes):
-    """On numbers of all digits each choice is within 1e-12 (float32: 1e-5) of the smallest product of formed rows."""
+    """Each greedy choice is within 1e-12 (float32: 1e-5) of the smallest product of formed rows."""
     X, y = some_data(400, classes=classes)
     partner = pair(form(X.astype(dtype)), y, "greedy", fit_intercept=True).partner
     assert largest_excess(formed(X.astype(dtype), y, True), partner) <= tolerance
@@ -127,15 +126,14 @@ def test_two_classes_of_three_pair_as_three():
     assert pair(X, 2 * y, "greedy").partner.tolist() == pair(X, y, "greedy").partner.tolist()
 
 
-# --------------------------------------------------------------------------------------------------
-# ----------- ratios
+# ---- ratios
 
 
 @BOTH_FORMS
 @OPTIONS
 @given(data=st.data(), classes=st.integers(3, 6))
 def test_the_ratio_is_that_of_the_formed_rows(form, fit_intercept, data, classes):
-    """``variance_ratio`` of any table, and ``rows_ratio``, equal the enumeration over the formed rows to 1e-10."""
+    """``variance_ratio`` and ``rows_ratio`` of any table equal the enumeration to 1e-10."""
     X = data.draw(integer_rows(min_rows=classes, max_rows=14))
     y = np.arange(len(X)) % classes
     s = data.draw(st.none() | weights(len(X)))
@@ -152,7 +150,7 @@ def test_the_ratio_is_that_of_the_formed_rows(form, fit_intercept, data, classes
 
 @pytest.mark.parametrize("scale", [2.0**-500, 2.0**-200, 2.0**200, 2.0**500])
 def test_the_ratio_has_no_unit(scale):
-    """Features of any size have the ratio, and the greedy and best table, of the same features in other units."""
+    """Rescaling all features changes neither the ratio nor the greedy and best tables."""
     X, y = some_data()
     for method in ("greedy", "optimal"):
         plain, scaled = (pair(rows, y, method).variance_ratio(rows, y) for rows in (X, X * scale))
@@ -173,14 +171,16 @@ def test_a_table_of_all_classes_is_better_for_all_than_one_of_one_class():
     assert together.variance_ratio(X, y) < AntitheticTable(one.partner).variance_ratio(X, y)
 
 
-# --------------------------------------------------------------------------------------------------
-# -------- matchings
+# ---- matchings
 
 
 @BOTH_FORMS
 @pytest.mark.parametrize("n", [149, 150])
 def test_a_matching_records_its_loss(form, n):
-    """``to_matching`` gives mutual pairs, at most one single row, and the ratios of the formed rows before and after."""
+    """``to_matching`` gives mutual pairs, at most one single row, and both ratios.
+
+    The ratios are those of the formed rows before and after.
+    """
     X, y = some_data(n)
     table = pair(form(X), y, "greedy", fit_intercept=True)
     mates = table.to_matching(form(X), y, fit_intercept=True)
@@ -194,20 +194,22 @@ def test_a_matching_records_its_loss(form, n):
 @BOTH_FORMS
 @given(problem=four_classes(), data=st.data())
 def test_a_matching_is_that_of_the_formed_rows(form, problem, data):
-    """Cycles are cut, and rows left over by odd cycles are paired, by the products of the formed rows, not of the features alone."""
+    """Cycles are cut, and leftover rows paired, by the products of the formed rows.
+
+    The products of the features alone would give another matching.
+    """
     X, y = problem
     table = AntitheticTable(data.draw(permutations(len(X)) | st.just(np.arange(len(X)))))
     expected = table.partner if table.is_matching else cut_cycles(table.partner, Rows(formed(X, y)))
     assert table.to_matching(form(X), y).partner.tolist() == expected.tolist()
 
 
-# --------------------------------------------------------------------------------------------------
-# -- what else there is
+# ---- what else there is
 
 
 @BOTH_FORMS
 def test_quality_of_several_classes(form):
-    """Each field equals the enumeration over the formed rows, and the best ratio is that of the best table."""
+    """Each field equals the enumeration over formed rows; the best ratio is the best table's."""
     X, y = some_data(80)
     table = pair(form(X), y, "greedy")
     vectors, quality = formed(X, y), table.quality(form(X), y)
@@ -247,7 +249,7 @@ def test_a_method_of_ones_own_is_refused():
 
 
 def test_weights_of_a_model_are_refused():
-    """``coef`` is of two classes or a regression: refused in pairing and in measuring, before any work."""
+    """``coef`` with several classes is refused before any work, in pairing and in measuring."""
     X, y = some_data(12)
     table = pair(X, y, "greedy")
     for ask in (pair, table.variance_ratio, table.quality, table.to_matching):

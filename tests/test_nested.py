@@ -1,4 +1,4 @@
-"""The nested order: each row once, the same blocks at every level under fresh flips, and runs that use it."""
+"""The nested order: each row once, the same blocks under new flips, and runs that use it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def blocks(sampler, rows):
 
 @given(samplers(), st.integers(0, 1000))
 def test_each_row_once_in_full_batches(sampler, epoch):
-    """In batches that are full but for the last."""
+    """Each row occurs once, and only the last batch may be short."""
     batches = sampler.batches(epoch)
     np.testing.assert_array_equal(np.sort(batches.rows), np.arange(len(sampler.order)))
     assert batches.rows.dtype == np.intp
@@ -61,7 +61,7 @@ def test_each_row_once_in_full_batches(sampler, epoch):
 
 @given(samplers(), st.integers(0, 1000))
 def test_flips_keep_every_block(sampler, epoch):
-    """Whatever is flipped, the aligned blocks of every size hold the same rows, those left over in their place."""
+    """Under any flips, aligned blocks of every size keep their rows, and the rest its place."""
     found = sampler.rows(epoch)
     assert sorted(blocks(sampler, found), key=sorted) == sorted(
         blocks(sampler, sampler.order), key=sorted
@@ -78,7 +78,7 @@ def test_flips_keep_every_block(sampler, epoch):
 
 @given(samplers(), st.integers(0, 1000))
 def test_an_epoch_depends_on_seed_and_number_alone(sampler, epoch):
-    """In any order of asking, and whatever a solver left behind; what was given is not changed."""
+    """An epoch does not depend on earlier requests or the solver, and changes no input."""
     before = sampler.order.copy()
     found = sampler.batches(epoch).rows
     sampler.batches(epoch + 1)
@@ -88,7 +88,10 @@ def test_an_epoch_depends_on_seed_and_number_alone(sampler, epoch):
 
 
 def test_seeds_and_epochs_differ():
-    """Sixteen rows in one block have 2^15 orders: that any two of these agree by chance has a probability below 1e-3."""
+    """Epochs and seeds have different orders of sixteen rows in one block.
+
+    There are 2^15 orders, so two agree by chance with a probability below 1e-3.
+    """
     orders = {
         tuple(Nested(np.arange(16), 16, 2, seed).rows(epoch))
         for seed in range(3)
@@ -98,7 +101,7 @@ def test_seeds_and_epochs_differ():
 
 
 def test_flips_happen_at_every_level():
-    """Over 200 epochs each row of a block is first in some, each half about every other time: all by chance, to 1e-9.
+    """Each row of a block comes first in some epoch, and halves swap in about every second epoch.
 
     So also in the blocks that are left over.
     """
@@ -128,7 +131,7 @@ def test_groups_come_in_random_order():
 
 
 def test_which_sampler_takes_groups():
-    """Shuffled, flips and groups are drawn anew.
+    """Shuffled groups and flips are drawn afresh in each epoch.
 
     Balanced, groups stay together, unless they are nested to the top.
     """
@@ -199,7 +202,7 @@ def test_nested_runs_converge(nest, sampling, pairing, form):
 @NESTS
 @ONCE
 def test_a_resumed_nested_run_is_the_unbroken_one(nest, sampling):
-    """To the bit, and the same seed gives the same bits."""
+    """A resumed nested run equals the unbroken one bit for bit."""
     X, y = data()
     given = {"pairing": "tree", "sampling": sampling, "nest": nest, "eta0": 0.2, "l2": 0.01}
     whole, half = minimize(X, y, epochs=6, **given), minimize(X, y, epochs=2, **given)
@@ -214,7 +217,7 @@ def test_a_resumed_nested_run_is_the_unbroken_one(nest, sampling):
 @KERNEL
 @ONCE
 def test_groups_of_a_balanced_or_shuffled_run_stay_together(sampling):
-    """In the order that a run would go on with, the groups are those of the table."""
+    """In the order in which a run would continue, the groups are those of the table."""
     X, y = data(64)
     result = minimize(X, y, pairing="tree", sampling=sampling, nest=4, eta0=0.1, epochs=4)
     rows = make_sampler(sampling, 64, 2, 0, result.table).batches(4, result.state.order).rows
@@ -226,7 +229,7 @@ def test_groups_of_a_balanced_or_shuffled_run_stay_together(sampling):
 
 @KERNEL
 def test_the_first_nested_epochs_beat_random_ones():
-    """Nested to the top, the first partial sums are a fraction of a random order's, and pairs vary less than two rows."""
+    """The first partial sums are a fraction of a random order's, and pairs vary less than rows."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
     for sampling in ("shuffle", "balanced"):
         found = minimize(
@@ -258,7 +261,7 @@ def test_the_first_nested_epochs_beat_random_ones():
     ],
 )
 def test_what_cannot_be_nested_is_refused(given, message):
-    """Before the first step, with what is allowed."""
+    """What is not supported with nesting is refused before the first step, with advice."""
     X, y = data()
     with pytest.raises(ValueError, match=message):
         minimize(
@@ -268,7 +271,7 @@ def test_what_cannot_be_nested_is_refused(given, message):
 
 @ONCE
 def test_a_given_table_is_nested_or_refused(sampling):
-    """Pairs that were given are no groups of four: to go on with pairs, and say nothing, would be neither."""
+    """Given pairs are nested into groups of four, or refused; they are never used silently."""
     X, y = data()
     try:
         result = minimize(X, y, table=pair(X, y), nest=4, sampling=sampling, eta0=0.1, epochs=1)
@@ -281,7 +284,7 @@ def test_a_given_table_is_nested_or_refused(sampling):
 @ONCE
 @pytest.mark.parametrize("pairing", [None, "auto", "given"])
 def test_an_estimator_nests_or_refuses(sampling, pairing):
-    """As ``minimize`` does: what was asked for is in the plan, or is refused."""
+    """Estimators nest as ``minimize`` does: the plan says so, or the fit is refused."""
     X, y = data()
     pairing = AntitheticTable(pair(X, y).partner) if pairing == "given" else pairing
     try:

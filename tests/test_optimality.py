@@ -1,4 +1,4 @@
-"""The norm of the gradient mapping and the duality gap: zero at the optimum, bounds elsewhere, digits kept, refusals with advice."""
+"""Gradient mapping and duality gap: zero at the optimum, bounds elsewhere, accurate digits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def proximal_gradient(problem, steps=4000):
 @FORMS
 @pytest.mark.parametrize("loss", SMOOTH)
 def test_without_a_kink_it_is_the_norm_of_the_gradient(form, loss):
-    """With the intercept's part, and weights."""
+    """Without a kink it is the norm of the gradient, with intercept and weights."""
     problem = make_problem(loss, form, weighted=True, fit_intercept=True)
     coef = np.linspace(-1.0, 1.0, D)
     gradient, constant = problem.gradient(coef, 0.3)
@@ -60,7 +60,10 @@ def test_without_a_kink_it_is_the_norm_of_the_gradient(form, loss):
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("l1", [0.0, 0.05, 10.0])
 def test_the_mapping_vanishes_at_the_optimum_only(form, loss, l1):
-    """Also where the L1 penalty keeps weights at zero, where the gradient itself does not vanish."""
+    """The mapping vanishes at the optimum, even where L1 holds weights at zero.
+
+    The gradient itself does not vanish there.
+    """
     problem = make_problem(loss, form, l1=l1, fit_intercept=True)
     w, b = proximal_gradient(problem)
     assert gradient_mapping_norm(problem, w, b) < 1e-10
@@ -99,7 +102,7 @@ def test_flat_problems_have_a_mapping():
 
 @pytest.mark.parametrize("loss", [name for name in LOSSES if name not in SMOOTH])
 def test_a_loss_with_a_kink_has_no_gradient_to_stop_at(loss):
-    """The message names what there is."""
+    """A loss with a kink is refused, and the error names the alternatives."""
     with pytest.raises(ValueError, match=r'has a kink.*stopping="gap".*stopping="objective"'):
         gradient_mapping_norm(make_problem(loss), np.zeros(D))
 
@@ -108,9 +111,8 @@ def plain_gap(problem, coef, dual):
     """P(w) - D(a) as it is written."""
     weight = np.ones(problem.n) if problem.weight is None else problem.weight
     counted = weight > 0.0
-    u = (
-        -dual[counted] / weight[counted] * (1.0 - 1e-15)
-    )  # rounding must not leave the domain of the conjugate
+    # Shrink, so that rounding does not leave the domain of the conjugate.
+    u = -dual[counted] / weight[counted] * (1.0 - 1e-15)
     v = problem.X.T @ np.where(counted, dual, 0.0) / problem.n
     left = np.sign(v) * np.maximum(0.0, np.abs(v) - problem.penalty.l1)
     conjugates = weight[counted] * problem.loss.conjugate(problem.y[counted], u)
@@ -142,7 +144,7 @@ def test_the_gap_is_primal_less_dual(form, loss, l1, weighted):
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("l1", [0.0, 0.05])
 def test_the_gap_bounds_the_distance_from_the_optimum(loss, l1):
-    """And closes there, far below what a difference of objectives can show."""
+    """The gap bounds the distance from the optimum, and closes far below rounding of objectives."""
     problem = make_problem(loss, l1=l1)
     optimum, _ = proximal_gradient(problem)
     least = problem.objective(optimum)
@@ -165,7 +167,7 @@ def test_the_gap_keeps_its_digits(loss):
 
 @pytest.mark.parametrize("loss", ["hinge", "perceptron", "epsilon_insensitive"])
 def test_the_gap_closes_for_losses_with_a_kink(loss):
-    """Not at the slopes, which jump, but at the best dual variables, found here by scipy."""
+    """For losses with a kink the gap closes at the best dual variables, found here by scipy."""
     problem = make_problem(loss, l2=0.3)
     sign = problem.y if LOSSES[loss].classification else np.ones(N)
     bounds = [(0.0, 1.0) if LOSSES[loss].classification else (-1.0, 1.0)] * N
@@ -192,7 +194,7 @@ def test_the_gap_closes_for_losses_with_a_kink(loss):
     data=st.data(),
 )
 def test_the_gap_is_never_negative(problem, loss, l1, data):
-    """For any rows, weights and coefficients."""
+    """The gap is never negative, for any rows, weights and coefficients."""
     X, y = problem
     given = Problem.build(X, y, loss=loss, l2=0.1, l1=l1, sample_weight=data.draw(weights(len(X))))
     coef = data.draw(st.lists(st.floats(-1e3, 1e3), min_size=X.shape[1], max_size=X.shape[1]))
@@ -215,7 +217,7 @@ def test_rows_of_float32_are_measured_in_float64(form, loss):
 
 
 def test_rows_of_weight_zero_do_not_count():
-    """Whatever their labels, losses and dual variables are."""
+    """Rows of weight zero do not count, for any labels, losses and dual variables."""
     problem = Problem.build(
         [[1.0], [1e200], [-1.0]],
         [1.0, -1e200, 2.0],
@@ -244,7 +246,7 @@ def test_a_dual_variable_that_no_slope_can_be_has_an_infinite_gap():
 
 
 def test_losses_that_overflow_have_an_infinite_gap():
-    """And not NaN."""
+    """Losses that overflow have an infinite gap, not NaN."""
     problem = Problem.build([[1e200], [-1e200]], [1.0, 2.0], loss="squared_error", l2=1.0)
     assert duality_gap(problem, [1.0]) == math.inf
 
@@ -277,6 +279,6 @@ def test_losses_that_overflow_have_an_infinite_gap():
     ],
 )
 def test_what_has_no_gap_is_refused(changes, intercept, message):
-    """Naming what to stop by instead."""
+    """Where there is no gap, the error names what to stop by instead."""
     with pytest.raises(ValueError, match=message):
         duality_gap(make_problem(**({"loss": "log_loss"} | changes)), np.zeros(D), intercept)

@@ -20,7 +20,7 @@ def reversed_rows(epoch):
 
 @pytest.mark.parametrize("solver", ["sgd", "svrg", "saga", "sdca"])
 def test_the_solvers_visit_rows_in_that_order(solver):
-    """As if the rows had been handed over in the order, epoch after epoch."""
+    """The solvers behave as if the rows were stored in the given order, in every epoch."""
     given = {"l2": 0.05, "solver": solver, "epochs": 1} | (
         {} if solver == "sdca" else {"eta0": 0.1}
     )

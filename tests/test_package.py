@@ -1,4 +1,4 @@
-"""The package as a whole: public names, version, who imports whom, and that a second process compiles nothing."""
+"""The package: public names, version, imports between modules, and compilation caching."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_imports_point_one_way(path):
 
 
 def test_numba_is_imported_in_one_place():
-    """And only when a kernel is needed."""
+    """numba is imported in one place, and only when a kernel is needed."""
     importing = {
         path.name
         for path in PACKAGE.rglob("*.py")
@@ -127,7 +127,7 @@ def test_every_parameter_is_documented():
 
 
 def test_the_version_is_that_of_the_changelog():
-    """The newest entry."""
+    """The version is that of the newest changelog entry."""
     changelog = Path(__file__).parent.parent / "CHANGELOG.md"
     assert (
         re.search(r"^## (\d+\.\d+\.\d+)", changelog.read_text(), flags=re.MULTILINE).group(1)
@@ -136,7 +136,7 @@ def test_the_version_is_that_of_the_changelog():
 
 
 def test_the_package_is_typed():
-    """py.typed is shipped."""
+    """``py.typed`` is part of the package."""
     assert (PACKAGE / "py.typed").is_file()
 
 
@@ -158,18 +158,21 @@ from scipy import sparse
 rng = np.random.default_rng(0)
 X = rng.normal(size=(1600, 3))
 y = np.where(X[:, 0] > 0, 1, -1)
-for rows in (X, sparse.csr_array(X.astype(np.float32))):  # each kernel once: what is cached is cached for all types
+given = {"eta0": 0.01, "l1": 1e-3, "epochs": 1, "average": True, "trace": ["variance"]}
+# Each kernel once: the cache works in the same way for all types.
+for rows in (X, sparse.csr_array(X.astype(np.float32))):
     table = antithetic.pair(rows, y, "greedy")
     antithetic.pair(rows, y, "tree", init=table)
     for sampling in ("uniform", "shuffle"):
-        antithetic.minimize(rows, y, table=table, sampling=sampling, eta0=0.01, l1=1e-3, epochs=1, average=True, trace=["variance"])
+        antithetic.minimize(rows, y, table=table, sampling=sampling, **given)
     table[:7]
 compiled = {}
 for name, module in list(sys.modules.items()):
     if name.startswith("antithetic"):
         for function in vars(module).values():
             if hasattr(function, "stats") and hasattr(function, "py_func"):
-                counts = [sum(held.values()) for held in (function.stats.cache_hits, function.stats.cache_misses)]
+                caches = (function.stats.cache_hits, function.stats.cache_misses)
+                counts = [sum(held.values()) for held in caches]
                 compiled[f"{function.py_func.__module__}.{function.py_func.__name__}"] = counts
 print(json.dumps(compiled))
 """
@@ -180,9 +183,8 @@ def test_a_second_process_compiles_nothing(tmp_path):
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         pytest.fail("this test is about compiled code: do not mark it as a kernel test")
     held = os.environ.get("NUMBA_CACHE_DIR")
-    if held is not None and os.path.isdir(
-        held
-    ):  # what other tests had compiled need not be compiled again
+    # Reuse what other tests have compiled.
+    if held is not None and os.path.isdir(held):
         shutil.copytree(
             held, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.tmp.*")
         )

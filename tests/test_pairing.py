@@ -1,4 +1,4 @@
-"""From rows to a table: every method, against the literal algorithm, enumeration, and the paper's figures."""
+"""Every pairing method against the literal algorithm, enumeration, and the paper's figures."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class StuckError(Exception):
 
 @contextmanager
 def watched(rounds=100):
-    """Raise where the greedy pairing takes more rounds than there are rows, and a test would never end."""
+    """Raise if the greedy pairing takes more rounds than there are rows, instead of hanging."""
     next_size, left = greedy._next_size, iter(range(rounds))
 
     def counted(size, resolved):
@@ -71,15 +71,17 @@ def watched(rounds=100):
         yield
 
 
-# ------------------------------------------------------------------------------------------------
-# greedy: Algorithm 1
+# ---- greedy: Algorithm 1
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @given(data=st.data(), sizes=st.sampled_from(SIZES), fit_intercept=st.booleans())
 def test_greedy_is_algorithm_1(form, data, sizes, fit_intercept):
-    """On whole numbers the table equals the literal algorithm, with weights and intercept, for all sizes of lists and blocks."""
+    """On whole numbers the table equals algorithm 1, for all sizes of lists and blocks.
+
+    Weights and intercept are included.
+    """
     X, y = data.draw(problems())
     s = data.draw(st.none() | weights(len(y)))
     with small(sizes):
@@ -108,7 +110,10 @@ def test_greedy_is_algorithm_1_at_any_scale(form, dtype, scales, data, sizes):
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("sizes", SIZES)
 def test_greedy_is_algorithm_1_among_hubs(form, sizes):
-    """Where all rows prefer the same few partners, lists run out, blocks shrink and grow, and the table is still exact."""
+    """The table is exact where all rows prefer the same few partners.
+
+    Lists run out, and blocks shrink and grow.
+    """
     with small(sizes):
         assert (
             pair_rows(form(hubs()), "greedy", n_jobs=1).partner.tolist()
@@ -122,7 +127,7 @@ def test_greedy_is_algorithm_1_among_hubs(form, sizes):
     "rows", [hubs(700), np.round(4.0 * some_data(700)[0])], ids=["hubs", "spread"]
 )
 def test_greedy_is_algorithm_1_on_many_blocks(rows, dtype, form):
-    """With the sizes as they are, on more rows than a block, a share and a tile hold."""
+    """Greedy is algorithm 1 with default sizes, on more rows than a block, share or tile holds."""
     assert (
         pair_rows(form(rows.astype(dtype)), "greedy").partner.tolist() == algorithm_1(rows).tolist()
     )
@@ -147,7 +152,7 @@ def test_ties_go_to_the_lowest_index(sizes):
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @given(problem=problems(real_rows(min_rows=2)), sizes=st.sampled_from(SIZES))
 def test_greedy_choices_are_the_smallest_of_their_own_run(form, problem, sizes):
-    """On numbers of all digits each choice is within 1e-12 of the smallest product over the rows free in its run."""
+    """Each choice is within 1e-12 of the smallest product over the rows free in its run."""
     X, y = problem
     with small(sizes):
         partner = pair(form(X), y, "greedy", n_jobs=1).partner
@@ -201,7 +206,7 @@ BEYOND = pytest.mark.parametrize(
 @BEYOND
 @pytest.mark.parametrize("rows", [hubs(8), np.eye(3)], ids=["hubs", "none"])
 def test_greedy_pairs_rows_whose_products_leave_the_range_of_their_type(rows, dtype, scale, form):
-    """Finite rows whose products overflow or underflow have the table of the same rows in other units, in finite time."""
+    """Finite rows whose products overflow or underflow get the table of the rescaled rows."""
     with watched():
         partner = pair_rows(form((rows * scale).astype(dtype)), "greedy", n_jobs=1).partner
     assert partner.tolist() == algorithm_1(rows).tolist()
@@ -211,7 +216,10 @@ def test_greedy_pairs_rows_whose_products_leave_the_range_of_their_type(rows, dt
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @BEYOND
 def test_cutting_cycles_ends_where_products_leave_the_range_of_their_type(dtype, scale, form):
-    """The mutual variant, too: rows left over by odd cycles are paired as they are in other units, all products positive."""
+    """Rows left over by odd cycles are paired as in other units, where products overflow.
+
+    All products are positive.
+    """
     y = np.array([1.0, -1.0] * 4)
     X = np.abs(hubs(8)) * y[:, None]
     table = AntitheticTable(np.arange(8))
@@ -235,7 +243,7 @@ def test_optimal_pairs_rows_whose_products_leave_the_range_of_their_type(dtype, 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @given(X=integer_rows(min_rows=2), sizes=st.sampled_from(SIZES[2:]))
 def test_greedy_pairs_leave_together(form, X, sizes):
-    """The mutual variant: each row in turn, if free, leaves with the free other row that opposes it most."""
+    """The mutual variant: each free row in turn leaves with the free row that opposes it most."""
     X = X[: len(X) // 2 * 2]
     free, expected = list(range(len(X))), []
     while free:
@@ -245,8 +253,7 @@ def test_greedy_pairs_leave_together(form, X, sizes):
         assert greedy_pairs(Rows(form(X)), 1).tolist() == expected
 
 
-# --------------------------------------------------------------------------------------------------
-# - other methods
+# ---- other methods
 
 
 def sum_of_products(Z, partner):
@@ -255,7 +262,7 @@ def sum_of_products(Z, partner):
 
 @given(rows=integer_rows(max_rows=6))
 def test_optimal_has_the_least_sum_of_all_permutations(rows):
-    """By enumerating every permutation of up to six rows."""
+    """ "optimal" has the least sum of all permutations of up to six rows."""
     best = min(sum_of_products(rows, list(order)) for order in all_permutations(range(len(rows))))
     assert sum_of_products(rows, pair_rows(rows, "optimal").partner) == best
 
@@ -324,13 +331,15 @@ def test_an_unknown_method_is_told_the_known_ones(method):
     assert all(known in str(error.value) for known in METHODS)
 
 
-# -------------------------------------------------------------------------------------------------
-# a method of one's own
+# ---- a method of one's own
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_a_callable_is_given_the_signed_rows(form):
-    """It sees weighted, signed rows with the intercept's feature, dense or CSR as X is, and its name goes into the table."""
+    """A callable gets weighted, signed rows with intercept, dense or CSR like X.
+
+    Its name is recorded in the table.
+    """
     X, y = some_data(6)
     s = np.arange(1.0, 7.0)
     shown = []
@@ -374,7 +383,7 @@ def test_a_callable_that_returns_no_table_is_named(answer, complaint):
         pair_rows([[1.0], [2.0], [3.0]], mine)
 
 
-# ------------------------------------------------------------------------------------- what is
+# ---- what is
 # paired, and arguments
 
 
@@ -395,7 +404,7 @@ def test_the_smallest_data_have_tables(n, method, form):
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @given(X=integer_rows(), data=st.data())
 def test_regression_pairs_the_gradients_at_prediction_zero(form, X, data):
-    """For squares that is ``-y_i x_i``, with whatever numbers y are, all equal ones too."""
+    """For squared error the paired gradients are ``-y_i x_i``, for any numbers y."""
     y = np.array(
         data.draw(st.lists(st.integers(-3, 3), min_size=len(X), max_size=len(X))), dtype=np.float64
     )
@@ -409,7 +418,7 @@ def test_regression_pairs_the_gradients_at_prediction_zero(form, X, data):
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @given(problem=problems(), intercept=st.integers(-2, 2), fit_intercept=st.booleans())
 def test_coef_pairs_the_gradients_there(form, problem, intercept, fit_intercept):
-    """With weights and an intercept of one's own, the rows paired are the gradients ``slope_i (x_i, 1)`` at them."""
+    """With given weights and intercept, the rows paired are the gradients ``slope_i (x_i, 1)``."""
     X, y = problem
     w = np.arange(1.0, X.shape[1] + 1.0)
     table = pair(
@@ -431,7 +440,7 @@ def test_coef_pairs_the_gradients_there(form, problem, intercept, fit_intercept)
 
 @pytest.mark.kernel
 def test_pairing_at_coef_differs_from_pairing_signed_rows():
-    """Where one class is classified well, its gradients are short: the table at these weights is another one."""
+    """A well-classified class has short gradients, so the table at these weights differs."""
     X, y = some_data(30)
     w = np.full(5, 3.0)
     moved = pair(X, y, "greedy", coef=w, n_jobs=1)
@@ -451,7 +460,7 @@ def test_what_greedy_cannot_use_is_refused_by_name(argument, value):
 
 
 def test_pairing_leaves_the_data_alone():
-    """Rows, labels and weights are what they were, whatever the method."""
+    """Every method leaves rows, labels and weights unchanged."""
     X, y = some_data(20)
     s = np.arange(1.0, 21.0)
     before = X.copy(), y.copy(), s.copy()
@@ -460,8 +469,7 @@ def test_pairing_leaves_the_data_alone():
     assert all(np.array_equal(now, then) for now, then in zip((X, y, s), before, strict=True))
 
 
-# ------------------------------------------------------------------------------------------------
-# the paper's figures
+# ---- the paper's figures
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_the_value_is_the_formula():
 
 
 def test_the_smooth_gradient_is_that_of_the_quadratic_part():
-    """l2 w."""
+    """The smooth gradient is ``l2 w``."""
     np.testing.assert_array_equal(
         ElasticNet(2.0, 9.0).smooth_gradient(np.array([1.0, -2.0])), [2.0, -4.0]
     )
@@ -62,13 +62,12 @@ def test_the_smooth_gradient_is_that_of_the_quadratic_part():
 @pytest.mark.parametrize("strength", [-1.0, math.nan, math.inf])
 @pytest.mark.parametrize("name", ["l2", "l1"])
 def test_bad_strengths_are_refused_by_name(name, strength):
-    """Neither negative nor without end."""
+    """Negative and infinite strengths are refused by name."""
     with pytest.raises(ValueError, match=name):
         ElasticNet(**{name: strength})
 
 
-# --------------------------------------------------------------------------------------------------
-# - groups and penalties of one's own
+# ---- groups and penalties of one's own
 
 
 class Lasso:
@@ -103,7 +102,7 @@ class Box:
 
 @st.composite
 def penalties(draw):
-    """A penalty of five weights that is not a sum over them, or one of the user's, with and without an L2 part."""
+    """A non-separable or custom penalty of five weights, with and without an L2 part."""
     l2 = draw(st.just(0.0) | strengths)
     if draw(st.booleans()):
         return OwnPenalty(draw(st.sampled_from([Lasso(), Box()])), l2)
@@ -145,7 +144,7 @@ def test_the_prox_of_groups_does_not_expand(penalty, a, b, step):
 
 @given(penalties(), vectors(5.0), st.floats(0.01, 10.0))
 def test_the_prox_leaves_its_argument_alone(penalty, w, step):
-    """And keeps shape and float type."""
+    """The prox does not change its argument, and keeps shape and float type."""
     before = w.copy()
     for real in (np.float64, np.float32):
         assert penalty.nonsmooth_prox(w.astype(real), step).dtype == real
@@ -182,7 +181,10 @@ def test_the_value_of_groups_is_the_formula():
 
 
 def test_groups_are_zero_together_or_not_at_all():
-    """Groups shorter than step l1 sqrt(|g|) become exactly zero, others keep their direction, the rest stays."""
+    """Groups shorter than step l1 sqrt(|g|) become zero; others keep their direction.
+
+    Weights in no group are unchanged.
+    """
     w = np.array([3.0, 7.0, -4.0, 1.0, 1.0])
     moved = GroupLasso(((0, 2), (3, 4)), l1=1.0).prox(w, 1.0)
     np.testing.assert_array_equal(moved[3:], 0.0)
@@ -191,7 +193,7 @@ def test_groups_are_zero_together_or_not_at_all():
 
 
 def test_groups_of_one_are_the_lasso():
-    """Value and prox."""
+    """Groups of one have the value and prox of the lasso."""
     w, alone, lasso = (
         np.array([2.0, -0.3, 0.0]),
         GroupLasso(((0,), (1,), (2,)), l1=0.5, l2=0.1),
@@ -202,7 +204,7 @@ def test_groups_of_one_are_the_lasso():
 
 
 def test_no_groups_are_no_penalty():
-    """An empty tuple of groups."""
+    """An empty tuple of groups is no penalty."""
     w = np.array([2.0, -0.3])
     assert GroupLasso((), l1=1.0).value(w) == 0.0
     np.testing.assert_array_equal(GroupLasso((), l1=1.0).prox(w, 1.0), w)
@@ -239,7 +241,7 @@ def test_labels_of_any_kind_make_groups(labels, form):
     ids=["lists", "tuples", "mixed", "array"],
 )
 def test_lists_of_features_make_groups(groups):
-    """Of any kind of list; a feature may be in none."""
+    """Lists of any kind make groups, and a feature may be in none."""
     assert read_groups(groups, 5) == ((0, 3), (1, 2))
 
 
@@ -261,7 +263,7 @@ def test_lists_of_features_make_groups(groups):
     ids=str,
 )
 def test_groups_that_are_refused(groups, message):
-    """By what is wrong with them, and what is allowed."""
+    """The error says what is wrong with the groups and what is allowed."""
     with pytest.raises(ValueError, match=message):
         read_groups(groups, 5)
 
@@ -275,14 +277,14 @@ def test_features_that_are_no_whole_numbers_are_refused(groups):
 
 @pytest.mark.parametrize("groups", [["a", 1, None], [[0, 1], 2], [["a", "b"], ["c"]]], ids=str)
 def test_groups_that_cannot_be_read_are_named(groups):
-    """A ValueError that says groups."""
+    """Groups that cannot be read give a ValueError that names ``groups``."""
     with pytest.raises(ValueError, match="groups"):
         read_groups(groups, 3)
 
 
 @pytest.mark.parametrize(("l1", "l2"), [(-1.0, 0.0), (0.0, math.nan), (math.inf, 0.0)])
 def test_bad_strengths_of_groups_are_refused(l1, l2):
-    """As for the elastic net."""
+    """Bad strengths are refused as for the elastic net."""
     with pytest.raises(ValueError, match="finite number, at least 0"):
         GroupLasso(((0,),), l1, l2)
 
@@ -296,7 +298,7 @@ def test_bad_strengths_of_groups_are_refused(l1, l2):
     ],
 )
 def test_what_a_penalty_of_ones_own_lacks_is_named(lacking, others):
-    """Whichever of the three it is."""
+    """The error names the missing one of ``value``, ``prox`` and ``separable``."""
     given = type("Given", (), {name: getattr(Lasso, name) for name in others})()
     with pytest.raises(ValueError, match=f"lacks {lacking}$"):
         OwnPenalty(given)
@@ -310,7 +312,7 @@ def test_a_class_is_no_penalty():
 
 @pytest.mark.parametrize("moved", [np.zeros(3), np.zeros((2, 1)), 0.0, None], ids=str)
 def test_a_prox_of_the_wrong_shape_is_named(moved):
-    """Not stretched to fit; None is what a function without return gives."""
+    """A prox of the wrong shape is refused, not broadcast; None comes from a missing return."""
     given = type(
         "Given", (), {"separable": True, "value": lambda *_: 0.0, "prox": lambda *_: moved}
     )()
@@ -366,6 +368,6 @@ def test_penalties_by_name_or_object(given, kind):
     ids=str,
 )
 def test_penalties_that_are_refused(given, l1, message):
-    """With what to do instead."""
+    """The error says what to do instead."""
     with pytest.raises(ValueError, match=message):
         make_penalty(*given, 3, l2=0.0, l1=l1)

@@ -1,4 +1,4 @@
-"""Group lasso and penalties of one's own, from `minimize` and the two estimators: where they lead."""
+"""Group lasso and custom penalties, from `minimize` and both estimators: where they lead."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from solver_cases import ALPHA, CORRECTED, EXACT, FEW, FORMS, GROUPS, NUMBERS, T
 from antithetic import SGDClassifier, SGDRegressor, minimize
 from antithetic.problem import Problem
 
-# --------------------------------------------------------------------------------------------------
-# - group lasso
+# ---- group lasso
 
 
 def assert_group_optimal(coef, gradient, alpha, within=1e-6):
@@ -118,8 +117,7 @@ def test_partial_fit_and_classes_with_groups():
     assert clone(model).set_params(alpha=10.0).fit(X, THREE).coef_.any() == False  # noqa: E712 - numpy's
 
 
-# --------------------------------------------------------------------------------------------------
-# - a penalty of one's own
+# ---- a penalty of one's own
 
 
 @FORMS

@@ -35,7 +35,7 @@ PLAIN = {  # as scikit-learn's user guide writes them
 
 
 def some_data(n=17, d=4):
-    """Rows, half of their entries zero, signs, weights (one of them zero) and a point to look at."""
+    """Rows with half of their entries zero, signs, weights (one of them zero) and a point."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
     return X, np.where(np.arange(n) % 3, 1.0, -1.0), np.arange(n) / 4.0, rng.normal(size=d)
@@ -55,8 +55,7 @@ def enumerated_variance(problem, slopes, groups):
     return ((u - u.mean(axis=0)) ** 2).sum(axis=1).mean()
 
 
-# -------------------------------------------------------------------------------------------
-# objective and gradient
+# ---- objective and gradient
 
 
 @pytest.mark.kernel
@@ -64,7 +63,7 @@ def enumerated_variance(problem, slopes, groups):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_objective_is_mean_loss_plus_penalty(name, weighted, form):
-    """``mean(s * loss) + l2/2 |w|^2 + l1 |w|_1``: n counts every row, and the intercept is not penalised."""
+    """``mean(s * loss) + l2/2 |w|^2 + l1 |w|_1`` over all n rows, without the intercept."""
     X, y, s, w = some_data()
     problem = Problem.build(
         form(X),
@@ -85,7 +84,7 @@ def test_the_objective_is_mean_loss_plus_penalty(name, weighted, form):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", SMOOTH)
 def test_the_gradient_is_the_derivative_of_the_objective(name, weighted, form):
-    """In every weight and in the intercept, central differences of the objective give the gradient."""
+    """The gradient equals central differences of the objective, for each weight and intercept."""
     X, y, s, w = some_data()
     problem = Problem.build(
         form(X), y, loss=name, l2=0.3, sample_weight=s if weighted else None, fit_intercept=True
@@ -103,7 +102,7 @@ def test_the_gradient_is_the_derivative_of_the_objective(name, weighted, form):
 
 
 def test_the_gradient_vanishes_where_scikit_learn_finds_the_optimum():
-    """Our objective is scikit-learn's: at the optimum of LogisticRegression and of Ridge its gradient is zero."""
+    """Our gradient is zero at the optimum of scikit-learn's LogisticRegression and Ridge."""
     X, y, s, _ = some_data(60)
     logistic = LogisticRegression(C=1.0 / (60 * 0.1), tol=1e-10, max_iter=1000).fit(
         X, y, sample_weight=s
@@ -130,7 +129,10 @@ def test_without_an_intercept_its_gradient_is_zero():
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("name", LOSSES)
 def test_slopes_times_rows_are_the_row_gradients(name, form):
-    """The data gradient of row i is ``slopes[i] * X[i]``, weight included: that of a problem of this row alone."""
+    """The data gradient of row i is ``slopes[i] * X[i]``: that of a problem of this row alone.
+
+    The slope includes the weight of the row.
+    """
     X, y, s, w = some_data()
     problem = Problem.build(form(X), y, loss=name, sample_weight=s)
     slopes = problem.slopes(w, 0.25)
@@ -182,8 +184,7 @@ def test_float32_is_near_float64(form):
         )
 
 
-# --------------------------------------------------------------------------------------------------
-# -------- variance
+# ---- variance
 
 
 @pytest.mark.kernel
@@ -191,7 +192,10 @@ def test_float32_is_near_float64(form):
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @given(data=st.data())
 def test_the_variance_of_groups_is_that_of_their_enumeration(form, dtype, data):
-    """For every group size, with weights and intercept, at any scale: the mean of ``|u_k - mean u|^2`` over all groups."""
+    """The variance of groups equals the mean of ``|u_k - mean u|^2`` over all groups.
+
+    For every group size, with weights and intercept, at any scale.
+    """
     X, y = data.draw(
         problems(
             integer_rows(
@@ -216,7 +220,7 @@ def test_the_variance_of_groups_is_that_of_their_enumeration(form, dtype, data):
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_rows_are_groups_of_their_own(form, fit_intercept):
-    """Without groups, each row is one."""
+    """Without groups, each row is a group."""
     X, y, s, w = some_data()
     problem = Problem.build(form(X), y, sample_weight=s, fit_intercept=fit_intercept)
     slopes = problem.slopes(w)
@@ -228,7 +232,10 @@ def test_rows_are_groups_of_their_own(form, fit_intercept):
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_halves_are_the_variance_inside_pairs(form, fit_intercept):
-    """The mean square of half the difference, which with the variance of the pairs makes up that of their rows."""
+    """The variance inside pairs plus the variance of the pairs is the variance of their rows.
+
+    Inside pairs it is the mean square of half the difference.
+    """
     X, y, s, w = some_data(16)
     problem = Problem.build(form(X), y, sample_weight=s, fit_intercept=fit_intercept)
     slopes, pairs = problem.slopes(w), np.arange(16)[::-1].reshape(8, 2)
@@ -261,7 +268,7 @@ def test_blocks_change_nothing(form, halves, monkeypatch):
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("n", [2, 3, 7, 50, 1001, 4999])
 def test_the_variance_of_equal_groups_is_exactly_zero(n, form, dtype):
-    """Rows whose gradients are all equal, however many, do not vary: 0, not what rounding makes of it."""
+    """Any number of rows with equal gradients has variance 0, without rounding error."""
     y = np.where(np.arange(n) % 2, 1.0, -1.0)
     row = np.random.default_rng(0).normal(size=7) * 1e3
     problem = Problem.build(form((row * y[:, None]).astype(dtype)), y, fit_intercept=False)
@@ -276,7 +283,7 @@ def test_the_variance_of_equal_groups_is_exactly_zero(n, form, dtype):
 @pytest.mark.kernel
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_no_digits_are_lost_where_gradients_cancel(form):
-    """Pairs whose gradients of size 2^40 cancel but for their last digits: the variance of what is left is exact."""
+    """The variance is exact where gradients of size 2^40 cancel in pairs to their last digits."""
     left = np.arange(1.0, 9.0)
     X = np.column_stack([np.repeat(2.0**40, 16), np.repeat(2.0**39, 16)])
     X[::2, 0] += left
@@ -306,8 +313,7 @@ def test_ratios_of_zero():
     assert ratio(1.0, 2.0) == 0.5
 
 
-# --------------------------------------------------------------------------------------------------
-# ----------- build
+# ---- build
 
 
 def test_a_problem_keeps_what_it_was_given():

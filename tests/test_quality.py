@@ -36,8 +36,7 @@ def ratio_of(vectors, partner):
     return paired / alone if alone else 1.0
 
 
-# --------------------------------------------------------------------------------------------------
-# -------- each figure
+# ---- each figure
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -47,7 +46,10 @@ def ratio_of(vectors, partner):
     fit_intercept=st.booleans(),
 )
 def test_every_figure_is_its_definition(form, problem, data, fit_intercept):
-    """Ratio, mean product and shares of any table by enumeration, and the best ratio over all permutations of up to five rows."""
+    """Ratio, mean product and shares of any table equal their enumeration.
+
+    The best ratio equals that over all permutations of up to five rows.
+    """
     X, y = problem
     s = data.draw(st.none() | weights(len(y)))
     partner = data.draw(permutations(len(y)))
@@ -66,7 +68,10 @@ def test_every_figure_is_its_definition(form, problem, data, fit_intercept):
 
 
 def test_quality_is_that_of_the_gradients_at_given_weights():
-    """With ``coef`` and ``intercept``, of the gradients there, for two classes and for a regression."""
+    """With ``coef`` and ``intercept``, quality is that of the gradients at these weights.
+
+    Checked for two classes and for a regression.
+    """
     X, y = some_data()
     w, table = np.array([0.5, -1.0, 0.3, 2.0]), AntitheticTable(np.roll(np.arange(60), 1))
     for loss, slopes in (
@@ -97,7 +102,7 @@ def test_the_mean_product_is_in_the_units_of_the_data(power):
 
 
 def test_a_regression_has_no_opposite_labels():
-    """``opposite_share`` is None where y are numbers, whatever they are."""
+    """``opposite_share`` is None where y are numbers."""
     X, y = some_data()
     table = AntitheticTable(np.arange(60))
     assert table.quality(X, y, loss="squared_error").opposite_share is None
@@ -114,7 +119,7 @@ def test_labels_of_text_and_of_a_column_count_as_opposite():
 
 
 def test_the_best_table_reaches_the_best_ratio():
-    """On real data: nothing left to gain for the optimum, something for Algorithm 1."""
+    """On real data the optimum has nothing left to gain, and Algorithm 1 has something."""
     X, y = datasets.load("sonar_scale", return_X_y=True)
     best, quick = (pair(X, y, method).quality(X, y) for method in ("optimal", "greedy"))
     assert best.variance_ratio == pytest.approx(best.best_ratio, rel=1e-10)
@@ -124,7 +129,10 @@ def test_the_best_table_reaches_the_best_ratio():
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 3.0])
 def test_rows_that_do_not_vary_cannot_be_paired_better(value):
-    """Equal signed rows: neither pairs nor rows vary, 0/0 is 1, for the table and for the best one, exact or bounded."""
+    """Equal signed rows do not vary: 0/0 counts as 1, for the table and the best one.
+
+    The best ratio is exact or a bound.
+    """
     y = np.array([1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0])
     X = y[:, None] * np.array([value, 3.0 * value, -0.7 * value])
     for exact_rows in (2000, 0):
@@ -140,15 +148,14 @@ def test_quality_checks_the_data():
         pair(X, y).quality(X + 1.0, y)
 
 
-# --------------------------------------------------------------------------------------------------
-# ------------- a bound
+# ---- a bound
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @settings(max_examples=30)
 @given(problem=problems(real_rows(min_rows=2)), data=st.data())
 def test_no_table_is_below_the_best_ratio(form, problem, data):
-    """Of random tables none has a smaller ratio than the best one said of another, exact and by the dual bound."""
+    """No random table has a ratio below the best one reported, exact or by the dual bound."""
     X, y = problem
     one, other = (AntitheticTable(data.draw(permutations(len(y)))) for _ in range(2))
     ratio = other.variance_ratio(form(X), y)
@@ -165,7 +172,7 @@ def test_no_table_is_below_the_best_ratio(form, problem, data):
     data=st.data(),
 )
 def test_the_dual_bound_is_below_the_optimum(rows, dual_rows, seed, data):
-    """Whatever the subset its dual values come from, for one class or four, the bound is at most the best ratio."""
+    """The dual bound is at most the best ratio, for any subset, with one class or four."""
     codes = data.draw(st.none() | st.just(np.arange(len(rows)) % 4))
     few = Rows(rows, codes=codes, classes=4)
     best = rows_ratio(few, pair_best(few))
@@ -178,7 +185,7 @@ def test_the_dual_bound_is_below_the_optimum(rows, dual_rows, seed, data):
 @pytest.mark.kernel
 @given(rows=integer_rows(min_rows=2, max_rows=12))
 def test_the_dual_bound_of_all_rows_is_the_optimum(rows):
-    """Where the subset is everything, the dual of the assignment problem has no gap."""
+    """With all rows in the subset, the dual bound equals the optimum."""
     bound, _ = dual_bound(Rows(rows), np.random.default_rng(0))
     assert bound == pytest.approx(rows_ratio(Rows(rows), pair_best(Rows(rows))), abs=1e-9)
 
@@ -193,7 +200,7 @@ def pair_best(rows):
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_dual_bound_is_worth_having(form, classes, dtype, monkeypatch):
-    """From a third of the rows it is at most the optimum, and above half of it.
+    """From a third of the rows the bound is at most the optimum, and above half of it.
 
     Blocks of products of any size give the same.
     """
@@ -210,7 +217,7 @@ def test_the_dual_bound_is_worth_having(form, classes, dtype, monkeypatch):
 
 
 def test_beyond_so_many_rows_the_bound_is_sampled_and_says_so(monkeypatch):
-    """A mean over a sample less three standard errors is below the optimum for nearly every seed: for all of 20 here."""
+    """A sample mean less three standard errors is below the optimum, for all of 20 seeds."""
     X, y = some_data(400)
     table = pair(X, y, "optimal")
     best = table.variance_ratio(X, y)

@@ -23,7 +23,10 @@ def test_every_number_comes_once(n):
 
 
 def test_all_orders_are_equally_likely():
-    """By enumeration of words that divide the range evenly: 12 of them per number give each of the 24 orders of four equally often."""
+    """By enumeration, each of the 24 orders of four is equally likely.
+
+    The words divide the range evenly: 12 of them for each number.
+    """
     words = [(np.uint32((2 * k + 1) * 2**32 // 24)) for k in range(12)]
     counts = dict.fromkeys(permutations(range(4)), 0)
     for drawn in product(words, repeat=3):
@@ -34,7 +37,7 @@ def test_all_orders_are_equally_likely():
 
 
 def test_words_that_would_bias_are_rejected():
-    """Of 2^32 words, one is left over by three numbers: it is the word 0, and the next is taken."""
+    """For three numbers the word 0 is rejected, since 2^32 leaves it over, and the next is used."""
     first, second = np.arange(3), np.arange(3)
     assert shuffle(first, np.array([0, 2**31, 2**31, 7], np.uint32))
     assert shuffle(second, np.array([2**31, 2**31], np.uint32))

@@ -24,7 +24,10 @@ Y = np.array([1.0, -1.0, 1.0])
 
 
 def name_of(parameter):
-    """Name of a test's parameter: archives hold the time, and names must be the same in every process of pytest-xdist."""
+    """Name of a test's parameter, the same in every process of pytest-xdist.
+
+    Archives hold the time, so their bytes differ.
+    """
     return "bytes" if isinstance(parameter, bytes) else None
 
 
@@ -55,7 +58,7 @@ def npz(save=np.savez, **arrays):
 @pytest.mark.parametrize("name", ["data", "data.svm", "data.txt", "data.csv"])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
 def test_svmlight_is_known_by_its_content(write, name, pack):
-    """Whatever it is called, and however it is compressed."""
+    """SVMlight is recognised by its content, for any name and compression."""
     bunch = read_file(write(pack(TEXT), name))
     np.testing.assert_array_equal(bunch.data, X)
     np.testing.assert_array_equal(bunch.target, Y)
@@ -66,28 +69,28 @@ def test_svmlight_is_known_by_its_content(write, name, pack):
 
 
 def test_svmlight_comments_queries_and_empty_rows(write):
-    """All that the format allows."""
+    """Comments, query ids and empty rows are read as the format allows."""
     bunch = read_file(write(b"# a comment\n1 qid:3 1:2 # more\n\n-1\n+1 2:1e-3\n"))
     np.testing.assert_array_equal(bunch.data, [[2, 0], [0, 0], [0, 1e-3]])
     assert bunch.target.tolist() == [1, -1, 1]
 
 
 def test_svmlight_may_count_from_zero(write):
-    """An index 0 shows it, as in scikit-learn."""
+    """An index 0 means counting from zero, as in scikit-learn."""
     bunch = read_file(write(b"1 0:1 2:3\n-1 1:2\n"))
     np.testing.assert_array_equal(bunch.data, [[1, 0, 3], [0, 2, 0]])
     assert bunch.feature_names == ["x0", "x1", "x2"]
 
 
 def test_sparse_rows_stay_sparse(write):
-    """With fewer stored entries than a third."""
+    """Rows with less than a third of their entries stored stay sparse."""
     bunch = read_file(write(b"1 1:1\n-1 9:2\n"))
     assert isinstance(bunch.data, sparse.csr_array)
     assert bunch.data.shape == (2, 9)
 
 
 def test_n_features_adds_empty_ones(write):
-    """So that a test file fits its training file."""
+    """n_features adds empty features, so that a test file fits its training file."""
     path = write(TEXT)
     assert read_file(path, n_features=5).data.shape == (3, 5)
     with pytest.raises(ValueError, match="3 features, more than n_features=2"):
@@ -97,7 +100,7 @@ def test_n_features_adds_empty_ones(write):
 
 
 def test_features_are_chosen_by_name_or_number(write):
-    """In the order given."""
+    """Features are chosen by name or number, in the order given."""
     bunch = read_file(write(TEXT), features=["x3", 0])
     np.testing.assert_array_equal(bunch.data, X[:, [2, 0]])
     assert bunch.feature_names == ["x3", "x1"]
@@ -157,7 +160,7 @@ def test_a_broken_file_is_refused_with_a_sentence(write, content, message):
 
 
 def test_many_features_are_taken_when_asked_for(write):
-    """The limit is against mistakes."""
+    """Many features are accepted on request; the limit protects from mistakes."""
     bunch = read_file(write(b"1 1:1\n-1 20000000:1\n"), n_features=20_000_000)
     assert bunch.data.shape == (2, 20_000_000)
     assert bunch.feature_names is None  # they would take more memory than most sets
@@ -190,7 +193,7 @@ def test_a_bomb_takes_no_memory(write, monkeypatch):
 
 
 def test_what_is_no_file_is_refused(tmp_path):
-    """A folder, a pipe, nothing."""
+    """A folder, a pipe and a missing file are refused."""
     with pytest.raises(ValueError, match="is a folder"):
         read_file(tmp_path)
     if hasattr(os, "mkfifo"):
@@ -202,7 +205,7 @@ def test_what_is_no_file_is_refused(tmp_path):
 
 
 def test_where_labels_are_fixed_no_target_is_chosen(write):
-    """In SVMlight and npz."""
+    """SVMlight and npz have fixed labels, so choosing a target is refused."""
     with pytest.raises(ValueError, match="target='x1'"):
         read_file(write(TEXT), target="x1")
 
@@ -210,7 +213,7 @@ def test_where_labels_are_fixed_no_target_is_chosen(write):
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 @pytest.mark.parametrize("names", [("X", "y"), ("data", "target")])
 def test_npz_holds_rows_and_labels(write, save, names):
-    """Of any type of number, labels as strings too, in either order of memory."""
+    """npz holds rows of any number type and memory order, and labels as numbers or strings."""
     for rows in (X, X.astype(np.float32), np.asfortranarray(X), X.astype(int), X.astype(">f8")):
         bunch = read_file(write(npz(save, **{names[0]: rows, names[1]: np.array(["a", "b", "a"])})))
         np.testing.assert_array_equal(bunch.data, rows)
@@ -224,7 +227,7 @@ def test_npz_holds_rows_and_labels(write, save, names):
 
 
 def test_npz_holds_csr(write):
-    """As scipy's save_npz writes it, with labels beside."""
+    """npz holds CSR as scipy's save_npz writes it, with labels beside it."""
     rows = sparse.csr_array(X)
     parts = {
         "data": rows.data,
@@ -328,7 +331,7 @@ def test_a_broken_numpy_file_is_refused(write, content, message):
 
 
 def test_the_limit_holds_for_all_arrays_together(write):
-    """Each is below it, both are not."""
+    """Two arrays that are each below the limit, but exceed it together, are refused."""
     path = write(npz(np.savez_compressed, X=np.zeros((1000, 10)), y=np.arange(1000.0)))
     with pytest.raises(ValueError, match="max_bytes"):
         read_file(path, max_bytes=85_000)
@@ -337,7 +340,7 @@ def test_the_limit_holds_for_all_arrays_together(write):
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "npy", "npz"])
 def test_an_ending_that_promises_too_much(write, ending):
-    """Text in the place of a binary file."""
+    """Text in a file with a binary ending is refused."""
     with pytest.raises(ValueError, match=f"ends in .{ending}"):
         read_file(write(TEXT, f"data.{ending}"))
 
@@ -345,7 +348,7 @@ def test_an_ending_that_promises_too_much(write, ending):
 @needs_data
 @pytest.mark.parametrize("name", ["fourclass", "bench/mushrooms", "bench/farm-ads"])
 def test_real_files_read_as_load_reads_them(name):
-    """By path instead of by name."""
+    """Real files read by path equal the sets that ``load`` reads by name."""
     ours = read_file(f"{os.environ['ANTITHETIC_DATA']}/{name}.bz2")
     theirs = datasets.load(name.split("/")[-1])
     assert abs(ours.data - theirs.data).sum() == 0

@@ -18,7 +18,10 @@ CSV = 'length,"width, in cm",species\n1.5,2,setosa\n3,-4e-1,virginica\n'
 
 
 def name_of(parameter):
-    """Name of a test's parameter: archives hold the time, and names must be the same in every process of pytest-xdist."""
+    """Name of a test's parameter, the same in every process of pytest-xdist.
+
+    Archives hold the time, so their bytes differ.
+    """
     return "bytes" if isinstance(parameter, bytes) else None
 
 
@@ -71,9 +74,8 @@ def test_a_header_is_seen_or_said(write):
         "2019",
         "2020",
     ]
-    words = read_file(
-        write("p,x,x\ne,x,y\n"), one_hot=True
-    )  # a name twice and no numbers: rows of words
+    # A repeated name and no numbers: this is a row of words, not a header.
+    words = read_file(write("p,x,x\ne,x,y\n"), one_hot=True)
     assert words.feature_names == ["x1=e", "x1=p", "x2=x"]
     assert read_file(write("p,x,z\ne,x,y\n"), one_hot=True, header=False).data.shape == (2, 3)
     assert read_file(write(",a,y\n0,1,0\n1,2,1\n")).feature_names == ["x1", "a"]
@@ -81,14 +83,14 @@ def test_a_header_is_seen_or_said(write):
 
 @pytest.mark.parametrize("name", ["target", "Label", "CLASS", "y"])
 def test_a_column_called_target_is_the_target(write, name):
-    """Wherever it stands."""
+    """A column called "target" is the target, in any position."""
     bunch = read_file(write(f"a,{name},b\n1,0,2\n3,1,4\n"))
     assert bunch.target_name == name
     np.testing.assert_array_equal(bunch.data, [[1, 2], [3, 4]])
 
 
 def test_columns_are_chosen(write):
-    """By name or number; what is not chosen may hold anything."""
+    """Columns are chosen by name or number; others may hold anything."""
     path = write("id,a,b,kind,c\nn-1,1,2,u,?\nn-2,3,4,v,\n")
     bunch = read_file(path, target="kind", features=["b", 1])
     np.testing.assert_array_equal(bunch.data, [[2, 1], [4, 3]])
@@ -158,7 +160,7 @@ LONG = "a,b,y\n" + "1,2,0\n3,4,1\n" * 150  # longer than the sample that the lay
     ids=name_of,
 )
 def test_a_broken_table_is_refused_with_its_line(write, text, message):
-    """And the column's name."""
+    """A broken table is refused, with the line and the column's name."""
     path = write(text)
     with pytest.raises(ValueError, match=message) as caught:
         read_file(path)
@@ -190,7 +192,7 @@ def test_fields_over_several_lines(write):
 
 
 def test_a_large_table_is_read_fast(write):
-    """2 MB of numbers with labels of words: 20 MB/s on an idle machine, ten times as slow is allowed."""
+    """2 MB of numbers with text labels are read at 2 MB/s or more (20 MB/s when idle)."""
     rows = np.random.default_rng(0).normal(size=(20_000, 12))
     lines = [
         ",".join(f"{value:.6f}" for value in row) + (",yes" if row[0] > 0 else ",no")
@@ -229,7 +231,7 @@ def test_what_csv_writes_is_read(tmp_path_factory, rows):
 
 @given(st.binary(max_size=200))
 def test_junk_is_a_value_error_or_data(tmp_path_factory, junk):
-    """Never another error."""
+    """Junk is read as data or refused by ValueError, never another error."""
     path = tmp_path_factory.mktemp("junk") / "data"
     path.write_bytes(junk)
     try:
@@ -242,7 +244,7 @@ def test_junk_is_a_value_error_or_data(tmp_path_factory, junk):
 
 @pytest.mark.parametrize("magic", [b"PAR1", b"ARROW1\0\0", b"\xff\xff\xff\xff"])
 def test_without_pyarrow_the_extra_is_named(write, magic, monkeypatch):
-    """And how to install it."""
+    """Without pyarrow the error names the extra and how to install it."""
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ImportError, match=r"antithetic\[tables\]"):
         read_file(write(magic + b"...."))
@@ -347,7 +349,7 @@ def test_cut_off_arrow_files_are_refused(write_arrow):
 
 
 def test_the_index_of_pandas_is_no_feature(arrow, tmp_path):
-    """It is stored as a column of its own."""
+    """The index that pandas stores as a column is not a feature."""
     frame = pytest.importorskip("pandas").DataFrame(
         {"a": [1.0, 2.0], "y": [0, 1]}, index=["r", "s"]
     )

@@ -1,4 +1,4 @@
-"""Tables made anew during a run: when, from which gradients, what that gains, and Algorithm 2 to the letter."""
+"""Tables rebuilt during a run: when, from which gradients, with what gain; and Algorithm 2."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def tables_of(X, y, epochs, **given):
     [(1, {1, 2, 3}), (2, {2}), ([1, 3], {1, 3}), (range(0, 5, 2), {2}), ([], set())],
 )
 def test_tables_are_made_from_the_gradients_of_the_moment(sampling, pairing, refresh, renewed):
-    """Before the epochs that were asked for, and no others.
+    """Tables are rebuilt before the requested epochs and no others.
 
     The first epoch has the table of the signed rows.
     """
@@ -79,7 +79,7 @@ def test_tables_are_made_from_the_gradients_of_the_moment(sampling, pairing, ref
 @SAMPLINGS
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 def test_a_refreshed_epoch_by_hand(sampling, form):
-    """The second epoch steps along the batches of a sampler of the new table, in a fresh order where it is balanced."""
+    """The second epoch follows a sampler of the new table, in a fresh order where balanced."""
     X, y = data()
     found = minimize(form(X), y, epochs=2, sampling=sampling, pairing="optimal", refresh=1, **GIVEN)
     before = minimize(form(X), y, epochs=1, sampling=sampling, pairing="optimal", **GIVEN)
@@ -149,7 +149,7 @@ def test_a_table_is_made_anew_when_it_pays(sampling):
 
 
 def test_a_table_that_fades_is_made_anew():
-    """Labels that the first steps turn round: the table that was made before the second epoch is soon of no use."""
+    """refresh="auto" rebuilds a table that has lost its effect, and the new one is better."""
     X, y = datasets.load("breast-cancer_scale", return_X_y=True)
     given = {
         "l2": 1e-4,
@@ -170,7 +170,7 @@ def test_a_table_that_fades_is_made_anew():
 @pytest.mark.parametrize("nest", [4, True])
 @pytest.mark.parametrize("refresh", [1, [1, 3], "auto"])
 def test_nested_groups_are_made_anew(sampling, nest, refresh):
-    """From the gradients before the epoch."""
+    """Nested groups are rebuilt from the gradients before the epoch."""
     X, y = data()
     given = {"sampling": sampling, "nest": nest, "pairing": "tree"}
     used, states = tables_of(X, y, 2, refresh=refresh, **given)
@@ -181,7 +181,7 @@ def test_nested_groups_are_made_anew(sampling, nest, refresh):
 
 
 def test_a_given_table_and_one_of_a_callable_are_made_anew():
-    """By the method that made it, by the callable, or where nobody knows by "auto"."""
+    """A table is rebuilt by its own method or callable, or by "auto" if it is unknown."""
     X, y = data()
     before = minimize(X, y, epochs=1, table=pair(X, y, "greedy"), **GIVEN).coef
     greedy = minimize(X, y, epochs=2, table=pair(X, y, "greedy"), refresh=1, **GIVEN).table
@@ -258,7 +258,7 @@ def test_a_table_in_every_step(form, size, pairing, intercept):
     ],
 )
 def test_where_there_is_no_table_for_every_step(given, message):
-    """The message says what it needs."""
+    """Without a table for every step, the error says what is needed."""
     X, y = data()
     with pytest.raises(ValueError, match=message):
         minimize(X, y, **{"pairing": "greedy", "refresh": "step", "epochs": 1, **GIVEN, **given})
@@ -284,7 +284,7 @@ def test_tables_in_every_step_need_few_rows():
 @pytest.mark.parametrize("pairing", ["optimal", "tree"])
 @pytest.mark.parametrize("refresh", [1, 2, [1, 2], [0, 1]])
 def test_a_resumed_run_is_the_unbroken_one(sampling, pairing, refresh):
-    """To the bit, whether a table was made anew before or after the break."""
+    """A resumed run is exact, whether a table was rebuilt before or after the break."""
     X, y = data()
     given = {"sampling": sampling, "pairing": pairing, "refresh": refresh, **GIVEN}
     whole = minimize(X, y, epochs=5, **given)
@@ -311,7 +311,7 @@ def test_an_automatic_refresh_is_not_resumed():
 
 
 def test_a_run_is_not_resumed_with_another_refresh():
-    """Nor with another nest."""
+    """Resuming with another refresh or nest is refused."""
     X, y = data()
     before = minimize(X, y, epochs=1, pairing="optimal", refresh=2, **GIVEN)
     with pytest.raises(ValueError, match="another refresh"):
@@ -335,7 +335,7 @@ def test_a_run_is_not_resumed_with_another_refresh():
     ],
 )
 def test_bad_values_are_refused(refresh, message):
-    """Before the first step, with what is allowed."""
+    """Bad values are refused before the first step, with what is allowed."""
     X, y = data()
     with pytest.raises(ValueError, match=message):
         minimize(X, y, pairing="random", refresh=refresh, epochs=1, **GIVEN)
@@ -343,7 +343,7 @@ def test_bad_values_are_refused(refresh, message):
 
 @pytest.mark.parametrize("refresh", [1, [1], "auto", "step"])
 def test_without_a_table_there_is_nothing_to_refresh(refresh):
-    """The message says what it needs."""
+    """refresh without a table is refused, and the error says what is needed."""
     X, y = data()
     with pytest.raises(ValueError, match=r"nest= and refresh= refine a table; they need pairing="):
         minimize(X, y, refresh=refresh, epochs=1, **GIVEN)
@@ -355,7 +355,7 @@ def test_without_a_table_there_is_nothing_to_refresh(refresh):
     ids=repr,
 )
 def test_epochs_may_come_in_any_collection(epochs):
-    """They mean what a list of them does."""
+    """Epochs in any collection mean the same as in a list."""
     X, y = data()
     found, expected = (
         minimize(X, y, pairing="optimal", refresh=refresh, epochs=3, **GIVEN)
@@ -365,7 +365,7 @@ def test_epochs_may_come_in_any_collection(epochs):
 
 
 def test_an_estimator_takes_epochs_in_an_array():
-    """Its constraints allow it."""
+    """The parameter constraints of estimators accept an array of epochs."""
     X, y = data()
     models = [
         SGDClassifier(
@@ -382,7 +382,10 @@ def test_an_estimator_takes_epochs_in_an_array():
 
 
 def test_an_estimator_refreshes():
-    """The plan says so, the variance is lower than without, and Algorithm 2 to the letter is left to ``minimize``."""
+    """An estimator refreshes its table, says so in its plan, and lowers the variance.
+
+    Algorithm 2 to the letter is left to ``minimize``.
+    """
     X, y = datasets.load("diabetes_scale", return_X_y=True)
     given = {
         "loss": "log_loss",
@@ -427,7 +430,10 @@ def test_the_table_stays_a_matching():
 
 
 def test_the_oracle_has_no_patience():
-    """Each of its steps is an epoch to the solver, so there is no loss of a whole one to judge by."""
+    """refresh="step" with tol is refused.
+
+    Each step is an epoch to the solver, so there is no loss of a whole epoch to compare.
+    """
     X, y = data()
     with pytest.raises(ValueError, match="without tol"):
         minimize(X, y, pairing="optimal", refresh="step", tol=1e-3, epochs=1, **GIVEN)
@@ -450,7 +456,7 @@ def test_chunks_are_not_all_in_one_order():
 
 
 def test_an_interrupted_run_resumes_with_the_table_of_its_last_whole_epoch(monkeypatch):
-    """Though the next one had been made already."""
+    """It resumes with that table even though the next one had been made."""
     X, y = data()
     given = {"pairing": "optimal", "refresh": [2], "sampling": "shuffle", **GIVEN}
     whole, kernel, calls = minimize(X, y, epochs=4, **given), sgd._run_kernel, []

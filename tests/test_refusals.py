@@ -59,7 +59,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("given", "message"), REFUSED, ids=str)
 def test_what_does_not_go_together_is_refused_before_the_first_step(monkeypatch, given, message):
-    """In a sentence that says what to use instead, or what there is."""
+    """The error comes before the first step and says what to use instead."""
     given = {"l2": ALPHA, **steps_of(given.get("solver", "sgd"))} | given
     monkeypatch.setattr(_minimize, "run", lambda *_, **__: pytest.fail("a step was taken"))
     with pytest.raises(ValueError, match=message):
@@ -98,7 +98,7 @@ def test_what_does_not_go_together_is_refused_before_the_first_step(monkeypatch,
     ids=str,
 )
 def test_estimators_refuse_before_the_first_step(given, message):
-    """Whatever minimize would refuse; the estimator is what it was."""
+    """Estimators refuse what minimize refuses, and stay unchanged."""
     model = SGDClassifier(**given)
     with pytest.raises(ValueError, match=message):
         model.fit(X, TWO)
@@ -117,7 +117,7 @@ def test_estimators_refuse_before_the_first_step(given, message):
     ids=str,
 )
 def test_strata_that_do_not_fit_are_refused(given, strata, message):
-    """By what is allowed."""
+    """Strata that do not fit are refused, and the error says what is allowed."""
     with pytest.raises(ValueError, match=message):
         SGDClassifier(**given).fit(X, TWO, strata=strata)
 

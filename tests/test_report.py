@@ -100,11 +100,12 @@ def hostile_content(text):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_comes_from_data_is_never_markup(text):
-    """The page has the same elements, whatever the texts are, and no attribute that runs."""
+    """The page has the same elements for any texts, and no attribute that runs code."""
     plain, hostile = Reader(render(hostile_content("plain"))), Reader(render(hostile_content(text)))
+    # Numbers are emphasised, so <strong> may differ.
     assert [tag for tag in hostile.tags if tag != "strong"] == [
         tag for tag in plain.tags if tag != "strong"
-    ]  # numbers are emphasised
+    ]
     assert [name for name, _ in hostile.attributes] == [name for name, _ in plain.attributes]
     assert not [name for name, _ in hostile.attributes if name.startswith("on")]
     assert hostile.scripts[1:] == plain.scripts[1:]
@@ -148,9 +149,8 @@ def test_only_our_own_style_and_script_may_run():
 
 def test_the_page_links_to_nowhere():
     page = render(hostile_content("plain"))
-    assert set(re.findall(r"https?://[^\s\"'<]+", page)) == {
-        "http://www.w3.org/2000/svg"
-    }  # a name, which nobody looks up
+    # A namespace, which is never requested.
+    assert set(re.findall(r"https?://[^\s\"'<]+", page)) == {"http://www.w3.org/2000/svg"}
     assert not [
         value
         for name, value in Reader(page).attributes
@@ -364,7 +364,7 @@ def test_one_string_is_no_list_of_sentences():
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
 def test_rows_on_the_decision_are_on_its_line_in_the_plane(d, make):
-    """A row of the plane itself has the same margin by its image: the line is where the plane is cut."""
+    """A row in the plane has the same margin as its image under the decision line."""
     rng = np.random.default_rng(d)
     X = rng.normal(size=(40, d)) * np.arange(1, d + 1)
     plane = Plane.of(make(X))

@@ -1,4 +1,4 @@
-"""The report's page in a real browser: Debian's package ``chromium``, or whatever the variable CHROMIUM names."""
+"""The report in a real browser: Debian's ``chromium``, or the one named by CHROMIUM."""
 
 from __future__ import annotations
 
@@ -132,7 +132,8 @@ def place(page, selector, row):
     """Where a row of the explorer is on the screen, by the marker drawn for it."""
     page.middle(selector)
     x, y = page.run(f"""(() => {{
-            const sample = document.querySelectorAll({json.dumps(selector + " .samples > *")})[{row}];
+            const samples = document.querySelectorAll({json.dumps(selector + " .samples > *")});
+            const sample = samples[{row}];
             const {{left, top, width, height}} = sample.getBoundingClientRect();
             return [left + width / 2, top + height / 2];
         }})()""")
@@ -142,8 +143,9 @@ def place(page, selector, row):
 def highlighted(page, panel=1):
     """Rows that a panel highlights: the chosen one and its partner."""
     return page.run(
-        f"""["chosen", "partner"].map((kind) => [...document.querySelectorAll(".panel:nth-child({panel}) .pair ." + kind)]
-            .map((element) => Number(element.dataset.row))).flat()"""
+        f"""["chosen", "partner"].map((kind) => [
+            ...document.querySelectorAll(".panel:nth-child({panel}) .pair ." + kind)
+        ].map((element) => Number(element.dataset.row))).flat()"""
     )
 
 
@@ -156,17 +158,17 @@ def test_every_figure_has_a_curve_and_marks(page):
     assert page.run("document.documentElement.classList.contains('alive')")
     for k in range(3):
         assert count(page, f"#figure-figure-{k} .series") == 2
-        assert (
-            count(page, f"#figure-figure-{k} .series .mark") == 8 + 7
-        )  # one of the second is a gap
+        # The second series has a gap.
+        assert count(page, f"#figure-figure-{k} .series .mark") == 8 + 7
         assert count(page, f"#figure-figure-{k} .band") == 1
+        # The gap cuts the curve into two pieces.
         assert (
             page.run(
                 f"document.querySelectorAll('#figure-figure-{k}"
                 " .curve')[3].getAttribute('d').split('M').length"
             )
             == 3
-        )  # two pieces
+        )
     assert text(page, "#figure-nothing .plot") == "nothing to show on this scale"
 
 
@@ -383,7 +385,7 @@ def test_playing_moves_both_decisions(page):
 
 
 def test_the_decision_is_drawn_where_it_is(page):
-    """Both ends of the line drawn, taken back to the plane by two samples' places, are on a x + b y + c = 0."""
+    """Both ends of the drawn line, mapped back to the plane, satisfy a x + b y + c = 0."""
     explorer = study().explorer[0]
     page.prefer(reduced_motion="reduce")
     go_to(page, 2)
@@ -485,8 +487,11 @@ def test_dark_by_preference_and_by_button(page):
 
 
 def test_every_control_has_a_name_and_is_reached_by_the_keyboard(page):
-    nameless = """[...document.querySelectorAll('button, input, [tabindex]')].filter((element) => element.tabIndex < 0 ||
-        !(element.getAttribute('aria-label') || element.textContent || element.labels?.length)).length"""
+    nameless = """[...document.querySelectorAll('button, input, [tabindex]')].filter(
+        (element) => element.tabIndex < 0 || !(
+            element.getAttribute('aria-label') || element.textContent || element.labels?.length
+        )
+    ).length"""
     assert page.run(nameless) == 0
 
 

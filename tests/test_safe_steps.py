@@ -1,4 +1,4 @@
-"""Steps that SVRG and SAGA find for themselves lead to the solution, also on rows made to send them away from it."""
+"""Automatic steps of SVRG and SAGA reach the solution, also on rows made to break them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_partners_on_one_line(solver, sampling, pairing, nest, batch_size):
 
 @pytest.mark.parametrize("allocation", ["proportional", "optimal"])
 def test_strata_with_large_factors(allocation):
-    """One large stratum among small ones gives a tenth of the batch, so its rows count ten times."""
+    """Steps converge where one large stratum gives a tenth of the batch and counts ten times."""
     X, rng = np.kron(np.ones((40, 1)), np.eye(50)), np.random.default_rng(0)
     y, labels = X @ rng.standard_normal(50) + 0.1 * rng.standard_normal(2000), np.zeros(2000, int)
     labels[:9] = np.arange(1, 10)
@@ -87,7 +87,10 @@ def test_steps_that_shrink_beyond_zero_are_refused(solver):
 
 
 def test_the_smoothness_bounds_the_largest_eigenvalue():
-    """With weights, an intercept and a penalty, dense; infinite for a loss with a kink."""
+    """The smoothness bounds the largest eigenvalue; it is infinite for a loss with a kink.
+
+    Dense rows with weights, an intercept and a penalty.
+    """
     rng = np.random.default_rng(1)
     X, weight = rng.standard_normal((60, 5)) * [3.0, 1.0, 1.0, 0.5, 0.1], rng.uniform(0.5, 2.0, 60)
     problem = Problem.build(X, np.arange(60) % 2, l2=0.1, sample_weight=weight, fit_intercept=True)

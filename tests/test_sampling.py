@@ -1,4 +1,4 @@
-"""Samplers: unbiased by enumeration, complete, reproducible, and with the variance that is stated."""
+"""Samplers: unbiased by enumeration, complete, reproducible, with the stated variance."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_pairs_of_any_permutation_are_unbiased_with_replacement(monkeypatch):
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8])
 @pytest.mark.parametrize("paired", [False, True])
 def test_a_shuffled_epoch_visits_each_row_once(n, size, paired):
-    """Each row exactly once, in batches that are full but for at most one (with pairs of an odd number, two)."""
+    """Each row occurs exactly once, and at most one batch is short (two for odd pairs)."""
     size = min(size, n)
     batches = make_sampler("shuffle", n, size, 3, table_of(n) if paired else None).batches(7)
     lengths = np.diff(batches.starts)
@@ -119,7 +119,7 @@ def test_an_epoch_depends_on_seed_and_number_alone(sampling, size, paired):
 
 
 def test_an_epoch_with_replacement_has_full_batches_only():
-    """ceil(n / b) batches of b."""
+    """An epoch with replacement has ceil(n / b) batches of b."""
     batches = make_sampler("uniform", 7, 3, 0).batches(0)
     np.testing.assert_array_equal(np.diff(batches.starts), [3, 3, 3])
 
@@ -147,7 +147,7 @@ def test_cut_leaves_the_last_batch_short():
 
 
 def batch_of_draws(sampling, problem, size, table, monkeypatch):
-    """Gradient of the first batch in every draw, full ones without the single row, and the probability of each."""
+    """Gradient of the first full batch without the single row in each draw, and probabilities."""
     rows, single = gradients(problem), None
     if table is not None and sampling == "shuffle":
         single = table.single
@@ -218,7 +218,7 @@ def test_a_batch_of_all_rows_has_no_variance(n):
 
 
 def test_one_row_has_no_variance():
-    """n = 1: 0, for every scheme."""
+    """One row has variance 0 for every scheme."""
     for sampling in ("uniform", "shuffle"):
         for table in (None, AntitheticTable([0])):
             assert (

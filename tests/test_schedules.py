@@ -49,7 +49,7 @@ def test_the_formula(name, formula, steps, samples):
 @pytest.mark.parametrize("name", ["pa1", "pa2"])
 @pytest.mark.parametrize("loss", ["hinge", "epsilon_insensitive"])
 def test_a_passive_aggressive_penalty_takes_eta0(name, loss):
-    """At any step, whatever the rows take."""
+    """The penalty's step is eta0 at any step, independent of the rows' steps."""
     assert step_size(*schedule(name, loss=LOSSES[loss]), 1000, 2001) == 0.5
 
 
@@ -82,7 +82,7 @@ def test_the_passive_aggressive_formula(loss, square, pa1, pa2):
     "loss", [name for name in LOSSES if name not in ("hinge", "epsilon_insensitive")]
 )
 def test_passive_aggressive_steps_need_their_losses(name, loss):
-    """In scikit-learn's words, and with the loss that was given."""
+    """Other losses are refused in scikit-learn's words, with the loss that was given."""
     message = (
         rf"Learning rate '{name}' only works with loss 'hinge' \(or 'epsilon_insensitive' for"
         rf" regression\); got loss '{loss}'"
@@ -92,7 +92,11 @@ def test_passive_aggressive_steps_need_their_losses(name, loss):
 
 
 def test_optimal_divides_by_the_slope_of_a_steep_regression_loss():
-    """scikit-learn's first step is smaller where the loss is steep at a typical weight: d/dp (y - p)^2 / 2 at y=1, p=-typw is negative."""
+    """The squared error is not steep enough at a typical weight to shorten the first step.
+
+    scikit-learn's first step is smaller where the loss is steep: d/dp (y - p)^2 / 2 at y=1, p=-typw
+    is negative.
+    """
     assert schedule("optimal", loss=LOSSES["squared_error"]).start == schedule("optimal").start
 
 
@@ -120,6 +124,6 @@ def test_an_adaptive_step_is_divided_by_five_until_it_is_too_small():
     ],
 )
 def test_bad_parameters_are_refused(name, changes, message):
-    """With a message that names the parameter or the alternatives."""
+    """Bad parameters are refused, with the parameter or the alternatives named."""
     with pytest.raises(ValueError, match=message):
         schedule(name, **changes)

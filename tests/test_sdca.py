@@ -1,4 +1,4 @@
-"""SDCA: kernels equal to the plain twin, the dual climbs at every visit, the optimum is that of scikit-learn, refusals say what to use."""
+"""SDCA: kernels equal the plain twin, each visit raises the dual, the optimum is scikit-learn's."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def solve(problem, epochs, seed=0, watch=False, coef=None):
 @pytest.mark.parametrize("weight", [None, some_weights()], ids=["plain", "weighted"])
 @pytest.mark.parametrize("l2", [0.3, 1e-3])
 def test_the_kernel_equals_its_twin(form, loss, weight, l2):
-    """Weights, dual variables and the mean loss met, where an epoch visits some rows twice and others never."""
+    """Weights, dual variables and mean loss equal the twin's, with rows repeated and left out."""
     problem = make_problem(loss, form=form, weight=weight, l2=l2)
     solver, rng = make_sdca(problem, watch=True), np.random.default_rng(5)
     state, duals = solver.init(), np.zeros(problem.n)
@@ -101,7 +101,7 @@ def test_where_batches_end_does_not_matter(form, loss):
 @WITH_LOSS
 @pytest.mark.parametrize("weight", [None, some_weights()], ids=["plain", "weighted"])
 def test_the_gap_closes(form, loss, weight):
-    """To below 1e-10, with dual variables that are minus the slopes, and none for rows of weight zero."""
+    """The gap falls below 1e-10, dual variables are minus the slopes, and 0 for zero weights."""
     problem = make_problem(loss, form=form, weight=weight)
     state = solve(problem, 300)
     assert duality_gap(problem, state.coef, dual=state.memory) < 1e-10
@@ -113,7 +113,7 @@ def test_the_gap_closes(form, loss, weight):
 
 @pytest.mark.parametrize("weight", [None, some_weights()], ids=["plain", "weighted"])
 def test_the_optimum_is_that_of_scikit_learn(weight):
-    """Of LinearSVC for both hinges, of LogisticRegression and of Ridge."""
+    """The optimum is that of LinearSVC for both hinges, LogisticRegression and Ridge."""
     weight_sum = {"sample_weight": weight}
     for loss in NAMES:
         problem = make_problem(loss, weight=weight)
@@ -222,7 +222,7 @@ def test_the_same_seed_gives_the_same_bits(loss):
 
 
 def test_the_run_loop_drives_it():
-    """With the protocol of a solver."""
+    """The run loop drives SDCA by the solver protocol."""
     problem = make_problem("log_loss")
     solver = make_sdca(problem, watch=True)
     *_, state = run(
@@ -253,14 +253,14 @@ def test_a_start_of_ones_own(loss):
 
 
 def test_an_intercept_to_start_from_is_refused():
-    """There is none."""
+    """SDCA has no intercept, so an initial one is refused."""
     with pytest.raises(ValueError, match=r"intercept_init must be 0; got 0\.5"):
         make_sdca(make_problem()).init(intercept=0.5)
 
 
 @WITH_LOSS
 def test_a_run_is_taken_up_by_another_problem(loss):
-    """Dual variables that the new weights do not allow are cut off, those of another solver are made from its weights."""
+    """Dual variables are clipped to the new range, or made from another solver's weights."""
     before = solve(make_problem(loss, weight=np.full(N, 2.0)), 3)
     problem = make_problem(loss, weight=some_weights(), l2=0.5)
     solver = make_sdca(problem)
@@ -293,7 +293,7 @@ def test_a_run_is_taken_up_by_another_problem(loss):
     ],
 )
 def test_what_sdca_cannot_do_is_refused(changes, message):
-    """Before the first visit, naming what can."""
+    """What SDCA does not support is refused before the first visit, with an alternative."""
     given = {"X": np.eye(2), "y": [-1, 1], "loss": "log_loss", "l2": 0.1} | changes
     with pytest.raises(ValueError, match=message):
         make_sdca(Problem.build(given.pop("X"), given.pop("y"), **given))
@@ -301,7 +301,10 @@ def test_what_sdca_cannot_do_is_refused(changes, message):
 
 @given(weight=weights(4), loss=st.sampled_from(NAMES), scale=st.sampled_from([1.0, 1e-150, 1e140]))
 def test_any_weights_and_scales(weight, loss, scale):
-    """Dual variables stay allowed and finite, the gap a number, and rows of weight zero have none."""
+    """For any weights and scales, dual variables are feasible and finite, and the gap is a number.
+
+    Rows of weight zero have dual variables of zero.
+    """
     X = scale * np.array([[1.0, 2.0], [-1.0, 0.5], [0.0, 0.0], [3.0, -1.0]])
     problem = Problem.build(X, [1, -1, 1, -1], loss=loss, l2=0.1, sample_weight=weight)
     solver = make_sdca(problem)
@@ -326,7 +329,10 @@ POSITIVE = st.floats(1e-300, 1e300) | st.floats(1e-3, 1e3)
     q=POSITIVE,
 )
 def test_a_dual_step_solves_its_equation(loss, y, s, t, p, q):
-    """For weights, products and squared norms of any size, as far as the terms of the equation can be told apart."""
+    """A dual step solves its equation for weights, products and norms of any size.
+
+    The tolerance is the rounding of the terms of the equation.
+    """
     if not 4.0 * s * q < 1e305:
         return
     a = y * s * t
@@ -360,7 +366,10 @@ def test_a_dual_step_solves_its_equation(loss, y, s, t, p, q):
 @pytest.mark.parametrize("p", [-40.0, -1.0, 0.0, 0.3, 40.0])
 @pytest.mark.parametrize("share", [0.0, 1e-9, 0.5, 1.0])
 def test_the_logistic_step_is_as_good_as_bisection(s, q, p, share):
-    """To a relative 1e-9 of the weight or of the result, from both ends and from between."""
+    """The logistic step is accurate to 1e-9, relative to the weight or to the result.
+
+    From both ends of the range and from inside.
+    """
     problem = Problem.build(
         [[1.0], [0.0]], [1, -1], loss="log_loss", l2=0.1, sample_weight=[s, 1.0]
     )

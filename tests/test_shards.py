@@ -1,4 +1,4 @@
-"""Data larger than memory: chunks and memory maps are dealt into shards, paired within each, and never copied as a whole."""
+"""Data larger than memory: chunks and maps are paired in shards and never copied whole."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def in_chunks(values):
 
 
 def dealt(n, shard_rows, seed=0):
-    """Rows of each shard: a random permutation in as few nearly equal parts as hold at most ``shard_rows``."""
+    """Rows of each shard: a random permutation cut into nearly equal parts.
+
+    There are as few parts as possible with at most ``shard_rows`` rows each.
+    """
     order, count = np.random.default_rng(seed).permutation(n), -(-n // shard_rows)
     return [np.sort(order[k * n // count : (k + 1) * n // count]) for k in range(count)]
 
@@ -44,15 +47,17 @@ def paired_in_shards(vectors, shard_rows, method="greedy", seed=0):
     return partner
 
 
-# --------------------------------------------------------------------------------------------------
-# ------- the table
+# ---- the table
 
 
 @BOTH_FORMS
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("shard_rows", [2, 7, 30, 100, None])
 def test_each_shard_has_the_table_of_its_rows(form, dtype, shard_rows):
-    """Chunks, dense and CSR: partners stay in their shard, and each shard is paired as its rows would be by themselves."""
+    """Partners stay in their shard, and each shard has the table of its rows alone.
+
+    Chunks are dense and CSR.
+    """
     X, y = some_data()
     table = pair(in_chunks(form(X.astype(dtype))), y, "greedy", shard_rows=shard_rows)
     shards = dealt(100, shard_rows or 100)
@@ -64,7 +69,10 @@ def test_each_shard_has_the_table_of_its_rows(form, dtype, shard_rows):
 
 @BOTH_FORMS
 def test_one_shard_of_everything_is_the_plain_table(form):
-    """Where all rows fit into one shard, chunks change nothing: with weights, an intercept, and as one matrix."""
+    """If all rows fit into one shard, chunks and one matrix give the same table.
+
+    With weights and an intercept.
+    """
     X, y = some_data()
     options = {"fit_intercept": True, "sample_weight": np.arange(100) % 3 + 0.5}
     expected = pair(form(X), y, "greedy", **options).partner.tolist()
@@ -119,7 +127,10 @@ def test_as_many_labels_as_chunks_are_labels():
 
 @pytest.mark.parametrize("method", ["greedy", "optimal", "tree", "random", "auto"])
 def test_every_method_pairs_in_shards(method):
-    """A permutation within shards, the same for the same seed and any number of threads, another for another seed."""
+    """Every method permutes within shards, by seed alone, for any number of threads.
+
+    Another seed gives another table.
+    """
     X, y = some_data()
     tables = [
         pair(in_chunks(X), y, method, shard_rows=30, random_state=seed, n_jobs=jobs)
@@ -172,7 +183,10 @@ def test_a_regression_and_gradients_at_given_weights():
 
 @BOTH_FORMS
 def test_several_classes_in_shards(form):
-    """Four classes, known from all rows even where a shard lacks one: as the formed rows ``(e_y - 1/K) (x) x`` are paired."""
+    """Four classes are paired as the formed rows ``(e_y - 1/K) (x) x``.
+
+    The classes are those of all rows, even where a shard lacks one.
+    """
     X, _ = some_data()
     y = np.minimum(np.arange(100), 3)
     vectors = ((np.eye(4)[y] - 0.25)[:, :, None] * X[:, None, :]).reshape(100, -1)
@@ -194,14 +208,13 @@ def test_larger_shards_are_no_worse():
     assert ratios == sorted(ratios, reverse=True)
 
 
-# --------------------------------------------------------------------------------------------------
-# ------ the fingerprint
+# ---- the fingerprint
 
 
 @BOTH_FORMS
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_fingerprint_is_that_of_the_whole(form, dtype):
-    """However the rows were cut, the table fits the data in one piece, dense or CSR, and no others."""
+    """For any chunks, the table fits the whole data, dense or CSR, and no other data."""
     X, y = some_data()
     X = X.astype(dtype)
     table, whole = (
@@ -223,8 +236,7 @@ def test_the_fingerprint_is_that_of_the_whole(form, dtype):
         table.check(X, -y)
 
 
-# --------------------------------------------------------------------------------------------------
-# ----------- no copy
+# ---- no copy
 
 
 def read(X, y):
@@ -291,8 +303,7 @@ def test_data_are_left_alone():
     assert s.tolist() == [1.0] * 100
 
 
-# --------------------------------------------------------------------------------------------------
-# ----------- refused
+# ---- refused
 
 
 @pytest.mark.parametrize(
@@ -305,7 +316,7 @@ def test_data_are_left_alone():
     ids=["width", "float type", "sparse"],
 )
 def test_chunks_that_differ_are_refused(spoil):
-    """All chunks have the same number of features, the same float type, and are all dense or all sparse."""
+    """Chunks must agree in the number of features, the float type, and dense or sparse."""
     X, y = some_data()
     chunks = in_chunks(X)
     chunks[2] = spoil(chunks[2])
@@ -349,7 +360,7 @@ def test_groups_and_polishing_need_all_rows_at_once(option):
 
 @pytest.mark.parametrize("shard_rows", [0, 1, -5, 2.5, True, "many"])
 def test_a_shard_has_two_rows_or_more(shard_rows):
-    """A whole number, at least 2."""
+    """shard_rows must be a whole number, at least 2."""
     X, y = some_data()
     with pytest.raises(ValueError, match=r"shard_rows must be a whole number, at least 2; got"):
         pair(X, y, shard_rows=shard_rows)

@@ -32,9 +32,8 @@ ELSEWHERE = {"sklearn": "not loky", "ours": "not multiprocessing and not threadi
 
 @pytest.mark.parametrize("standin", ["sklearn", "ours"])
 def test_scikit_learns_tests_pass_with_our_estimators(standin, tmp_path):
-    (tmp_path / "pytest.ini").write_text(
-        "[pytest]\n"
-    )  # and so neither our settings nor our conftest
+    # Keeps pytest from using our settings and conftest.
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -46,10 +45,8 @@ def test_scikit_learns_tests_pass_with_our_estimators(standin, tmp_path):
         "pytest",
         *f"-p standin --standin={standin} -p no:cacheprovider -q -rfE -W ignore".split(),
     ]
-    command += [
-        "-n",
-        "0" if "PYTEST_XDIST_WORKER" in os.environ else "2",
-    ]  # no more than two processes in all
+    # At most two processes in total.
+    command += ["-n", "0" if "PYTEST_XDIST_WORKER" in os.environ else "2"]
     command += ["-k", f"{OTHERS} and {ELSEWHERE[standin]}"]
     run = subprocess.run(
         [*command, "--pyargs", *(f"sklearn.{module}" for module in MODULES)],

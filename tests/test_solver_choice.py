@@ -1,4 +1,4 @@
-"""Solvers and draws by name, from `minimize` and the two estimators: where they lead, and what a fit tells."""
+"""Solvers and draws by name, from `minimize` and both estimators: results and reports."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ from antithetic.problem import Problem
 from antithetic.problem.optimality import gradient_mapping_norm
 from antithetic.solvers import SOLVERS
 
-# --------------------------------------------------------------------------------------------------
-# - scikit-learn's solutions
+# ---- scikit-learn's solutions
 
 
 @CORRECTED
@@ -49,7 +48,10 @@ from antithetic.solvers import SOLVERS
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("weight", [None, WEIGHTS], ids=["plain", "weighted"])
 def test_logistic_regression(solver, form, fit_intercept, weight):
-    """The solution of LogisticRegression, with and without intercept and weights, from dense and sparse rows."""
+    """The solution is LogisticRegression's, with and without intercept and weights.
+
+    From dense and sparse rows.
+    """
     own = SGDClassifier("log_loss", solver=solver, fit_intercept=fit_intercept, **EXACT).fit(
         form(X), TWO, sample_weight=weight
     )
@@ -133,7 +135,7 @@ def test_sdca_is_the_svm_and_logistic_regression(form, weight):
 @pytest.mark.parametrize("solver", ["svrg", "saga", "sdca"])
 @pytest.mark.parametrize("class_weight", [{0: 3.0, 1: 0.5}, "balanced"], ids=str)
 def test_class_weights(solver, class_weight):
-    """Two classes: LogisticRegression's, and of those given by number, multiplied with the weights of the rows."""
+    """Class weights give LogisticRegression's solution, and multiply the sample weights."""
     weight = None if class_weight == "balanced" else WEIGHTS  # whose sum scikit-learn balances
     given = EXACT | {"class_weight": class_weight, "fit_intercept": solver != "sdca"}
     own = SGDClassifier("log_loss", solver=solver, **given).fit(X, TWO, sample_weight=weight)
@@ -179,15 +181,17 @@ def test_float32_is_kept_and_near(form, solver):
     assert model.coef_.dtype == np.float32
 
 
-# --------------------------------------------------------------------------------------------------
-# - draws
+# ---- draws
 
 
 @pytest.mark.parametrize("draws", DRAWS, ids=str)
 @pytest.mark.parametrize("pairing", [None, "greedy"])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_every_draw_leads_to_the_solution(solver, pairing, draws):
-    """An unbiased gradient: corrected ones to the last digits, SGD's near it, with rows and with pairs."""
+    """Every draw is unbiased: corrected solvers reach the solution exactly, SGD comes near.
+
+    With rows and with pairs.
+    """
     given = {
         "batch_size": 8,
         "pairing": pairing,
@@ -250,7 +254,7 @@ def test_strata_are_cut_for_early_stopping_and_serve_every_class():
 @BOTH
 @pytest.mark.parametrize("routing", [False, True])
 def test_cross_validation_cuts_strata_to_each_fold(kind, routing):
-    """With and without metadata routing: a label per row would not fit a fold otherwise."""
+    """Each fold gets its part of the strata, with and without metadata routing."""
     loss = {"loss": "log_loss"} if kind is SGDClassifier else {}
     with sklearn.config_context(enable_metadata_routing=routing):
         model = kind(sampling="stratified", solver="svrg", batch_size=6, **FEW, **loss)
@@ -291,7 +295,7 @@ def test_balanced_orders_with_svrg(form, pairing):
 
 @pytest.mark.parametrize("solver", ["svrg", "saga", "sdca"])
 def test_groups_and_refreshed_tables(solver):
-    """Nested groups and tables made anew lead to the same solution."""
+    """Nested groups and refreshed tables lead to the same solution."""
     given = {
         "solver": solver,
         "fit_intercept": solver != "sdca",
@@ -310,8 +314,7 @@ def test_groups_and_refreshed_tables(solver):
         assert_same_model(SGDClassifier("log_loss", **EXACT, **given, **extra).fit(X, TWO), other)
 
 
-# --------------------------------------------------------------------------------------------------
-# - what a fit tells
+# ---- what a fit tells
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -339,7 +342,7 @@ def test_a_fit_tells_what_it_did(solver):
 
 @pytest.mark.parametrize("solver", ["saga", "sdca"])
 def test_auto_reshuffles_where_balanced_orders_do_harm(solver):
-    """And says why."""
+    """ "auto" reshuffles where balanced orders do harm, and says why."""
     model = SGDClassifier("log_loss", solver=solver, **FEW, **without_intercept(solver)).fit(X, TWO)
     assert model.plan_.sampling == "shuffle"
     assert "balanced" in model.plan_.why
@@ -388,7 +391,7 @@ def test_a_fit_is_a_run_of_minimize(given):
 
 @CORRECTED
 def test_decay_means_the_same_in_both(solver):
-    """A step from the smoothness is constant, or decays, in minimize and in the estimators alike."""
+    """``decay`` gives the same weights in minimize and in the estimators, bit for bit."""
     given = {
         "solver": solver,
         "sampling": "shuffle",
@@ -414,7 +417,7 @@ def test_a_schedule_that_needs_no_first_step_takes_a_loss_with_a_kink():
     "given", [{"solver": solver} | draws for solver in SOLVERS for draws in DRAWS], ids=str
 )
 def test_the_same_seed_gives_the_same_bits(given):
-    """And another seed gives others."""
+    """The same seed gives the same bits, and another seed gives others."""
     models = [
         SGDClassifier(
             "log_loss",
@@ -429,8 +432,7 @@ def test_the_same_seed_gives_the_same_bits(given):
     assert not np.array_equal(models[0].coef_, models[2].coef_)
 
 
-# --------------------------------------------------------------------------------------------------
-# - odd data
+# ---- odd data
 
 ODD = {
     "two rows": (np.array([[1.0, 2.0], [-1.0, 0.5]]), [0, 1]),
@@ -443,7 +445,10 @@ ODD = {
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_odd_data(name, solver):
-    """Two rows, one feature, rows of zeros, and batches larger than the data, for every draw: finite, and no worse than zero weights."""
+    """Every draw copes with tiny data: finite weights, no worse than zero weights.
+
+    Two rows, one feature, rows of zeros, and batches larger than the data.
+    """
     rows, y = ODD[name]
     for form, sizes in ((np.asarray, (2, 100)), (sparse.csr_array, (3,))):
         for draws in (
@@ -495,7 +500,7 @@ def test_a_given_table_with_every_solver():
 
 
 def test_a_longer_step_than_the_smoothness_allows_is_reported():
-    """A step of one's own is taken as it is: it diverges with advice, or the objective rises with a warning."""
+    """A given step is used as it is: it diverges with advice, or a rising objective warns."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         with pytest.raises((DivergenceError, ConvergenceWarning), match="eta0="):
@@ -505,7 +510,7 @@ def test_a_longer_step_than_the_smoothness_allows_is_reported():
 
 
 def test_the_mapping_vanishes_for_every_penalty():
-    """One number says that each penalty's run has arrived, whatever its kind."""
+    """The mapping shows convergence for every kind of penalty."""
     for given in PENALTIES.values():
         run = minimize(
             X,

@@ -1,4 +1,7 @@
-"""SGD kernels: equal to the plain twin, dense equal to CSR, float32 near float64, exact zeros, no bias from short batches."""
+"""SGD kernels: equal to the plain twin, dense and CSR alike, and without bias.
+
+float32 is near float64, zeros are exact, and short batches add no bias.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,8 @@ from antithetic.solvers.steps import make_schedule, step_size
 pytestmark = pytest.mark.kernel
 
 N, D = 23, 7
-PENALTIES = [
-    (0.0, 0.0),
-    (0.1, 0.0),
-    (0.0, 0.05),
-    (0.02, 0.02),
-    (6.0, 0.01),
-]  # the last shrinks weights to zero at first
+# The last one shrinks weights to zero at first.
+PENALTIES = [(0.0, 0.0), (0.1, 0.0), (0.0, 0.05), (0.02, 0.02), (6.0, 0.01)]
 AVERAGES = [False, True, 30, "linear"]
 PASSIVE_LOSSES = ["hinge", "epsilon_insensitive"]
 
@@ -88,7 +86,7 @@ def assert_same(found, expected, tolerance):
 @pytest.mark.parametrize(("l2", "l1"), PENALTIES)
 @pytest.mark.parametrize("average", AVERAGES)
 def test_the_kernel_equals_its_twin(form, l2, l1, average):
-    """For every penalty and kind of averaging, with weights and intercept, and a short last batch."""
+    """Equality holds for every penalty and averaging, with weights, intercept and a short batch."""
     assert_same(
         *kernel_and_twin(make_problem(form=form, l2=l2, l1=l1), average=average), tolerance=1e-10
     )
@@ -118,7 +116,10 @@ def test_the_kernel_equals_its_twin_for_every_schedule(form, name):
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize(("l2", "l1"), PENALTIES)
 def test_passive_aggressive_steps_equal_their_twin(form, name, loss, size, l2, l1):
-    """Each row steps by its own loss and norm, in full and short batches, with weights, and one row without entries."""
+    """Passive-aggressive steps use each row's own loss and norm, and equal the twin's.
+
+    In full and short batches, with weights, and with one row without entries.
+    """
     assert_same(
         *kernel_and_twin(make_problem(loss, form=form, l2=l2, l1=l1), size=size, name=name),
         tolerance=1e-10,
@@ -180,7 +181,7 @@ def test_passive_aggressive_steps_are_those_of_scikit_learn(name, loss, l2, epoc
 @pytest.mark.parametrize("name", ["pa1", "pa2"])
 @pytest.mark.parametrize("entry", [1e-25, 3e19])
 def test_a_squared_norm_beyond_float32(form, name, entry):
-    """Rows of float32 of which the square would be 0 or infinite there take their steps all the same."""
+    """float32 rows whose squared norm underflows or overflows still take their steps."""
     problem = Problem.build(
         form(np.diag([entry, entry]).astype(np.float32)), [-1.0, 1.0], loss="hinge"
     )
@@ -194,7 +195,7 @@ def test_a_squared_norm_beyond_float32(form, name, entry):
 @pytest.mark.parametrize(("l2", "l1"), PENALTIES)
 @pytest.mark.parametrize("average", AVERAGES)
 def test_dense_equals_csr(dtype, l2, l1, average):
-    """To rounding, in both float types."""
+    """Dense and CSR agree to rounding, in both float types."""
     dense, csr = (
         kernel_and_twin(make_problem(dtype=dtype, form=form, l2=l2, l1=l1), average=average)[0]
         for form in (np.asarray, sparse.csr_array)
@@ -233,7 +234,7 @@ def collect(weight, received, charged):
     charges=st.lists(st.floats(0.0, 1.0), min_size=1, max_size=5),
 )
 def test_charges_may_be_collected_together(weight, received, charges):
-    """So that a feature which no row has may be brought up to date in one go."""
+    """Penalties for a feature that no row has may be applied together later."""
     left, owing, charged = weight, received, 1.0
     for charge in charges:
         charged += charge
@@ -285,7 +286,7 @@ def test_noisy_rows_leave_the_right_weights_at_zero(form):
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_loss_met_on_the_way(form, weighted):
-    """It is the mean of each row's loss just before its step, and is recorded only if somebody watches."""
+    """The loss met is the mean of each row's loss just before its step, recorded on request."""
     problem = make_problem(form=form, weighted=weighted, l2=0.01)
     sampler, schedule = make_sampler("shuffle", problem.n, 2, seed=1), schedule_for(problem)
     watching, blind = (make_sgd(problem, False, watch=watch) for watch in (True, False))
@@ -333,7 +334,7 @@ def test_an_earlier_state_is_made_to_fit():
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 def test_a_penalty_that_kills_all_weights(form):
-    """eta l2 above 1 sets the weights to zero rather than turning their sign, and a large l1 keeps them there."""
+    """eta l2 above 1 sets the weights to zero, never past it, and a large l1 keeps them there."""
     problem = make_problem(form=form, l2=50.0, l1=50.0, intercept=False)
     found, expected = kernel_and_twin(problem)
     np.testing.assert_array_equal(found[0], 0.0)
@@ -351,7 +352,7 @@ def test_index_types_make_no_difference(indices):
 
 
 def test_read_only_and_writeable_rows_share_one_compilation():
-    """Kernels see read-only arrays always, so a memory map compiles nothing new and cannot be written to."""
+    """Kernels always get read-only arrays: a memory map compiles nothing and is never written."""
     problem = make_problem(l2=0.01)
     before = problem.X.copy()
     problem.X.flags.writeable = False
@@ -363,7 +364,7 @@ def test_read_only_and_writeable_rows_share_one_compilation():
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 6, 8])
 @pytest.mark.parametrize(("l2", "l1"), [(0.1, 0.0), (0.05, 0.05)])
 def test_short_batches_leave_no_bias(size, l2, l1):
-    """With a small constant step the mean of the epochs comes to the optimum whatever remains for the last batch.
+    """With a small constant step the mean of the epochs is the optimum, for any last batch.
 
     A short batch that took a full step would pull towards its rows (or shrink too much) in every
     epoch, by some 1e-2 here.
@@ -405,7 +406,7 @@ def _optimum(problem):
 
 
 def test_the_state_of_an_epoch_is_not_changed_by_the_next():
-    """So an interruption in the middle of an epoch leaves the last state whole."""
+    """The next epoch does not change a state, so an interruption leaves the last state whole."""
     problem = make_problem(l2=0.01)
     solver, sampler = make_sgd(problem, True), make_sampler("shuffle", N, 2, 0)
     first = solver.epoch(solver.init(), sampler.batches(0), schedule_for(problem))
@@ -417,6 +418,6 @@ def test_the_state_of_an_epoch_is_not_changed_by_the_next():
 
 @pytest.mark.parametrize("average", ["quadratic", -1, 1.5])
 def test_unknown_averages_are_refused(average):
-    """With what is allowed."""
+    """Unknown averages are refused, and the error says what is allowed."""
     with pytest.raises(ValueError, match="average"):
         make_sgd(make_problem(), average)

@@ -1,4 +1,4 @@
-"""Steps found from the data: what they are, that they work everywhere, and how a run watches over them."""
+"""Steps found from the data: their values, where they work, and how a run monitors them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def objectives(problem, steps, epochs, seed=0):
 @pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_hinge", "modified_huber"])
 @pytest.mark.parametrize("name", RAW)
 def test_they_do_not_diverge_on_unscaled_features(name, loss):
-    """Not even where a feature reaches 1.3e7: every epoch ends below the loss of zero weights."""
+    """Every epoch ends below the loss of zero weights, even if a feature reaches 1.3e7."""
     problem = load(name, loss=loss, l2=1e-4, fit_intercept=True)
     found = objectives(problem, find_steps(problem, 2, seed=0), epochs=5)
     assert max(found) < problem.objective(np.zeros(problem.d))
@@ -55,7 +55,7 @@ def test_they_do_not_diverge_on_unscaled_features(name, loss):
 
 @pytest.mark.parametrize("factor", [1e-6, 1e-3, 1e3, 1e6])
 def test_they_follow_the_scale_of_the_features(factor):
-    """Rows a factor longer take steps shorter by its square, without a penalty to break the symmetry."""
+    """Without a penalty, rows longer by a factor get steps shorter by its square."""
     problem = load("diabetes_scale")
     eta0, decay = find_steps(problem, 2, seed=0)
     scaled = find_steps(replace(problem, X=problem.X * factor), 2, seed=0)
@@ -72,7 +72,7 @@ def test_they_are_a_pure_function(form):
 
 
 def test_dense_and_sparse_rows_have_the_same_steps():
-    """Up to rounding."""
+    """Dense and sparse rows have the same steps, up to rounding."""
     X, y = datasets.load("splice_scale", return_X_y=True)
     dense, csr = (
         find_steps(Problem.build(form(X), y, l2=1e-3), 2, seed=0)
@@ -83,7 +83,7 @@ def test_dense_and_sparse_rows_have_the_same_steps():
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_they_are_finite_and_positive_for_every_loss(loss):
-    """Also where nothing can be learnt: rows of zeros, a single row, targets that are zero already."""
+    """Steps are finite and positive even for rows of zeros, a single row, or zero targets."""
     rng = np.random.default_rng(0)
     for X in (rng.normal(size=(50, 3)), np.zeros((4, 2)), rng.normal(size=(1, 3))):
         y = np.where(np.arange(len(X)) % 2, 1.0, -1.0)
@@ -96,7 +96,7 @@ def test_they_are_finite_and_positive_for_every_loss(loss):
 
 
 def test_decay_is_not_below_the_penalty_and_follows_the_curvature():
-    """For squares the curvature along the weights is known: half of it, plus half of the penalty's."""
+    """For the squared error, decay is half the curvature plus half of l2, and at least l2."""
     rng = np.random.default_rng(0)
     X = rng.choice([-2.0, 2.0], size=(400, 1))
     problem = Problem.build(X, 3.0 * X[:, 0], loss="squared_error", l2=0.5)

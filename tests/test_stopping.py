@@ -1,4 +1,4 @@
-"""Where a run ends by an optimality measure: at the first epoch at which it is small enough, with the measure on record."""
+"""Stopping by an optimality measure: at the first epoch below tol, with the measure traced."""
 
 from __future__ import annotations
 
@@ -34,15 +34,14 @@ def tol_of(solver):
     return 2e-3 if solver == "sgd" else 1e-7
 
 
-# --------------------------------------------------------------------------------------------------
-# - minimize
+# ---- minimize
 
 
 @BOTH
 @SOLVERS
 @FORMS
 def test_a_run_ends_at_the_first_epoch_that_is_good_enough(stopping, solver, form):
-    """Not before, and not after; the measure is in the trace, before the first step too."""
+    """A run ends at the first epoch below tol; the trace has the measure from the start."""
     tol = tol_of(solver)
     run = minimize(
         form(X), TWO, solver=solver, stopping=stopping, tol=tol, **RUN, **steps_of(solver)
@@ -56,7 +55,7 @@ def test_a_run_ends_at_the_first_epoch_that_is_good_enough(stopping, solver, for
 @BOTH
 @SOLVERS
 def test_the_measure_is_that_of_the_returned_weights(stopping, solver):
-    """By the functions of antithetic.problem.optimality; SDCA's gap with its own dual variables."""
+    """The measure is that of the returned weights; SDCA's gap uses its own dual variables."""
     run = minimize(
         X, TWO, solver=solver, stopping=stopping, tol=tol_of(solver), **RUN, **steps_of(solver)
     )
@@ -79,7 +78,7 @@ def test_looking_does_not_change_the_way(stopping, solver):
 
 
 def test_the_mapping_of_a_penalty_with_a_kink():
-    """With L1, an intercept and weights of the rows."""
+    """The mapping is correct with L1, an intercept and weights."""
     weight = rng.uniform(0.0, 2.0, size=60)
     given = {"l1": 0.05, "l2": 0.01, "fit_intercept": True, "sample_weight": weight}
     run = minimize(
@@ -110,14 +109,12 @@ def test_the_gap_bounds_the_distance_from_the_least_objective(loss, l1):
         assert (run.trace["gap"] >= run.trace["objective"] - least - 1e-12).all()
         if run.state.stopped:
             assert run.trace["objective"][-1] - least <= 1e-7
-    assert any(run.state.stopped for run in runs) or (loss, l1) == (
-        "hinge",
-        0.02,
-    )  # SGD alone comes near, but not so near
+    # Here plain SGD comes near, but not near enough.
+    assert any(run.state.stopped for run in runs) or (loss, l1) == ("hinge", 0.02)
 
 
 def test_the_measure_is_that_of_averaged_weights():
-    """Where averages are returned, they are what is judged."""
+    """Where averages are returned, the measure is theirs."""
     run = minimize(X, TWO, average=True, stopping="gradient", tol=0.03, eta0=0.5, **RUN)
     assert run.state.stopped
     assert run.trace["gradient"][-1] == gradient_mapping_norm(
@@ -126,7 +123,7 @@ def test_the_measure_is_that_of_averaged_weights():
 
 
 def test_the_trace_may_ask_for_the_measure_as_well():
-    """It is there once, besides the others."""
+    """A measure that is also traced appears once."""
     run = minimize(
         X,
         TWO,
@@ -162,7 +159,7 @@ def test_a_goal_out_of_reach_runs_all_epochs():
 @BOTH
 @pytest.mark.parametrize("solver", ["svrg", "saga", "sdca"])
 def test_a_resumed_run_ends_where_it_would_have(stopping, solver):
-    """With the same bits and the same trace; one that is over stays over."""
+    """A resumed run has the same bits and trace, and a finished one stays finished."""
     given = {"solver": solver, "stopping": stopping, "tol": 1e-6} | RUN
     whole = minimize(X, TWO, **given)
     resumed = minimize(X, TWO, resume=minimize(X, TWO, **(given | {"epochs": 3})), **given)
@@ -216,14 +213,13 @@ def test_a_run_that_was_good_enough_goes_on_to_be_better(stopping):
     ids=str,
 )
 def test_what_cannot_be_measured_is_refused_before_the_first_step(monkeypatch, given, message):
-    """With what to use instead."""
+    """The error says what to use instead."""
     monkeypatch.setattr(sgd.Sgd, "epoch", lambda *_: pytest.fail("a step was taken"))
     with pytest.raises(ValueError, match=message):
         minimize(X, TWO, **({"eta0": 0.1, "l2": L2} | given))
 
 
-# --------------------------------------------------------------------------------------------------
-# - estimators
+# ---- estimators
 
 
 @BOTH
@@ -285,7 +281,7 @@ def test_each_class_ends_by_itself(stopping, n_jobs):
 
 @BOTH
 def test_too_few_epochs_are_warned_of(stopping):
-    """As with any other stopping."""
+    """Too few epochs cause a warning, as with any other stopping rule."""
     model = SGDClassifier(
         "log_loss",
         fit_intercept=False,
@@ -317,7 +313,7 @@ def test_a_validation_set_may_be_looked_at_besides():
 
 
 def test_partial_fit_does_not_look():
-    """One pass, without a measure, whatever stopping says."""
+    """partial_fit makes one pass without a measure, for any ``stopping``."""
     model = SGDClassifier(
         "log_loss", solver="saga", stopping="gradient", tol=1e9, random_state=0
     ).partial_fit(X, TWO, classes=[0, 1])
@@ -344,7 +340,7 @@ UNMEASURED = [
 
 @pytest.mark.parametrize(("given", "message"), REFUSED + UNMEASURED, ids=str)
 def test_estimators_refuse_what_cannot_be_measured(given, message):
-    """With what to use instead; the estimator is what it was."""
+    """The error says what to use instead, and the estimator is unchanged."""
     model = SGDClassifier(**({"loss": "log_loss", "solver": "sgd"} | given))
     with pytest.raises(ValueError, match=message):
         model.fit(X, TWO)

@@ -45,7 +45,10 @@ def equal(table, other):
     ids=["pair", "text labels", "derived", "pair_rows", "matching", "infinite loss"],
 )
 def test_a_saved_table_comes_back(make, tmp_path):
-    """Partners, fingerprint, method, derived and the loss of the matching, under exactly the name that was given."""
+    """A saved table is read back whole, from exactly the file name given.
+
+    Partners, fingerprint, method, ``derived`` and the loss of the matching are kept.
+    """
     table, path = make(), tmp_path / "table"
     table.save(path)
     assert equal(AntitheticTable.load(path), table)
@@ -115,7 +118,6 @@ def test_a_missing_file_is_a_missing_file(tmp_path):
         AntitheticTable(CYCLE).save(tmp_path / "no folder" / "table.npz")
 
 
-# --------------------------------------------------------------------------------------------------
 # ---- hostile files
 
 META = {
@@ -150,7 +152,7 @@ def described(meta):
 
 
 def archive(compression=zipfile.ZIP_STORED, **members):
-    """A file like that of a table of five rows, with some members replaced, added, or left out (None)."""
+    """A file of a table of five rows, with some members replaced, added, or left out (None)."""
     members = {"meta": described(META), "partner": npy(np.array(CYCLE)), **members}
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", compression) as out:
@@ -256,7 +258,7 @@ def test_the_archive_that_hostile_files_are_made_of_is_a_table(tmp_path):
 
 @pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_file_is_an_error_that_names_it(content, tmp_path):
-    """Whatever a file holds, it is read as a table or refused by ValueError with its name, without a warning."""
+    """Any file is read as a table or refused by a ValueError with its name, without a warning."""
     path = tmp_path / "hostile.npz"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"hostile\.npz is not a table file"):
@@ -290,7 +292,7 @@ def test_nothing_is_ever_unpickled(member, tmp_path):
 
 @pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
 def test_a_damaged_byte_is_an_error_or_does_no_harm(flip, tmp_path):
-    """Bits flipped in each byte in turn: the same partners, or ValueError with the name of the file."""
+    """With bits flipped in any byte, the partners are the same or a ValueError names the file."""
     path, whole = tmp_path / "hostile.npz", archive()
     harm = {}
     for place in range(len(whole)):

@@ -45,7 +45,7 @@ def labels_of(units, n_strata):
 def test_every_step_is_unbiased_and_has_the_stated_variance(
     n, table, size, n_strata, allocation, monkeypatch
 ):
-    """The expected gradient of each step over all draws is the gradient, and its variance is that of batch_variance."""
+    """Over all draws, each step's mean is the gradient and its variance is batch_variance."""
     problem, slopes = small_problem(n)
     gradients, units = gradients_of(problem, slopes), Units.of_table(n, table)
     strata = labels_of(units, n_strata)
@@ -87,7 +87,7 @@ def test_without_the_factors_it_would_be_biased(counts, monkeypatch):
 
 
 def test_each_batch_has_its_units_of_each_stratum():
-    """So many as the counts say, in every batch of every epoch.
+    """Each batch has as many units of each stratum as the counts say.
 
     The lone row of an odd batch of pairs from anywhere.
     """
@@ -130,7 +130,7 @@ def test_an_epoch_depends_on_seed_and_number_alone(n, table, size, n_strata):
 
 
 def test_labels_of_ones_own():
-    """Of any kind that can be sorted; a pair has that of its first row."""
+    """Labels may be of any sortable type; a pair has that of its first row."""
     problem, _ = small_problem(4)
     for labels in (
         ["b", "a", "b", "c"],
@@ -146,7 +146,7 @@ def test_labels_of_ones_own():
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize("grouped", [None, "pairs", "groups"])
 def test_clusters_that_are_there_are_found(form, grouped):
-    """Rows in four heaps far from each other, and pairs and groups of them: no variance between units is left but that of the heaps."""
+    """Four distant heaps of rows, pairs or groups are found: only variance within heaps is left."""
     rng = np.random.default_rng(0)
     heap = np.repeat(np.arange(4), 8)
     X = form(
@@ -170,7 +170,7 @@ def test_clusters_that_are_there_are_found(form, grouped):
 
 @given(st.data())
 def test_clusters_have_the_sizes_that_can_be_allocated(data):
-    """As many as asked for, none empty, also of rows that coincide.
+    """There are as many clusters as asked for and none is empty, even for equal rows.
 
     In proportion to whole numbers of a batch's units.
     """
@@ -191,7 +191,10 @@ def test_clusters_have_the_sizes_that_can_be_allocated(data):
 
 @given(st.data())
 def test_clusters_never_have_more_variance_than_uniform_draws(data):
-    """Where the counts are exactly proportional, at the slopes the clusters were made from or at any others."""
+    """With proportional counts, clusters never exceed the variance of uniform draws.
+
+    At the slopes the clusters were made from, and at any others.
+    """
     in_batch = data.draw(st.integers(2, 4))
     n = in_batch * data.draw(st.integers(1, 5))
     X = data.draw(arrays(np.float64, (n, 3), elements=st.integers(-3, 3)))
@@ -232,7 +235,7 @@ def test_clusters_depend_on_the_seed_alone(monkeypatch):
 @pytest.mark.parametrize("scale", [1e-300, 1e-20, 1e20, 1e150, 1e300])
 @pytest.mark.filterwarnings("error")
 def test_rows_of_any_size(scale):
-    """Strata and allocation do not mind."""
+    """Strata and allocation do not depend on the scale of the rows."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     for table in (None, AntitheticTable(rng.permutation(40)), GroupTable(rng.permutation(40), 4)):
@@ -274,7 +277,7 @@ def test_strata_that_are_refused(table, given, n_strata, size, message):
 
 
 def test_as_many_strata_as_units_of_a_batch():
-    """Where nothing is said; never more than there are units."""
+    """The default is as many strata as units in a batch, but no more than there are units."""
     problem, _ = small_problem(5)
     assert make_strata(problem, None, None, None, batch_size=3).max() == 2
     assert (
@@ -291,7 +294,10 @@ def test_as_many_strata_as_units_of_a_batch():
     st.integers(0, 30),
 )
 def test_each_stratum_gives_at_least_one(shares, more):
-    """Whole numbers of the right sum, and no more than one away from the shares of those that are due more than one."""
+    """Counts are positive whole numbers of the right sum, and within one of their shares.
+
+    Strata with a count of one may be due less.
+    """
     total = len(shares) + more
     counts = _apportion(shares, total)
     assert counts.sum() == total
@@ -304,7 +310,7 @@ def test_each_stratum_gives_at_least_one(shares, more):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_optimal_allocation_is_neymans(name):
-    """In proportion to prior times standard deviation, up to rounding.
+    """The allocation is proportional to prior times standard deviation, up to rounding.
 
     The least variance of all allocations where nothing is rounded.
     """
@@ -334,7 +340,7 @@ def test_the_optimal_allocation_is_neymans(name):
 
 
 def test_strata_without_deviation_are_allocated_by_share():
-    """Equal gradients everywhere."""
+    """Strata without deviation, with equal gradients, are allocated by share."""
     problem = Problem.build(np.ones((6, 1)), np.ones(6), loss="squared_error")
     np.testing.assert_array_equal(
         allocate(problem, None, np.array([0, 0, 0, 0, 1, 1]), 3, "optimal"), [2, 1]
@@ -347,7 +353,7 @@ def test_strata_without_deviation_are_allocated_by_share():
     ids=["rows", "pairs", "groups"],
 )
 def test_fewer_units_than_strata_are_refused(table, least):
-    """With the least batch size that works, which does work."""
+    """The error names the least batch size that works, and that size works."""
     problem, _ = small_problem(6)
     units = Units.of_table(6, table)
     strata = np.arange(len(units)) % 3
@@ -448,7 +454,7 @@ def test_gradient_variance_takes_every_choice():
 @needs_data
 @pytest.mark.parametrize("name", ["sonar_scale", "fourclass_scale", "diabetes_scale"])
 def test_clusters_lower_the_variance_of_real_data(name):
-    """Batches of 8 in 8 strata, at zero: rows and antithetic pairs both gain against uniform draws."""
+    """In batches of 8 from 8 strata, at zero, rows and pairs vary less than in uniform draws."""
     X, y = antithetic.datasets.load(name).data, antithetic.datasets.load(name).target
     for table in (None, antithetic.pair(X, y)):
         options = {"table": table, "batch_size": 8}

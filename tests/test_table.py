@@ -1,4 +1,4 @@
-"""The antithetic table: a permutation that cannot be wrong, its subsets, its variance ratio and its matching."""
+"""The antithetic table: always a permutation; its subsets, variance ratio and matching."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def subsets(n):
     return st.lists(st.integers(0, n - 1), min_size=1, unique=True)
 
 
-# --------------------------------------------------------------------------------------------------
 # ---- a permutation
 
 
@@ -69,8 +68,7 @@ def test_a_table_has_a_length_and_a_shape():
     assert AntitheticTable(CYCLE).shape == (5,)
 
 
-# --------------------------------------------------------------------------------------------------
-# ------ a matching
+# ---- a matching
 
 
 @given(tables())
@@ -83,7 +81,7 @@ def test_a_matching_is_mutual_with_at_most_one_single(table):
 
 @given(tables(mutual=True))
 def test_pairs_and_single_hold_each_row_once(table):
-    """Pairs, the smaller row first, and the single row together are all rows, and pairs are partners."""
+    """Pairs, smaller row first, and the single row are all rows, and pairs are partners."""
     pairs, single = table.pairs, table.single
     assert pairs.shape == (len(table) // 2, 2)
     assert (single is None) == (len(table) % 2 == 0)
@@ -101,8 +99,7 @@ def test_pairs_of_no_matching_are_refused(partner, attribute):
         getattr(AntitheticTable(partner), attribute)
 
 
-# --------------------------------------------------------------------------------------------------
-# --------- subsets
+# ---- subsets
 
 
 @pytest.mark.kernel
@@ -119,7 +116,7 @@ def test_a_restricted_table_is_a_table(data, table):
 @pytest.mark.kernel
 @given(data=st.data(), table=tables(mutual=True))
 def test_a_restricted_matching_is_a_matching(data, table):
-    """Partners that were both kept stay partners, and rows left alone are paired with each other."""
+    """Partners that are both kept stay partners, and rows left alone are paired together."""
     rows = data.draw(subsets(len(table)))
     part = table[rows]
     assert part.is_matching
@@ -220,8 +217,7 @@ def test_a_subset_of_a_subset_is_a_subset():
     assert table.fingerprint.labels.tolist() == mark_of(X, Y).labels[[0, 3, 4]].tolist()
 
 
-# --------------------------------------------------------------------------------------------------
-# --- variance ratio
+# ---- variance ratio
 
 
 @pytest.mark.kernel
@@ -271,15 +267,14 @@ def test_the_variance_ratio_has_no_unit(dtype, scale, form):
     )
 
 
-# --------------------------------------------------------------------------------------------------
-# ----- to_matching
+# ---- to_matching
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @given(data=st.data(), rows=integer_rows(min_rows=2), fit_intercept=st.booleans())
 def test_cycles_are_cut_at_the_best_place(form, data, rows, fit_intercept):
-    """Of each cycle, of all ways to keep alternate links, one with the smallest sum of products is kept."""
+    """Each cycle keeps the alternate links with the smallest sum of products."""
     y, partner = data.draw(labels(len(rows))), data.draw(permutations(len(rows)))
     Z = signed_rows(rows, y, fit_intercept)
     mates = AntitheticTable(partner).to_matching(form(rows), y, fit_intercept=fit_intercept)

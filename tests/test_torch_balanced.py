@@ -1,4 +1,4 @@
-"""The balanced order for PyTorch: equal to its plain twin, each row once, and partial sums that stay small."""
+"""The balanced order for PyTorch: equal to its twin, each row once, small partial sums."""
 
 from __future__ import annotations
 
@@ -80,7 +80,10 @@ def test_partial_sums_shrink():
 
 @given(st.integers(1, 30), st.integers(1, 8), st.integers(1, 3), st.booleans(), st.booleans())
 def test_shares_of_the_rows(n, batch_size, replicas, drop_last, observe):
-    """Each process has the same number of rows, and every row is somewhere unless it is left out, once unless repeated."""
+    """Each process has the same number of rows, and each row occurs once.
+
+    Only rows that are dropped or repeated to make the shares equal are exceptions.
+    """
     if n < replicas:
         with pytest.raises(ValueError, match="too few"):
             BalancedBatchSampler(n, num_replicas=replicas, rank=replicas - 1)
@@ -130,7 +133,7 @@ def test_rows_not_seen_come_in_the_middle():
 
 
 def test_what_is_refused():
-    """Rows of another process, and no rows."""
+    """Rows of another process, and no rows, are refused."""
     sampler = BalancedBatchSampler(10, 2, num_replicas=2, rank=0)
     other = BalancedBatchSampler(10, 2, num_replicas=2, rank=1)
     with pytest.raises(ValueError, match="not those of process 0"):

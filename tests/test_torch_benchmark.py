@@ -1,4 +1,4 @@
-"""What the PyTorch benchmark measures with: exact gradients as factors, their variance, and plain GraB, against plain versions."""
+"""The PyTorch benchmark's gradient factors, variance and plain GraB equal plain versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Training with Lightning and with accelerate: epochs differ, each row comes once, and what would part groups is refused or kept whole."""
+"""Training with Lightning and accelerate: epochs differ, and each row comes once.
+
+What would split groups is refused, or keeps them whole.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,8 @@ from torch_process import CLASSES, INPUTS, N, model  # noqa: E402
 
 from antithetic.torch import AntitheticBatchSampler, BalancedBatchSampler  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore"
-)  # of the frameworks, about loggers, workers and each other
+# The frameworks warn about loggers, workers and each other.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def data():
@@ -62,7 +64,10 @@ def test_lightning(make):
 
 
 def test_lightning_may_not_put_its_own_sampler_in():
-    """What it does with several processes unless told not to: our message says which switch to set."""
+    """If Lightning replaces the sampler, our error names the switch that prevents it.
+
+    It does so with several processes unless told not to.
+    """
     utilities = pytest.importorskip("lightning.pytorch.utilities.data")
     from lightning.pytorch.trainer.states import RunningStage
 
@@ -73,7 +78,7 @@ def test_lightning_may_not_put_its_own_sampler_in():
 
 
 def test_accelerate():
-    """A prepared loader sets the epoch by itself and is one batch ahead of the model, which the hook follows."""
+    """The hook follows a prepared loader, which sets the epoch and is one batch ahead."""
     accelerate = pytest.importorskip("accelerate")
     sampler, net = AntitheticBatchSampler(INPUTS, CLASSES, 8), model()
     accelerator = accelerate.Accelerator(cpu=True)
@@ -97,7 +102,10 @@ def test_accelerate():
 
 
 def test_accelerate_deals_out_whole_batches():
-    """With its own splitting of a sampler that is told of one process, every batch of every process is one of the sampler's."""
+    """Batches that accelerate splits between processes are all batches of the sampler.
+
+    The sampler is told of one process.
+    """
     shard = pytest.importorskip("accelerate.data_loader").BatchSamplerShard
 
     def sampler():

@@ -1,4 +1,4 @@
-"""Groups that follow the model: gradients of a linear head and their sketches, the hook, and what several processes gather."""
+"""Groups that follow the model: gradients of a linear head, sketches, hook and processes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ def test_factors_are_those_of_the_gradient(name):
 
 
 def test_sketches_have_the_products_of_the_gradients_on_average(monkeypatch):
-    """By enumeration of all signs: 2 classes, 2 inputs and the bias, one coordinate."""
+    """Over all signs, sketches have the products of the gradients on average.
+
+    Two classes, two inputs and the bias, one coordinate.
+    """
     logits, targets, inputs = (
         torch.tensor([[0.3, -0.2], [1.0, 0.5]]),
         torch.tensor([0, 1]),
@@ -135,7 +138,7 @@ def test_wide_products_are_reduced_first():
 
 
 def test_the_next_epoch_is_made_of_what_was_observed():
-    """The same groups as those of pair_rows.
+    """The next epoch has the groups that pair_rows makes of what was observed.
 
     A row that is not seen again keeps its vector, one never seen is zero.
     """
@@ -178,7 +181,7 @@ def test_how_often_groups_are_made():
 
 
 def test_importance_follows_what_was_observed():
-    """Groups of small gradients are drawn less, also where groups are not made anew."""
+    """Groups of small gradients are drawn less, also where groups are not rebuilt."""
     found = sampler(importance=True, refresh=None)
     vectors = np.ones((N, 1), np.float32)
     vectors[found.table.groups[0]] = 9.0
@@ -204,7 +207,7 @@ def test_importance_follows_what_was_observed():
     "make", [sampler, lambda: BalancedBatchSampler(N, 8)], ids=["antithetic", "balanced"]
 )
 def test_observations_that_are_refused(make, indices, vectors, message):
-    """With what was expected."""
+    """The error says what was expected."""
     found = make()
     found.observe([2, 3], np.ones((2, 3)))
     with pytest.raises(ValueError, match=message):
@@ -242,7 +245,10 @@ def test_the_hook_sees_what_autograd_finds(workers):
 
 
 def test_training_with_a_hook_makes_groups_of_lower_variance():
-    """Of the gradients of the epoch before, at a fixed model: below those of random groups."""
+    """Groups made by the hook have a lower gradient variance than random groups.
+
+    At a fixed model, from the gradients of the epoch before.
+    """
     found, net = sampler(), model()
     found._method = "auto"
     with found.observing(net[2]):
@@ -256,7 +262,7 @@ def test_training_with_a_hook_makes_groups_of_lower_variance():
 
 
 def test_rows_that_the_user_names():
-    """In any order, and some twice."""
+    """The user may name rows in any order, and some twice."""
     found, net = sampler(), model()
     with found.observing(net[2]) as watch:
         for rows in ([3, 1], [7, 8, 9], [3, 1]):
@@ -270,7 +276,7 @@ def test_rows_that_the_user_names():
 
 
 def test_what_the_hook_refuses():
-    """Passes that cannot be those of the batches handed out, and layers and losses that it does not know."""
+    """The hook refuses passes that do not match the batches, and unknown layers and losses."""
     net = model()
     found = sampler()
     with found.observing(net[2]):
@@ -325,7 +331,10 @@ def test_what_the_hook_refuses():
     "make", [sampler, lambda: BalancedBatchSampler(N, 8)], ids=["antithetic", "balanced"]
 )
 def test_what_may_be_of_other_rows_is_given_up(make):
-    """A batch is skipped, which the length of a later pass or the end of the epoch gives away: nothing of it is learnt."""
+    """If a batch is skipped, nothing of the epoch is learnt.
+
+    The length of a later pass, or the end of the epoch, reveals it.
+    """
     found, net = make(), model()
     whole = make()
     with found.observing(net[2], targets=CLASSES) as watch:
@@ -344,7 +353,7 @@ def test_what_may_be_of_other_rows_is_given_up(make):
 
 
 def test_an_observer_may_be_used_again():
-    """It begins anew: batches that were not seen before it was left are not waited for."""
+    """A reused observer starts fresh: it does not wait for batches of its earlier use."""
     found, net = sampler(), model()
     watch = found.observing(net[2])
     for _ in range(2):
@@ -356,7 +365,7 @@ def test_an_observer_may_be_used_again():
 
 
 def test_the_first_mistake_is_the_one_that_is_told():
-    """Also where what was kept cannot be shown any more."""
+    """The first error is raised, even if the pending observations are invalid too."""
     found, head = sampler(), torch.nn.Linear(5, 2)
 
     def interrupted():
@@ -432,7 +441,7 @@ def test_labels_of_any_kind_are_targets():
 
 
 def test_rows_of_steps_that_overflow_are_passed_over():
-    """With mixed precision such steps are skipped, and so are what they would show."""
+    """Rows of steps that overflow, which mixed precision skips, are ignored."""
     found, net = sampler(), torch.nn.Linear(5, K)
     inputs = INPUTS[:4].clone()
     inputs[1] = torch.inf
@@ -443,7 +452,10 @@ def test_rows_of_steps_that_overflow_are_passed_over():
 
 
 def test_two_processes_make_the_same_groups(tmp_path):
-    """Real processes that meet over gloo: the same number of batches and rows, the same groups bit for bit of what both saw."""
+    """Two processes that meet over gloo make the same groups of what both saw, bit for bit.
+
+    They have the same number of batches and rows.
+    """
     torch.multiprocessing.start_processes(
         train, args=(str(tmp_path),), nprocs=2, start_method="spawn"
     )

@@ -1,4 +1,4 @@
-"""The order of an epoch and its parts: each row once, groups whole, all rows alike, equal shares for all processes."""
+"""The order of an epoch: each row once, groups whole, equal shares for all processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rows_of(shard, order, blocks=1):
 
 @given(tables(), st.integers(0, 99), st.booleans(), st.integers(1, 12), st.integers(1, 3))
 def test_one_process_has_each_row_once(table, epoch, turned, batch_size, blocks):
-    """Whatever is asked for at a time."""
+    """One process has each row once, for requests of any size."""
     order = epoch_order(table, 0, epoch, turned=turned)
     rows = rows_of(Shard(len(table), batch_size, 1, 0, False), order, blocks)
     np.testing.assert_array_equal(np.sort(rows), np.arange(len(table)))
@@ -49,7 +49,7 @@ def test_one_process_has_each_row_once(table, epoch, turned, batch_size, blocks)
 
 @given(tables(), st.integers(0, 99), st.booleans())
 def test_groups_stay_whole(table, epoch, turned):
-    """All but the one that gives the rows which are left over, and the blocks of each group as well."""
+    """Groups and their blocks stay whole, except the group that supplies the leftover rows."""
     order = epoch_order(table, 0, epoch, turned=turned)
     found = order.rows_at(np.arange(len(table)))
     np.testing.assert_array_equal(
@@ -68,7 +68,7 @@ def test_groups_stay_whole(table, epoch, turned):
 
 @given(tables(), st.integers(0, 99))
 def test_an_epoch_is_a_function_of_seed_and_number(table, epoch):
-    """Made twice it is the same."""
+    """The order made twice from the same seed and number is the same."""
     places = np.arange(len(table))
     first, again = (epoch_order(table, 5, epoch, turned=True).rows_at(places) for _ in range(2))
     np.testing.assert_array_equal(first, again)
@@ -87,7 +87,7 @@ def test_epochs_and_seeds_differ():
 
 @given(tables(), st.integers(1, 12), st.integers(1, 4), st.booleans(), st.integers(0, 99))
 def test_shares_are_equal_and_nothing_is_missing(table, batch_size, replicas, drop_last, epoch):
-    """Equal rows for all processes.
+    """All processes have the same number of rows.
 
     Without drop_last every row, and no more are repeated than make equal numbers of pairs.
     """
@@ -124,22 +124,20 @@ def test_pairs_are_dealt_out_and_not_rows(table, batch_size, replicas, drop_last
     if table.size == 1:
         return
     order = epoch_order(table, 0, epoch, turned=True)
-    whole = order.rows_at(np.arange(len(table) // 2 * 2)).reshape(
-        -1, 2
-    )  # with what was mended in this epoch
+    # Pairs, including those repaired in this epoch.
+    whole = order.rows_at(np.arange(len(table) // 2 * 2)).reshape(-1, 2)
     mate = dict(map(tuple, np.concatenate([whole, whole[:, ::-1]]).tolist()))
     for shard in all_shards(len(table), batch_size, replicas, drop_last):
         rows = rows_of(shard, order)
         for first, second in rows[: len(rows) // 2 * 2].reshape(-1, 2).tolist():
-            assert (
-                mate.get(first, second) == second
-            )  # the single row has none, and what is beside it may be of any pair
+            # The single row has no mate; its neighbour may belong to any pair.
+            assert mate.get(first, second) == second
 
 
 @pytest.mark.parametrize("batch_size", [3, 5])
 @pytest.mark.parametrize("replicas", [1, 2, 3])
 def test_odd_batches_part_one_pair_each(batch_size, replicas):
-    """And its members follow each other in the same process."""
+    """Each odd batch splits one pair, whose members stay neighbours in the same process."""
     table = GroupTable(np.random.default_rng(0).permutation(60), 2)
     mate = dict(map(tuple, np.concatenate([table.groups, table.groups[:, ::-1]]).tolist()))
     order = epoch_order(table, 0, 0, turned=True)
@@ -149,7 +147,7 @@ def test_odd_batches_part_one_pair_each(batch_size, replicas):
 
 
 class Enumerated:
-    """Stands in for a NumPy generator: takes the outcomes of a script, which is moved on through all of them."""
+    """Stands in for a NumPy generator, and goes through all outcomes of a script."""
 
     def __init__(self, cells=(0.0, 1.0)):
         self.script, self.cells = [], np.asarray(cells)
@@ -203,7 +201,7 @@ def every_order(monkeypatch, table, turned, chances=None, cells=(0.0, 1.0)):
     [(6, 2, 2), (5, 2, 2), (5, 2, 3), (6, 2, 1), (7, 4, 4), (6, 4, 2), (11, 4, 4), (5, 4, 3)],
 )
 def test_every_row_is_equally_likely_in_every_batch(monkeypatch, n, size, batch_size):
-    """So the expected gradient of each batch, the short one included, is the gradient: by enumeration."""
+    """By enumeration, the expected gradient of every batch is the gradient, short ones included."""
     table = GroupTable(np.random.default_rng(1).permutation(n), size)
     turned = batch_size % size != 0
     shard = Shard(n, batch_size, 1, 0, False)

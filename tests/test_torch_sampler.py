@@ -1,4 +1,4 @@
-"""Batches of groups for a DataLoader: what they are made from, what is the same and what differs, weights, and what is refused."""
+"""Batches of groups for a DataLoader: sources, reproducibility, weights, and refusals."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_package_works_without_torch():
 
 @given(st.integers(1, 12), st.booleans(), st.sampled_from([1, 2, 4, 8]), st.integers(0, 3))
 def test_each_row_once_per_epoch(batch_size, drop_last, size, epoch):
-    """In lists of whole numbers, all full but the last, which drop_last leaves out.
+    """Each row occurs once, and only the last batch is short, unless drop_last drops it.
 
     The length is right before, during and after.
     """
@@ -112,7 +112,7 @@ def test_groups_are_those_of_pair():
     ["tensor", "list", "float64", "sparse", "images", "needs grad", "memory map", "bfloat16"],
 )
 def test_features_of_any_form(form, tmp_path):
-    """The same groups, whatever holds the numbers; labels as a tensor, an array or a list."""
+    """Features and labels give the same groups as a tensor, an array or a list."""
     exact = np.round(X * 8.0) / 8.0  # few digits, which bfloat16 has as well
     expected = sampler(exact).table.order
     np.save(tmp_path / "X.npy", exact)
@@ -153,7 +153,7 @@ def test_the_type_of_labels_says_what_they_are():
 
 
 def test_each_iteration_is_the_next_epoch():
-    """As with shuffle=True.
+    """Each iteration is the next epoch, as with shuffle=True.
 
     Set_epoch chooses one, and the same number gives the same batches in any sampler of this seed.
     """
@@ -181,7 +181,7 @@ def test_an_iteration_that_is_broken_off_counts():
 
 
 def test_no_global_generator_is_used():
-    """And the given one stays where it is: only its seed is taken."""
+    """No global generator is used, and only the seed of a given one is taken."""
     generator = torch.Generator().manual_seed(7)
     before = (
         torch.get_rng_state(),
@@ -194,7 +194,7 @@ def test_no_global_generator_is_used():
 
 
 def test_a_data_loader_gives_these_batches():
-    """With workers, too."""
+    """A DataLoader gives these batches, also with workers."""
     data, expected = TensorDataset(torch.arange(50)), [sorted(batch) for batch in sampler()]
     for workers in (0, 2):
         loader = DataLoader(data, batch_sampler=sampler(), num_workers=workers)
@@ -208,7 +208,7 @@ def test_a_data_loader_gives_these_batches():
     ids=["deepcopy", "pickle"],
 )
 def test_copies_go_on_by_themselves(copied):
-    """With what was observed, and unwatched: the hook is on the model of the one that was copied."""
+    """A copy keeps what was observed, but is not observed: the hook belongs to the original."""
     found, head = sampler(), torch.nn.Linear(6, 4)
     with found.observing(head):
         for batch in found:
@@ -216,13 +216,12 @@ def test_copies_go_on_by_themselves(copied):
         other = copied(found)
         assert list(other) == list(found)
         assert not np.array_equal(other.table.order, sampler().table.order)
-        assert len(list(other)) == len(
-            other
-        )  # a third epoch, without anyone who would miss a batch
+        # A third epoch, with no observer that would miss a batch.
+        assert len(list(other)) == len(other)
 
 
 def test_tables_made_before():
-    """Of pairs, of groups, without features.
+    """Tables of pairs and of groups are accepted without features.
 
     And a permutation that must be cut into pairs first.
     """
@@ -251,9 +250,8 @@ def test_importance_counts_every_row_once_on_average(monkeypatch, n, size):
     chances = chances_of(Rows(vectors), table, True)
     assert chances.sum() == pytest.approx(1.0, rel=1e-12)
     assert chances.min() >= 0.3 / len(chances)
-    cells = np.unique(
-        np.concatenate([[0.0, 1.0], len(chances) * np.cumsum(chances) % 1.0])
-    )  # where the draw changes
+    # The points where the draw changes.
+    cells = np.unique(np.concatenate([[0.0, 1.0], len(chances) * np.cumsum(chances) % 1.0]))
     counted = np.zeros(n)
     for probability, order in every_order(monkeypatch, table, False, chances, cells):
         rows = order.rows_at(np.arange(n))
@@ -285,12 +283,12 @@ def test_weights():
 
 
 def test_a_constant_importance_is_none():
-    """Every group once."""
+    """Constant importance draws every group once."""
     assert sorted(flat(sampler(importance=np.ones(50)))) == list(range(50))
 
 
 def test_few_rows():
-    """One row, two rows, fewer than a batch."""
+    """One row, two rows, and fewer rows than a batch work."""
     assert list(sampler([[1.0]], [1.0], 4)) == [[0]]
     assert [sorted(batch) for batch in sampler([[1.0], [2.0]], [0, 1], 4)] == [[0, 1]]
     assert list(sampler([[1.0], [2.0]], [0, 1], 4, drop_last=True)) == []
@@ -340,13 +338,13 @@ def test_few_rows():
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_refused(given, message):
-    """With a sentence that says what was given and what is allowed."""
+    """The error says what was given and what is allowed."""
     with pytest.raises(ValueError, match=message):
         sampler(**given)
 
 
 def test_indices_that_are_refused():
-    """Numbers of no row."""
+    """Indices that are not rows are refused."""
     for wrong, message in (
         ([50], "0..49"),
         ([-1], "0..49"),
@@ -369,7 +367,10 @@ def test_what_lightning_does_to_batch_samplers_is_refused():
 
 @needs_data
 def test_the_variance_of_batches_on_mnist():
-    """Softmax regression at its start, 3000 rows, batches of 64: below label-stratified batches, and below 0.4 of shuffled ones."""
+    """On MNIST the variance is below label-stratified batches, and below 0.4 of shuffled ones.
+
+    Softmax regression at its start, 3000 rows, batches of 64.
+    """
     mnist = datasets.load("mnist")
     rows, labels = mnist.data[:3008], mnist.target[:3008].astype(int)
 
@@ -383,9 +384,8 @@ def test_the_variance_of_batches_on_mnist():
         ]
         return float(torch.stack(apart).mean() / ((len(rows) - 64) / (len(rows) - 1) * spread / 64))
 
-    by_label = (
-        np.argsort(labels, kind="stable").reshape(64, -1).T
-    )  # each batch has one row of every 64th of the sorted labels
+    # Each batch has one row from each of 64 equal parts of the sorted labels.
+    by_label = np.argsort(labels, kind="stable").reshape(64, -1).T
     found, stratified = (
         ratio(list(sampler(rows, labels, 64, drop_last=True))),
         ratio(by_label.tolist()),

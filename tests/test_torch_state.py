@@ -1,4 +1,4 @@
-"""To go on in the middle of an epoch: states of the samplers, by themselves and in torchdata's stateful loader."""
+"""Resuming within an epoch: states of the samplers, alone and in torchdata's loader."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def through_a_file(state, path):
 @pytest.mark.parametrize("make", SAMPLERS)
 @pytest.mark.parametrize("observe", [False, True])
 def test_going_on_equals_not_having_stopped(make, observe, tmp_path):
-    """From any batch of the first three epochs, through a file that holds nothing but numbers and tensors."""
+    """Resuming at any batch of three epochs gives the same batches.
+
+    The state goes through a file that holds only numbers and tensors.
+    """
     whole = walk(make(), 20, observe)
     for stop in range(1, 15):
         before = make()
@@ -138,7 +141,7 @@ def test_an_earlier_state_takes_back_what_was_learnt():
 
 @given(st.integers(0, 4), st.integers(1, 3), st.integers(0, 2))
 def test_parts_of_several_processes_go_on_alike(stop, replicas, epoch):
-    """Each from its own state."""
+    """Each of several processes continues from its own state."""
     for rank in range(replicas):
         place = {"num_replicas": replicas, "rank": rank}
         whole, part, rest = antithetic(**place), antithetic(**place), antithetic(**place)
@@ -155,7 +158,7 @@ def test_parts_of_several_processes_go_on_alike(stop, replicas, epoch):
 @pytest.mark.parametrize("make", [antithetic, balanced])
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_stateful_loader_of_torchdata_goes_on(make, workers):
-    """In the middle of an epoch and at its end, and the epochs after are the same, too."""
+    """The stateful loader resumes within an epoch and at its end, and later epochs agree too."""
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
     data = TensorDataset(torch.arange(N))
 

@@ -1,4 +1,4 @@
-"""The near-linear pairing: its kernels, its buckets, its rounds, and how near it comes to the best table."""
+"""The near-linear pairing: kernels, buckets, rounds, and distance from the best table."""
 
 from __future__ import annotations
 
@@ -50,8 +50,7 @@ def is_permutation(partner, n):
     return sorted(np.asarray(partner).tolist()) == list(range(n))
 
 
-# --------------------------------------------------------------------------------------------------
-# ------ assignment
+# ---- assignment
 
 
 def assign(cost):
@@ -70,7 +69,10 @@ def least_cost(cost):
 @pytest.mark.kernel
 @given(data=st.data(), n=st.integers(1, 9), dtype=st.sampled_from([np.float64, np.float32]))
 def test_the_assignment_kernel_finds_the_least_cost(data, n, dtype):
-    """Whole numbers, many of them tied, negative too, n = 1, 2, 3 among them: a permutation with exactly SciPy's least cost."""
+    """The kernel gives a permutation with exactly SciPy's least cost.
+
+    Costs are whole numbers, often tied, also negative; n = 1, 2, 3 are included.
+    """
     cost = data.draw(arrays(np.int64, (n, n), elements=st.integers(-4, 4))).astype(dtype)
     column_of = assign(cost)
     assert is_permutation(column_of, n)
@@ -109,7 +111,10 @@ def test_the_assignment_kernel_ends_where_all_costs_are_equal(value):
     classes=st.sampled_from([1, 4]),
 )
 def test_a_bucket_is_solved_for_the_weighted_products(form, X, data, dtype, constant, classes):
-    """Scales, classes and the constant feature all enter the products, and each bucket gets its least sum, dense and CSR alike."""
+    """Each bucket gets its least sum of products, dense and CSR.
+
+    Scales, classes and the constant feature all enter the products.
+    """
     n = len(X)
     scale = data.draw(st.none() | arrays(dtype, n, elements=st.sampled_from([-2.0, 0.0, 0.5, 1.0])))
     codes = (
@@ -138,12 +143,14 @@ def test_a_bucket_is_solved_for_the_weighted_products(form, X, data, dtype, cons
         assert products[order[bucket], partner[order[bucket]]].sum() == least_cost(cost)
 
 
-# --------------------------------------------------------------------------------------------------
-# --------- buckets
+# ---- buckets
 
 
 def nodes(low, high, leaf):
-    """Nodes of a tree that halves a range until at most ``leaf`` are left, as (first, middle, last), and the ends of its leaves."""
+    """Nodes of a tree that halves a range, as (first, middle, last), and the ends of its leaves.
+
+    It halves until at most ``leaf`` are left.
+    """
     if high - low <= leaf:
         return [], [high]
     middle = (low + high) // 2
@@ -152,7 +159,7 @@ def nodes(low, high, leaf):
 
 
 def are_split(values, others, first, middle, last):
-    """Whether along some axis the rows and the reflections before the middle are not above those after it."""
+    """Whether along some axis the rows and reflections before the middle are not above the rest."""
 
     def lower(column):
         return column[first:middle].max() <= column[middle:last].min()
@@ -171,7 +178,10 @@ def are_split(values, others, first, middle, last):
     data=st.data(),
 )
 def test_buckets_cut_rows_and_reflections_at_the_same_places(points, leaf, reflect, data):
-    """Each row once, at most ``leaf`` to a bucket, and at every node lower values on the lower side, of rows and reflections alike."""
+    """Buckets hold each row once, at most ``leaf`` each, and nodes separate low from high values.
+
+    This holds for rows and reflections.
+    """
     from antithetic._core.tree import buckets
 
     n, points = len(points), points.astype(np.float32)
@@ -202,8 +212,7 @@ def test_buckets_leave_the_rest_of_the_rows_alone():
         assert sorted(after[20:50].tolist()) == sorted(before[20:50].tolist())
 
 
-# -------------------------------------------------------------------------------------------------
-# always a permutation
+# ---- always a permutation
 
 
 @pytest.mark.kernel
@@ -226,7 +235,10 @@ def test_few_rows_through_small_buckets_are_a_table(form, classes):
 @pytest.mark.parametrize("n", [SMALL_LEAF - 1, SMALL_LEAF, SMALL_LEAF + 1, 301])
 @pytest.mark.usefixtures("walk")
 def test_any_data_give_a_table_that_gains(form, dtype, fit_intercept, weighted, n):
-    """Dense and CSR, float32 and float64, with intercept and weights, below and above one bucket: a permutation, better than greedy's."""
+    """Any data give a permutation that is no worse than greedy's.
+
+    Dense and CSR, float32 and float64, with intercept and weights, below and above one bucket.
+    """
     X, y = some_data(n)
     X = form(X.astype(dtype))
     weight = np.arange(n) % 3 + 0.5 if weighted else None
@@ -243,7 +255,7 @@ def test_any_data_give_a_table_that_gains(form, dtype, fit_intercept, weighted, 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.usefixtures("walk")
 def test_several_classes_give_a_table_that_gains(form, fit_intercept):
-    """With three classes and weights: a permutation, better than greedy's."""
+    """Three classes with weights give a permutation that is no worse than greedy's."""
     X, _ = some_data(301)
     y, options = (
         np.arange(301) % 3,
@@ -296,15 +308,17 @@ AWKWARD = {
 @pytest.mark.parametrize("rows", AWKWARD.values(), ids=AWKWARD)
 @pytest.mark.usefixtures("walk")
 def test_awkward_rows_are_paired(rows, method):
-    """Duplicates, zero rows, constant columns, one feature: a permutation, dense and CSR, no worse than each row with itself."""
+    """Awkward rows give a permutation no worse than each row with itself.
+
+    Duplicates, zero rows, constant columns, and one feature; dense and CSR.
+    """
     for form in FORMS.values():
         partner = pair_rows(form(rows), method).partner
         assert is_permutation(partner, len(rows))
         assert sum_of_products(rows, partner) <= (rows**2).sum() * (1.0 + 1e-12)
 
 
-# --------------------------------------------------------------------------------------------------
-# ------ any scale
+# ---- any scale
 
 SCALES = [
     *(
@@ -321,7 +335,7 @@ class StuckError(Exception):
 
 @pytest.fixture
 def watched(monkeypatch):
-    """Raise where the greedy pairing takes more rounds than there are rows, and a test would never end."""
+    """Raise if the greedy pairing takes more rounds than there are rows, instead of hanging."""
     next_size, left = greedy._next_size, iter(range(500))
 
     def counted(size, resolved):
@@ -336,7 +350,10 @@ def watched(monkeypatch):
 @pytest.mark.parametrize("method", ["tree", "greedy", "optimal"])
 @pytest.mark.parametrize(("dtype", "scale"), SCALES)
 def test_the_unit_of_the_features_changes_nothing(method, dtype, scale):
-    """From 1e-301 to 1e301 (float32: 1e-33 to 1e36) the table is as good as that of the same rows in units near 1, within a hundredth."""
+    """In any unit, the table is as good as that of the rows in units near 1, within a hundredth.
+
+    From 1e-301 to 1e301 (float32: 1e-33 to 1e36).
+    """
     X, y = some_data()
     X = X.astype(dtype)
     plain, scaled = (
@@ -358,7 +375,7 @@ def test_the_unit_of_the_features_changes_nothing(method, dtype, scale):
     ],
 )
 def test_the_unit_of_the_weights_changes_nothing(method, dtype, scale):
-    """Features and weights that are both large, or both small, so that only their products leave the range of the type."""
+    """Features and weights may both be large or both small, so that only products overflow."""
     X, y = some_data()
     X, s = X.astype(dtype), np.arange(300) % 3 + 1.0
     Z = signed_rows(X, y, sample_weight=s)
@@ -371,7 +388,7 @@ def test_the_unit_of_the_weights_changes_nothing(method, dtype, scale):
 @pytest.mark.usefixtures("walk", "watched")
 @pytest.mark.parametrize("scale", [2.0**-500, 2.0**-320, 2.0**-20, 2.0**20, 2.0**320, 2.0**500])
 def test_beside_huge_features_the_intercept_counts_for_nothing(scale):
-    """The intercept's feature is 1 in the units of X: alone where X is tiny, nothing where X is huge."""
+    """The intercept's feature is 1 in the units of X: it dominates tiny X, and huge X hides it."""
     X, y = some_data()
     Z = signed_rows(X, y, True)
     Z[:, -1] /= scale
@@ -386,7 +403,6 @@ def test_beside_huge_features_the_intercept_counts_for_nothing(scale):
     assert sum_of_products(Z, tables["tree"]) == pytest.approx(best, rel=0.05)
 
 
-# --------------------------------------------------------------------------------------------------
 # ---- deterministic
 
 
@@ -428,14 +444,13 @@ def test_sparse_rows_are_paired_as_well_as_dense_ones(fit_intercept):
     assert csr.variance_ratio(X, y) == pytest.approx(dense.variance_ratio(X, y), abs=0.01)
 
 
-# ------------------------------------------------------------------------------------------------
-# rounds, init, budget
+# ---- rounds, init, budget
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_round_never_raises_the_sum_of_products(form, classes):
-    """From any table on, by place or at random, each round leaves a table whose sum is at most what it was."""
+    """From any table, by place or at random, no round raises the sum of products."""
     X, _ = some_data(500)
     rows, _ = read_rows(
         form(X),
@@ -462,7 +477,7 @@ def test_a_round_never_raises_the_sum_of_products(form, classes):
 @pytest.mark.parametrize("start", ["random", "greedy", "optimal", "tree"])
 @pytest.mark.usefixtures("walk")
 def test_a_given_table_is_polished(method, start):
-    """``init``, a table or its partners, is never made worse, whatever it was, and is left as it is."""
+    """``init``, a table or its partners, is never made worse and never modified."""
     X, y = some_data(400)
     init = pair(X, y, start)
     before = init.partner.copy()
@@ -538,7 +553,7 @@ def test_a_budget_is_kept():
 
 @pytest.mark.usefixtures("walk")
 def test_a_budget_is_not_spent_on_nothing():
-    """Where no round can gain, as between equal rows or zeros, they end after two, not when the budget does."""
+    """Without a possible gain, as for equal or zero rows, rounds end after two despite a budget."""
     for rows in (np.ones((200, 2)), np.zeros((200, 2))):
         calls = []
         build_tree(Rows(rows), budget=0.5, progress=calls.append)
@@ -548,7 +563,7 @@ def test_a_budget_is_not_spent_on_nothing():
 @pytest.mark.parametrize("options", [{}, {"init": np.arange(400)}, {"budget": 0.2}])
 @pytest.mark.usefixtures("walk")
 def test_progress_counts_up(options):
-    """The steps done rise one by one, and end at the number that was announced unless a budget decides."""
+    """Steps count up one by one, to the announced number unless there is a budget."""
     calls = []
     build_tree(Rows(some_data(400)[0]), progress=calls.append, **options)
     assert calls == sorted(set(calls))
@@ -568,8 +583,7 @@ def test_a_bar_is_shown_on_request(capsys):
     assert shown.out == ""
 
 
-# --------------------------------------------------------------------------------------------------
-# - near the optimum
+# ---- near the optimum
 
 
 @given(rows=integer_rows(max_rows=30))
@@ -579,7 +593,7 @@ def test_few_rows_get_the_optimum(rows):
 
 
 def test_the_optimum_ends_at_one_leaf(monkeypatch):
-    """One row more than a bucket holds walks the tree: then there is a first tree to report, before there is not."""
+    """The tree is walked, and progress reported, from one row more than a bucket holds."""
     for n, walks in ((60, False), (61, True)):
         calls = []
         monkeypatch.setattr(tree, "ONE_LEAF", 60)
@@ -627,7 +641,7 @@ def test_the_tree_captures_the_optimal_reduction_on_fourclass():
 
 
 def test_more_rows_than_one_leaf_come_near_the_optimum():
-    """With all sizes as they are: "auto" chooses the tree and says why, and it captures nine tenths and more than greedy."""
+    """ "auto" chooses the tree and says why; it captures 0.9 and is no worse than greedy."""
     X, y = some_data(tree.ONE_LEAF + 100, 8)
     table = pair(X, y)
     assert table.method == "tree"

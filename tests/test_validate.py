@@ -37,8 +37,7 @@ def read_only(X):
     return X
 
 
-# -------------------------------------------------------------------------------------------------
-# NaN and infinity
+# ---- NaN and infinity
 
 
 @pytest.mark.parametrize(
@@ -89,8 +88,7 @@ def test_the_error_names_the_argument():
         pair(bad, [0, 1])
 
 
-# --------------------------------------------------------------------------------------------------
-# ---------- shapes
+# ---- shapes
 
 
 @pytest.mark.parametrize("X", [[1.0, 2.0], 3.0, np.zeros((2, 2, 2))])
@@ -112,7 +110,7 @@ def test_sparse_rows_have_two_dimensions(make):
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
 def test_empty_data_are_refused(form, shape):
-    """At least one row and one feature."""
+    """Data without a row or without a feature are refused."""
     with pytest.raises(ValueError, match="at least one row and one feature; got shape"):
         check_rows(form(np.zeros(shape)))
 
@@ -132,8 +130,7 @@ def test_a_column_of_shape_n_1_is_taken():
     assert check_column([[0], [1], [2]], 3, "y").tolist() == [0.0, 1.0, 2.0]
 
 
-# -------------------------------------------------------------------------------------------------
-# forms that are taken
+# ---- forms that are taken
 
 
 @pytest.mark.parametrize(
@@ -152,7 +149,10 @@ def test_a_column_of_shape_n_1_is_taken():
     ],
 )
 def test_number_types(given_type, kept_type):
-    """float32 and float64 keep their type, float16 becomes float32, all others float64, with the same values."""
+    """float32 and float64 keep their type, float16 becomes float32, all others float64.
+
+    The values are the same.
+    """
     X = np.abs(ROWS).astype(given_type)
     rows = check_rows(X)
     assert rows.dtype == kept_type
@@ -164,7 +164,7 @@ def test_number_types(given_type, kept_type):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_])
 @pytest.mark.parametrize("make", CSR.values(), ids=CSR)
 def test_csr_of_every_kind(make, dtype, index):
-    """csr_array and csr_matrix, with int32 and int64 indices, give a csr_array of the same values."""
+    """csr_array and csr_matrix, with int32 or int64 indices, become a csr_array of equal values."""
     X = with_indices(make, index).astype(dtype)
     rows = check_rows(X)
     assert isinstance(rows, sparse.csr_array)
@@ -184,7 +184,7 @@ def test_other_sparse_formats_become_csr(name, kind):
 
 
 def test_mixed_index_types_become_one():
-    """CSR with int32 indices and int64 row starts gets one type for both, and the input keeps its own."""
+    """CSR with int32 indices and int64 row starts gets one type; the input is unchanged."""
     X = sparse.csr_array(ROWS)
     X.indptr = X.indptr.astype(np.int64)
     rows = check_rows(X)
@@ -205,7 +205,7 @@ STRIDED = {
 
 @pytest.mark.parametrize("X", STRIDED.values(), ids=STRIDED)
 def test_any_memory_layout_is_taken(X):
-    """Rows with strides, in Fortran order or read-only become C-contiguous rows of the same values."""
+    """Strided, Fortran-ordered or read-only rows become C-contiguous rows of equal values."""
     rows = check_rows(X)
     assert rows.flags.c_contiguous
     np.testing.assert_array_equal(rows, X)
@@ -283,8 +283,7 @@ def test_complex_rows_are_refused(form):
         check_rows(form(ROWS.astype(complex)))
 
 
-# --------------------------------------------------------------------------------------------------
-# ---------- labels
+# ---- labels
 
 
 @pytest.mark.parametrize(
@@ -323,7 +322,7 @@ def test_one_class_is_refused(label):
 
 
 def test_three_classes_are_refused():
-    """More than two classes are an error that counts them, shows the first five, and says what to do."""
+    """More than two classes are refused: the error counts them, shows five, and gives advice."""
     with pytest.raises(
         ValueError,
         match=(
@@ -345,8 +344,7 @@ def test_labels_that_are_no_numbers_name_the_first_row(bad):
         check_weights([0.0, 1.0, bad, bad], 4)
 
 
-# ----------------------------------------------------------------------------------------------
-# weights and numbers
+# ---- weights and numbers
 
 
 def test_weights_in_every_form():
@@ -367,7 +365,7 @@ def test_a_negative_weight_is_named_with_its_row():
 
 @pytest.mark.parametrize("weight", [0.0, [0.0, 0.0, 0.0], [0, -0.0, 0]])
 def test_weights_that_are_all_zero_are_refused(weight):
-    """At least one weight must be positive."""
+    """Weights that are all zero are refused."""
     with pytest.raises(ValueError, match="sample_weight is zero for every row"):
         check_weights(weight, 3)
 
@@ -382,7 +380,7 @@ def test_weights_come_one_per_row(weight):
 
 
 def test_coef_in_every_form():
-    """None means zeros, a matrix of one row is taken, other shapes and NaN are refused with the place."""
+    """None means zeros, one row is accepted, other shapes and NaN are refused with the place."""
     assert check_coef(None, 2).tolist() == [0.0, 0.0]
     assert check_coef([[1, 2]], 2).tolist() == [1.0, 2.0]
     with pytest.raises(
@@ -401,5 +399,5 @@ def test_a_count_is_a_whole_number(count):
 
 
 def test_a_count_may_come_from_numpy():
-    """NumPy's whole numbers are whole numbers."""
+    """NumPy integers are accepted as counts."""
     assert check_count(np.int32(3), "epochs", least=1) == 3

@@ -37,9 +37,8 @@ def train(rank, folder):
                 optimiser.zero_grad()
                 cross_entropy(parallel(INPUTS[batch]), CLASSES[batch]).backward()
                 optimiser.step()
-    alike = AntitheticBatchSampler(
-        INPUTS, CLASSES, 4, num_replicas=1, rank=0
-    )  # another deals out its batches
+    # Other code deals out the batches of this sampler.
+    alike = AntitheticBatchSampler(INPUTS, CLASSES, 4, num_replicas=1, rank=0)
     alike.observe(
         range(rank * N // 2, (rank + 1) * N // 2), INPUTS[rank * N // 2 : (rank + 1) * N // 2]
     )
@@ -63,7 +62,7 @@ def train(rank, folder):
 
 
 def lone(rank):
-    """What comes of it where one process of two has seen something, and the other watches in vain."""
+    """The batches if one process of two has observed rows and the other has not."""
     sampler = AntitheticBatchSampler(INPUTS, CLASSES, 4, num_replicas=1, rank=0)
     with sampler.observing(torch.nn.Linear(5, K)):
         if rank == 0:

@@ -6,12 +6,14 @@ antithetic table, and :func:`antithetic.gradient_variance` for how much the tabl
 
 from typing import TYPE_CHECKING, Any
 
-from antithetic import datasets
-from antithetic.orders import gradient_variance
+from antithetic import datasets, losses, orders, penalties, steps, stopping
+from antithetic.orders.exact import gradient_variance
 from antithetic.pairing import AntitheticTable, GroupTable, MatchingLoss, Quality, pair, pair_rows
-from antithetic.solvers import DivergenceError
+from antithetic.solvers.divergence import DivergenceError
 from antithetic.training.advise import Advice, advise
+from antithetic.training.automatic import Plan
 from antithetic.training.minimize import Interrupted, Result, minimize
+from antithetic.training.trace import Distance
 
 if TYPE_CHECKING:
     from antithetic.display import ConvergenceDisplay, VarianceDisplay
@@ -22,10 +24,12 @@ __all__ = [
     "Advice",
     "AntitheticTable",
     "ConvergenceDisplay",
+    "Distance",
     "DivergenceError",
     "GroupTable",
     "Interrupted",
     "MatchingLoss",
+    "Plan",
     "Quality",
     "Result",
     "SGDClassifier",
@@ -34,13 +38,17 @@ __all__ = [
     "advise",
     "datasets",
     "gradient_variance",
+    "losses",
     "minimize",
+    "orders",
     "pair",
     "pair_rows",
+    "penalties",
+    "steps",
+    "stopping",
 ]
 
-# scikit-learn's estimators take a second to import, which those who do not use them need not wait
-# for
+# scikit-learn's estimators take a second to import, which others need not wait for
 _LATER = {
     "ConvergenceDisplay": "display",
     "SGDClassifier": "estimators.sgd",

@@ -1,4 +1,4 @@
-"""The command ``antithetic``: the paper's experiments, and pairing, comparing, training and predicting without Python.
+"""The command ``antithetic``: reproduce the paper, and pair, compare, train and predict.
 
 ``antithetic --help`` shows what it can do, and ``antithetic COMMAND --help`` how, with examples.
 """
@@ -16,7 +16,7 @@ _INTERRUPTED = 130  # what shells expect of a command that Ctrl-C ended
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and exit: 0 when all went well, 1 on an error, 2 when it was called wrongly, 130 on Ctrl-C.
+    """Run the command and exit: 0 on success, 1 on an error, 2 on wrong usage, 130 on Ctrl-C.
 
     Parameters
     ----------

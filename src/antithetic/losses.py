@@ -1,5 +1,11 @@
-"""The losses by name, and those with a parameter as objects."""
+"""The losses by name, and those with a parameter as objects, for ``loss=``."""
 
-from antithetic.problem.losses import LOSSES, Loss, get_loss
+from antithetic.problem.losses import (
+    LOSSES,
+    EpsilonInsensitive,
+    Huber,
+    Loss,
+    SquaredEpsilonInsensitive,
+)
 
-__all__ = ["LOSSES", "Loss", "get_loss"]
+__all__ = ["LOSSES", "EpsilonInsensitive", "Huber", "Loss", "SquaredEpsilonInsensitive"]

@@ -1,4 +1,6 @@
-"""A pytest plugin that puts our two estimators in the place of scikit-learn's before its test modules are imported.
+"""A pytest plugin that replaces scikit-learn's two SGD estimators by ours in its own tests.
+
+The replacement happens before scikit-learn's test modules are imported.
 
 ``--standin=ours`` keeps our defaults; ``--standin=sklearn`` takes scikit-learn's: one row a step,
 reshuffled, no pairing, and its learning rates. Tests that cannot pass are listed with their reasons
@@ -23,7 +25,7 @@ NAMES = ("SGDClassifier", "SGDRegressor")
 
 
 def _init(ours, learning_rate):
-    """The constructor of one of our classes with other defaults, which `get_params` and `clone` read from its signature."""
+    """Constructor with other defaults, which `get_params` and `clone` read from its signature."""
     given = ours.__init__
     init = types.FunctionType(
         given.__code__, given.__globals__, "__init__", given.__defaults__, given.__closure__
@@ -64,13 +66,19 @@ def pytest_configure(config):
 
 
 def _uses_a_standin(item):
-    """Whether a test names one of the classes, in its text or in what it is called with: the others do not see what stands in for them."""
+    """Whether a test names one of the replaced classes, in its source or in its parameters.
+
+    All other tests are not affected by the replacement.
+    """
     given = getattr(item, "callspec", None)
     return "SGD" in inspect.getsource(item.function) or "SGD" in repr(given.params if given else "")
 
 
 class Missing(pytest.Item):
-    """A listed test that scikit-learn does not have: a failing test of its own, since an error in a worker of xdist goes unread."""
+    """A listed test that scikit-learn does not have, as a failing test.
+
+    An error raised in a worker of xdist would not be shown.
+    """
 
     def runtest(self):
         pytest.fail("listed in expected.py, but not among scikit-learn's tests", pytrace=False)
@@ -100,6 +108,6 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_runtest_setup():
-    """Seed the global generators, from which some tests draw, so that a test does the same whatever ran before it."""
+    """Seed the global generators, so that a test does not depend on the tests before it."""
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002 - scikit-learn's tests use it

@@ -1,4 +1,6 @@
-"""Solver for benchopt's ``benchmark_linear_svm_binary_classif_no_intercept``: copy it into the ``solvers`` folder there.
+"""Solver for benchopt's ``benchmark_linear_svm_binary_classif_no_intercept``.
+
+Copy it into the ``solvers`` folder of that benchmark.
 
 That objective is ``C sum_i max(0, 1 - y_i <x_i, w>) + 1/2 |w|^2``; ours, the mean plus alpha / 2
 |w|^2, is that divided by ``C n``, so alpha is ``1 / (C n)``.

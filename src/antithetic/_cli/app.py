@@ -16,7 +16,8 @@ from antithetic._cli.reproduce import reproduce
 from antithetic._cli.train import train
 from antithetic.experiments.settings import package_version
 
-_HELP = """Stochastic gradient descent that converges sooner, by choosing which samples travel together.
+_HELP = """Stochastic gradient descent that converges sooner, by choosing which samples travel \
+together.
 
 [bold]See whether the paper's claims hold[/bold], in a report to open in a browser:
 
@@ -38,7 +39,10 @@ _EPILOG = (
 
 
 def flowing(docstring: str) -> str:
-    """Give the paragraphs of a docstring as one line each, and examples as they are: lines are broken where the terminal ends."""
+    """Join each paragraph of a docstring into one line, so that the terminal can wrap it.
+
+    Examples keep their lines.
+    """
     paragraphs = cleandoc(docstring).split("\n\n")
     return "\n\n".join(text if "\n  " in text else " ".join(text.split()) for text in paragraphs)
 

@@ -35,69 +35,80 @@ _MOST_LOSSES = 20
 _COLUMNS_AT_ONCE = 4
 
 
+_Sets = Annotated[
+    str | None, typer.Option(metavar="NAMES", help=f"Some of {', '.join(SETS)}; commas between.")
+]
+_Peers = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help=f"Parts of names, commas between, of {', '.join(peer.name for peer in PEERS)}.",
+    ),
+]
+_Losses = Annotated[str, typer.Option(metavar="NAMES", help=f"Some of {', '.join(LOSSES)}.")]
+_Seconds = Annotated[
+    float | None,
+    typer.Option(min=0.01, metavar="X", help="Most seconds of a fit.", show_default="10"),
+]
+_Repeats = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Of the last timing.", show_default="5")
+]
+_Clock = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help=f"{' or '.join(CLOCKS)}; cpu for a machine that is busy otherwise."
+    ),
+]
+_Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FOLDER",
+        help="For rows and figures.",
+        show_default="antithetic-bench, or ...-quick",
+    ),
+]
+_Pairing = Annotated[
+    bool,
+    typer.Option(
+        "--pairing/--no-pairing", help="Also measure tables: seconds, memory, quality, growth."
+    ),
+]
+_Images = Annotated[bool, typer.Option("--images/--no-images", help="Draw figures as PNG and SVG.")]
+_Quick = Annotated[
+    bool, typer.Option("--quick", help="A first look: 3 small sets, a second per fit, 1 seed.")
+]
+_Redraw = Annotated[
+    Path | None,
+    typer.Option(
+        "--redraw",
+        metavar="ROWS",
+        help="Measure nothing: tables and figures of the rows of an earlier run.",
+    ),
+]
+
+
 @guarded
 def bench(
-    sets: Annotated[
-        str | None,
-        typer.Option(metavar="NAMES", help=f"Some of {', '.join(SETS)}; commas between."),
-    ] = None,
-    peers: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help=f"Parts of names, commas between, of {', '.join(peer.name for peer in PEERS)}.",
-        ),
-    ] = None,
-    losses: Annotated[
-        str, typer.Option(metavar="NAMES", help=f"Some of {', '.join(LOSSES)}.")
-    ] = "log_loss",
-    seconds: Annotated[
-        float | None,
-        typer.Option(min=0.01, metavar="X", help="Most seconds of a fit.", show_default="10"),
-    ] = None,
-    repeats: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Of the last timing.", show_default="5")
-    ] = None,
-    clock: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help=f"{' or '.join(CLOCKS)}; cpu for a machine that is busy otherwise."
-        ),
-    ] = "wall",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FOLDER",
-            help="For rows and figures.",
-            show_default="antithetic-bench, or ...-quick",
-        ),
-    ] = None,
-    pairing: Annotated[
-        bool,
-        typer.Option(
-            "--pairing/--no-pairing", help="Also measure tables: seconds, memory, quality, growth."
-        ),
-    ] = True,
-    images: Annotated[
-        bool, typer.Option("--images/--no-images", help="Draw figures as PNG and SVG.")
-    ] = True,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A first look: 3 small sets, a second per fit, 1 seed.")
-    ] = False,
-    redraw: Annotated[
-        Path | None,
-        typer.Option(
-            "--redraw",
-            metavar="ROWS",
-            help="Measure nothing: tables and figures of the rows of an earlier run.",
-        ),
-    ] = None,
+    sets: _Sets = None,
+    peers: _Peers = None,
+    losses: _Losses = "log_loss",
+    seconds: _Seconds = None,
+    repeats: _Repeats = None,
+    clock: _Clock = "wall",
+    out: _Out = None,
+    pairing: _Pairing = True,
+    images: _Images = True,
+    quick: _Quick = False,
+    redraw: _Redraw = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
-    """Compare the default SGDClassifier with its peers: seconds and passes to a given nearness, per epoch, tables, held-out rows.
+    """Compare the default SGDClassifier with its peers.
+
+    Measured are seconds and passes to a given gap, seconds per pass, the cost of tables, and the
+    results on held-out rows.
 
     Peers are scikit-learn's estimators and what the extra "bench" installs; one that is missing is
     told and left out. Each has one thread, its best published settings, and the least effort that
@@ -119,13 +130,7 @@ def bench(
             f"none of the sets is on this computer ({', '.join(absent)}); set ANTITHETIC_DATA to a"
             " folder that holds them"
         )
-    limits = Limits(
-        seconds=seconds or (1.0 if quick else 10.0),
-        in_all=12.0 * (seconds or (1.0 if quick else 10.0)),
-        seeds=(0,) if quick else (0, 1),
-        repeats=repeats or (3 if quick else 5),
-        clock=clock,
-    )
+    limits = _limits(seconds, repeats, clock, quick=quick)
     out = out or Path("antithetic-bench-quick" if quick else "antithetic-bench")
     path = out / _ROWS
     kept = sets_kept(path)
@@ -142,17 +147,32 @@ def bench(
         )
         for _ in measured:
             pass
-    notes = (
-        [
-            f"Left out, not on this computer: {', '.join(absent)} (name their folder in"
-            " ANTITHETIC_DATA)."
-        ]
-        if absent
-        else []
+    notes = [*_notes_on(absent, chosen_by_user=bool(sets)), *([kept] if kept else [])]
+    return _report(read_rows(path), path, out, notes, images, as_json)
+
+
+def _limits(seconds: float | None, repeats: int | None, clock: str, *, quick: bool) -> Limits:
+    seconds = seconds or (1.0 if quick else 10.0)
+    return Limits(
+        seconds=seconds,
+        in_all=12.0 * seconds,
+        seeds=(0,) if quick else (0, 1),
+        repeats=repeats or (3 if quick else 5),
+        clock=clock,
     )
-    if absent and not sets:
+
+
+def _notes_on(absent: Sequence[str], *, chosen_by_user: bool) -> list[str]:
+    """What to say about sets that are not on this computer."""
+    if not absent:
+        return []
+    notes = [
+        f"Left out, not on this computer: {', '.join(absent)} (name their folder in"
+        " ANTITHETIC_DATA)."
+    ]
+    if not chosen_by_user:
         notes.append("In their place: sets that come with the package, and made ones.")
-    return _report(read_rows(path), path, out, [*notes, kept] if kept else notes, images, as_json)
+    return notes
 
 
 def _words(text: str | None) -> list[str] | None:

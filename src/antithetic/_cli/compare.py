@@ -13,10 +13,9 @@ import typer
 
 from antithetic._cli import console
 from antithetic._cli.data import Data, read_data, refuse_inputs
-from antithetic._cli.guard import Debug, Json, OneHot, Target, guarded
+from antithetic._cli.guard import Debug, Json, LabelledFile, LossName, OneHot, Target, guarded
 from antithetic._util.files import write_atomically
 from antithetic.experiments.reproduction import versions
-from antithetic.problem.losses import LOSSES
 from antithetic.report import write_page
 from antithetic.report.images import draw_figures
 from antithetic.report.of_comparison import (
@@ -30,6 +29,7 @@ from antithetic.training.compare import BATCH_SIZE, Comparison, compare_sampling
 
 _MOST_ROWS = 50_000
 _FILES = ("report.html", "curves.csv", "train.py")
+# Shorter than COLUMNS.
 _HEADS = (
     "sampling",
     "gap",
@@ -39,43 +39,39 @@ _HEADS = (
     "table s",
     "train s",
     "to goal s",
-)  # narrower than COLUMNS
+)
+
+
+_Alpha = Annotated[float, typer.Option(min=0.0, metavar="X", help="Strength of the L2 penalty.")]
+_Epochs = Annotated[int, typer.Option(min=1, metavar="N", help="Passes of each run.")]
+_Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each way.")]
+_Rows = Annotated[
+    int,
+    typer.Option(
+        min=2, metavar="N", help="Most rows to compare on; of more, a random sample is taken."
+    ),
+]
+_Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FOLDER", help="Folder for a report with curves."),
+]
 
 
 @guarded
 def compare(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Labelled data.", show_default=False)
-    ],
+    file: LabelledFile,
     target: Target = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"One of {', '.join(LOSSES)}.",
-            show_default="log_loss for classes, squared_error for numbers",
-        ),
-    ] = None,
-    alpha: Annotated[
-        float, typer.Option(min=0.0, metavar="X", help="Strength of the L2 penalty.")
-    ] = 1e-4,
-    epochs: Annotated[int, typer.Option(min=1, metavar="N", help="Passes of each run.")] = 20,
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each way.")] = 3,
-    rows: Annotated[
-        int,
-        typer.Option(
-            min=2, metavar="N", help="Most rows to compare on; of more, a random sample is taken."
-        ),
-    ] = _MOST_ROWS,
+    loss: LossName = None,
+    alpha: _Alpha = 1e-4,
+    epochs: _Epochs = 20,
+    seeds: _Seeds = 3,
+    rows: _Rows = _MOST_ROWS,
     one_hot: OneHot = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FOLDER", help="Folder for a report with curves."),
-    ] = None,
+    out: _Out = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
-    """Train on FILE with each way of sampling, and say which one would help, by how much, and what it costs.
+    """Train on FILE with each way of sampling, and report which one helps and what it costs.
 
     Each way gets the best of four first steps around the one that is found from the data. The gap
     is the share of the way to the least objective that is still to go; times are measured side by
@@ -112,11 +108,8 @@ def compare(
     table = comparison_rows(found)
     if not as_json:
         _show(found, data, notes, table, code, files)
-    return {
-        "file": file,
-        "rows": found.n,
-        "features": found.d,
-        "settings": settings,
+    about = {"file": file, "rows": found.n, "features": found.d, "settings": settings}
+    return about | {
         "notes": notes,
         "samplings": [dict(zip(COLUMNS, row, strict=True)) for row in table],
         "curves": {one.name: found.gap(one).mean(axis=0) for one in found.measured},
@@ -153,7 +146,10 @@ def _problem(data: Data, most: int) -> tuple[Any, Any, list[str]]:
 
 
 def snippet(data: Data, found: Comparison, *, epochs: int, one_hot: bool) -> str:
-    """Python that trains the recommended estimator on the user's file, with the steps that were measured."""
+    """Python code that trains the recommended estimator on the user's file.
+
+    It uses the steps that were measured.
+    """
     name, best = "SGDRegressor" if data.classes is None else "SGDClassifier", found.recommended
     way = best.way
     given: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""What goes to the terminal: tables and messages for people, one JSON object for machines, progress on the error stream."""
+"""Output: tables and messages for people, one JSON object for machines, progress on stderr."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def console(*, error: bool = False) -> Console:
 
 
 def plain(value: object) -> str:
-    """Text on one line that a terminal can only show: names in a stranger's file may hold escape codes."""
+    """Text on one line without control characters: names in a file may hold escape codes."""
     return "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
         for character in " ".join(str(value).split())
@@ -86,7 +86,9 @@ def show_table(
     marked: int | None = None,
     digits: int = 3,
 ) -> None:
-    """Print a table that fits the terminal: numbers to the right and never broken, one row marked if wanted.
+    """Print a table that fits the terminal, with one row marked if wanted.
+
+    Numbers are aligned to the right and never broken.
 
     Where the terminal is too narrow for that, each row becomes a block of lines.
     """

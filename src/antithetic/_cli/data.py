@@ -1,4 +1,4 @@
-"""A user's file as the commands need it: rows, labels, what is to be learnt, and which loss suits that."""
+"""A user's file as the commands need it: rows, labels, the task and a suitable loss."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def read_data(path: Path, *, target: str | None, loss: str | None, one_hot: bool
 
 
 def check_place(path: Path, *inputs: Path | None) -> None:
-    """Refuse a file to write whose folder is not there, or that is one of those to read, before anything is computed."""
+    """Refuse an output path without a folder, or that is also an input, before any work is done."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file")
     if not path.parent.is_dir():

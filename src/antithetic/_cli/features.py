@@ -1,4 +1,4 @@
-"""Rows to predict: the columns that a model was trained on, from a file that need not have labels."""
+"""Rows to predict: the columns a model was trained on, from a file that may lack labels."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def first_index(path: Path, names: list[str] | None, d: int) -> int | None:
 
 
 def words_by_column(path: Path, names: list[str], target: str | int | None) -> dict[str, list[str]]:
-    """Words of each column that was made into columns of zeros and ones, whatever the columns are called."""
+    """Words of each column that was one-hot encoded, whatever the columns are called."""
     form = _form(path, _MAX_BYTES)
     if form in ("svmlight", "npz", "npy"):
         return {}

@@ -8,11 +8,13 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, ParamSpec
 
 import typer
 
 from antithetic._cli import console
+from antithetic.problem.losses import LOSSES
 
 P = ParamSpec("P")
 ERROR, INTERRUPTED = 1, 130
@@ -21,6 +23,9 @@ Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
+LabelledFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Labelled data.", show_default=False)
+]
 Target = Annotated[
     str | None,
     typer.Option(
@@ -32,6 +37,16 @@ Target = Annotated[
 ]
 OneHot = Annotated[
     bool, typer.Option("--one-hot", help="Turn columns of words into columns of zeros and ones.")
+]
+
+
+LossName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"One of {', '.join(LOSSES)}.",
+        show_default="log_loss for classes, squared_error for numbers",
+    ),
 ]
 
 

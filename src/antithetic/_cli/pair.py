@@ -12,54 +12,54 @@ import typer
 
 from antithetic._cli import console
 from antithetic._cli.data import Data, check_place, read_data
-from antithetic._cli.guard import Debug, Json, OneHot, Target, guarded
+from antithetic._cli.guard import Debug, Json, LabelledFile, OneHot, Target, guarded
 from antithetic.pairing import GroupTable
 from antithetic.pairing import pair as make_table
 from antithetic.pairing._pair import METHODS
 
+_Out = Annotated[
+    Path,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="TABLE",
+        help="Where to write the table, an .npz file.",
+        show_default=False,
+    ),
+]
+_Method = Annotated[
+    str, typer.Option(metavar="NAME", help=f"How partners are found: {', '.join(METHODS)}.")
+]
+_Nest = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Groups of 4, 8, ... rows instead of pairs, or 'all' for an order; for Python only.",
+    ),
+]
+_Loss = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Loss whose gradients are paired.", show_default="by the labels"
+    ),
+]
+_Intercept = Annotated[
+    bool, typer.Option("--intercept/--no-intercept", help="Whether gradients have an entry for it.")
+]
+_Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Of what is random in a method.")]
+
 
 @guarded
 def pair(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Labelled data.", show_default=False)
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="TABLE",
-            help="Where to write the table, an .npz file.",
-            show_default=False,
-        ),
-    ],
+    file: LabelledFile,
+    out: _Out,
     target: Target = None,
-    method: Annotated[
-        str, typer.Option(metavar="NAME", help=f"How partners are found: {', '.join(METHODS)}.")
-    ] = "auto",
-    nest: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help=(
-                "Groups of 4, 8, ... rows instead of pairs, or 'all' for an order; for Python only."
-            ),
-        ),
-    ] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Loss whose gradients are paired.", show_default="by the labels"
-        ),
-    ] = None,
-    intercept: Annotated[
-        bool,
-        typer.Option("--intercept/--no-intercept", help="Whether gradients have an entry for it."),
-    ] = True,
+    method: _Method = "auto",
+    nest: _Nest = None,
+    loss: _Loss = None,
+    intercept: _Intercept = True,
     one_hot: OneHot = False,
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Of what is random in a method.")
-    ] = 0,
+    seed: _Seed = 0,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:

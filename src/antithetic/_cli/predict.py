@@ -19,15 +19,8 @@ from antithetic._cli.guard import Debug, Json, guarded
 from antithetic._util.files import write_atomically
 from antithetic.estimators.model_file import LinearModel
 
-_FORMULA = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-    "\n",
-)  # what a spreadsheet may take for the beginning of one
+# Characters that a spreadsheet may take for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 @guarded
@@ -53,7 +46,9 @@ def predict(
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
-    """Predict the rows of FILE, as CSV: prediction, decision values, and probabilities where the loss has them.
+    """Predict the rows of FILE, as CSV.
+
+    The columns are the prediction, the decision values, and probabilities if the loss has them.
 
     Columns are found by their names and may stand in any order; a file that lacks some is refused.
 

@@ -35,39 +35,46 @@ _CLAIM = ("number", "claim", "verdict", "by_construction", "measured", "rows")
 _NAMES = {"logistic": "log_loss", "svm": "hinge"}
 
 
+_Only = Annotated[
+    list[str] | None, typer.Option(metavar="SET", help=f"Sets to use, of {', '.join(LAMBDAS)}.")
+]
+_Loss = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="log_loss (Figure 2) or hinge (Figure 3).", show_default="both"
+    ),
+]
+_Seeds = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Runs whose curves are shown.", show_default="5"),
+]
+_Epochs = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Passes of each run.", show_default="20")
+]
+_Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the report.")]
+_Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the finished parts in that folder.")
+]
+_Quick = Annotated[bool, typer.Option("--quick", help="A first look: 2 sets, 2 seeds, 3 epochs.")]
+_Download = Annotated[
+    bool, typer.Option("--download", help="Fetch sets that are not on this computer first.")
+]
+_Images = Annotated[
+    bool, typer.Option("--images/--no-images", help="Write each figure also as PNG and SVG.")
+]
+
+
 @guarded
 def reproduce(
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="SET", help=f"Sets to use, of {', '.join(LAMBDAS)}.")
-    ] = None,
-    loss: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", help="log_loss (Figure 2) or hinge (Figure 3).", show_default="both"
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Runs whose curves are shown.", show_default="5"),
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Passes of each run.", show_default="20")
-    ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the report.")
-    ] = Path("antithetic-report"),
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the finished parts in that folder.")
-    ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A first look: 2 sets, 2 seeds, 3 epochs.")
-    ] = False,
-    download: Annotated[
-        bool, typer.Option("--download", help="Fetch sets that are not on this computer first.")
-    ] = False,
-    images: Annotated[
-        bool, typer.Option("--images/--no-images", help="Write each figure also as PNG and SVG.")
-    ] = True,
+    only: _Only = None,
+    loss: _Loss = None,
+    seeds: _Seeds = None,
+    epochs: _Epochs = None,
+    out: _Out = Path("antithetic-report"),
+    resume: _Resume = False,
+    quick: _Quick = False,
+    download: _Download = False,
+    images: _Images = True,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
@@ -106,12 +113,7 @@ def reproduce(
                 " fetches them"
             )
         tell("report", 1, 1)
-        files, trouble = list[Path](), None
-        try:
-            for path in write_report(found, out, images=images):
-                files.append(path)  # one by one, to know how far it came
-        except OSError as error:
-            trouble = error
+        files, trouble = _write(found, out, images)
     if not as_json:
         _show(found, files)
     if trouble is not None:
@@ -151,9 +153,8 @@ def write_report(
     now = fingerprint([part.settings for part in found.parts])
     written = {PAGE, *(f"csv/{name}.csv" for name in TABLES)}
     pictures = {f"figures/{figure.id}.{ending}" for figure in content.figures for ending in FORMATS}
-    if images or (
-        before is not None and before.settings == now
-    ):  # those of the same settings are the same
+    # Images of the same settings are the same.
+    if images or (before is not None and before.settings == now):
         written |= (
             pictures if images else pictures & set(before.files if before is not None else ())
         )
@@ -163,6 +164,17 @@ def write_report(
     yield from write_csv(found, out / "csv")
     if images:
         yield from draw_figures(content.figures, out / "figures")
+
+
+def _write(found: Reproduction, out: Path, images: bool) -> tuple[list[Path], OSError | None]:
+    """Write the report; return the files that were written, and what stopped it, if anything."""
+    files = list[Path]()
+    try:
+        for path in write_report(found, out, images=images):
+            files.append(path)  # one by one, to know how far it came
+    except OSError as error:
+        return files, error
+    return files, None
 
 
 def _marked(found: Reproduction, quick: bool) -> Reproduction:

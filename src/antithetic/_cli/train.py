@@ -12,99 +12,97 @@ import typer
 from antithetic._cli import console
 from antithetic._cli.data import Data, check_place, read_data
 from antithetic._cli.features import first_index, words_by_column
-from antithetic._cli.guard import Debug, Json, OneHot, Target, guarded
-from antithetic.estimators.model_file import LinearModel, is_model_file
-from antithetic.experiments.settings import package_version
+from antithetic._cli.guard import Debug, Json, LossName, OneHot, Target, guarded
+from antithetic._cli.trained import Trained
+from antithetic.estimators.model_file import is_model_file
 from antithetic.orders import SAMPLINGS
 from antithetic.pairing import AntitheticTable, GroupTable
-from antithetic.problem.losses import LOSSES
 from antithetic.solvers import SOLVERS
+
+_File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="Labelled data; with --dask also a folder, or a pattern in quotes.",
+        show_default=False,
+    ),
+]
+_Model = Annotated[
+    Path,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODEL",
+        help="Where to write the model, a .json file.",
+        show_default=False,
+    ),
+]
+_Table = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="TABLE", help="A table of `antithetic pair`, without --nest, for this file."
+    ),
+]
+_Alpha = Annotated[float, typer.Option(metavar="X", help="Strength of the penalty.")]
+_Penalty = Annotated[str, typer.Option(metavar="NAME", help="l2, l1, elasticnet or none.")]
+_Solver = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"{', '.join(SOLVERS)}.",
+        show_default="sgd; with --dask svrg, which has sgd too",
+    ),
+]
+_Sampling = Annotated[str, typer.Option(metavar="NAME", help=f"auto, {', '.join(SAMPLINGS)}.")]
+_Epochs = Annotated[int, typer.Option(min=1, metavar="N", help="Most passes over the data.")]
+_Tol = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        metavar="X",
+        help="Stop when five epochs gained less than this; 0 makes all passes.",
+    ),
+]
+_Intercept = Annotated[
+    bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")
+]
+_Seed = Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")]
+_Dask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Train on a Dask cluster: a scheduler's address, or local.",
+        show_default=False,
+    ),
+]
+_Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="With --dask: write each round here, and go on from it.",
+        show_default=False,
+    ),
+]
 
 
 @guarded
 def train(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="Labelled data; with --dask also a folder, or a pattern in quotes.",
-            show_default=False,
-        ),
-    ],
-    model: Annotated[
-        Path,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODEL",
-            help="Where to write the model, a .json file.",
-            show_default=False,
-        ),
-    ],
+    file: _File,
+    model: _Model,
     target: Target = None,
-    table: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TABLE", help="A table of `antithetic pair`, without --nest, for this file."
-        ),
-    ] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"One of {', '.join(LOSSES)}.",
-            show_default="log_loss for classes, squared_error for numbers",
-        ),
-    ] = None,
-    alpha: Annotated[float, typer.Option(metavar="X", help="Strength of the penalty.")] = 1e-4,
-    penalty: Annotated[
-        str, typer.Option(metavar="NAME", help="l2, l1, elasticnet or none.")
-    ] = "l2",
-    solver: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"{', '.join(SOLVERS)}.",
-            show_default="sgd; with --dask svrg, which has sgd too",
-        ),
-    ] = None,
-    sampling: Annotated[
-        str, typer.Option(metavar="NAME", help=f"auto, {', '.join(SAMPLINGS)}.")
-    ] = "auto",
-    epochs: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Most passes over the data.")
-    ] = 1000,
-    tol: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            metavar="X",
-            help="Stop when five epochs gained less than this; 0 makes all passes.",
-        ),
-    ] = 1e-4,
-    intercept: Annotated[
-        bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")
-    ] = True,
+    table: _Table = None,
+    loss: LossName = None,
+    alpha: _Alpha = 1e-4,
+    penalty: _Penalty = "l2",
+    solver: _Solver = None,
+    sampling: _Sampling = "auto",
+    epochs: _Epochs = 1000,
+    tol: _Tol = 1e-4,
+    intercept: _Intercept = True,
     one_hot: OneHot = False,
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")
-    ] = 0,
-    dask: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Train on a Dask cluster: a scheduler's address, or local.",
-            show_default=False,
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="With --dask: write each round here, and go on from it.",
-            show_default=False,
-        ),
-    ] = None,
+    seed: _Seed = 0,
+    dask: _Dask = None,
+    checkpoint: _Checkpoint = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
@@ -145,44 +143,13 @@ def train(
             file, model, target, chosen, address=dask, checkpoint=checkpoint, as_json=as_json
         )
     data = read_data(file, target=target, loss=loss, one_hot=one_hot)
-    chosen["loss"] = data.loss
     partners = None if table is None else _table_of(table)
-    estimator, seconds = _fit(data, chosen, partners)
-    score = float(
-        estimator.score(
-            np.asarray(data.X, float) if isinstance(data.X, np.ndarray) else data.X, data.y
-        )
-    )
-    about = {
-        "antithetic": package_version(),
-        "rows": data.X.shape[0],
-        "epochs": estimator.n_iter_,
-        "table": None if table is None else table.name,
-    }
-    LinearModel.of(estimator, settings=chosen | about, **_features(data, one_hot)).save(model)
-    name = "R2" if data.classes is None else "accuracy"
+    trained = _fit(data, chosen | {"loss": data.loss}, partners)
+    trained.save(model, table=None if table is None else table.name, **_features(data, one_hot))
     if not as_json:
-        console.say(f"{console.plain(file.name)}: {data.shape}", "bold")
-        if data.note:
-            console.say(data.note)
-        console.say(
-            f"{data.loss}, {estimator.n_iter_} epochs in {seconds:.2f} s; {name} on these rows"
-            f" {score:.4f}"
-        )
-        console.say(estimator.plan_.why, "dim")
-        console.say(f"model written to {console.plain(model)}")
-    plan = {
-        name: getattr(estimator.plan_, name)
-        for name in ("pairing", "sampling", "batch_size", "why")
-    }
-    return {
-        "model": model,
-        "seconds": seconds,
-        name.lower(): score,
-        "epochs": estimator.n_iter_,
-        "settings": chosen,
-        "plan": plan,
-    }
+        heading = f"{console.plain(file.name)}: {data.shape}"
+        trained.show(heading, [data.note] if data.note else [], passes="epochs", model=model)
+    return trained.summary(model)
 
 
 def _check_model_place(model: Path, *inputs: Path | None) -> None:
@@ -228,10 +195,14 @@ def _features(data: Data, one_hot: bool) -> dict[str, Any]:
     }
 
 
-def _fit(data: Data, chosen: dict[str, Any], table: AntitheticTable | None) -> tuple[Any, float]:
+def _fit(data: Data, chosen: dict[str, Any], table: AntitheticTable | None) -> Trained:
     from antithetic.estimators.sgd import SGDClassifier, SGDRegressor  # a second of import
 
     estimator = (SGDRegressor if data.classes is None else SGDClassifier)(**chosen)
     began = time.perf_counter()
     estimator.fit(data.X.astype(np.float64, copy=False), data.y, table=table)
-    return estimator, time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    rows = np.asarray(data.X, float) if isinstance(data.X, np.ndarray) else data.X
+    return Trained(
+        estimator, chosen, data.X.shape[0], seconds, float(estimator.score(rows, data.y))
+    )

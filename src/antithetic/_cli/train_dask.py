@@ -8,8 +8,7 @@ from typing import Any
 
 from antithetic._cli import console
 from antithetic._cli.data import check_place, column_of
-from antithetic.estimators.model_file import LinearModel
-from antithetic.experiments.settings import package_version
+from antithetic._cli.trained import Trained
 from antithetic.problem.losses import LOSSES
 
 
@@ -53,48 +52,23 @@ def train_on_cluster(
         seconds = time.perf_counter() - began
         score = estimator.score(data.X, data.y)
     rows = (estimator.t_ - 1) // max(1, estimator.n_iter_)
-    about = {
-        "antithetic": package_version(),
-        "rows": rows,
-        "epochs": estimator.n_iter_,
-        "table": None,
-    }
-    features = {
-        "feature_names": data.feature_names,
-        "target_name": data.target_name,
-        "one_hot": False,
-    }
-    LinearModel.of(
-        estimator,
-        settings=chosen | about,
-        **features,
+    trained = Trained(estimator, chosen, rows, seconds, score)
+    trained.save(
+        model,
+        table=None,
+        feature_names=data.feature_names,
+        target_name=data.target_name,
+        one_hot=False,
         first_index=1 if data.feature_names is None else None,
-    ).save(model)
-    name = "R2" if data.classes is None else "accuracy"
+    )
     if not as_json:
         task = "regression" if data.classes is None else f"{len(data.classes)} classes"
-        console.say(
+        heading = (
             f"{console.plain(file.name)}: {rows} rows in {len(data.X)} blocks,"
-            f" {estimator.n_features_in_} features, {task}",
-            "bold",
+            f" {estimator.n_features_in_} features, {task}"
         )
-        console.say(
-            f"{chosen['loss']}, {estimator.n_iter_} rounds in {seconds:.2f} s; {name} on these rows"
-            f" {score:.4f}"
-        )
-        console.say(estimator.plan_.why, "dim")
-        console.say(f"model written to {console.plain(model)}")
-    plan = {
-        key: getattr(estimator.plan_, key) for key in ("pairing", "sampling", "batch_size", "why")
-    }
-    return {
-        "model": model,
-        "seconds": seconds,
-        name.lower(): score,
-        "epochs": estimator.n_iter_,
-        "settings": chosen,
-        "plan": plan,
-    }
+        trained.show(heading, [], passes="rounds", model=model)
+    return trained.summary(model)
 
 
 def _address(given: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What the SGD kernels take: a few named tuples of arrays and numbers, which numba reads as they are."""
+"""Arguments of the SGD kernels: named tuples of arrays and numbers, which numba accepts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class CsrRows(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """The batches of one epoch, with unsigned row numbers, and the steps and samples that went before it; no factors have length 0."""
+    """The batches of one epoch, and how many steps and samples came before it.
+
+    Row numbers are unsigned. Without factors, ``factors`` has length 0.
+    """
 
     rows: NDArray[Any]
     starts: NDArray[Any]
@@ -41,7 +44,9 @@ class Epoch(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """What a balanced order needs: rows of a unit, the rows of the next epoch, which the kernel writes, and the signed sum.
+    """What a balanced order needs: the unit size, the next epoch's rows, and the signed sum.
+
+    The kernel writes the rows of the next epoch.
 
     ``signed`` (d + 1,), zero at first, has the intercept's part last. Where the order is not
     balanced, ``unit`` is 0 and all are empty.
@@ -96,7 +101,9 @@ class Model(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What corrects a step: remembered slopes (n,), float64, and their mean gradient (d + 1,), of the rows' float type, intercept last.
+    """What corrects a step: remembered slopes (n,) and their mean gradient (d + 1,).
+
+    Slopes are float64. The mean gradient has the float type of the rows, and the intercept last.
 
     With ``keeps`` a step renews what it has used (SAGA). Slopes of length 0 mean that nothing is
     corrected.
@@ -108,7 +115,9 @@ class Memory(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Features of a group penalty: those of group g are ``members[starts[g]:starts[g + 1]]``, and feature j is in group ``owner[j]``.
+    """Features of a group penalty.
+
+    Those of group g are ``members[starts[g]:starts[g + 1]]``; feature j is in group ``owner[j]``.
 
     Features of no group come after the last one, as owner the number of groups. All are empty where
     there are no groups.

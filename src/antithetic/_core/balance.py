@@ -1,4 +1,7 @@
-"""The order of the next epoch, from the gradients that the rows of the last one had: for solvers that do not balance on the way."""
+"""The next epoch's balanced order, for solvers that do not balance during an epoch.
+
+It is made from the gradients that the rows had in the last epoch.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ def dense_balance(
     intercept: bool,
     balance: Balance,
 ) -> None:
-    """Write ``balance.following``: the rule of :class:`antithetic.orders.balanced.Balanced`, for gradients ``pulls[k] * X[order[k]]``."""
+    """Write ``balance.following`` from the gradients ``pulls[k] * X[order[k]]``.
+
+    The rule is that of :class:`antithetic.orders.balanced.Balanced`.
+    """
     X, real = rows.X, rows.X.dtype.type
     unit, following, signed = balance.unit, balance.following, balance.signed
     d, held = np.uintp(X.shape[1]), np.zeros(len(signed), X.dtype)

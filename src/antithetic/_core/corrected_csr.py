@@ -1,4 +1,4 @@
-r"""One epoch of corrected proximal steps on sparse rows: a step costs only the stored entries of its batch.
+r"""One epoch of corrected proximal steps on sparse rows, at a cost of the stored entries only.
 
 The weights are :math:`w = s v`, as in SGD's kernel. A step also moves every weight against the mean
 remembered gradient and thresholds it. In terms of ``v`` that is a move of :math:`\Delta U = \eta /
@@ -27,10 +27,8 @@ from antithetic._core.weights import rescale, shrink_group
 step_size = jit(schedules.step_size)
 
 _ONE, _TWO, _THREE, _FOUR = np.uintp(1), np.uintp(2), np.uintp(3), np.uintp(4)
-_ENTRIES_AHEAD, _STARTS_AHEAD = (
-    np.uintp(4),
-    np.uintp(16),
-)  # rows ahead whose entries, and whose place, are prefetched
+# Rows ahead whose entries, and whose place, are prefetched.
+_ENTRIES_AHEAD, _STARTS_AHEAD = (np.uintp(4), np.uintp(16))
 _CACHE_LINE = 64
 _SMALLEST_SCALE = 1e-6  # below it s is multiplied into v, so that neither overflows
 
@@ -57,9 +55,8 @@ def corrected_csr_epoch(
     shares, slopes = np.empty(longest, data.dtype), np.empty(longest)
     line_ends = np.zeros(n_batches + 1)  # U before each step since the last reset, and now
     seen = np.zeros(len(v) if alone else 0)  # U up to which a feature is up to date
-    seen_step = np.zeros(
-        len(groups.starts) if grouped else 0, np.intp
-    )  # the same for groups, and last for features without one
+    # The same for groups, and last for features without one.
+    seen_step = np.zeros(len(groups.starts) if grouped else 0, np.intp)
     reset, here, scale, met = np.intp(0), 0.0, 1.0, 0.0
     for batch in range(np.uintp(n_batches)):
         first, last, now = starts[batch], starts[batch + _ONE], np.intp(batch)
@@ -164,9 +161,8 @@ def corrected_csr_epoch(
                 i = order[k]
                 renewal = real(0.0)
                 if memory.keeps:
-                    change = (slopes[k - first] - memory.slopes[i]) / len(
-                        y
-                    )  # of a row that comes twice, zero the second time
+                    # For a row that comes twice, the change is zero the second time.
+                    change = (slopes[k - first] - memory.slopes[i]) / len(y)
                     memory.slopes[i] = slopes[k - first]
                     renewal = real(change)
                     renewed += change
@@ -221,9 +217,8 @@ def _on_the_line(
         sign = 1.0 if weight > 0.0 else -1.0
         speed = drift + sign * l1
         arrived = weight - (here - since) * speed
-        if (
-            arrived * sign > 0.0 or l1 == 0.0 or arrived != arrived
-        ):  # NaN is left for the divergence check
+        # NaN is left for the divergence check.
+        if arrived * sign > 0.0 or l1 == 0.0 or arrived != arrived:
             return arrived
         zero = since + weight / speed  # where it would be zero, between two steps or at one
         high -= 1

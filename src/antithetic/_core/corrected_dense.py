@@ -33,7 +33,10 @@ def corrected_dense_epoch(
     groups: Groups,
     pulls: NDArray[np.float64],
 ) -> None:
-    """Take one step per batch along its mean gradient, less the remembered one, plus the mean of all remembered ones; then the prox.
+    """Take one corrected step per batch, then the proximal step.
+
+    A step goes along the batch's mean gradient, minus the remembered one, plus the mean of all
+    remembered ones.
 
     As in SGD's kernel, the weights are scale * coef, the loops over rows stand in one function, and
     a batch of m rows takes m / size of a step, unless it has factors. ``pulls``, of one entry per
@@ -100,9 +103,8 @@ def corrected_dense_epoch(
                 pulls[k] = move
             shares[k - first] = real(-eta / size * move / scale)
         if memory.keeps:
-            for k in range(
-                first, last
-            ):  # after all moves: a row that comes twice has changed only once
+            # After all moves: a row that comes twice has changed only once.
+            for k in range(first, last):
                 change = (slopes[k - first] - memory.slopes[order[k]]) / len(y)
                 memory.slopes[order[k]] = slopes[k - first]
                 renewals[k - first] = real(change)
@@ -143,6 +145,5 @@ def corrected_dense_epoch(
 @jit
 def _soften(coef: NDArray[Any], threshold: Any) -> None:
     for c in range(len(coef)):
-        coef[c] -= min(
-            max(coef[c], -threshold), threshold
-        )  # in this form, NaN stays NaN for the divergence check
+        # In this form, NaN stays NaN for the divergence check.
+        coef[c] -= min(max(coef[c], -threshold), threshold)

@@ -27,8 +27,7 @@ def invert(
         unit = guide[min(cells - 1, int(numbers[k] * cells))]
         while sums[unit] <= numbers[k]:
             unit += 1
-        while (
-            unit > 0 and sums[unit - 1] > numbers[k]
-        ):  # the product was rounded up to the next cell
+        # The product was rounded up to the next cell.
+        while unit > 0 and sums[unit - 1] > numbers[k]:
             unit -= 1
         drawn[k] = unit

@@ -15,7 +15,10 @@ FURTHER = 1.2  # how much further than now the weights may go while a queue is w
 
 
 class DualRows(NamedTuple):
-    """Unsigned numbers of the rows to visit, then labels, weights and squared norms of all rows in float64; no weights have length 0."""
+    """The rows to visit, and labels, weights and squared norms of all rows.
+
+    Row numbers are unsigned, the rest is float64. Without weights, ``weight`` has length 0.
+    """
 
     order: NDArray[Any]
     y: NDArray[np.float64]
@@ -32,7 +35,10 @@ class Entries(NamedTuple):
 
 
 class DualRule(NamedTuple):
-    """Code of the loss, the factor 1 / (l2 n) of a row in the weights, whether to add up the losses met, and how far the weights have gone.
+    """The rule of the dual steps, and how far the weights have moved.
+
+    ``loss`` is the code of the loss, ``share`` the factor 1 / (l2 n) of a row in the weights, and
+    ``watch`` says whether to add up the losses met.
 
     ``gone`` is their squared distance from the reference of :class:`_Resting`, ``gone_at_least``
     what it is taken for at least.
@@ -58,7 +64,10 @@ class DualModel(NamedTuple):
 
 
 def rest_limit(loss: int, y: float, weight: float, a: float, signed: float) -> float:
-    """How far the weights must be from the reference before a row's dual variable can move: below 0 where it is free to."""
+    """How far the weights must move from the reference before a row's dual variable can move.
+
+    Below 0 where the dual variable is free to move.
+    """
     if a == 0.0:
         return signed
     return -signed if loss == HINGE and a == y * weight else -1.0

@@ -86,7 +86,10 @@ def choose(positions: NDArray[np.intp], n_free: int) -> NDArray[np.intp]:
 
 @jit
 def choose_pairs(positions: NDArray[np.intp], n_free: int) -> NDArray[np.intp]:
-    """Let the row at each position, if still free, leave with its first free candidate other than itself."""
+    """Pair the row at each position, if it is still free, with its first free candidate.
+
+    A row is never paired with itself.
+    """
     rows, candidates = positions.shape
     taken = np.zeros(n_free, dtype=np.bool_)
     chosen = np.empty((rows, 2), dtype=np.intp)

@@ -1,4 +1,4 @@
-"""The only import of numba: how our functions are compiled and cached, and a prefetch hint for kernels.
+"""The only import of numba: compilation and caching, and a prefetch hint for kernels.
 
 Importing this module costs about 0.2 s, so only kernel modules import it, and those are imported
 when they are first needed.
@@ -41,12 +41,12 @@ def _compile(function: Function, **options: Any) -> Function:
 
 
 def unsigned(index: np.ndarray) -> np.ndarray:
-    """View integer indices as unsigned, without a copy: numba then leaves out the test for negative ones."""
+    """View integer indices as unsigned, without a copy: numba then omits the sign test."""
     return index.view(np.dtype(f"u{index.itemsize}"))
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """View an array as read-only: kernels then see one type, whether the user's array could be written to or not."""
+    """View an array as read-only, so that kernels see one type for all arrays of a user."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -65,9 +65,8 @@ def _prefetch_in_kernel(_typing: Any, array: Any, index: Any) -> Any:
         except KeyError:
             hint = ir.Function(builder.module, hint_type, "llvm.prefetch.p0")
         address = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
-        builder.call(
-            hint, [address, word(0), word(3), word(1)]
-        )  # to read, keep in all caches, data
+        # Arguments: read, keep in all caches, data.
+        builder.call(hint, [address, word(0), word(3), word(1)])
         return context.get_dummy_value()
 
     return signature, generate

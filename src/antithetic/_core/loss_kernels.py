@@ -47,26 +47,23 @@ def conjugates(
 
 
 _AT_ONCE = 512  # factors of at most 2, whose product is far from overflowing
-_LOG2_E, _LOG_2, _LOG_2_REST = (
-    1.4426950408889634,
-    0.693145751953125,
-    1.4286068203094172e-6,
-)  # the last two add up to log(2)
+# The last two add up to log(2).
+_LOG2_E, _LOG_2, _LOG_2_REST = (1.4426950408889634, 0.693145751953125, 1.4286068203094172e-6)
 _LEAST = -708.0  # where exp is about to leave the normal numbers
-_EXPONENT, _BIAS = (
-    np.int64(52),
-    np.int64(1023 << 52),
-)  # where a float64 has its exponent, and that of 1
+# The position of a float64's exponent, and the bits of the exponent of 1.
+_EXPONENT, _BIAS = (np.int64(52), np.int64(1023 << 52))
 
 
 @jit_sums
 def _exp(x: float) -> float:
-    """Exponential of a number that is not positive, to a relative error of 1e-13, by operations that are done for several rows at once."""
+    """Exponential of a number that is not positive, to a relative error of 1e-13.
+
+    It uses only operations that vectorise over rows.
+    """
     x = _LEAST if x < _LEAST else x  # NaN stays
     k = np.floor(x * _LOG2_E + 0.5)
-    r = (
-        x - k * _LOG_2
-    ) - k * _LOG_2_REST  # at most log(2) / 2: thirteen terms of the series are enough
+    # At most log(2) / 2: thirteen terms of the series are enough.
+    r = (x - k * _LOG_2) - k * _LOG_2_REST
     p = r / 6227020800.0 + 1.0 / 479001600.0
     p = p * r + 1.0 / 39916800.0
     p = p * r + 1.0 / 3628800.0
@@ -80,9 +77,8 @@ def _exp(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    power = np.int64(
-        (np.int64(np.int32(k if k <= 0.0 else 0.0)) << _EXPONENT) + _BIAS
-    )  # the bits of 2^k; NaN is no integer
+    # The bits of 2^k; NaN is not an integer.
+    power = np.int64((np.int64(np.int32(k if k <= 0.0 else 0.0)) << _EXPONENT) + _BIAS)
     return p * power.view(np.float64)  # type: ignore[no-any-return]  # NumPy does not say what a view is
 
 

@@ -16,7 +16,10 @@ SQUARED_ERROR, HUBER, EPSILON_INSENSITIVE, SQUARED_EPSILON_INSENSITIVE = range(5
 
 
 def value(code: int, epsilon: float, y: float, p: float) -> float:
-    """Loss of the prediction ``p`` for the label ``y``: infinite only where the true value exceeds the type, never NaN."""
+    """Loss of the prediction ``p`` for the label ``y``.
+
+    It is infinite only where the true value exceeds the type, and never NaN.
+    """
     if code < SQUARED_ERROR:
         margin = y * p
         short = max(0.0, 1.0 - margin)
@@ -67,7 +70,10 @@ def slope(code: int, epsilon: float, y: float, p: float) -> float:
 
 
 def conjugate(code: int, epsilon: float, y: float, u: float) -> float:
-    r"""Convex conjugate :math:`\phi^*(u) = \sup_p\, p u - \phi(y, p)`: infinite where the loss never has the slope ``u``, never NaN."""
+    r"""Convex conjugate :math:`\phi^*(u) = \sup_p\, p u - \phi(y, p)`.
+
+    It is infinite where the loss never has the slope ``u``, and never NaN.
+    """
     if u == 0.0:
         return 0.0  # no loss is ever negative, and each is zero somewhere or tends to it
     if code < SQUARED_ERROR:
@@ -107,7 +113,9 @@ _LAST_STEP = (
 
 
 def dual_step(code: int, y: float, weight: float, a: float, p: float, q: float) -> float:
-    r"""Best dual variable of one row, all others kept: the ``b`` with :math:`b = -s\,\phi'(y, p + q (b - a))`.
+    r"""Best dual variable of one row, all others fixed.
+
+    It is the ``b`` with :math:`b = -s\,\phi'(y, p + q (b - a))`.
 
     Parameters
     ----------

@@ -21,9 +21,8 @@ def shuffle(order: NDArray[np.intp], words: NDArray[np.uint32]) -> bool:
         bound = np.uint64(i + 1)
         product = np.uint64(words[at]) * bound
         at += 1
-        if (
-            product & _LOW < bound
-        ):  # perhaps one of the few words that would make small numbers more likely
+        # Perhaps one of the few words that would make small numbers more likely.
+        if product & _LOW < bound:
             least = (_WORDS - bound) % bound
             while product & _LOW < least:
                 if at + i > len(words):

@@ -14,10 +14,8 @@ from antithetic._core.loss_kernels import dual_step, value
 rest_limit = jit(dual_arguments.rest_limit)
 
 _ONE, _TWO, _THREE, _FOUR = np.uintp(1), np.uintp(2), np.uintp(3), np.uintp(4)
-_ENTRIES_AHEAD, _STARTS_AHEAD = (
-    np.uintp(4),
-    np.uintp(16),
-)  # rows ahead whose entries, and whose place, are prefetched
+# Rows ahead whose entries, and whose place, are prefetched.
+_ENTRIES_AHEAD, _STARTS_AHEAD = (np.uintp(4), np.uintp(16))
 _CACHE_LINE = 64
 
 

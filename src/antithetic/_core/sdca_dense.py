@@ -90,7 +90,10 @@ def dense_dual_epoch(
 def rest_limits(
     loss: int, rows: DualRows, duals: NDArray[np.float64], predictions: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both arrays of what rests, for dense and sparse rows alike, from the predictions at the reference."""
+    """Both arrays of :class:`_Resting`, from the predictions at the reference.
+
+    The same for dense and sparse rows.
+    """
     signed, limits = np.empty(len(duals)), np.empty(len(duals))
     for i in range(len(duals)):
         heft, short = (

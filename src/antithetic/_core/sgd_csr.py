@@ -26,10 +26,8 @@ step_size = jit(schedules.step_size)
 row_step_size = jit(schedules.row_step_size)
 
 _ONE, _TWO, _THREE, _FOUR = np.uintp(1), np.uintp(2), np.uintp(3), np.uintp(4)
-_ENTRIES_AHEAD, _STARTS_AHEAD = (
-    np.uintp(4),
-    np.uintp(16),
-)  # rows ahead whose entries, and whose place, are prefetched
+# Rows ahead whose entries, and whose place, are prefetched.
+_ENTRIES_AHEAD, _STARTS_AHEAD = (np.uintp(4), np.uintp(16))
 _CACHE_LINE = 64
 _SMALLEST_SCALE = 1e-6  # below it s is multiplied into v, so that neither overflows
 
@@ -76,9 +74,8 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
     shares = np.empty(size, data.dtype)
     passive = rule.schedule >= schedules.PA1  # each row has its own step size
     unit, following, signed = np.uintp(balance.unit), balance.following, balance.signed
-    pulls = np.empty(
-        2 * balance.unit, data.dtype
-    )  # slopes of the rows of two units, the second's negated
+    # Slopes of the rows of two units, the second's negated.
+    pulls = np.empty(2 * balance.unit, data.dtype)
     front, back, lean = np.uintp(0), n, 0.0
     if unit > 0:
         back = n - n % unit
@@ -232,9 +229,8 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
             move_towards(model.average, v, scale, share_of_step)
     if behind:
         _catch_up(lazy, model, features, np.uintp(0), np.uintp(len(v)), np.uintp(len(starts) - 1))
-    for k in range(
-        front, back if unit > 0 else front
-    ):  # a unit without another comes between front and back
+    # A unit without another comes between front and back.
+    for k in range(front, back if unit > 0 else front):
         following[k] = order[n - n % unit - back + k]
     rescale(model, scale)
     model.intercept[0] = intercept
@@ -247,7 +243,10 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
 def _catch_up(
     lazy: Any, model: Model, indices: NDArray[Any], begin: Any, end: Any, step: Any
 ) -> None:
-    """Bring the features ``indices[begin:end]`` up to date before a step: what they owe, and their share of the average."""
+    """Bring the features ``indices[begin:end]`` up to date before a step.
+
+    They receive the penalty not yet applied, and their share of the average.
+    """
     now, v = np.intp(step), model.coef
     for place in range(begin, end):
         feature = indices[place]
@@ -259,9 +258,8 @@ def _catch_up(
             continue
         if len(lazy.sums) > 0:
             since, sign = lazy.seen_step[feature], 1.0 if v[feature] > 0.0 else -1.0
-            zero = sign * (
-                v[feature] - model.received[feature]
-            )  # the charge at which the weight reaches zero
+            # The charge at which the weight reaches zero.
+            zero = sign * (v[feature] - model.received[feature])
             until = (
                 now
                 if zero > model.charged[0]

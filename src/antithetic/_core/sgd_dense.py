@@ -26,7 +26,10 @@ _SMALLEST_SCALE = (
 
 @jit_sums
 def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance: Balance) -> None:
-    """Take one step per batch: shrink by the L2 penalty, step along the mean gradient, threshold by the L1 penalty, average.
+    """Take one step per batch.
+
+    A step shrinks by the L2 penalty, moves along the mean gradient, thresholds by the L1 penalty,
+    and updates the average.
 
     With a ``balance``, also write the order of the next epoch: of every two units, the one whose
     gradient, less that of the other, does not point along the signed sum of such differences goes
@@ -43,16 +46,14 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
     lengths = np.empty(size if passive else 0)  # each row's own step size
     unit, following, signed = np.uintp(balance.unit), balance.following, balance.signed
     pulls = np.empty(size if unit > 0 else 0, X.dtype)  # slopes of the batch
-    held = np.zeros(
-        len(signed), X.dtype
-    )  # the first unit's gradient less the second's, as far as they are seen
+    # The first unit's gradient minus the second's, as far as they are seen.
+    held = np.zeros(len(signed), X.dtype)
     front, back, lean = np.uintp(0), n, 0.0
     if unit > 0:
         back = n - n % unit
         following[back:] = order[back:]  # rows that are not a whole unit stay last
-    stride = (
-        _TWO if unit == 0 or size % 2 == 0 else _ONE
-    )  # in odd batches, two rows may belong to different units
+    # In odd batches, two rows may belong to different units.
+    stride = _TWO if unit == 0 or size % 2 == 0 else _ONE
     twosome = unit == 1 and size == 2  # the gradients of one step are the two to be balanced
     leans = np.zeros(2, X.dtype)
     scale, met = 1.0, 0.0  # the weights are scale * coef: in float32 a factor near 1 would be lost
@@ -71,9 +72,8 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
             for c in range(d):
                 p += X[i, c] * coef[c]
                 q += X[j, c] * coef[c]
-            if (
-                twosome
-            ):  # in a loop of its own, so that predictions have the same bits as without it
+            # In a loop of its own, so that predictions have the same bits as without it.
+            if twosome:
                 r, s = zero, zero
                 for c in range(d):
                     r += X[i, c] * signed[c]
@@ -197,9 +197,8 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
             share = gain / model.average_weight[0]
             model.average_intercept[0] += share * (intercept - model.average_intercept[0])
             move_towards(model.average, coef, scale, share)
-    for k in range(
-        front, back if unit > 0 else front
-    ):  # a unit without another comes between front and back
+    # A unit without another comes between front and back.
+    for k in range(front, back if unit > 0 else front):
         following[k] = order[n - n % unit - back + k]
     rescale(model, scale)
     model.intercept[0] = intercept

@@ -1,4 +1,4 @@
-"""The step of the L1 penalty on one weight, which remembers, so that weights stay at zero which belong there."""
+"""The cumulative L1 step on one weight, which keeps weights at zero that belong there."""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ def balance(
     signed: NDArray[np.float64],
     held: NDArray[np.float64],
 ) -> None:
-    """Put rows to the front or the back of ``following`` by the rule of :class:`antithetic.orders.balanced.Balanced`.
+    """Put rows to the front or the back of ``following``.
+
+    The rule is that of :class:`antithetic.orders.balanced.Balanced`.
 
     The vector of a row is the product of its slopes and what ``vectors`` has, formed here as it is
     needed. ``marks`` are the ends of front and back, and the row that waits for another, whose

@@ -1,4 +1,7 @@
-"""Kernels of the tree pairing: cut clouds of points into small buckets, and solve each bucket's assignment problem exactly."""
+"""Kernels of the tree pairing.
+
+They cut clouds of points into small buckets, and solve each bucket's assignment problem exactly.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ def buckets(
     rows: NDArray[np.intp],
     others: NDArray[np.intp],
 ) -> NDArray[np.intp]:
-    """Cut ``rows[low:high]`` at medians of ``points``, along the widest axis, into buckets of at most ``leaf``; return their ends.
+    """Cut ``rows[low:high]`` into buckets of at most ``leaf`` rows, and return their ends.
+
+    Cuts are at medians of ``points``, along the widest axis.
 
     Both lists are reordered in place. If ``others`` is not empty, it holds the points' reflections:
     each node sends as many of them to the lower side as rows, those with the smallest reflected
@@ -78,7 +83,10 @@ def _select(
     last: int,
     middle: int,
 ) -> None:
-    """Reorder ``rows[first:last]`` so that the smallest ``sign * points[row, axis]`` come before ``middle`` (Hoare's selection)."""
+    """Reorder ``rows[first:last]`` so that the smallest values come before ``middle``.
+
+    The values are ``sign * points[row, axis]``; the method is Hoare's selection.
+    """
     low, high = first, last - 1
     while low < high:
         a, b, c = (
@@ -106,7 +114,9 @@ def _select(
 
 
 class Weighing(NamedTuple):
-    """What turns the product of two rows of X into that of two vectors: ``(classes agree - 1/K) scale_i scale_j (product + constant)``.
+    """What turns the product of two rows of X into that of the vectors that are paired.
+
+    The latter is ``(classes agree - 1/K) scale_i scale_j (product + constant)``.
 
     ``scale`` and ``codes`` may be empty: all scales are 1, all rows of one class.
     """
@@ -126,7 +136,10 @@ def solve_dense(
     starts: NDArray[np.intp],
     partner: NDArray[np.intp],
 ) -> None:
-    """Give the rows of each bucket the partners among ``partners`` of the same bucket with the smallest sum of products."""
+    """Give the rows of each bucket the partners with the smallest sum of products.
+
+    Partners come from ``partners`` of the same bucket.
+    """
     largest = np.max(np.diff(starts))
     left, right = np.empty((largest, X.shape[1]), X.dtype), np.empty((largest, X.shape[1]), X.dtype)
     products, work = np.empty((largest, largest), X.dtype), _make_work(largest)
@@ -156,7 +169,10 @@ def solve_csr(
     starts: NDArray[np.intp],
     partner: NDArray[np.intp],
 ) -> None:
-    """Do the same for sparse rows: each is scattered once, and the entries of its possible partners are looked up in it."""
+    """Do the same as :func:`solve_dense` for sparse rows.
+
+    Each row is scattered once, and the entries of its possible partners are looked up in it.
+    """
     largest = np.max(np.diff(starts))
     scattered, scale = np.zeros(d), weighing.scale
     products, work = np.empty((largest, largest)), _make_work(largest)
@@ -198,7 +214,10 @@ def _give_partners(
 
 @jit
 def _centre(left: NDArray[Any], right: NDArray[Any], m: int) -> None:
-    """Subtract the mean of the left rows from both sides: no choice depends on it, and rows that share an offset keep their digits."""
+    """Subtract the mean of the left rows from both sides.
+
+    No choice depends on the mean, and rows that share a large offset keep their digits.
+    """
     for c in range(left.shape[1]):
         mean = 0.0
         for i in range(m):
@@ -236,7 +255,10 @@ def _weigh(
 
 
 class _Work(NamedTuple):
-    """Arrays of the assignment solver, allocated once: duals, the two sides of the assignment, and the search tree."""
+    """Arrays of the assignment solver, allocated once.
+
+    They are the duals, the two sides of the assignment, and the search tree.
+    """
 
     row_dual: NDArray[np.float64]
     column_dual: NDArray[np.float64]
@@ -266,7 +288,10 @@ def _make_work(n: int) -> Any:
 
 @jit
 def row_duals(cost: NDArray[np.float64]) -> Any:
-    """Dual values of the rows of an assignment problem: with those of the columns, nowhere more than the cost, and equal where assigned."""
+    """Dual values of the rows of an assignment problem.
+
+    With those of the columns they never exceed the cost, and equal it where a row is assigned.
+    """
     work = _make_work(len(cost))
     _assign(cost, len(cost), work)
     return work.row_dual
@@ -287,11 +312,9 @@ def _assign(cost: NDArray[Any], n: int, work: Any) -> None:
     row_dual[:n] = 0.0
     column_of[:n] = -1
     row_of[:n] = -1
-    for j in range(
-        n
-        # the cheapest row of each column takes it, if it is free: feasible duals, and often half the
-        # assignment
-    ):
+    # The cheapest row of each column takes it, if the row is free: this gives feasible duals, and
+    # often half the assignment.
+    for j in range(n):
         cheapest = 0
         for i in range(1, n):
             if cost[i, j] < cost[cheapest, j]:
@@ -307,7 +330,10 @@ def _assign(cost: NDArray[Any], n: int, work: Any) -> None:
 
 @jit
 def _augment(cost: NDArray[Any], n: int, start: int, work: Any) -> None:
-    """Find the shortest path of reduced costs from a free row to a free column (Dijkstra), and change the assignment along it."""
+    """Change the assignment along the shortest path of reduced costs (Dijkstra).
+
+    The path leads from a free row to a free column.
+    """
     (
         row_dual,
         column_dual,

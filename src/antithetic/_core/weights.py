@@ -1,4 +1,4 @@
-"""What kernels do with the weights themselves: collect the L1 penalty, shrink a group, and multiply the scale in."""
+"""What kernels do with the weights: apply the L1 penalty, shrink groups, apply the scale."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ cumulative_threshold = jit(threshold.cumulative_threshold)
 
 @jit
 def collect_one(model: Model, feature: Any) -> None:
-    """Take from one weight what it owes, and book what it has really paid: float32 may be too coarse for a small charge."""
+    """Apply the L1 penalty that one weight has not yet received, and record what was applied.
+
+    The two may differ: float32 may be too coarse for a small charge.
+    """
     before = model.coef[feature]
     left = cumulative_threshold(float(before), model.received[feature], model.charged[0])
     model.coef[feature] = model.coef.dtype.type(left)
@@ -43,7 +46,10 @@ def move_towards(
 
 @jit
 def shrink_group(coef: NDArray[Any], groups: Groups, group: Any, threshold: float) -> None:
-    """Bring the weights of a group nearer to zero together: their norm by ``threshold`` times the root of their number."""
+    """Shrink the weights of a group towards zero together.
+
+    Their norm decreases by ``threshold`` times the root of their number.
+    """
     begin, end = groups.starts[group], groups.starts[group + 1]
     square = 0.0
     for place in range(begin, end):

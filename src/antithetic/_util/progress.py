@@ -1,4 +1,4 @@
-"""Progress of a long job on the error stream: a bar where rich is installed, else a line now and then."""
+"""Progress of a long job on stderr: a bar if rich is installed, else occasional lines."""
 
 from __future__ import annotations
 

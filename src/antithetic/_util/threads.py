@@ -1,4 +1,7 @@
-"""Work shared between threads, with the matrix products inside each kept to one thread, so that results do not depend on their number."""
+"""Work shared between threads, with results that do not depend on their number.
+
+To that end the matrix products inside each thread use one thread.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What comes in: rows, labels, weights and numbers are checked and brought into one form, without a copy where none is needed."""
+"""Check rows, labels, weights and numbers, and bring them into one form.
+
+Nothing is copied without need.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ BLOCK_ENTRIES = 1 << 20
 
 
 def check_rows(X: Any, name: str = "X") -> Matrix:
-    """Return rows as C-contiguous float32 or float64, or as a ``csr_array`` without repeated entries.
+    """Return rows as C-contiguous float32 or float64, or as a ``csr_array`` without duplicates.
 
     float32 and float64 keep their type, float16 becomes float32, everything else float64. What has
     the right form already is not copied. Raises ValueError naming the first row that holds NaN or
@@ -211,7 +214,10 @@ def block_rows(X: Matrix) -> int:
 
 
 def power_of_two_near(values: NDArray[np.floating], beside: float = 0.0) -> float:
-    """Power of two by which values can be multiplied, without changing a digit, to bring the largest near 1; 1 where all are 0."""
+    """Power of two that brings the largest value near 1; 1 where all are 0.
+
+    Multiplying by it changes no digit.
+    """
     largest = (
         max(abs(float(values.max())), abs(float(values.min())), beside) if values.size else beside
     )

@@ -1,4 +1,6 @@
-"""``antithetic bench``: our estimator beside its peers, on the same problems, in one run, with the losses as visible as the wins.
+"""``antithetic bench``: our estimator compared with its peers on the same problems.
+
+All are measured in one run, and losses are as visible as wins.
 
 Every peer gets its best published settings, one thread, and the least effort (iterations, passes,
 epochs) that just reaches a target: efforts are turned up until it does, the last step is bisected,

@@ -1,4 +1,7 @@
-"""Find, for each peer and target, the least effort that gets there: tolerances are loosened until it just does."""
+"""Find the least effort with which each peer reaches each target.
+
+Tolerances are loosened as far as the target allows.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,11 @@ CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time
 _GROWTH = 1.3
 _TIMED_AGAIN = 0.1  # seconds below which a single time is not to be trusted at all
 _DOMINATED = 3.0  # so many times slower than another configuration that is as near: dropped
-_HALVED_AT = (
-    2,
-    4,
-)  # rungs after which the worse half of rivals is dropped, those that are late apart
-_ALL_HALVED_AT = (
-    7,
-    10,
-    # and of all: after 9 passes scikit-learn's "adaptive" has shortened its steps, and is often the
-    # best
-)
+# Rungs after which the worse half of the rivals is dropped, except those marked as late.
+_HALVED_AT = (2, 4)
+# The same for all: after 9 passes scikit-learn's "adaptive" has shortened its steps, and is often
+# the best.
+_ALL_HALVED_AT = (7, 10)
 _STALLED_RUNGS, _STALLED = 5, 0.99
 _LEAST_LEFT = 2
 _WARM_UP = 3  # passes: the first of a balanced order is another kernel than the next
@@ -95,7 +93,7 @@ class Point:
 
 
 def efforts(effort: int = 1) -> Iterator[int]:
-    """1, 2, 3, 4, 5, 6, 7, 9, 11, ...: ever more, the ratio of neighbours never above 1.3 from 4 on."""
+    """1, 2, 3, 4, 5, 6, 7, 9, 11, ...: from 4 on, the ratio of neighbours is at most 1.3."""
     while True:
         yield effort
         effort = max(effort + 1, int(effort * _GROWTH))
@@ -145,12 +143,14 @@ def measure(config: Config, effort: int, task: Task, limits: Limits) -> Point:
 def climb(
     peer: Peer, configs: Sequence[Config], task: Task, target: float, limits: Limits
 ) -> Iterator[Point]:
-    """Turn the effort up until the target is reached or the time is over, dropping configurations that fall behind."""
+    """Raise the effort until the target is reached or the time is over.
+
+    Configurations that fall behind are dropped.
+    """
     points: list[Point] = []
     alive, spent = list(configs), 0.0
-    timed(
-        alive[0], _WARM_UP, limits.seeds[0], CLOCKS[limits.clock]
-    )  # imports, compiles: as much for the others
+    # Imports and compilation: the others pay for them as well.
+    timed(alive[0], _WARM_UP, limits.seeds[0], CLOCKS[limits.clock])
     for place, effort in enumerate(efforts()):
         rung = []
         for config in alive:
@@ -185,12 +185,11 @@ def _halved(rung: Sequence[Point], place: int) -> Sequence[Point]:
 
 
 def _hopeless(point: Point, points: Sequence[Point]) -> bool:
-    """Whether it diverged, stands still, or another configuration comes as near in a third of the time."""
+    """Whether it diverged, stalled, or another configuration is as near in a third of the time."""
     own = [other for other in points if other.config is point.config]
     before = min((other.gap for other in own[:-_STALLED_RUNGS]), default=np.inf)
-    if len(own) > _STALLED_RUNGS and not point.gap <= _STALLED * min(
-        before, 1e300
-    ):  # infinity is not below infinity
+    # Infinity is not below infinity.
+    if len(own) > _STALLED_RUNGS and not point.gap <= _STALLED * min(before, 1e300):
         return True
     return any(
         other.config is not point.config
@@ -210,7 +209,10 @@ def cheapest(points: Sequence[Point], target: float) -> Point | None:
 
 
 def refine(points: list[Point], target: float, task: Task, limits: Limits) -> Iterator[Point]:
-    """Bisect the effort of the cheapest configuration between the last that is too little and the first that is enough."""
+    """Bisect the least sufficient effort of the cheapest configuration.
+
+    The search starts between the last effort that is too little and the first that is enough.
+    """
     found = cheapest(points, target)
     if found is None:
         return

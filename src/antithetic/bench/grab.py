@@ -1,4 +1,4 @@
-"""Orders of grab-sampler, where it is installed: plain SGD in batches that its sampler draws, from gradients of each row.
+"""Orders of grab-sampler, if it is installed: plain SGD in the batches that it draws.
 
 It is a sampler for PyTorch, fed with the gradient of every row, so its seconds say little about a
 linear model; its passes do. Its sorters are used as they are: ``GraBSampler`` around them hands its
@@ -49,11 +49,12 @@ def grab_sampler(task: Task) -> Sequence[Config]:
 def _fit(
     sorter: Any, torch: Any, rows: Any, y: Any, task: Task, eta0: float, effort: int, seed: int
 ) -> Fit:
-    """Steps eta0 / (1 + eta0 lambda t) along the mean gradient of each batch, whose rows' gradients the sorter is shown."""
-    with (
-        _one_thread(torch),
-        torch.random.fork_rng(devices=[]),
-    ):  # its orders come from the global generator
+    """Take steps eta0 / (1 + eta0 lambda t) along the mean gradient of each batch.
+
+    The sorter is shown the gradient of each row.
+    """
+    # Its orders come from the global generator.
+    with _one_thread(torch), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         w = torch.zeros(task.d, dtype=torch.float64)
         order = sorter(task.n, task.d, device="cpu", dtype=torch.float64)

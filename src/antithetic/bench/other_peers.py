@@ -16,11 +16,8 @@ from antithetic.bench.tasks import Task
 
 _NEVER = 1e-14
 _CYANURE_SOLVERS = ("qning-svrg", "qning-miso", "catalyst-miso", "miso", "svrg", "acc-svrg")
-_PASS_PER_ITERATION = (
-    "miso",
-    # svrg takes gradients of a row at two points, and now and then of all; those around a solver take
-    # more
-)
+# svrg takes gradients of a row at two points, and sometimes of all; wrapped solvers take more.
+_PASS_PER_ITERATION = ("miso",)
 
 
 def _rows(task: Task) -> Any:
@@ -67,7 +64,7 @@ def _fit_cyanure(estimator: Any, rows: Any, task: Task, solver: str, effort: int
 
 
 def snap_ml(task: Task) -> Sequence[Config]:
-    """Its coordinate descent in the dual, which its documentation recommends where rows outnumber features."""
+    """Snap ML's dual coordinate descent, recommended where rows outnumber features."""
     package, rows = import_peer("snapml"), _rows(task).astype(np.float32)  # what it computes with
     return [Config("dual", partial(_fit_snap, package, rows, task.y, task))]
 

@@ -1,4 +1,4 @@
-"""What a table costs and what it is worth: seconds, memory, quality, and how they grow with rows and features.
+"""What a table costs and gains: seconds, memory and quality, by rows and features.
 
 Each table is made in a process of its own, whose memory is that of the table:
 ``python -m antithetic.bench.pairing METHOD N D REPEATS CLOCK``.
@@ -47,9 +47,8 @@ def measure(method: str, n: int, d: int, repeats: int, clock: str = "wall") -> d
         start = now()
         table = pair_rows(G, method, random_state=0)
         seconds = min(seconds, now() - start)
-    extra = max(
-        0.0, _megabytes("VmHWM") - before
-    )  # what was held at most, less what was held before: no less than was needed
+    # Peak memory minus the memory before: at least what was needed.
+    extra = max(0.0, _megabytes("VmHWM") - before)
     # the gradients of a squared error at zero, for targets -1, are the rows
     ratio = table.variance_ratio(G, np.full(n, -1.0), loss="squared_error")
     return {"seconds": seconds, "megabytes": extra, "variance ratio": ratio}
@@ -133,13 +132,8 @@ def _in_a_child(
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        return (
-            {},
-            (
-                "failed:"
-                f" {done.stderr.strip().splitlines()[-1][:200] if done.stderr.strip() else done.returncode}"
-            ),
-        )
+        message = done.stderr.strip()
+        return {}, f"failed: {message.splitlines()[-1][:200] if message else done.returncode}"
     return json.loads(done.stdout), "ok"
 
 

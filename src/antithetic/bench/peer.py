@@ -1,4 +1,4 @@
-"""What a peer is: a name, and for each problem some configurations whose effort can be turned up in whole numbers."""
+"""A peer: a name, and for each problem configurations whose effort is a whole number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from antithetic.bench.tasks import LOSSES, Task
 
 
 class Fit(NamedTuple):
-    """Weights, the peer's own count of iterations, and how often it went over the rows for gradients (NaN: it does not tell)."""
+    """Weights, the peer's own count of iterations, and its passes over the rows for gradients.
+
+    The number of passes is NaN if the peer does not report it.
+    """
 
     coef: Any
     iterations: float
@@ -75,7 +78,10 @@ class Peer:
 
 
 def import_peer(name: str) -> Any:
-    """Import a module of a peer, whatever it warns of: some take a warning that has become an error for a missing feature."""
+    """Import a module of a peer, and ignore its warnings.
+
+    Some peers mistake a warning that has become an error for a missing feature.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return import_module(name)

@@ -1,4 +1,4 @@
-"""Figures as a pure function of the rows: gaps against seconds and against passes for each problem, and a profile of them all."""
+"""Figures from the rows: gaps by seconds and by passes, and a performance profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""All peers on one problem: how near each comes in which time, and the cheapest way of each to every target, timed side by side."""
+"""All peers on one problem: the gap by time, and the cheapest way of each to every target.
+
+The cheapest ways are timed side by side.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +149,9 @@ def _lacking(row: Row, part: str, runner: Runner) -> Row:
 def _targets(
     row: Row, runners: Sequence[Runner], targets: Sequence[float], limits: Limits
 ) -> Iterator[Row]:
-    """Time all that gets to some target in a reasonable time side by side, and give the cheapest of each peer.
+    """Time the candidates of all peers side by side, and give the cheapest of each peer.
+
+    Candidates are configurations that reach some target in a reasonable time.
 
     What breaks there has a row of its own, and counts with the time of its climb.
     """
@@ -189,7 +194,10 @@ def _not_reached(limits: Limits) -> str:
 
 
 def _candidates(points: Sequence[Point], target: float) -> list[Point]:
-    """The least effort of each configuration that gets there, of those that take hardly longer than the quickest."""
+    """The least effort with which each configuration reaches the target.
+
+    Configurations that take much longer than the quickest are left out.
+    """
     least: dict[int, Point] = {}
     for point in sorted(points, key=lambda point: point.effort):
         if point.gap <= target:
@@ -300,7 +308,10 @@ def _held_out(row: Row, task: Task, runners: Sequence[Runner], limits: Limits) -
 def _train(
     config: Config, effort: int, tries: int, task: Task, limits: Limits
 ) -> tuple[int, float, tuple[float, np.ndarray, float, float]]:
-    """Turn the effort that was enough for all rows up until it is for these, some of which a solver may meet in a less lucky order."""
+    """Raise the effort that was enough for all rows until it is enough for these.
+
+    A solver may meet some of these rows in a less lucky order.
+    """
     for more in islice(efforts(effort), tries):
         found = timed(config, more, limits.seeds[0], CLOCKS[limits.clock])
         gap = task.gap(found[1])

@@ -1,6 +1,6 @@
-"""What an earlier run left in a folder: what is finished is kept, and nothing that was measured is dropped or mixed with other settings.
+"""Resume an earlier run from its folder: what is finished is kept, and nothing is dropped.
 
-Nor is it mixed with rows of other code, other versions or another machine.
+Results are never mixed with those of other settings, code or versions, or of another machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Results as rows of one CSV file, written one by one as they come: all tables and pictures are functions of these rows alone."""
+"""Results as rows of one CSV file, written as they come.
+
+All tables and figures are functions of these rows alone.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,10 @@ Progress = Callable[[str, int, int], None]
 
 
 def choose_peers(given: Sequence[str] | None) -> tuple[Peer, ...]:
-    """Peers whose names contain one of the words given, whatever their case, ours always among them; all if none is given."""
+    """Peers whose names contain one of the given words, ignoring case; all if none is given.
+
+    Our own estimator is always among them.
+    """
     if not given:
         return PEERS
     unknown = [

@@ -1,4 +1,7 @@
-"""Ours with all defaults, and scikit-learn's: SGDClassifier, LogisticRegression with each of its solvers, LinearSVC."""
+"""Our estimator with all defaults, and scikit-learn's.
+
+These are SGDClassifier, LogisticRegression with each of its solvers, and LinearSVC.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,8 @@ from antithetic.bench.tasks import Task
 
 OURS = "antithetic.SGDClassifier"
 SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga")
-_PASS_PER_ITERATION = (
-    "lbfgs",
-    "sag",
-    "saga",
-)  # an iteration of the others takes several passes, and they do not say how many
+# An iteration of the other solvers takes several passes, and they do not report how many.
+_PASS_PER_ITERATION = ("lbfgs", "sag", "saga")
 _NEVER = 1e-14  # a tolerance that does not stop a solver before max_iter does
 # in units of one over the mean curvature of a row: around what was best on the sets of the figures
 _STEPS = {
@@ -42,7 +42,7 @@ def ours(task: Task) -> Sequence[Config]:
 
 
 def sgd(task: Task) -> Sequence[Config]:
-    """Every schedule of scikit-learn's, averaged where that helps a schedule, over a grid of first steps."""
+    """Every schedule of scikit-learn's, averaged where that helps, over a grid of first steps."""
     from sklearn.linear_model import SGDClassifier
 
     squares = (task.X.multiply(task.X) if sparse.issparse(task.X) else task.X * task.X).sum(axis=1)

@@ -1,4 +1,7 @@
-"""Tables of the rows: how many times the fastest each peer takes, where we win and where we lose, and shares of problems solved."""
+"""Tables from the rows: slowdowns, wins and losses, and shares of problems solved.
+
+A slowdown is how many times longer than the fastest a peer takes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ Key = tuple[str, str, float]
 
 
 class Standing(NamedTuple):
-    """How we stand on one problem and target: our seconds, and those of the fastest other peer (infinite: not reached)."""
+    """Our seconds, and the fastest other peer's, on one problem and target.
+
+    Infinite means that the target was not reached.
+    """
 
     data: str
     loss: str
@@ -58,7 +64,7 @@ def standings(rows: Iterable[Row]) -> list[Standing]:
 def profile(
     rows: Iterable[Row], factors: Sequence[float], targets: Sequence[float] | None = None
 ) -> dict[str, NDArray[np.float64]]:
-    """Share of the problems (set, loss and target) that a peer solves within each factor of the fastest.
+    """Share of problems (set, loss and target) that a peer solves within each factor of the best.
 
     Problems that nobody solves are left out, and so are, for each peer, those with a loss that it
     does not minimise.
@@ -76,7 +82,10 @@ def profile(
 
 
 def ratio_table(rows: Sequence[Row], target: float) -> tuple[list[str], list[list[object]]]:
-    """Columns and lines: how many times the fastest every peer takes on each problem, below the milliseconds of the fastest."""
+    """Columns and lines of a table of slowdowns, below the milliseconds of the fastest.
+
+    A slowdown is how many times longer than the fastest a peer takes on a problem.
+    """
     seconds = {key[:2]: taken for key, taken in seconds_to_target(rows).items() if key[2] == target}
     fastest = {problem: min(taken.values()) for problem, taken in seconds.items()}
     peers = dict.fromkeys(peer for taken in seconds.values() for peer in taken)
@@ -102,7 +111,7 @@ def _ratio(seconds: float | None, fastest: float) -> str:
 def value_table(
     rows: Iterable[Row], part: str, quantity: str
 ) -> tuple[list[str], list[list[object]]]:
-    """Columns and lines of one quantity of a part: a line for each peer, a column for each problem."""
+    """Columns and lines of one quantity of a part: one line per peer, one column per problem."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     for row in rows:
         if row.part == part and row.quantity == quantity and row.status == "ok":

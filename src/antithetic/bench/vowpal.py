@@ -1,4 +1,7 @@
-"""Vowpal Wabbit, where it is installed: online steps and L-BFGS, from a cache file that is written before the clock starts."""
+"""Vowpal Wabbit, if it is installed: online steps and L-BFGS.
+
+It reads a cache file that is written before the clock starts.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ class _Folder:
 
 
 def vowpal_wabbit(task: Task) -> Sequence[Config]:
-    """Write the rows, in a random order since it takes them as they come, and let it turn them into its cache."""
+    """Write the rows in a random order, and let Vowpal Wabbit turn them into its cache.
+
+    The order is random because it takes the rows as they come.
+    """
     package = import_peer("vowpalwabbit")
     folder = _Folder()
     source, cache = (os.path.join(folder.path, name) for name in ("rows.txt", "rows.cache"))
@@ -71,7 +77,10 @@ def _fit(package: Any, _folder: _Folder, options: str, d: int, effort: int, _see
 
 
 def _shrinkage(workspace: Any, raw: Any) -> float:
-    """What all weights are to be multiplied by: the penalty is kept apart from the weights that it hands out, not from its predictions."""
+    """Factor for all weights, to correct the weights for a penalty that is kept apart.
+
+    Vowpal Wabbit applies the penalty to its predictions, but not to the weights it returns.
+    """
     place = int(np.argmax(np.abs(raw)))
     if raw[place] == 0.0 or not np.isfinite(raw[place]):
         return 1.0

@@ -17,8 +17,9 @@ from antithetic.dask.deal import deal
 from antithetic.dask.rounds import Common, one_thread
 from antithetic.dask.table_quality import measure_blocks, variance_of_blocks
 from antithetic.pairing import AntitheticTable, GroupTable, Quality
-from antithetic.pairing._pair import _finder, _name, _pair
+from antithetic.pairing._pair import make_table
 from antithetic.pairing.fingerprint import Fingerprint
+from antithetic.pairing.pairer import Pairer
 from antithetic.pairing.rows import Rows
 from antithetic.pairing.table import matched
 from antithetic.problem.losses import Loss, get_loss
@@ -302,7 +303,7 @@ def pair(
     """
     loss = get_loss(loss)
     seed = 0 if random_state is None else check_count(random_state, "random_state", least=0)
-    _finder(method, None, None, 1, seed)
+    pairer = Pairer(method, n_jobs=1, seed=seed)
     blocks = read_blocks(X, y, sample_weight)
     classes, lengths = _labels(client, blocks, loss)
     if len(classes) > 2 and coef is not None:
@@ -345,7 +346,7 @@ def pair(
         )
         for number in range(len(blocks))
     ]
-    name = _name(method, max(lengths))
+    name = pairer.name(max(lengths))
     return BlockTable(
         tables,
         lengths,
@@ -368,10 +369,9 @@ def pair_block(
         block = open_block(number, parts)
         if not block.X.shape[0]:
             return None
-        find = _finder(method, None, None, 1, common.seed(0, number))
-        return _pair(
-            rows_of(block, common, coef, intercept), method, find, None, False, Fingerprint()
-        )  # type: ignore[return-value]
+        pairer = Pairer(method, n_jobs=1, seed=common.seed(0, number))
+        rows = rows_of(block, common, coef, intercept)
+        return make_table(rows, pairer, None, False, Fingerprint())
 
 
 def rows_of(block: Block, common: Common, coef: Any, intercept: float) -> Rows:
@@ -442,8 +442,8 @@ def _tables_of_block(
                     and common.nest > problem.n
                     else common.nest
                 )
-                find = _finder(method, None, None, 1, common.seed(place, number))
-                table = _pair(Rows.of_problem(problem), method, find, nest, False, Fingerprint())
+                pairer = Pairer(method, n_jobs=1, seed=common.seed(place, number))
+                table = make_table(Rows.of_problem(problem), pairer, nest, False, Fingerprint())
             once = isinstance(table, AntitheticTable) and common.sampling == "shuffle"
             found.append(
                 matched(table, problem) if once and isinstance(table, AntitheticTable) else table

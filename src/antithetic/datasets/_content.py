@@ -1,4 +1,7 @@
-"""Whether the values of a set are the right ones: counts, and a hash that is the same for dense and CSR on every platform."""
+"""Check the values of a set: counts, and a hash that does not depend on the platform.
+
+The hash is the same for dense and CSR.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ from antithetic.datasets._sets import KnownSet
 
 
 def digest(X: Any, y: NDArray[Any]) -> str:
-    """SHA-256 of a set: of the shape, the labels, and the column and value of every entry that is not zero, row by row.
+    """SHA-256 of a set.
+
+    It covers the shape, the labels, and the column and value of every nonzero entry, row by row.
 
     Numbers enter as little-endian int64 and float64, so neither the platform nor the type of the
     indices matters. A stored zero is left out, since copies of the same set differ in them.

@@ -1,4 +1,7 @@
-"""Download from the LIBSVM data pages: limited in time and size, tried again, checked, and there in full or not at all."""
+"""Download from the LIBSVM data pages, with limits on time and size, retries and checks.
+
+A file is there in full or not at all.
+"""
 
 from __future__ import annotations
 
@@ -111,9 +114,8 @@ def _body(url: str, name: str, deadline: float) -> Generator[bytes, None, None]:
             f"{url} was answered with {error.code} {error.reason}", passing
         ) from error
     except (OSError, http.client.HTTPException) as error:
-        offline = isinstance(
-            getattr(error, "reason", None), socket.gaierror
-        )  # no name service: waiting a few seconds will not help
+        # No name service: waiting a few seconds will not help.
+        offline = isinstance(getattr(error, "reason", None), socket.gaierror)
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__
         raise DownloadError(
             f"{url} cannot be reached or broke off: {reason}", passing=not offline

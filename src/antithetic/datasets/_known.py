@@ -13,9 +13,8 @@ from antithetic.datasets._sets import KnownSet
 from antithetic.datasets._stream import open_stream
 from antithetic.datasets._svmlight import dense_if_full, read_svmlight
 
-LARGEST = (
-    1 << 26
-)  # bytes of the largest set's text or images, with room: what is longer is another file
+# Bytes of the largest set's text or images, with room: anything longer is another file.
+LARGEST = 1 << 26
 
 
 def read_known(
@@ -42,7 +41,10 @@ def read_known(
 
 
 def _read_idx(path: Path) -> NDArray[np.uint8]:
-    """Read an array of bytes in the form of MNIST: two zeros, 8 for bytes, the number of axes, the axes as big-endian int32."""
+    """Read an array of bytes in MNIST's format (IDX).
+
+    The file has two zeros, 8 for bytes, the number of axes, and the axes as big-endian int32.
+    """
     with open_stream(path, LARGEST) as stream:
         content = stream.read()
     n_axes = content[3] if content[:3] == b"\x00\x00\x08" and len(content) > 3 else 0

@@ -89,9 +89,8 @@ def load(
         target=y,
         classes=classes,
         target_names=list(expected.meanings) or [f"{label:g}" for label in classes.tolist()],
-        feature_names=[
-            f"x{number}" for number in range(1, expected.d + 1)
-        ],  # as features are numbered in the files
+        # As features are numbered in the files.
+        feature_names=[f"x{number}" for number in range(1, expected.d + 1)],
         name=name,
         DESCR=describe(name, expected, y),
     )

@@ -1,4 +1,4 @@
-"""``.npy`` and ``.npz``: nothing is unpickled, and a header is believed only as far as bytes follow it."""
+"""``.npy`` and ``.npz``: nothing is unpickled, and headers are checked against the bytes."""
 
 from __future__ import annotations
 

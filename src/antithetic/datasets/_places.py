@@ -11,7 +11,7 @@ _MNIST_PARTS = {"mnist": "train", "mnist.t": "t10k"}
 
 
 def cache_folder() -> Path:
-    """Folder that downloads go to: ``ANTITHETIC_CACHE``, or ``antithetic`` in the platform's folder for caches."""
+    """Folder for downloads: ``ANTITHETIC_CACHE``, or ``antithetic`` in the platform's cache."""
     if own := os.environ.get("ANTITHETIC_CACHE"):
         return Path(own)
     if sys.platform == "win32":

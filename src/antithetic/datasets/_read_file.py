@@ -1,4 +1,4 @@
-"""Read a user's own file, whatever its format, into rows and labels that the rest of the package takes."""
+"""Read a user's own file of any supported format into rows and labels."""
 
 from __future__ import annotations
 
@@ -174,7 +174,10 @@ def _form(path: Path, max_bytes: int) -> str:
 def _read_pair(
     path: Path, form: str, n_features: int | None, max_bytes: int, named: bool
 ) -> tuple[Any, NDArray[Any], list[str] | None]:
-    """Rows, labels, and the names of features: those in the file, else numbers, unless there are very many and no name is asked for."""
+    """Rows, labels, and the names of features.
+
+    Names are those in the file, else numbers; None if there are very many and none is asked for.
+    """
     where = str(path)
     first, names = 1, None
     if form == "svmlight":

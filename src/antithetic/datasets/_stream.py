@@ -1,4 +1,7 @@
-"""A file from a stranger as a stream of bytes: decompressed while it is read, never beyond a limit, with errors that name the file."""
+"""An untrusted file as a stream of bytes, decompressed while it is read, up to a limit.
+
+Errors name the file.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,10 @@ def open_stream(
 def limited(
     source: IO[bytes], where: str, max_bytes: int, packed: bool = True
 ) -> io.BufferedReader:
-    """Wrap a stream so that it ends with a ValueError where it is damaged (if it is ``packed``) or longer than the limit."""
+    """Wrap a stream so that reading past the limit raises ValueError.
+
+    So does damaged content, if the stream is ``packed``.
+    """
     return io.BufferedReader(_Limited(source, where, max_bytes, packed), 1 << 18)
 
 
@@ -76,9 +82,8 @@ class _Limited(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         try:
-            chunk = self._source.read(
-                min(len(buffer), self._left + 1)
-            )  # one byte more shows that the limit is passed
+            # One byte more shows that the limit is exceeded.
+            chunk = self._source.read(min(len(buffer), self._left + 1))
         except _DAMAGED as error:
             if not self._packed:  # a true error of the disk
                 raise

@@ -13,9 +13,8 @@ from scipy import sparse
 from antithetic.datasets._stream import Lines
 
 DENSE_FROM = 1 / 3  # share of stored entries from which rows are given dense
-MOST_FEATURES = (
-    1 << 24
-)  # more are taken for a mistake unless asked for: solvers hold several vectors of that length
+# More are taken for a mistake unless asked for: solvers hold several vectors of that length.
+MOST_FEATURES = 1 << 24
 _LONGEST_MESSAGE = 200
 _NUMBER = rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _ROW = re.compile(rb"\s*" + _NUMBER + rb"(?:\s+qid:\d+)?(?P<entries>(?:\s+\d+:\S+)*)\s*(?:#.*)?$")

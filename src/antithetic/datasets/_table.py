@@ -1,4 +1,4 @@
-"""A table with named columns, as CSV, Arrow and ``.npy`` files hold it -> rows, labels and names."""
+"""From a table with named columns (CSV, Arrow, ``.npy``) to rows, labels and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""CSV and TSV: NumPy's C reader for the numbers, and a slow second look, with line numbers, at what it stumbles over."""
+"""CSV and TSV: NumPy's C reader for numbers, and a slow second pass where it fails.
+
+The second pass reports line numbers.
+"""
 
 from __future__ import annotations
 
@@ -58,9 +61,8 @@ def read_text_table(
             len(row) != len(layout.names) or any(_is_number(row[column]) for column in wrong)
             for row in rows
         ):
-            _look_closely(
-                layout, choice, text - set(wrong)
-            )  # numbers and a word among them, or a ragged row: in which line?
+            # Numbers with a word among them, or a ragged row: find the line.
+            _look_closely(layout, choice, text - set(wrong))
         raise text_columns_error([layout.names[column] for column in wrong], str(path))
     try:
         return _parse(layout, choice, text), choice
@@ -96,7 +98,7 @@ def _layout(
 
 
 def _delimiter(path: Path, sample: list[str]) -> str:
-    """Give the one that cuts most of the first lines into equally many fields, and more than one."""
+    """Find the delimiter that cuts most first lines into equally many fields, two or more."""
 
     def score(delimiter: str) -> tuple[int, int]:
         try:
@@ -117,7 +119,11 @@ def _delimiter(path: Path, sample: list[str]) -> str:
 
 
 def _is_header(first: list[str], rows: list[list[str]]) -> bool:
-    """No number among the names, and then numbers in the rows, or else no name twice, as happens in rows of words."""
+    """Whether the first line holds names.
+
+    It holds no number, and either the rows hold numbers or no name occurs twice, unlike in rows of
+    words.
+    """
     if any(_is_number(name) for name in first):
         return False
     return any(_is_number(field) for row in rows for field in row) or len(set(first)) == len(first)
@@ -140,7 +146,7 @@ class _DoubtfulError(Exception):
 
 
 def _parse(layout: _Layout, choice: Choice, text: set[int]) -> Table:
-    """Read everything at once: words become their numbers, columns that are not used become zeros."""
+    """Read everything at once: words become their numbers, unused columns become zeros."""
     codes: dict[int, dict[str, int]] = {column: {} for column in sorted(text)}
     converters: dict[int | str, Callable[[str], float]] = {
         column: _encoder(known) for column, known in codes.items()
@@ -162,9 +168,8 @@ def _parse(layout: _Layout, choice: Choice, text: set[int]) -> Table:
                 encoding=None,
             )
         except ValueError as error:
-            if str(error).startswith(
-                str(layout.path)
-            ):  # of the stream, which says all there is to say
+            # An error of the stream already says all there is to say.
+            if str(error).startswith(str(layout.path)):
                 raise
             raise _DoubtfulError(str(error)) from error
     words = {column: list(known) for column, known in codes.items()}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from antithetic.training.tasks import Record, Watch
+from antithetic.estimators.jobs import Job, Watch
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -43,7 +43,7 @@ def fit_context(estimator: Any, shown: dict[str, Any], n_tasks: int) -> Iterator
 
 def watch_epochs(
     estimator: Any,
-    records: list[Record],
+    jobs: list[Job],
     shown: dict[str, Any],
     fitted: Callable[[], dict[str, Any]],
 ) -> Watch:
@@ -52,30 +52,28 @@ def watch_epochs(
     ``fitted()`` gives the public attributes of the model as it stands.
     """
     if not getattr(estimator, "_skl_callbacks", None):
-        return lambda _record: False
+        return lambda _job: False
     seen = {"estimator": estimator, **shown}
     root = estimator._callback_fit_ctx
-    parents = {id(record): root for record in records}
-    if len(records) > 1:
-        for number, record in enumerate(records):
+    parents = {id(job): root for job in jobs}
+    if len(jobs) > 1:
+        for number, job in enumerate(jobs):
             parent = root.subcontext(
-                task_name="class", task_id=number, max_subtasks=record.most_epochs
+                task_name="class", task_id=number, max_subtasks=job.most_epochs
             )
-            parents[id(record)] = parent.call_on_fit_task_begin(**seen)
+            parents[id(job)] = parent.call_on_fit_task_begin(**seen)
 
-    def begin(record: Record) -> Any:
-        return parents[id(record)].subcontext(task_name="epoch").call_on_fit_task_begin(**seen)
+    def begin(job: Job) -> Any:
+        return parents[id(job)].subcontext(task_name="epoch").call_on_fit_task_begin(**seen)
 
-    epochs = {id(record): begin(record) for record in records}
+    epochs = {id(job): begin(job) for job in jobs}
 
-    def end(record: Record) -> bool:
-        stop = bool(
-            epochs[id(record)].call_on_fit_task_end(**seen, reconstruction_attributes=fitted)
-        )
-        if not (stop or record.is_over):
-            epochs[id(record)] = begin(record)
-        elif parents[id(record)] is not root:
-            parents[id(record)].call_on_fit_task_end(**seen, reconstruction_attributes=fitted)
+    def end(job: Job) -> bool:
+        stop = bool(epochs[id(job)].call_on_fit_task_end(**seen, reconstruction_attributes=fitted))
+        if not (stop or job.is_over):
+            epochs[id(job)] = begin(job)
+        elif parents[id(job)] is not root:
+            parents[id(job)].call_on_fit_task_end(**seen, reconstruction_attributes=fitted)
         return stop
 
     return end

@@ -1,11 +1,7 @@
-"""scikit-learn estimators: wiring only.
-
-The algorithms are in `solvers`, `pairing` and `sampling`.
-"""
+"""scikit-learn estimators trained by SGD: wiring only."""
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any
 
@@ -16,16 +12,23 @@ from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.metrics import r2_score
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
-from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from antithetic.estimators.base import LinearSGD, Rows
+from antithetic.estimators.base import LinearSGD
 from antithetic.estimators.callbacks import with_callbacks
-from antithetic.pairing.table import AntitheticTable
+from antithetic.estimators.data import TrainingData
+from antithetic.estimators.one_vs_rest import (
+    OneVsRest,
+    check_classes,
+    check_known,
+    classes_of,
+    weights_of_classes,
+)
+from antithetic.orders import Order
+from antithetic.pairing import AntitheticTable
 from antithetic.problem.losses import LOSSES
 
 _BALANCED = (
@@ -35,35 +38,8 @@ _BALANCED = (
     " distributions. Pass the resulting weights as the class_weight parameter."
 )
 
-_WHOLE = 2**53  # below it a float tells whole numbers from others
 
-
-def _classes_of(y: NDArray[Any]) -> NDArray[Any]:
-    """The labels in order; two numbers are found without sorting all rows."""
-    if y.dtype.kind in "biuf" and len(y):
-        ends = np.array([y.min(), y.max()])
-        if ends[0] != ends[1] and ((y == ends[0]) | (y == ends[1])).all():
-            return ends
-    return np.unique(y)
-
-
-def _can_only_be_classes(labels: NDArray[Any]) -> bool:
-    """Whether labels are words or whole numbers, which scikit-learn never takes for a regression's targets."""
-    if labels.dtype.kind == "f":
-        return bool(((np.abs(labels) < _WHOLE) & (labels == np.floor(labels))).all())
-    return labels.dtype.kind in "biuSU"
-
-
-def _check_known(classes: NDArray[Any], y: NDArray[Any]) -> None:
-    """Raise ValueError for labels that are not among the classes, which are in order."""
-    place = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-    unknown = classes[place] != y
-    if unknown.any():
-        found = np.unique(y[unknown])[:5].tolist()
-        raise ValueError(f"y has labels that are not among the classes {classes.tolist()}: {found}")
-
-
-def _has_probabilities(estimator: SGDClassifier) -> bool:
+def has_probabilities(estimator: Any) -> bool:
     if estimator.loss in ("log_loss", "modified_huber"):
         return True
     raise AttributeError(
@@ -86,13 +62,13 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         ``"hinge"`` is a linear SVM, ``"log_loss"`` logistic regression; also ``"squared_hinge"``,
         ``"modified_huber"``, ``"perceptron"``, and on labels -1 and +1 the losses of
         :class:`SGDRegressor`.
-    penalty : {"l2", "l1", "elasticnet", "group_lasso"}, object or None, default="l2"
+    penalty : {"l2", "l1", "elasticnet"}, GroupLasso, object or None, default="l2"
         Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``.
-        The L1 part gives exact zeros, since weights at zero are not forgiven what they owe of it.
-        ``"group_lasso"`` is ``alpha`` times the sum over ``groups`` of ``sqrt(size) |w_g|``. An
-        object with ``value(w)``, ``prox(w, step)`` and ``separable`` is a penalty of one's own,
-        with a strength of its own; its prox is called from Python in each step, so large batches
-        are best.
+        The L1 part gives exact zeros: penalty not yet applied to a zero weight is carried forward.
+        :class:`antithetic.penalties.GroupLasso` is ``alpha`` times the sum over its groups of
+        ``sqrt(size) |w_g|``. An object with ``value(w)``, ``prox(w, step)`` and ``separable`` is a
+        penalty of one's own, with a strength of its own; its prox is called from Python in each
+        step, so large batches are best.
     alpha : float, default=0.0001
         Strength of the penalty; also the decay of ``"inverse_time"`` and the rate of ``"optimal"``.
     l1_ratio : float or None, default=0.15
@@ -156,28 +132,21 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         until the last weights are found to be better. "auto" is "epoch" in ``fit`` with
         ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8 rows per
         feature or more, else False.
-    pairing : {"auto", "greedy", "optimal", "tree", "random"}, callable, AntitheticTable or None, default="auto"
-        Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table,
-        which for a linear model costs more than it saves.
-    sampling : {"auto", "balanced", "shuffle", "uniform", "importance", "stratified"}, default="auto"
-        Visit each row once per epoch, in an order that follows the gradients of the epoch before so
-        that partial sums stay small ("balanced") or in random order ("shuffle"); or draw with
-        replacement: all alike ("uniform"), rows with long gradients more often ("importance"), or
-        some of each stratum ("stratified"). "auto" is balanced, but for data with many features and
-        few rows, for a single epoch, and for SAGA and SDCA, where it is shuffle.
+    order : str or Order, default="auto"
+        Which rows make the next batch, see :mod:`antithetic.orders`: each row once per epoch, in an
+        order that follows the gradients of the epoch before so that partial sums stay small
+        ("balanced") or in random order ("shuffle"); or drawn with replacement: all alike
+        ("uniform"), rows with long gradients more often ("importance"), or some of each stratum
+        ("stratified"). An object has settings of its own, such as ``Shuffle(pairs="tree")``.
+        "auto" is balanced, but for data with many features and few rows, for a single epoch, and
+        for SAGA and SDCA, where it is shuffle; it makes no pairs, since a table costs a linear
+        model more than it saves.
     solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
         How the gradient is used. SVRG and SAGA correct it by what they remember of each row, and
         converge to the last digit with a constant step; SDCA, for an L2 penalty without an
         intercept, maximises the dual row by row. For a solution of high accuracy.
     batch_size : int, default=2
         Rows of a step: it follows their mean gradient. At most the rows there are.
-    nest : int, bool, "auto" or None, default="auto"
-        With a pairing, groups of this many rows instead of pairs, a power of two; True nests to the
-        top, which is an order of the whole epoch. "auto" does not.
-    refresh : int, array-like of int, "auto" or None, default="auto"
-        With a pairing, make the table anew from the gradients of the moment: every so many epochs,
-        or before these epochs. "auto" does not: a table costs a linear model more than the epochs
-        that it saves.
     decay : float or None, default=None
         Decay of ``"inverse_time"`` and ``"auto"``; None means ``alpha``, or what "auto" finds.
     stopping : {"objective", "gradient", "gap"}, default="objective"
@@ -185,23 +154,13 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         penalty that has a kink, of the gradient mapping), or the duality gap, which needs an L2
         penalty and no intercept. The last two end a fit when they are at most ``tol``, cost a pass
         or two per epoch, and are in ``history_``.
-    groups : array-like of shape (n_features,), list of lists of int, or None, default=None
-        For ``penalty="group_lasso"``: a label for each feature, or the features of each group.
-    importance : {"bounds", "gradients"}, default="bounds"
-        For ``sampling="importance"``: probabilities in proportion to bounds of the gradients, or to
-        the gradients before each epoch.
-    n_strata : int or None, default=None
-        For ``sampling="stratified"`` without labels: so many cells of the rows or pairs; None means
-        as many as a batch has.
-    allocation : {"proportional", "optimal"}, default="proportional"
-        How many of a batch come from each stratum: by its size, or also by the spread of its
-        gradients.
-    trace : str, sequence of str or None, default="objective"
-        What ``history_`` holds besides the seconds and validation scores: ``"objective"``,
-        ``"gradient"`` and ``"gap"`` (see ``stopping``), ``"variance"`` (exact, of the gradient of a
-        batch), ``"variance_ratio"`` (that, divided by the variance of independent rows) and
-        ``"partial_sum"`` (largest norm of a partial sum of centred gradients in the order to come,
-        divided by that of a random order). Each costs about one pass over the data.
+    trace : str, Distance, sequence of these, or None, default=None
+        What ``history_`` holds besides the objective met on the way, the seconds and validation
+        scores: ``"objective"`` (that of all rows after each epoch, instead), ``"gradient"`` and
+        ``"gap"`` (see ``stopping``), ``"variance"`` (exact, of the gradient of a batch),
+        ``"variance_ratio"`` (that, divided by the variance of independent rows), ``"partial_sum"``
+        (largest norm of a partial sum of centred gradients in the order to come, divided by that of
+        a random order) and ``Distance(w_star)``. Each costs about one pass over the data.
 
     Attributes
     ----------
@@ -277,19 +236,12 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         class_weight: Any = None,
         warm_start: bool = False,
         average: bool | int | str = "auto",
-        pairing: Any = "auto",
-        sampling: str = "auto",
+        order: str | Order = "auto",
         solver: str = "sgd",
         batch_size: int = 2,
-        nest: str | None = "auto",
-        refresh: str | None = "auto",
         decay: float | None = None,
         stopping: str = "objective",
-        groups: Any = None,
-        importance: str = "bounds",
-        n_strata: int | None = None,
-        allocation: str = "proportional",
-        trace: Any = "objective",
+        trace: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -312,18 +264,11 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.average = average
-        self.pairing = pairing
-        self.sampling = sampling
+        self.order = order
         self.solver = solver
         self.batch_size = batch_size
-        self.nest = nest
-        self.refresh = refresh
         self.decay = decay
         self.stopping = stopping
-        self.groups = groups
-        self.importance = importance
-        self.n_strata = n_strata
-        self.allocation = allocation
         self.trace = trace
 
     @with_callbacks
@@ -357,11 +302,11 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows, multiplied with ``class_weight``.
         table : AntitheticTable, default=None
-            A table made for these rows by :func:`antithetic.pair`; it takes the place of
-            ``pairing``. Cross-validation cuts it to each fold's rows. With more than two classes it
+            A table made for these rows by :func:`antithetic.pair`; it fills the unset ``pairs`` of ``order``.
+            Cross-validation cuts it to each fold's rows. With more than two classes it
             serves those where it lowers the variance.
         strata : array-like of shape (n_samples,), default=None
-            Labels of one's own for ``sampling="stratified"``: a batch has rows of each.
+            Labels of one's own for ``order="stratified"``: a batch has rows of each.
             Cross-validation cuts them to each fold's rows.
         X_val : {array-like, sparse matrix} of shape (n_val, n_features), default=None
             Rows to validate on; their score after each epoch is in ``history_``, and
@@ -381,9 +326,9 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         """
         self._check_parameters()
         with self._unchanged_on_errors():
-            rows = self._read(X, y, sample_weight, reset=True, strata=strata)
-            self._set_classes(_classes_of(rows.y), rows.y)
-            self._fit(rows, coef_init, intercept_init, table, X_val, y_val)
+            data = self._read(X, y, sample_weight, reset=True)
+            self._set_classes(classes_of(data.y), data.y)
+            self._fit(data, coef_init, intercept_init, table, strata, X_val, y_val)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -416,78 +361,38 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         return self
 
     def _go_on(self, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool) -> None:
-        rows = self._read(X, y, sample_weight, reset=first)
+        data = self._read(X, y, sample_weight, reset=first)
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
-        if (
-            not first
-            and classes is not None
-            and not np.array_equal(self.classes_, np.unique(classes))
-        ):
+        same = first or classes is None or np.array_equal(self.classes_, np.unique(classes))
+        if not same:
             raise ValueError(
                 f"`classes={classes!r}` is not the same as on last call to partial_fit, was:"
                 f" {self.classes_!r}"
             )
         classes = np.unique(classes) if first else self.classes_
-        _check_known(classes, rows.y)
-        self._set_classes(classes, rows.y)
-        self._partial_fit(rows, first or getattr(self, "coef_", None) is None)
+        check_known(classes, data.y)
+        self._set_classes(classes, data.y)
+        self._partial_fit(data, first or getattr(self, "coef_", None) is None)
 
     def _set_classes(self, classes: NDArray[Any], y: NDArray[Any]) -> None:
-        if not _can_only_be_classes(classes):
-            with (
-                warnings.catch_warnings()
-            ):  # of many classes for few rows, which these are not the rows of
-                warnings.simplefilter("ignore")
-                check_classification_targets(classes)
-        if len(classes) < 2:
-            raise ValueError(
-                f"The number of classes has to be greater than one; got {len(classes)} class"
-            )
-        self.classes_ = classes
-        self._class_weights = np.ones(len(classes))
-        if self.class_weight is not None:
-            self._class_weights = compute_class_weight(self.class_weight, classes=classes, y=y)
-        if not (np.isfinite(self._class_weights) & (self._class_weights >= 0.0)).all():
-            raise ValueError(
-                f"class_weight must be finite numbers, at least 0; got {self.class_weight!r}"
-            )
+        self.classes_ = check_classes(classes)
+        self._class_weights = weights_of_classes(self.class_weight, classes, y)
+
+    def _one_vs_rest(self) -> OneVsRest:
+        return OneVsRest(self.classes_, getattr(self, "_class_weights", None))
 
     def _check_targets(self, y: NDArray[Any]) -> None:
-        _check_known(self.classes_, y)
-
-    def _n_tasks(self) -> int:
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
-
-    def _positive(self, number: int) -> int:
-        """Place in classes_ of the class that is +1 in a task."""
-        return 1 if self._n_tasks() == 1 else number
-
-    def _name(self, number: int) -> Any:
-        return self.classes_[self._positive(number)].item()
-
-    def _target(self, y: NDArray[Any], number: int) -> NDArray[np.float64]:
-        return np.where(y == self.classes_[self._positive(number)], 1.0, -1.0)
-
-    def _weights(self, rows: Rows, number: int) -> NDArray[np.float64] | None:
-        own = self._class_weights[self._positive(number)]
-        other = self._class_weights[0] if self._n_tasks() == 1 else 1.0
-        if own == other == 1.0:
-            return rows.weight
-        weight = np.where(self._target(rows.y, number) > 0.0, own, other)
-        return weight if rows.weight is None else weight * rows.weight
+        check_known(self.classes_, y)
 
     def _score(
-        self, rows: Rows, target: NDArray[np.float64], coef: NDArray[Any], intercept: float
+        self, data: TrainingData, target: NDArray[np.float64], coef: NDArray[Any], intercept: float
     ) -> float:
-        """Accuracy on one task."""
-        right = (rows.X @ coef + intercept > 0.0) == (target > 0.0)
-        return float(np.average(right, weights=rows.weight))
+        """Accuracy on one problem."""
+        right = (data.X @ coef + intercept > 0.0) == (target > 0.0)
+        return float(np.average(right, weights=data.weight))
 
-    def _shape(self, coef: NDArray[Any]) -> NDArray[Any]:
-        return coef
-
-    @available_if(_has_probabilities)
+    @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probability of each class, for the losses ``"log_loss"`` and ``"modified_huber"``.
 
@@ -513,7 +418,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         )
         return shares  # where all are 0, each is the same
 
-    @available_if(_has_probabilities)
+    @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Logarithm of the probability of each class, for the losses ``"log_loss"`` and ``"modified_huber"``.
 
@@ -543,13 +448,13 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     loss : str, default="squared_error"
         ``"squared_error"``, ``"huber"``, ``"epsilon_insensitive"`` or
         ``"squared_epsilon_insensitive"``.
-    penalty : {"l2", "l1", "elasticnet", "group_lasso"}, object or None, default="l2"
+    penalty : {"l2", "l1", "elasticnet"}, GroupLasso, object or None, default="l2"
         Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``.
-        The L1 part gives exact zeros, since weights at zero are not forgiven what they owe of it.
-        ``"group_lasso"`` is ``alpha`` times the sum over ``groups`` of ``sqrt(size) |w_g|``. An
-        object with ``value(w)``, ``prox(w, step)`` and ``separable`` is a penalty of one's own,
-        with a strength of its own; its prox is called from Python in each step, so large batches
-        are best.
+        The L1 part gives exact zeros: penalty not yet applied to a zero weight is carried forward.
+        :class:`antithetic.penalties.GroupLasso` is ``alpha`` times the sum over its groups of
+        ``sqrt(size) |w_g|``. An object with ``value(w)``, ``prox(w, step)`` and ``separable`` is a
+        penalty of one's own, with a strength of its own; its prox is called from Python in each
+        step, so large batches are best.
     alpha : float, default=0.0001
         Strength of the penalty; also the decay of ``"inverse_time"`` and the rate of ``"optimal"``.
     l1_ratio : float or None, default=0.15
@@ -608,28 +513,21 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         until the last weights are found to be better. "auto" is "epoch" in ``fit`` with
         ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8 rows per
         feature or more, else False, as it is for the default loss.
-    pairing : {"auto", "greedy", "optimal", "tree", "random"}, callable, AntitheticTable or None, default="auto"
-        Which rows travel together, see :func:`antithetic.pair`; None: none. "auto" makes no table,
-        which for a linear model costs more than it saves.
-    sampling : {"auto", "balanced", "shuffle", "uniform", "importance", "stratified"}, default="auto"
-        Visit each row once per epoch, in an order that follows the gradients of the epoch before so
-        that partial sums stay small ("balanced") or in random order ("shuffle"); or draw with
-        replacement: all alike ("uniform"), rows with long gradients more often ("importance"), or
-        some of each stratum ("stratified"). "auto" is balanced, but for data with many features and
-        few rows, for a single epoch, and for SAGA and SDCA, where it is shuffle.
+    order : str or Order, default="auto"
+        Which rows make the next batch, see :mod:`antithetic.orders`: each row once per epoch, in an
+        order that follows the gradients of the epoch before so that partial sums stay small
+        ("balanced") or in random order ("shuffle"); or drawn with replacement: all alike
+        ("uniform"), rows with long gradients more often ("importance"), or some of each stratum
+        ("stratified"). An object has settings of its own, such as ``Shuffle(pairs="tree")``.
+        "auto" is balanced, but for data with many features and few rows, for a single epoch, and
+        for SAGA and SDCA, where it is shuffle; it makes no pairs, since a table costs a linear
+        model more than it saves.
     solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
         How the gradient is used. SVRG and SAGA correct it by what they remember of each row, and
         converge to the last digit with a constant step; SDCA, for an L2 penalty without an
         intercept, maximises the dual row by row. For a solution of high accuracy.
     batch_size : int, default=2
         Rows of a step: it follows their mean gradient. At most the rows there are.
-    nest : int, bool, "auto" or None, default="auto"
-        With a pairing, groups of this many rows instead of pairs, a power of two; True nests to the
-        top, which is an order of the whole epoch. "auto" does not.
-    refresh : int, array-like of int, "auto" or None, default="auto"
-        With a pairing, make the table anew from the gradients of the moment: every so many epochs,
-        or before these epochs. "auto" does not: a table costs a linear model more than the epochs
-        that it saves.
     decay : float or None, default=None
         Decay of ``"inverse_time"`` and ``"auto"``; None means ``alpha``, or what "auto" finds.
     stopping : {"objective", "gradient", "gap"}, default="objective"
@@ -637,23 +535,13 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         penalty that has a kink, of the gradient mapping), or the duality gap, which needs an L2
         penalty and no intercept. The last two end a fit when they are at most ``tol``, cost a pass
         or two per epoch, and are in ``history_``.
-    groups : array-like of shape (n_features,), list of lists of int, or None, default=None
-        For ``penalty="group_lasso"``: a label for each feature, or the features of each group.
-    importance : {"bounds", "gradients"}, default="bounds"
-        For ``sampling="importance"``: probabilities in proportion to bounds of the gradients, or to
-        the gradients before each epoch.
-    n_strata : int or None, default=None
-        For ``sampling="stratified"`` without labels: so many cells of the rows or pairs; None means
-        as many as a batch has.
-    allocation : {"proportional", "optimal"}, default="proportional"
-        How many of a batch come from each stratum: by its size, or also by the spread of its
-        gradients.
-    trace : str, sequence of str or None, default="objective"
-        What ``history_`` holds besides the seconds and validation scores: ``"objective"``,
-        ``"gradient"`` and ``"gap"`` (see ``stopping``), ``"variance"`` (exact, of the gradient of a
-        batch), ``"variance_ratio"`` (that, divided by the variance of independent rows) and
-        ``"partial_sum"`` (largest norm of a partial sum of centred gradients in the order to come,
-        divided by that of a random order). Each costs about one pass over the data.
+    trace : str, Distance, sequence of these, or None, default=None
+        What ``history_`` holds besides the objective met on the way, the seconds and validation
+        scores: ``"objective"`` (that of all rows after each epoch, instead), ``"gradient"`` and
+        ``"gap"`` (see ``stopping``), ``"variance"`` (exact, of the gradient of a batch),
+        ``"variance_ratio"`` (that, divided by the variance of independent rows), ``"partial_sum"``
+        (largest norm of a partial sum of centred gradients in the order to come, divided by that of
+        a random order) and ``Distance(w_star)``. Each costs about one pass over the data.
 
     Attributes
     ----------
@@ -725,19 +613,12 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         n_iter_no_change: int = 5,
         warm_start: bool = False,
         average: bool | int | str = "auto",
-        pairing: Any = "auto",
-        sampling: str = "auto",
+        order: str | Order = "auto",
         solver: str = "sgd",
         batch_size: int = 2,
-        nest: str | None = "auto",
-        refresh: str | None = "auto",
         decay: float | None = None,
         stopping: str = "objective",
-        groups: Any = None,
-        importance: str = "bounds",
-        n_strata: int | None = None,
-        allocation: str = "proportional",
-        trace: Any = "objective",
+        trace: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -758,18 +639,11 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         self.n_iter_no_change = n_iter_no_change
         self.warm_start = warm_start
         self.average = average
-        self.pairing = pairing
-        self.sampling = sampling
+        self.order = order
         self.solver = solver
         self.batch_size = batch_size
-        self.nest = nest
-        self.refresh = refresh
         self.decay = decay
         self.stopping = stopping
-        self.groups = groups
-        self.importance = importance
-        self.n_strata = n_strata
-        self.allocation = allocation
         self.trace = trace
 
     @with_callbacks
@@ -803,10 +677,10 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
         table : AntitheticTable, default=None
-            A table made for these rows by :func:`antithetic.pair`; it takes the place of
-            ``pairing``. Cross-validation cuts it to each fold's rows.
+            A table made for these rows by :func:`antithetic.pair`; it fills the unset ``pairs`` of ``order``.
+            Cross-validation cuts it to each fold's rows.
         strata : array-like of shape (n_samples,), default=None
-            Labels of one's own for ``sampling="stratified"``: a batch has rows of each.
+            Labels of one's own for ``order="stratified"``: a batch has rows of each.
             Cross-validation cuts them to each fold's rows.
         X_val : {array-like, sparse matrix} of shape (n_val, n_features), default=None
             Rows to validate on; their score after each epoch is in ``history_``, and
@@ -826,8 +700,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         """
         self._check_parameters()
         with self._unchanged_on_errors():
-            rows = self._read(X, y, sample_weight, reset=True, strata=strata)
-            self._fit(rows, coef_init, intercept_init, table, X_val, y_val)
+            data = self._read(X, y, sample_weight, reset=True)
+            self._fit(data, coef_init, intercept_init, table, strata, X_val, y_val)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -871,26 +745,17 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         )
         return predictions.ravel()
 
-    def _n_tasks(self) -> int:
-        return 1
-
-    def _name(self, _number: int) -> Any:
-        return None
+    def _one_vs_rest(self) -> OneVsRest:
+        return OneVsRest()
 
     def _check_targets(self, y: NDArray[Any]) -> None:
-        """Any number will do."""
-
-    def _target(self, y: NDArray[Any], _number: int) -> NDArray[np.float64]:
-        return np.asarray(y, dtype=np.float64)
-
-    def _weights(self, rows: Rows, _number: int) -> NDArray[np.float64] | None:
-        return rows.weight
+        """Any number is a target."""
 
     def _score(
-        self, rows: Rows, target: NDArray[np.float64], coef: NDArray[Any], intercept: float
+        self, data: TrainingData, target: NDArray[np.float64], coef: NDArray[Any], intercept: float
     ) -> float:
         """Coefficient of determination."""
-        return float(r2_score(target, rows.X @ coef + intercept, sample_weight=rows.weight))
+        return float(r2_score(target, data.X @ coef + intercept, sample_weight=data.weight))
 
     def _shape(self, coef: NDArray[Any]) -> NDArray[Any]:
         return coef.reshape(-1)

@@ -33,9 +33,8 @@ def larger_batches(parts: Sequence[Part]) -> Claim:
     """(14) More pairs in a batch."""
     rows = []
     for part in parts:
-        at_two = float(
-            part.variance_ratio()[0, -1]
-        )  # at the same weights: the last of the first run of SGD
+        # At the same weights: the last of the first run of SGD.
+        at_two = float(part.variance_ratio()[0, -1])
         for size, found in part.batches.items():
             alone, pairs = (
                 relative_gap(found[method], part.at_zero, part.optimum)
@@ -129,7 +128,8 @@ def zero_one_labels(parts: Sequence[Part]) -> Claim:
         ),
         key="same_weights",
         measured=lambda found: (
-            f"same table in {count(found, 'same_table')}, same weights in {count(found, 'same_weights')}"
+            f"same table in {count(found, 'same_table')},"
+            f" same weights in {count(found, 'same_weights')}"
         ),
         remark=(
             "True by construction here, since labels are turned into signs first; the slopes are"

@@ -34,7 +34,6 @@ _CLAIMS = (
 
 def claims(parts: Sequence[Part]) -> list[Claim]:
     """Judge every claim by finished parts; without any, none is measured."""
-    with np.errstate(
-        all="ignore"
-    ):  # runs that diverged are infinite, and what comes of that counts against them
+    # Runs that diverged are infinite, and count against their method.
+    with np.errstate(all="ignore"):
         return [claim(parts) for claim in _CLAIMS]

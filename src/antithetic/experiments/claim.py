@@ -92,8 +92,12 @@ def judge_outcomes(outcomes: Iterable[Outcome]) -> Verdict:
 
     Examples
     --------
-    >>> judge_outcomes(["better", "better", "undecided"]), judge_outcomes(["better", "undecided"]), judge_outcomes(["undecided"])
-    ('holds', 'holds in part', 'does not hold')
+    >>> judge_outcomes(["better", "better", "undecided"])
+    'holds'
+    >>> judge_outcomes(["better", "undecided"])
+    'holds in part'
+    >>> judge_outcomes(["undecided"])
+    'does not hold'
     """
     found = list(outcomes)
     if not found:
@@ -242,7 +246,10 @@ def divide(a: float, b: float) -> float:
 
 
 def clearly_below(a: NDArray[np.float64], b: NDArray[np.float64]) -> bool:
-    """Whether the mean of seeds of a is below that of b by more than two standard errors of the difference."""
+    """Whether the mean of a is below that of b by more than two standard errors.
+
+    The means are over seeds; the standard error is that of their difference.
+    """
     if len(a) < 2 or not (np.isfinite(a).all() and np.isfinite(b).all()):
         return False
     error = np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))

@@ -26,15 +26,8 @@ TABLES = (
     "settings",
 )
 """Names of the files, without their ending."""
-_FORMULA = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-    "\n",
-)  # what a spreadsheet may take for the beginning of one
+# Characters that a spreadsheet may take for the beginning of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def write_csv(reproduction: Reproduction, folder: str | os.PathLike[str]) -> list[Path]:

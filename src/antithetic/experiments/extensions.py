@@ -1,4 +1,4 @@
-"""What the paper says in passing: larger steps, larger batches, a non-smooth penalty, labels 0 and 1."""
+"""What the paper mentions: larger steps and batches, a non-smooth penalty, labels 0 and 1."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def last_quarter(epochs: int) -> int:
 
 
 def constant_step_runs(bench: Bench, scale: float, *, seeds: int, epochs: int) -> Numbers:
-    """Mean objective over the last quarter of at most 8 epochs with a constant step: ``"eta0"`` (k,) and, by method, (k, seeds).
+    """Mean objective over the last quarter of at most 8 epochs with a constant step.
+
+    The result has ``"eta0"`` (k,) and, by method, the objectives (k, seeds).
 
     Steps are tried from the smallest on until one ends no better, in the mean of seeds, than zero
     weights; longer ones count as infinite.
@@ -58,7 +60,10 @@ def larger_batches(
     runs: int,
     epochs: int,
 ) -> dict[str, Numbers]:
-    """By batch size: eta0, objectives of both methods after the run (runs,), and the variance ratio at weights (d,).
+    """Compare both methods by batch size.
+
+    The result has, by batch size, eta0, the objectives of both methods after the run (runs,), and
+    the variance ratio at weights (d,).
 
     The eta0 is the best for SGD over so many seeds, then both methods have so many runs.
     """
@@ -90,7 +95,10 @@ def _ends(
 def non_smooth_penalty(
     bench: Bench, candidates: NDArray[np.float64], *, seeds: int, runs: int, epochs: int
 ) -> Numbers:
-    """Prox-SGD with an L1 penalty besides lambda: objectives after the run (runs,), eta0 chosen as above, and the variance ratio there.
+    """Run Prox-SGD with an L1 penalty besides lambda.
+
+    The result has the objectives after the run (runs,), with eta0 chosen as in
+    :func:`larger_batches`, and the variance ratio there.
 
     The strength is a tenth of that at which all weights stay zero.
     """
@@ -120,7 +128,10 @@ def non_smooth_penalty(
 
 
 def zero_one_labels(bench: Bench, eta0: float) -> Numbers:
-    """With labels 0 and 1: whether table and weights of one epoch have the same bits, and how far the paper's own formula is off.
+    """Compare labels 0 and 1 with labels -1 and 1.
+
+    The result says whether table and weights of one epoch have the same bits, and how far the
+    paper's own formula is off.
 
     ``"formula"``, of the logistic loss, is the largest difference between the slopes and ``mu_i -
     y_i`` at those weights.

@@ -1,4 +1,7 @@
-"""Which files of a folder a reproduction wrote: an earlier run's are removed by this list, and nothing else ever is."""
+"""The list of files that a reproduction wrote into a folder.
+
+Files of an earlier run are removed by this list; nothing else is ever removed.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,10 @@ def remove(folder: Path, names: Iterable[str]) -> None:
 
 
 def _ours(name: str) -> bool:
-    """Whether a name is one that a reproduction gives: a list that somebody has changed must not reach out of the folder."""
+    """Whether a reproduction writes files of this name.
+
+    So a list that somebody edited cannot reach out of the folder.
+    """
     path = PurePosixPath(name)
     if name == PARTIAL_PAGE:
         return True

@@ -1,4 +1,4 @@
-"""What is measured at the weights of a run: exact variances, second moments, bias, and what became of the inner products."""
+"""Measures at the weights of a run: variances, second moments, bias and inner products."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def variances(
     weights: NDArray[np.float64],
     batch_size: int = BATCH_SIZE,
 ) -> NDArray[np.float64]:
-    """Exact variance of an estimator at weights of shape (..., d): of pairs of a table, or of independent rows."""
+    """Exact variance at weights (..., d): of the pairs of a table, or of independent rows."""
     return _at_each(
         weights,
         lambda coef: batch_variance(problem, problem.slopes(coef), table, "uniform", batch_size),
@@ -31,7 +31,10 @@ def variances(
 
 
 def squared_gradients(problem: Problem, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``|grad f|^2``, penalty included: the second moment of an unbiased estimator is this plus its variance."""
+    """``|grad f|^2``, penalty included.
+
+    The second moment of an unbiased estimator is this plus its variance.
+    """
 
     def square(coef: NDArray[np.float64]) -> float:
         gradient = problem.gradient(coef)[0]
@@ -51,7 +54,9 @@ def _at_each(weights: NDArray[np.float64], measure: Any) -> NDArray[np.float64]:
 def bias(
     problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Norm of the mean over all draws of the pair's gradient less the gradient, divided by the root mean square of a row's; (m,).
+    """Bias of the pair gradient, relative to the root mean square of a row's gradient; (m,).
+
+    It is the norm of the mean over all draws minus the gradient.
 
     The n draws of SGD-as are enumerated one by one; nothing is taken from the theory.
     """
@@ -66,7 +71,10 @@ def bias(
 
 
 def label_shares(problem: Problem, table: AntitheticTable) -> dict[str, float]:
-    """Share of rows whose partner has the opposite label, the largest share that any permutation has, and that of random partners."""
+    """Share of rows whose partner has the opposite label.
+
+    Also the largest such share of any permutation, and that of random partners.
+    """
     positive = float((problem.y > 0).mean())
     return {
         "opposite": float((problem.y != problem.y[table.partner]).mean()),
@@ -90,7 +98,9 @@ def products(
 def partner_products(
     problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]
 ) -> dict[str, NDArray[np.float64]]:
-    """What became of the products of partners that are negative at zero: share of rows still negative, and of reversed sign, (m,) each.
+    """What became of the products of partners that are negative at zero.
+
+    The result has the share of rows still negative, and that of reversed sign, (m,) each.
 
     ``"bounds"`` is the share of all rows whose bound is negative, one number; 1 is the paper's
     ideal case.
@@ -115,7 +125,9 @@ def partner_products(
 def negative_pairs(
     problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]
 ) -> dict[str, NDArray[np.float64]]:
-    """Variance ratio on the rows of those mutual pairs whose product is negative: the ideal case, as far as the set has it.
+    """Variance ratio on the rows of mutual pairs with a negative product.
+
+    That is the ideal case, as far as the set has it.
 
     The paper's implication is about a table all of whose products are negative. Few sets have one,
     so it is tested on the largest part of the data that has: pairs of the table, cut into a
@@ -144,7 +156,9 @@ def negative_pairs(
 def rank_correlations(
     problem: Problem, weights: NDArray[np.float64]
 ) -> dict[str, NDArray[np.float64]]:
-    """Spearman's correlation between bound and product over random pairs of rows: of all, and where the bound has either sign; (m,).
+    """Spearman's correlation between bound and product over random pairs of rows; (m,).
+
+    It is given for all pairs, and for those with a bound of either sign.
 
     The sign of both is the same, which alone gives a correlation; inside one sign there is no such
     help.

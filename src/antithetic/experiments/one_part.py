@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -58,12 +59,31 @@ def run_part(
     settings = part_settings(name, loss, seeds, epochs)
     X, y = load(name)
     problem = Problem.build(X, y, loss=loss, l2=settings["lambda"])
-    with thread_map(
-        1
-        # thousands of small products: on a busy machine threads of BLAS that wait for each other made
-        # it 4 times slower
-    ):
+    # With thousands of small products on a busy machine, BLAS threads that wait for each other made
+    # it 4 times slower.
+    with thread_map(1):
         return measure_part(problem, y, settings, progress)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """Runs of all methods with each first step of a grid.
+
+    Attributes
+    ----------
+    grid : ndarray of shape (k,)
+    gap : dict of str -> ndarray of shape (k, seeds)
+        Relative gap after the run, by method.
+    weights : dict of str -> list of k ndarrays of shape (seeds, epochs + 1, d)
+    """
+
+    grid: Array
+    gap: dict[str, Array]
+    weights: dict[str, list[Array]]
+
+    def best(self, method: str) -> int:
+        """Place in the grid of the method's own best step."""
+        return int(np.argmin(self.gap[method].mean(axis=1)))
 
 
 def measure_part(
@@ -71,31 +91,15 @@ def measure_part(
 ) -> Part:
     """Run all methods on a problem and measure."""
     start, seeds, epochs = time.perf_counter(), settings["seeds"], settings["epochs"]
-    stages = iter(range(STAGES))
-
-    def tell(what: str) -> None:
-        done = next(stages)
-        if progress is not None:
-            progress(what, done, STAGES)
-
-    bench, at_zero = Bench(problem, y), problem.loss_at_zero()
+    tell = _teller(progress)
+    bench = Bench(problem, y)
     tell("optimum")
     optimum = find_optimum(problem)
     scale = curvature(problem.loss.name, float((problem.X * problem.X).sum()) / problem.n)
-    grid, grid_gap = first_steps(scale), dict[str, Array]()
-    ends = dict[str, list[NDArray[np.float64]]]()
-    for method in METHODS:
-        tell(method)
-        ends[method] = [
-            bench.weights(method, inverse_time(problem, eta0), seeds=seeds, epochs=epochs)
-            for eta0 in grid
-        ]
-        after = np.array([objectives(problem, weights[:, -1]) for weights in ends[method]])
-        grid_gap[method] = relative_gap(after, at_zero, optimum.value)
-    bests = {method: int(np.argmin(gaps.mean(axis=1))) for method, gaps in grid_gap.items()}
-    best = bests["SGD"]  # the baseline's own choice, whatever it does to the others
-    eta0 = float(grid[best])
-    weights = {method: found[best] for method, found in ends.items()}
+    search = _search(bench, optimum, first_steps(scale), settings, tell)
+    best = search.best("SGD")  # the baseline's own choice, whatever it does to the others
+    eta0 = float(search.grid[best])
+    weights = {method: found[best] for method, found in search.weights.items()}
     tell("variances")
     measured = _measure_runs(bench, optimum, weights) | _measure_products(
         bench, weights["SGD-as"][0]
@@ -106,54 +110,104 @@ def measure_part(
         for method in PAPER
     }
     tell("many runs")
-    own = {
-        (method, at): _ends(bench, optimum, method, grid[at], runs, epochs)
-        for method in METHODS
-        for at in {best, bests[method]}
-    }
-    tell("constant steps")
-    constant_steps = extensions.constant_step_runs(bench, scale, seeds=seeds, epochs=epochs)
-    tell(
-        "larger batches, L1"
-    )  # with candidates for eta0 around the best at batch 2; larger batches allow larger steps
-    batches = extensions.larger_batches(
-        bench,
-        grid[max(0, best - 1) : best + 3],
-        weights["SGD"][0, -1],
-        seeds=seeds,
-        runs=runs,
-        epochs=epochs,
-    )
-    non_smooth = extensions.non_smooth_penalty(
-        bench, grid[max(0, best - 1) : best + 2], seeds=seeds, runs=runs, epochs=epochs
-    )
+    measured |= _measure_ends(bench, optimum, search, runs, epochs)
+    measured |= _measure_extensions(bench, search, scale, settings, tell)
     return Part(
         name=settings["set"],
         loss=problem.loss.name,
         settings=settings,
         n=problem.n,
         d=problem.d,
-        at_zero=at_zero,
+        at_zero=problem.loss_at_zero(),
         optimum=optimum.value,
         optimum_error=optimum.error,
         w_star=optimum.coef,
         curvature=scale,
         eta0=eta0,
         decay=problem.penalty.l2,
-        grid=grid,
-        grid_gap=grid_gap,
-        ends={method: own[method, best] for method in METHODS},
-        own_ends={method: own[method, bests[method]] for method in METHODS},
+        grid=search.grid,
+        grid_gap=search.gap,
         jitter={method: jitter(curve) for method, curve in inside.items()},
         steps=mean_steps(schedule, problem.n, epochs),
         labels=measures.label_shares(problem, bench.paper_table()),
-        constant_steps=constant_steps,
-        batches=batches,
-        non_smooth=non_smooth,
-        zero_one=extensions.zero_one_labels(bench, eta0),
         seconds=time.perf_counter() - start,
         **measured,
     )
+
+
+def _teller(progress: Progress | None) -> Callable[[str], None]:
+    """Return a function that reports the next stage."""
+    stages = iter(range(STAGES))
+
+    def tell(what: str) -> None:
+        done = next(stages)
+        if progress is not None:
+            progress(what, done, STAGES)
+
+    return tell
+
+
+def _search(
+    bench: Bench,
+    optimum: Optimum,
+    grid: Array,
+    settings: dict[str, Any],
+    tell: Callable[[str], None],
+) -> _Search:
+    problem, seeds, epochs = bench.problem, settings["seeds"], settings["epochs"]
+    found = _Search(grid, {}, {})
+    for method in METHODS:
+        tell(method)
+        found.weights[method] = [
+            bench.weights(method, inverse_time(problem, eta0), seeds=seeds, epochs=epochs)
+            for eta0 in grid
+        ]
+        after = np.array([objectives(problem, runs[:, -1]) for runs in found.weights[method]])
+        found.gap[method] = relative_gap(after, problem.loss_at_zero(), optimum.value)
+    return found
+
+
+def _measure_ends(
+    bench: Bench, optimum: Optimum, search: _Search, runs: int, epochs: int
+) -> dict[str, Any]:
+    """Ends of many runs, with the first step that is best for SGD, and the method's own best."""
+    best, own = search.best("SGD"), {method: search.best(method) for method in METHODS}
+    found = {
+        (method, at): _ends(bench, optimum, method, search.grid[at], runs, epochs)
+        for method in METHODS
+        for at in {best, own[method]}
+    }
+    return {
+        "ends": {method: found[method, best] for method in METHODS},
+        "own_ends": {method: found[method, own[method]] for method in METHODS},
+    }
+
+
+def _measure_extensions(
+    bench: Bench,
+    search: _Search,
+    scale: float,
+    settings: dict[str, Any],
+    tell: Callable[[str], None],
+) -> dict[str, Any]:
+    """Measure what the paper mentions beside its figures.
+
+    Candidates for eta0 lie around the best at batch 2; larger batches allow larger steps.
+    """
+    seeds, epochs = settings["seeds"], settings["epochs"]
+    runs, grid, best = comparison_runs(seeds, bench.problem.n), search.grid, search.best("SGD")
+    tell("constant steps")
+    constant_steps = extensions.constant_step_runs(bench, scale, seeds=seeds, epochs=epochs)
+    tell("larger batches, L1")
+    at = search.weights["SGD"][best][0, -1]
+    larger, near = grid[max(0, best - 1) : best + 3], grid[max(0, best - 1) : best + 2]
+    many = {"seeds": seeds, "runs": runs, "epochs": epochs}
+    return {
+        "constant_steps": constant_steps,
+        "batches": extensions.larger_batches(bench, larger, at, **many),
+        "non_smooth": extensions.non_smooth_penalty(bench, near, **many),
+        "zero_one": extensions.zero_one_labels(bench, float(grid[best])),
+    }
 
 
 def _measure_runs(
@@ -161,10 +215,8 @@ def _measure_runs(
 ) -> dict[str, Any]:
     problem, tables = bench.problem, {"SGD": None, "SGD-as": bench.paper_table()}
     squares = {run: measures.squared_gradients(problem, weights[run]) for run in PAPER}
-    asked = {
-        "SGD": ("SGD",),
-        "SGD-as": PAPER,
-    }  # independent rows at the weights of SGD-as are not in question
+    # Independent rows at the weights of SGD-as are not needed.
+    asked = {"SGD": ("SGD",), "SGD-as": PAPER}
     variance = {
         each: {run: measures.variances(problem, tables[each], weights[run]) for run in asked[each]}
         for each in PAPER

@@ -65,9 +65,8 @@ def _least_logistic(problem: Problem) -> Optimum:
 def _newton_step(problem: Problem, w: NDArray[np.float64]) -> NDArray[np.float64]:
     share = expit(problem.predictions(w))
     curvature = share * (1.0 - share) / problem.n
-    X = (
-        problem.X.toarray() if sparse.issparse(problem.X) else problem.X
-    )  # the sets of the paper have few features
+    # The sets of the paper have few features.
+    X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
     hessian = X.T @ (X * curvature[:, None]) + problem.penalty.l2 * np.eye(problem.d)
     return np.asarray(np.linalg.solve(hessian, problem.gradient(w)[0]))
 
@@ -109,9 +108,8 @@ def _at_the_kink(problem: Problem, w: NDArray[np.float64], width: float) -> Opti
     Z = (problem.X.toarray() if sparse.issparse(problem.X) else problem.X) * problem.y[:, None]
     slack, scale = 1.0 - Z @ w, problem.penalty.l2 * problem.n
     a, there = (slack > width).astype(np.float64), np.abs(slack) <= width
-    if (
-        np.count_nonzero(there) > 4 * problem.d + 100
-    ):  # far from the optimum, or too many ties to solve for
+    # Far from the optimum, or too many ties to solve for.
+    if np.count_nonzero(there) > 4 * problem.d + 100:
         return Optimum(np.inf, np.inf, w)
     at_it = Z[there]
     a[there] = np.clip(

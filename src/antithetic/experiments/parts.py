@@ -1,4 +1,4 @@
-"""`Part`: all that is measured of one set with one loss, as plain numbers that go to JSON and back without losing a bit."""
+"""`Part`: all measurements of one set with one loss, as numbers that survive JSON exactly."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ from numpy.typing import NDArray
 from antithetic.experiments.settings import METHODS, MORE_BATCH_SIZES, PAPER
 
 Array = NDArray[np.float64]
+_NUMBERS = (
+    "n",
+    "d",
+    "seconds",
+    "at_zero",
+    "optimum",
+    "optimum_error",
+    "curvature",
+    "eta0",
+    "decay",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,13 +121,16 @@ class Part:
         return relative_gap(self.objective[method], self.at_zero, self.optimum)
 
     def end_gap(self, method: str, *, own: bool = False) -> Array:
-        """Relative gap after many runs, shape (M,), with the shared eta0 or the method's own best."""
+        """Relative gap after many runs, shape (M,), with the shared or the method's own eta0."""
         return relative_gap(
             (self.own_ends if own else self.ends)[method]["objective"], self.at_zero, self.optimum
         )
 
     def variance_ratio(self) -> Array:
-        """Variance of pairs divided by that of independent rows, both at the weights of SGD's runs, shape (S, E + 1); 0 / 0 is 1."""
+        """Variance of pairs divided by that of independent rows, shape (S, E + 1); 0 / 0 is 1.
+
+        Both are taken at the weights of SGD's runs.
+        """
         pairs, rows = self.variance["SGD-as"]["SGD"], self.variance["SGD"]["SGD"]
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where((pairs == rows), 1.0, pairs / rows)
@@ -152,87 +166,74 @@ class Part:
 
 def _shapes(part: Part) -> Iterator[tuple[str, bool]]:
     """Each entry of a part, and whether it has the shape that it should have."""
-    seeds, epochs, candidates, many = (
-        part.settings["seeds"],
-        part.settings["epochs"],
-        len(part.grid),
-        len(part.ends["SGD"]["objective"]),
-    )
-    yield (
-        "settings",
-        isinstance(seeds, int)
-        and isinstance(epochs, int)
-        and min(seeds, epochs, candidates, many) >= 1,
-    )
-    yield "name", isinstance(part.name, str) and isinstance(part.loss, str)
-    for name in (
-        "n",
-        "d",
-        "seconds",
-        "at_zero",
-        "optimum",
-        "optimum_error",
-        "curvature",
-        "eta0",
-        "decay",
-    ):
-        yield name, isinstance(getattr(part, name), int | float)
-    yield (
-        "labels",
-        all(
-            isinstance(part.labels[name], int | float)
-            for name in ("opposite", "possible", "random")
-        ),
-    )
+    seeds, epochs = part.settings["seeds"], part.settings["epochs"]
+    counts = (seeds, epochs, len(part.grid), len(part.ends["SGD"]["objective"]))
+    whole = isinstance(seeds, int) and isinstance(epochs, int)
+    yield "settings", whole and min(counts) >= 1
+    yield from _numbers(part)
     yield "w_star", part.w_star.shape == (part.d,)
-    yield "grid", part.grid.shape == (candidates,)
+    yield "grid", part.grid.shape == (len(part.grid),)
     yield "steps", part.steps.shape == (epochs,)
+    yield from _shapes_of_runs(part, seeds, epochs)
+    yield from _shapes_of_extensions(part, seeds, epochs)
+    for values in _along_a_run(part):  # fewer where the run diverged
+        yield "bias, products, ideal or ranks", values.ndim == 1 and 1 <= len(values) <= epochs + 1
+    yield (
+        "products, non_smooth, zero_one or batches",
+        all(values.shape == (1,) for values in _of_length_one(part)),
+    )
+    yield "non_smooth", part.non_smooth["variance_ratio"].shape == (seeds,)
+
+
+def _numbers(part: Part) -> Iterator[tuple[str, bool]]:
+    yield "name", isinstance(part.name, str) and isinstance(part.loss, str)
+    for name in _NUMBERS:
+        yield name, isinstance(getattr(part, name), int | float)
+    shares = [part.labels[name] for name in ("opposite", "possible", "random")]
+    yield "labels", all(isinstance(share, int | float) for share in shares)
+
+
+def _shapes_of_runs(part: Part, seeds: int, epochs: int) -> Iterator[tuple[str, bool]]:
+    many = len(part.ends["SGD"]["objective"])
     for method in METHODS:
-        yield "grid_gap", part.grid_gap[method].shape == (candidates, seeds)
+        yield "grid_gap", part.grid_gap[method].shape == (len(part.grid), seeds)
         for curves in (part.objective, part.distance):
             yield "objective", curves[method].shape == (seeds, epochs + 1)
         for ends in (part.ends, part.own_ends):
-            yield (
-                "ends",
-                [ends[method][name].shape for name in ("eta0", "objective", "distance")]
-                == [(1,), (many,), (many,)],
-            )
+            found = [ends[method][name].shape for name in ("eta0", "objective", "distance")]
+            yield "ends", found == [(1,), (many,), (many,)]
     for estimator, run in (("SGD", "SGD"), ("SGD-as", "SGD"), ("SGD-as", "SGD-as")):
-        for found in (part.variance, part.second_moment):
-            yield "variance", found[estimator][run].shape == (seeds, epochs + 1)
+        for moments in (part.variance, part.second_moment):
+            yield "variance", moments[estimator][run].shape == (seeds, epochs + 1)
+
+
+def _shapes_of_extensions(part: Part, seeds: int, epochs: int) -> Iterator[tuple[str, bool]]:
+    many, curves = len(part.ends["SGD"]["objective"]), len(part.jitter["SGD"])
     steps = len(part.constant_steps["eta0"])
     for method in PAPER:
-        yield (
-            "jitter",
-            part.jitter[method].shape == (len(part.jitter["SGD"]), epochs)
-            and len(part.jitter["SGD"]) >= 1,
-        )
+        yield "jitter", curves >= 1 and part.jitter[method].shape == (curves, epochs)
         yield "constant_steps", steps >= 1 and part.constant_steps[method].shape == (steps, seeds)
         for runs in (part.non_smooth, *part.batches.values()):
             yield "non_smooth or batches", runs[method].shape == (many,)
     yield "batches", set(part.batches) == set(map(str, MORE_BATCH_SIZES))
-    along = [
-        part.bias,
-        *(part.products[name] for name in ("negative", "reversed")),
-        part.ideal["ratio"],
-    ]
-    along += [part.ranks[name] for name in ("all", "negative", "positive")]
-    for values in along:  # fewer where the run diverged
-        yield "bias, products, ideal or ranks", values.ndim == 1 and 1 <= len(values) <= epochs + 1
-    single = [
-        part.products["bounds"],
-        part.ideal["share"],
-        *(part.non_smooth[name] for name in ("l1", "eta0", "zeros")),
-    ]
-    single += [part.zero_one[name] for name in ("same_table", "same_weights")]
-    single += [
-        found[name] for found in part.batches.values() for name in ("eta0", "variance_ratio")
-    ]
-    yield (
-        "products, non_smooth, zero_one or batches",
-        all(values.shape == (1,) for values in single),
-    )
-    yield "non_smooth", part.non_smooth["variance_ratio"].shape == (seeds,)
+
+
+def _along_a_run(part: Part) -> Iterator[Array]:
+    """Entries with one number for each of the weights of a run."""
+    yield part.bias
+    yield from (part.products[name] for name in ("negative", "reversed"))
+    yield part.ideal["ratio"]
+    yield from (part.ranks[name] for name in ("all", "negative", "positive"))
+
+
+def _of_length_one(part: Part) -> Iterator[Array]:
+    """Entries with one number in all."""
+    yield part.products["bounds"]
+    yield part.ideal["share"]
+    yield from (part.non_smooth[name] for name in ("l1", "eta0", "zeros"))
+    yield from (part.zero_one[name] for name in ("same_table", "same_weights"))
+    for found in part.batches.values():
+        yield from (found[name] for name in ("eta0", "variance_ratio"))
 
 
 def relative_gap(objective: Array, at_zero: float, optimum: float) -> Array:

@@ -58,7 +58,10 @@ class Reproduction:
 
     @property
     def first_look(self) -> str:
-        """A warning where there was too little for evidence: few seeds, few epochs, or ``settings["quick"]``; otherwise empty."""
+        """A warning if there was too little evidence; otherwise empty.
+
+        That is so with few seeds, few epochs, or ``settings["quick"]``.
+        """
         seeds, epochs = self.settings.get("seeds", 0), self.settings.get("epochs", 0)
         if seeds >= _LEAST_SEEDS and epochs >= _LEAST_EPOCHS and not self.settings.get("quick"):
             return ""

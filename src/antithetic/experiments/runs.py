@@ -1,4 +1,4 @@
-"""Runs of all methods on one problem: weights after each epoch, and what a curve does inside an epoch."""
+"""Runs of all methods on one problem: weights after each epoch, and curves inside epochs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._core.schedules import step_size
 from antithetic.experiments.settings import BATCH_SIZE, METHODS
 from antithetic.orders import ONCE_PER_EPOCH, Sampler, make_sampler
 from antithetic.orders.batches import cut
@@ -15,14 +16,14 @@ from antithetic.pairing import AntitheticTable, GroupTable, pair
 from antithetic.pairing.table import matched
 from antithetic.problem import Problem
 from antithetic.solvers import DivergenceError, make_sgd, run
-from antithetic.solvers.steps import Schedule, make_schedule, step_size
+from antithetic.solvers.steps import Schedule, make_schedule
 
 POINTS = 8  # of the curve inside an epoch
 
 
 @dataclass(slots=True, eq=False)
 class Bench:
-    """A problem, its labels, and its tables, which no seed changes and which are made when they are first asked for."""
+    """A problem, its labels, and its tables, which are made on first use for all seeds."""
 
     problem: Problem
     y: Any
@@ -107,7 +108,9 @@ class Bench:
     def inside(
         self, method: str, schedule: Schedule, *, seeds: int, epochs: int
     ) -> NDArray[np.float64]:
-        """Objective at ``POINTS`` equally spaced places of each epoch, after that before the first step: (seeds, epochs * POINTS + 1).
+        """Objective at ``POINTS`` equally spaced places of each epoch.
+
+        The first value is that before the first step; the shape is (seeds, epochs * POINTS + 1).
 
         For draws with replacement only, whose epochs can be cut.
         """
@@ -167,7 +170,9 @@ def objectives(problem: Problem, weights: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def jitter(inside: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean absolute change between neighbouring points of an epoch, less the mean change of that epoch, shape (seeds, epochs).
+    """Mean absolute change between neighbouring points of an epoch, shape (seeds, epochs).
+
+    The mean change of the epoch is subtracted first.
 
     Taking the mean change out leaves nothing of a curve that falls evenly: what is left is how much
     it shakes.

@@ -1,4 +1,4 @@
-"""What the experiments are made of: sets and their lambda (the paper's Table 1), methods, grids of first steps."""
+"""Settings of the experiments: sets with their lambda (Table 1), methods, grids of steps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ METHODS = {
     "nested order": Method("tree", "shuffle", True),
     "balanced": Method(None, "balanced"),
 }
-"""The paper's two, then what it does not compare with. Tables are made once, from the signed rows, and never refreshed."""
+"""The paper's two methods, then others. Tables come from the signed rows, once."""
 PAPER = ("SGD", "SGD-as")
 
 STEP_RULE = (
@@ -104,7 +104,10 @@ def package_version() -> str:
 
 
 def part_settings(name: str, loss: str, seeds: int, epochs: int) -> dict[str, Any]:
-    """Everything that the numbers of a part depend on: a finished part is taken up again only if all of it is the same."""
+    """Everything that the numbers of a part depend on.
+
+    A finished part is reused only if all of it is the same.
+    """
     (name,), (loss,) = check_names(name, LAMBDAS, "set"), check_names(loss, LOSSES, "loss")
     return {
         "antithetic": package_version(),

@@ -1,17 +1,67 @@
-"""Each row once per epoch, in an order that follows the gradients of the epoch before so that partial sums stay small."""
+"""Each row once per epoch, in an order that keeps partial sums of the gradients small."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.orders.batches import Batches, cut
+from antithetic.orders.nested import NestedGroups
+from antithetic.orders.order import Order
+from antithetic.orders.pairs import Pairs
+from antithetic.orders.pool import Draws, Pool
+from antithetic.orders.random_order import random_order
+from antithetic.pairing import GroupTable
+
+_SKETCHES = (None, "auto")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Balanced(Order):
+    """Each row once per epoch, in an order that follows the gradients of the epoch before.
+
+    Partial sums of what deviates from the mean gradient then stay small, so that an epoch ends
+    nearly where full gradient steps would (see :class:`BalancedOrder` for the rule). The first
+    epoch is shuffled.
+
+    Parameters
+    ----------
+    pairs : Pairs, str, callable, AntitheticTable, GroupTable or None, default=None
+        Which rows travel together; None orders single rows.
+    sketch : {None, "auto"}, default=None
+        None compares whole gradients. "auto" compares a short sketch of them where they are much
+        larger than a row; that of a linear model is one row, which is never shortened.
+    """
+
+    balances: ClassVar[bool] = True
+    pairs: Any = None
+    sketch: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pairs", Pairs.of(self.pairs))
+        if self.sketch not in _SKETCHES:
+            raise ValueError(f'sketch must be None or "auto"; got {self.sketch!r}')
+
+    def draw_from(self, pool: Pool) -> Draws:
+        """Apply the order to a pool."""
+        table, size = pool.table, pool.batch_size
+        if isinstance(table, GroupTable):
+            first = NestedGroups(table.order, table.size, size, pool.seed).rows(0)
+            to_the_top = self.pairs is not None and self.pairs.nest is True
+            return Draws(pool, BalancedOrder(first, size, 1 if to_the_top else table.size))
+        rng = np.random.default_rng((pool.seed, 0))
+        if table is None:
+            return Draws(pool, BalancedOrder(random_order(rng, pool.n), size))
+        rows = table.pairs[random_order(rng, pool.n // 2)].ravel()
+        rows = rows if table.single is None else np.append(rows, table.single)
+        return Draws(pool, BalancedOrder(rows, size, unit=2))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Balanced:
+class BalancedOrder:
     r"""Rows, pairs or groups in the order that the solver's last epoch left behind.
 
     While it walks through an epoch, the solver keeps a signed sum s of gradients, zero at first. Of
@@ -35,7 +85,7 @@ class Balanced:
     batch_size: int
     unit: int = 1
 
-    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002 - the order says it all
+    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
         """Batches of an epoch, a pure function of the order that the last one left behind.
 
         None before the first.

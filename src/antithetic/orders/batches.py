@@ -36,7 +36,7 @@ class Batches(NamedTuple):
 
     @property
     def counted(self) -> int:
-        """Rows that the epoch counts as: those it has, or those of as many full batches where factors make up for the difference."""
+        """Rows that the epoch counts as: those of full batches, where factors make up for it."""
         return len(self.rows) if self.factors is None else (len(self.starts) - 1) * self.size
 
 

@@ -7,19 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.orders.batches import Batches, cut
+from antithetic.orders.order import Order
+from antithetic.orders.pool import Pool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class InOrder:
-    """Rows as they come, cut into batches; the last one is shorter if need be.
+@dataclass(frozen=True, eq=False, repr=False)
+class InOrder(Order):
+    """Rows as they come. This is scikit-learn's ``shuffle=False``."""
 
-    This is scikit-learn's ``shuffle=False``.
-    """
-
-    n: int
-    batch_size: int
-
-    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002 - nothing is learnt from an epoch
-        """Batches of an epoch."""
-        return cut(np.arange(self.n), self.batch_size)
+    def rows(self, pool: Pool, epoch: int) -> NDArray[np.intp]:  # noqa: ARG002
+        """All rows, first to last."""
+        return np.arange(pool.n)

@@ -1,7 +1,4 @@
-"""Each row once per epoch, in nested groups: every aligned block of 2, 4, 8, ...
-
-Rows nearly cancels.
-"""
+"""Each row once per epoch, in nested groups whose aligned blocks nearly cancel."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ from antithetic.orders.random_order import random_order
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nested:
-    """Groups in random order, with fresh random flips of the two halves of every block at every level.
+class NestedGroups:
+    """Groups in random order, with fresh random flips of the halves of every block.
 
     Blocks that were left over at some level come last, the largest first, their halves flipped too.
 
@@ -35,7 +32,7 @@ class Nested:
     batch_size: int
     seed: int
 
-    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002 - nothing is learnt from an epoch
+    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
         """Batches of an epoch, a pure function of the seed and the epoch."""
         return cut(self.rows(epoch), self.batch_size)
 

@@ -1,4 +1,4 @@
-"""A random order, three times as fast as NumPy's: short epochs would otherwise spend a good part of their time on it."""
+"""A random order, three times as fast as NumPy's: short epochs spend much time on it."""
 
 from __future__ import annotations
 

@@ -1,32 +1,84 @@
-"""Each row once per epoch, in random order: rows, or antithetic pairs."""
+"""Each row once per epoch, in random order: rows, antithetic pairs, or groups."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.orders.batches import Batches, cut
+from antithetic.orders.nested import NestedGroups
+from antithetic.orders.order import Order
+from antithetic.orders.pairs import Pairs
+from antithetic.orders.pool import Draws, Pool
 from antithetic.orders.random_order import random_order
+from antithetic.orders.variance import shuffle_variance
+from antithetic.pairing import GroupTable
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Shuffle(Order):
+    """Each row once per epoch, in random order: rows, pairs or groups are shuffled.
+
+    With ``batch_size=1`` and without pairs this is scikit-learn's SGD.
+
+    Parameters
+    ----------
+    pairs : Pairs, str, callable, AntitheticTable, GroupTable or None, default=None
+        Which rows travel together; None shuffles single rows.
+    """
+
+    pairs: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pairs", Pairs.of(self.pairs))
+
+    def draw_from(self, pool: Pool) -> Draws:
+        """Apply the order to a pool."""
+        table = pool.table
+        if isinstance(table, GroupTable):
+            return Draws(pool, NestedGroups(table.order, table.size, pool.batch_size, pool.seed))
+        if table is None:
+            return _ShuffleDraws(pool, ShuffledRows(pool.n, pool.batch_size, pool.seed))
+        pairs = ShuffledPairs(table.pairs, table.single, pool.batch_size, pool.seed)
+        return _ShuffleDraws(pool, pairs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shuffle:
+class _ShuffleDraws(Draws):
+    @property
+    def is_draw(self) -> bool:
+        return True
+
+    def variance(
+        self,
+        slopes: NDArray[np.float64],
+        epoch: int,  # noqa: ARG002
+        order: NDArray[np.intp] | None,  # noqa: ARG002
+    ) -> float:
+        pool = self.pool
+        assert not isinstance(pool.table, GroupTable)
+        return shuffle_variance(pool.problem, slopes, pool.table, pool.batch_size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShuffledRows:
     """Rows in random order, cut into batches; the last one is shorter if need be."""
 
     n: int
     batch_size: int
     seed: int
 
-    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002 - nothing is learnt from an epoch
+    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
         """Batches of an epoch, a pure function of the seed and the epoch."""
         return cut(random_order(np.random.default_rng((self.seed, epoch)), self.n), self.batch_size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ShufflePairs:
-    """Antithetic pairs in random order, either member first, and the single row of an odd number wherever it falls.
+class ShuffledPairs:
+    """Antithetic pairs in random order, and the single row of an odd number anywhere.
 
     At every step each row is equally likely to be in the batch, so the expected step is along the
     gradient:
@@ -34,7 +86,7 @@ class ShufflePairs:
     - an even batch takes ``batch_size / 2`` units, a unit being a pair or the single row, and all
       units are shuffled together;
     - an odd batch takes ``(batch_size - 1) / 2`` pairs and one row; the pairs that are broken up to
-      give these rows are drawn anew each epoch, and the batches, the short one among them, come in
+      give these rows are drawn afresh each epoch, and the batches, the short one too, come in
       random order;
     - a batch of one row walks along the shuffled pairs, and the single row stands at any place with
       equal probability.
@@ -54,7 +106,7 @@ class ShufflePairs:
     batch_size: int
     seed: int
 
-    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002 - nothing is learnt from an epoch
+    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
         """Batches of an epoch, a pure function of the seed and the epoch."""
         rng = np.random.default_rng((self.seed, epoch))
         pairs = self.pairs[random_order(rng, len(self.pairs))]

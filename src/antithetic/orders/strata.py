@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.threads import thread_map
-from antithetic._util.validation import check_count
-from antithetic.orders.importance import scaled_rows
-from antithetic.orders.stratified import members
-from antithetic.orders.units import Table, Units
+from antithetic.orders.probabilities import scaled_rows
+from antithetic.orders.units import Table, Units, members
 from antithetic.pairing.coordinates import sketch
 from antithetic.pairing.groups import GroupTable
 from antithetic.pairing.rows import Rows
@@ -26,11 +24,10 @@ _BLOCK = 1 << 14
 def make_strata(
     problem: Problem,
     table: Table | None,
-    given: Any,
-    n_strata: int | None,
-    slopes: NDArray[np.float64] | None = None,
+    strata: Any,
     seed: int = 0,
     *,
+    slopes: NDArray[np.float64] | None = None,
     batch_size: int | None = None,
 ) -> NDArray[np.intp]:
     """Stratum of each unit of a table (rows without one), numbered from 0, none of them empty.
@@ -39,18 +36,17 @@ def make_strata(
     ----------
     problem : Problem
     table : AntitheticTable, GroupTable or None
-    given : array-like of shape (n,) or None
+    strata : array-like of shape (n,), int or None
         Labels of the rows, of any kind that can be sorted; a pair ``(i, S[i])`` has the label of
-        row i. Groups have none.
-    n_strata : int or None
-        Or so many clusters of the units' mean gradients, all of one size or, with ``batch_size``,
-        of the sizes that its units can be allocated to in exact proportion. In a few principal
-        coordinates the units are cut across their widest direction, and the parts again.
+        row i. Groups have none. Or how many clusters of the units' mean gradients to make, all of
+        one size or, with ``batch_size``, of the sizes that its units can be allocated to in exact
+        proportion. In a few principal coordinates the units are cut across their widest direction,
+        and the parts again. None means as many as a batch has units.
+    seed : int, default=0
+        Of the sample from which the coordinates come, where there are many rows.
     slopes : ndarray of shape (n,), default=None
         The gradients of clusters are those at these slopes; None means signed rows (for regression,
         the gradients at weights of zero).
-    seed : int, default=0
-        Of the sample from which the coordinates come, where there are many rows.
     batch_size : int, default=None
         Rows of a batch. Where neither labels nor a number are given, there are as many strata as it
         has units.
@@ -69,18 +65,12 @@ def make_strata(
     worst 4.7 times as much; this has 0.30 to 0.71, and at worst 0.98.
     """
     units = Units.of_table(problem.n, table)
-    if given is not None:
-        if n_strata is not None:
-            raise ValueError(
-                "give either strata, labels of one's own, or n_strata, a number of clusters; got"
-                " both"
-            )
-        return _own_strata(given, problem.n, isinstance(table, GroupTable))
-    if n_strata is None:
-        n_strata = _as_many_as_units(units, batch_size)
-    if check_count(n_strata, "n_strata", least=1) > len(units):
+    if not (strata is None or isinstance(strata, (int, np.integer))):
+        return _own_strata(strata, problem.n, isinstance(table, GroupTable))
+    n_strata = _as_many_as_units(units, batch_size) if strata is None else int(strata)
+    if n_strata > len(units):
         raise ValueError(
-            f"n_strata must be at most the number of units drawn from, {len(units)}; got {n_strata}"
+            f"strata must be at most the number of units drawn from, {len(units)}; got {n_strata}"
         )
     in_batch = n_strata if batch_size is None else max(n_strata, units.in_batch(batch_size))
     counts = _apportion(np.ones(n_strata), in_batch)
@@ -92,13 +82,13 @@ def make_strata(
 def _own_strata(given: Any, n: int, grouped: bool) -> NDArray[np.intp]:
     if grouped:
         raise ValueError(
-            "strata are labels of rows, and groups mix rows of several; use n_strata=, or rows or"
-            " pairs"
+            "strata are labels of rows, and groups mix several; give a number, or use rows or pairs"
         )
     labels = np.asarray(given)
     if labels.shape != (n,):
         raise ValueError(
-            f"strata must have shape ({n},), one label per row of X; got {labels.shape}"
+            f"strata must have shape ({n},), one label per row of X; got {labels.shape}; in"
+            " cross-validation give them to fit(strata=), which are cut to the rows of each fold"
         )
     if (labels != labels).any():  # NaN differs from itself
         raise ValueError(f"strata has NaN, first in row {int(np.argmax(labels != labels))}")
@@ -117,7 +107,7 @@ def _as_many_as_units(units: Units, batch_size: int | None) -> int:
     if in_batch < 2:
         raise ValueError(
             "a batch of one unit has no room for two strata; use batch_size of at least"
-            f" {units.least_batch(2)}, or give strata or n_strata"
+            f" {units.least_batch(2)}, or give strata"
         )
     return min(in_batch, len(units))
 
@@ -137,7 +127,7 @@ def _unit_points(points: NDArray[np.float32], units: Units) -> NDArray[np.float3
 
 
 def _cells(points: NDArray[np.float32], counts: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Cut points across their widest direction, and each part again, into as many cells as there are counts, of sizes in proportion."""
+    """Cut points across their widest direction, and each part again, in proportion to counts."""
     labels, parts = np.empty(len(points), dtype=np.intp), [(np.arange(len(points)), 0, len(counts))]
     while parts:
         index, low, high = parts.pop()
@@ -225,7 +215,7 @@ def check_room(units: Units, n_units: int, n_strata: int) -> None:
 def stratum_variances(
     problem: Problem, slopes: NDArray[np.float64], units: Units, strata: NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """Variance of the mean gradient of a unit drawn from each stratum, shape (strata,), in O(n d)."""
+    """Variance of the mean gradient of a unit of each stratum, shape (strata,), in O(n d)."""
     prior, found = units.prior, []
     for index in members(strata, int(strata.max()) + 1):
         rows, starts = units.take(index)
@@ -234,7 +224,7 @@ def stratum_variances(
 
 
 def _least_variance(spreads: NDArray[np.float64], total: int) -> NDArray[np.intp]:
-    """Whole numbers, at least 1 each, with a given sum and the least sum of ``spreads**2 / counts``: one by one to where it falls most."""
+    """Whole numbers, at least 1 each, with a given sum and least ``sum(spreads**2 / counts)``."""
     counts = np.ones(len(spreads), dtype=np.intp)
     for _ in range(total - len(spreads)):
         counts[np.argmax(spreads**2 / (counts * (counts + 1.0)))] += 1

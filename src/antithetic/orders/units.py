@@ -20,7 +20,9 @@ _SMALLEST = 2.0**-53  # a generator's numbers are multiples of this
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    r"""Units of rows with mean gradients :math:`u_k` and priors :math:`q_k`, such that :math:`\sum_k q_k u_k` is the gradient.
+    r"""Units of rows with mean gradients :math:`u_k` and priors :math:`q_k`.
+
+    The gradient is :math:`\sum_k q_k u_k`.
 
     Attributes
     ----------
@@ -100,11 +102,11 @@ class Units:
         raise ValueError(
             f"a batch of {batch_size} rows is no whole number of groups of {self.size}, which is"
             " what draws with replacement take; "
-            f'use batch_size={nearest}, or sampling="shuffle"'
+            f'use batch_size={nearest}, or order="shuffle"'
         )
 
     def draws(self, batch_size: int) -> int:
-        """How often the units of a batch are drawn in an epoch: once a step, but a pair serves two batches of one row."""
+        """How often a batch is drawn in an epoch; a pair serves two batches of one row."""
         steps = -(-self.n // batch_size)
         return -(-steps // 2) if self.paired and batch_size == 1 else steps
 
@@ -114,7 +116,7 @@ class Units:
 
 
 def drawable(chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Set what is too improbable for a generator's numbers to 0, so that no factor can be out of all proportion."""
+    """Set chances that a generator's numbers cannot resolve to 0, so that no factor is huge."""
     return np.where(chances < _SMALLEST, 0.0, chances)
 
 
@@ -143,7 +145,9 @@ def lay_out(
     weights: NDArray[np.float64],
     rng: np.random.Generator,
 ) -> Batches:
-    """Batches of drawn units, shape (draws, units of a batch), each unit's mean gradient multiplied by its weight.
+    """Batches of drawn units, each unit's mean gradient multiplied by its weight.
+
+    ``drawn`` has shape (draws, units of a batch).
 
     The lone row of an odd batch of pairs is drawn uniformly here and has the factor 1.
     """
@@ -164,3 +168,9 @@ def lay_out(
         factors = np.column_stack([factors.reshape(steps, -1), np.ones(steps)]).ravel()
         starts = starts + np.arange(steps + 1)
     return Batches(rows, starts, batch_size, factors=factors)
+
+
+def members(strata: NDArray[np.intp], n_strata: int) -> list[NDArray[np.intp]]:
+    """Units of each stratum."""
+    ends = np.cumsum(np.bincount(strata, minlength=n_strata))
+    return np.split(np.argsort(strata, kind="stable"), ends[:-1])

@@ -2,33 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.progress import progress_bar
-from antithetic._util.validation import Matrix, check_count, check_rows
+from antithetic._util.validation import check_count, check_rows
 from antithetic.pairing.budget import best_within
 from antithetic.pairing.fingerprint import Fingerprint
-from antithetic.pairing.greedy import greedy_table
 from antithetic.pairing.groups import GroupTable, nested_order
-from antithetic.pairing.optimal import OPTIMAL_MAX_ROWS, optimal_table
+from antithetic.pairing.optimal import OPTIMAL_MAX_ROWS
+from antithetic.pairing.pairer import METHODS, Method, Pairer
 from antithetic.pairing.rows import Rows, read_rows
 from antithetic.pairing.shards import DEFAULT_SHARD_ROWS, Shards, is_chunks, shard_table
-from antithetic.pairing.table import AntitheticTable, check_permutation, check_table
-from antithetic.pairing.tree import ONE_LEAF, count_rounds, tree_table
+from antithetic.pairing.table import AntitheticTable
+from antithetic.pairing.tree import count_rounds
 from antithetic.problem import Problem
 from antithetic.problem.losses import Loss
 
-__all__ = ["METHODS", "OPTIMAL_MAX_ROWS", "Method", "pair", "pair_rows", "pair_slopes"]
+__all__ = [
+    "METHODS",
+    "OPTIMAL_MAX_ROWS",
+    "Method",
+    "make_table",
+    "pair",
+    "pair_rows",
+    "pair_slopes",
+]
 
-METHODS = ("auto", "greedy", "optimal", "tree", "random")
 
-Method = str | Callable[[Matrix], Any]
-Partners = NDArray[np.intp]
+@overload
+def pair(
+    X: Any,
+    y: Any,
+    method: Method = "auto",
+    *,
+    coef: Any = None,
+    intercept: float = 0.0,
+    loss: str | Loss = "log_loss",
+    fit_intercept: bool = False,
+    sample_weight: Any = None,
+    init: Any = None,
+    nest: None = None,
+    budget: float | None = None,
+    shard_rows: int | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    random_state: int | None = None,
+) -> AntitheticTable: ...
+
+
+@overload
+def pair(
+    X: Any,
+    y: Any,
+    method: Method = "auto",
+    *,
+    coef: Any = None,
+    intercept: float = 0.0,
+    loss: str | Loss = "log_loss",
+    fit_intercept: bool = False,
+    sample_weight: Any = None,
+    init: Any = None,
+    nest: int | bool,
+    budget: float | None = None,
+    shard_rows: int | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    random_state: int | None = None,
+) -> GroupTable: ...
 
 
 def pair(
@@ -49,7 +92,7 @@ def pair(
     progress: bool = False,
     random_state: int | None = None,
 ) -> AntitheticTable | GroupTable:
-    r"""Build the antithetic table of labelled data: each row's partner is one whose gradient opposes its own.
+    r"""Build the antithetic table of labelled data: partners have opposing gradients.
 
     The gradient of a margin loss is :math:`-c_i z_i` with the signed row :math:`z_i = y_i x_i` and
     some :math:`c_i \ge 0`, so one table made from the inner products of the :math:`z_i` serves a
@@ -118,7 +161,7 @@ def pair(
     >>> table.partner.tolist()
     [1, 0, 2]
     """
-    find = _finder(method, init, budget, n_jobs, random_state)
+    pairer = Pairer(method, init, budget, n_jobs, 0 if random_state is None else random_state)
     if is_chunks(X) or shard_rows is not None:
         if nest is not None or init is not None:
             raise ValueError(
@@ -133,17 +176,7 @@ def pair(
             fit_intercept=bool(fit_intercept),
             sample_weight=sample_weight,
         )
-        limit = check_count(
-            DEFAULT_SHARD_ROWS if shard_rows is None else shard_rows, "shard_rows", least=2
-        )
-        with progress_bar("pairing rows", len(shards.target), progress) as update:
-            partner = shard_table(shards, limit, random_state or 0, find, update)
-        return AntitheticTable(
-            partner,
-            shards.fingerprint,
-            _name(method, min(limit, len(partner))),
-            note=f"paired within random shards of at most {limit} rows",
-        )
+        return _pair_shards(shards, pairer, shard_rows, progress)
     rows, problem = read_rows(
         X,
         y,
@@ -153,14 +186,36 @@ def pair(
         fit_intercept=fit_intercept,
         sample_weight=sample_weight,
     )
-    return _pair(
-        rows,
-        method,
-        find,
-        nest,
-        progress,
-        Fingerprint.of([check_rows(X) if problem is None else problem.X], y),
-    )
+    mark = Fingerprint.of([check_rows(X) if problem is None else problem.X], y)
+    return make_table(rows, pairer, nest, progress, mark)
+
+
+@overload
+def pair_rows(
+    G: Any,
+    method: Method = "auto",
+    *,
+    init: Any = None,
+    nest: None = None,
+    budget: float | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    random_state: int | None = None,
+) -> AntitheticTable: ...
+
+
+@overload
+def pair_rows(
+    G: Any,
+    method: Method = "auto",
+    *,
+    init: Any = None,
+    nest: int | bool,
+    budget: float | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    random_state: int | None = None,
+) -> GroupTable: ...
 
 
 def pair_rows(
@@ -174,7 +229,9 @@ def pair_rows(
     progress: bool = False,
     random_state: int | None = None,
 ) -> AntitheticTable | GroupTable:
-    """Build a table from vectors of one's own, whose inner products should be small: gradients, or bounds on them.
+    """Build a table from vectors of your own whose inner products should be small.
+
+    These are gradients, or bounds on them.
 
     Parameters
     ----------
@@ -194,8 +251,8 @@ def pair_rows(
     >>> pair_rows([[1.0], [2.0], [-3.0], [-1.0]], method="optimal").partner.tolist()
     [3, 2, 1, 0]
     """
-    find = _finder(method, init, budget, n_jobs, random_state)
-    return _pair(Rows(check_rows(G, "G")).tamed(), method, find, nest, progress, Fingerprint())
+    pairer = Pairer(method, init, budget, n_jobs, 0 if random_state is None else random_state)
+    return make_table(Rows(check_rows(G, "G")).tamed(), pairer, nest, progress, Fingerprint())
 
 
 def pair_slopes(
@@ -212,40 +269,69 @@ def pair_slopes(
 
     Its fingerprint is that of the problem's rows and of y.
     """
-    find = _finder(method, init, None, None, random_state)
-    return _pair(
-        Rows.of_slopes(problem, slopes), method, find, nest, False, Fingerprint.of([problem.X], y)
-    )
+    pairer = Pairer(method, init, seed=random_state)
+    mark = Fingerprint.of([problem.X], y)
+    return make_table(Rows.of_slopes(problem, slopes), pairer, nest, False, mark)
 
 
-def _pair(
-    rows: Rows,
-    method: Method,
-    find: partial[Partners],
-    nest: int | bool | None,
-    progress: bool,
-    mark: Fingerprint,
+@overload
+def make_table(
+    rows: Rows, pairer: Pairer, nest: None, progress: bool, mark: Fingerprint
+) -> AntitheticTable: ...
+
+
+@overload
+def make_table(
+    rows: Rows, pairer: Pairer, nest: int | bool, progress: bool, mark: Fingerprint
+) -> GroupTable: ...
+
+
+def make_table(
+    rows: Rows, pairer: Pairer, nest: int | bool | None, progress: bool, mark: Fingerprint
 ) -> AntitheticTable | GroupTable:
-    name = _name(method, len(rows))
-    given = find.keywords
-    if nest is None and method == "auto" and given["budget"] is not None and given["init"] is None:
-        with progress_bar("pairing rows", count_rounds(len(rows)) + 1, progress) as update:
-            partner, name, note = best_within(
-                rows.compacted(), given["budget"], given["n_jobs"], given["seed"], update
-            )
-        return AntitheticTable(partner, mark, name, note=note)
+    """Build a table of rows, or groups with ``nest``, that carries the fingerprint ``mark``."""
+    n = len(rows)
     if nest is None:
-        steps = 1 if given["init"] is not None else count_rounds(len(rows)) + 1
-        total = steps if name == "tree" else len(rows)
-        with progress_bar("pairing rows", total, progress) as update:
-            return AntitheticTable(find(rows, update), mark, name, note=_note(method, len(rows)))
-    if given["init"] is not None:
+        return _make_pairs(rows, pairer, progress, mark)
+    if pairer.init is not None:
         raise ValueError(
             "init= polishes a table, and nest= builds groups from none; leave one of them at None"
         )
-    size = _group_size(nest, len(rows))
+    size = _group_size(nest, n)
     with progress_bar("pairing groups", max(1, size.bit_length() - 1), progress) as update:
-        return GroupTable(nested_order(rows, size, find, update), size, mark, name)
+        order = nested_order(rows, size, pairer.find, update)
+    return GroupTable(order, size, mark, pairer.name(n))
+
+
+def _make_pairs(rows: Rows, pairer: Pairer, progress: bool, mark: Fingerprint) -> AntitheticTable:
+    n = len(rows)
+    rounds = count_rounds(n) + 1
+    if pairer.method == "auto" and pairer.budget is not None and pairer.init is None:
+        with progress_bar("pairing rows", rounds, progress) as update:
+            partner, name, note = best_within(
+                rows.compacted(), pairer.budget, pairer.n_jobs, pairer.seed, update
+            )
+        return AntitheticTable(partner, mark, name, note=note)
+    name = pairer.name(n)
+    total = n if name != "tree" else rounds if pairer.init is None else 1
+    with progress_bar("pairing rows", total, progress) as update:
+        return AntitheticTable(pairer.find(rows, update), mark, name, note=pairer.note(n))
+
+
+def _pair_shards(
+    shards: Shards, pairer: Pairer, shard_rows: int | None, progress: bool
+) -> AntitheticTable:
+    limit = check_count(
+        DEFAULT_SHARD_ROWS if shard_rows is None else shard_rows, "shard_rows", least=2
+    )
+    with progress_bar("pairing rows", len(shards.target), progress) as update:
+        partner = shard_table(shards, limit, pairer.seed, pairer.find, update)
+    return AntitheticTable(
+        partner,
+        shards.fingerprint,
+        pairer.name(min(limit, len(partner))),
+        note=f"paired within random shards of at most {limit} rows",
+    )
 
 
 def _group_size(nest: int | bool, n: int) -> int:
@@ -258,96 +344,3 @@ def _group_size(nest: int | bool, n: int) -> int:
             " rows"
         )
     return size
-
-
-def _name(method: Method, n: int) -> str:
-    """Name of the method that is used, once ``"auto"`` has chosen."""
-    if callable(method):
-        return getattr(method, "__name__", type(method).__name__)
-    if method == "auto":
-        return "optimal" if n <= ONE_LEAF else "tree"
-    return method
-
-
-def _note(method: Method, n: int) -> str:
-    if method != "auto":
-        return ""
-    if n <= ONE_LEAF:
-        return f"auto chose the best table, since {n} rows are few"
-    return (
-        f"auto chose the tree, since the best table of {n} rows would take too long (its time is"
-        " cubic) and Algorithm 1's is quadratic"
-    )
-
-
-def _finder(
-    method: Method, init: Any, budget: Any, n_jobs: int | None, random_state: int | None
-) -> partial[Partners]:
-    """Return ``find(rows, progress)``, which makes a permutation by the method, after checking what goes with it."""
-    if not callable(method) and not (isinstance(method, str) and method in METHODS):
-        raise ValueError(
-            f"method {method!r} is not known; use one of {', '.join(METHODS)}, or a callable"
-        )
-    for name, value in (("init", init), ("budget", budget)):
-        if value is not None and (callable(method) or method not in ("auto", "tree")):
-            raise ValueError(f'{name}= goes with method="tree" or "auto" only; leave it at None')
-    if budget is not None and (isinstance(budget, str) or not budget > 0.0):
-        raise ValueError(f"budget must be a number of seconds above 0; got {budget!r}")
-    seed = 0 if random_state is None else check_count(random_state, "random_state", least=0)
-    return partial(_find, method=method, init=init, budget=budget, n_jobs=n_jobs, seed=seed)
-
-
-def _find(
-    rows: Rows,
-    progress: Callable[[int], None] = lambda _: None,
-    *,
-    method: Method,
-    init: Any,
-    budget: float | None,
-    n_jobs: int | None,
-    seed: int,
-) -> Partners:
-    if callable(method):
-        return _call(method, rows)
-    if method == "random":
-        return _random_table(len(rows), seed)
-    rows = rows.compacted()
-    if method == "optimal":
-        return optimal_table(rows)
-    if method == "greedy":
-        return greedy_table(rows, n_jobs, progress)
-    if init is not None:
-        init = (
-            check_permutation(init)
-            if isinstance(init, (list, np.ndarray))
-            else check_table(init).partner
-        )
-        if len(init) != len(rows):
-            raise ValueError(f"init= has {len(init)} rows and X has {len(rows)}")
-    return tree_table(rows, init=init, budget=budget, n_jobs=n_jobs, seed=seed, progress=progress)
-
-
-def _call(method: Callable[[Matrix], Any], rows: Rows) -> Partners:
-    """Ask a callable of the user's for the partners, and check them."""
-    name = getattr(method, "__name__", type(method).__name__)
-    if rows.codes is not None:
-        raise ValueError(
-            f"method={name} takes rows of two classes or of a regression; for more, give vectors of"
-            " your own to pair_rows"
-        )
-    answer = method(rows.take(slice(None)))
-    try:
-        partner = check_permutation(answer)
-    except ValueError as error:
-        raise ValueError(f"method={name} did not return a table: {error}") from error
-    if len(partner) != len(rows):
-        raise ValueError(f"method={name} returned {len(partner)} partners for {len(rows)} rows")
-    return partner
-
-
-def _random_table(n: int, seed: int) -> Partners:
-    order = np.random.default_rng(seed).permutation(n)
-    partner = np.arange(n)
-    pairs = order[: n // 2 * 2].reshape(-1, 2)
-    partner[pairs] = pairs[:, ::-1]
-    return partner

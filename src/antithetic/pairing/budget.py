@@ -1,4 +1,7 @@
-"""What `"auto"` does with a number of seconds: it tries the methods that fit, by rows, features and sparsity, and keeps the best table."""
+"""What `"auto"` does with a budget: it tries the methods that fit, and keeps the best table.
+
+Which methods fit depends on the number of rows, the features and the sparsity.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few principal coordinates of the rows that are paired: where they lie, roughly, for the price of a few numbers each."""
+"""A few principal coordinates of the rows: roughly where they lie, at a low price."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SAMPLE_ENTRIES = 1 << 23
 
 
 def principal_coordinates(rows: Rows, seed: int) -> NDArray[np.float32]:
-    """Return the centred rows' coordinates along their widest directions, shape (n, at most 12), float32."""
+    """Coordinates of the centred rows along their widest directions, (n, at most 12), float32."""
     points = sketch(rows, _AXES, seed)
     points -= points.mean(axis=0, dtype=np.float64).astype(np.float32)
     return points
 
 
 def sketch(rows: Rows, n_axes: int, seed: int) -> NDArray[np.float32]:
-    """Return the rows' coordinates along their widest directions, shape (n, at most n_axes), float32.
+    """Coordinates of the rows along their widest directions, (n, at most n_axes), float32.
 
     The directions come from a sample of the rows: from the covariance matrix, or by subspace
     iteration where there are many features. With classes, a row is the tensor product of its class
@@ -40,9 +40,8 @@ def sketch(rows: Rows, n_axes: int, seed: int) -> NDArray[np.float32]:
     sample = np.sort(rng.choice(len(rows), min(len(rows), limit), replace=False))
     vectors = rows.take(sample)
     axes = _principal_axes(vectors, n_axes, rng, centred=rows.codes is None)
-    unit = vectors.dtype.type(
-        power_of_two_near(vectors @ axes)
-    )  # float32 has a smaller range than the rows may have
+    # Float32 has a smaller range than the rows may have.
+    unit = vectors.dtype.type(power_of_two_near(vectors @ axes))
     of_classes = None
     if rows.codes is not None:
         of_classes = _principal_axes(rows.with_classes(vectors @ axes, sample), n_axes, rng)

@@ -37,7 +37,7 @@ class Fingerprint:
 
     @classmethod
     def of(cls, chunks: list[Matrix], y: Any) -> Fingerprint:
-        """Fingerprint of checked rows, in one chunk or several, and the labels as they were given."""
+        """Fingerprint of checked rows, in one chunk or several, and of the labels as given."""
         return cls(hash_labels(y), int(chunks[0].shape[1]), hash_rows(chunks))
 
     def take(self, rows: NDArray[np.intp]) -> Fingerprint:
@@ -89,7 +89,10 @@ def _hash_text(text: str) -> int:
 
 
 def hash_rows(chunks: list[Matrix]) -> int:
-    """Add up a hash of each entry that is not zero with its place: the sum cares neither how zeros are stored nor for the chunks."""
+    """Add up a hash of each nonzero entry and its place.
+
+    The sum depends neither on how zeros are stored nor on the chunks.
+    """
     total = np.uint64(chunks[0].dtype.itemsize)
     first = 0
     with np.errstate(over="ignore"):

@@ -33,7 +33,9 @@ _SMALLEST_BLOCK, _LARGEST_BLOCK = 32, 256
 def greedy_table(
     rows: Rows, n_jobs: int | None, progress: Callable[[int], None]
 ) -> NDArray[np.intp]:
-    """Return the antithetic table S of Algorithm 1, shape (n,): ``S[i]`` minimises the product with row i over the free rows.
+    """Return the antithetic table S of Algorithm 1, shape (n,).
+
+    ``S[i]`` minimises the product with row i over the free rows.
 
     Ties go to the lowest index. ``progress`` is called with the number of rows that have their
     partner.
@@ -58,7 +60,9 @@ def greedy_table(
 
 
 def greedy_pairs(rows: Rows, n_jobs: int | None = None) -> NDArray[np.intp]:
-    """Return pairs of an even number of rows, shape (n // 2, 2): each row in turn takes the free row that opposes it most.
+    """Return pairs of an even number of rows, shape (n // 2, 2).
+
+    Each row in turn takes the free row that opposes it most.
 
     The same as Algorithm 1, but the two rows leave together, so that the result is a matching.
     """
@@ -91,7 +95,10 @@ def _without(
 
 
 def _next_size(size: int, resolved: int) -> int:
-    """Shrink the block to what the lists sufficed for, else let it grow: what is not resolved was computed in vain."""
+    """Next block size: shrink to what the lists sufficed for, else grow.
+
+    Products of rows that are not resolved were computed in vain.
+    """
     if resolved < size:
         return max(_SMALLEST_BLOCK, resolved)
     return min(_LARGEST_BLOCK, 2 * size)
@@ -100,7 +107,10 @@ def _next_size(size: int, resolved: int) -> int:
 def _candidates(
     rows: Rows, block: NDArray[np.intp], free: NDArray[np.intp], vectors: Matrix, threads: Any
 ) -> NDArray[np.intp]:
-    """Positions in ``free`` of the smallest products of each block row, smallest first, -1 where there are no more."""
+    """Positions in ``free`` of the smallest products of each block row, smallest first.
+
+    They are -1 where there are no more.
+    """
     shares = [block[start : start + _SHARE] for start in range(0, len(block), _SHARE)]
     return np.concatenate(
         threads(lambda share: _candidates_of_share(rows, share, free, vectors), shares)

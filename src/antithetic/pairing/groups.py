@@ -1,4 +1,4 @@
-"""Nested groups: pairs of pairs of pairs, whose sums cancel, and to the top an order of all rows."""
+"""Nested groups: pairs of pairs, whose sums cancel, up to an order of all rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SKETCH_AXES = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupTable:
-    """Rows in an order in which every aligned block of 2, 4, 8 and so on up to ``size`` rows nearly cancels.
+    """An order of the rows in which every aligned block of 2, 4, ..., ``size`` nearly cancels.
 
     Parameters
     ----------
@@ -86,7 +86,9 @@ class GroupTable:
         fit_intercept: bool = False,
         sample_weight: Any = None,
     ) -> float:
-        """Exact variance of the mean gradient of a group, divided by that of as many independent rows; below 1 is a gain.
+        """Exact variance of a group's mean gradient, relative to independent rows.
+
+        The latter are as many as the group has rows; below 1 is a gain.
 
         A group is drawn by drawing a row; the rest counts as one group. The parameters are those of
         :meth:`AntitheticTable.variance_ratio`.

@@ -1,4 +1,4 @@
-"""Matchings: a permutation whose cycles are cut into pairs, and the repair of a permutation of which rows were taken away."""
+"""Matchings: cut the cycles of a permutation into pairs, and repair it if rows are removed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from antithetic.pairing.rows import Rows
 
 
 def cut_cycles(partner: NDArray[np.intp], rows: Rows) -> NDArray[np.intp]:
-    """Turn a permutation into a matching, keeping of each cycle the alternate links with the smallest sum of products.
+    """Turn a permutation into a matching.
+
+    Of each cycle, the alternate links with the smallest sum of products are kept.
 
     A cycle of odd length gives up the row whose absence costs least; these rows are paired among
     each other, each in turn with the free one that opposes it most. Time O(n d) beside that last

@@ -25,9 +25,8 @@ def optimal_table(rows: Rows) -> NDArray[np.intp]:
         )
     vectors = rows.take(slice(None)).astype(np.float64)
     if rows.codes is None and not sparse.issparse(vectors):
-        vectors -= vectors.mean(
-            axis=0
-        )  # it changes no choice, and keeps the digits of rows that share a large offset
+        # The mean changes no choice; without it, rows that share a large offset keep their digits.
+        vectors -= vectors.mean(axis=0)
     products = vectors @ vectors.T
     products = products.toarray() if sparse.issparse(products) else products
     if rows.codes is not None:

@@ -15,10 +15,8 @@ from antithetic.problem import ratio
 
 EXACT_ROWS = 2000  # up to here the best table is found, some 2 s
 _DUAL_ROWS = 600  # rows of the subset that the dual values come from
-_SUMMED_ROWS, _SAMPLED_ROWS = (
-    20_000,
-    2000,
-)  # rows up to which all are summed, and of the sample beyond
+# Up to so many rows, all are summed; beyond, a sample of so many.
+_SUMMED_ROWS, _SAMPLED_ROWS = (20_000, 2000)
 _BLOCK_PRODUCTS = 1 << 21
 
 
@@ -67,14 +65,14 @@ def measure_quality(
         best, best_by = rows_ratio(rows, optimal_table(rows)), "assignment"
     else:
         best, best_by = dual_bound(rows, np.random.default_rng(random_state))
+    if found < best <= found * (1.0 + 1e-9):
+        best = found  # the best table was found: only rounding tells the two apart
     return Quality(
         found,
         float(products.mean() / rows.unit**2),
         float((products < 0.0).mean()),
         None if labels is None else float((labels != labels[partner]).mean()),
-        (
-            found if best <= found * (1.0 + 1e-9) and best > found else best
-        ),  # the best table found: rounding apart, the same
+        best,
         best_by,
     )
 
@@ -113,7 +111,10 @@ def _row_duals(rows: Rows, subset: NDArray[np.intp]) -> NDArray[np.float64]:
 def _smallest(
     rows: Rows, some: NDArray[np.intp], addend: NDArray[np.float64], *, of_all: bool
 ) -> NDArray[np.float64]:
-    """Smallest product plus addend: of every row with the given ones (``of_all``), or of the given ones with every row."""
+    """Smallest product plus addend.
+
+    Of every row with the given ones (``of_all``), or of the given ones with every row.
+    """
     n = len(rows)
     out = np.full(n if of_all else len(some), np.inf)
     block = max(1, _BLOCK_PRODUCTS // len(some))

@@ -1,4 +1,7 @@
-"""The vectors that are paired: rows of X, each times a number, with an optional constant feature, never formed as a whole."""
+"""The vectors that are paired: scaled rows of X, with an optional constant feature.
+
+They are never formed as a whole.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ from antithetic.problem.losses import Loss, get_loss
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    r"""``scale[i] * X[i]``, or ``scale[i] * (X[i], 1)`` with a constant: the gradients, or bounds on them, that should cancel.
+    r"""The gradients, or bounds on them, that should cancel.
+
+    Row i is ``scale[i] * X[i]``, or ``scale[i] * (X[i], 1)`` with a constant.
 
     With more than two classes a row stands for :math:`(e_{y_i} - 1/K) \otimes x_i`, the gradient of
     softmax regression at zero. It is never formed: the product of two such rows is that of their
@@ -154,7 +159,10 @@ class Rows:
         return part if scale is None else part * scale[:, None]
 
     def agreement(self, index: Any, other: Any) -> Any:
-        """Factor of the products of two lists of rows, one class against the other, that broadcasts; 1 without classes."""
+        """Factor of the products of two lists of rows, by their classes; 1 without classes.
+
+        The lists broadcast against each other.
+        """
         if self.codes is None:
             return 1.0
         return (self.codes[index] == self.codes[other]).astype(self.X.dtype) - self.X.dtype.type(
@@ -162,7 +170,7 @@ class Rows:
         )
 
     def with_classes(self, features: NDArray[np.floating], index: Any) -> NDArray[Any]:
-        """Form the tensor products of classes and a few given features, shape (rows, K * features)."""
+        """Tensor products of the classes and a few given features, shape (rows, K * features)."""
         assert self.codes is not None
         memberships: NDArray[Any] = np.eye(self.classes, dtype=features.dtype)[
             self.codes[index]
@@ -186,7 +194,10 @@ class Rows:
 
 
 def _taming_factor(values: NDArray[np.floating], beside: float = 0.0) -> float:
-    """Power of two that brings the largest value near 1 where products of four such values might leave the range of the type; else 1."""
+    """Power of two that brings the largest value near 1, where that is needed; else 1.
+
+    It is needed where products of four such values might leave the range of the type.
+    """
     near = power_of_two_near(values, beside)
     edge = 1e50 if values.dtype == np.float64 else 1e8
     return 1.0 if 1.0 / edge < near < edge else near
@@ -232,7 +243,7 @@ def read_rows(
 
 
 def rows_ratio(rows: Rows, partner: NDArray[np.intp]) -> float:
-    """Variance of a pair's mean divided by that of two independent rows, from inner products alone."""
+    """Variance of a pair's mean divided by that of two independent rows, from inner products."""
     square = float(rows.products(np.arange(len(rows))).mean())
     return ratio(pair_variance(rows, partner), max(0.0, 0.5 * (square - mean_square(rows))))
 

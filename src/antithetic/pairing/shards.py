@@ -1,4 +1,4 @@
-"""Data larger than memory: rows are dealt at random into shards that fit, and paired within each."""
+"""Data larger than memory: rows are dealt at random into shards and paired within each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT_SHARD_ROWS = 200_000
 
 
 def as_chunks(X: Any, y: Any) -> tuple[list[Any], Any]:
-    """Return X as a list of matrices, and the labels as one column where they came in as many parts."""
+    """Return X as a list of matrices, and the labels, if given in parts, as one column."""
     if not is_chunks(X):
         return [X], y
     several = (

@@ -1,4 +1,7 @@
-"""A table as a file: one uncompressed ``.npz`` without pickle, written in full or not at all, and checked when it is read."""
+"""A table as a file: one uncompressed ``.npz`` without pickle, checked when it is read.
+
+It is written in full or not at all.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,9 @@ def write(
 def read(
     path: str | os.PathLike[str], dtypes: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what :func:`write` wrote: the dict, and those of the one-dimensional arrays named in ``dtypes`` that are there.
+    """Read what :func:`write` wrote: the dict, and the arrays named in ``dtypes``.
+
+    Arrays are one-dimensional; those that are not in the file are left out.
 
     Nothing is unpickled, nothing is decompressed, and no more memory is taken than the file is
     long.
@@ -63,9 +68,8 @@ def read(
                 }
             if not isinstance(meta, dict):
                 raise ValueError("its description is not a dict")
-        except (
-            Exception
-        ) as error:  # whatever the zip and JSON readers think of bytes that are not ours
+        except Exception as error:
+            # The zip and JSON readers raise many kinds of errors on bytes that are not ours.
             raise ValueError(
                 f"{os.fspath(path)} is not a table file, or it is damaged: {error}"
             ) from error

@@ -106,7 +106,7 @@ class AntitheticTable:
             )
 
     def __getitem__(self, key: Any) -> AntitheticTable:
-        """Restrict the table to some rows, numbered by their place: ``table[rows]`` or ``table[rows, ...]``.
+        """Restrict the table to some rows, renumbered: ``table[rows]`` or ``table[rows, ...]``.
 
         Rows whose partner is not among them go to the next row of their cycle that is, or are
         linked with each other.
@@ -128,7 +128,10 @@ class AntitheticTable:
         )
 
     def check(self, X: Any, y: Any) -> None:
-        """Raise ValueError unless the table was made for these data (a derived one: unless rows and labels agree)."""
+        """Raise ValueError unless the table was made for these data.
+
+        For a derived table, rows and labels must agree.
+        """
         X = check_rows(X)
         if X.shape[0] != len(self):
             raise ValueError(
@@ -186,7 +189,7 @@ class AntitheticTable:
         fit_intercept: bool = False,
         sample_weight: Any = None,
     ) -> AntitheticTable:
-        """Cut the cycles of the permutation into mutual pairs, so that an epoch can visit each row once.
+        """Cut the cycles of the permutation into pairs, so that an epoch can visit each row once.
 
         Of each cycle, the alternate links with the smallest sum of products are kept; rows left
         over by odd cycles are paired among each other. What that costs is recorded in
@@ -307,7 +310,7 @@ def check_table(table: Any) -> AntitheticTable:
 
 
 def check_permutation(partner: Any) -> NDArray[np.intp]:
-    """Return a read-only copy, or raise ValueError unless it is a permutation of 0..n-1 with n at least 1."""
+    """Return a read-only copy of a permutation of 0..n-1, n at least 1; else raise ValueError."""
     given = np.asarray(partner)
     if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu":
         raise ValueError(
@@ -341,7 +344,10 @@ def pair_ratio(problem: Problem, slopes: NDArray[np.float64], partner: NDArray[n
 def matched(
     table: AntitheticTable, problem: Problem, slopes: NDArray[np.float64] | None = None
 ) -> AntitheticTable:
-    """Cut a table into a matching by the gradients of a problem at some slopes (None: by its signed rows), recording the loss."""
+    """Cut a table into a matching by the gradients of a problem, and record the loss.
+
+    Gradients are taken at some slopes; None takes the signed rows.
+    """
     if table.is_matching:
         return table
     rows = Rows.of_problem(problem) if slopes is None else Rows.of_slopes(problem, slopes)

@@ -92,7 +92,7 @@ def tree_table(
 
 
 def count_rounds(n: int) -> int:
-    """Number of rounds after the tree where no budget is given: as many as take about the same time, within limits."""
+    """Number of rounds after the tree without a budget: a similar time for all n, within limits."""
     if n > MANY:
         return ROUNDS_OF_MANY
     return max(ROUNDS, min(ROUNDS_OF_FEW, ROUNDS_OF_FEW * FEW // n))
@@ -101,7 +101,7 @@ def count_rounds(n: int) -> int:
 def _rounds(
     rows: Rows, partner: Partners, polish: bool, budget: float | None, begun: float
 ) -> Iterator[int]:
-    """Number the rounds that are to be done: a fixed number, or as long as the budget lasts and something is gained."""
+    """Number the rounds: a fixed number, or while the budget lasts and the table improves."""
     if budget is None:
         yield from range(1 if polish else count_rounds(len(rows)))
         return
@@ -126,7 +126,7 @@ def _improve(
     rng: np.random.Generator,
     threads: Any,
 ) -> None:
-    """Put the pairs that have most of the distance left into buckets, by place or at random, and solve each."""
+    """Put the pairs that are farthest apart into buckets, by place or at random; solve each."""
     order = _far_pairs(points, partner)
     if local:
         starts = _cut(
@@ -139,7 +139,7 @@ def _improve(
 
 
 def _far_pairs(points: NDArray[np.float32], partner: Partners) -> NDArray[np.intp]:
-    """Rows whose distance to their partner's reflection is largest, down to where they have most of the squared distance."""
+    """Rows farthest from their partner's reflection, which have most of the squared distance."""
     left = np.empty(len(points))
     for start in range(0, len(points), _BLOCK):
         part = slice(start, start + _BLOCK)
@@ -153,7 +153,7 @@ def _far_pairs(points: NDArray[np.float32], partner: Partners) -> NDArray[np.int
 def _turned_middles(
     points: NDArray[np.float32], partner: Partners, rng: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Twice the middle between each row and its partner's reflection, along axes turned at random."""
+    """Twice the middle between each row and its partner's reflection, along random axes."""
     axes = points.shape[1]
     turn = np.linalg.qr(rng.standard_normal((axes, axes)))[0].astype(np.float32)
     middles = np.empty_like(points)
@@ -166,7 +166,7 @@ def _turned_middles(
 def _cut(
     points: NDArray[np.float32], order: NDArray[np.intp], reflected: NDArray[np.intp], threads: Any
 ) -> NDArray[np.intp]:
-    """Reorder rows, and reflections if there are any, into buckets, and return where these begin."""
+    """Reorder rows, and reflections if any, into buckets, and return where these begin."""
     from antithetic._core.tree import buckets
 
     ends = buckets(points, 0, len(order), -(-len(order) // _SHARES), order, reflected).tolist()

@@ -42,11 +42,9 @@ class Loss:
 
     Examples
     --------
-    >>> from dataclasses import replace
-    >>> from antithetic.problem.losses import LOSSES
-    >>> wide = replace(LOSSES["huber"], epsilon=2.0)
-    >>> wide.value([1.0, 0.0], [0.0, 5.0])
-    array([0.5, 8. ])
+    >>> from antithetic.losses import LOSSES
+    >>> LOSSES["hinge"].value([1.0, -1.0], [0.5, 0.5])
+    array([0.5, 1.5])
     """
 
     name: str
@@ -64,6 +62,10 @@ class Loss:
         if not (math.isfinite(self.epsilon) and self.epsilon >= 0.0):
             raise ValueError(f"epsilon must be a finite number, at least 0; got {self.epsilon!r}")
 
+    def with_epsilon(self, epsilon: float) -> Loss:  # noqa: ARG002
+        """Return the loss with another parameter, where it has one."""
+        return self
+
     def value(self, y: Any, p: Any) -> NDArray[np.float64]:
         """Loss of each prediction, shape (n,)."""
         from antithetic._core.loss_kernels import values
@@ -77,7 +79,10 @@ class Loss:
         return slopes(self.code, self.epsilon, *_columns(y, p))
 
     def conjugate(self, y: Any, u: Any) -> NDArray[np.float64]:
-        """Convex conjugate in the prediction at each ``u``, shape (n,): infinite where the loss never has the slope ``u``."""
+        """Convex conjugate in the prediction at each ``u``, shape (n,).
+
+        It is infinite where the loss never has the slope ``u``.
+        """
         from antithetic._core.loss_kernels import conjugates
 
         return conjugates(self.code, self.epsilon, *_columns(y, u))
@@ -114,6 +119,69 @@ def _columns(y: Any, p: Any) -> list[NDArray[np.float64]]:
     ]
 
 
+class _WithEpsilon(Loss):
+    """A loss whose parameter is ``epsilon``."""
+
+    __slots__ = ()
+
+    def with_epsilon(self, epsilon: float) -> Loss:
+        """Return the loss with another parameter."""
+        return type(self)(epsilon)  # type: ignore[call-arg, arg-type]  # that of a subclass
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.epsilon!r})"
+
+
+class Huber(_WithEpsilon):
+    """Squared error up to residuals of ``epsilon``, straight beyond.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.1
+
+    Examples
+    --------
+    >>> from antithetic.losses import Huber
+    >>> Huber(2.0).value([1.0, 0.0], [0.0, 5.0])
+    array([0.5, 8. ])
+    """
+
+    __slots__ = ()
+
+    def __init__(self, epsilon: float = 0.1) -> None:
+        Loss.__init__(self, "huber", HUBER, False, 1.0, epsilon)
+
+
+class EpsilonInsensitive(_WithEpsilon):
+    """Absolute error beyond residuals of ``epsilon``, zero up to there.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.1
+    """
+
+    __slots__ = ()
+
+    def __init__(self, epsilon: float = 0.1) -> None:
+        name = "epsilon_insensitive"
+        Loss.__init__(self, name, EPSILON_INSENSITIVE, False, math.inf, epsilon)
+
+
+class SquaredEpsilonInsensitive(_WithEpsilon):
+    """Squared error of what residuals exceed ``epsilon`` by.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.1
+    """
+
+    __slots__ = ()
+
+    def __init__(self, epsilon: float = 0.1) -> None:
+        name = "squared_epsilon_insensitive"
+        Loss.__init__(self, name, SQUARED_EPSILON_INSENSITIVE, False, 2.0, epsilon)
+
+
 LOSSES = {
     loss.name: loss
     for loss in (
@@ -123,14 +191,9 @@ LOSSES = {
         Loss("modified_huber", MODIFIED_HUBER, classification=True, curvature=2.0),
         Loss("perceptron", PERCEPTRON, classification=True, curvature=math.inf),
         Loss("squared_error", SQUARED_ERROR, classification=False, curvature=1.0),
-        Loss("huber", HUBER, classification=False, curvature=1.0),
-        Loss("epsilon_insensitive", EPSILON_INSENSITIVE, classification=False, curvature=math.inf),
-        Loss(
-            "squared_epsilon_insensitive",
-            SQUARED_EPSILON_INSENSITIVE,
-            classification=False,
-            curvature=2.0,
-        ),
+        Huber(),
+        EpsilonInsensitive(),
+        SquaredEpsilonInsensitive(),
     )
 }
 

@@ -1,4 +1,4 @@
-r"""The one place where the objective is written: :math:`f(w) = \frac1n \sum_i s_i\,\phi(y_i, \langle w, x_i \rangle) + r(w)`.
+r"""The objective :math:`f(w) = \frac1n \sum_i s_i\,\phi(y_i, \langle w, x_i \rangle) + r(w)`.
 
 The data gradient of a row is one number times the row, :math:`g_i = c_i x_i` with :math:`c_i = s_i
 \phi'`, so everything here is computed from the slopes :math:`c` and from products with X. The
@@ -31,7 +31,9 @@ from antithetic.problem.penalties import Penalty, make_penalty
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Rows, labels, weights, a loss and a penalty: mean loss + penalty, its gradient, and the variance of drawn gradients.
+    """Rows, labels, weights, a loss and a penalty: the objective mean loss + penalty.
+
+    It also has the gradient, and the variance of drawn gradients.
 
     Attributes
     ----------
@@ -40,7 +42,7 @@ class Problem:
     y : ndarray of shape (n,)
         Signs -1 and +1 for a classification loss, numbers for regression.
     loss : Loss
-    penalty : ElasticNet, GroupLasso or OwnPenalty
+    penalty : ElasticNet, GroupNorms or OwnPenalty
     weight : ndarray of shape (n,) or None
         Weights of the rows; None where all are 1.
     fit_intercept : bool
@@ -67,7 +69,6 @@ class Problem:
         l2: float = 0.0,
         l1: float = 0.0,
         penalty: Any = None,
-        groups: Any = None,
         sample_weight: Any = None,
         fit_intercept: bool = False,
     ) -> Problem:
@@ -75,7 +76,7 @@ class Problem:
         loss = get_loss(loss)
         X = check_rows(X)
         n, d = X.shape
-        found = make_penalty(penalty, groups, d, l2=l2, l1=l1)
+        found = make_penalty(penalty, d, l2=l2, l1=l1)
         signs, classes = (
             check_labels(y, n) if loss.classification else (check_column(y, n, "y"), None)
         )
@@ -106,7 +107,7 @@ class Problem:
         return p
 
     def slopes(self, coef: Any = None, intercept: float = 0.0) -> NDArray[np.float64]:
-        """Weighted slope of each row's loss, shape (n,): the data gradient of row i is ``slopes[i] * X[i]``."""
+        """Weighted slope of each row's loss, (n,): row i has the gradient ``slopes[i] * X[i]``."""
         intercept = check_number(intercept, "intercept")
         p = np.full(self.n, intercept) if coef is None else self.predictions(coef, intercept)
         return self._weigh(self.loss.slope(self.y, p))
@@ -130,9 +131,8 @@ class Problem:
     def _weigh(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.weight is None:
             return values
-        return np.multiply(
-            values, self.weight, out=np.zeros(self.n), where=self.weight > 0.0
-        )  # weight 0 beats an infinite loss
+        # Weight 0 beats an infinite loss.
+        return np.multiply(values, self.weight, out=np.zeros(self.n), where=self.weight > 0.0)
 
     def gradient(self, coef: Any, intercept: float = 0.0) -> tuple[NDArray[np.float64], float]:
         """Gradient in coef and intercept of the mean loss and the quadratic part of the penalty."""
@@ -147,7 +147,10 @@ class Problem:
         return data, float(slopes.mean()) if self.fit_intercept else 0.0
 
     def centred_gradient(self, slopes: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-        """Mean gradient of the rows, with what rounding made of it taken out: rows that are all equal do not deviate from it."""
+        """Mean gradient of the rows, corrected for rounding.
+
+        Rows that are all equal do not deviate from it.
+        """
         centre, constant = self.data_gradient(slopes)
         left, block = np.zeros(self.d), block_rows(self.X)
         everyone = np.arange(self.n)[:, None]
@@ -165,7 +168,10 @@ class Problem:
         *,
         halves: bool = False,
     ) -> float:
-        r"""Exact variance :math:`\frac1K \sum_k |u_k - \bar u|^2` of the mean gradient :math:`u_k` of a group drawn uniformly.
+        r"""Exact variance of the mean gradient of a group that is drawn uniformly.
+
+        This is :math:`\frac1K \sum_k |u_k - \bar u|^2` with the mean gradient :math:`u_k` of group
+        k.
 
         Parameters
         ----------
@@ -236,7 +242,10 @@ class Problem:
         chances: NDArray[np.float64],
         factors: NDArray[np.float64] | None = None,
     ) -> float:
-        r"""Exact variance :math:`\sum_k p_k |a_k u_k - \sum_l p_l a_l u_l|^2` of the mean gradient :math:`u_k` of a unit, times a factor.
+        r"""Exact variance of the mean gradient of a drawn unit, times a factor.
+
+        This is :math:`\sum_k p_k |a_k u_k - \sum_l p_l a_l u_l|^2` with the mean gradient
+        :math:`u_k` of unit k.
 
         Parameters
         ----------
@@ -292,7 +301,9 @@ class Problem:
         return 0.0 if total <= (total + square) * (8.0 * np.finfo(self.X.dtype).eps) ** 2 else total
 
     def row_curvature(self) -> float:
-        """Curvature of the objective along a mean row: the loss's bound times the mean of ``s |x|^2``, plus that of the penalty.
+        """Curvature of the objective along a mean row.
+
+        The loss's bound times the mean of ``s |x|^2``, plus the curvature of the penalty.
 
         A loss with a kink counts as one of curvature 1. Infinite where the squares overflow.
         """
@@ -313,7 +324,7 @@ class Problem:
         return curvature * (square + self.fit_intercept * weight) / self.n + self.penalty.l2
 
     def safe_unit(self, slopes: NDArray[np.float64]) -> float:
-        """Power of two by which gradients can be multiplied so that their squares neither overflow nor vanish."""
+        """Power of two that scales gradients so that their squares neither overflow nor vanish."""
         values = self.X.data if sparse.issparse(self.X) else self.X
         return power_of_two_near(values, float(self.fit_intercept)) * power_of_two_near(slopes)
 

@@ -17,13 +17,14 @@ from antithetic._util.validation import block_rows, check_coef, check_column, ch
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
 
-_WITHIN = 1.0 - 4.0 * float(
-    np.finfo(np.float64).eps
-)  # keeps a dual variable, divided by its weight again, inside the conjugate's domain
+# Keeps a dual variable, once divided by its weight, inside the conjugate's domain.
+_WITHIN = 1.0 - 4.0 * float(np.finfo(np.float64).eps)
 
 
 def gradient_mapping_norm(problem: Problem, coef: Any, intercept: float = 0.0) -> float:
-    r"""Euclidean norm of :math:`G = \big(w - \mathrm{prox}_{\tau}(w - \tau \nabla s(w))\big) / \tau`, the gradient where there is no kink.
+    r"""Euclidean norm of the gradient mapping, which is the gradient where there is no kink.
+
+    It is :math:`G = \big(w - \mathrm{prox}_{\tau}(w - \tau \nabla s(w))\big) / \tau`.
 
     Here s is the mean loss with the quadratic part of the penalty, the proximal step is that of the
     other part, and :math:`\tau` is one over a bound on the curvature of s. The intercept's gradient
@@ -56,16 +57,17 @@ def gradient_mapping_norm(problem: Problem, coef: Any, intercept: float = 0.0) -
     )
     gradient = _mean_row(problem, slopes) + problem.penalty.smooth_gradient(w)
     mapping = gradient
-    if (
-        not isinstance(problem.penalty, ElasticNet) or problem.penalty.l1 > 0.0
-    ):  # else the rounding of w - (w - step * gradient) is spared
+    # Otherwise avoid the rounding of w - (w - step * gradient).
+    if not isinstance(problem.penalty, ElasticNet) or problem.penalty.l1 > 0.0:
         step = _step(problem)
         mapping = (w - problem.penalty.nonsmooth_prox(w - step * gradient, step)) / step
     return float(np.hypot(np.linalg.norm(mapping), slopes.mean() if problem.fit_intercept else 0.0))
 
 
 def duality_gap(problem: Problem, coef: Any, intercept: float = 0.0, dual: Any = None) -> float:
-    r"""Objective at the weights less the dual objective at a: never negative, and no less than the distance from the least objective.
+    r"""Objective at the weights minus the dual objective at a.
+
+    It is never negative, and at least the distance from the minimum.
 
     The dual objective is :math:`D(a) = -\frac1n \sum_i s_i \phi^*(-a_i / s_i) - r^*(X^T a / n)`.
     The gap is summed up from terms that are at least 0 by Fenchel and Young, one per row and one
@@ -164,9 +166,8 @@ def _step(problem: Problem) -> float:
 def _weighted(problem: Problem, values: NDArray[np.float64]) -> NDArray[np.float64]:
     if problem.weight is None:
         return values
-    return np.multiply(
-        values, problem.weight, out=np.zeros(problem.n), where=problem.weight > 0.0
-    )  # weight 0 beats an infinite loss
+    # Weight 0 beats an infinite loss.
+    return np.multiply(values, problem.weight, out=np.zeros(problem.n), where=problem.weight > 0.0)
 
 
 def _predictions(problem: Problem, w: NDArray[np.float64]) -> NDArray[np.float64]:

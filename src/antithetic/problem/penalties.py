@@ -18,6 +18,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._util.settings import Settings
+
 Weights = NDArray[np.floating]
 
 
@@ -79,9 +81,52 @@ class ElasticNet:
         return self.nonsmooth_prox(w, step) / (1.0 + step * self.l2)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupLasso(Settings):
+    r"""Whole groups of weights are zero together: :math:`l_1 \sum_g \sqrt{|g|}\, |w_g|`.
+
+    Its strength is ``l1`` of :func:`antithetic.minimize`, beside which ``l2`` adds
+    :math:`\frac{l_2}{2} |w|^2`; in the estimators it is ``alpha``.
+
+    Parameters
+    ----------
+    groups : array-like of shape (d,) or list of lists of int
+        A label for each feature, or the features of each group. A feature is in one group at most,
+        and is not penalised if it is in none.
+
+    Examples
+    --------
+    >>> from antithetic.penalties import GroupLasso
+    >>> GroupLasso([[0, 1], [2]])
+    GroupLasso(((0, 1), (2,)))
+    """
+
+    groups: Any
+
+    def __post_init__(self) -> None:
+        groups = self.groups
+        if groups is None or isinstance(groups, str) or not np.size(np.asarray(groups, object)):
+            raise ValueError(
+                "GroupLasso(groups) needs a label for each feature or a list of lists of features;"
+                f" got {groups!r}"
+            )
+        if has_lists(groups):
+            object.__setattr__(self, "groups", tuple(_features_of(group) for group in groups))
+            return
+        labels = np.array(groups)
+        labels.flags.writeable = False
+        object.__setattr__(self, "groups", labels)
+
+    def on(self, d: int, l1: float, l2: float = 0.0) -> GroupNorms:
+        """Return the penalty of so many weights, with these strengths."""
+        return GroupNorms(read_groups(self.groups, d), l1, l2)
+
+
 @dataclass(frozen=True, slots=True)
-class GroupLasso:
-    r""":math:`\frac{l_2}{2} |w|^2 + l_1 \sum_g \sqrt{|g|}\, |w_g|`: whole groups of weights are zero together.
+class GroupNorms:
+    r"""A group lasso of a known number of weights, with its strengths.
+
+    It is :math:`\frac{l_2}{2} |w|^2 + l_1 \sum_g \sqrt{|g|}\, |w_g|`.
 
     Attributes
     ----------
@@ -94,7 +139,7 @@ class GroupLasso:
     Examples
     --------
     >>> import numpy as np
-    >>> penalty = GroupLasso(((0, 1), (2,)), l1=1.0)
+    >>> penalty = GroupLasso([[0, 1], [2]]).on(3, l1=1.0)
     >>> penalty.prox(np.array([3.0, 4.0, 0.5]), step=1.0).round(3).tolist()
     [2.151, 2.869, 0.0]
     """
@@ -149,7 +194,7 @@ class GroupLasso:
         return self.nonsmooth_prox(w, step) / (1.0 + step * self.l2)
 
     def layout(self, d: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-        """Members, group after group and then those of none, where each group begins, and the group of each feature."""
+        """Members by group, then those of none; where each group begins; each feature's group."""
         owner = np.full(d, len(self.groups), dtype=np.intp)
         owner[self._members] = np.repeat(np.arange(len(self.groups)), np.diff(self._starts))
         return np.argsort(owner, kind="stable"), self._starts, owner
@@ -221,33 +266,30 @@ class OwnPenalty:
         return self.nonsmooth_prox(shrink * w, shrink * step)
 
 
-Penalty = ElasticNet | GroupLasso | OwnPenalty
+Penalty = ElasticNet | GroupNorms | OwnPenalty
 
 
-def make_penalty(penalty: Any, groups: Any, d: int, *, l2: float, l1: float) -> Penalty:
-    """Return the penalty of so many weights: elastic net for None, ``"group_lasso"`` with its groups, or one of the user's own."""
-    if penalty is None or isinstance(penalty, str):
-        if penalty == "group_lasso":
-            if groups is None:
-                raise ValueError(
-                    'penalty="group_lasso" needs groups=, a label for each feature or a list of'
-                    " lists of features"
-                )
-            return GroupLasso(read_groups(groups, d), l1, l2)
-        if penalty is not None:
-            raise ValueError(
-                f"penalty {penalty!r} is not known; use None (l2= and l1=), 'group_lasso', or an"
-                " object with value and prox"
-            )
-        if groups is not None:
-            raise ValueError(
-                'groups= belongs to penalty="group_lasso"; leave it out, or name that penalty'
-            )
+def make_penalty(penalty: Any, d: int, *, l2: float, l1: float) -> Penalty:
+    """Return the penalty of so many weights.
+
+    That is L2 and L1 for None, an :class:`ElasticNet` or :class:`GroupLasso`, or one of the user's.
+    """
+    if penalty is None:
         return ElasticNet(l2, l1)
-    if groups is not None:
+    if isinstance(penalty, ElasticNet):
+        if l2 != 0.0 or l1 != 0.0:
+            raise ValueError(
+                "l2= and l1= are given twice: ElasticNet(l2, l1) has strengths of its own"
+            )
+        return penalty
+    if isinstance(penalty, GroupLasso):
+        if l1 == 0.0:
+            raise ValueError("penalty=GroupLasso(groups) has the strength l1=; give it above 0")
+        return penalty.on(d, l1, l2)
+    if isinstance(penalty, str):
         raise ValueError(
-            'groups= belongs to penalty="group_lasso"; a penalty of your own knows its groups'
-            " itself"
+            f"penalty {penalty!r} is not known; use None (l2= and l1=), GroupLasso(groups), or an"
+            " object with value and prox"
         )
     if l1 != 0.0:
         raise ValueError(
@@ -258,51 +300,53 @@ def make_penalty(penalty: Any, groups: Any, d: int, *, l2: float, l1: float) -> 
 
 
 def read_groups(groups: Any, d: int) -> tuple[tuple[int, ...], ...]:
-    """Return the features of each group, from a label for each of the d features or from lists of features."""
-    if (
-        isinstance(groups, (Sequence, np.ndarray))
-        and not isinstance(groups, str)
-        and any(_is_list(group) for group in groups)
-    ):
-        return _read_lists(groups, d)
+    """Return the features of each group, from labels of the d features or lists of features."""
+    if has_lists(groups):
+        return _check_lists(tuple(_features_of(group) for group in groups), d)
     labels = np.asarray(groups)
     if labels.shape != (d,):
         raise ValueError(
-            f"groups= must be a label for each of the {d} features, or a list of lists of features;"
-            f" got shape {labels.shape}"
+            f"groups must be a label for each of the {d} features, or a list of lists of"
+            f" features; got shape {labels.shape}"
         )
     try:
         names, codes = np.unique(labels, return_inverse=True)
     except TypeError as error:
         raise ValueError(
-            "groups= mixes labels that cannot be compared (numbers with strings, or None); use one"
+            "groups mixes labels that cannot be compared (numbers with strings, or None); use one"
             " kind"
         ) from error
     return tuple(tuple(np.flatnonzero(codes == code).tolist()) for code in range(len(names)))
+
+
+def has_lists(groups: Any) -> bool:
+    """Whether groups are lists of features, rather than a label for each feature."""
+    several = isinstance(groups, (Sequence, np.ndarray)) and not isinstance(groups, str)
+    return several and any(_is_list(group) for group in groups)
 
 
 def _is_list(group: Any) -> bool:
     return isinstance(group, (Sequence, np.ndarray)) and not isinstance(group, str)
 
 
-def _read_lists(groups: Any, d: int) -> tuple[tuple[int, ...], ...]:
-    """Features of each group, from lists of them."""
-    found = []
-    for group in groups:
-        features = np.asarray(group)
-        if _is_list(group) and not len(group):
-            raise ValueError("groups= has a group without features; leave it out")
-        if features.ndim != 1 or features.dtype.kind not in "iu":
-            raise ValueError(
-                f"groups= as a list of lists of features needs whole numbers in each; got {group!r}"
-            )
-        found.append(tuple(features.tolist()))
-    flat = [feature for group in found for feature in group]
-    if any(not 0 <= feature < d for feature in flat):
+def _features_of(group: Any) -> tuple[int, ...]:
+    """Features of one group, from a list of them."""
+    features = np.asarray(group)
+    if _is_list(group) and not len(group):
+        raise ValueError("groups has a group without features; leave it out")
+    if features.ndim != 1 or features.dtype.kind not in "iu":
         raise ValueError(
-            f"groups= names features from 0 to {d - 1}; got {min(flat)} to {max(flat)}"
+            f"groups as a list of lists of features needs whole numbers in each; got {group!r}"
         )
+    return tuple(features.tolist())
+
+
+def _check_lists(groups: tuple[tuple[int, ...], ...], d: int) -> tuple[tuple[int, ...], ...]:
+    """Return the features of each group, once each is known to be one of d, in one group only."""
+    flat = [feature for group in groups for feature in group]
+    if any(not 0 <= feature < d for feature in flat):
+        raise ValueError(f"groups names features from 0 to {d - 1}; got {min(flat)} to {max(flat)}")
     if len(set(flat)) != len(flat):
         twice = next(feature for feature in flat if flat.count(feature) > 1)
-        raise ValueError(f"groups= has feature {twice} twice; a feature can be in one group only")
-    return tuple(found)
+        raise ValueError(f"groups has feature {twice} twice; a feature can be in one group only")
+    return groups

@@ -48,7 +48,9 @@ def row_squares(problem: Problem) -> NDArray[np.float64]:
 
 
 def smoothness(problem: Problem) -> float:
-    """Bound, from power iteration with a margin, on the curvature of the mean loss plus that of the L2 penalty.
+    """Bound on the curvature of the mean loss plus that of the L2 penalty.
+
+    It comes from power iteration with a margin.
 
     Infinite for a loss with a kink.
     """
@@ -70,16 +72,15 @@ def smoothness(problem: Problem) -> float:
             vector = problem.X.T @ (images / problem.n).astype(problem.X.dtype)
             constant = float(images.mean()) if problem.fit_intercept else 0.0
             largest = _norm(vector, constant)
-    bound = (
-        min(_MARGIN * _rounded(largest), trace) if np.isfinite(largest) else trace
-    )  # which bounds it as well
+    # The trace is a bound as well.
+    bound = min(_MARGIN * _rounded(largest), trace) if np.isfinite(largest) else trace
     return problem.loss.curvature * bound + problem.penalty.l2
 
 
 def batch_smoothness(
     problem: Problem, n_units: int, squares: NDArray[np.float64], least_share: float
 ) -> float:
-    """Expected smoothness of the gradient of a batch of so many independent units, with that of the L2 penalty.
+    """Expected smoothness of a batch gradient of independent units, with the L2 penalty's.
 
     ``squares`` are those of :func:`row_squares`, or of whatever is drawn; what counts is their
     :func:`typical_square`.
@@ -90,7 +91,10 @@ def batch_smoothness(
 
 
 def typical_square(squares: NDArray[np.float64], least_share: float) -> float:
-    """Squared norm of a row as the noise sees it: the mean, each row counted by its square, but at least a share of the largest."""
+    """Squared norm of a row as the noise sees it.
+
+    The mean, with each row counted by its square, but at least a share of the largest.
+    """
     total = float(squares.sum())
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(squares @ squares) / total if total > 0.0 else 0.0

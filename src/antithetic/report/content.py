@@ -1,4 +1,4 @@
-"""What a page shows, as plain values: checked here once, so that the renderer and the script need not ask again."""
+"""What a page shows, as plain values, checked here once for the renderer and the script."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explorer:
-    """A data set in the plane, its antithetic table and its training: the paper's Figure 1, to be played with.
+    """A data set in the plane, its antithetic table and its training: an interactive Figure 1.
 
     Parameters
     ----------
@@ -198,12 +198,14 @@ class Explorer:
         The epochs, or steps, at which the methods are shown.
     methods : sequence of Method, default=()
         A panel each; none gives one panel without a decision.
-    gradients : array-like of shape (frames, n, 2), or sequence of (n, 2) array-likes and None, default=None
-        Gradient of each row's loss in the plane. A frame without takes those of the last frame that
-        has some. With no frames, one entry.
-    product : array-like of shape (frames, n), or sequence of (n,) array-likes and None, default=None
-        Inner product of each row's gradient with its partner's, in all features. Without it, that
-        of the gradients in the plane is shown, and said to be so.
+    gradients : array-like of shape (frames, n, 2), or sequence, default=None
+        Gradient of each row's loss in the plane. A sequence has an (n, 2) array-like or None for
+        each frame; a frame with None takes the gradients of the last frame that has some. With no
+        frames, one entry.
+    product : array-like of shape (frames, n), or sequence, default=None
+        Inner product of each row's gradient with its partner's, in all features. A sequence has an
+        (n,) array-like or None for each frame. Without ``product``, the inner product of the
+        gradients in the plane is shown, and labelled as such.
     optimum : (a, b, c), default=None
         The decision at the optimum, a solid line.
     axis_labels : (str, str)

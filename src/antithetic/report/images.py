@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from antithetic._util.files import write_atomically
-from antithetic.display import _pyplot, _text, _whole_ticks
+from antithetic.display._axes import escaped, pyplot, whole_ticks
 from antithetic.report.content import Figure, Series
 
 _COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b87f00", "#2b8fce", "#16191d")
@@ -81,7 +81,7 @@ def draw_figure(
     -------
     sequence of Path
     """
-    plt = _pyplot()
+    plt = pyplot()
     looks = (
         {series.name: place for place, series in enumerate(figure.series)}
         if looks is None
@@ -89,25 +89,23 @@ def draw_figure(
     )
     with plt.rc_context(_STYLE):
         beside = len(figure.series) >= _BESIDE
-        sheet = plt.Figure(
-            figsize=(_SIZE[0] + 2.2 * beside, _SIZE[1])
-        )  # of its own, which needs no screen
+        # A figure of its own needs no screen.
+        sheet = plt.Figure(figsize=(_SIZE[0] + 2.2 * beside, _SIZE[1]))
         ax = sheet.subplots()
-        sheet.subplots_adjust(
-            left=0.13, right=0.69 if beside else 0.97, top=0.91, bottom=0.13
-        )  # automatic layouts take twice as long
+        # Automatic layouts take twice as long.
+        sheet.subplots_adjust(left=0.13, right=0.69 if beside else 0.97, top=0.91, bottom=0.13)
         for series in figure.series:
             _draw(ax, series, looks[series.name], log=figure.log_y)
         if figure.log_x:
             ax.set_xscale("log")
         elif figure.x_label == "epoch":
-            _whole_ticks(ax)
+            whole_ticks(ax)
         if figure.log_y and any((series.y > 0).any() for series in figure.series):
             ax.set_yscale("log")
             _power_ticks(ax)
         title = f"{figure.group}: {figure.title}" if figure.group else figure.title
-        ax.set_title(_text(title), fontsize=9, loc="left", wrap=True)
-        ax.set(xlabel=_text(figure.x_label), ylabel=_text(figure.y_label))
+        ax.set_title(escaped(title), fontsize=9, loc="left", wrap=True)
+        ax.set(xlabel=escaped(figure.x_label), ylabel=escaped(figure.y_label))
         ax.grid(visible=True, alpha=0.25)
         if figure.series:
             ax.legend(
@@ -142,7 +140,7 @@ def _draw(ax: Any, series: Series, place: int, *, log: bool) -> None:
         marker=_MARKERS[turn % len(_MARKERS)] if len(series.x) <= _MARKED_POINTS else None,
         markersize=3.5,
         linewidth=1.6,
-        label=_text(series.name),
+        label=escaped(series.name),
     )
     if "low" in shown:
         ax.fill_between(

@@ -1,4 +1,7 @@
-"""The page of a comparison on a user's own data: what each way of sampling gains, costs, and which one to use."""
+"""The page of a comparison on a user's data: what each way of sampling gains and costs.
+
+It also recommends one.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def explorer_of(part: Part) -> Explorer:
 
 
 def training(bench: Bench, method: str, eta0: float, epochs: int) -> NDArray[np.float64]:
-    """Weights of the first seed: before the first step, at the points of the first epoch, and after each epoch."""
+    """Weights of the first seed at the start, at points of the first epoch, after each epoch."""
     problem, solver, sampler = (
         bench.problem,
         make_sgd(bench.problem, average=False),

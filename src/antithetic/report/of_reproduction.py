@@ -1,4 +1,7 @@
-"""The page of a reproduction: the paper's Figures 2 and 3 drawn anew, what it lacks, the claims, and the pair explorer."""
+"""The page of a reproduction: the paper's Figures 2 and 3, claims and the pair explorer.
+
+It also shows what the paper lacks.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +80,10 @@ def reproduction_content(found: Reproduction, *, unfinished: bool = False) -> Co
 
 
 def _rule(claim: experiments.Claim) -> str:
-    """Detail of a claim without what all have in common, and without the numbers of the cases, which are in ``claim_rows.csv``."""
+    """Detail of a claim without what all claims share, and without the numbers of the cases.
+
+    These are in ``claim_rows.csv``.
+    """
     rule, _, rest = claim.detail.partition(
         OVERALL_RUNS if OVERALL_RUNS in claim.detail else OVERALL
     )

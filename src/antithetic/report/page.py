@@ -1,4 +1,7 @@
-"""The page itself: text as escaped HTML, numbers as JSON, and the style and script beside this file, which alone may run."""
+"""The page itself: text as escaped HTML, numbers as JSON, and our style and script.
+
+No other script may run.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ from antithetic.report.payload import payload, to_json
 
 _SCRIPTS = ("tools.js", "chart.js", "explorer.js", "page.js")
 _NUMBER = re.compile(
-    r"(?<![\w.,-])[\N{MINUS SIGN}+-]?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?(?:\s?[%\N{MULTIPLICATION SIGN}]|x\b)?(?![\w-])"
+    r"(?<![\w.,-])[\N{MINUS SIGN}+-]?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?"
+    r"(?:\s?[%\N{MULTIPLICATION SIGN}]|x\b)?(?![\w-])"
 )
 _BOLD = re.compile(r"\*\*(.+?)\*\*")
 
@@ -77,7 +81,8 @@ def render(content: Content) -> str:
 <nav aria-label="Sections">{links}<span id="tools"></span></nav>
 <main>
 <header><h1>{escape(content.title)}</h1>{_paragraph(content.subtitle, "subtitle")}</header>
-{body}<noscript><p>The figures need JavaScript, which is switched off. Everything else is here.</p></noscript>
+{body}<noscript>
+<p>The figures need JavaScript, which is switched off. Everything else is here.</p></noscript>
 </main>
 <script type="application/json" id="data">{to_json(payload(content))}</script>
 <script>{script}</script>
@@ -136,7 +141,8 @@ def _claims(claims: Iterable[Claim]) -> str:
         f'<tr><td data-head="Claim">{escape(claim.claim)}</td>'
         '<td data-head="Verdict"><span class="badge'
         f' {claim.verdict.replace(" ", "-")}">{claim.verdict}</span></td>'
-        f'<td data-head="Measured">{escape(claim.measured)}{_paragraph(claim.detail, "detail")}</td></tr>'
+        f'<td data-head="Measured">{escape(claim.measured)}'
+        f"{_paragraph(claim.detail, 'detail')}</td></tr>"
         for claim in claims
     )
     head = (

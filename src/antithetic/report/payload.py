@@ -1,4 +1,7 @@
-"""The numbers of a page as the script reads them: what JSON can hold, thinned, and the same that the reader downloads."""
+"""The numbers of a page as the script reads them: valid JSON, thinned.
+
+The reader downloads the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
 def to_json(value: object) -> str:
-    """JSON that may stand in a ``<script>``: it is ASCII, and has no character that HTML gives a meaning."""
+    """JSON that may stand in a ``<script>``: ASCII, without characters special to HTML."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
 
 

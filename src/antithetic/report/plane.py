@@ -49,9 +49,8 @@ class Plane:
         centre = X.mean(axis=0)
         _, vectors = np.linalg.eigh((X - centre).T @ (X - centre))
         axes = vectors[:, :-3:-1].T
-        signs = np.sign(
-            axes[np.arange(2), np.abs(axes).argmax(axis=1)]
-        )  # eigenvectors have no sign: choose one
+        # Eigenvectors have no sign: choose one.
+        signs = np.sign(axes[np.arange(2), np.abs(axes).argmax(axis=1)])
         return cls(centre, axes * signs[:, np.newaxis])
 
     def points(self, X: Any) -> Numbers:
@@ -64,7 +63,7 @@ class Plane:
         return image
 
     def line(self, coef: Any, intercept: float = 0.0) -> tuple[float, float, float]:
-        """Where ``<coef, x> + intercept = 0`` cuts the plane: (a, b, c) of ``a x + b y + c = 0``."""
+        """Line in which ``<coef, x> + intercept = 0`` cuts the plane: ``a x + b y + c = 0``."""
         coef = np.asarray(coef, dtype=np.float64)
         a, b = self.axes @ coef
         return float(a), float(b), float(coef @ self.centre + intercept)

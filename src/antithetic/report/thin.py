@@ -1,4 +1,4 @@
-"""What is left out of a page, so that it stays light: points of long curves, rows of large data sets."""
+"""What a page leaves out to stay light: points of long curves, rows of large data sets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from antithetic.report.content import Numbers
 
 
 def thin_curve(x: Numbers, y: Numbers, limit: int, *, log: bool) -> NDArray[np.intp]:
-    """Points of a curve to draw, at most ``limit``: the ends, and of each stretch of x the lowest, the highest and a gap.
+    """Points of a curve to draw, at most ``limit``.
+
+    Kept are the ends, and of each stretch of x the lowest, the highest and a gap.
 
     So spikes, jitter and gaps are all still seen. Points are returned by growing x; those without a
     place on the axis are left out.
@@ -38,7 +40,9 @@ def thin_curve(x: Numbers, y: Numbers, limit: int, *, log: bool) -> NDArray[np.i
 
 
 def thin_rows(partner: NDArray[np.intp], limit: int) -> NDArray[np.intp]:
-    """Rows to draw, sorted, at most ``limit``: whole cycles of the table in a random order, so that partners stay together.
+    """Rows to draw, sorted, at most ``limit``.
+
+    They are whole cycles of the table in a random order, so that partners stay together.
 
     Of a matching that leaves out whole pairs. Where a table has a cycle too long to fit, a piece of
     it is taken, and only the piece's last row is without its partner.

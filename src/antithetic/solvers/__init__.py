@@ -1,66 +1,62 @@
-"""How the gradient is used: solvers see a problem and batches, never a pairing."""
+"""How gradients become weights: solvers see a problem and batches, never a pairing."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
 
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.corrected import Corrected, check_shrinking, safe_step
-from antithetic.solvers.run import (
-    Care,
-    DivergenceError,
-    Patience,
-    Solver,
-    Target,
-    advice,
-    lower,
-    run,
-)
-from antithetic.solvers.sdca import Sdca, make_sdca
-from antithetic.solvers.sgd import Sgd, SgdState, make_sgd
-from antithetic.solvers.step_search import NOISE_OF_A_MEAN, Steps, find_steps, noise_of_balanced
+from antithetic.solvers import corrected, sdca, sgd
+from antithetic.solvers.choice import SolverKind
+from antithetic.solvers.corrected import Corrected
+from antithetic.solvers.divergence import DivergenceError
+from antithetic.solvers.sdca import make_sdca
+from antithetic.solvers.sgd import make_sgd
+from antithetic.solvers.state import After, Solver, State
 
-__all__ = [
-    "NOISE_OF_A_MEAN",
-    "SOLVERS",
-    "Care",
-    "Corrected",
-    "DivergenceError",
-    "Patience",
-    "Sdca",
-    "Sgd",
-    "SgdState",
-    "Solver",
-    "Steps",
-    "Target",
-    "advice",
-    "check_shrinking",
-    "find_steps",
-    "lower",
-    "make_sdca",
-    "make_sgd",
-    "make_solver",
-    "noise_of_balanced",
-    "run",
-    "safe_step",
-]
+__all__ = ["SOLVERS", "After", "DivergenceError", "Solver", "State", "check_solver", "make_solver"]
 
-SOLVERS = ("sgd", "svrg", "saga", "sdca")
+
+def _make_sgd(problem: Problem, average: Any, steepest: float, watch: bool) -> Solver:
+    """SGD's own kernels where they know the penalty, else plain proximal steps."""
+    if isinstance(problem.penalty, ElasticNet):
+        return make_sgd(problem, average, steepest=steepest, watch=watch)
+    return Corrected(problem, "sgd", steepest, watch)
+
+
+def _make_corrected(
+    kind: str, problem: Problem, _average: Any, steepest: float, watch: bool
+) -> Solver:
+    return Corrected(problem, kind, steepest, watch)
+
+
+def _make_sdca(problem: Problem, _average: Any, _steepest: float, watch: bool) -> Solver:
+    return make_sdca(problem, watch=watch)
+
+
+SOLVERS = {
+    "sgd": SolverKind(_make_sgd, sgd.refuses),
+    "svrg": SolverKind(partial(_make_corrected, "svrg"), corrected.refuses),
+    "saga": SolverKind(partial(_make_corrected, "saga"), corrected.refuses),
+    "sdca": SolverKind(_make_sdca, sdca.refuses),
+}
+
+
+def check_solver(name: Any) -> str:
+    """Return the name of a solver that there is."""
+    if not isinstance(name, str) or name not in SOLVERS:
+        raise ValueError(f"solver {name!r} is not known; use one of {', '.join(SOLVERS)}")
+    return name
 
 
 def make_solver(
     name: str,
     problem: Problem,
-    average: bool | int | str,
+    average: bool | int | str = False,
     *,
     steepest: float = float("inf"),
     watch: bool = False,
 ) -> Solver:
-    """Return a solver by name.
-
-    Where SGD's own kernels do not know the penalty, plain proximal steps.
-    """
-    if name == "sdca":
-        return make_sdca(problem, watch=watch)
-    if name == "sgd" and isinstance(problem.penalty, ElasticNet):
-        return make_sgd(problem, average, steepest=steepest, watch=watch)
-    if name not in SOLVERS:
-        raise ValueError(f"solver {name!r} is not known; use one of {', '.join(SOLVERS)}")
-    return Corrected(problem, name, steepest, watch)
+    """Return a solver by name."""
+    return SOLVERS[check_solver(name)].make(problem, average, steepest, watch)

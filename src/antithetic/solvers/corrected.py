@@ -1,4 +1,6 @@
-r"""Proximal steps along corrected gradients: SVRG and SAGA, and plain ones for penalties that SGD's kernels do not know.
+r"""Proximal steps along corrected gradients: SVRG and SAGA.
+
+Plain steps too, for penalties that SGD's kernels do not know.
 
 The gradient of a row is one number times the row, so a correction needs one number per row: the
 slope :math:`m_i` that is remembered of it. A step goes along
@@ -17,7 +19,7 @@ corrected ones would all go along the gradient at zero, which is no progress wor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,23 +35,39 @@ from antithetic._core.arguments import (
     Model,
     Rule,
 )
+from antithetic._core.schedules import step_size
 from antithetic._util.validation import check_coef, check_number
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
-from antithetic.problem.penalties import GroupLasso, OwnPenalty
+from antithetic.problem.penalties import GroupNorms, OwnPenalty
 from antithetic.problem.smoothness import batch_smoothness
-from antithetic.solvers.run import DivergenceError, overflow_message
-from antithetic.solvers.sgd import SgdState
-from antithetic.solvers.steps import Schedule, step_size
+from antithetic.solvers.choice import Choice
+from antithetic.solvers.divergence import DivergenceError, overflow_message
+from antithetic.solvers.state import After, Solution, State
+from antithetic.solvers.steps import Schedule
 
-_STEPS_PER_SMOOTHNESS = (
-    0.5  # measured: a third is slower on ill-conditioned rows, one on noisy ones
-)
+# measured: a third is slower on ill-conditioned rows, one on noisy ones
+_STEPS_PER_SMOOTHNESS = 0.5
 # A direction that one row alone has is stepped over by eta L_i / b = 0.5 / share. SAGA, which
 # remembers where it was up to two epochs ago, leaves the solution beyond 0.68 (simulated), SVRG
 # beyond 2.
 _LEAST_SHARES = {"saga": 0.8, "svrg": 0.5}
 _ROUNDING = 1e4  # what a slope may lose, in units of the last place
+
+
+class Remembered(NamedTuple):
+    """What is remembered of each row.
+
+    Attributes
+    ----------
+    slopes : ndarray of shape (n,) or None
+        Its slope; None before anything is remembered.
+    mean : ndarray of shape (d + 1,) or None
+        Mean gradient of these slopes, the intercept's last.
+    """
+
+    slopes: NDArray[np.float64] | None = None
+    mean: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,35 +90,41 @@ class Corrected:
     steepest: float = np.inf
     watch: bool = False
 
-    def init(self, coef: Any = None, intercept: float = 0.0) -> SgdState:
+    @property
+    def by_epoch(self) -> bool:
+        """False: nothing is averaged."""
+        return False
+
+    def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, Remembered]:
         """State before the first step.
 
-        Weights that a penalty of one's own does not allow give way to the nearest that it does.
+        Weights that a penalty of the user's does not allow give way to the nearest that it does.
         """
-        weights = check_coef(coef, self.problem.d, "coef_init").astype(self.problem.X.dtype)
-        penalty = self.problem.penalty
+        real, penalty = self.problem.X.dtype, self.problem.penalty
+        weights = check_coef(coef, self.problem.d, "coef of init").astype(real)
         if isinstance(penalty, OwnPenalty) and penalty.value(weights) == np.inf:
-            weights = penalty.nonsmooth_prox(weights, 1.0).astype(self.problem.X.dtype)
-        return SgdState(weights, check_number(intercept, "intercept_init"), None, 0.0, 0.0, 0, 0, 0)
+            weights = penalty.nonsmooth_prox(weights, 1.0).astype(real)
+        return State(weights, check_number(intercept, "intercept of init")), Remembered()
 
-    def take_up(self, state: SgdState) -> SgdState:
-        """State of an earlier run, made to fit this one.
+    def take_up(self, state: State, own: Any) -> tuple[State, Remembered]:
+        """State of an earlier run; what was remembered of other rows is forgotten."""
+        kept = isinstance(own, Remembered) and own.slopes is not None
+        kept = kept and len(own.slopes) == self.problem.n
+        coef = state.coef.astype(self.problem.X.dtype)
+        return state._replace(coef=coef), own if kept else Remembered()
 
-        What was remembered of other rows is forgotten.
-        """
-        memory = (
-            state.memory
-            if state.memory is not None and len(state.memory) == self.problem.n
-            else None
-        )
-        return state._replace(
-            coef=state.coef.astype(self.problem.X.dtype), average=None, received=None, memory=memory
-        )
+    def solution(self, state: State, own: Remembered) -> Solution:  # noqa: ARG002
+        """Weights and intercept to be used: the last ones."""
+        return state.coef, state.intercept
 
-    def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
-        """State after the batches of one more epoch."""
-        problem = self.problem
-        memory = self._remember(state)
+    def followed(self, state: State, own: Remembered) -> NDArray[np.float64]:
+        """Slopes of the gradients that are stepped along: less what is remembered of each row."""
+        slopes = self.problem.slopes(state.coef, state.intercept)
+        return slopes if own.slopes is None else slopes - own.slopes
+
+    def epoch(self, state: State, own: Remembered, batches: Batches, schedule: Schedule) -> After:
+        """Take the steps of one more epoch."""
+        problem, memory = self.problem, self._remember(state, own)
         model = Model(
             state.coef.copy(),
             np.array([state.intercept]),
@@ -113,54 +137,60 @@ class Corrected:
         )
         kernel = _Kernel(problem, batches, memory, model, self._rule(schedule))
         if isinstance(problem.penalty, OwnPenalty):
-            for batch in range(len(batches.starts) - 1):
-                begin, end = batches.starts[batch : batch + 2]
-                kernel.run(
-                    batches.starts[batch : batch + 2],
-                    state.steps + batch,
-                    state.samples + int(begin),
-                )
-                eta = step_size(*schedule, state.steps + batch, state.samples + int(begin))
-                part = (end - begin) / batches.size if batches.factors is None else 1.0
-                model.coef[:] = problem.penalty.nonsmooth_prox(model.coef, eta * part)
+            self._step_by_step(kernel, state, schedule, problem.penalty)
         else:
             kernel.run(batches.starts, state.steps, state.samples)
         corrects = self.kind != "sgd"
-        return state._replace(
-            coef=model.coef,
-            intercept=float(model.intercept[0]),
-            epochs=state.epochs + 1,
-            steps=state.steps + len(batches.starts) - 1,
-            samples=state.samples + len(batches.rows),
-            loss=float(model.met[0]) / batches.counted if self.watch else np.nan,
-            memory=memory.slopes if corrects else None,
-            mean=memory.mean.astype(np.float64) if corrects else None,
-            order=kernel.balance() if batches.unit else None,
+        return After(
+            State(
+                model.coef,
+                float(model.intercept[0]),
+                state.steps + len(batches.starts) - 1,
+                state.samples + len(batches.rows),
+                state.epochs + 1,
+            ),
+            Remembered(memory.slopes, memory.mean.astype(np.float64)) if corrects else Remembered(),
+            float(model.met[0]) / batches.counted if self.watch else np.nan,
+            kernel.balance() if batches.unit else None,
         )
 
-    def _remember(self, state: SgdState) -> Memory:
-        """Slopes at the present weights, or those of an earlier epoch of SAGA, which are copied.
+    @staticmethod
+    def _step_by_step(
+        kernel: _Kernel, state: State, schedule: Schedule, penalty: OwnPenalty
+    ) -> None:
+        """Take one step at a time, and after each the proximal step of the user's penalty."""
+        batches, model = kernel.batches, kernel.model
+        for batch in range(len(batches.starts) - 1):
+            begin, end = batches.starts[batch : batch + 2]
+            steps, samples = state.steps + batch, state.samples + int(begin)
+            kernel.run(batches.starts[batch : batch + 2], steps, samples)
+            part = (end - begin) / batches.size if batches.factors is None else 1.0
+            eta = step_size(*schedule, steps, samples)
+            model.coef[:] = penalty.nonsmooth_prox(model.coef, eta * part)
 
-        Zeros before anything has moved.
+    def _remember(self, state: State, own: Remembered) -> Memory:
+        """Slopes to correct by.
+
+        Those at the present weights, or those of an earlier epoch of SAGA, which are copied; zeros
+        before anything has moved.
         """
         problem, real = self.problem, self.problem.X.dtype
         if self.kind == "sgd":
             return Memory(np.empty(0), np.zeros(problem.d + 1, real), False)
-        keeps = self.kind == "saga"
-        if state.epochs == 0 and state.memory is None and not (state.coef.any() or state.intercept):
+        keeps, kept = self.kind == "saga", own.slopes
+        if state.epochs == 0 and kept is None and not (state.coef.any() or state.intercept):
             return Memory(np.zeros(problem.n), np.zeros(problem.d + 1, real), keeps)
-        if not keeps or state.memory is None:
+        if not keeps or kept is None:
             slopes = problem.slopes(state.coef, state.intercept)
             if np.isfinite(self.steepest):  # as in the kernels, before the weights
                 most = self.steepest if problem.weight is None else self.steepest * problem.weight
                 slopes = np.clip(slopes, -most, most)
         else:
-            slopes = state.memory.copy()
-        if keeps and state.memory is not None and state.mean is not None and real == np.float64:
-            return Memory(slopes, state.mean.copy(), True)
-        data, constant = problem.data_gradient(
-            slopes
-        )  # in float32 what many steps have added up is too coarse to go on from
+            slopes = kept.copy()
+        if keeps and kept is not None and own.mean is not None and real == np.float64:
+            return Memory(slopes, own.mean.copy(), True)
+        # in float32 what many steps have added up is too coarse to go on from
+        data, constant = problem.data_gradient(slopes)
         return Memory(slopes, np.append(data, constant).astype(real), keeps)
 
     def _rule(self, schedule: Schedule) -> Rule:
@@ -255,13 +285,16 @@ class _Kernel:
 
 
 def _layout(problem: Problem) -> Groups:
-    if isinstance(problem.penalty, GroupLasso):
+    if isinstance(problem.penalty, GroupNorms):
         return Groups(*problem.penalty.layout(problem.d))
     return Groups(*(np.empty(0, np.intp) for _ in range(3)))
 
 
 def safe_step(problem: Problem, n_units: int, squares: NDArray[np.float64], kind: str) -> float:
-    """Constant step size of SVRG and SAGA for batches of so many units with the given weighted squares of their rows."""
+    """Constant step size of SVRG and SAGA for batches of so many units.
+
+    ``squares`` are the weighted squares of what is drawn.
+    """
     if not np.isfinite(problem.loss.curvature):
         raise ValueError(
             f"loss {problem.loss.name!r} has a kink, so no step size follows from its smoothness;"
@@ -274,11 +307,26 @@ def safe_step(problem: Problem, n_units: int, squares: NDArray[np.float64], kind
 
 
 def check_shrinking(problem: Problem, schedule: Schedule, kind: str) -> None:
-    """Refuse steps so long that the L2 penalty would shrink weights beyond zero: a constant step would then settle elsewhere."""
+    """Refuse steps so long that the L2 penalty would shrink weights beyond zero.
+
+    A constant step would then settle elsewhere.
+    """
     shrunk = step_size(*schedule, 0, 0) * problem.penalty.l2
     if kind in ("svrg", "saga") and shrunk >= 1.0:
         raise ValueError(
             f"the first step times the L2 penalty is {shrunk:.3g}, with which solver={kind!r} does"
-            " not come to the solution; "
-            f'use eta0 below {1.0 / problem.penalty.l2:.3g}, or learning_rate="auto"'
+            f" not reach the solution; use a step below {1.0 / problem.penalty.l2:.3g}, or"
+            " automatic steps"
         )
+
+
+def refuses(choice: Choice) -> str | None:
+    """SAGA remembers where rows were last visited, which must not be too long ago."""
+    if choice.solver == "saga" and choice.order is not None and choice.order.balances:
+        # of two rows one goes from the front to the back and is remembered for two epochs:
+        # measured, it loses linear convergence
+        return (
+            'order="balanced" lets half of what SAGA remembers go stale; use order="shuffle", or'
+            ' solver="svrg" or "sgd"'
+        )
+    return choice.refuses_average()

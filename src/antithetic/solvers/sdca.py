@@ -1,4 +1,4 @@
-r"""Stochastic dual coordinate ascent (Shalev-Shwartz and Zhang, 2013): `init` and one transition, `epoch`.
+r"""Stochastic dual coordinate ascent (Shalev-Shwartz and Zhang, 2013).
 
 Each row has a dual variable :math:`a_i`, and the weights are :math:`w(a) = \frac{1}{l_2 n} \sum_i
 a_i x_i`. At the optimum :math:`a_i` is minus the weighted slope of row i. A visit maximises the
@@ -7,7 +7,7 @@ dual over one variable exactly, so there is no step size to choose.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +20,10 @@ from antithetic._util.validation import check_coef, check_number
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.smoothness import squared_norms
-from antithetic.solvers.sgd import SgdState
-from antithetic.solvers.steps import Schedule
+from antithetic.solvers.choice import Choice
+from antithetic.solvers.state import After, Solution, State
+from antithetic.solvers.steps import Auto, Schedule
 
 # share of the rows that moved in an epoch, up to which a reference is worth its pass over the data
 _FEW = 0.1
@@ -32,20 +32,26 @@ _ROUNDING = 1e4  # what sums may have lost, in units of the last place
 
 
 class _Resting(NamedTuple):
-    r"""What spares the hinges a visit: rows whose dual variable is at a bound, and would be left there.
+    r"""Saves visits of the hinges: rows whose dual variable is at a bound and would stay there.
 
     A margin differs from that at a reference v by at most :math:`|x_i| |w - v|`. So while the
     distance of the weights from v is less than ``limits[i]``, a visit of row i would change
     nothing, and is left out: the result has the same bits with and without this. ``signed`` is the
-    margin at v less 1, divided by :math:`|x_i|`. The dual variables that all this is about are
-    ``duals``; ``wasted`` counts the visits since the reference was taken that changed nothing.
+    margin at v less 1, divided by :math:`|x_i|`; ``wasted`` counts the visits since the reference
+    was taken that changed nothing.
     """
 
-    duals: NDArray[np.float64]
     reference: NDArray[Any]
     signed: NDArray[np.float64]
     limits: NDArray[np.float64]
     wasted: int
+
+
+class Duals(NamedTuple):
+    """What SDCA keeps: the dual variable of each row, and which rows can be left out for now."""
+
+    values: NDArray[np.float64]
+    resting: _Resting | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,98 +75,84 @@ class Sdca:
     problem: Problem
     squares: NDArray[np.float64]
     watch: bool = False
-    _kept: list[_Resting] = field(
-        default_factory=list, init=False, repr=False
-    )  # at most one; a cache, no state
 
-    def init(self, coef: Any = None, intercept: float = 0.0) -> SgdState:
-        """State before a visit: dual variables zero, or minus the weighted slopes at ``coef``, and the weights that go with them."""
-        if check_number(intercept, "intercept_init") != 0.0:
+    @property
+    def by_epoch(self) -> bool:
+        """False: nothing is averaged."""
+        return False
+
+    def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, Duals]:
+        """State before a visit.
+
+        Dual variables are zero, or minus the weighted slopes at ``coef``, with the weights that
+        belong to them.
+        """
+        if check_number(intercept, "intercept of init") != 0.0:
             raise ValueError(
-                f'solver="sdca" has no intercept, so intercept_init must be 0; got {intercept!r}'
+                'solver="sdca" has no intercept, so the intercept of init must be 0; got'
+                f" {intercept!r}"
             )
-        weights = check_coef(coef, self.problem.d, "coef_init")
+        weights = check_coef(coef, self.problem.d, "coef of init")
         duals = -self.problem.slopes(weights)
-        if (
-            not weights.any()
-        ):  # rows of zeros have their optimum there, the others a better start at zero
+        # rows of zeros have their optimum there, the others a better start at zero
+        if not weights.any():
             duals[self.squares > 0.0] = 0.0
-        return SgdState(self._weights(duals), 0.0, None, 0.0, 0.0, 0, 0, 0, memory=duals)
+        return State(self._weights(duals), 0.0), Duals(duals)
 
-    def take_up(self, state: SgdState) -> SgdState:
-        """State of an earlier run, made to fit this one: with dual variables that are allowed here, and the weights that go with them."""
-        is_dual = state.memory is not None and state.is_dual and len(state.memory) == self.problem.n
-        duals = (
-            self._allowed(state.memory)
-            if is_dual and state.memory is not None
-            else -self.problem.slopes(state.coef)
-        )
+    def take_up(self, state: State, own: Any) -> tuple[State, Duals]:
+        """State of an earlier run, with dual variables that are allowed here, and their weights."""
+        is_dual = isinstance(own, Duals) and len(own.values) == self.problem.n
+        duals = self._allowed(own.values) if is_dual else -self.problem.slopes(state.coef)
         coef, kept = self._weights(duals), state.coef.astype(self.problem.X.dtype)
         # a run that goes on gives the bits of one that was never interrupted: its weights differ
         # from the sum by rounding only
-        near = float(np.finfo(coef.dtype).eps) ** 0.5 * max(
-            float(np.abs(coef).max()), float(np.finfo(coef.dtype).tiny)
-        )
+        limits = np.finfo(coef.dtype)
+        near = float(limits.eps) ** 0.5 * max(float(np.abs(coef).max()), float(limits.tiny))
         same = is_dual and bool((np.abs(coef - kept) <= near).all())
-        empty: dict[str, Any] = {
-            "intercept": 0.0,
-            "average": None,
-            "average_intercept": 0.0,
-            "average_weight": 0.0,
-        }
-        return state._replace(
-            coef=kept if same else coef, memory=duals, mean=None, received=None, **empty
-        )
+        return state._replace(coef=kept if same else coef, intercept=0.0), Duals(duals)
 
-    def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:  # noqa: ARG002  # there is no step size
-        """State after a visit of each of the rows, in the order of the batches."""
-        state = state if state.memory is not None else self.take_up(state)
-        assert state.memory is not None
-        coef, duals = state.coef.copy(), state.memory.copy()
-        resting = self._rest(state.memory, coef)
+    def solution(self, state: State, own: Duals) -> Solution:  # noqa: ARG002
+        """Weights to be used: the last ones, without an intercept."""
+        return state.coef, state.intercept
+
+    def followed(self, state: State, own: Duals) -> NDArray[np.float64]:
+        """Slopes, less those that the dual variables stand for, which are slopes with a minus."""
+        return self.problem.slopes(state.coef, state.intercept) + own.values
+
+    def epoch(self, state: State, own: Duals, batches: Batches, schedule: Schedule) -> After:  # noqa: ARG002
+        """Visit each of the rows, in the order of the batches; there is no step size."""
+        coef, duals = state.coef.copy(), own.values.copy()
+        resting = self._rest(own, coef)
         visits, gone, least = len(batches.rows), 0.0, 0.0
         if len(resting.limits):
             apart = coef.astype(np.float64) - resting.reference
             least = _ROUNDING * float(np.finfo(coef.dtype).eps) * float(coef @ coef)
             gone = max(least, float(apart @ apart))
         rule = DualRule(self.problem.loss.code, self._share, self.watch, gone, least)
-        model = DualModel(coef, duals, resting.signed, resting.limits)
+        limits = resting.limits.copy()  # which the kernel changes
+        model = DualModel(coef, duals, resting.signed, limits)
         met, seen, moved = _run_kernel(self.problem, batches.rows, self.squares, rule, model)
-        if (
-            moved <= _FEW * visits
-            and not self.watch
-            and self.problem.loss.code in (HINGE, SQUARED_HINGE)
-        ):
-            self._kept[:] = [resting._replace(duals=duals, wasted=resting.wasted + seen - moved)]
-        return state._replace(
-            coef=coef,
-            epochs=state.epochs + 1,
-            steps=state.steps + visits,
-            samples=state.samples + visits,
-            loss=met / visits if self.watch else np.nan,
-            order=None,
-            memory=duals,
+        rests = self.problem.loss.code in (HINGE, SQUARED_HINGE) and not self.watch
+        kept = resting._replace(limits=limits, wasted=resting.wasted + seen - moved)
+        return After(
+            State(coef, 0.0, state.steps + visits, state.samples + visits, state.epochs + 1),
+            Duals(duals, kept if rests and moved <= _FEW * visits else None),
+            met / visits if self.watch else np.nan,
         )
 
-    def _rest(self, duals: NDArray[np.float64], coef: NDArray[Any]) -> _Resting:
-        """What is known of the rows that rest, from a new reference if the old one has served its time."""
+    def _rest(self, own: Duals, coef: NDArray[Any]) -> _Resting:
+        """What is known of the rows that rest, from a new reference if the old one has served."""
         nothing = np.empty(0)
-        try:
-            kept = self._kept.pop()
-        except IndexError:
-            kept = None
-        if kept is None or kept.duals is not duals:
-            return _Resting(duals, nothing, nothing, nothing, self.problem.n)
-        if kept.wasted <= _WASTE * self.problem.n:
-            return kept
+        if own.resting is None:
+            return _Resting(nothing, nothing, nothing, self.problem.n)
+        if own.resting.wasted <= _WASTE * self.problem.n:
+            return own.resting
         from antithetic._core.sdca_dense import rest_limits
 
-        code, rows = (
-            self.problem.loss.code,
-            _dual_rows(self.problem, np.empty(0, np.intp), self.squares),
-        )
-        signed, limits = rest_limits(code, rows, duals, self.problem.predictions(coef))
-        return _Resting(duals, coef.copy(), signed, limits, 0)
+        code = self.problem.loss.code
+        rows = _dual_rows(self.problem, np.empty(0, np.intp), self.squares)
+        signed, limits = rest_limits(code, rows, own.values, self.problem.predictions(coef))
+        return _Resting(coef.copy(), signed, limits, 0)
 
     @property
     def _share(self) -> float:
@@ -177,7 +169,10 @@ class Sdca:
         return weights
 
     def _allowed(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Dual variables, brought back to where the conjugate is finite: an earlier run may have had other labels and weights."""
+        """Dual variables, brought back to where the conjugate is finite.
+
+        An earlier run may have had other labels and weights.
+        """
         code, y = self.problem.loss.code, self.problem.y
         weight = np.ones(self.problem.n) if self.problem.weight is None else self.problem.weight
         if code == SQUARED_ERROR:
@@ -187,46 +182,24 @@ class Sdca:
 
 
 def make_sdca(problem: Problem, *, watch: bool = False) -> Sdca:
-    """Return SDCA on a problem, or say what it needs that the problem has not.
+    """Return SDCA on a problem.
 
     Raises
     ------
     ValueError
-        If the problem has a loss other than the four that SDCA knows, an intercept, an L1 penalty
-        or no L2 penalty, or rows so long that their squares overflow. The message says what to use
-        instead.
+        If the squares of the rows overflow.
 
     Examples
     --------
     >>> from antithetic.problem import Problem
     >>> problem = Problem.build([[1.0], [-2.0]], [1, -1], loss="hinge", l2=0.1)
-    >>> make_sdca(problem).init().memory
+    >>> make_sdca(problem).init()[1].values
     array([0., 0.])
     """
-    loss, penalty = problem.loss, problem.penalty
-    if not has_dual_step(loss.code):
-        known = ", ".join(
-            f'"{name}"' for name, other in LOSSES.items() if has_dual_step(other.code)
-        )
-        raise ValueError(
-            f'solver="sdca" knows the losses {known}; got "{loss.name}": use'
-            f' solver="{_instead(problem)}"'
-        )
-    if problem.fit_intercept:
-        raise ValueError(
-            'solver="sdca" has no intercept that is not penalised: use fit_intercept=False, or add'
-            f' a column of ones, or solver="{_instead(problem)}"'
-        )
-    if not isinstance(penalty, ElasticNet) or penalty.l1 > 0.0:
-        raise ValueError(
-            f'solver="sdca" takes an L2 penalty alone; use l1=0, or solver="{_instead(problem)}"'
-        )
-    if penalty.l2 == 0.0:
-        raise ValueError(f'solver="sdca" needs l2 above 0; use "{_instead(problem)}"')
-    squares = squared_norms(problem)
+    squares, l2 = squared_norms(problem), problem.penalty.l2
     heaviest = 1.0 if problem.weight is None else max(1.0, float(problem.weight.max()))
     with np.errstate(over="ignore"):
-        longest = float(np.max(squares, initial=0.0)) / (penalty.l2 * problem.n) * heaviest * 4.0
+        longest = float(np.max(squares, initial=0.0)) / (l2 * problem.n) * heaviest * 4.0
     if not np.isfinite(longest):
         raise ValueError(
             'solver="sdca": the squared norm of a row, divided by l2 * n, overflows; scale the'
@@ -235,9 +208,35 @@ def make_sdca(problem: Problem, *, watch: bool = False) -> Sdca:
     return Sdca(problem, squares, watch)
 
 
-def _instead(problem: Problem) -> str:
-    """Solver to use where SDCA cannot be: SAGA needs slopes that change smoothly."""
-    return "saga" if np.isfinite(problem.loss.curvature) else "sgd"
+def refuses(choice: Choice) -> str | None:
+    """SDCA has dual variables for an L2 penalty, four losses, and no step size."""
+    instead = "sgd" if choice.has_kink else "saga"  # which needs slopes that change smoothly
+    if choice.order is not None and choice.order.balances:
+        return (
+            'order="balanced" orders gradients, and solver="sdca" steps along none; use'
+            ' order="shuffle", or solver="sgd"'
+        )
+    if choice.penalty_name != "l2":
+        return (
+            'solver="sdca" takes an L2 penalty, alone and above 0; use penalty="l2" (minimize:'
+            f' l2=, without l1= and penalty=), or solver="{instead}"'
+        )
+    if choice.average:
+        return choice.refuses_average()
+    if not has_dual_step(choice.loss.code):
+        names = (f'"{name}"' for name, loss in LOSSES.items() if has_dual_step(loss.code))
+        return (
+            f'solver="sdca" knows the losses {", ".join(names)}; got "{choice.loss.name}": use'
+            f' solver="{instead}"'
+        )
+    if choice.fit_intercept:
+        return (
+            'solver="sdca" has no intercept that is not penalised: use fit_intercept=False, or add'
+            f' a column of ones, or solver="{instead}"'
+        )
+    if not isinstance(choice.steps, Auto):
+        return 'solver="sdca" has no step size: leave steps at "auto"'
+    return None
 
 
 def _run_kernel(

@@ -13,6 +13,9 @@ from antithetic._core.arguments import Balance, CsrRows, DenseRows, Epoch, Model
 from antithetic._util.validation import check_coef, check_count, check_number
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
+from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers.choice import Choice
+from antithetic.solvers.state import After, Solution, State
 from antithetic.solvers.steps import Schedule
 
 _LEAST_POINTS, _MOST_POINTS = 64, 256  # of an epoch that are averaged
@@ -21,60 +24,28 @@ _FIRST_COMPARED = 4  # epochs after which a mean is first compared with the last
 _MOST_SKIPPED = 10_000  # rows of the first epoch on the way to where the optimum is
 
 
-class SgdState(NamedTuple):
-    """Where a run stands after some epochs; arrays are never changed once they are here.
+class Averages(NamedTuple):
+    """What SGD keeps besides the weights.
 
-    ``average``, in float64 whatever the rows are, is None where nothing is averaged. ``received``
-    (d + 1,), of an L1 penalty, is what the weights have received of it and, last, what each was
-    charged with (see :mod:`antithetic._core.threshold`). ``loss`` is the mean loss that was met
-    in the last epoch, each row's before the step that it took part in; NaN where nobody watches.
-
-    To :class:`~antithetic.solvers.run.Patience` belong ``best``, the least objective, ``waited``,
-    the epochs without a better one, ``lowered``, how often the step was lowered, and ``stopped``,
-    whether the run has ended by itself. To :class:`~antithetic.solvers.run.Care` belong ``moved``,
-    where the last epoch went, ``aligned``, how many went the same way, and ``eased``, how often the
-    decay was halved, and ``objective``, that of the solution if it was looked at, else NaN.
-    ``order`` is what a balanced epoch left behind for the next. ``memory`` (n,) is what a solver
-    remembers of each row: SVRG and SAGA its slope, SDCA its dual variable; ``mean`` (d + 1,) is the
-    mean gradient of the remembered slopes, the intercept's last. ``settled`` counts how often in a
-    row the last weights were found better than the mean of their epoch; from ``GIVEN_UP`` on they
-    are what is taken.
+    Attributes
+    ----------
+    coef : ndarray of shape (d,) or None
+        Averaged weights, in float64 whatever the rows are; None where nothing is averaged.
+    intercept, weight : float
+        The averaged intercept, and the sum of the weights of what was averaged.
+    received : ndarray of shape (d + 1,) or None
+        Of an L1 penalty, what the weights have received of it and, last, what each was charged
+        with (see :mod:`antithetic._core.threshold`).
+    settled : int
+        How often in a row the last weights were found better than the mean of their epoch; from
+        ``GIVEN_UP`` on they are the solution.
     """
 
-    coef: NDArray[Any]
-    intercept: float
-    average: NDArray[Any] | None
-    average_intercept: float
-    average_weight: float
-    epochs: int
-    steps: int
-    samples: int
+    coef: NDArray[np.float64] | None = None
+    intercept: float = 0.0
+    weight: float = 0.0
     received: NDArray[np.float64] | None = None
-    loss: float = np.nan
-    best: float = np.inf
-    waited: int = 0
-    lowered: int = 0
-    stopped: bool = False
-    moved: NDArray[np.float64] | None = None
-    aligned: int = 0
-    eased: int = 0
-    order: NDArray[np.intp] | None = None
-    memory: NDArray[np.float64] | None = None
-    mean: NDArray[np.float64] | None = None
-    objective: float = np.nan
     settled: int = 0
-
-    @property
-    def is_dual(self) -> bool:
-        """Whether ``memory`` holds dual variables, which have no mean gradient beside them."""
-        return self.memory is not None and self.mean is None
-
-    @property
-    def solution(self) -> tuple[NDArray[Any], float]:
-        """Weights and intercept to be used: the averaged ones where there are such."""
-        if self.average is None or not self.average_weight:
-            return self.coef, self.intercept
-        return self.average.astype(self.coef.dtype), self.average_intercept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,64 +84,83 @@ class Sgd:
     watch: bool = False
     by_epoch: bool = False
 
-    def init(self, coef: Any = None, intercept: float = 0.0) -> SgdState:
+    def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, Averages]:
         """State before the first step."""
-        real = self.problem.X.dtype
-        weights = check_coef(coef, self.problem.d, "coef_init").astype(real)
+        weights = check_coef(coef, self.problem.d, "coef of init").astype(self.problem.X.dtype)
         average = np.zeros(self.problem.d) if self.average_from else None
-        return SgdState(
-            weights,
-            check_number(intercept, "intercept_init"),
-            average,
-            0.0,
-            0.0,
-            0,
-            0,
-            0,
-            received=self._received(),
-        )
+        state = State(weights, check_number(intercept, "intercept of init"))
+        return state, Averages(average, received=self._received())
 
     def _received(self) -> NDArray[np.float64] | None:
         return np.zeros(self.problem.d + 1) if self.problem.penalty.l1 > 0.0 else None
 
-    def take_up(self, state: SgdState) -> SgdState:
-        """State of an earlier run, made to fit this one: of the rows' float type, and with an average exactly where one is asked for."""
-        average = state.average if self.average_from else None
-        if self.average_from and average is None:
-            state, average = (
-                state._replace(average_intercept=0.0, average_weight=0.0),
-                np.zeros(self.problem.d),
-            )
-        received = (
-            self._received()
-            if state.received is None or self.problem.penalty.l1 == 0.0
-            else state.received
-        )
-        return state._replace(
-            coef=state.coef.astype(self.problem.X.dtype), average=average, received=received
-        )
+    def take_up(self, state: State, own: Any) -> tuple[State, Averages]:
+        """State of an earlier run: of the rows' float type, averaged where that is asked for."""
+        own = own if isinstance(own, Averages) else Averages()
+        if not self.average_from:
+            own = own._replace(coef=None)
+        elif own.coef is None:
+            own = own._replace(coef=np.zeros(self.problem.d), intercept=0.0, weight=0.0)
+        if own.received is None or self.problem.penalty.l1 == 0.0:
+            own = own._replace(received=self._received())
+        return state._replace(coef=state.coef.astype(self.problem.X.dtype)), own
 
-    def epoch(self, state: SgdState, batches: Batches, schedule: Schedule) -> SgdState:
-        """State after the batches of one more epoch."""
-        problem = self.problem
+    def solution(self, state: State, own: Averages) -> Solution:
+        """Weights and intercept to be used: the averaged ones where there are such."""
+        if own.coef is None or not own.weight:
+            return state.coef, state.intercept
+        return own.coef.astype(state.coef.dtype), own.intercept
+
+    def followed(self, state: State, own: Averages) -> NDArray[np.float64]:  # noqa: ARG002
+        """Slopes of the gradients that are stepped along."""
+        return self.problem.slopes(state.coef, state.intercept)
+
+    def epoch(self, state: State, own: Averages, batches: Batches, schedule: Schedule) -> After:
+        """Take the steps of one more epoch."""
         average_from, average_every = self.average_from, 1
         if self.by_epoch:
-            state = _without_average(state)
+            own = _without_average(state, own)
             skipped = min(len(batches.rows) // 4, _MOST_SKIPPED) if state.epochs == 0 else 0
-            average_from = 0 if state.settled == GIVEN_UP else 1 + state.samples + skipped
-            average_every = -(-(len(batches.starts) - 1) // _points_to_average(problem))
-        received = np.zeros(1) if state.received is None else state.received.copy()
+            average_from = 0 if own.settled == GIVEN_UP else 1 + state.samples + skipped
+            points = _points_to_average(self.problem)
+            average_every = -(-(len(batches.starts) - 1) // points)
+        received = np.zeros(1) if own.received is None else own.received.copy()
         model = Model(
             state.coef.copy(),
             np.array([state.intercept]),
-            np.empty(0) if state.average is None else state.average.copy(),
-            np.array([state.average_intercept]),
-            np.array([state.average_weight]),
+            np.empty(0) if own.coef is None else own.coef.copy(),
+            np.array([own.intercept]),
+            np.array([own.weight]),
             np.zeros(1),
             received[:-1],
             received[-1:],
         )
-        rule = Rule(
+        rule = self._rule(schedule, average_from, average_every)
+        order = _run_kernel(self.problem, batches, rule, model, state.steps, state.samples)
+        after = After(
+            State(
+                model.coef,
+                float(model.intercept[0]),
+                state.steps + len(batches.starts) - 1,
+                state.samples + len(batches.rows),
+                state.epochs + 1,
+            ),
+            Averages(
+                None if own.coef is None else model.average,
+                float(model.average_intercept[0]),
+                float(model.average_weight[0]),
+                None if own.received is None else received,
+                own.settled,
+            ),
+            float(model.met[0]) / batches.counted if self.watch else np.nan,
+            order,
+        )
+        judged = self.by_epoch and own.settled < GIVEN_UP and _is_compared(after.state.epochs)
+        return self._settle(after) if judged else after
+
+    def _rule(self, schedule: Schedule, average_from: int, average_every: int) -> Rule:
+        problem = self.problem
+        return Rule(
             problem.loss.code,
             problem.loss.epsilon,
             float(problem.penalty.l2),
@@ -183,37 +173,17 @@ class Sgd:
             self.steepest,
             self.watch,
         )
-        order = _run_kernel(problem, batches, rule, model, state.steps, state.samples)
-        after = state._replace(
-            coef=model.coef,
-            intercept=float(model.intercept[0]),
-            average=None if state.average is None else model.average,
-            average_intercept=float(model.average_intercept[0]),
-            average_weight=float(model.average_weight[0]),
-            epochs=state.epochs + 1,
-            steps=state.steps + len(batches.starts) - 1,
-            samples=state.samples + len(batches.rows),
-            received=None if state.received is None else received,
-            loss=float(model.met[0]) / batches.counted if self.watch else np.nan,
-            order=order,
-        )
-        judged = self.by_epoch and after.settled < GIVEN_UP and _is_compared(after.epochs)
-        return self._settle(after) if judged else after
 
-    def _settle(self, state: SgdState) -> SgdState:
-        """Compare the mean of an epoch with the last weights.
-
-        Give it up if these were better before.
-        """
+    def _settle(self, after: After) -> After:
+        """Compare the mean of an epoch with the last weights; give it up the second time."""
+        state, own = after.state, after.own
         with np.errstate(all="ignore"):
-            mean, last = (
-                self.problem.objective(*state.solution),
-                self.problem.objective(state.coef, state.intercept),
-            )
-        state = state._replace(settled=state.settled + 1 if last < mean else 0, objective=mean)
-        return (
-            _without_average(state)._replace(objective=last) if state.settled == GIVEN_UP else state
-        )
+            mean = self.problem.objective(*self.solution(state, own))
+            last = self.problem.objective(state.coef, state.intercept)
+        own = own._replace(settled=own.settled + 1 if last < mean else 0)
+        if own.settled == GIVEN_UP:
+            return after._replace(own=_without_average(state, own), objective=last)
+        return after._replace(own=own, objective=mean)
 
 
 def make_sgd(
@@ -243,14 +213,12 @@ def _is_compared(epochs: int) -> bool:
     return epochs >= _FIRST_COMPARED and (epochs.bit_count() == 1 or (epochs - 1).bit_count() == 1)
 
 
-def _without_average(state: SgdState) -> SgdState:
-    return state._replace(
-        average=np.zeros(len(state.coef)), average_intercept=0.0, average_weight=0.0
-    )
+def _without_average(state: State, own: Averages) -> Averages:
+    return own._replace(coef=np.zeros(len(state.coef)), intercept=0.0, weight=0.0)
 
 
 def _points_to_average(problem: Problem) -> int:
-    """Most points of an epoch: as many as rows per feature, which is one entry more per row, but at least some."""
+    """Most points of an epoch: rows per feature, which cost one entry per row, within bounds."""
     return min(max(problem.n // problem.d, _LEAST_POINTS), _MOST_POINTS)
 
 
@@ -290,3 +258,8 @@ def _run_kernel(
 
         dense_epoch(DenseRows(read_only(problem.X), labels, weights), epoch, rule, model, balance)
     return following if batches.unit else None
+
+
+def refuses(choice: Choice) -> str | None:
+    """Averages are of SGD's own kernels, which know L2 and L1 penalties."""
+    return None if isinstance(choice.penalty, ElasticNet) else choice.refuses_average()

@@ -1,4 +1,4 @@
-r"""``learning_rate="auto"``: a first step size and its decay, from a few passes over a small sample of the rows.
+r"""Automatic steps: a first step size and its decay, from a few passes over some of the rows.
 
 **eta0.** A batch of b rows overshoots on its own rows when :math:`\eta\,c\,|x|^2 > 2b`, with c the
 bound on the loss's curvature. Steps from there down, each a quarter of the one before, are tried
@@ -17,19 +17,21 @@ whose mean is taken, by 0.35.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.orders import make_sampler
+from antithetic.orders.batches import Batches
+from antithetic.orders.shuffle import ShuffledRows
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.corrected import Corrected
-from antithetic.solvers.run import DivergenceError, finite_objective, overflow_message
-from antithetic.solvers.sgd import Sgd, SgdState
-from antithetic.solvers.steps import Schedule, make_schedule
+from antithetic.solvers.divergence import DivergenceError, finite_objective, overflow_message
+from antithetic.solvers.sgd import Sgd
+from antithetic.solvers.state import After, Solver, State
+from antithetic.solvers.steps import InverseTime
 
 _SAMPLE_ROWS = 1000
 _ROWS_OF_A_CLASS = 100
@@ -44,17 +46,54 @@ _LEAST_NOISE = 0.12
 NOISE_OF_A_MEAN = 0.35  # of a single random epoch
 
 
-class Steps(NamedTuple):
-    """What ``"inverse_time"`` needs."""
-
-    eta0: float
-    decay: float
-
-
 class _Trial(NamedTuple):
     eta0: float
     objective: float
-    state: SgdState
+    after: After
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Passes:
+    """Passes over a sample of the rows, each with its own order, as SGD makes them."""
+
+    sample: Problem
+    solver: Solver
+    start: After
+    orders: list[Batches]
+
+    @classmethod
+    def over(
+        cls, sample: Problem, batch_size: int, seed: int, coef: Any, intercept: float
+    ) -> _Passes:
+        simple = isinstance(sample.penalty, ElasticNet)  # SGD's own kernels know no other
+        solver: Solver = Sgd(sample, 0, False) if simple else Corrected(sample, "sgd")
+        sampler = ShuffledRows(sample.n, min(batch_size, sample.n), seed)
+        orders = [sampler.batches(_OWN_EPOCHS + k) for k in range(1 + _MORE_PASSES)]
+        return cls(sample, solver, After(*solver.init(coef, intercept)), orders)
+
+    def one_more(self, eta0: float, last: After) -> After:
+        """Take the steps of a pass, from eta0 on; all first passes have one order."""
+        sample = self.sample
+        schedule = InverseTime(eta0, sample.penalty.l2).schedule(sample.loss, sample.penalty)
+        order = self.orders[last.state.epochs]
+        return self.solver.epoch(last.state, last.own, order, schedule)
+
+    def objective(self, after: After) -> float:
+        """Objective on the sample; infinite where it is not finite."""
+        return finite_objective(self.sample, after.state.coef, after.state.intercept)
+
+    def attempt(self, eta0: float) -> _Trial:
+        """Make the first pass."""
+        after = self.one_more(eta0, self.start)
+        return _Trial(eta0, self.objective(after), after)
+
+    def lasts(self, eta0: float, after: After, enough: float) -> tuple[State, bool]:
+        """Weights after some more passes, and whether none lost what was gained."""
+        lasting = True
+        for _ in range(_MORE_PASSES):
+            after = self.one_more(eta0, after)
+            lasting = lasting and self.objective(after) <= enough
+        return after.state, lasting
 
 
 def find_steps(
@@ -64,73 +103,54 @@ def find_steps(
     coef: Any = None,
     intercept: float = 0.0,
     *,
-    balanced: bool = False,
     noise: float = 1.0,
-) -> Steps:
+) -> InverseTime:
     """Choose eta0 and decay for a run that begins at the given weights.
 
-    A pure function of its arguments.
-
-    The decay is slower by ``noise``, what an order leaves behind of the noise of a random one; for
-    a balanced order, that is known.
-
-    Costs a handful of passes, usually six to ten, over about 1000 rows.
+    It is a pure function of its arguments. The decay is slower by ``noise``, what an order leaves
+    of the noise of a random one. Costs a handful of passes, usually six to ten, over about 1000
+    rows.
     """
     sample = _sample(problem, seed)
-    simple = isinstance(
-        problem.penalty, ElasticNet
-    )  # the others are not known to SGD's own kernels
-    solver = Sgd(sample, average_from=0, linear=False) if simple else Corrected(sample, "sgd")
-    start = solver.init(coef, intercept)
-    sampler = make_sampler("shuffle", sample.n, min(batch_size, sample.n), seed)
-    orders = [
-        sampler.batches(_OWN_EPOCHS + k) for k in range(1 + _MORE_PASSES)
-    ]  # the first for all trials
-
-    def one_pass(eta0: float, state: SgdState) -> SgdState:
-        return solver.epoch(state, orders[state.epochs], _schedule(sample, eta0))
-
-    def try_step(eta0: float) -> _Trial:
-        after = one_pass(eta0, start)
-        return _Trial(eta0, finite_objective(sample, after), after)
-
-    at_zero = sample.loss_at_zero()
-    begins_at_zero = simple and not start.coef.any() and start.intercept == 0.0
-    # good weights to begin with should not make the steps short
-    before = at_zero if begins_at_zero else max(finite_objective(sample, start), at_zero)
-    if before == np.inf:
-        raise DivergenceError(overflow_message(0, "the loss of the first weights is too large. "))
-    if at_zero == 0.0:  # nothing is lost at zero, as for the perceptron: only the direction matters
-        return Steps(_longest_step(sample, batch_size) / _RATIO, problem.penalty.l2)
-    trials = _search(try_step, _longest_step(sample, batch_size), before)
-    if (
-        all(np.array_equal(trial.state.coef, start.coef) for trial in trials)
-        and sample.data_gradient(sample.slopes())[0].any()
-    ):
-        raise DivergenceError(
-            overflow_message(
-                0,
-                f"steps for features as large as these are below what {sample.X.dtype} can hold. ",
-            )
-        )
+    passes = _Passes.over(sample, batch_size, seed, coef, intercept)
+    start, at_zero = passes.start.state, sample.loss_at_zero()
+    before = _objective_to_beat(sample, start, at_zero)
+    if at_zero == 0.0:
+        # nothing is lost at zero, as for the perceptron: only the direction matters
+        return InverseTime(_longest_step(sample, batch_size) / _RATIO, problem.penalty.l2)
+    trials = _search(passes.attempt, _longest_step(sample, batch_size), before)
+    stuck = all(np.array_equal(trial.after.state.coef, start.coef) for trial in trials)
+    if stuck and sample.data_gradient(sample.slopes())[0].any():
+        reason = f"steps for features as large as these are below what {sample.X.dtype} can hold. "
+        raise DivergenceError(overflow_message(0, reason))
     best = min(trials, key=lambda trial: trial.objective)
     enough = best.objective + _SHARE_OF_GAIN * max(0.0, before - best.objective)
-    for eta0 in sorted(
-        (trial.eta0 for trial in trials if best.eta0 <= trial.eta0 and trial.objective <= enough),
-        reverse=True,
-    ):
-        state, lasting = best.state, True
-        for _ in range(_MORE_PASSES):
-            state = one_pass(eta0, state)
-            lasting = lasting and finite_objective(sample, state) <= enough
+    good = (trial.eta0 for trial in trials if trial.objective <= enough)
+    for eta0 in sorted((eta0 for eta0 in good if best.eta0 <= eta0), reverse=True):
+        state, lasting = passes.lasts(eta0, best.after, enough)
         if lasting:
             break
-    share = _SHARE_OF_CURVATURE * (noise_of_balanced(problem.n, problem.d) if balanced else noise)
-    return Steps(eta0, max(problem.penalty.l2, share * _curvature_along(sample, state)))
+    curvature = _curvature_along(sample, state)
+    return InverseTime(eta0, max(problem.penalty.l2, _SHARE_OF_CURVATURE * noise * curvature))
+
+
+def _objective_to_beat(sample: Problem, start: State, at_zero: float) -> float:
+    """Objective of the first weights, or of zero if that is larger.
+
+    Good weights to begin with should not make the steps short.
+    """
+    simple = isinstance(sample.penalty, ElasticNet)
+    if simple and not start.coef.any() and start.intercept == 0.0:
+        before = at_zero
+    else:
+        before = max(finite_objective(sample, start.coef, start.intercept), at_zero)
+    if before == np.inf:
+        raise DivergenceError(overflow_message(0, "the loss of the first weights is too large. "))
+    return before
 
 
 def noise_of_balanced(n: int, d: int) -> float:
-    """Partial sums of a balanced order, about sqrt(d), against those of a random one, about sqrt(n)."""
+    """Partial sums of a balanced order, near sqrt(d), over those of a random one, near sqrt(n)."""
     return float(np.clip(np.sqrt(d / n), _LEAST_NOISE, 1.0))
 
 
@@ -174,13 +194,12 @@ def _longest_step(problem: Problem, batch_size: int) -> float:
     curvature = problem.row_curvature()
     if not np.isfinite(curvature):
         raise DivergenceError(overflow_message(0, "the squares of the features are too large. "))
-    return (
-        2.0 * batch_size / curvature if curvature > 0.0 else 1.0
-    )  # rows of zeros: no step moves anything
+    # rows of zeros: no step moves anything
+    return 2.0 * batch_size / curvature if curvature > 0.0 else 1.0
 
 
 def _search(try_step: Callable[[float], _Trial], longest: float, before: float) -> list[_Trial]:
-    """Try the second longest step, the longest, and if that is no better ever shorter ones while they improve."""
+    """Try the second longest step, the longest, and else shorter ones while they improve."""
     trials = [try_step(longest / _RATIO), try_step(longest)]
     if trials[1].objective < min(trials[0].objective, before):
         return trials
@@ -193,15 +212,8 @@ def _search(try_step: Callable[[float], _Trial], longest: float, before: float) 
     return trials
 
 
-def _schedule(problem: Problem, eta0: float) -> Schedule:
-    l2 = problem.penalty.l2
-    return make_schedule(
-        "inverse_time", eta0=eta0, decay=l2, alpha=l2, power_t=0.5, loss=problem.loss
-    )
-
-
-def _curvature_along(problem: Problem, state: SgdState) -> float:
-    """Second difference of the mean loss along the weights, per unit length, plus the penalty's curvature."""
+def _curvature_along(problem: Problem, state: State) -> float:
+    """Curvature of the objective along the weights, by a second difference."""
     with np.errstate(over="ignore"):
         square = float(state.coef.astype(np.float64) @ state.coef + np.square(state.intercept))
     if not (np.isfinite(square) and square > 0.0):

@@ -1,46 +1,37 @@
-r"""Step sizes: how long the step is, as a function of the steps and samples before it.
+r"""Step sizes: how long the next step is, as a function of the steps and samples before it.
 
-=================  ==========================================================================================
-``inverse_time``   the paper's :math:`\eta_0 / (1 + \eta_0 \cdot \mathrm{decay} \cdot t)`, with t in
-steps, 1 at the first ``constant``       :math:`\eta_0` ``optimal``        scikit-learn's :math:`1 /
-(\alpha (t_0 + t))`, with t in samples and Bottou's choice of :math:`t_0` ``invscaling``
-scikit-learn's :math:`\eta_0 / t^{\mathrm{power\_t}}`, with t in samples, 1 at the first
-``adaptive``       :math:`\eta_0`, divided by 5 whenever the objective no longer falls by ``tol``
-``pa1``            passive-aggressive: each row x with loss l takes its own :math:`\min(\eta_0, l /
-|x|^2)`, the penalty :math:`\eta_0` ``pa2``            likewise with :math:`l / (|x|^2 + 1 / (2
-\eta_0))`
-=================  ==========================================================================================
+==============  =================================================================================
+`Auto`          `InverseTime` with a first step and a decay found from the data
+`InverseTime`   the paper's :math:`\eta_0 / (1 + \eta_0 \cdot \mathrm{decay} \cdot t)`, t in steps
+`Constant`      :math:`\eta_0`
+`Optimal`       scikit-learn's :math:`1 / (\alpha (t_0 + t))`, t in samples, Bottou's :math:`t_0`
+`InvScaling`    scikit-learn's :math:`\eta_0 / t^{\mathrm{power}}`, with t in samples
+`Adaptive`      :math:`\eta_0`, divided by 5 whenever the objective no longer falls
+`PA1`           passive-aggressive: each row x with loss l takes :math:`\min(\eta_0, l / |x|^2)`
+`PA2`           passive-aggressive with :math:`l / (|x|^2 + 1 / (2 \eta_0))`
+==============  =================================================================================
 
 The passive-aggressive ones need ``"hinge"`` or ``"epsilon_insensitive"``, of which the slope is -1,
 0 or 1: a row then moves its own prediction to where its loss is zero, as far as :math:`\eta_0`
-allows (Crammer et al., 2006). A batch takes the mean of its rows' steps.
+allows (Crammer et al., 2006). A batch takes the mean of its rows' steps, the penalty
+:math:`\eta_0`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple
 
-from antithetic._core.schedules import (
-    CONSTANT,
-    INVERSE_TIME,
-    INVSCALING,
-    OPTIMAL,
-    PA1,
-    PA2,
-    step_size,
-)
-from antithetic.problem.losses import EPSILON_INSENSITIVE, HINGE, Loss
+from antithetic._core.losses import EPSILON_INSENSITIVE, HINGE
+from antithetic._core.schedules import CONSTANT, INVERSE_TIME, INVSCALING, OPTIMAL
+from antithetic._core.schedules import PA1 as PA1_CODE
+from antithetic._core.schedules import PA2 as PA2_CODE
+from antithetic._util.settings import Settings
+from antithetic.problem.losses import Loss
+from antithetic.problem.penalties import ElasticNet, Penalty
 
-_CODES = {
-    "inverse_time": INVERSE_TIME,
-    "constant": CONSTANT,
-    "optimal": OPTIMAL,
-    "invscaling": INVSCALING,
-    "adaptive": CONSTANT,
-    "pa1": PA1,
-    "pa2": PA2,
-}
 _SMALLEST_ADAPTIVE_STEP = 1e-6
 LOWERING = 5.0  # what an adaptive step is divided by
 
@@ -48,69 +39,264 @@ LOWERING = 5.0  # what an adaptive step is divided by
 class Schedule(NamedTuple):
     """A rule for step sizes as numbers only, so that kernels can take it.
 
-    ``rate`` is the decay of inverse_time, the alpha of optimal, the power of invscaling; ``start``
-    is the t0 of optimal.
+    ``rate`` is the decay of InverseTime, the alpha of Optimal, the power of InvScaling; ``start``
+    is the t0 of Optimal.
     """
 
     code: int
     eta0: float
-    rate: float
-    start: float
+    rate: float = 0.0
+    start: float = 0.0
 
 
-def make_schedule(
-    name: str, *, eta0: float | None, decay: float, alpha: float, power_t: float, loss: Loss
-) -> Schedule:
-    """Check a schedule's parameters and turn them into numbers.
+class Steps(Settings):
+    """Base of the step sizes."""
+
+    adapts: ClassVar[bool] = False
+
+    def schedule(self, loss: Loss, penalty: Penalty) -> Schedule:
+        """Return the steps as numbers, for a problem with this loss and penalty."""
+        raise NotImplementedError
+
+    def refuses(self, solver: str, loss: Loss, penalty: Penalty) -> str | None:  # noqa: ARG002
+        """Why these steps do not go with a solver, a loss or a penalty; None if they do."""
+        return None
+
+
+def _check_positive(name: str, value: Any, owner: str) -> float:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not (is_number and math.isfinite(value) and value > 0.0):
+        raise ValueError(f"{name} of {owner} must be a finite number above 0; got {value!r}")
+    return float(value)
+
+
+def _check_decay(value: Any, owner: str) -> float | None:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if value is not None and not (is_number and math.isfinite(value) and value >= 0.0):
+        raise ValueError(
+            f"decay of {owner} must be a finite number, at least 0, or None; got {value!r}"
+        )
+    return None if value is None else float(value)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Auto(Steps):
+    """Steps that are found from the data.
+
+    For SGD these are `InverseTime` steps, found by a few passes over at most 1000 rows and watched
+    over: an epoch that makes things worse is done again with shorter steps, and the decay is
+    halved where steps have become too short. For SVRG and SAGA it is a constant step from the
+    smoothness of the loss.
 
     Parameters
     ----------
-    name : str
-        One of the schedules above.
-    eta0 : float or None
-        First step size; needed by all but ``"optimal"``.
-    decay : float
-        Decay of ``"inverse_time"``.
-    alpha : float
-        Strength of the penalty, l2 + l1.
-    power_t : float
-        Exponent of ``"invscaling"``.
-    loss : Loss
-        ``"optimal"`` takes its first step size from the loss; ``"pa1"`` and ``"pa2"`` work with two
-        losses only.
+    decay : float or None, default=None
+        Decay of the steps; None means the one found (SGD), or 0 (SVRG and SAGA).
     """
-    if name not in _CODES:
-        raise ValueError(f"learning_rate {name!r} is not known; use one of {', '.join(_CODES)}")
-    code = _CODES[name]
-    if code == OPTIMAL:
-        if alpha <= 0.0:
-            raise ValueError(
-                'learning_rate="optimal" needs l2 or l1 above 0; use "inverse_time" or "constant"'
-                " without a penalty"
+
+    decay: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "decay", _check_decay(self.decay, "Auto"))
+
+    def refuses(self, solver: str, loss: Loss, penalty: Penalty) -> str | None:
+        """Why no step can be found; None if one can."""
+        if solver == "sdca" and self.decay is not None:
+            return 'solver="sdca" has no step size; leave the decay out'
+        if solver not in ("svrg", "saga") or math.isfinite(loss.curvature):
+            return None
+        is_l2 = isinstance(penalty, ElasticNet) and penalty.l2 > 0.0 == penalty.l1
+        dual = ', or solver="sdca"' if loss.code == HINGE and is_l2 else ""
+        return (
+            f"loss {loss.name!r} has a kink, so no step size for solver={solver!r} follows from its"
+            " smoothness; give a constant step, or use a loss without a kink, or"
+            f' solver="sgd"{dual}'
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InverseTime(Steps):
+    """The paper's ``eta0 / (1 + eta0 * decay * t)``, with t in steps, 1 at the first.
+
+    Parameters
+    ----------
+    eta0 : float
+        First step size.
+    decay : float or None, default=None
+        None means the strength of the L2 penalty.
+    """
+
+    eta0: float
+    decay: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eta0", _check_positive("eta0", self.eta0, "InverseTime"))
+        object.__setattr__(self, "decay", _check_decay(self.decay, "InverseTime"))
+
+    def schedule(self, loss: Loss, penalty: Penalty) -> Schedule:  # noqa: ARG002
+        """Return the steps as numbers."""
+        decay = penalty.l2 if self.decay is None else self.decay
+        return Schedule(INVERSE_TIME, self.eta0, float(decay))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Constant(Steps):
+    """Steps of one size.
+
+    Parameters
+    ----------
+    eta0 : float
+    """
+
+    eta0: float
+
+    def __post_init__(self) -> None:
+        eta0 = _check_positive("eta0", self.eta0, type(self).__name__)
+        object.__setattr__(self, "eta0", eta0)
+
+    def schedule(self, loss: Loss, penalty: Penalty) -> Schedule:  # noqa: ARG002
+        """Return the steps as numbers."""
+        return Schedule(CONSTANT, self.eta0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Adaptive(Constant):
+    """Steps of one size, divided by 5 whenever the objective no longer falls.
+
+    It goes with ``stop=Stalled(tol)``, which says when that is.
+
+    Parameters
+    ----------
+    eta0 : float
+        First step size.
+    """
+
+    adapts: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Optimal(Steps):
+    """scikit-learn's ``1 / (alpha * (t0 + t))``, with t in samples and t0 by a rule of Bottou.
+
+    Parameters
+    ----------
+    alpha : float or None, default=None
+        None means the strength of the penalty, L2 and L1 together.
+    """
+
+    alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.alpha is not None:
+            alpha = _check_positive("alpha", self.alpha, "Optimal")
+            object.__setattr__(self, "alpha", alpha)
+
+    def schedule(self, loss: Loss, penalty: Penalty) -> Schedule:
+        """Return the steps as numbers."""
+        alpha = penalty.l2 + penalty.l1 if self.alpha is None else self.alpha
+        return Schedule(OPTIMAL, 0.0, float(alpha), _bottou_start(alpha, loss))
+
+    def refuses(self, solver: str, loss: Loss, penalty: Penalty) -> str | None:  # noqa: ARG002
+        """Without a penalty there is no such step."""
+        if self.alpha is None and penalty.l2 + penalty.l1 <= 0.0:
+            return "Optimal() steps need l2 or l1 above 0; use InverseTime or Constant instead"
+        return None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class InvScaling(Steps):
+    """scikit-learn's ``eta0 / t ** power``, with t in samples, 1 at the first.
+
+    Parameters
+    ----------
+    eta0 : float
+        First step size.
+    power : float, default=0.5
+    """
+
+    eta0: float
+    power: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eta0", _check_positive("eta0", self.eta0, "InvScaling"))
+        if not (isinstance(self.power, Real) and math.isfinite(self.power)):
+            raise ValueError(f"power of InvScaling must be a finite number; got {self.power!r}")
+
+    def schedule(self, loss: Loss, penalty: Penalty) -> Schedule:  # noqa: ARG002
+        """Return the steps as numbers."""
+        return Schedule(INVSCALING, self.eta0, float(self.power))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PA1(Constant):
+    """Passive-aggressive steps: each row x with loss l takes ``min(eta0, l / |x|^2)``.
+
+    Parameters
+    ----------
+    eta0 : float
+        Longest step.
+    """
+
+    code: ClassVar[int] = PA1_CODE
+
+    def schedule(self, loss: Loss, penalty: Penalty) -> Schedule:  # noqa: ARG002
+        """Return the steps as numbers."""
+        return Schedule(self.code, self.eta0)
+
+    def refuses(self, solver: str, loss: Loss, penalty: Penalty) -> str | None:
+        """They are a rule for SGD with two losses."""
+        name = type(self).__name__
+        if solver != "sgd" or not isinstance(penalty, ElasticNet):
+            return f'{name} is a rule for solver="sgd" with L2 or L1 penalties; use automatic steps'
+        if loss.code not in (HINGE, EPSILON_INSENSITIVE):
+            return (
+                f"Learning rate {name.lower()!r} only works with loss 'hinge' (or"
+                f" 'epsilon_insensitive' for regression); got loss {loss.name!r}"
             )
-        return Schedule(code, 0.0, alpha, _bottou_start(alpha, loss))
-    if eta0 is None or not (math.isfinite(eta0) and eta0 > 0.0):
-        raise ValueError(
-            f"learning_rate={name!r} needs eta0, a finite number above 0; got {eta0!r}"
-        )
-    if code in (PA1, PA2) and loss.code not in (HINGE, EPSILON_INSENSITIVE):
-        raise ValueError(
-            f"Learning rate {name!r} only works with loss 'hinge' (or 'epsilon_insensitive' for"
-            f" regression); got loss {loss.name!r}"
-        )
-    if code == INVERSE_TIME:
-        rate = decay
-    else:
-        rate = power_t if code == INVSCALING else 0.0
-    if code == INVERSE_TIME and not (math.isfinite(rate) and rate >= 0.0):
-        raise ValueError(f"decay must be a finite number, at least 0; got {rate!r}")
-    if code == INVSCALING and not math.isfinite(rate):
-        raise ValueError(f"power_t must be a finite number; got {rate!r}")
-    return Schedule(code, float(eta0), float(rate), 0.0)
+        return None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PA2(PA1):
+    """Passive-aggressive steps: each row x with loss l takes ``l / (|x|^2 + 1 / (2 eta0))``.
+
+    Parameters
+    ----------
+    eta0 : float
+        The longer, the less the steps are damped.
+    """
+
+    code: ClassVar[int] = PA2_CODE
+
+
+def read_steps(steps: Any, solver: str) -> Steps:
+    """Return the steps that a word, a number or an object means.
+
+    A number is the first step of `InverseTime`, the paper's rule; for SVRG and SAGA a constant one.
+
+    Examples
+    --------
+    >>> from antithetic.solvers.steps import read_steps
+    >>> read_steps(0.1, "sgd"), read_steps(0.1, "saga"), read_steps("auto", "sgd")
+    (InverseTime(0.1), Constant(0.1), Auto())
+    """
+    if isinstance(steps, Steps):
+        return steps
+    words = {"auto": Auto, "optimal": Optimal}
+    if isinstance(steps, str) and steps in words:
+        return words[steps]()
+    if isinstance(steps, Real) and not isinstance(steps, bool):
+        number = float(steps)
+        return InverseTime(number) if solver == "sgd" else Constant(number)
+    given = repr(steps) if isinstance(steps, str) else type(steps).__name__
+    raise ValueError(
+        f'steps {given} is not known; use "auto", "optimal", a first step size, or an object of'
+        " antithetic.steps, say InverseTime(0.1)"
+    )
 
 
 def _bottou_start(alpha: float, loss: Loss) -> float:
-    """Choose t0 so that the first step moves a typical weight by about its own size, as scikit-learn does."""
+    """Choose t0 so that the first step moves a typical weight by about its own size."""
     typical_weight = math.sqrt(1.0 / math.sqrt(alpha))
     first_step = typical_weight / max(1.0, loss.slope(1.0, -typical_weight).item())
     return 1.0 / (first_step * alpha)

@@ -1,4 +1,7 @@
-"""Better mini-batches for PyTorch: batch samplers whose batches have gradients that cancel, from the data or from what is observed."""
+"""Batch samplers for PyTorch whose batches have gradients that cancel.
+
+They learn from the data, or from gradients that are observed.
+"""
 
 from antithetic.torch.balanced import BalancedBatchSampler
 from antithetic.torch.gradients import head_factors, head_gradients

@@ -1,4 +1,4 @@
-"""`BalancedBatchSampler`: an order that follows the gradients that were observed, without a table."""
+"""`BalancedBatchSampler`: an order that follows the observed gradients, without a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ARRAYS = ("base", "following", "placed", "marks", "signed", "held")
 
 
 class BalancedBatchSampler(EpochSampler):
-    r"""Batches of an order in which partial sums of the gradients stay small, learnt from one epoch for the next.
+    r"""Batches of an order with small partial sums of gradients, learnt epoch by epoch.
 
     Of every two rows that are observed one after the other, with vectors a and b, one goes to the
     front of the next epoch and one to its back, such that the signed sum s of all differences stays
@@ -82,9 +82,8 @@ class BalancedBatchSampler(EpochSampler):
             _count(n), batch_size, drop_last, generator, seed, num_replicas, rank, unit=1
         )
         self._own = self._deal()
-        self.base = (
-            self._own
-        )  # rows of this process in the order of the epoch, before some are left out or repeated
+        # Rows of this process in the order of the epoch, before some are left out or repeated.
+        self.base = self._own
         self._epoch_rows = self.base
         self.forget()
 

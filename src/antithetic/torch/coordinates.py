@@ -1,4 +1,7 @@
-"""Principal coordinates of gradients that are kept as factors: products of slopes and inputs, formed for a few rows at a time."""
+"""Principal coordinates of gradients that are kept as factors: slopes and inputs.
+
+Their products are formed for a few rows at a time.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,9 @@ Vectors = NDArray[np.float32]
 
 
 def tensor_coordinates(slopes: Vectors, inputs: Vectors, seed: int) -> Vectors:
-    r"""Return the products :math:`s_i \otimes x_i` in at most 64 coordinates, along the directions in which they vary most.
+    r"""Return the products :math:`s_i \otimes x_i` in at most 64 coordinates.
+
+    These are the directions in which the products vary most.
 
     Inner products of the coordinates are about those of the products, the nearer the faster the
     variance falls along the directions; exactly, where a product has no more numbers than that. O(n

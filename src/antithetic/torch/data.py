@@ -1,4 +1,4 @@
-"""Features and labels as PyTorch users have them, brought into the form that a table is made from."""
+"""Features and labels as PyTorch users have them, in the form that pairing needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ TASKS = ("classification", "regression")
 
 
 def read_features(features: Any) -> Matrix:
-    """Return one row per sample: tensors and arrays are flattened per sample, whole numbers become float32 and bytes lie in [0, 1].
+    """Return one row per sample.
+
+    Tensors and arrays are flattened per sample, integers become float32, and bytes are scaled to
+    [0, 1].
 
     What is C-contiguous float32 or float64 in memory already (or on disk, memory-mapped) is not
     copied.
@@ -42,7 +45,10 @@ def read_features(features: Any) -> Matrix:
 
 
 def read_labels(labels: Any, n: int, task: str | None) -> tuple[NDArray[Any], str]:
-    """Return a label per row, and what they are: floating-point numbers are a regression's, all else are classes, unless said otherwise."""
+    """Return a label per row, and the task.
+
+    Floating-point labels mean regression and all others classes, unless ``task`` says otherwise.
+    """
     if task is not None and task not in TASKS:
         raise ValueError(
             f"task {task!r} is not known; use one of {', '.join(TASKS)}, or None to go by the type"

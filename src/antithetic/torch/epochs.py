@@ -1,4 +1,4 @@
-"""What all our batch samplers share: epochs one after the other, batches cut from lists, and a state from which to go on."""
+"""What all batch samplers share: epochs, batches cut from lists, and a state to resume from."""
 
 from __future__ import annotations
 
@@ -47,9 +47,8 @@ class EpochSampler(Sampler[list[int]]):
         self.batch_size = check_count(batch_size, "batch_size", least=1)
         self.drop_last = bool(drop_last)
         self.num_replicas, self.rank = find_place(num_replicas, rank)
-        self._asked = (
-            num_replicas is None
-        )  # whether torch.distributed was asked how many processes there are
+        # Whether torch.distributed was asked how many processes there are.
+        self._asked = num_replicas is None
         self.seed = read_seed(generator, seed)
         self._shard = Shard(n, self.batch_size, self.num_replicas, self.rank, self.drop_last, unit)
         self._current: Place | None = None
@@ -62,7 +61,10 @@ class EpochSampler(Sampler[list[int]]):
 
     @abstractmethod
     def _arrange(self, epoch: int) -> None:
-        """Make the order of an epoch that begins or goes on, a pure function of the seed, the epoch and what was learnt."""
+        """Make the order of an epoch that begins or goes on.
+
+        It is a pure function of the seed, the epoch and what was learnt.
+        """
 
     @abstractmethod
     def _rows(self, start: int, stop: int) -> Rows:
@@ -74,11 +76,14 @@ class EpochSampler(Sampler[list[int]]):
 
     @abstractmethod
     def learn(self, rows: Rows, vectors: Vectors, slopes: Vectors) -> None:
-        """Take in what :meth:`observe` has read, or an observer that needs no checks: slopes of no columns mean none."""
+        """Take in what :meth:`observe` has read, or an observer that needs no checks.
+
+        Slopes without columns mean that there are none.
+        """
 
     @abstractmethod
     def forget(self) -> None:
-        """Give up what was observed since the last order was made, because rows and vectors may not belong together."""
+        """Discard what was observed since the last order: rows and vectors may not match."""
 
     def _default_targets(self) -> Any:
         """Labels of the rows, where they are known."""
@@ -209,7 +214,9 @@ class EpochSampler(Sampler[list[int]]):
         return {**self.__dict__, "_watch": None}
 
     def state_dict(self, *, batches: int | None = None) -> dict[str, Any]:
-        """Return what is needed to go on from here in another process: numbers and tensors, safe for ``torch.load(weights_only=True)``.
+        """Return what is needed to resume in another process.
+
+        The state holds numbers and tensors, safe for ``torch.load(weights_only=True)``.
 
         Tensors share the sampler's memory, like those of a module: save or copy them before
         training goes on.
@@ -238,7 +245,10 @@ class EpochSampler(Sampler[list[int]]):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state: the next iteration gives the batches that were left of its epoch, without replaying the others."""
+        """Resume from a state: the next iteration gives the batches that were left of its epoch.
+
+        The others are not replayed.
+        """
         if not isinstance(state_dict, dict) or state_dict.get("format") != _FORMAT:
             raise ValueError(
                 f"state_dict must be what state_dict() of a {type(self).__name__} returned"

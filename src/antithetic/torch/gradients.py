@@ -1,4 +1,4 @@
-"""Gradients of a linear head, row by row, in a few random coordinates: cheap enough to be taken at every step."""
+"""Gradients of a linear head, row by row, in a few random coordinates: cheap at every step."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def head_factors(
     n_sketch: int = 32,
     seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    r"""Gradients of a linear layer's weights as their two factors: slopes, and inputs in a few random coordinates.
+    r"""Gradients of a linear layer's weights as two factors: slopes and sketched inputs.
+
+    The inputs are given in a few random coordinates.
 
     ``sampler.observe(indices, inputs, slopes)`` takes them as they are. For the same memory this is
     nearer to the gradients than :func:`head_gradients`: only the inputs are reduced, by a matrix of
@@ -118,7 +120,7 @@ def head_factors(
 
 @contextmanager
 def plain(device: torch.device) -> Iterator[None]:
-    """Compute in float32 without a graph, also in the middle of a forward pass with mixed precision."""
+    """Compute in float32 without a graph, also during a forward pass with mixed precision."""
     with torch.no_grad(), torch.autocast(device.type, enabled=False):
         yield
 

@@ -56,7 +56,7 @@ class Memory:
         self.seen[rows] = True
 
     def points(self, seed: int) -> NDArray[np.float32]:
-        """Vectors of all rows: as they were seen, or products of their factors in a few coordinates."""
+        """Vectors of all rows: as observed, or products of their factors in a few coordinates."""
         assert self.vectors is not None
         if not self.n_slopes:
             return self.vectors
@@ -127,7 +127,10 @@ class Memory:
 
 
 def read_observed(indices: Any, vectors: Any, slopes: Any, n: int) -> tuple[Rows, Vectors, Vectors]:
-    """Return row numbers, as many finite vectors, and the slopes with which they are multiplied, none of them if there are none."""
+    """Return row numbers, as many finite vectors, and their slopes.
+
+    Vectors are multiplied by their slopes; without slopes the last array has no columns.
+    """
     rows = to_indices(indices, n)
     found = _read_vectors(vectors, len(rows), "vectors")
     return (

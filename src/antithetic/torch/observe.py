@@ -1,4 +1,4 @@
-"""Observing in one line: a hook on a linear head that shows the sampler each row's gradient there."""
+"""Observe in one line: a hook on a linear head shows the sampler each row's gradient."""
 
 from __future__ import annotations
 
@@ -88,9 +88,8 @@ class ObserveHead:
     ) -> None:
         self._handle.remove()
         self._sampler.watch(None)
-        with (
-            suppress(ValueError) if kind is not None else nullcontext()
-        ):  # what went wrong first is what matters
+        # The first error is the one that matters.
+        with suppress(ValueError) if kind is not None else nullcontext():
             self.flush()
 
     def batch(self, indices: Any) -> None:
@@ -105,7 +104,11 @@ class ObserveHead:
             self._queue.append(batch)
 
     def close_epoch(self, *, complete: bool) -> None:
-        """End an epoch: what was handed out but not seen is forgotten if the epoch was broken off, and refused if not."""
+        """End an epoch.
+
+        Rows that were handed out but not seen are forgotten if the epoch was broken off, and
+        refused if not.
+        """
         self.flush()
         missing, self._late = len(self._queue), False
         self._queue.clear()
@@ -124,9 +127,8 @@ class ObserveHead:
                 f" {tuple(output.shape)}"
             )
         rows, inputs = self._rows_of_pass(len(output)), args[0].detach()
-        self._kept.append(
-            (rows, output.detach().clone(), inputs)
-        )  # what follows may change the output in place
+        # The output is copied: later layers may change it in place.
+        self._kept.append((rows, output.detach().clone(), inputs))
         self._numbers += inputs.numel()
         if len(self._kept) == _TOGETHER or self._numbers >= _MOST_KEPT:
             self.flush()
@@ -157,7 +159,7 @@ class ObserveHead:
         return rows
 
     def _doubt(self, found: str) -> ValueError:
-        """Give up what was seen, unless the user said which rows it was: some may have been taken for others."""
+        """Discard what was seen, unless the user gave the rows: some may have been confused."""
         if not self._told:
             self._kept, self._numbers = [], 0
             self._sampler.forget()
@@ -176,9 +178,8 @@ class ObserveHead:
                 slopes_of(outputs, self._targets_of(rows, outputs), self._loss), self._seed
             ).cpu()
             inputs = few_inputs(inputs, self._n_sketch, self._seed, bias=self._bias).cpu()
-            if not torch.isfinite(
-                slopes.sum() + inputs.sum()
-            ):  # with mixed precision a step may overflow, and is skipped
+            # With mixed precision a step may overflow; it is skipped.
+            if not torch.isfinite(slopes.sum() + inputs.sum()):
                 finite = torch.isfinite(slopes).all(dim=1) & torch.isfinite(inputs).all(dim=1)
                 rows, slopes, inputs = rows[finite.numpy()], slopes[finite], inputs[finite]
         self._sampler.learn(rows, inputs.numpy(), slopes.numpy())

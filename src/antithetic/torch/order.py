@@ -1,4 +1,7 @@
-"""The order of one epoch: groups in random order, made block by block when asked for, so that no second list of all rows is needed."""
+"""The order of one epoch: groups in random order, made block by block when asked for.
+
+So no second list of all rows is needed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EpochOrder:
-    """Rows of an epoch by their place: the drawn groups one after the other, then the rows left over.
+    """Rows of an epoch by their place: the drawn groups in order, then the rows left over.
 
     Attributes
     ----------
@@ -122,7 +125,7 @@ def epoch_order(
 
 
 def systematic(chances: NDArray[np.float64], start: float) -> Rows:
-    """Numbers of the shares of [0, 1) into which K equidistant numbers fall, the first at ``start / K``."""
+    """Shares of [0, 1) into which K equidistant numbers fall, the first at ``start / K``."""
     ends = np.cumsum(chances)
     points = (np.arange(len(chances)) + start) / len(chances) * ends[-1]
     found: Rows = np.minimum(np.searchsorted(ends, points, side="right"), len(chances) - 1)

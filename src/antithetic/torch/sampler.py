@@ -33,7 +33,7 @@ _ENOUGH = 0.5  # of the rows must have been observed before groups are made of t
 
 
 class AntitheticBatchSampler(EpochSampler):
-    r"""Batches of groups of rows whose gradients cancel, for ``DataLoader(dataset, batch_sampler=...)``.
+    r"""Batches of row groups whose gradients cancel, for ``DataLoader(..., batch_sampler=...)``.
 
     Before training, groups are made from the data alone: of rows whose gradients in a linear model
     at its start nearly cancel, which are :math:`(e_y - 1/K) \otimes x` for K classes. While
@@ -160,9 +160,8 @@ class AntitheticBatchSampler(EpochSampler):
         importance: bool | str | Any = False,
         progress: bool = False,
     ) -> None:
-        if isinstance(
-            features, Sampler
-        ):  # Lightning, which wants to put a sampler of its own into this one
+        # Lightning tries to put a sampler of its own into this one.
+        if isinstance(features, Sampler):
             raise TypeError(
                 f"{type(self).__name__} deals out batches by itself: set"
                 " Trainer(use_distributed_sampler=False)"
@@ -179,20 +178,7 @@ class AntitheticBatchSampler(EpochSampler):
         self._size = group_size(nest, self.batch_size, n)
         self._importance = read_importance(importance, n)
         source = None if X is None else Source(X, labels, task, sample_weight, bool(fit_intercept))
-        if source is None:
-            if self._importance is True:
-                raise ValueError(
-                    "importance=True needs features, whose gradients it begins with; or give a"
-                    " number for each row"
-                )
-            assert given is not None
-            self.table = as_groups(given)
-        else:
-            self.table = (
-                source.make(self._size, method, self.seed, progress)
-                if given is None
-                else source.take(given)
-            )
+        self.table = self._groups_of(source, given, progress)
         self._mark = zlib.crc32(self.table.order.data)
         self._memory = Memory(n)
         self._regrouped: int | None = None  # the epoch that began with new groups
@@ -205,8 +191,29 @@ class AntitheticBatchSampler(EpochSampler):
         self._order: EpochOrder | None = None
         self._weights: NDArray[np.float32] | None = None
 
+    def _groups_of(
+        self,
+        source: Source | None,
+        given: AntitheticTable | GroupTable | None,
+        progress: bool,
+    ) -> GroupTable:
+        """Groups before anything was observed: of a table made before, or made of the data."""
+        if source is not None:
+            if given is not None:
+                return source.take(given)
+            return source.make(self._size, self._method, self.seed, progress)
+        if self._importance is True:
+            raise ValueError(
+                "importance=True needs features, whose gradients it begins with; or give a"
+                " number for each row"
+            )
+        assert given is not None
+        return as_groups(given)
+
     def observe(self, indices: Any, vectors: Any, slopes: Any = None) -> None:
-        r"""Show the sampler the gradients of some rows, or what stands for them, from which the next epoch's groups are made.
+        r"""Show the sampler the gradients of some rows, or vectors that stand for them.
+
+        The next epoch's groups are made from these.
 
         Rows that are not seen in an epoch keep their last vector; those never seen count as zero.
         Groups are made as soon as half of all rows were seen once.
@@ -259,7 +266,10 @@ class AntitheticBatchSampler(EpochSampler):
             self._follow(memory, epoch if due else None, several=processes > 1, first=number == 0)
 
     def _follow(self, memory: Memory, epoch: int | None, *, several: bool, first: bool) -> None:
-        """Make groups, if an epoch is given, and their probabilities of what was observed: in the first process, for all."""
+        """Make groups, if an epoch is given, and their probabilities from what was observed.
+
+        The first process does it for all.
+        """
         points = memory.points(self.seed) if first else None
         if epoch is not None:
             order = (
@@ -283,9 +293,8 @@ class AntitheticBatchSampler(EpochSampler):
 
     def _arrange(self, epoch: int) -> None:
         table = self.table
-        repeats = (
-            self.num_replicas > 1 and not self.drop_last
-        )  # of the first groups, any member equally likely
+        # The first groups are repeated, with any member equally likely.
+        repeats = self.num_replicas > 1 and not self.drop_last
         turned = bool(self.batch_size % table.size) or repeats
         self._order = order = epoch_order(
             table, self.seed, epoch, turned=turned, chances=self._chances

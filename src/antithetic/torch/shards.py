@@ -1,4 +1,4 @@
-"""Which part of an epoch's order a process takes: whole batches, so that groups are dealt out and not rows."""
+"""Which part of an epoch's order a process takes: whole batches, so that groups stay whole."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Shard:
 
 
 def find_place(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
-    """Number of processes and that of this one: as given, else as torch.distributed knows them, else one alone."""
+    """Number of processes, and this one's: as given, else from torch.distributed, else 1 and 0."""
     known = dist.is_available() and dist.is_initialized()
     replicas = (
         check_count(num_replicas, "num_replicas", least=1)
@@ -127,7 +127,10 @@ def find_place(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
 
 
 def check_still_true(replicas: int) -> None:
-    """Raise RuntimeError if there are more processes by now than when torch.distributed was asked: they would all get the same rows."""
+    """Raise RuntimeError if there are now more processes than torch.distributed had reported.
+
+    They would all get the same rows.
+    """
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() != replicas:
         raise RuntimeError(
             f"the sampler was made for {replicas} process, before torch.distributed was"
@@ -137,7 +140,10 @@ def check_still_true(replicas: int) -> None:
 
 
 def place_among_observers(replicas: int) -> tuple[int, int]:
-    """Number of processes that observe, and that of this one: all that torch.distributed knows, be batches dealt out here or elsewhere."""
+    """Number of processes that observe, and this one's.
+
+    All that torch.distributed knows, whether batches are dealt out here or elsewhere.
+    """
     if not (dist.is_available() and dist.is_initialized()):
         if replicas == 1:
             return 1, 0

@@ -1,4 +1,7 @@
-"""The data that groups are made from before anything was observed, and how groups and their probabilities come from vectors."""
+"""The data that groups are made from before anything was observed.
+
+Also how groups and their probabilities come from vectors.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ PRIOR_SHARE = 0.3  # of equal probabilities in those of importance, as in antith
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """Rows with labels, or vectors where there are none, and what their gradients in a linear model depend on.
+    """Rows with labels, or vectors without, and what their gradients in a linear model need.
 
     Attributes
     ----------
@@ -54,13 +57,12 @@ class Source:
         """Make groups of so many rows."""
         if len(self) < 2:
             return GroupTable(np.arange(len(self)), 1)
-        options: dict[str, Any] = {"nest": size, "progress": progress, "random_state": seed}
         if self.labels is None:
-            table = pair_rows(self.X, method, **options)
-        else:
-            table = pair(self.X, method=method, **self._labelled(), **options)
-        assert isinstance(table, GroupTable)
-        return table
+            return pair_rows(self.X, method, nest=size, progress=progress, random_state=seed)
+        labelled = self._labelled()
+        return pair(
+            self.X, method=method, **labelled, nest=size, progress=progress, random_state=seed
+        )
 
     def take(self, table: AntitheticTable | GroupTable) -> GroupTable:
         """Groups of a table that was made before, which must be for these data."""
@@ -96,7 +98,10 @@ def check_given(table: Any) -> AntitheticTable | GroupTable:
 
 
 def group_size(nest: Any, batch_size: int, n: int) -> int:
-    """Rows of a group: as asked for, or the largest power of two that divides the batch, but at least 2 where there are as many rows."""
+    """Rows of a group: as asked for, or the largest power of two that divides the batch.
+
+    It is at least 2 if there are 2 rows.
+    """
     most = 1 << (n.bit_length() - 1)
     if nest is True:
         return min(max(2, batch_size & -batch_size), most)
@@ -114,9 +119,7 @@ def regroup(vectors: NDArray[np.float32], size: int, method: Any, seed: int) -> 
     """Return the order of groups made of vectors that were observed."""
     if size == 1:
         return np.arange(len(vectors))
-    table = pair_rows(vectors, method, nest=size, random_state=seed)
-    assert isinstance(table, GroupTable)
-    return table.order
+    return pair_rows(vectors, method, nest=size, random_state=seed).order
 
 
 def read_importance(importance: Any, n: int) -> bool | NDArray[np.float64]:
@@ -139,7 +142,10 @@ def read_importance(importance: Any, n: int) -> bool | NDArray[np.float64]:
 def chances_of(
     rows: Rows | None, table: GroupTable, importance: bool | NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Probabilities of the groups, by the norms of their gradients or the means of given numbers, with equal shares mixed in."""
+    """Probabilities of the groups, by gradient norms or the means of given numbers.
+
+    Equal shares are mixed in.
+    """
     if isinstance(importance, np.ndarray):
         sizes = importance[table.groups].mean(axis=1)
     else:

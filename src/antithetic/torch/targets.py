@@ -13,7 +13,10 @@ from antithetic.torch.data import to_numpy
 
 
 def read_targets(targets: Any, n: int, loss: str) -> Tensor:
-    """Return one target per row: classes from 0 for the cross-entropy, numbers for "mse", 0 to 1 for "bce"."""
+    """Return one target per row: classes from 0 for "cross_entropy", else numbers.
+
+    Those for "bce" lie between 0 and 1.
+    """
     if targets is None:
         raise ValueError("this sampler has no labels; give targets=, one for each row")
     numbered = not isinstance(targets, Tensor)  # a tensor is what the loss gets already
@@ -43,7 +46,10 @@ def read_targets(targets: Any, n: int, loss: str) -> Tensor:
 
 
 def _as_numbers(labels: NDArray[Any], loss: str) -> NDArray[Any]:
-    """Labels as numbers: classes that are no numbers from 0, and for ``"bce"`` any two, are numbered in order."""
+    """Labels as numbers.
+
+    Classes that are not numbers from 0, and for ``"bce"`` any two classes, are numbered in order.
+    """
     numbered = (
         loss != "mse" and labels.ndim == 1 and (labels.dtype.kind not in "biuf" or labels.min() < 0)
     )

@@ -1,4 +1,4 @@
-"""Which order to use where, and what a table would gain and cost on given data (`advise`)."""
+"""What a table would gain and cost on given data, and which order to use (`advise`)."""
 
 from __future__ import annotations
 
@@ -9,58 +9,23 @@ from typing import Any
 import numpy as np
 
 from antithetic._util.validation import check_count
-from antithetic.orders import make_sampler
+from antithetic.orders import Balanced, Order
+from antithetic.orders.shuffle import ShuffledRows
+from antithetic.orders.words import name_order
 from antithetic.pairing import AntitheticTable, pair
 from antithetic.pairing.table import pair_ratio
 from antithetic.pairing.tree import ONE_LEAF as OPTIMAL_ROWS
 from antithetic.problem import Problem
 from antithetic.problem.losses import Loss
-from antithetic.problem.penalties import ElasticNet, Penalty
-from antithetic.solvers import SgdState, find_steps, make_sgd, run
-from antithetic.solvers.steps import make_schedule
+from antithetic.solvers import State
+from antithetic.solvers.step_search import find_steps, noise_of_balanced
+from antithetic.training.automatic import best_order
+from antithetic.training.loop import begin, train
+from antithetic.training.spec import make_spec
 
 _SAMPLE_ROWS, _ROWS_FOR_TIMING = 1000, 4000
-_NO_PENALTY = 1e-6  # of an L1 penalty, against L2
-_ROWS_PER_FEATURE = 8  # from which on noise is what weights are off by
 _SUSPICIOUS = 1.0  # seconds in which something may have been compiled: timed once more
 _EPOCHS_TO_THE_END = 10  # of a balanced run on the sample, which is near its optimum then
-
-
-def choose_sampling(n: int, d: int, *, batch_size: int, epochs: int) -> tuple[str, str]:
-    """Return the sampling for so many rows, features and epochs, and a reason.
-
-    A balanced order keeps partial sums of gradients near sqrt(d), a random one near sqrt(n): with
-    as many features as rows nothing is to be gained, and each epoch costs up to a half more. Its
-    first epoch is random.
-    """
-    if batch_size >= n:
-        return "shuffle", "a batch holds all rows: no order differs from another"
-    if epochs == 1:
-        return (
-            "shuffle",
-            "a single epoch: there is none before it whose gradients an order could follow",
-        )
-    if 2 * d > n:
-        return "shuffle", f"reshuffled, since with {d} features of {n} rows no order balances them"
-    return (
-        "balanced",
-        (
-            f"balanced, since {d} features of {n} rows leave room for an order that keeps partial"
-            " sums small"
-        ),
-    )
-
-
-def is_worth_averaging(n: int, d: int, loss: Loss, penalty: Penalty) -> bool:
-    """Whether the mean of an epoch's weights should be nearer to the optimum than the last of them.
-
-    What it takes away is the noise of single steps, and there is little of that where each row has
-    features of its own. With unbounded slopes, one large row may throw the weights so far that the
-    mean of an epoch is off. A mean of weights that an L1 penalty has brought to zero one by one is
-    zero almost nowhere; one that is too weak to do so does not count.
-    """
-    smooth = isinstance(penalty, ElasticNet) and penalty.l1 <= _NO_PENALTY * penalty.l2
-    return smooth and loss.is_bounded and _ROWS_PER_FEATURE * d <= n
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +34,9 @@ class Advice:
 
     Attributes
     ----------
-    sampling : str
-        The order to use: ``"balanced"`` or ``"shuffle"``.
-    pairing : None
-        The table to use with a linear model: none, since ``table_epochs`` of training are worth
-        more.
+    order : Order
+        The order to use with a linear model, ``Balanced()`` or ``Shuffle()``: without pairs, since
+        ``table_epochs`` of training are worth more.
     ratio_now : float
         Variance of the gradient of an antithetic pair at zero weights, against two independent
         rows.
@@ -89,8 +52,7 @@ class Advice:
         The reason for the order.
     """
 
-    sampling: str
-    pairing: None
+    order: Order
     ratio_now: float
     ratio_faded: float
     ratio_later: float
@@ -100,11 +62,11 @@ class Advice:
 
     def __str__(self) -> str:
         return (
-            f"Use sampling={self.sampling!r} without a table ({self.why}). A table would bring the"
+            f"Use order={name_order(self.order)!r} alone ({self.why}). A table would bring the"
             f" variance of a batch down to {self.ratio_now:.2f} of that of independent rows at"
             f" first, to {self.ratio_faded:.2f} near the optimum, and to {self.ratio_later:.2f} if"
-            f" it is made anew there, and costs about {self.table_epochs:.0f} epochs: it pays where"
-            " a gradient is dear, as in a deep network."
+            f" it is rebuilt there, and costs about {self.table_epochs:.0f} epochs: it pays where"
+            " gradients are expensive, as in a deep network."
         )
 
 
@@ -120,9 +82,10 @@ def advise(
     epochs: int = 20,
     random_state: int = 0,
 ) -> Advice:
-    """Say whether a table and which order will pay on these data, from about a thousand of the rows.
+    """Say whether a table and which order will pay on these data.
 
-    Takes a second or two, whatever the number of rows; more where kernels are still to be compiled.
+    It measures about a thousand of the rows, which takes a second or two; more where kernels are
+    still to be compiled.
 
     Parameters
     ----------
@@ -149,14 +112,14 @@ def advise(
     >>> import antithetic
     >>> X, y = antithetic.datasets.load("diabetes_scale", return_X_y=True)
     >>> advice = antithetic.advise(X, y, l2=1e-2)
-    >>> advice.sampling, round(advice.ratio_now, 2)
-    ('balanced', 0.26)
+    >>> advice.order, round(advice.ratio_now, 2)
+    (Balanced(), 0.26)
     """
     problem = Problem.build(
         X, y, loss=loss, l2=l2, sample_weight=sample_weight, fit_intercept=fit_intercept
     )
     batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
-    sampling, why = choose_sampling(
+    order, why = best_order(
         problem.n, problem.d, batch_size=batch_size, epochs=check_count(epochs, "epochs", least=1)
     )
     sample = _some_rows(problem, check_count(random_state, "random_state", least=0))
@@ -168,8 +131,7 @@ def advise(
         table_seconds = _timed_table(more, None, random_state)[1] * sample.n / more.n
     start, end = sample.slopes(), sample.slopes(state.coef, state.intercept)
     return Advice(
-        sampling,
-        None,
+        order,
         pair_ratio(sample, start, first.partner),
         pair_ratio(sample, end, first.partner),
         pair_ratio(sample, end, later.partner),
@@ -199,25 +161,29 @@ def _some_rows(problem: Problem, seed: int, many: int = _SAMPLE_ROWS) -> Problem
     )
 
 
-def _near_the_optimum(sample: Problem, batch_size: int, seed: int) -> tuple[SgdState, float]:
+def _near_the_optimum(sample: Problem, batch_size: int, seed: int) -> tuple[State, float]:
     """Train on the sample; return where that ends, and the least seconds of a reshuffled epoch."""
-    eta0, decay = find_steps(sample, batch_size, seed, balanced=True)
-    solver = make_sgd(sample, average=False)
-    schedule = make_schedule(
-        "inverse_time", eta0=eta0, decay=decay, alpha=0.0, power_t=0.5, loss=sample.loss
+    steps = find_steps(sample, batch_size, seed, noise=noise_of_balanced(sample.n, sample.d))
+    spec = make_spec(
+        sample,
+        sample.y,
+        order=Balanced(),
+        solver="sgd",
+        steps=steps,
+        batch_size=batch_size,
+        seed=seed,
     )
-    sampler = make_sampler("balanced", sample.n, batch_size, seed)
-    *_, state = run(solver, sampler, schedule, solver.init(), epochs=_EPOCHS_TO_THE_END)
-    batches, seconds = make_sampler("shuffle", sample.n, batch_size, seed).batches(0), np.inf
+    *_, run = train(spec, begin(spec), _EPOCHS_TO_THE_END)
+    batches, seconds = ShuffledRows(sample.n, batch_size, seed).batches(0), np.inf
     for _ in range(5):
         began = time.perf_counter()
-        solver.epoch(state, batches, schedule)
+        spec.solver.epoch(run.state, run.own, batches, run.schedule)
         seconds = min(seconds, time.perf_counter() - began)
-    return state, seconds
+    return run.state, seconds
 
 
 def _timed_table(
-    sample: Problem, state: SgdState | None, seed: int, *, again: bool = False
+    sample: Problem, state: State | None, seed: int, *, again: bool = False
 ) -> tuple[AntitheticTable, float]:
     began = time.perf_counter()
     table = pair(

@@ -1,15 +1,21 @@
-"""What is recorded of a run: objective, optimality, exact variance of its batches, how well its order balances, distance to a solution."""
+"""What is recorded of a run: objective, optimality, exact variance, partial sums, distances."""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._util.settings import Settings
 from antithetic._util.validation import check_coef
-from antithetic.orders import ONCE_PER_EPOCH, batch_variance, largest_partial_sum, order_variance
-from antithetic.pairing import GroupTable
+from antithetic.orders import Order
+from antithetic.orders.variance import largest_partial_sum, uniform_variance
+from antithetic.orders.words import name_order
 from antithetic.problem import Problem, ratio
 from antithetic.problem.optimality import (
     check_gap,
@@ -17,86 +23,212 @@ from antithetic.problem.optimality import (
     duality_gap,
     gradient_mapping_norm,
 )
-from antithetic.solvers import SgdState
-from antithetic.training.tables import Tables
+from antithetic.solvers.sdca import Duals
+from antithetic.solvers.state import Solution
+from antithetic.training.stopping import Stop, Target
 
-TRACES = ("objective", "gradient", "gap", "variance", "variance_ratio", "partial_sum", "distance")
+if TYPE_CHECKING:
+    from antithetic.training.loop import Run
+    from antithetic.training.spec import Spec
 
 
-def check_trace(
-    names: tuple[str, ...], solver: str, sampling: Any, problem: Problem | None = None
-) -> None:
-    """Raise ValueError for names that are not known, or mean nothing with a solver, a sampling or, if one is given, a problem."""
-    for name in names:
-        if name not in TRACES:
-            raise ValueError(f"trace {name!r} is not known; use some of {', '.join(TRACES)}")
-    if solver == "sdca" and {"variance", "variance_ratio"} & set(names):
-        raise ValueError('solver="sdca" steps along no gradient that could vary; use trace="gap"')
-    if sampling in ("importance", "stratified") and "partial_sum" in names:
+class View:
+    """A run after an epoch, as measures see it; what several of them need is computed once.
+
+    What concerns batches is that of the epoch to come, at the present weights, if the present table
+    is kept for it.
+    """
+
+    def __init__(self, spec: Spec, run: Run) -> None:
+        self.spec, self.run = spec, run
+
+    @cached_property
+    def solution(self) -> Solution:
+        """Weights and intercept as they would be returned now."""
+        return self.spec.solver.solution(self.run.state, self.run.own)
+
+    @cached_property
+    def slopes(self) -> NDArray[np.float64]:
+        """Slopes of all rows at the last weights."""
+        return self.spec.problem.slopes(self.run.state.coef, self.run.state.intercept)
+
+    @cached_property
+    def variance(self) -> float:
+        """Exact variance of the gradient that the next batch steps along."""
+        state, drawing = self.run.state, self.run.drawing
+        followed = self.spec.solver.followed(state, self.run.own)
+        return drawing.draws.variance(followed, state.epochs, self.run.order)
+
+
+class Measure(Protocol):
+    """Something that is recorded after each epoch."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the trace."""
+
+    def of(self, view: View) -> float:
+        """Its value."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Distance(Settings):
+    """Distance of the weights from a known solution, for ``trace=``.
+
+    Parameters
+    ----------
+    w_star : array-like of shape (d,)
+    """
+
+    w_star: Any
+
+    @property
+    def name(self) -> str:
+        """``"distance"``."""
+        return "distance"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "w_star", np.array(self.w_star, dtype=np.float64))
+
+    def of(self, view: View) -> float:
+        """Euclidean distance of the weights, without the intercept."""
+        known = check_coef(self.w_star, view.spec.problem.d, "w_star")
+        return float(np.linalg.norm(view.solution[0] - known))
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A score on rows that are not trained on."""
+
+    score: Callable[[NDArray[Any], float], float]
+    name: str = "validation_score"
+
+    def of(self, view: View) -> float:
+        """Score of the weights."""
+        return self.score(*view.solution)
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Seconds since a moment."""
+
+    began: float
+    name: str = "seconds"
+
+    def of(self, view: View) -> float:  # noqa: ARG002
+        """Seconds so far."""
+        return time.perf_counter() - self.began
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """The objective met on the way: each row's loss before its step, plus the penalty.
+
+    It costs no pass over the data, but the solver must watch.
+    """
+
+    name: str = "objective"
+
+    def of(self, view: View) -> float:
+        """Mean loss met in the last epoch, plus the penalty of the last weights."""
+        return view.run.loss + view.spec.problem.penalty.value(view.run.state.coef)
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A measure that is known by a word."""
+
+    name: str
+
+    def of(self, view: View) -> float:
+        """Its value."""
+        return _WORDS[self.name](view)
+
+
+def _objective(view: View) -> float:
+    known = view.run.objective
+    return view.spec.problem.objective(*view.solution) if np.isnan(known) else known
+
+
+def _gap(view: View) -> float:
+    own = view.run.own
+    dual = own.values if isinstance(own, Duals) else None
+    return duality_gap(view.spec.problem, *view.solution, dual=dual)
+
+
+def _variance_ratio(view: View) -> float:
+    spec = view.spec
+    independent = uniform_variance(spec.problem, view.slopes, None, spec.batch_size)
+    return ratio(view.variance, independent)
+
+
+def _partial_sum(view: View) -> float:
+    spec, run = view.spec, view.run
+    rows = run.drawing.draws.sampler().batches(run.state.epochs, run.order).rows
+    rng = np.random.default_rng((spec.seed, run.state.epochs))
+    ours, random = (
+        largest_partial_sum(spec.problem, view.slopes, order)
+        for order in (rows, rng.permutation(spec.problem.n))
+    )
+    return ratio(ours, random)
+
+
+_WORDS: dict[str, Callable[[View], float]] = {
+    "objective": _objective,
+    "gradient": lambda view: gradient_mapping_norm(view.spec.problem, *view.solution),
+    "gap": _gap,
+    "variance": lambda view: view.variance,
+    "variance_ratio": _variance_ratio,
+    "partial_sum": _partial_sum,
+}
+TRACES = tuple(_WORDS)
+
+
+def measures_of(trace: Any, stop: Stop = None) -> tuple[Measure, ...]:
+    """Return what a ``trace=`` asks for, and what a target needs besides."""
+    several = isinstance(trace, Iterable) and not isinstance(trace, (str, Distance))
+    found = tuple(_read(one) for one in (trace if several else (trace,)) if one is not None)
+    if isinstance(stop, Target) and stop.of not in {measure.name for measure in found}:
+        found = (*found, _Word(stop.of))
+    return found
+
+
+def _read(one: Any) -> Measure:
+    if isinstance(one, str) and one in _WORDS:
+        return _Word(one)
+    if one == "distance":
+        raise ValueError('trace="distance" needs a solution; use trace=[Distance(w_star)]')
+    if isinstance(one, str) or not (hasattr(one, "name") and callable(getattr(one, "of", None))):
         raise ValueError(
-            f'trace="partial_sum" is of orders, and sampling={sampling!r} has none; use'
-            ' trace="variance"'
+            f"trace {one!r} is not known; use some of {', '.join(TRACES)}, or Distance(w_star)"
+        )
+    measure: Measure = one
+    return measure
+
+
+def check_measures(
+    measures: tuple[Measure, ...], solver: str, order: Order | None, problem: Problem | None = None
+) -> None:
+    """Raise ValueError for what cannot be measured with a solver, an order or a problem."""
+    names = {measure.name for measure in measures}
+    if solver == "sdca" and {"variance", "variance_ratio"} & names:
+        raise ValueError('solver="sdca" steps along no gradient that could vary; use trace="gap"')
+    if order is not None and not order.orders_rows and "partial_sum" in names:
+        raise ValueError(
+            f'trace="partial_sum" needs an order of rows, and order="{name_order(order)}" has none;'
+            ' use trace="variance"'
         )
     if problem is not None and "gradient" in names:
         check_gradient(problem)
     if problem is not None and "gap" in names:
         check_gap(problem)
+    if problem is not None:
+        for measure in measures:
+            if isinstance(measure, Distance):
+                check_coef(measure.w_star, problem.d, "w_star")
 
 
-def measure_state(
-    names: tuple[str, ...], tables: Tables, state: SgdState, w_star: Any = None
-) -> dict[str, float]:
-    """Measure a state.
-
-    What concerns batches is that of the epoch to come, at the present weights, if the present table
-    is kept for it.
-    """
-    problem, measured = tables.problem, {"epoch": float(state.epochs)}
-    if "objective" in names:
-        known = not np.isnan(state.objective)
-        measured["objective"] = state.objective if known else problem.objective(*state.solution)
-    if "gradient" in names:
-        measured["gradient"] = gradient_mapping_norm(problem, *state.solution)
-    if "gap" in names:
-        measured["gap"] = duality_gap(
-            problem, *state.solution, dual=state.memory if state.is_dual else None
-        )
-    if {"variance", "variance_ratio", "partial_sum"} & set(names):
-        slopes = problem.slopes(state.coef, state.intercept)
-        measured |= _measure_batches(names, tables, state, slopes)
-    if "distance" in names:
-        measured["distance"] = float(
-            np.linalg.norm(state.solution[0] - check_coef(w_star, problem.d, "w_star"))
-        )
-    return measured
-
-
-def _measure_batches(
-    names: tuple[str, ...], tables: Tables, state: SgdState, slopes: NDArray[np.float64]
-) -> dict[str, float]:
-    problem, measured = tables.problem, {}
-    if "variance" in names or "variance_ratio" in names:
-        once = isinstance(tables.table, GroupTable) and tables.sampling in ONCE_PER_EPOCH
-        if (
-            callable(tables.sampling) or tables.sampling in ("balanced", "in order") or once
-        ):  # an order, not a draw
-            own = order_variance(
-                problem, tables.followed(state), tables.sampler().batches(state.epochs, state.order)
-            )
-        else:
-            followed = tables.followed(state)
-            chances = tables.chances(followed)
-            own = batch_variance(
-                problem, followed, tables.table, tables.sampling, tables.batch_size, **chances
-            )
-        measured["variance"] = own
-        measured["variance_ratio"] = ratio(
-            own, batch_variance(problem, slopes, None, "uniform", tables.batch_size)
-        )
-    if "partial_sum" in names:
-        rows = tables.sampler().batches(state.epochs, state.order).rows
-        random = np.random.default_rng((tables.seed, state.epochs)).permutation(problem.n)
-        measured["partial_sum"] = ratio(
-            largest_partial_sum(problem, slopes, rows), largest_partial_sum(problem, slopes, random)
-        )
-    return {name: value for name, value in measured.items() if name in names}
+def measure(spec: Spec, run: Run) -> dict[str, float]:
+    """Measure a run as it stands."""
+    view, epochs = View(spec, run), float(run.state.epochs)
+    return {"epoch": epochs} | {one.name: one.of(view) for one in spec.trace}

@@ -1,0 +1,75 @@
+"""What ``antithetic train`` does with a fitted estimator, on one machine or on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from antithetic._cli import console
+from antithetic.estimators.model_file import LinearModel
+from antithetic.experiments.settings import package_version
+
+_PLAN = ("pairing", "sampling", "batch_size", "why")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """A fitted estimator, and how it was trained.
+
+    Attributes
+    ----------
+    estimator : estimator
+    chosen : dict
+        The parameters that it was given.
+    rows : int
+    seconds : float
+        Time of the fit.
+    score : float
+        R2 or accuracy on the rows of the fit.
+    """
+
+    estimator: Any
+    chosen: dict[str, Any]
+    rows: int
+    seconds: float
+    score: float
+
+    @property
+    def score_name(self) -> str:
+        """What the score is."""
+        return "accuracy" if hasattr(self.estimator, "classes_") else "R2"
+
+    def save(self, model: Path, *, table: str | None, **features: Any) -> None:
+        """Write the model with its settings; ``features`` is what it must know of the columns."""
+        about = {
+            "antithetic": package_version(),
+            "rows": self.rows,
+            "epochs": self.estimator.n_iter_,
+            "table": table,
+        }
+        LinearModel.of(self.estimator, settings=self.chosen | about, **features).save(model)
+
+    def show(self, heading: str, notes: Sequence[str], *, passes: str, model: Path) -> None:
+        """Print what was done, for people; ``passes`` is what the estimator's iterations are."""
+        console.say(heading, "bold")
+        for note in notes:
+            console.say(note)
+        console.say(
+            f"{self.chosen['loss']}, {self.estimator.n_iter_} {passes} in {self.seconds:.2f} s;"
+            f" {self.score_name} on these rows {self.score:.4f}"
+        )
+        console.say(self.estimator.plan_.why, "dim")
+        console.say(f"model written to {console.plain(model)}")
+
+    def summary(self, model: Path) -> dict[str, Any]:
+        """What ``--json`` prints."""
+        return {
+            "model": model,
+            "seconds": self.seconds,
+            self.score_name.lower(): self.score,
+            "epochs": self.estimator.n_iter_,
+            "settings": self.chosen,
+            "plan": {name: getattr(self.estimator.plan_, name) for name in _PLAN},
+        }

@@ -1,0 +1,83 @@
+"""Small frozen objects that hold settings: equal by value, with a repr that can be pasted back."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+_SHOWN = 6  # numbers of an array that a repr shows
+
+
+class Settings:
+    """Base of the dataclasses behind ``order=``, ``steps=``, ``stop=`` and ``penalty=``.
+
+    Subclasses are ``@dataclass(frozen=True, eq=False, repr=False)``; settings that differ from
+    their defaults appear in the repr. Since nothing can change, copies are the object itself.
+    """
+
+    def but(self, **changes: Any) -> Self:
+        """Return the same settings with some of them changed."""
+        return replace(self, **changes)  # type: ignore[type-var]  # subclasses are dataclasses
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        names = [one.name for one in fields_of(self)]
+        return all(same(getattr(self, name), getattr(other, name)) for name in names)
+
+    def __hash__(self) -> int:
+        values = (getattr(self, one.name) for one in fields_of(self))
+        plain = (value for value in values if isinstance(value, (str, int, float, Settings)))
+        return hash((type(self).__name__, *plain))
+
+    def __repr__(self) -> str:
+        shown = []
+        for place, one in enumerate(fields_of(self)):
+            value = getattr(self, one.name)
+            needed = one.default is MISSING
+            if needed or not same(value, one.default):
+                name = "" if place == 0 and needed else f"{one.name}="
+                shown.append(f"{name}{abridged(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _memo: Any) -> Self:
+        return self
+
+
+def fields_of(settings: Any) -> tuple[Field[Any], ...]:
+    """Fields of a dataclass; of anything else, none."""
+    return fields(settings) if is_dataclass(settings) else ()
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal; arrays, and tables made of one, entry by entry."""
+    if a is b:
+        return True
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return type(a) is type(b) and a.dtype.kind == b.dtype.kind and np.array_equal(a, b)
+    if type(a) is not type(b):
+        return bool(isinstance(a, (int, float)) and isinstance(b, (int, float)) and a == b)
+    for name in ("partner", "order"):  # an AntitheticTable, a GroupTable
+        if isinstance(getattr(a, name, None), np.ndarray):
+            return (
+                same(getattr(a, name), getattr(b, name))
+                and len(a) == len(b)
+                and (getattr(a, "size", None) == getattr(b, "size", None))
+            )
+    return bool(a == b)
+
+
+def abridged(value: Any) -> str:
+    """Text of a value, long arrays shortened; a function is shown by its name."""
+    if isinstance(value, np.ndarray):
+        return np.array2string(
+            value, separator=", ", threshold=_SHOWN, edgeitems=_SHOWN // 2, max_line_width=1000
+        )
+    if callable(value) and hasattr(value, "__name__"):
+        return str(value.__name__)
+    return repr(value)

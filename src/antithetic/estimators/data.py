@@ -1,0 +1,91 @@
+"""Checked data of a fit, and orders that are cut to some of its rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic._util.settings import fields_of
+from antithetic.orders import Importance, Order, Stratified
+from antithetic.pairing import AntitheticTable
+
+
+class TrainingData(NamedTuple):
+    """Rows, targets as given, and weights of the rows (None where all are 1)."""
+
+    X: Any
+    y: NDArray[Any]
+    weight: NDArray[np.float64] | None
+
+    def take(self, rows: NDArray[np.intp]) -> TrainingData:
+        """Some of the rows."""
+        weight = None if self.weight is None else self.weight[rows]
+        return TrainingData(self.X[rows], self.y[rows], weight)
+
+    def shown(self) -> dict[str, Any]:
+        """What callbacks get to see."""
+        metadata = None if self.weight is None else {"sample_weight": self.weight}
+        return {"X": self.X, "y": self.y, "metadata": metadata}
+
+
+def is_checked(X: Any, y: Any) -> bool:
+    """Whether scikit-learn's checks would leave rows and targets as they are; in doubt not.
+
+    They take longer than an epoch of few rows.
+    """
+    is_csr = sparse.issparse(X) and X.format == "csr"
+    is_dense = type(X) is np.ndarray and X.flags.c_contiguous
+    if not (is_csr or is_dense) or type(y) is not np.ndarray:
+        return False
+    if X.ndim != 2 or 0 in X.shape or y.shape != X.shape[:1]:
+        return False
+    if X.dtype not in (np.float64, np.float32) or y.dtype.kind not in "biuf":
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        # a sum is finite unless an entry is not, or it overflows
+        return bool(np.isfinite((X.data if is_csr else X).sum()) and np.isfinite(y.sum()))
+
+
+def filled(order: Order, table: AntitheticTable | None, strata: Any, n: int) -> Order:
+    """Put what fit was given into an order's unset ``pairs`` and ``strata``."""
+    if strata is not None:
+        if not isinstance(order, Stratified):
+            raise ValueError(f"strata= belongs to order='stratified'; got order={order!r}")
+        if order.strata is not None:
+            raise ValueError(f"strata= is given twice: to fit, and in order={order!r}")
+        labels = np.asarray(strata)
+        if labels.shape != (n,):
+            raise ValueError(
+                f"strata must have shape ({n},), one label per row of X; got {labels.shape}"
+            )
+        order = order.but(strata=labels)
+    if table is None:
+        return order
+    if order.pairs is not None:
+        raise ValueError(f"table= is given twice: to fit, and in order={order!r}")
+    if "pairs" not in {field.name for field in fields_of(order)}:
+        raise ValueError(
+            f"{order!r} says by itself which rows come when; leave table= out, or use"
+            " order='shuffle'"
+        )
+    return order.but(pairs=table)
+
+
+def cut_to(order: Order, rows: NDArray[np.intp]) -> Order:
+    """Cut what an order knows of each row to some of the rows."""
+    pairs = order.pairs
+    if pairs is not None and pairs.given is not None:
+        if not isinstance(pairs.given, AntitheticTable):
+            raise ValueError(
+                "early_stopping holds back some rows, and groups cannot be cut to the others; give"
+                " X_val and y_val to fit instead"
+            )
+        order = order.but(pairs=pairs.but(method=pairs.given[rows]))
+    if isinstance(order, Stratified) and isinstance(order.strata, np.ndarray):
+        order = order.but(strata=order.strata[rows])
+    if isinstance(order, Importance) and isinstance(order.by, np.ndarray) and pairs is None:
+        order = order.but(by=order.by[rows])
+    return order

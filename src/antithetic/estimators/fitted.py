@@ -1,0 +1,127 @@
+"""Attributes of a fitted linear model: weights, steps that were found, and where a fit begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model._base import SparseCoefMixin
+
+from antithetic._util.warnings import warn
+from antithetic.estimators.one_vs_rest import OneVsRest
+from antithetic.estimators.parameters import LinearParameters
+from antithetic.solvers.state import Solution
+from antithetic.solvers.steps import Schedule
+
+LARGEST_SEED = np.iinfo(np.int32).max
+_STEPS = ("eta0_", "decay_", "_steps_of_solver", "_noise_of_steps")
+
+
+class FittedLinearModel(SparseCoefMixin, LinearParameters):  # type: ignore[misc]  # untyped
+    """What estimators of one machine and of a cluster do with weights."""
+
+    def _one_vs_rest(self) -> OneVsRest:
+        """Return the problems that the targets are split into."""
+        raise NotImplementedError
+
+    def _n_problems(self) -> int:
+        return self._one_vs_rest().n_problems
+
+    def _shape(self, coef: NDArray[Any]) -> NDArray[Any]:
+        """Shape of ``coef_``, from one row of weights per problem."""
+        return coef
+
+    def _dense_coef(self) -> NDArray[Any]:
+        return self.coef_.toarray() if sparse.issparse(self.coef_) else np.asarray(self.coef_)
+
+    def _first_weights(self, coef_init: Any, intercept_init: Any, d: int) -> list[Solution]:
+        """Check the weights that a fit begins with, one pair per problem.
+
+        With warm_start, those of the fit before.
+        """
+        if self.warm_start and getattr(self, "coef_", None) is not None:
+            coef_init = self._dense_coef() if coef_init is None else coef_init
+            intercept_init = self.intercept_ if intercept_init is None else intercept_init
+        k = self._n_problems()
+        coef = np.zeros((k, d)) if coef_init is None else np.asarray(coef_init, dtype=np.float64)
+        intercept = (
+            np.zeros(k) if intercept_init is None else np.asarray(intercept_init, dtype=np.float64)
+        )
+        if coef.shape != (k, d) and not (k == 1 and coef.shape == (d,)):
+            raise ValueError(
+                "Provided coef_init does not match dataset: it has shape"
+                f" {coef.shape} and should have {(k, d)}."
+            )
+        if intercept.shape != (k,) and not (k == 1 and intercept.shape == ()):
+            raise ValueError(
+                "Provided intercept_init does not match dataset: it has shape"
+                f" {intercept.shape} and should have {(k,)}."
+            )
+        return list(zip(coef.reshape(k, d), intercept.reshape(k).tolist(), strict=True))
+
+    def _weights_of(self, solutions: list[Solution]) -> dict[str, NDArray[Any]]:
+        coef = np.stack([coef for coef, _ in solutions])
+        intercept = np.array([intercept for _, intercept in solutions], dtype=coef.dtype)
+        return {"coef_": self._shape(coef), "intercept_": intercept}
+
+    def _steps_of(self, schedules: list[Schedule | None], noise: float) -> dict[str, Any]:
+        """Attributes that hold the steps which were found."""
+        found = [schedule for schedule in schedules if schedule is not None]
+        if self.learning_rate != "auto" or self.solver == "sdca" or len(found) < len(schedules):
+            return {}
+        return {
+            "_steps_of_solver": self.solver,
+            "_noise_of_steps": noise,
+            "eta0_": _one_or_all([schedule.eta0 for schedule in found]),
+            "decay_": _one_or_all([schedule.rate for schedule in found]),
+        }
+
+    def _adopt(self, fitted: dict[str, Any]) -> None:
+        for name in _STEPS:
+            self.__dict__.pop(name, None)
+        self.__dict__.update(fitted)
+
+    @contextmanager
+    def _unchanged_on_errors(self) -> Iterator[None]:
+        """Leave a model whose new fit fails as it was."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            if self.__dict__.get("coef_") is not before.get("coef_"):
+                raise  # it was fitted; a warning or an interruption came after that
+            for name in set(self.__dict__) - set(before):
+                if not name.startswith(("_skl", "_callback")):  # scikit-learn removes these itself
+                    del self.__dict__[name]
+            self.__dict__.update(before)
+            raise
+
+    def _warn_after_fit(self) -> None:
+        # by the objective, the last epoch counts as one too few, as in scikit-learn
+        unfinished = self.stopping == "objective" or not self._converged
+        if self.tol is not None and self.n_iter_ == self.max_iter and unfinished:
+            warn(
+                "Maximum number of iteration reached before convergence. Consider increasing"
+                " max_iter to improve the fit.",
+                ConvergenceWarning,
+            )
+        if self.power_t < 0:
+            warn(
+                "Negative values for `power_t` are deprecated in version 1.8 and will raise an"
+                " error in 1.10. Use values in the range [0.0, inf) instead.",
+                FutureWarning,
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _one_or_all(values: list[float]) -> Any:
+    return values[0] if len(values) == 1 else np.array(values)

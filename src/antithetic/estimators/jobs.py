@@ -1,0 +1,153 @@
+"""The linear problems of one fit, each trained from its first step to its last, in threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._util.progress import progress_bar
+from antithetic.solvers.sgd import Averages
+from antithetic.solvers.state import Solution, State
+from antithetic.solvers.steps import Schedule
+from antithetic.training.loop import Run, present_schedule, train, warn_if_worse
+from antithetic.training.spec import Spec
+
+Watch = Callable[["Job"], bool]
+
+
+class Seen(NamedTuple):
+    """A run after an epoch, without the data that it is about.
+
+    ``schedule`` are the steps of the epoch to come.
+    """
+
+    solution: Solution
+    state: State
+    own: Any
+    schedule: Schedule
+    entries: tuple[dict[str, float], ...]
+    stopped: bool
+
+    @classmethod
+    def of(cls, spec: Spec, run: Run) -> Seen:
+        """What is kept of a run."""
+        solution = spec.solver.solution(run.state, run.own)
+        schedule = present_schedule(spec, run)
+        return cls(solution, run.state, run.own, schedule, run.entries, run.stopped)
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One linear problem: a class against the rest, or all there is.
+
+    Another thread may read ``seen`` at any time; it is replaced as a whole.
+
+    Attributes
+    ----------
+    make : callable
+        Makes the spec and the run when its turn comes; its labels, weights and tables are dropped
+        when it is done.
+    first : tuple of ndarray and float
+        Weights and intercept before it.
+    most_epochs : int
+    seen : Seen or None
+        The run after the last whole epoch; None before the first.
+    """
+
+    make: Callable[[], tuple[Spec, Run]]
+    first: Solution
+    most_epochs: int
+    seen: Seen | None = None
+
+    @property
+    def epochs(self) -> int:
+        """Epochs done."""
+        return 0 if self.seen is None else len(self.seen.entries)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no epoch will follow by itself."""
+        return self.epochs == self.most_epochs or (self.seen is not None and self.seen.stopped)
+
+    @property
+    def solution(self) -> Solution:
+        """Weights and intercept as they stand."""
+        return self.first if self.seen is None else self.seen.solution
+
+    def copy(self) -> Job:
+        """The job as it stands, while other threads go on."""
+        return Job(self.make, self.first, self.most_epochs, self.seen)
+
+    def history(self) -> dict[str, NDArray[Any]]:
+        """One array per measured thing, one entry per epoch."""
+        entries = () if self.seen is None else self.seen.entries
+        names = entries[0] if entries else ("epoch", "seconds")
+        columns = {name: np.array([entry[name] for entry in entries]) for name in names}
+        return {**columns, "epoch": np.arange(1, len(entries) + 1)}
+
+
+def do(job: Job, watch: Watch) -> None:
+    """Train one problem; ``watch`` is called after each epoch and may end it by returning True."""
+    spec, run = job.make()
+    first, end = spec.solver.solution(run.state, run.own), run.state.epochs + job.most_epochs
+    for run in train(spec, run, end):  # noqa: B020 - the run goes on
+        job.seen = Seen.of(spec, run)
+        if watch(job):
+            break
+    if not spec.is_watched_over:  # where they cannot have been too long
+        warn_if_worse(spec, first, run)
+
+
+def do_all(jobs: list[Job], watch: Watch, n_jobs: int | None) -> None:
+    """Train all problems, several at a time: the kernels run outside the interpreter's lock."""
+    if len(jobs) == 1:
+        return do(jobs[0], watch)
+    from sklearn.utils.parallel import Parallel, delayed
+
+    Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(do)(job, watch) for job in jobs)
+    return None
+
+
+@contextmanager
+def epochs_bar(total: int, show: bool) -> Iterator[Callable[[], None]]:
+    """Give a function that is called, from any thread, once for each epoch that was done."""
+    done, lock = 0, threading.Lock()
+    with progress_bar("epochs", total, show) as update:
+
+        def advance() -> None:
+            nonlocal done
+            with lock:
+                done += 1
+                update(done)
+
+        yield advance
+        update(total)  # a run that ended early is done as well
+
+
+def keep(seen: Seen, *, averages: bool) -> dict[str, Any]:
+    """State of a run as plain values, which any serialiser can write, for partial_fit to go on from.
+
+    Left out are weights that `coef_` holds already, what `eta0_` and `decay_` say, and how the last
+    fit came to its end. Without ``averages``, `coef_` is gone on from as it is: a mean that starts
+    again with each epoch has nothing to carry over.
+    """
+    own = seen.own if isinstance(seen.own, Averages) else Averages()
+    if not averages:
+        own = own._replace(coef=None, intercept=0.0, weight=0.0)
+    state = seen.state._asdict()
+    if own.coef is None:
+        state["coef"] = None
+    return state | {"own": own._replace(settled=0)._asdict()}
+
+
+def kept(values: dict[str, Any], coef: NDArray[Any], intercept: float) -> tuple[State, Averages]:
+    """State that was kept; public weights, which the user may have changed, replace no average."""
+    state = State(**{name: value for name, value in values.items() if name != "own"})
+    own = Averages(**values["own"])
+    return (state._replace(coef=coef, intercept=intercept) if own.coef is None else state), own

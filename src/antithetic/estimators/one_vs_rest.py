@@ -1,0 +1,113 @@
+"""The binary problems that a classification is split into: targets and class weights."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+_WHOLE = 2**53  # below it a float tells whole numbers from others
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OneVsRest:
+    """One problem for two classes or for numbers, else one per class against the rest.
+
+    Attributes
+    ----------
+    classes : ndarray or None
+        Labels in order; None for regression.
+    weights : ndarray or None
+        Weight of each class; None where all are 1. Of more than two classes, the rest has the
+        weight 1 in each problem, as in scikit-learn.
+    """
+
+    classes: NDArray[Any] | None = None
+    weights: NDArray[np.float64] | None = None
+
+    @property
+    def n_problems(self) -> int:
+        """Number of problems."""
+        return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+
+    def positive(self, number: int) -> int:
+        """Place among the classes of the one that is +1 in a problem."""
+        return 1 if self.n_problems == 1 else number
+
+    def label(self, number: int) -> Any:
+        """Label that is +1 in a problem; None for regression."""
+        return None if self.classes is None else self.classes[self.positive(number)].item()
+
+    def target(self, y: NDArray[Any], number: int) -> NDArray[np.float64]:
+        """Targets of a problem: -1 and +1, or the numbers themselves."""
+        if self.classes is None:
+            return np.asarray(y, dtype=np.float64)
+        return np.where(y == self.classes[self.positive(number)], 1.0, -1.0)
+
+    def weigh(
+        self, target: NDArray[np.float64], weight: NDArray[np.float64] | None, number: int
+    ) -> NDArray[np.float64] | None:
+        """Weights of the rows times those of their classes; None where all are 1."""
+        if self.weights is None:
+            return weight
+        own = self.weights[self.positive(number)]
+        other = self.weights[0] if self.n_problems == 1 else 1.0
+        if own == other == 1.0:
+            return weight
+        of_class = np.where(target > 0.0, own, other)
+        return of_class if weight is None else of_class * weight
+
+
+def classes_of(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels in order; two numbers are found without sorting all rows."""
+    if y.dtype.kind in "biuf" and len(y):
+        ends = np.array([y.min(), y.max()])
+        if ends[0] != ends[1] and ((y == ends[0]) | (y == ends[1])).all():
+            return ends
+    return np.unique(y)
+
+
+def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
+    """Return labels that can be classes, at least two of them."""
+    if not _can_only_be_classes(classes):
+        with warnings.catch_warnings():  # of many classes for few rows, which these are not
+            warnings.simplefilter("ignore")
+            check_classification_targets(classes)
+    if len(classes) < 2:
+        raise ValueError(
+            f"The number of classes has to be greater than one; got {len(classes)} class"
+        )
+    return classes
+
+
+def _can_only_be_classes(labels: NDArray[Any]) -> bool:
+    """Whether labels are words or whole numbers, which are never a regression's targets."""
+    if labels.dtype.kind == "f":
+        return bool(((np.abs(labels) < _WHOLE) & (labels == np.floor(labels))).all())
+    return labels.dtype.kind in "biuSU"
+
+
+def check_known(classes: NDArray[Any], y: NDArray[Any]) -> None:
+    """Raise ValueError for labels that are not among the classes, which are in order."""
+    place = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    unknown = classes[place] != y
+    if unknown.any():
+        found = np.unique(y[unknown])[:5].tolist()
+        raise ValueError(f"y has labels that are not among the classes {classes.tolist()}: {found}")
+
+
+def weights_of_classes(
+    given: Any, classes: NDArray[Any], y: NDArray[Any]
+) -> NDArray[np.float64] | None:
+    """Weight of each class, from a ``class_weight``; None where all are 1."""
+    if given is None:
+        return None
+    weights = compute_class_weight(given, classes=classes, y=y)
+    if not (np.isfinite(weights) & (weights >= 0.0)).all():
+        raise ValueError(f"class_weight must be finite numbers, at least 0; got {given!r}")
+    return None if (weights == 1.0).all() else weights

@@ -1,0 +1,197 @@
+"""From scikit-learn's parameters to a loss, a penalty, an order, steps and a rule for the end."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from numbers import Integral, Real
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    validate_parameter_constraints,
+)
+
+from antithetic.orders import Order
+from antithetic.orders.words import ORDERS, read_order
+from antithetic.problem.losses import Loss, get_loss
+from antithetic.problem.penalties import ElasticNet, GroupLasso, OwnPenalty, Penalty
+from antithetic.solvers.choice import Choice
+from antithetic.solvers.steps import (
+    PA1,
+    PA2,
+    Adaptive,
+    Auto,
+    Constant,
+    InverseTime,
+    InvScaling,
+    Optimal,
+    Steps,
+)
+from antithetic.training.spec import check_choice
+from antithetic.training.stopping import Stalled, Stop, Target
+
+_WITH_ETA0: dict[str, type[Constant]] = {
+    "constant": Constant,
+    "adaptive": Adaptive,
+    "pa1": PA1,
+    "pa2": PA2,
+}
+
+
+class LinearParameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """What all estimators share: parameters that are checked, and turned into the parts of a run."""
+
+    _doc_link_module = "antithetic"
+    _doc_link_template = (
+        "https://antithetic.readthedocs.io/en/stable/generated/antithetic.{estimator_name}.html"
+    )
+    _y_numeric: bool
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        return {"estimator_name": type(self).__name__}
+
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
+        "penalty": [
+            StrOptions({"l2", "l1", "elasticnet"}),
+            GroupLasso,
+            HasMethods(["value", "prox"]),
+            None,
+        ],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
+        "fit_intercept": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left"), None],
+        "shuffle": ["boolean"],
+        "verbose": ["verbose"],
+        "epsilon": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "eta0": [Interval(Real, 0, None, closed="neither")],
+        "power_t": [Interval(Real, None, None, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "order": [StrOptions({"auto", *ORDERS}), Order],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "decay": [Interval(Real, 0, None, closed="left"), None],
+    }
+
+    def _validate_params(self) -> None:
+        """Check each parameter by itself, as in scikit-learn, but no default twice.
+
+        That takes longer than an epoch of few rows.
+        """
+        allowed = _allowed_defaults(type(self))  # type: ignore[arg-type]  # of instances
+        given = {name: getattr(self, name) for name in allowed}
+        changed = {name: value for name, value in given.items() if value is not allowed[name]}
+        validate_parameter_constraints(
+            self._parameter_constraints, changed, caller_name=type(self).__name__
+        )
+
+    def _check_together(self, *, average: bool | int | str = False) -> None:
+        """Check what depends on more than one parameter, before data are seen."""
+        if self.penalty == "elasticnet" and self.l1_ratio is None:
+            raise ValueError("l1_ratio must be set when penalty is 'elasticnet'")
+        self._check_shuffle()
+        if self.stopping != "objective" and self.tol is None:
+            raise ValueError(
+                f"stopping={self.stopping!r} ends a run once that is at most tol, so it needs tol,"
+                " say 1e-6"
+            )
+        if self.stopping != "objective" and self.learning_rate == "adaptive":
+            raise ValueError(
+                f"learning_rate='adaptive' watches the objective; with stopping={self.stopping!r}"
+                " use another, say 'auto'"
+            )
+        # which kind of penalty it is does not depend on the number of features
+        is_group = isinstance(self.penalty, GroupLasso)
+        penalty = GroupLasso([[0]]).on(1, float(self.alpha)) if is_group else self._penalty(1)
+        order, steps = self._order(), self._steps()
+        intercept = bool(self.fit_intercept)
+        check_choice(Choice(self.solver, order, penalty, self._loss(), steps, average, intercept))
+
+    def _check_shuffle(self) -> None:
+        if self.shuffle:
+            return
+        order = self._order()
+        if not (order is None or order == ORDERS["shuffle"]()):
+            raise ValueError(
+                f"shuffle=False takes the rows in the order given, without order={self.order!r};"
+                " use order='auto'"
+            )
+
+    def _order(self) -> Order | None:
+        """Return the order that was asked for; None where it is chosen automatically."""
+        return (
+            None if isinstance(self.order, str) and self.order == "auto" else read_order(self.order)
+        )
+
+    def _loss(self) -> Loss:
+        return get_loss(self.loss).with_epsilon(float(self.epsilon))
+
+    def _penalty(self, d: int) -> Penalty:
+        """Penalty of so many weights."""
+        alpha = float(self.alpha)
+        if isinstance(self.penalty, GroupLasso):
+            return self.penalty.on(d, alpha)
+        if isinstance(self.penalty, ElasticNet):
+            return self.penalty
+        if self.penalty is None:
+            return ElasticNet()
+        if not isinstance(self.penalty, str):
+            return OwnPenalty(self.penalty)
+        l1_ratio = {"l2": 0.0, "l1": 1.0}.get(self.penalty)
+        l1_ratio = float(self.l1_ratio) if l1_ratio is None else l1_ratio
+        return ElasticNet((1.0 - l1_ratio) * alpha, l1_ratio * alpha)
+
+    def _steps(self) -> Steps:
+        """Return the step sizes of ``learning_rate`` and what belongs to it."""
+        rate, eta0, alpha = self.learning_rate, float(self.eta0), float(self.alpha)
+        if rate == "auto":
+            return Auto(self.decay)
+        if rate == "inverse_time":
+            return InverseTime(eta0, alpha if self.decay is None else self.decay)
+        if rate == "invscaling":
+            return InvScaling(eta0, float(self.power_t))
+        if rate == "optimal":
+            if alpha == 0.0:
+                raise ValueError(
+                    "alpha must be > 0 since learning_rate is 'optimal': the step size is computed"
+                    " from it; use 'auto' instead"
+                )
+            return Optimal(alpha)
+        if rate == "adaptive" and self.tol is None:
+            return Constant(eta0)  # nothing says when to lower it, as in scikit-learn
+        return _WITH_ETA0[rate](eta0)
+
+    def _stop(self) -> Stop:
+        """Return the rule of ``tol`` and what belongs to it."""
+        if self.tol is None:
+            return None
+        if self.stopping != "objective":
+            return Target(self.stopping, float(self.tol))
+        by_score = getattr(self, "early_stopping", False)
+        of = "validation_score" if by_score else "objective"
+        return Stalled(float(self.tol), int(self.n_iter_no_change), of)
+
+
+@cache
+def _allowed_defaults(estimator: type[LinearParameters]) -> dict[str, Any]:
+    """Parameters of a class, each with its default if that is allowed.
+
+    Else with something that no value is.
+    """
+    parameters = inspect.signature(estimator.__init__).parameters
+    constraints, found = estimator._parameter_constraints, {}
+    for name in estimator._get_param_names():
+        found[name] = parameters[name].default
+        try:
+            validate_parameter_constraints(
+                constraints, {name: found[name]}, caller_name=estimator.__name__
+            )
+        except ValueError:
+            found[name] = object()
+    return found

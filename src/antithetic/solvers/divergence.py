@@ -1,0 +1,56 @@
+"""What happens when steps are too long: an error that says so, with advice."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from antithetic._core.schedules import step_size
+from antithetic.problem import Problem
+from antithetic.solvers.state import State
+from antithetic.solvers.steps import Schedule
+
+
+class DivergenceError(ValueError):
+    """The weights or the objective became infinite or NaN.
+
+    Attributes
+    ----------
+    result : Result or None
+        The last finite result, from the epoch before.
+    """
+
+    result: object = None
+
+
+def check_finite(problem: Problem, state: State, schedule: Schedule) -> None:
+    """Raise DivergenceError, with advice, unless the weights and their squared norm are finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(state.coef @ state.coef) and np.isfinite(state.intercept):
+            return
+    raise DivergenceError(
+        overflow_message(state.epochs, f"the steps diverged. {advice(problem, schedule)} ")
+    )
+
+
+def overflow_message(epoch: int, reason: str) -> str:
+    """Say it in scikit-learn's words, which programs may look for, with the reason inside."""
+    return (
+        f"Floating-point under-/overflow occurred at epoch #{epoch}: {reason}"
+        "Scaling input data with StandardScaler or MinMaxScaler might help."
+    )
+
+
+def advice(problem: Problem, schedule: Schedule) -> str:
+    """Say what to try against steps that are too long."""
+    safe = 1.0 / max(problem.row_curvature(), np.finfo(np.float64).tiny)
+    first = step_size(*schedule, 0, 0)
+    return f"The first step was {first:.3g}; try eta0={safe:.2g} or less."
+
+
+def finite_objective(problem: Problem, coef: np.ndarray, intercept: float) -> float:
+    """Objective of some weights; infinite, and never an error, where it or they are not finite."""
+    with np.errstate(all="ignore"):
+        if not (np.isfinite(coef @ coef) and np.isfinite(intercept)):
+            return np.inf
+        value = problem.objective(coef, intercept)
+        return value if np.isfinite(value) else np.inf

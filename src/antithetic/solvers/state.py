@@ -1,0 +1,82 @@
+"""Where weights stand, and what a solver makes of an epoch."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.orders.batches import Batches
+from antithetic.problem import Problem
+from antithetic.solvers.steps import Schedule
+
+Solution = tuple[NDArray[Any], float]
+
+
+class State(NamedTuple):
+    """Weights and intercept, and how many steps, samples and epochs led to them.
+
+    Arrays are never changed once they are here.
+    """
+
+    coef: NDArray[Any]
+    intercept: float
+    steps: int = 0
+    samples: int = 0
+    epochs: int = 0
+
+
+class After(NamedTuple):
+    """What an epoch leads to.
+
+    Attributes
+    ----------
+    state : State
+    own : object
+        What the solver keeps besides; nobody else looks into it.
+    loss : float
+        Mean loss that was met, each row's before the step that it took part in; NaN where nobody
+        watches.
+    order : ndarray or None
+        Rows in the order that the next epoch of a balanced order should have.
+    objective : float
+        That of the solution, where the solver looked at it; else NaN.
+    """
+
+    state: State
+    own: Any
+    loss: float = np.nan
+    order: NDArray[np.intp] | None = None
+    objective: float = np.nan
+
+
+class Solver(Protocol):
+    """Makes the transition from one epoch to the next."""
+
+    @property
+    def problem(self) -> Problem:
+        """What it solves."""
+
+    @property
+    def watch(self) -> bool:
+        """Whether it records the losses that it meets."""
+
+    @property
+    def by_epoch(self) -> bool:
+        """Whether the mean of each epoch's weights is the solution."""
+
+    def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, Any]:
+        """State before the first step, and what the solver keeps besides."""
+
+    def take_up(self, state: State, own: Any) -> tuple[State, Any]:
+        """State of an earlier run, made to fit this one; ``own`` may be that of another solver."""
+
+    def epoch(self, state: State, own: Any, batches: Batches, schedule: Schedule) -> After:
+        """Take the steps of one more epoch."""
+
+    def solution(self, state: State, own: Any) -> Solution:
+        """Weights and intercept to be used: the averaged ones where there are such."""
+
+    def followed(self, state: State, own: Any) -> NDArray[np.float64]:
+        """Slopes of the gradients that are stepped along: less what is remembered of each row."""

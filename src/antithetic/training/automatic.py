@@ -1,0 +1,109 @@
+"""What "auto" means: which order, which average, and how much noise these leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from antithetic.orders import Balanced, Order, Shuffle, Uniform
+from antithetic.orders.words import name_order
+from antithetic.problem.losses import Loss
+from antithetic.problem.penalties import ElasticNet, Penalty
+from antithetic.solvers.step_search import NOISE_OF_A_MEAN, noise_of_balanced
+
+_NO_PENALTY = 1e-6  # of an L1 penalty, against L2
+_ROWS_PER_FEATURE = 8  # from which on noise is what weights are off by
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a fit used where the user left it open, and why.
+
+    Attributes
+    ----------
+    order : Order
+        Which rows made the batches.
+    batch_size : int
+        Rows of a step.
+    average : bool, int or str
+        Which weights were averaged.
+    why : str
+        The reason for the order in a sentence.
+    noise : float
+        What the order and the average leave of the noise of a random order; automatic steps fall
+        more slowly by it.
+    """
+
+    order: Order
+    batch_size: int
+    average: bool | int | str
+    why: str
+    noise: float = field(default=1.0, repr=False)
+
+
+def order_of_the_paper(solver: str) -> Order:
+    """Return the order that `minimize` means by "auto": the paper's draws.
+
+    SDCA, which the paper does not have, visits each row once.
+    """
+    return Shuffle() if solver == "sdca" else Uniform()
+
+
+def best_order(
+    n: int, d: int, *, batch_size: int, epochs: int, solver: str = "sgd"
+) -> tuple[Order, str]:
+    """Return the order for so many rows, features and epochs, and a reason.
+
+    A balanced order keeps partial sums of gradients near sqrt(d), a random one near sqrt(n): with
+    as many features as rows nothing is to be gained, and each epoch costs up to a half more. Its
+    first epoch is random.
+    """
+    if solver in ("saga", "sdca"):
+        why = "reshuffled, since balanced orders are for solvers 'sgd' and 'svrg'"
+        return Shuffle(), why
+    if batch_size >= n:
+        return Shuffle(), "a batch holds all rows: no order differs from another"
+    if epochs == 1:
+        why = "a single epoch: there is none before it whose gradients an order could follow"
+        return Shuffle(), why
+    if 2 * d > n:
+        return Shuffle(), f"reshuffled, since with {d} features of {n} rows no order balances them"
+    return Balanced(), (
+        f"balanced, since {d} features of {n} rows leave room for an order that keeps partial sums"
+        " small"
+    )
+
+
+def plan_order(
+    order: Order | None, n: int, d: int, *, batch_size: int, epochs: int, solver: str
+) -> tuple[Order, str]:
+    """Return the order that was asked for, or the best one for None, and a reason.
+
+    A single epoch has no order to follow, so a balanced one is drawn.
+    """
+    if order is None:
+        return best_order(n, d, batch_size=batch_size, epochs=epochs, solver=solver)
+    if epochs == 1 and isinstance(order, Balanced):
+        found, why = best_order(n, d, batch_size=batch_size, epochs=epochs)
+        return found.but(pairs=order.pairs), why
+    return order, f"order={name_order(order)!r} was asked for"
+
+
+def is_worth_averaging(n: int, d: int, loss: Loss, penalty: Penalty) -> bool:
+    """Whether the mean of an epoch's weights should be nearer to the optimum than the last of them.
+
+    What it takes away is the noise of single steps, and there is little of that where each row has
+    features of its own. With unbounded slopes, one large row may throw the weights so far that the
+    mean of an epoch is off. A mean of weights that an L1 penalty has brought to zero one by one is
+    zero almost nowhere; one that is too weak to do so does not count.
+    """
+    smooth = isinstance(penalty, ElasticNet) and penalty.l1 <= _NO_PENALTY * penalty.l2
+    return smooth and loss.is_bounded and _ROWS_PER_FEATURE * d <= n
+
+
+def noise_left(
+    order: Order, average: bool | int | str, n: int, d: int, *, single_epoch: bool
+) -> float:
+    """What an order and an average leave of the noise of a random order."""
+    if average == "epoch" and single_epoch:
+        return NOISE_OF_A_MEAN
+    return noise_of_balanced(n, d) if order.balances else 1.0

@@ -1,0 +1,91 @@
+"""What is watched over where steps were found and not chosen.
+
+An epoch is done again with shorter steps when it led to worse weights than it began with, and than
+zero (after the first epoch, only with losses whose slopes are unbounded, and if the solver
+watches). The decay is halved, down to a least one, after every three epochs that all go the same
+way: the steps have then become too short.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.solvers.divergence import finite_objective
+from antithetic.solvers.state import After, State
+from antithetic.training.spec import Spec
+
+if TYPE_CHECKING:
+    from antithetic.training.loop import Run
+
+MOST_LOWERINGS, _MOST_EASINGS = 30, 60
+# cosine between the ways of two epochs, and how often in a row
+_SAME_WAY, _EPOCHS_THE_SAME_WAY = 0.7, 3
+
+
+class Easing(NamedTuple):
+    """Where the last epoch went, how many went the same way, and how often decay was halved."""
+
+    moved: NDArray[np.float64] | None = None
+    aligned: int = 0
+    eased: int = 0
+
+
+def ease(before: State, after: State, easing: Easing) -> Easing:
+    """Halve the decay after some epochs that all went the same way.
+
+    They were short of where they were going.
+    """
+    moved = np.append(after.coef - before.coef, after.intercept - before.intercept)
+    moved, aligned = moved.astype(np.float64), 0
+    if easing.moved is not None:
+        together = float(moved @ easing.moved)
+        lengths = np.sqrt(float(moved @ moved) * float(easing.moved @ easing.moved))
+        if together > _SAME_WAY * lengths:
+            aligned = easing.aligned + 1
+    if aligned == _EPOCHS_THE_SAME_WAY:
+        return Easing(moved, 0, min(easing.eased + 1, _MOST_EASINGS))
+    return Easing(moved, aligned, easing.eased)
+
+
+def eased_rate(rate: float, least: float, easing: Easing) -> float:
+    """Decay after it was halved as often as needed, but not below the least."""
+    return max(min(rate, least), math.ldexp(rate, -easing.eased))
+
+
+def unless_wrong(spec: Spec, run: Run, after: After) -> float:
+    """Objective after an epoch; infinite if it went wrong.
+
+    That is, it ended worse than it began, and than zero weights, or it overflowed. This costs a
+    pass or two over the data, so after the first epoch it is asked only if the losses met on the
+    way were above those of zero weights, which bounded slopes do not lead to; NaN where it is not
+    asked.
+    """
+    problem, solver = spec.problem, spec.solver
+    later = run.state.epochs > 0
+    if later and (problem.loss.is_bounded or not solver.watch):
+        return np.nan
+    at_zero = problem.loss_at_zero()
+    if later and after.loss <= at_zero:
+        return np.nan
+    reached = _reached(spec, after)
+    if not reached > at_zero > 0.0:
+        return reached
+    return np.inf if reached > _reached(spec, After(run.state, run.own)) else reached
+
+
+def _reached(spec: Spec, after: After) -> float:
+    """Objective of the last weights, or of the mean of their epoch where that is what counts.
+
+    An average over all epochs would hide for long how the last one ended.
+    """
+    state, problem = after.state, spec.problem
+    if not spec.solver.by_epoch:
+        return finite_objective(problem, state.coef, state.intercept)
+    with np.errstate(all="ignore"):
+        if not (np.isfinite(state.coef @ state.coef) and np.isfinite(state.intercept)):
+            return np.inf
+    return finite_objective(problem, *spec.solver.solution(state, after.own))

@@ -1,0 +1,232 @@
+"""The one loop: epochs, what is watched and recorded after each, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._core.schedules import INVERSE_TIME
+from antithetic._util.warnings import warn
+from antithetic.orders.units import Table
+from antithetic.solvers.corrected import check_shrinking
+from antithetic.solvers.divergence import advice, check_finite
+from antithetic.solvers.state import After, Solution, State
+from antithetic.solvers.step_search import find_steps
+from antithetic.solvers.steps import LOWERING, Auto, Schedule, can_be_lowered
+from antithetic.training.care import MOST_LOWERINGS, Easing, ease, eased_rate, unless_wrong
+from antithetic.training.spec import Spec
+from antithetic.training.stopping import Stalled
+from antithetic.training.tables import (
+    Drawing,
+    automatic_step,
+    first_drawing,
+    renewed,
+    step_by_step,
+)
+from antithetic.training.trace import measure
+
+
+class Patience(NamedTuple):
+    """How long a run has not become better.
+
+    ``best`` is the least verdict, ``waited`` the epochs without a better one, and ``stopped`` says
+    whether the run has ended by itself.
+    """
+
+    best: float = np.inf
+    waited: int = 0
+    stopped: bool = False
+
+
+class Run(NamedTuple):
+    """A run after some epochs. It is replaced as a whole, so another thread may read it any time.
+
+    Attributes
+    ----------
+    state : State
+    own : object
+        What the solver keeps besides.
+    schedule : Schedule
+        Steps as given or found, neither lowered nor eased.
+    drawing : Drawing
+    order : ndarray or None
+        What a balanced epoch left behind for the next.
+    loss : float
+        Mean loss that was met in the last epoch; NaN where nobody watches.
+    objective : float
+        That of the solution, if it was looked at; else NaN.
+    entries : tuple of dict
+        What was measured, after each epoch.
+    lowered : int
+        How often the steps were lowered.
+    patience : Patience
+    easing : Easing
+    """
+
+    state: State
+    own: Any
+    schedule: Schedule
+    drawing: Drawing
+    order: NDArray[np.intp] | None = None
+    loss: float = np.nan
+    objective: float = np.nan
+    entries: tuple[dict[str, float], ...] = ()
+    lowered: int = 0
+    patience: Patience = Patience()
+    easing: Easing = Easing()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the run has ended by itself."""
+        return self.patience.stopped
+
+
+def begin(
+    spec: Spec,
+    start: tuple[Any, float] | None = None,
+    *,
+    earlier: tuple[State, Any] | None = None,
+    schedule: Schedule | None = None,
+    table: Table | None = None,
+) -> Run:
+    """Return a run before its first epoch.
+
+    Parameters
+    ----------
+    spec : Spec
+    start : tuple of array-like and float, default=None
+        Weights and intercept to begin with; None means zero.
+    earlier : tuple of State and object, default=None
+        State of an earlier run to go on from, and what its solver kept, instead.
+    schedule : Schedule, default=None
+        Steps that are known already; None means those of the spec.
+    table : AntitheticTable or GroupTable, default=None
+        A table that is known already.
+    """
+    solver = spec.solver
+    state, own = solver.init(*(start or ())) if earlier is None else solver.take_up(*earlier)
+    drawing = first_drawing(spec, table)
+    if schedule is None:
+        schedule = find_schedule(spec, drawing, state)
+    check_shrinking(spec.problem, schedule, spec.solver_name)
+    return Run(state, own, schedule, drawing)
+
+
+def find_schedule(spec: Spec, drawing: Drawing, state: State) -> Schedule:
+    """Return the steps of a spec as numbers; automatic ones are found from the data."""
+    problem, steps = spec.problem, spec.steps
+    if not isinstance(steps, Auto):
+        return steps.schedule(problem.loss, problem.penalty)
+    if spec.solver_name == "sdca":
+        return Schedule(INVERSE_TIME, 1.0)  # which nobody looks at
+    if spec.solver_name != "sgd":
+        return Schedule(INVERSE_TIME, automatic_step(spec, drawing), steps.decay or 0.0)
+    found = find_steps(
+        problem, spec.batch_size, spec.seed, state.coef, state.intercept, noise=spec.noise
+    )
+    given = found if steps.decay is None else found.but(decay=steps.decay)
+    return given.schedule(problem.loss, problem.penalty)
+
+
+def train(spec: Spec, run: Run, epochs: int) -> Iterator[Run]:
+    """Yield the run after each epoch until ``epochs`` are done, those behind it included."""
+    asked = -1  # the epoch whose table was looked after: one that is done again keeps it
+    while run.state.epochs < epochs and not run.stopped:
+        if asked < run.state.epochs:
+            run = renewed(spec, run)
+            asked = run.state.epochs
+        schedule = present_schedule(spec, run)
+        after, drawing = _epoch(spec, run, schedule)
+        if spec.is_watched_over and run.lowered < MOST_LOWERINGS:
+            reached = unless_wrong(spec, run, after)
+            if reached == np.inf:
+                run = run._replace(lowered=run.lowered + 1)
+                continue
+            # an average over all epochs is not what was looked at
+            if not np.isnan(reached) and (spec.solver.by_epoch or not _is_averaged(after)):
+                after = after._replace(objective=reached)
+        check_finite(spec.problem, after.state, run.schedule)
+        run = _moved(spec, run, after, drawing)
+        yield run
+
+
+def _epoch(spec: Spec, run: Run, schedule: Schedule) -> tuple[After, Drawing]:
+    """Take the steps of an epoch; return also what the next one draws from."""
+    draws = run.drawing.draws
+    slopes = spec.solver.followed(run.state, run.own) if draws.follows else None
+    batches = draws.sampler(slopes).batches(run.state.epochs, run.order)
+    if spec.is_step_by_step:
+        return step_by_step(spec, run, batches, schedule)
+    return spec.solver.epoch(run.state, run.own, batches, schedule), run.drawing
+
+
+def _is_averaged(after: After) -> bool:
+    return getattr(after.own, "coef", None) is not None
+
+
+def _moved(spec: Spec, run: Run, after: After, drawing: Drawing) -> Run:
+    """Take over what an epoch led to, measure it, and judge whether to go on."""
+    easing = ease(run.state, after.state, run.easing) if spec.is_watched_over else run.easing
+    run = run._replace(
+        state=after.state,
+        own=after.own,
+        drawing=drawing,
+        order=after.order,
+        loss=after.loss,
+        objective=after.objective,
+        easing=easing,
+    )
+    run = run._replace(entries=(*run.entries, measure(spec, run)))
+    if spec.stop is None:
+        return run
+    if isinstance(spec.stop, Stalled):
+        return _judged(spec, run, spec.stop)
+    reached = run.entries[-1][spec.stop.of] <= spec.stop.tol
+    return run._replace(patience=run.patience._replace(stopped=reached))
+
+
+def _judged(spec: Spec, run: Run, stop: Stalled) -> Run:
+    """Count epochs in which the verdict did not fall; after so many, lower the step or stop."""
+    if stop.of == "objective":
+        verdict = run.loss + spec.problem.penalty.value(run.state.coef)
+    else:
+        verdict = run.entries[-1][stop.of] * (-1.0 if stop.of.endswith("score") else 1.0)
+    best, waited, _ = run.patience
+    waited = 0 if verdict <= best - stop.tol else waited + 1  # NaN is no improvement
+    patience = Patience(min(best, verdict), waited)
+    if waited < stop.epochs:
+        return run._replace(patience=patience)
+    if spec.steps.adapts and can_be_lowered(present_schedule(spec, run)):
+        return run._replace(patience=patience._replace(waited=0), lowered=run.lowered + 1)
+    return run._replace(patience=patience._replace(stopped=True))
+
+
+def present_schedule(spec: Spec, run: Run) -> Schedule:
+    """Steps of the next epoch: lowered and eased as often as that was found to be needed."""
+    lowered = run.schedule._replace(eta0=run.schedule.eta0 / LOWERING**run.lowered)
+    if not spec.is_watched_over:
+        return lowered
+    assert isinstance(spec.steps, Auto)
+    least = spec.problem.penalty.l2 if spec.steps.decay is None else spec.steps.decay
+    return lowered._replace(rate=eased_rate(run.schedule.rate, least, run.easing))
+
+
+def warn_if_worse(spec: Spec, first: Solution, run: Run) -> None:
+    """Warn of steps that led to an objective above the one that they began with."""
+    if spec.solver_name == "sdca":
+        return
+    problem = spec.problem
+    before = problem.objective(*first)
+    after = problem.objective(*spec.solver.solution(run.state, run.own))
+    if after > 1.1 * before > 0.0:
+        # a second of import that a good run need not wait for
+        from sklearn.exceptions import ConvergenceWarning
+
+        warn(
+            f"the objective rose from {before:.4g} to {after:.4g}: the steps are too long."
+            f" {advice(problem, run.schedule)}",
+            ConvergenceWarning,
+        )

@@ -1,0 +1,152 @@
+"""What a run is: a problem, an order, a solver, steps, when it ends, and what is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from antithetic.orders import Order
+from antithetic.orders.pool import Draws, Pool
+from antithetic.orders.units import Table
+from antithetic.problem import Problem
+from antithetic.solvers import SOLVERS, Solver, check_solver, make_solver
+from antithetic.solvers.choice import Choice
+from antithetic.solvers.steps import Auto, Steps
+from antithetic.training.stopping import Stalled, Stop
+from antithetic.training.trace import Measure, Met, check_measures, measures_of
+
+_MOST_ROWS_STEP_BY_STEP = 2000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spec:
+    """Everything that decides a run but its length: `minimize` and every estimator make one.
+
+    Attributes
+    ----------
+    problem : Problem
+    y : array-like
+        The labels as given, which the fingerprints of tables are of.
+    order : Order
+    solver_name : str
+    solver : Solver
+        Made for the problem.
+    steps : Steps
+    stop : Stalled, Target or None
+    trace : tuple of Measure
+        What is recorded after each epoch.
+    seed : int
+    batch_size : int
+        At most the number of rows.
+    noise : float, default=1.0
+        What the order and the average leave of the noise of a random order; automatic steps fall
+        more slowly by it.
+    """
+
+    problem: Problem
+    y: Any
+    order: Order
+    solver_name: str
+    solver: Solver
+    steps: Steps
+    stop: Stop
+    trace: tuple[Measure, ...]
+    seed: int
+    batch_size: int
+    noise: float = 1.0
+
+    @property
+    def is_watched_over(self) -> bool:
+        """Whether nobody chose the steps, so that epochs which go wrong are done again."""
+        return isinstance(self.steps, Auto) and self.solver_name == "sgd"
+
+    @property
+    def is_step_by_step(self) -> bool:
+        """Whether each step has a table of its own, as in the paper's Algorithm 2."""
+        return self.order.pairs is not None and self.order.pairs.refresh == "step"
+
+    def draws(self, table: Table | None) -> Draws:
+        """Apply the order to a table."""
+        corrected = self.solver_name != "sgd"
+        return self.order.draw_from(
+            Pool(self.problem, table, self.batch_size, self.seed, corrected)
+        )
+
+
+def make_spec(
+    problem: Problem,
+    y: Any,
+    *,
+    order: Order,
+    solver: str,
+    steps: Steps,
+    batch_size: int,
+    average: bool | int | str = False,
+    stop: Stop = None,
+    trace: Any = (),
+    seed: int = 0,
+    steepest: float = np.inf,
+    noise: float = 1.0,
+) -> Spec:
+    """Check what goes together, and put it together.
+
+    ``steepest`` is where slopes are cut off.
+    """
+    check_choice(
+        Choice(solver, order, problem.penalty, problem.loss, steps, average, problem.fit_intercept)
+    )
+    check_stopping(steps, stop)
+    batch_size = min(batch_size, problem.n)
+    measures = measures_of(trace, stop)
+    check_measures(measures, solver, order, problem)
+    by_loss = isinstance(stop, Stalled) and stop.of == "objective"
+    by_loss = by_loss or any(isinstance(one, Met) for one in measures)
+    watch = by_loss or (isinstance(steps, Auto) and not problem.loss.is_bounded)
+    made = make_solver(solver, problem, average, steepest=steepest, watch=watch)
+    spec = Spec(problem, y, order, solver, made, steps, stop, measures, seed, batch_size, noise)
+    if spec.is_step_by_step:
+        _check_step_by_step(spec)
+    return spec
+
+
+def check_choice(choice: Choice) -> None:
+    """Raise ValueError for what does not go together; each part says what it cannot do."""
+    kind = SOLVERS[check_solver(choice.solver)]
+    reasons = (
+        None if choice.order is None else choice.order.refuses(),
+        kind.refuses(choice),
+        choice.steps.refuses(choice.solver, choice.loss, choice.penalty),
+    )
+    for reason in reasons:
+        if reason is not None:
+            raise ValueError(reason)
+
+
+def check_stopping(steps: Steps, stop: Stop) -> None:
+    """Raise ValueError for adaptive steps that nothing adapts."""
+    if steps.adapts and not isinstance(stop, Stalled):
+        raise ValueError(
+            "Adaptive steps are lowered when the objective stops falling; give stop=Stalled(tol),"
+            " say Stalled(1e-3), or use automatic steps"
+        )
+
+
+def _check_step_by_step(spec: Spec) -> None:
+    """Raise ValueError where the oracle is not supported."""
+    pairs, problem = spec.order.pairs, spec.problem
+    assert pairs is not None
+    is_uniform = not spec.order.once and spec.order.orders_rows
+    plain = spec.solver_name == "sgd" and pairs.nest is None and spec.batch_size >= 2
+    if not (is_uniform and plain and spec.stop is None and not spec.solver.by_epoch):
+        raise ValueError(
+            'refresh="step" is Algorithm 2: it needs order=Uniform(pairs=Pairs(refresh="step")),'
+            ' solver="sgd" and batch_size of at least 2, without nest=, stop= and average="epoch"'
+        )
+    if problem.n > _MOST_ROWS_STEP_BY_STEP:
+        raise ValueError(
+            'refresh="step" makes a table in every step, so at most'
+            f" {_MOST_ROWS_STEP_BY_STEP} rows are allowed; X has {problem.n}. Use"
+            ' refresh="auto" or some epochs instead'
+        )

@@ -32,7 +32,7 @@ from antithetic.bench import FIGURE_SETS, Limits, Row, choose_peers, read_rows, 
 from antithetic.bench.resume import set_aside, sets_kept
 from antithetic.bench.rows import RefusedError
 from antithetic.bench.sklearn_peers import OURS
-from antithetic.bench.summary import Standing, missing, standings, value_table
+from antithetic.bench.summary import Duel, missing, standings, value_table
 from antithetic.bench.tasks import TARGETS as EVERY_TARGET
 from antithetic.bench.tasks import choose_sets
 
@@ -101,7 +101,7 @@ def races(rows: list[Row], names: list[str]) -> Iterator[Figure]:
     )
 
 
-def remark(one: Standing) -> str:
+def remark(one: Duel) -> str:
     ours = f"{one.ours * 1e3:.2f} ms" if np.isfinite(one.ours) else "not reached"
     return f"{ours} against {one.best * 1e3:.2f} ms of {one.peer}"
 

@@ -54,7 +54,17 @@ ELSEWHERE = re.compile(
     r"parameters are those of|shares all parameters|made by ``|what :func:`[\w.]+` returns",
     re.IGNORECASE,
 )
-PUBLIC_MODULES = ("antithetic", "antithetic.datasets", "antithetic.torch", "antithetic.dask")
+PUBLIC_MODULES = (
+    "antithetic",
+    "antithetic.datasets",
+    "antithetic.orders",
+    "antithetic.steps",
+    "antithetic.stopping",
+    "antithetic.penalties",
+    "antithetic.losses",
+    "antithetic.torch",
+    "antithetic.dask",
+)
 
 
 def public_names() -> dict[str, object]:
@@ -142,7 +152,7 @@ def check_reference(app, env):  # noqa: ARG001 - Sphinx asks so
         if name not in described:
             warn("%s is public, and no page of docs/reference describes it", name)
         for full_name, member in members(name, thing).items():
-            if not inspect.ismodule(member) and (wrong := undocumented(member)):
+            if callable(member) and (wrong := undocumented(member)):
                 warn(
                     "%s: the docstring and the signature do not agree on %s",
                     full_name,

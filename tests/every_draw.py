@@ -7,14 +7,14 @@ from math import factorial
 
 import numpy as np
 
-from antithetic.orders import importance, nested, shuffle, stratified
+from antithetic.orders import nested, shuffle, stratified, weighted
 from antithetic.orders.units import draw
 
 
 class _ScriptedGenerator:
-    """Stands in for a NumPy generator and takes the outcome that the script says.
+    """Stands in for a NumPy generator and returns the outcome that the script says.
 
-    Unknown choices become the first outcome.
+    Choices beyond the end of the script take the first outcome.
     """
 
     def __init__(self, script):
@@ -72,7 +72,7 @@ def every_draw(sampler, monkeypatch):
     """
     generator = _ScriptedGenerator([])
     monkeypatch.setattr(np.random, "default_rng", lambda _seed: generator)
-    for module in (importance, stratified):
+    for module in (weighted, stratified):
         monkeypatch.setattr(module, "draw", _scripted_draw)
     for module in (shuffle, nested):
         monkeypatch.setattr(module, "random_order", lambda rng, n: rng.permutation(n))

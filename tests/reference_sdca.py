@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from antithetic.problem.losses import slope
+from antithetic._core.losses import slope
 
 
 def dense(problem):

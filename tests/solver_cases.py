@@ -1,4 +1,4 @@
-"""Data and settings that the tests of solvers, draws and penalties share."""
+"""Data and settings that the tests of solvers, orders and penalties share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import pytest
 from scipy import sparse
 
 from antithetic import SGDClassifier, SGDRegressor
+from antithetic.orders import Importance, Stratified
+from antithetic.penalties import GroupLasso
 
 BOTH = pytest.mark.parametrize(
     "kind", [SGDClassifier, SGDRegressor], ids=["classifier", "regressor"]
@@ -30,7 +32,7 @@ def make_data(n=60, d=5, seed=0):
 
 X, TWO, THREE, NUMBERS = make_data()
 WEIGHTS = np.random.default_rng(5).uniform(0.5, 2.0, size=60)
-C = 1.0 / (60 * ALPHA)  # scikit-learn adds up losses, and we take their mean
+C = 1.0 / (60 * ALPHA)  # scikit-learn sums the losses, we average them
 
 
 def target_of(kind):
@@ -38,8 +40,8 @@ def target_of(kind):
 
 
 def steps_of(solver):
-    """What minimize needs besides: SGD has no step of its own."""
-    return {"eta0": 0.1} if solver == "sgd" else {}
+    """First step size for SGD; the other solvers choose their own."""
+    return {"steps": 0.1} if solver == "sgd" else {}
 
 
 def without_intercept(solver):
@@ -54,7 +56,7 @@ def assert_same_model(own, other, rtol=1e-5, atol=1e-6):
 
 
 class Box:
-    """Weights between two bounds: nothing inside, infinite outside."""
+    """Weights between two bounds: zero inside, infinite outside."""
 
     separable = True
 
@@ -79,14 +81,14 @@ PENALTIES = {
     "l2": {"l2": 0.1},
     "l1": {"l1": 0.1},
     "elastic net": {"l1": 0.1, "l2": 0.1},
-    "group lasso": {"penalty": "group_lasso", "groups": GROUPS, "l1": 0.1},
+    "group lasso": {"penalty": GroupLasso(GROUPS), "l1": 0.1},
     "own": {"penalty": Box()},
 }
 
 DRAWS = [
-    {"sampling": "importance"},
-    {"sampling": "importance", "importance": "gradients"},
-    {"sampling": "stratified"},
-    {"sampling": "stratified", "n_strata": 2, "allocation": "optimal"},
-    {"sampling": "uniform"},
+    {"order": Importance()},
+    {"order": Importance(by="gradients")},
+    {"order": Stratified()},
+    {"order": Stratified(2, allocation="optimal")},
+    {"order": "uniform"},
 ]

@@ -9,7 +9,8 @@ import pytest
 
 import antithetic
 from antithetic import advise, datasets
-from antithetic.training.advise import choose_sampling
+from antithetic.orders import Balanced, Shuffle
+from antithetic.training.automatic import best_order
 
 
 def test_ratios_are_exact_on_small_data():
@@ -28,25 +29,25 @@ def test_the_sentence_names_the_setting_and_the_figures():
     X, y = datasets.load("sonar_scale", return_X_y=True)
     advice = advise(X, y, l2=1e-2, random_state=3)
     for part in (
-        "sampling='balanced'",
+        "order='balanced'",
         f"{advice.ratio_now:.2f}",
         f"{advice.ratio_later:.2f}",
         "epochs",
     ):
         assert part in str(advice)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        advice.sampling = "shuffle"
+        advice.order = Shuffle()
 
 
 def test_text_is_reshuffled_and_regression_is_served():
     """More features than rows leave nothing to balance; numbers work as labels do."""
     rng = np.random.default_rng(0)
     wide = advise(rng.normal(size=(40, 60)), np.arange(40) % 2)
-    assert (wide.sampling, wide.pairing) == ("shuffle", None)
+    assert wide.order == Shuffle()
     numbers = advise(
         rng.normal(size=(3000, 3)), rng.normal(size=3000), loss="squared_error", fit_intercept=True
     )
-    assert (numbers.sampling, numbers.rows_used) == ("balanced", 1000)
+    assert (numbers.order, numbers.rows_used) == (Balanced(), 1000)
 
 
 def test_a_rare_class_is_among_the_rows():
@@ -59,15 +60,15 @@ def test_a_rare_class_is_among_the_rows():
 @pytest.mark.parametrize(
     ("n", "d", "batch_size", "epochs", "expected"),
     [
-        (1000, 10, 2, 20, "balanced"),
-        (1000, 501, 2, 20, "shuffle"),
-        (1000, 10, 2, 1, "shuffle"),
-        (1000, 10, 1000, 20, "shuffle"),
+        (1000, 10, 2, 20, Balanced()),
+        (1000, 501, 2, 20, Shuffle()),
+        (1000, 10, 2, 1, Shuffle()),
+        (1000, 10, 1000, 20, Shuffle()),
     ],
 )
 def test_the_order_follows_from_the_sizes(n, d, batch_size, epochs, expected):
     """The order follows from the numbers of rows, features, batches and epochs."""
-    assert choose_sampling(n, d, batch_size=batch_size, epochs=epochs)[0] == expected
+    assert best_order(n, d, batch_size=batch_size, epochs=epochs)[0] == expected
 
 
 def test_bad_input_is_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drive import drive, sampler_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import balanced_algorithm_2, balanced_order, split
@@ -13,12 +14,14 @@ from strategies import integer_rows, matchings
 
 import antithetic
 from antithetic import AntitheticTable, SGDClassifier, SGDRegressor, datasets, minimize
-from antithetic.orders import largest_partial_sum, make_sampler, order_variance, variance
-from antithetic.orders.balanced import Balanced
+from antithetic._core.schedules import step_size
+from antithetic.orders import Balanced, Pairs, Shuffle, Uniform, variance
+from antithetic.orders.balanced import BalancedOrder
 from antithetic.orders.batches import cut
+from antithetic.orders.variance import largest_partial_sum, order_variance
 from antithetic.problem import Problem
-from antithetic.solvers import make_sgd, run
-from antithetic.solvers.steps import make_schedule, step_size
+from antithetic.solvers.sgd import make_sgd
+from antithetic.steps import PA1, PA2, Constant, InverseTime
 
 pytestmark = pytest.mark.kernel
 
@@ -39,15 +42,16 @@ def make_problem(n, form=np.asarray, *, loss="log_loss", weighted=True, intercep
     )
 
 
-def schedule_for(problem, name="inverse_time", eta0=0.3):
-    return make_schedule(name, eta0=eta0, decay=0.1, alpha=0.01, power_t=0.5, loss=problem.loss)
+def schedule_for(problem, steps=None):
+    steps = InverseTime(0.3, decay=0.1) if steps is None else steps
+    return steps.schedule(problem.loss, problem.penalty)
 
 
 def kernel_and_twin(problem, size, unit, *, average=False, epochs=3):
     """Solution and following order of the kernel and of the twin."""
     solver, schedule = make_sgd(problem, average), schedule_for(problem)
     first = np.random.default_rng(1).permutation(problem.n)
-    *_, state = run(solver, Balanced(first, size, unit), schedule, solver.init(), epochs=epochs)
+    *_, after = drive(solver, BalancedOrder(first, size, unit), schedule, epochs=epochs)
     last, mean, order = balanced_algorithm_2(
         problem,
         first,
@@ -59,7 +63,8 @@ def kernel_and_twin(problem, size, unit, *, average=False, epochs=3):
         average_from=solver.average_from,
         linear=solver.linear,
     )
-    return (state.solution, state.order), (mean if average else last, order)
+    found = solver.solution(after.state, after.own), after.order
+    return found, (mean if average else last, order)
 
 
 def assert_same(found, expected):
@@ -134,11 +139,11 @@ def test_the_kernel_equals_its_twin_with_and_without_weights_and_intercept(
     assert not np.array_equal(found[1], other[1])
 
 
-def one_epoch(problem, order, size, unit, name="constant", eta0=0.25):
-    solver = make_sgd(problem, False)
-    return solver.epoch(
-        solver.init(), Balanced(order, size, unit).batches(0), schedule_for(problem, name, eta0)
-    )
+def order_after(problem, order, size, unit, steps):
+    """Order that one epoch leaves behind for the next."""
+    solver, sampler = make_sgd(problem, False), BalancedOrder(order, size, unit)
+    [after] = drive(solver, sampler, schedule_for(problem, steps), epochs=1)
+    return after.order
 
 
 @given(
@@ -168,9 +173,8 @@ def test_one_order_for_dense_csr_float32_and_float64_on_whole_numbers(
                 fit_intercept=intercept,
                 sample_weight=weight,
             )
-            orders.append(
-                one_epoch(problem, np.arange(n), min(size, n), unit, eta0=eta0 * 2.0**-12).order
-            )
+            steps = Constant(eta0 * 2.0**-12)
+            orders.append(order_after(problem, np.arange(n), min(size, n), unit, steps))
     gradients = (
         -(np.ones(n) if weight is None else weight)[:, None]
         * y[:, None]
@@ -191,31 +195,22 @@ def test_ties_do_not_depend_on_the_length_of_the_steps(form, dtype, weighted):
         X, y = rng.integers(-3, 4, size=(n, 1)).astype(float), np.where(np.arange(n) % 3, 1.0, -1.0)
         weight = rng.integers(1, 6, n).astype(float) if weighted else np.ones(n)
         problem = Problem.build(form(X.astype(dtype)), y, loss="hinge", sample_weight=weight)
-        schedule = make_schedule(
-            "inverse_time",
-            eta0=rng.uniform(1, 2) * 2.0**-14,
-            decay=1e3,
-            alpha=0,
-            power_t=0,
-            loss=problem.loss,
-        )
-        solver = make_sgd(problem, False)
-        found = solver.epoch(solver.init(), Balanced(np.arange(n), 2).batches(0), schedule).order
+        steps = InverseTime(rng.uniform(1, 2) * 2.0**-14, decay=1e3)
         np.testing.assert_array_equal(
-            found,
+            order_after(problem, np.arange(n), 2, 1, steps),
             balanced_order(np.arange(n), -(weight * y)[:, None] * X, 1),
             err_msg=f"seed {seed}",
         )
 
 
 @pytest.mark.parametrize("size", [2, 3])
-@pytest.mark.parametrize("name", ["pa1", "pa2"])
-def test_dense_and_csr_agree_on_passive_aggressive_steps(size, name):
-    """There a row's gradient is what it moves the weights by."""
+@pytest.mark.parametrize("steps", [PA1(0.25), PA2(0.25)], ids=str)
+def test_dense_and_csr_agree_on_passive_aggressive_steps(size, steps):
+    """Dense and CSR rows are balanced alike by what each row moves the weights by."""
     dense, csr = (make_problem(30, form, loss="hinge") for form in (np.asarray, sparse.csr_array))
     first = np.arange(30)
     np.testing.assert_array_equal(
-        one_epoch(dense, first, size, 1, name).order, one_epoch(csr, first, size, 1, name).order
+        order_after(dense, first, size, 1, steps), order_after(csr, first, size, 1, steps)
     )
 
 
@@ -232,19 +227,20 @@ def test_balancing_does_not_change_the_epoch_itself(form, n, size, unit, l2, l1)
     problem = make_problem(n, form, l2=l2, l1=l1)
     solver, order = make_sgd(problem, True), np.random.default_rng(2).permutation(n)
     plain, balanced = (
-        solver.epoch(solver.init(), batches, schedule_for(problem))
+        solver.epoch(*solver.init(), batches, schedule_for(problem))
         for batches in (cut(order, size), cut(order, size)._replace(unit=unit))
     )
     assert plain.order is None
     tolerance = 1e-13 if form is np.asarray and size in (3, 5) else 0.0
-    for name in ("coef", "intercept", "average", "average_intercept"):
-        np.testing.assert_allclose(
-            getattr(balanced, name),
-            getattr(plain, name),
-            rtol=tolerance,
-            atol=tolerance,
-            err_msg=name,
-        )
+    for part in ("state", "own"):
+        for name in ("coef", "intercept"):
+            np.testing.assert_allclose(
+                getattr(getattr(balanced, part), name),
+                getattr(getattr(plain, part), name),
+                rtol=tolerance,
+                atol=tolerance,
+                err_msg=f"{part}.{name}",
+            )
 
 
 # ---- the order
@@ -265,10 +261,11 @@ def test_each_row_once_and_units_stay_together(case):
     rng = np.random.default_rng(seed)
     problem = Problem.build(rng.normal(size=(n, 3)), rng.normal(size=n), loss="squared_error")
     first = rng.permutation(n)
-    solver, sampler = make_sgd(problem, False), Balanced(first, size, unit)
+    solver, sampler = make_sgd(problem, False), BalancedOrder(first, size, unit)
     units = {tuple(part) for part in first[: n // unit * unit].reshape(-1, unit)}
-    for state in run(solver, sampler, schedule_for(problem, eta0=0.01), solver.init(), epochs=3):
-        batches = sampler.batches(state.epochs, state.order)
+    schedule = schedule_for(problem, InverseTime(0.01, decay=0.1))
+    for after in drive(solver, sampler, schedule, epochs=3):
+        batches = sampler.batches(after.state.epochs, after.order)
         np.testing.assert_array_equal(np.sort(batches.rows), np.arange(n))
         assert batches.rows.dtype == np.intp
         lengths = np.diff(batches.starts)
@@ -282,9 +279,10 @@ def test_each_row_once_and_units_stay_together(case):
 def test_the_row_without_another_is_not_the_same_every_time():
     """In an odd number of rows, a different row is last and alone in its batch each epoch."""
     problem = Problem.build(np.random.default_rng(0).normal(size=(31, 3)), np.arange(31) % 2)
-    solver, sampler = make_sgd(problem, False), Balanced(np.arange(31), 2)
-    states = run(solver, sampler, schedule_for(problem, eta0=0.1), solver.init(), epochs=12)
-    assert len({int(state.order[-1]) for state in states}) > 3
+    solver, sampler = make_sgd(problem, False), BalancedOrder(np.arange(31), 2)
+    schedule = schedule_for(problem, InverseTime(0.1, decay=0.1))
+    runs = drive(solver, sampler, schedule, epochs=12)
+    assert len({int(after.order[-1]) for after in runs}) > 3
 
 
 @settings(max_examples=30)
@@ -294,9 +292,9 @@ def test_partners_are_neighbours_in_every_epoch(data, n, size):
     table = AntitheticTable(data.draw(matchings(n)))
     rng = np.random.default_rng(n)
     problem = Problem.build(rng.normal(size=(n, 3)), np.arange(n) % 2)
-    solver, sampler = make_sgd(problem, False), make_sampler("balanced", n, min(size, n), 3, table)
-    for state in run(solver, sampler, schedule_for(problem), solver.init(), epochs=4):
-        batches = sampler.batches(state.epochs, state.order)
+    solver, sampler = make_sgd(problem, False), sampler_of("balanced", n, min(size, n), 3, table)
+    for after in drive(solver, sampler, schedule_for(problem), epochs=4):
+        batches = sampler.batches(after.state.epochs, after.order)
         pairs = batches.rows[: n // 2 * 2].reshape(-1, 2)
         np.testing.assert_array_equal(table.partner[pairs[:, 0]], pairs[:, 1])
         if n % 2:
@@ -310,16 +308,16 @@ def test_the_first_order_depends_on_the_seed_and_the_others_on_the_one_before():
 
     Each seed has its own first order.
     """
-    sampler, again = (make_sampler("balanced", 25, 3, 5) for _ in range(2))
+    sampler, again = (sampler_of("balanced", 25, 3, 5) for _ in range(2))
     np.testing.assert_array_equal(sampler.batches(0).rows, again.batches(7).rows)
     assert not np.array_equal(
-        sampler.batches(0).rows, make_sampler("balanced", 25, 3, 6).batches(0).rows
+        sampler.batches(0).rows, sampler_of("balanced", 25, 3, 6).batches(0).rows
     )
     assert not np.array_equal(sampler.batches(0).rows, np.arange(25))
     left = np.arange(25)[::-1].copy()
     np.testing.assert_array_equal(sampler.batches(3, left).rows, left)
     table = antithetic.pair_rows(np.arange(24.0)[:, None] - 11.5, "random", random_state=1)
-    firsts = [make_sampler("balanced", 24, 2, seed, table).batches(0).rows for seed in (5, 5, 6)]
+    firsts = [sampler_of("balanced", 24, 2, seed, table).batches(0).rows for seed in (5, 5, 6)]
     np.testing.assert_array_equal(firsts[0], firsts[1])
     assert not np.array_equal(firsts[0], firsts[2])
 
@@ -365,33 +363,32 @@ def test_balancing_fixed_gradients_makes_partial_sums_small(form, unit):
     solver, rng = make_sgd(problem, False), np.random.default_rng(0)
     coef = rng.normal(size=problem.d)
     slopes = problem.slopes(coef)
-    sampler = Balanced(rng.permutation(problem.n), 2, unit)
-    *_, state = run(
-        solver, sampler, schedule_for(problem, "constant", 1e-9), solver.init(coef), epochs=10
-    )
-    np.testing.assert_allclose(state.coef, coef, atol=1e-6)
+    sampler = BalancedOrder(rng.permutation(problem.n), 2, unit)
+    schedule = schedule_for(problem, Constant(1e-9))
+    *_, after = drive(solver, sampler, schedule, (coef,), epochs=10)
+    np.testing.assert_allclose(after.state.coef, coef, atol=1e-6)
     random = [largest_partial_sum(problem, slopes, rng.permutation(problem.n)) for _ in range(20)]
-    assert largest_partial_sum(problem, slopes, state.order) < min(
+    assert largest_partial_sum(problem, slopes, after.order) < min(
         0.4 * np.median(random), 0.6 * np.min(random)
     )
 
 
 @pytest.mark.parametrize(
-    ("name", "pairing"),
+    ("name", "pairs"),
     [("breast-cancer_scale", None), ("diabetes_scale", None), ("diabetes_scale", "random")],
 )
-def test_the_trace_shows_small_partial_sums(name, pairing):
-    """Along a run as well; the first order is a random one."""
+def test_the_trace_shows_small_partial_sums(name, pairs):
+    """Partial sums become small along a run, from those of a random order at first."""
     X, y = datasets.load(name, return_X_y=True)
     given = {
         "l2": 1e-2,
-        "eta0": 0.1,
+        "steps": 0.1,
         "epochs": 10,
         "trace": ["partial_sum", "variance", "variance_ratio"],
-        "pairing": pairing,
     }
     balanced, shuffled = (
-        minimize(X, y, sampling=sampling, **given).trace for sampling in ("balanced", "shuffle")
+        minimize(X, y, order=order, **given).trace
+        for order in (Balanced(pairs=pairs), Shuffle(pairs=pairs))
     )
     assert balanced["partial_sum"][0] > 0.5
     assert (balanced["partial_sum"][8:] < 0.5).all()
@@ -405,19 +402,17 @@ def test_the_traced_variance_is_that_of_the_batches_to_come():
     result = minimize(
         X,
         y,
-        sampling="balanced",
-        eta0=0.1,
+        order="balanced",
+        steps=0.1,
         batch_size=4,
         epochs=3,
         trace=["variance", "partial_sum"],
     )
     problem = Problem.build(X, y)
     slopes = problem.slopes(result.coef)
-    assert result.trace["variance"][-1] == order_variance(
-        problem, slopes, cut(result.state.order, 4)
-    )
+    assert result.trace["variance"][-1] == order_variance(problem, slopes, cut(result.run.order, 4))
     random = np.random.default_rng((0, 3)).permutation(problem.n)
-    expected = largest_partial_sum(problem, slopes, result.state.order) / largest_partial_sum(
+    expected = largest_partial_sum(problem, slopes, result.run.order) / largest_partial_sum(
         problem, slopes, random
     )
     assert result.trace["partial_sum"][-1] == expected
@@ -425,29 +420,28 @@ def test_the_traced_variance_is_that_of_the_batches_to_come():
 
 def test_the_variance_of_a_balanced_order_is_refused():
     """It has no draw; the message says where to look instead."""
-    with pytest.raises(ValueError, match=r"balanced order has no draw.*trace"):
-        antithetic.gradient_variance([[1.0], [2.0]], [0, 1], sampling="balanced")
+    with pytest.raises(ValueError, match=r"Balanced\(\) has no draw.*trace"):
+        antithetic.gradient_variance([[1.0], [2.0]], [0, 1], order="balanced")
 
 
 # ---- runs
 
 
 @FORMS
-@pytest.mark.parametrize("pairing", [None, "greedy"])
+@pytest.mark.parametrize("pairs", [None, "greedy"])
 @pytest.mark.parametrize(
     "more",
-    [{"eta0": 0.1}, {"learning_rate": "auto"}, {"eta0": 0.1, "l1": 0.01, "average": True}],
+    [{"steps": 0.1}, {"steps": "auto"}, {"steps": 0.1, "l1": 0.01, "average": True}],
     ids=str,
 )
-def test_a_resumed_run_is_the_unbroken_one(form, pairing, more):
+def test_a_resumed_run_is_the_unbroken_one(form, pairs, more):
     """A resumed run equals the unbroken one bit for bit, including order and trace.
 
     The same seed gives the same bits, another one others.
     """
     problem = make_problem(41, form)
     given = {
-        "sampling": "balanced",
-        "pairing": pairing,
+        "order": Balanced(pairs=pairs),
         "l2": 0.01,
         "fit_intercept": True,
         "batch_size": 3,
@@ -461,7 +455,7 @@ def test_a_resumed_run_is_the_unbroken_one(form, pairing, more):
     whole, again, resumed = solve(6), solve(6), solve(6, resume=solve(3, resume=solve(2)))
     for other in (again, resumed):
         np.testing.assert_array_equal(other.coef, whole.coef)
-        np.testing.assert_array_equal(other.state.order, whole.state.order)
+        np.testing.assert_array_equal(other.run.order, whole.run.order)
         np.testing.assert_array_equal(other.trace["partial_sum"], whole.trace["partial_sum"])
         assert other.intercept == whole.intercept
     assert not np.array_equal(solve(6, seed=5).coef, whole.coef)
@@ -475,15 +469,15 @@ def test_float32_agrees_with_float64(form):
         minimize(
             form(problem.X.astype(dtype)),
             problem.y,
-            sampling="balanced",
+            order="balanced",
             l2=0.01,
-            eta0=0.1,
+            steps=0.1,
             epochs=5,
         )
         for dtype in (np.float32, np.float64)
     )
     assert single.coef.dtype == np.float32
-    np.testing.assert_array_equal(single.state.order, double.state.order)
+    np.testing.assert_array_equal(single.run.order, double.run.order)
     np.testing.assert_allclose(single.coef, double.coef, atol=1e-5)
 
 
@@ -502,14 +496,11 @@ def test_a_balanced_order_beats_a_random_one(name):
     balanced, shuffled = (
         np.mean(
             [
-                problem.objective(
-                    minimize(X, y, l2=1e-2, sampling=s, learning_rate="auto", seed=k).coef
-                )
-                - best
-                for k in range(3)
+                problem.objective(minimize(X, y, l2=1e-2, order=order, seed=seed).coef) - best
+                for seed in range(3)
             ]
         )
-        for s in ("balanced", "shuffle")
+        for order in ("balanced", "shuffle")
     )
     assert -1e-12 < balanced <= 0.1 * shuffled
 
@@ -525,44 +516,42 @@ def rows_and_labels(n, d):
 
 @pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor])
 @pytest.mark.parametrize(
-    ("n", "d", "given", "sampling", "why"),
+    ("n", "d", "given", "order", "why"),
     [
-        (60, 3, {}, "balanced", "3 features of 60 rows"),
-        (60, 30, {}, "balanced", "30 features"),
-        (60, 31, {}, "shuffle", "31 features of 60 rows"),
-        (60, 3, {"max_iter": 1}, "shuffle", "a single epoch"),
-        (60, 3, {"batch_size": 60}, "shuffle", "a batch holds all rows"),
-        (60, 3, {"batch_size": 59}, "balanced", "3 features"),
-        (60, 3, {"sampling": "uniform"}, "uniform", "was asked for"),
-        (60, 31, {"sampling": "balanced"}, "balanced", "was asked for"),
+        (60, 3, {}, Balanced(), "3 features of 60 rows"),
+        (60, 30, {}, Balanced(), "30 features"),
+        (60, 31, {}, Shuffle(), "31 features of 60 rows"),
+        (60, 3, {"max_iter": 1}, Shuffle(), "a single epoch"),
+        (60, 3, {"batch_size": 60}, Shuffle(), "a batch holds all rows"),
+        (60, 3, {"batch_size": 59}, Balanced(), "3 features"),
+        (60, 3, {"order": "uniform"}, Uniform(), "was asked for"),
+        (60, 31, {"order": "balanced"}, Balanced(), "was asked for"),
     ],
 )
-def test_the_automatic_sampling(kind, n, d, given, sampling, why):
+def test_the_automatic_order(kind, n, d, given, order, why):
     """Balanced where rows are many and features few; the plan says so, and why."""
     X, y = rows_and_labels(n, d)
     plan = (
-        kind(**{"max_iter": 3, "tol": None, "sampling": "auto", **given})
-        .fit(X, y.astype(float))
-        .plan_
+        kind(**{"max_iter": 3, "tol": None, "order": "auto", **given}).fit(X, y.astype(float)).plan_
     )
-    assert plan.sampling == sampling
+    assert plan.order == order
     assert why in plan.why
 
 
 def test_a_chunk_is_shuffled():
     """``partial_fit`` is one epoch of rows that do not come back."""
     X, y = rows_and_labels(60, 3)
-    model = SGDClassifier(sampling="auto").partial_fit(X, y, classes=[False, True])
-    assert model.plan_.sampling == "shuffle"
+    model = SGDClassifier(order="auto").partial_fit(X, y, classes=[False, True])
+    assert model.plan_.order == Shuffle()
     assert "single epoch" in model.plan_.why
 
 
 @pytest.mark.parametrize(
-    "given",
-    [{}, {"pairing": "tree"}, {"pairing": "tree", "nest": True}, {"pairing": "greedy", "nest": 4}],
+    "pairs",
+    [None, "tree", Pairs("tree", nest=True), Pairs("greedy", nest=4)],
     ids=str,
 )
-def test_estimators_fit_in_a_balanced_order(given):
+def test_estimators_fit_in_a_balanced_order(pairs):
     """Estimators fit in a balanced order, with and without pairs and nested groups.
 
     A good model comes out, and partial sums are recorded and become small.
@@ -570,26 +559,25 @@ def test_estimators_fit_in_a_balanced_order(given):
     X, y = datasets.load("breast-cancer_scale", return_X_y=True)
     model = SGDClassifier(
         "log_loss",
-        sampling="balanced",
+        order=Balanced(pairs=pairs),
         alpha=1e-2,
         max_iter=10,
         tol=None,
         trace=["partial_sum", "variance_ratio"],
         random_state=0,
-        **given,
     ).fit(X, y)
-    assert (model.plan_.sampling, model.plan_.nest) == ("balanced", given.get("nest"))
+    assert model.plan_.order == Balanced(pairs=pairs)
     assert model.score(X, y) > 0.95
     assert model.history_["partial_sum"].shape == (10,)
     assert model.history_["partial_sum"][-5:].mean() < 0.6
 
 
 def test_the_estimator_is_minimize():
-    """The same bits, given the seed that the estimator draws."""
+    """An estimator and minimize give the same bits, given the seed that the estimator draws."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
     model = SGDClassifier(
         loss="log_loss",
-        sampling="balanced",
+        order="balanced",
         learning_rate="auto",
         alpha=1e-2,
         fit_intercept=False,
@@ -602,8 +590,7 @@ def test_the_estimator_is_minimize():
     result = minimize(
         X,
         y,
-        sampling="balanced",
-        learning_rate="auto",
+        order="balanced",
         l2=1e-2,
         average="epoch",
         epochs=5,

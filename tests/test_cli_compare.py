@@ -15,9 +15,11 @@ from browser import find_chromium, open_browser
 from test_cli import data, run, run_json, write, write_table
 
 import antithetic
+from antithetic.orders import Balanced
 from antithetic.report.of_comparison import advice_beside
+from antithetic.steps import InverseTime
 from antithetic.training.advise import Advice
-from antithetic.training.compare import WAYS, Comparison, Measured, compare_samplings
+from antithetic.training.compare import COMPARED, Comparison, Measured, compare_orders
 
 FAST = ("--epochs", 4, "--seeds", 2, "--alpha", 1e-2)
 
@@ -29,25 +31,26 @@ def compared(tmp_path_factory):
     return path, folder / "report", run_json("compare", path, *FAST, "--out", folder / "report")
 
 
-def test_every_sampling_is_measured(compared):
+def test_every_order_is_measured(compared):
     _, _, found = compared
-    assert [row["sampling"] for row in found["samplings"]] == list(WAYS)
-    for row in found["samplings"]:
+    assert [row["order"] for row in found["orders"]] == list(COMPARED)
+    for row in found["orders"]:
         assert row["gap"] >= 0
         assert row["training [s]"] > 0
-        assert (row["table [s]"] > 0) == (WAYS[row["sampling"]].pairing is not None)
-    assert set(found["curves"]) == set(WAYS)
+        assert (row["table [s]"] > 0) == (COMPARED[row["order"]].pairs is not None)
+    assert set(found["curves"]) == set(COMPARED)
     assert all(
         len(curve) == 5 and curve[0] == pytest.approx(1.0) for curve in found["curves"].values()
     )
-    assert found["recommended"]["name"] in WAYS
+    best = found["recommended"]
+    assert best["order"] == repr(COMPARED[best["name"]])
 
 
 def test_variance_ratios_are_exact(compared):
     path, _, found = compared
     read = antithetic.datasets.read_file(path)
     X, y = read.data, read.target
-    at_first = {row["sampling"]: row["variance at first"] for row in found["samplings"]}
+    at_first = {row["order"]: row["variance at first"] for row in found["orders"]}
     for name, method in (("SGD-as, greedy", "greedy"), ("SGD-as, tree", "tree")):
         table = antithetic.pair(X, y, method, fit_intercept=True, random_state=0)
         assert at_first[name] == pytest.approx(
@@ -77,17 +80,18 @@ def test_the_snippet_has_the_steps_that_were_measured(tmp_path, monkeypatch):
     path = write_table(tmp_path / "data.csv", *data())
     monkeypatch.chdir(tmp_path)
     held = read_data(path.relative_to(tmp_path), target=None, loss=None, one_hot=False)
-    found = compare_samplings(held.X, held.y, loss="log_loss", alpha=1e-2, epochs=3, seeds=1)
+    found = compare_orders(held.X, held.y, loss="log_loss", alpha=1e-2, epochs=3, seeds=1)
     names = {}
     code = snippet(held, found, epochs=3, one_hot=False)
     exec(code, names)
     best, model = found.recommended, names["model"]
     assert (model.eta0, model.decay, model.learning_rate, model.batch_size) == (
-        best.eta0,
-        best.decay,
+        best.steps.eta0,
+        best.steps.decay,
         "inverse_time",
         2,
     )
+    assert model.order == best.order
     assert repr(str(path)) in code  # from wherever it is run
 
 
@@ -95,26 +99,27 @@ def test_reshuffling_is_left_only_for_a_clear_gain():
     curve = np.array([[1.0, 0.5, 0.1]])
 
     def measured(name, seconds):
-        return Measured(name, WAYS[name], 1.0, 1.0, curve, np.ones(3), 0.0, seconds)
+        steps = InverseTime(1.0, 1.0)
+        return Measured(name, COMPARED[name], steps, curve, np.ones(3), 0.0, seconds)
 
-    advice = Advice("balanced", None, 0.5, 0.5, 0.5, 1.0, 10, "since so")
+    advice = Advice(Balanced(), 0.5, 0.5, 0.5, 1.0, 10, "since so")
     for seconds, expected in ((0.9, "reshuffled"), (0.5, "balanced")):
         ways = (measured("reshuffled", 1.0), measured("balanced", seconds))
         found = Comparison("log_loss", 1.0, 10, 2, ways, 1.0, 0.0, advice, 1.0)
         assert found.recommended.name == expected
         assert advice_beside(found).startswith(
-            "Use sampling='balanced'" if expected == "balanced" else "Without measuring"
+            "Use order='balanced'" if expected == "balanced" else "Without measuring"
         )
 
 
-@pytest.mark.parametrize("name", WAYS)
-def test_the_snippet_of_every_sampling_runs(compared, name, monkeypatch, capsys):
+@pytest.mark.parametrize("name", COMPARED)
+def test_the_snippet_of_every_order_runs(compared, name, monkeypatch, capsys):
     from antithetic._cli.compare import snippet
     from antithetic._cli.data import read_data
 
     path, _, _ = compared
     held = read_data(path, target="label", loss=None, one_hot=False)
-    found = compare_samplings(held.X, held.y, loss="log_loss", alpha=1e-2, epochs=1, seeds=1)
+    found = compare_orders(held.X, held.y, loss="log_loss", alpha=1e-2, epochs=1, seeds=1)
     one = next(one for one in found.measured if one.name == name)
     monkeypatch.setattr(Comparison, "recommended", property(lambda _self: one))
     exec(snippet(held, found, epochs=3, one_hot=False), {})
@@ -124,9 +129,9 @@ def test_the_snippet_of_every_sampling_runs(compared, name, monkeypatch, capsys)
 def test_the_curves_are_written(compared):
     _, out, found = compared
     rows = list(csv.DictReader((out / "curves.csv").read_text().splitlines()))
-    assert len(rows) == len(WAYS) * 2 * 5
+    assert len(rows) == len(COMPARED) * 2 * 5
     for name, curve in found["curves"].items():
-        gaps = [float(row["gap"]) for row in rows if row["sampling"] == name]
+        gaps = [float(row["gap"]) for row in rows if row["order"] == name]
         np.testing.assert_allclose(np.reshape(gaps, (2, 5)).mean(axis=0), curve, rtol=1e-12)
     assert (out / "figures" / "gap-by-epoch.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (out / "figures" / "gap-by-epoch.svg").read_text()
@@ -138,7 +143,7 @@ def test_people_get_a_table_and_code(tmp_path):
     assert "model = SGDClassifier(" in out
     assert "best choice" in out
     lines = out.splitlines()
-    for name in WAYS:  # each on one line, with all its numbers
+    for name in COMPARED:  # each on one line, with all its numbers
         assert (
             len(
                 next(line for line in lines if line.strip().startswith(name))

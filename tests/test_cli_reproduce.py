@@ -20,11 +20,13 @@ from test_report import HOSTILE
 
 import antithetic
 from antithetic.experiments import LAMBDAS, claims, reproduce, reproduction
-from antithetic.experiments.runs import Bench, inverse_time
+from antithetic.experiments.runs import Bench
+from antithetic.orders import Uniform
 from antithetic.problem import Problem
 from antithetic.report import images, render
 from antithetic.report.of_pairs import training
 from antithetic.report.of_reproduction import reproduction_content
+from antithetic.steps import InverseTime
 
 TINY = ("--quick", "--only", "sonar_scale", "--epochs", 2)
 NEEDS_CHROMIUM = pytest.mark.skipif(
@@ -105,11 +107,11 @@ def test_variances_in_the_report_are_exact(made, loss):
     held = payload(out)
     rows = [row for row in held["tables"][0]["rows"] if row[1] == loss]
     eta0 = next(row[5] for row in held["tables"][2]["rows"] if row[1] == loss)
-    weights = bench.weights("SGD", inverse_time(problem, eta0), seeds=1, epochs=2)[0]
+    weights = bench.weights("SGD", InverseTime(eta0), seeds=1, epochs=2)[0]
     table = antithetic.pair(X, y, "greedy", loss=loss)
     for row, coef in zip(rows, weights[[0, -1]], strict=True):
         expected = [
-            antithetic.gradient_variance(X, y, coef, loss=loss, table=given)
+            antithetic.gradient_variance(X, y, coef, loss=loss, order=Uniform(pairs=given))
             for given in (None, table)
         ]
         assert row[3:5] == pytest.approx(expected, rel=1e-12)
@@ -123,7 +125,8 @@ def test_variances_in_the_report_are_exact(made, loss):
     ]
     for row, coef in zip(pairs, weights, strict=True):
         assert float(row["variance"]) == pytest.approx(
-            antithetic.gradient_variance(X, y, coef, loss=loss, table=table), rel=1e-12
+            antithetic.gradient_variance(X, y, coef, loss=loss, order=Uniform(pairs=table)),
+            rel=1e-12,
         )
     figure = next(
         figure
@@ -141,7 +144,7 @@ def test_the_explorer_trains_as_the_experiment_did():
     *_, problem, bench = sonar("log_loss")
     for method in ("SGD", "SGD-as"):
         frames = training(bench, method, 0.1, 3)
-        expected = bench.weights(method, inverse_time(problem, 0.1), seeds=1, epochs=3)[0]
+        expected = bench.weights(method, InverseTime(0.1), seeds=1, epochs=3)[0]
         np.testing.assert_allclose(frames[[0, 8, 9, 10]], expected, rtol=1e-9, atol=1e-12)
 
 

@@ -9,19 +9,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from drive import drive, sampler_of
 from reference import balanced_order, corrected_steps
 from scipy import sparse
 
-from antithetic.orders import make_sampler
-from antithetic.orders.balanced import Balanced
+from antithetic._core.schedules import step_size
+from antithetic.orders.balanced import BalancedOrder
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.problem.penalties import ElasticNet, GroupLasso, OwnPenalty
+from antithetic.problem.penalties import ElasticNet, GroupNorms, OwnPenalty
 from antithetic.problem.smoothness import row_squares
-from antithetic.solvers.corrected import Corrected, safe_step
-from antithetic.solvers.run import run
-from antithetic.solvers.steps import make_schedule, step_size
+from antithetic.solvers import After
+from antithetic.solvers.corrected import Corrected, Remembered, safe_step
+from antithetic.solvers.sgd import Averages
+from antithetic.steps import Constant, InverseTime, InvScaling, Optimal
 
 pytestmark = pytest.mark.kernel
 
@@ -48,7 +50,7 @@ PENALTIES = {
     "l1": ElasticNet(l1=0.05),
     "both": ElasticNet(l2=0.02, l1=0.02),
     "overshooting": ElasticNet(l2=6.0, l1=0.01),  # shrinks weights to zero at first
-    "groups": GroupLasso(GROUPS, l1=0.05, l2=0.02),
+    "groups": GroupNorms(GROUPS, l1=0.05, l2=0.02),
     "own": OwnPenalty(Ridge(), l2=0.1),
 }
 
@@ -76,7 +78,7 @@ def some_batches(kind, epoch, size):
     The draws have unequal lengths.
     """
     if kind == "once":
-        return make_sampler("shuffle", N, size, seed=1).batches(epoch)
+        return sampler_of("shuffle", N, size, seed=1).batches(epoch)
     rng = np.random.default_rng((7, epoch))
     lengths = rng.integers(1, size + 2, size=9)
     rows = rng.integers(N, size=int(lengths.sum()))
@@ -104,6 +106,24 @@ def lists_of(batches):
     return list(zip(np.split(batches.rows, cuts), factors, strict=True))
 
 
+def steps_of(name, eta0):
+    return {
+        "constant": Constant(eta0),
+        "inverse_time": InverseTime(eta0, decay=0.1),
+        "optimal": Optimal(alpha=0.01),
+        "invscaling": InvScaling(eta0, power=0.5),
+    }[name]
+
+
+def constant(problem, eta0):
+    return Constant(eta0).schedule(problem.loss, problem.penalty)
+
+
+def safe(problem, kind):
+    """A constant schedule of the step that follows from the smoothness, for batches of two."""
+    return constant(problem, safe_step(problem, 2, row_squares(problem), kind))
+
+
 def kernel_and_twin(
     problem,
     kind,
@@ -117,10 +137,8 @@ def kernel_and_twin(
     intercept=0.0,
 ):
     solver = Corrected(problem, kind)
-    schedule = make_schedule(name, eta0=eta0, decay=0.1, alpha=0.01, power_t=0.5, loss=problem.loss)
-    *_, state = run(
-        solver, Draws(draws, size), schedule, solver.init(coef, intercept), epochs=epochs
-    )
+    schedule = steps_of(name, eta0).schedule(problem.loss, problem.penalty)
+    *_, after = drive(solver, Draws(draws, size), schedule, (coef, intercept), epochs=epochs)
     expected, memory = corrected_steps(
         problem,
         [lists_of(some_batches(draws, epoch, size)) for epoch in range(epochs)],
@@ -130,11 +148,11 @@ def kernel_and_twin(
         coef=np.zeros(problem.d) if coef is None else coef,
         intercept=intercept,
     )
-    return state, expected, memory
+    return after, expected, memory
 
 
-def assert_same(state, expected, tolerance):
-    scale = float(max(np.abs(expected[0]).max(), 1e-2))
+def assert_same(after, expected, tolerance):
+    state, scale = after.state, float(max(np.abs(expected[0]).max(), 1e-2))
     np.testing.assert_allclose(state.coef, expected[0], rtol=0, atol=tolerance * scale)
     assert state.intercept == pytest.approx(expected[1], abs=tolerance * scale)
 
@@ -145,10 +163,12 @@ def assert_same(state, expected, tolerance):
 @pytest.mark.parametrize("draws", ["once", "with factors"])
 def test_the_kernel_equals_its_twin(form, kind, penalty, draws):
     """For every penalty, with weights and intercept, short batches, repeated rows and factors."""
-    state, expected, memory = kernel_and_twin(make_problem(penalty, form=form), kind, draws=draws)
-    assert_same(state, expected, tolerance=1e-10)
-    if kind != "sgd":
-        np.testing.assert_allclose(state.memory, memory, rtol=0, atol=1e-10)
+    after, expected, memory = kernel_and_twin(make_problem(penalty, form=form), kind, draws=draws)
+    assert_same(after, expected, tolerance=1e-10)
+    if kind == "sgd":
+        assert after.own == Remembered()
+    else:
+        np.testing.assert_allclose(after.own.slopes, memory, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -159,11 +179,11 @@ def test_the_kernel_equals_its_twin(form, kind, penalty, draws):
 def test_a_first_epoch_from_given_weights_is_corrected(form, kind, start):
     """What is remembered is taken at the weights to begin with, unless these are zero."""
     problem = make_problem("both", form=form)
-    state, expected, memory = kernel_and_twin(
+    after, expected, memory = kernel_and_twin(
         problem, kind, epochs=1, coef=start[0], intercept=start[1]
     )
-    assert_same(state, expected, tolerance=1e-10)
-    np.testing.assert_allclose(state.memory, memory, rtol=0, atol=1e-10)
+    assert_same(after, expected, tolerance=1e-10)
+    np.testing.assert_allclose(after.own.slopes, memory, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -171,8 +191,8 @@ def test_a_first_epoch_from_given_weights_is_corrected(form, kind, start):
 @pytest.mark.parametrize("size", [1, 3, 5, N])
 def test_batches_of_any_size_equal_the_twin(form, kind, size):
     """One row, odd numbers, and all rows at once."""
-    state, expected, _ = kernel_and_twin(make_problem("both", form=form), kind, size=size)
-    assert_same(state, expected, tolerance=1e-10)
+    after, expected, _ = kernel_and_twin(make_problem("both", form=form), kind, size=size)
+    assert_same(after, expected, tolerance=1e-10)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -180,18 +200,18 @@ def test_batches_of_any_size_equal_the_twin(form, kind, size):
 @pytest.mark.parametrize("penalty", ["both", "groups", "own"])
 def test_every_schedule_equals_the_twin(form, name, penalty):
     """The lines along which features are brought up to date hold for steps of any length."""
-    state, expected, _ = kernel_and_twin(
+    after, expected, _ = kernel_and_twin(
         make_problem(penalty, form=form), "saga", name=name, epochs=4
     )
-    assert_same(state, expected, tolerance=1e-10)
+    assert_same(after, expected, tolerance=1e-10)
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_every_loss_equals_the_twin(form, loss):
     """Every loss equals the twin, including losses with a kink if steps are given."""
-    state, expected, _ = kernel_and_twin(make_problem("both", loss, form=form), "svrg", eta0=0.05)
-    assert_same(state, expected, tolerance=1e-10)
+    after, expected, _ = kernel_and_twin(make_problem("both", loss, form=form), "svrg", eta0=0.05)
+    assert_same(after, expected, tolerance=1e-10)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -201,8 +221,8 @@ def test_float32_is_near_float64(form, kind, penalty):
     """The same run in single precision, up to its rounding."""
     found, _, _ = kernel_and_twin(make_problem(penalty, dtype=np.float32, form=form), kind)
     expected, _, _ = kernel_and_twin(make_problem(penalty, form=form), kind)
-    assert found.coef.dtype == np.float32
-    assert_same(found, (expected.coef, expected.intercept), tolerance=2e-5)
+    assert found.state.coef.dtype == np.float32
+    assert_same(found, (expected.state.coef, expected.state.intercept), tolerance=2e-5)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -212,15 +232,8 @@ def test_it_converges_to_where_the_proximal_gradient_vanishes(form, kind, penalt
     """With the step from the smoothness, it ends at a fixed point of the full proximal step."""
     problem = make_problem(penalty, form=form)
     solver = Corrected(problem, kind)
-    schedule = make_schedule(
-        "constant",
-        eta0=safe_step(problem, 2, row_squares(problem), kind),
-        decay=0.0,
-        alpha=0.1,
-        power_t=0.5,
-        loss=problem.loss,
-    )
-    *_, state = run(solver, make_sampler("shuffle", N, 2, 0), schedule, solver.init(), epochs=600)
+    *_, after = drive(solver, sampler_of("shuffle", N, 2), safe(problem, kind), epochs=600)
+    state = after.state
     gradient, constant = problem.gradient(state.coef, state.intercept)
     moved = problem.penalty.nonsmooth_prox(state.coef - 0.1 * gradient, 0.1)
     np.testing.assert_allclose(moved, state.coef, rtol=0, atol=1e-9)
@@ -231,21 +244,11 @@ def test_it_converges_to_where_the_proximal_gradient_vanishes(form, kind, penalt
 def test_a_strong_penalty_leaves_exact_zeros(form):
     """Weights, and whole groups, that belong at zero are there, not near it."""
     problem = replace(make_problem(form=form, intercept=False), penalty=ElasticNet(l1=0.15))
-    grouped = replace(problem, penalty=GroupLasso(GROUPS, l1=0.1))
+    grouped = replace(problem, penalty=GroupNorms(GROUPS, l1=0.1))
     for case in (problem, grouped):
         solver = Corrected(case, "saga")
-        schedule = make_schedule(
-            "constant",
-            eta0=safe_step(case, 2, row_squares(case), "saga"),
-            decay=0.0,
-            alpha=0.1,
-            power_t=0.5,
-            loss=case.loss,
-        )
-        *_, state = run(
-            solver, make_sampler("shuffle", N, 2, 0), schedule, solver.init(), epochs=300
-        )
-        zeros = state.coef == 0.0
+        *_, after = drive(solver, sampler_of("shuffle", N, 2), safe(case, "saga"), epochs=300)
+        zeros = after.state.coef == 0.0
         assert 0 < zeros.sum() < D
         if case is grouped:
             assert {len(set(zeros[list(group)].tolist())) for group in GROUPS} == {1}
@@ -255,25 +258,38 @@ def test_epochs_do_not_change_earlier_states():
     """A state can be gone on from twice, with the same bits."""
     problem = make_problem("both")
     solver = Corrected(problem, "saga")
-    schedule = make_schedule(
-        "constant", eta0=0.1, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss
-    )
-    first = solver.epoch(solver.init(), some_batches("once", 0, 2), schedule)
-    kept = first.memory.copy()
-    again = [solver.epoch(first, some_batches("once", 1, 2), schedule) for _ in range(2)]
-    np.testing.assert_array_equal(first.memory, kept)
-    np.testing.assert_array_equal(again[0].coef, again[1].coef)
+    schedule = constant(problem, 0.1)
+    first = solver.epoch(*solver.init(), some_batches("once", 0, 2), schedule)
+    kept = first.own.slopes.copy()
+    again = [
+        solver.epoch(first.state, first.own, some_batches("once", 1, 2), schedule) for _ in range(2)
+    ]
+    np.testing.assert_array_equal(first.own.slopes, kept)
+    np.testing.assert_array_equal(again[0].state.coef, again[1].state.coef)
+
+
+def test_what_belongs_to_other_rows_is_forgotten():
+    """Slopes are kept for the rows they were met on, and never for a problem of another size."""
+    problem = make_problem("both", dtype=np.float32)
+    solver, schedule = Corrected(problem, "saga"), constant(problem, 0.1)
+    after = solver.epoch(*solver.init(), some_batches("once", 0, 2), schedule)
+    assert solver.take_up(after.state, after.own)[1] is after.own
+    shorter = replace(problem, X=problem.X[1:], y=problem.y[1:], weight=problem.weight[1:])
+    for other in (after.own, Averages(), None):
+        state, own = Corrected(shorter, "saga").take_up(after.state, other)
+        assert own == Remembered()
+        assert state.epochs == 1
+    double = make_problem("both")
+    assert Corrected(double, "saga").take_up(after.state, after.own)[0].coef.dtype == np.float64
 
 
 def test_watching_records_the_mean_loss_met():
     """Before any weight has moved, the loss met by a single step is that of zero weights."""
     problem = make_problem(weighted=False)
     solver = Corrected(problem, "saga", watch=True)
-    schedule = make_schedule(
-        "constant", eta0=0.1, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss
-    )
-    state = solver.epoch(solver.init(), make_sampler("shuffle", N, N, 0).batches(0), schedule)
-    assert state.loss == pytest.approx(np.log(2.0))
+    schedule = constant(problem, 0.1)
+    after = solver.epoch(*solver.init(), sampler_of("shuffle", N, N).batches(0), schedule)
+    assert after.loss == pytest.approx(np.log(2.0))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -284,22 +300,20 @@ def test_a_balanced_order_follows_the_corrected_gradients(form, kind, unit, pena
     """The order an epoch leaves is the rule's, applied to the gradients its steps followed."""
     problem = make_problem(penalty, form=form)
     solver = Corrected(problem, kind)
-    schedule = make_schedule(
-        "constant", eta0=0.1, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss
-    )
+    schedule = constant(problem, 0.1)
     first = np.random.default_rng(3).permutation(N)
-    state = solver.init(np.linspace(-1.0, 1.0, D))
     # One batch: all slopes are those at the first weights.
-    batches = Balanced(first, N, unit).batches(0)
-    state = solver.epoch(state, batches, schedule)
+    batches = BalancedOrder(first, N, unit).batches(0)
+    after = solver.epoch(*solver.init(np.linspace(-1.0, 1.0, D)), batches, schedule)
     X = np.hstack([problem.X if form is np.asarray else problem.X.toarray(), np.ones((N, 1))])
     slopes = problem.slopes(np.linspace(-1.0, 1.0, D))
     if kind == "svrg":
         # Remembered at the same weights, so nothing is left to balance; ties keep the first of two
         # in front.
         slopes = np.zeros(N)
-    np.testing.assert_array_equal(state.order, balanced_order(first, slopes[:, None] * X, unit))
-    later = solver.epoch(state, Balanced(first, 2, unit).batches(1, state.order), schedule)
+    np.testing.assert_array_equal(after.order, balanced_order(first, slopes[:, None] * X, unit))
+    batches = BalancedOrder(first, 2, unit).batches(1, after.order)
+    later = solver.epoch(after.state, after.own, batches, schedule)
     assert sorted(later.order) == list(range(N))
 
 
@@ -308,14 +322,12 @@ def test_balanced_svrg_equals_its_twin(form):
     """Orders and weights over several epochs, with the intercept's part in both."""
     problem = make_problem("both", form=form)
     solver, order = Corrected(problem, "svrg"), np.random.default_rng(3).permutation(N)
-    schedule = make_schedule(
-        "constant", eta0=0.2, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss
-    )
+    schedule = constant(problem, 0.2)
     X = np.hstack([problem.X if form is np.asarray else problem.X.toarray(), np.ones((N, 1))])
-    sampler, state = Balanced(order, 2), solver.init()
-    for _ in range(4):
-        pulls, w, b = np.zeros(N), state.coef, state.intercept
-        memory = problem.slopes(w, b) if state.epochs else np.zeros(N)
+    sampler, after = BalancedOrder(order, 2), After(*solver.init())
+    for epoch in range(4):
+        pulls, w, b = np.zeros(N), after.state.coef, after.state.intercept
+        memory = problem.slopes(w, b) if epoch else np.zeros(N)
         for rows in np.split(order, range(2, N, 2)):
             pulls[rows] = problem.slopes(w, b)[rows] - memory[rows]
             (w, b), _ = corrected_steps(
@@ -328,7 +340,8 @@ def test_balanced_svrg_equals_its_twin(form):
                 intercept=b,
                 memory=memory,
             )
-        state = solver.epoch(state, sampler.batches(state.epochs, state.order), schedule)
+        batches = sampler.batches(epoch, after.order)
+        after = solver.epoch(after.state, after.own, batches, schedule)
         order = balanced_order(order, pulls[:, None] * X, 1)
-        np.testing.assert_array_equal(state.order, order)
-        assert_same(state, (w, b), tolerance=1e-10)
+        np.testing.assert_array_equal(after.order, order)
+        assert_same(after, (w, b), tolerance=1e-10)

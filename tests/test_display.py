@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import antithetic
 from antithetic import AntitheticTable, gradient_variance, pair
 from antithetic.display import ConvergenceDisplay, VarianceDisplay
+from antithetic.orders import Shuffle, Uniform
 from antithetic.problem.losses import get_loss
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -243,10 +244,10 @@ def expected(X, y, tables, coef=None, intercept=0.0, **options):
 
     And what they are relative to.
     """
-    ways = [(None, "uniform"), (None, "shuffle"), *((table, "uniform") for table in tables)]
+    orders = [Uniform(), Shuffle(), *(Uniform(pairs=table) for table in tables)]
     variances = [
-        gradient_variance(X, y, coef, intercept=intercept, table=table, sampling=how, **options)
-        for table, how in ways
+        gradient_variance(X, y, coef, intercept=intercept, order=order, **options)
+        for order in orders
     ]
     return np.array(variances) / variances[0], variances[0]
 
@@ -528,7 +529,11 @@ def test_targets_that_do_not_fit_are_refused():
     model = classifier().fit(X, y)
     refused("3 classes.*; give target=, one of 'a', 'b', 'c'", model, X, y)
     refused(
-        "target='z' is no class of SGDClassifier; use one of 'a', 'b', 'c'", model, X, y, target="z"
+        "target='z' is not a class of SGDClassifier; use one of 'a', 'b', 'c'",
+        model,
+        X,
+        y,
+        target="z",
     )
     refused(
         "target='a' picks one of several classes, and SGDRegressor has none",

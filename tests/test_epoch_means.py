@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drive import drive, sampler_of
 from reference import algorithm_2, split
 from scipy import sparse
 
 from antithetic import SGDClassifier, SGDRegressor, datasets, minimize
-from antithetic.orders import make_sampler
+from antithetic._core.schedules import step_size
+from antithetic.orders import Pairs, Uniform
+from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
-from antithetic.solvers import make_sgd, run
-from antithetic.solvers.sgd import GIVEN_UP
-from antithetic.solvers.steps import make_schedule, step_size
+from antithetic.solvers.sgd import GIVEN_UP, make_sgd
+from antithetic.steps import InverseTime
+from antithetic.stopping import Target
 
 N, D = 301, 4
 COMPARED = (4, 5, 8, 9, 16, 17, 32, 33, 64)
@@ -29,14 +32,12 @@ def make_problem(form=np.asarray, dtype=np.float64, **penalty):
 
 
 def after_epochs(problem, epochs, size=2):
-    """State of the kernel, its sampler and its steps."""
+    """Last weights and solution of the kernel, its sampler and its steps."""
     solver = make_sgd(problem, "epoch")
-    schedule = make_schedule(
-        "inverse_time", eta0=0.3, decay=0.1, alpha=0.01, power_t=0.5, loss=problem.loss
-    )
-    sampler = make_sampler("shuffle", problem.n, size, seed=1)
-    *_, state = run(solver, sampler, schedule, solver.init(), epochs=epochs)
-    return state, sampler, schedule
+    schedule = InverseTime(0.3, decay=0.1).schedule(problem.loss, problem.penalty)
+    sampler = sampler_of("shuffle", problem.n, size, seed=1)
+    *_, after = drive(solver, sampler, schedule, epochs=epochs)
+    return after.state.coef, solver.solution(after.state, after.own), sampler, schedule
 
 
 @pytest.mark.kernel
@@ -50,7 +51,7 @@ def test_the_mean_is_of_evenly_spaced_points_of_the_last_epoch(form, l2, l1, epo
     Of the first epoch, after 75 rows.
     """
     problem = make_problem(form, l2=l2, l1=l1)
-    state, sampler, schedule = after_epochs(problem, epochs, size)
+    last, solution, sampler, schedule = after_epochs(problem, epochs, size)
     path, batches = [], [rows for epoch in range(epochs) for rows in split(sampler.batches(epoch))]
     algorithm_2(
         problem,
@@ -67,13 +68,11 @@ def test_the_mean_is_of_evenly_spaced_points_of_the_last_epoch(form, l2, l1, epo
         else (epochs - 1) * steps
     )
     points = [point for k, point in enumerate(path) if k >= first and (k + 1) % every == 0]
-    np.testing.assert_allclose(state.coef, path[-1][0], rtol=1e-10)
+    np.testing.assert_allclose(last, path[-1][0], rtol=1e-10)
     np.testing.assert_allclose(
-        state.solution[0], np.mean([coef for coef, _ in points], axis=0), rtol=0, atol=1e-12
+        solution[0], np.mean([coef for coef, _ in points], axis=0), rtol=0, atol=1e-12
     )
-    assert state.solution[1] == pytest.approx(
-        np.mean([intercept for _, intercept in points]), abs=1e-12
-    )
+    assert solution[1] == pytest.approx(np.mean([intercept for _, intercept in points]), abs=1e-12)
 
 
 @pytest.mark.kernel
@@ -81,8 +80,7 @@ def test_the_mean_is_of_evenly_spaced_points_of_the_last_epoch(form, l2, l1, epo
 def test_single_precision_agrees_with_double(form):
     """float32 agrees with float64 to its precision."""
     (single, _), (double, _) = (
-        after_epochs(make_problem(form, dtype, l2=0.01), 2)[0].solution
-        for dtype in (np.float32, np.float64)
+        after_epochs(make_problem(form, dtype, l2=0.01), 2)[1] for dtype in (np.float32, np.float64)
     )
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, double, rtol=0, atol=1e-5)
@@ -91,13 +89,7 @@ def test_single_precision_agrees_with_double(form):
 def test_a_resumed_run_equals_an_uninterrupted_one():
     """The mean restarts with each epoch, and steps continue from the last weights."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
-    given = {
-        "l2": 1e-2,
-        "sampling": "balanced",
-        "learning_rate": "auto",
-        "average": "epoch",
-        "trace": "objective",
-    }
+    given = {"l2": 1e-2, "order": "balanced", "average": "epoch", "trace": "objective"}
     half = minimize(X, y, epochs=2, **given)
     resumed, whole = (
         minimize(X, y, epochs=4, resume=half, **given),
@@ -107,30 +99,27 @@ def test_a_resumed_run_equals_an_uninterrupted_one():
     np.testing.assert_array_equal(resumed.trace["objective"], whole.trace["objective"])
 
 
-@pytest.mark.parametrize("sampling", ["balanced", "shuffle"])
-def test_the_mean_is_given_up_once_the_last_weights_are_better(sampling):
+@pytest.mark.parametrize("order", ["balanced", "shuffle"])
+def test_the_mean_is_given_up_once_the_last_weights_are_better(order):
     """Twice in a row, after epochs 4 and 5, 8 and 9, ... and for good.
 
     Before that, the mean is what is returned.
     """
     X, y = datasets.load("splice_scale", return_X_y=True)
     problem = Problem.build(X, y, l2=1e-3)
-    solver, sampler = make_sgd(problem, "epoch"), make_sampler(sampling, problem.n, 2, seed=0)
-    schedule = make_schedule(
-        "inverse_time", eta0=0.1, decay=1e-2, alpha=1e-3, power_t=0.5, loss=problem.loss
-    )
+    solver, sampler = make_sgd(problem, "epoch"), sampler_of(order, problem.n, 2, seed=0)
+    schedule = InverseTime(0.1, decay=1e-2).schedule(problem.loss, problem.penalty)
     settled = []
-    for state in run(solver, sampler, schedule, solver.init(), epochs=64):
-        settled.append(state.settled == GIVEN_UP)
-        np.testing.assert_array_equal(
-            state.solution[0], state.coef if settled[-1] else state.average
-        )
+    for after in drive(solver, sampler, schedule, epochs=64):
+        state, own = after.state, after.own
+        settled.append(own.settled == GIVEN_UP)
+        solution = solver.solution(state, own)
+        np.testing.assert_array_equal(solution[0], state.coef if settled[-1] else own.coef)
         if state.epochs in COMPARED and settled.count(True) <= 1:
             last = problem.objective(state.coef, state.intercept)
-            assert (last < problem.objective(state.average, state.average_intercept)) == (
-                state.settled > 0
-            ) or settled[-1]
-            assert state.objective == problem.objective(*state.solution)
+            mean = problem.objective(own.coef, own.intercept)
+            assert (last < mean) == (own.settled > 0) or settled[-1]
+            assert after.objective == problem.objective(*solution)
     assert settled == sorted(settled)
     assert settled[-1]
     assert 1 + settled.index(True) in COMPARED
@@ -146,10 +135,9 @@ def test_a_long_fit_is_as_good_as_without_averages():
 
 def test_a_table_in_each_step_goes_without():
     """With a table per step nothing is averaged, because each step counts as an epoch."""
-    with pytest.raises(ValueError, match='goes without tol= and average="epoch"'):
-        minimize(
-            [[1.0], [2.0]], [-1, 1], pairing="greedy", refresh="step", average="epoch", eta0=0.1
-        )
+    order = Uniform(pairs=Pairs("greedy", refresh="step"))
+    with pytest.raises(ValueError, match='without nest=, stop= and average="epoch"'):
+        minimize([[1.0], [2.0]], [-1, 1], order=order, average="epoch", steps=0.1)
 
 
 # ---- "auto"
@@ -169,7 +157,7 @@ FEW = {"max_iter": 2, "tol": None, "random_state": 0}
         ({"penalty": "l1"}, 768, False),
         ({"penalty": "elasticnet", "l1_ratio": 1e-9}, 768, "epoch"),
         ({"penalty": "elasticnet"}, 768, False),
-        ({"penalty": "group_lasso", "groups": [0, 0, 0, 0, 1, 1, 1, 1]}, 768, False),
+        ({"penalty": GroupLasso([0, 0, 0, 0, 1, 1, 1, 1])}, 768, False),
         ({"loss": "squared_hinge"}, 768, False),
         ({"learning_rate": "constant"}, 768, False),
         ({"solver": "saga", "loss": "log_loss"}, 768, False),
@@ -248,9 +236,8 @@ def test_the_mean_is_nearer_to_the_optimum(loss):
     rows = rng.normal(size=(4000, 5))
     labels = np.where(rows @ [1.0, -1.0, 0.5, 0.0, 0.2] + 2.0 * rng.normal(size=4000) > 0.0, 1, -1)
     problem = Problem.build(rows, labels, loss=loss, l2=1e-4)
-    least = minimize(
-        rows, labels, loss=loss, l2=1e-4, solver="sdca", epochs=300, tol=1e-9, stopping="gap"
-    )
+    given = {"solver": "sdca", "epochs": 300, "stop": Target("gap", 1e-9)}
+    least = minimize(rows, labels, loss=loss, l2=1e-4, **given)
 
     def gap(average):
         fits = [

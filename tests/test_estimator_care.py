@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 
 from antithetic import SGDClassifier, SGDRegressor
+from antithetic.orders import Balanced
 from antithetic.problem import Problem
 from antithetic.solvers import step_search
 
@@ -85,13 +86,13 @@ def test_good_first_weights_do_not_make_the_steps_short():
     assert warm.score(X, -y) > 0.9
 
 
-@pytest.mark.parametrize("pairing", ["greedy", "tree"])
-def test_a_chunk_of_one_class_needs_no_pairs(pairing):
+@pytest.mark.parametrize("pairs", ["greedy", "tree"])
+def test_a_chunk_of_one_class_needs_no_pairs(pairs):
     """A chunk of one class needs no pairs, with two or three classes, on any call."""
     three = np.digitize(NUMBERS, [-2.0, 2.0])
     for y in (TWO, three):
         one = np.flatnonzero(y == y[0])[:5]
-        model = SGDClassifier(pairing=pairing, random_state=0).partial_fit(
+        model = SGDClassifier(order=Balanced(pairs=pairs), random_state=0).partial_fit(
             X[one], y[one], classes=np.unique(y)
         )
         model.partial_fit(X, y).partial_fit(X[one], y[one])
@@ -197,7 +198,7 @@ def test_all_defaults_are_allowed_and_whatever_else_is_checked(estimator):
     for name, value in {
         "alpha": -1.0,
         "max_iter": 0,
-        "sampling": "no such",
+        "order": "no such",
         "average": "no such",
         "trace": 3,
     }.items():
@@ -263,7 +264,8 @@ def test_the_recorded_objective_is_that_of_the_weights(average):
 
     Averages have another.
     """
-    model = SGDClassifier("log_loss", average=average, **FEW | {"max_iter": 1}).fit(X, TWO)
+    given = FEW | {"max_iter": 1, "trace": "objective"}
+    model = SGDClassifier("log_loss", average=average, **given).fit(X, TWO)
     problem = Problem.build(X, TWO, loss="log_loss", l2=1e-4, fit_intercept=True)
     np.testing.assert_allclose(
         model.history_["objective"],

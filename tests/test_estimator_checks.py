@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import antithetic
 from antithetic import SGDClassifier, SGDRegressor
+from antithetic.orders import Balanced
 
 REPEATED = (
     "the objective is the mean over all rows of weight times loss: twice the weight is not one row"
@@ -36,8 +37,8 @@ VARIANTS = [
     # Half of the rows, so that few rows still include each class.
     SGDClassifier(loss="log_loss", early_stopping=True, validation_fraction=0.5),
     SGDRegressor(penalty="l1", early_stopping=True, validation_fraction=0.5),
-    SGDClassifier(pairing="greedy"),
-    SGDRegressor(pairing="greedy"),
+    SGDClassifier(order=Balanced(pairs="greedy")),
+    SGDRegressor(order=Balanced(pairs="greedy")),
 ]
 
 

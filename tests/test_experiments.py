@@ -26,9 +26,11 @@ from antithetic.experiments import (
 )
 from antithetic.experiments.optimum import find_optimum
 from antithetic.experiments.parts import load_part, save_part
-from antithetic.experiments.runs import Bench, inverse_time, jitter
+from antithetic.experiments.runs import Bench, jitter
 from antithetic.experiments.settings import load
+from antithetic.orders import Uniform
 from antithetic.problem import Problem
+from antithetic.steps import InverseTime
 
 SEEDS, EPOCHS = 2, 3
 
@@ -48,19 +50,17 @@ def problem_of(part: Part) -> Problem:
 
 
 def rerun(part: Part, method: str, seed: int) -> antithetic.Result:
-    pairing = METHODS[method].pairing
     X, y = load(part.name)
     return antithetic.minimize(
         X,
         y,
         loss=part.loss,
         l2=part.decay,
-        pairing=pairing,
-        eta0=part.eta0,
+        order=METHODS[method],
+        steps=part.eta0,
         epochs=EPOCHS,
         seed=seed,
-        trace=["objective", "variance", "distance"],
-        w_star=part.w_star,
+        trace=["objective", "variance", antithetic.Distance(part.w_star)],
     )
 
 
@@ -84,7 +84,9 @@ def test_variances_are_those_of_gradient_variance(part: Part) -> None:
         for estimator, made in (("SGD", None), ("SGD-as", table)):
             if run not in part.variance[estimator]:
                 continue
-            expected = antithetic.gradient_variance(X, y, coef, loss=part.loss, table=made)
+            expected = antithetic.gradient_variance(
+                X, y, coef, loss=part.loss, order=Uniform(pairs=made)
+            )
             assert part.variance[estimator][run][1, -1] == pytest.approx(expected, rel=1e-12)
             assert part.second_moment[estimator][run][1, -1] == pytest.approx(
                 expected + gradient @ gradient, rel=1e-12
@@ -124,9 +126,7 @@ def test_a_hinge_optimum_that_runs_out_of_time_says_how_far_off_it_may_be() -> N
 def test_the_curve_inside_epochs_is_that_of_the_run(part: Part) -> None:
     X, y = load(part.name)
     bench = Bench(problem_of(part), y)
-    inside = bench.inside(
-        "SGD-as", inverse_time(bench.problem, part.eta0), seeds=4 * SEEDS, epochs=EPOCHS
-    )
+    inside = bench.inside("SGD-as", InverseTime(part.eta0), seeds=4 * SEEDS, epochs=EPOCHS)
     np.testing.assert_allclose(inside[:SEEDS, ::8], part.objective["SGD-as"], rtol=1e-9)
     np.testing.assert_allclose(jitter(inside), part.jitter["SGD-as"], rtol=1e-9)
     assert X.shape[1] == part.d

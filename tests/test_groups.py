@@ -326,7 +326,7 @@ def test_groups_without_a_fingerprint_come_back(tmp_path):
 
 
 META = {
-    "format": "antithetic groups 1",
+    "format": "antithetic groups 2",
     "size": 4,
     "method": "greedy",
     "width": None,
@@ -381,7 +381,7 @@ HOSTILE = {
     "no size": archive({"size": ...}),
     "no method": archive({"method": ...}),
     "no format": archive({"format": ...}),
-    "a table's format": archive({"format": "antithetic table 1"}),
+    "a table's format": archive({"format": "antithetic table 2"}),
     "width of a list": archive({"width": [2]}),
     "infinite values": archive({"values": float("inf")}),
 }

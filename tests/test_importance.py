@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drive import sampler_of
 from every_draw import every_draw, moments_of_steps
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,10 +17,12 @@ from strategies import permutations
 
 import antithetic
 from antithetic import AntitheticTable, GroupTable
-from antithetic.orders import Units, batch_variance, make_sampler, unit_probabilities
-from antithetic.orders.importance import PRIOR_SHARE, Importance
-from antithetic.orders.uniform import Uniform
-from antithetic.orders.units import cumulative, draw, drawable
+from antithetic.orders import Importance, Pairs, Shuffle, Uniform
+from antithetic.orders.probabilities import PRIOR_SHARE, normalised, unit_probabilities
+from antithetic.orders.uniform import RowDraws
+from antithetic.orders.units import Units, cumulative, draw, drawable
+from antithetic.orders.variance import uniform_variance, weighted_variance
+from antithetic.orders.weighted import WeightedDraws
 from antithetic.problem import Problem
 
 TABLES = {  # with batch sizes small enough for all draws to be enumerated
@@ -71,24 +74,39 @@ def probabilities_of(problem, table, how, slopes):
     )
 
 
+def weighted(n, size, seed, table, chances):
+    """Draws of the units of a table by probabilities."""
+    units = Units.of_table(n, table)
+    return WeightedDraws(units, size, seed, normalised(chances, len(units), "by"))
+
+
+def variance_of(problem, slopes, table, size, chances):
+    """Stated variance of such draws."""
+    units = Units.of_table(problem.n, table)
+    return weighted_variance(problem, slopes, units, size, np.asarray(chances))
+
+
 # ---- what is drawn
 
 
 @pytest.mark.parametrize("how", ["uniform", *HOW])
 @pytest.mark.parametrize(("n", "table", "size"), CASES)
 def test_every_step_is_unbiased_and_has_the_stated_variance(n, table, size, how, monkeypatch):
-    """Over all draws, each step's mean is the gradient and its variance is batch_variance."""
+    """Over all draws, each step's mean is the gradient and its variance is the stated one."""
     problem, slopes = small_problem(n)
     gradients = gradients_of(problem, slopes)
-    sampling = "uniform" if how == "uniform" else "importance"
-    chances = None if how == "uniform" else probabilities_of(problem, table, how, slopes)
-    sampler = make_sampler(sampling, n, size, 0, table, probabilities=chances)
+    if how == "uniform":
+        sampler = sampler_of("uniform", n, size, 0, table)
+        stated = uniform_variance(problem, slopes, table, size)
+    else:
+        chances = probabilities_of(problem, table, how, slopes)
+        sampler = weighted(n, size, 0, table, chances)
+        stated = variance_of(problem, slopes, table, size, chances)
     expected, variances = moments_of_steps(sampler, gradients, monkeypatch)
     assert len(expected) == -(-n // size)
     np.testing.assert_allclose(
         expected, np.tile(gradients.mean(axis=0), (len(expected), 1)), atol=1e-12
     )
-    stated = batch_variance(problem, slopes, table, sampling, size, probabilities=chances)
     # The first and second members of a pair have different variances.
     if size == 1 and isinstance(table, AntitheticTable):
         variances = variances[:2].mean()
@@ -97,17 +115,10 @@ def test_every_step_is_unbiased_and_has_the_stated_variance(n, table, size, how,
 
 @pytest.mark.parametrize(("n", "table", "size"), CASES)
 def test_without_the_factors_it_would_be_biased(n, table, size, monkeypatch):
-    """The enumeration tells: with factors of 1 the expected step is another."""
+    """With factors of 1 the expected step is not the gradient, and the enumeration shows it."""
     problem, slopes = small_problem(n)
     gradients = gradients_of(problem, slopes)
-    sampler = make_sampler(
-        "importance",
-        n,
-        size,
-        0,
-        table,
-        probabilities=probabilities_of(problem, table, "own", slopes),
-    )
+    sampler = weighted(n, size, 0, table, probabilities_of(problem, table, "own", slopes))
     forgotten = type(
         "Forgotten",
         (),
@@ -138,10 +149,10 @@ def test_uniform_rows_and_pairs_have_no_factors():
     A group that is left over makes up for its size.
     """
     for table in (None, AntitheticTable([1, 0, 2])):
-        sampler = make_sampler("uniform", 3, 2, 0, table)
-        assert isinstance(sampler, Uniform)
+        sampler = sampler_of("uniform", 3, 2, 0, table)
+        assert isinstance(sampler, RowDraws)
         assert sampler.batches(0).factors is None
-    batches = make_sampler("uniform", 7, 4, 0, GroupTable(np.arange(7), 4)).batches(0)
+    batches = sampler_of("uniform", 7, 4, 0, GroupTable(np.arange(7), 4)).batches(0)
     lengths = np.diff(batches.starts)
     np.testing.assert_array_equal(batches.factors, np.repeat(4.0 / lengths, lengths))
     assert batches.counted == 8
@@ -155,9 +166,7 @@ def test_an_epoch_has_full_batches_only(name, size):
     With b = 1 partners follow each other.
     """
     _, table, _ = TABLES[name]
-    batches = make_sampler(
-        "importance", 4, size, 0, table, probabilities=[0.1, 0.2, 0.3, 0.4]
-    ).batches(3)
+    batches = weighted(4, size, 0, table, [0.1, 0.2, 0.3, 0.4]).batches(3)
     np.testing.assert_array_equal(np.diff(batches.starts), np.full(-(-4 // size), size))
     assert batches.rows.dtype == batches.starts.dtype == np.intp
     assert batches.factors.dtype == np.float64
@@ -173,7 +182,7 @@ def test_an_epoch_depends_on_seed_and_number_alone(name):
     chances = np.arange(1.0, len(Units.of_table(n, table)) + 1.0)
 
     def rows(seed, epochs):
-        sampler = make_sampler("importance", n, sizes[0], seed, table, probabilities=chances)
+        sampler = weighted(n, sizes[0], seed, table, chances)
         return [sampler.batches(epoch).rows.tolist() for epoch in epochs]
 
     later = rows(5, range(9))
@@ -207,7 +216,7 @@ def test_what_has_no_probability_is_never_drawn(given):
 
 def test_next_to_no_probability_has_no_factor_out_of_proportion():
     """What a generator cannot draw is not drawn by accident of its first number."""
-    sampler = Importance(Units.of_table(3, None), 1, 0, np.array([1e-320, 0.5, 0.5]))
+    sampler = WeightedDraws(Units.of_table(3, None), 1, 0, np.array([1e-320, 0.5, 0.5]))
     assert np.isfinite(sampler.batches(0).factors).all()
 
 
@@ -290,12 +299,7 @@ def test_sparse_rows_and_single_precision(name, how):
     for given_rows in (X, sparse.csr_array(X), X.astype(np.float32)):
         this = Problem.build(given_rows, problem.y)
         chances = probabilities_of(this, table, how, slopes)
-        found.append(
-            (
-                chances,
-                batch_variance(this, slopes, table, "importance", sizes[-1], probabilities=chances),
-            )
-        )
+        found.append((chances, variance_of(this, slopes, table, sizes[-1], chances)))
     for other, rtol in zip(found[1:], (1e-12, 1e-5), strict=True):
         np.testing.assert_allclose(other[0], found[0][0], rtol=rtol)
         np.testing.assert_allclose(other[1], found[0][1], rtol=rtol)
@@ -335,12 +339,7 @@ def test_nothing_to_go_by_gives_the_prior():
     np.testing.assert_array_equal(unit_probabilities(idle, None, "bounds"), [1.0, 0.0, 0.0])
     np.testing.assert_array_equal(unit_probabilities(idle, None, [3, 0, 0]), [1.0, 0.0, 0.0])
     assert (unit_probabilities(idle, None, "bounds", smooth=True) > 0.0).all()
-    assert (
-        batch_variance(
-            idle, idle.slopes(), None, "importance", 2, probabilities=np.array([1.0, 0.0, 0.0])
-        )
-        == 0.0
-    )
+    assert variance_of(idle, idle.slopes(), None, 2, [1.0, 0.0, 0.0]) == 0.0
     assert slopes.any()
 
 
@@ -360,7 +359,6 @@ def test_nothing_to_go_by_gives_the_prior():
             [1.0, 1.0, 0.0, 1.0, 1.0],
             "unit 2.*can have a gradient",
         ),
-        (None, "size", 'use "bounds", "gradients"'),
     ],
 )
 def test_probabilities_that_are_refused(table, given, message):
@@ -368,6 +366,18 @@ def test_probabilities_that_are_refused(table, given, message):
     problem, _ = small_problem(5)
     with pytest.raises(ValueError, match=message):
         unit_probabilities(problem, table, given)
+    if not isinstance(given[0], str):  # which is refused when the order is made
+        X, y = problem.X, problem.y
+        with pytest.raises(ValueError, match=message):
+            antithetic.minimize(X, y, order=Importance(given, pairs=table), batch_size=4, epochs=1)
+
+
+def test_an_order_by_unknown_words_or_by_text_is_refused_when_it_is_made():
+    """The message names the words that are known, or asks for real numbers."""
+    with pytest.raises(ValueError, match="by 'size' is not known; use one of bounds, gradients"):
+        Importance("size")
+    with pytest.raises(ValueError, match="by must be a word, or real numbers"):
+        Importance(["a"] * 5)
 
 
 # ---- the variance
@@ -376,7 +386,7 @@ def test_probabilities_that_are_refused(table, given, message):
 def test_importance_lowers_the_variance_to_that_of_the_directions():
     """Rows that are multiples of one another: drawn by their norms, no variance is left."""
     X, y = np.outer([1.0, 2.0, 5.0, 0.5], [1.0, 1.0]), [1.0, 1.0, 1.0, 1.0]
-    options = {"loss": "epsilon_insensitive", "sampling": "importance", "importance": "bounds"}
+    options = {"loss": "epsilon_insensitive", "order": Importance("bounds")}
     assert antithetic.gradient_variance(X, y, **options) < 1e-30
     assert antithetic.gradient_variance(X, y, loss="epsilon_insensitive") > 1.0
 
@@ -386,13 +396,12 @@ def test_importance_lowers_the_variance_to_that_of_the_directions():
 def test_equal_gradients_have_no_variance(form, dtype):
     """Equal gradients have a variance of exactly zero, also in groups with rest and intercept."""
     X, y = form(np.full((1001, 3), 0.1, dtype=dtype)), np.full(1001, 0.7)
-    for sampling in ("uniform", "importance"):
+    for kind in (Uniform, Importance):
         found = antithetic.gradient_variance(
             X,
             y,
             loss="squared_error",
-            table=GroupTable(np.arange(1001), 4),
-            sampling=sampling,
+            order=kind(pairs=GroupTable(np.arange(1001), 4)),
             batch_size=8,
             fit_intercept=True,
         )
@@ -408,7 +417,7 @@ def test_no_digit_cancels(form):
         np.zeros(4),
         [1.0],
         loss="epsilon_insensitive",
-        table=GroupTable([0, 1, 2, 3], 1),
+        order=Uniform(pairs=GroupTable([0, 1, 2, 3], 1)),
         batch_size=1,
     )
     np.testing.assert_allclose(found, 1.25 * 2.0**-60, rtol=1e-6)
@@ -423,86 +432,75 @@ def test_the_variance_does_not_depend_on_blocks(monkeypatch, block):
         problem = Problem.build(form(X), np.arange(23) % 2, fit_intercept=True)
         slopes, table = problem.slopes(rng.normal(size=3)), GroupTable(rng.permutation(23), 4)
         chances = unit_probabilities(problem, table, "gradients", slopes)
-        whole = batch_variance(problem, slopes, table, "importance", 4, probabilities=chances)
+        whole = variance_of(problem, slopes, table, 4, chances)
         with monkeypatch.context() as patch:
-            patch.setattr("antithetic.problem.block_rows", lambda _X: block)
+            patch.setattr("antithetic.problem.objective.block_rows", lambda _X: block)
             np.testing.assert_allclose(
-                batch_variance(problem, slopes, table, "importance", 4, probabilities=chances),
-                whole,
-                rtol=1e-12,
+                variance_of(problem, slopes, table, 4, chances), whole, rtol=1e-12
             )
 
 
 def test_gradient_variance_takes_every_choice():
-    """It is batch_variance with the probabilities made at coef."""
+    """It is the variance of draws with the probabilities made at coef."""
     X, y = np.random.default_rng(3).normal(size=(9, 2)), np.arange(9) % 2
     problem, coef = Problem.build(X, y), np.array([0.5, -1.0])
     slopes = problem.slopes(coef)
     for table in (None, antithetic.pair(X, y), antithetic.pair(X, y, nest=2)):
         for how in ("bounds", "gradients", np.arange(1.0, len(Units.of_table(9, table)) + 1.0)):
-            wanted = batch_variance(
-                problem,
-                slopes,
-                table,
-                "importance",
-                4,
-                probabilities=unit_probabilities(problem, table, how, slopes),
-            )
-            found = antithetic.gradient_variance(
-                X, y, coef, table=table, sampling="importance", batch_size=4, importance=how
-            )
-            assert found == wanted
+            chances = unit_probabilities(problem, table, how, slopes)
+            wanted = variance_of(problem, slopes, table, 4, chances)
+            order = Importance(how, pairs=table)
+            assert antithetic.gradient_variance(X, y, coef, order=order, batch_size=4) == wanted
 
 
 # ---- what is refused
 
 
+GROUPS = GroupTable(np.arange(11), 4)
+
+
 @pytest.mark.parametrize(
-    ("sampling", "size", "options", "message"),
+    ("order", "size", "message"),
     [
-        ("uniform", 3, {}, r'groups of 4.*use batch_size=4, or sampling="shuffle"'),
-        ("uniform", 6, {}, r'use batch_size=4 or 8, or sampling="shuffle"'),
+        (Uniform(pairs=GROUPS), 3, r'groups of 4.*use batch_size=4, or order="shuffle"'),
+        (Uniform(pairs=GROUPS), 6, r'use batch_size=4 or 8, or order="shuffle"'),
+        (Importance(pairs=GROUPS), 10, r'use batch_size=8, or order="shuffle"'),
         (
-            "importance",
-            10,
-            {"probabilities": np.ones(3)},
-            r'use batch_size=8, or sampling="shuffle"',
-        ),
-        ("uniform", 4, {"to_the_top": True}, r"nested groups are an order.*shuffle.*balanced"),
-        (
-            "importance",
+            Uniform(pairs=Pairs(GROUPS, nest=True)),
             4,
-            {"to_the_top": True, "probabilities": np.ones(3)},
-            r"nested groups are an order",
+            r"nested groups define an order.*shuffle.*balanced",
         ),
-        ("importance", 4, {}, "needs probabilities"),
-        ("importance", 4, {"probabilities": np.ones(11)}, r"shape \(3,\)"),
+        (Importance(pairs=Pairs(GROUPS, nest=True)), 4, "nested groups define an order"),
+        (Importance(np.ones(11), pairs=GROUPS), 4, r"by must have shape \(3,\).*got \(11,\)"),
     ],
+    ids=["one size", "two sizes", "importance", "nested", "nested by importance", "numbers"],
 )
-def test_draws_of_groups_that_are_refused(sampling, size, options, message):
-    """The message says what works."""
-    with pytest.raises(ValueError, match=message):
-        make_sampler(sampling, 11, size, 0, GroupTable(np.arange(11), 4), **options)
+def test_draws_of_groups_that_are_refused(order, size, message):
+    """The message says what works, in minimize as in gradient_variance."""
+    X, y = np.random.default_rng(0).normal(size=(11, 2)), np.arange(11) % 2
+    for use in (antithetic.minimize, antithetic.gradient_variance):
+        with pytest.raises(ValueError, match=message):
+            use(X, y, order=order, batch_size=size)
 
 
 def test_variances_that_are_refused():
-    """Groups of other data, and orders of groups."""
+    """Groups of other data, and orders of groups, have no variance."""
     X, y = [[1.0], [2.0], [3.0], [4.0]], [0, 1, 0, 1]
-    with pytest.raises(ValueError, match="the groups have 5 rows and X has 4"):
-        antithetic.gradient_variance(X, y, table=GroupTable(np.arange(5), 2))
-    with pytest.raises(ValueError, match="order"):
-        antithetic.gradient_variance(X, y, table=GroupTable(np.arange(4), 2), sampling="shuffle")
+    four = GroupTable(np.arange(4), 2)
+    with pytest.raises(ValueError, match="a table of 5 rows and X has 4"):
+        antithetic.gradient_variance(X, y, order=Uniform(pairs=GroupTable(np.arange(5), 2)))
+    with pytest.raises(ValueError, match="has no draw and so no variance; use order='uniform'"):
+        antithetic.gradient_variance(X, y, order=Shuffle(pairs=four))
     with pytest.raises(ValueError, match="batch_size=2 or 4"):
-        antithetic.gradient_variance(X, y, table=GroupTable(np.arange(4), 2), batch_size=3)
+        antithetic.gradient_variance(X, y, order=Uniform(pairs=four), batch_size=3)
+    other = antithetic.pair([[1.0], [2.0], [3.0], [9.0]], y, nest=2)
     with pytest.raises(ValueError, match="made for other values of X"):
-        antithetic.gradient_variance(
-            X, y, table=antithetic.pair([[1.0], [2.0], [3.0], [9.0]], y, nest=2)
-        )
+        antithetic.gradient_variance(X, y, order=Uniform(pairs=other))
 
 
 def test_all_draws_have_probability_one_together(monkeypatch):
     """The enumeration itself: weights of cells sum to 1 and every unit appears."""
-    sampler = make_sampler("importance", 3, 2, 0, probabilities=[0.5, 0.25, 0.25])
+    sampler = weighted(3, 2, 0, None, [0.5, 0.25, 0.25])
     found = [
         (probability, batches.rows) for probability, batches in every_draw(sampler, monkeypatch)
     ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 import sys
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,13 +16,15 @@ from sklearn.linear_model import _sgd_fast
 from strategies import EXTREMES, finite_floats, problems
 
 from antithetic import pair
-from antithetic.problem import losses
+from antithetic._core import losses
+from antithetic.losses import EpsilonInsensitive, Huber, SquaredEpsilonInsensitive
 from antithetic.problem.losses import LOSSES, get_loss
 
 MARGIN = [name for name, loss in LOSSES.items() if loss.classification]
 REGRESSION = [name for name, loss in LOSSES.items() if not loss.classification]
 PREDICTIONS = np.linspace(-4.0, 4.0, 161)  # every kink, and both sides of it
 NUMBERS = (-1.5, 0.0, 2.0)  # regression labels on the same grid
+WITH_EPSILON = [Huber, EpsilonInsensitive, SquaredEpsilonInsensitive]
 EPSILON = 0.125  # a power of two: the kinks of the regression losses are then on the grid exactly
 LARGEST = Fraction(sys.float_info.max)
 SMALLEST = Fraction(1, 2**1060)  # what underflow may lose
@@ -39,7 +41,7 @@ SCIKIT_LEARN = {
 
 
 def named(name):
-    return replace(LOSSES[name], epsilon=EPSILON)
+    return LOSSES[name].with_epsilon(EPSILON)
 
 
 def grid(name):
@@ -341,8 +343,8 @@ def test_compiled_and_plain_losses_agree(name, y, p):
 @pytest.mark.kernel
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 1e300])
 def test_huber_takes_an_epsilon_of_its_own(epsilon):
-    """``replace(loss, epsilon=...)`` moves the kink, where value and slope stay continuous."""
-    loss = replace(LOSSES["huber"], epsilon=epsilon)
+    """``Huber(epsilon)`` moves the kink, where value and slope stay continuous."""
+    loss = Huber(epsilon)
     assert loss.slope([0.0, 0.0], [3.0, -3.0]).tolist() == [min(3.0, epsilon), -min(3.0, epsilon)]
     assert loss.value([0.0], [3.0])[0] == (
         4.5 if epsilon >= 3.0 else epsilon * (3.0 - epsilon / 2.0)
@@ -351,10 +353,33 @@ def test_huber_takes_an_epsilon_of_its_own(epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [-0.1, math.nan, math.inf])
-def test_an_impossible_epsilon_is_refused(epsilon):
+@pytest.mark.parametrize("kind", WITH_EPSILON)
+def test_an_impossible_epsilon_is_refused(kind, epsilon):
     """Epsilon must be a finite number, at least 0."""
     with pytest.raises(ValueError, match="epsilon must be a finite number, at least 0"):
-        replace(LOSSES["huber"], epsilon=epsilon)
+        kind(epsilon)
+    with pytest.raises(ValueError, match="epsilon must be a finite number, at least 0"):
+        kind().with_epsilon(epsilon)
+
+
+@pytest.mark.parametrize("kind", WITH_EPSILON)
+def test_a_loss_with_a_parameter_is_a_value(kind):
+    """It equals one with the same epsilon only, and its repr can be pasted back."""
+    loss = kind(0.25)
+    assert loss == kind(0.25) == LOSSES[loss.name].with_epsilon(0.25)
+    assert hash(loss) == hash(kind(0.25))
+    assert loss != kind(0.5)
+    assert kind() == LOSSES[loss.name]
+    assert eval(repr(loss), {kind.__name__: kind}) == loss
+    assert pickle.loads(pickle.dumps(loss)) == loss
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=list(LOSSES))
+def test_only_losses_with_a_parameter_change_with_epsilon(loss):
+    """``with_epsilon`` returns a loss without such a parameter as it is."""
+    changed = loss.with_epsilon(0.7)
+    assert changed is loss or changed.epsilon == 0.7
+    assert (changed is loss) != isinstance(loss, tuple(WITH_EPSILON))
 
 
 def test_an_unknown_name_is_told_all_names():

@@ -11,10 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from solver_cases import Box
 
 import antithetic
 from antithetic.estimators import model_file
 from antithetic.estimators.model_file import FORMAT, LinearModel, feature_keys, is_model_file
+from antithetic.orders import Balanced, Given, Importance, Pairs, Shuffle, Stratified, Uniform
+from antithetic.penalties import GroupLasso
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 
@@ -56,6 +59,83 @@ def test_predictions_are_those_of_the_estimator(tmp_path, loss, labels):
     assert hasattr(again, "predict_proba") == hasattr(estimator, "predict_proba")
     if loss != "hinge":
         np.testing.assert_array_equal(again.predict_proba(X), estimator.predict_proba(X))
+
+
+TABLE = antithetic.AntitheticTable([1, 0, 3, 2], method="greedy")
+ORDERS = [
+    "shuffle",
+    Balanced(),
+    Uniform(pairs="greedy"),
+    Shuffle(pairs=Pairs("tree", nest=8, refresh=[1, 2])),
+    Shuffle(pairs=TABLE),
+    Balanced(pairs=antithetic.GroupTable([3, 1, 0, 2], 2)),
+    Importance(by=[0.5, 1.0, 2.0, 4.0]),
+    Stratified(strata=["a", "b", "a", "b"], allocation="optimal"),
+]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=repr)
+def test_orders_come_back_from_a_file(tmp_path, order):
+    """An estimator that was saved has the order that it was made with, tables included."""
+    model = antithetic.SGDClassifier(order=order)
+    model.coef_, model.intercept_ = np.array([[1.0, 2.0]]), np.array([0.5])
+    model.classes_ = np.array(["a", "b"])
+    LinearModel.of(model).save(tmp_path / "model.json")
+    again = LinearModel.load(tmp_path / "model.json").estimator()
+    assert again.order == order
+    assert again.get_params() == model.get_params()
+
+
+def test_a_table_keeps_its_fingerprint_in_a_file(tmp_path):
+    """A table inside an order is still refused for other data after it was saved."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 3)), np.arange(20) % 2
+    order = Shuffle(pairs=antithetic.pair(X, y))
+    model = antithetic.SGDClassifier(order=order, max_iter=3, tol=None).fit(X, y)
+    LinearModel.of(model).save(tmp_path / "model.json")
+    again = LinearModel.load(tmp_path / "model.json").estimator()
+    again.fit(X, y)
+    with pytest.raises(ValueError, match="other values of X"):
+        again.fit(2.0 * X, y)
+
+
+def test_parameters_come_back_from_a_file(tmp_path):
+    """All of them, whatever their kind, but a random state that is not a number."""
+    given = {
+        "alpha": 0.5,
+        "penalty": GroupLasso([0, 0, 1]),
+        "class_weight": {"a": 2.0, "b": 1.0},
+        "trace": ["gradient", antithetic.Distance([0.0, 1.0, 2.0])],
+        "tol": None,
+        "average": 10,
+        "random_state": 3,
+    }
+    model = antithetic.SGDClassifier("log_loss", **given)
+    model.coef_, model.intercept_ = np.array([[1.0, 2.0, 3.0]]), np.array([0.5])
+    model.classes_ = np.array(["a", "b"])
+    LinearModel.of(model).save(tmp_path / "model.json")
+    again = LinearModel.load(tmp_path / "model.json").estimator()
+    assert again.get_params() == model.get_params()
+    model.random_state = np.random.RandomState(0)
+    assert LinearModel.of(model).estimator().random_state is None
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ({"order": Given(lambda epoch: [epoch])}, r"set_params\(order='auto'\)"),
+        ({"order": Shuffle(pairs=lambda rows: rows)}, r"set_params\(order='auto'\)"),
+        ({"penalty": Box()}, r"set_params\(penalty='l2'\)"),
+    ],
+    ids=["Given", "pairs", "penalty"],
+)
+def test_code_of_the_users_is_not_saved(given, advice):
+    """A file holds no functions: what to set before saving is said."""
+    model = antithetic.SGDClassifier(**given)
+    model.coef_, model.intercept_ = np.array([[1.0]]), np.array([0.5])
+    model.classes_ = np.array(["a", "b"])
+    with pytest.raises(ValueError, match=f"code of your own.*{advice}"):
+        LinearModel.of(model)
 
 
 def test_a_regressor(tmp_path):
@@ -112,7 +192,8 @@ def held(tmp_path):
 
 WRONG = [
     ({"format": "something else"}, "format"),
-    ({"version": 2}, "install a newer one"),
+    ({"version": 3}, "install a newer one"),
+    ({"version": 1}, "train the model again"),
     ({"version": True}, "version"),
     ({"version": "1"}, "version"),
     ({"kind": "os.system"}, "kind"),
@@ -138,6 +219,16 @@ WRONG = [
     ({"feature_names": [1, 2]}, "feature_names"),
     ({"feature_names": "ab"}, "feature_names"),
     ({"settings": []}, "settings"),
+    ({"parameters": []}, "parameters"),
+    ({"parameters": {"alpha": -1.0}}, "alpha"),
+    ({"parameters": {"penalty": {"class": "os.system"}}}, "os.system"),
+    ({"parameters": {"order": {"class": "Given", "function": "print"}}}, "Given"),
+    ({"parameters": {"order": {"class": "Shuffle", "pairs": "best"}}}, "best"),
+    ({"parameters": {"order": {"class": ["Shuffle"]}}}, "not known"),
+    ({"parameters": {"order": {"class": "Shuffle", "size": 2}}}, "size"),
+    ({"parameters": {"order": {"class": "array", "kind": "O", "entries": []}}}, "damaged"),
+    ({"parameters": {"order": {"class": "dict"}}}, "damaged"),
+    ({"parameters": {"window": 3}}, "window"),
     ({"one_hot": 1}, "one_hot"),
     ({"words": []}, "words"),
     ({"words": {"a": "b"}}, "words"),
@@ -172,7 +263,7 @@ def test_what_is_no_model_is_refused(tmp_path, changed, said):
         b'{"format": NaN}',
         b'{"a": 1, "a": 2}',
         b'{"format": ' + b"9" * 10_000 + b"}",
-        json.dumps({"format": FORMAT, "version": 1}).encode(),
+        json.dumps({"format": FORMAT, "version": 2}).encode(),
     ],
     ids=str,
 )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drive import sampler_of
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import split
 from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
 
-from antithetic import AntitheticTable, GroupTable, SGDClassifier, datasets, minimize, pair
-from antithetic.orders import make_sampler
-from antithetic.orders.nested import Nested
+from antithetic import GroupTable, SGDClassifier, datasets, minimize, pair
+from antithetic.orders import Balanced, Pairs, Shuffle, Uniform
+from antithetic.orders.nested import NestedGroups
 from antithetic.problem import Problem
 
 
@@ -21,7 +22,7 @@ def samplers(draw):
     n = draw(st.integers(1, 40))
     size = 2 ** draw(st.integers(0, n.bit_length() - 1))
     order = np.array(draw(st.permutations(range(n))), dtype=np.intp)
-    return Nested(order, size, draw(st.integers(1, n)), draw(st.integers(0, 2**31)))
+    return NestedGroups(order, size, draw(st.integers(1, n)), draw(st.integers(0, 2**31)))
 
 
 def blocks(sampler, rows):
@@ -82,7 +83,7 @@ def test_an_epoch_depends_on_seed_and_number_alone(sampler, epoch):
     before = sampler.order.copy()
     found = sampler.batches(epoch).rows
     sampler.batches(epoch + 1)
-    again = Nested(before, sampler.size, sampler.batch_size, sampler.seed)
+    again = NestedGroups(before, sampler.size, sampler.batch_size, sampler.seed)
     np.testing.assert_array_equal(again.batches(epoch, np.arange(len(before))).rows, found)
     np.testing.assert_array_equal(sampler.order, before)
 
@@ -93,7 +94,7 @@ def test_seeds_and_epochs_differ():
     There are 2^15 orders, so two agree by chance with a probability below 1e-3.
     """
     orders = {
-        tuple(Nested(np.arange(16), 16, 2, seed).rows(epoch))
+        tuple(NestedGroups(np.arange(16), 16, 2, seed).rows(epoch))
         for seed in range(3)
         for epoch in range(3)
     }
@@ -106,7 +107,7 @@ def test_flips_happen_at_every_level():
     So also in the blocks that are left over.
     """
     epochs = np.array(
-        [Nested(np.arange(16 + 8 + 4 + 2), 16, 2, 7).rows(epoch) for epoch in range(400)]
+        [NestedGroups(np.arange(16 + 8 + 4 + 2), 16, 2, 7).rows(epoch) for epoch in range(400)]
     )
     for start, size in ((0, 16), (16, 8), (24, 4), (28, 2)):
         part = epochs[:, start : start + size] - start
@@ -126,7 +127,7 @@ def test_groups_come_in_random_order():
 
     Missing one has a probability of 1e-7.
     """
-    sampler = Nested(np.arange(16), 4, 2, 0)
+    sampler = NestedGroups(np.arange(16), 4, 2, 0)
     assert {int(sampler.rows(epoch)[0]) // 4 for epoch in range(60)} == {0, 1, 2, 3}
 
 
@@ -136,21 +137,24 @@ def test_which_sampler_takes_groups():
     Balanced, groups stay together, unless they are nested to the top.
     """
     table = GroupTable(np.arange(11)[::-1], 4)
-    shuffled = make_sampler("shuffle", 11, 3, 5, table)
-    assert isinstance(shuffled, Nested)
-    for to_the_top, unit in ((False, 4), (True, 1)):
-        batches = make_sampler("balanced", 11, 3, 5, table, to_the_top=to_the_top).batches(0)
+    shuffled = sampler_of("shuffle", 11, 3, 5, table)
+    assert isinstance(shuffled, NestedGroups)
+    for nest, unit in ((4, 4), (True, 1)):
+        order = Balanced(pairs=Pairs(table, nest=nest))
+        batches = sampler_of(order, 11, 3, 5, table).batches(0)
         assert (batches.unit, batches.size) == (unit, 3)
         np.testing.assert_array_equal(batches.rows, shuffled.rows(0))
-    with pytest.raises(ValueError, match=r"nested groups are an order.*shuffle.*balanced"):
-        make_sampler("uniform", 11, 3, 5, table, to_the_top=True)
+    refused = Uniform(pairs=Pairs(table, nest=True)).refuses()
+    assert "nested groups define an order" in refused
+    assert "shuffle" in refused
+    assert "balanced" in refused
 
 
 # ---- runs
 
 KERNEL = pytest.mark.kernel
 NESTS = pytest.mark.parametrize("nest", [True, 2, 4])
-ONCE = pytest.mark.parametrize("sampling", ["shuffle", "balanced"])
+ONCE = pytest.mark.parametrize("kind", [Shuffle, Balanced], ids=["shuffle", "balanced"])
 
 
 def data(n=61, d=3):
@@ -167,9 +171,9 @@ def reverse(rows):
 @KERNEL
 @NESTS
 @ONCE
-@pytest.mark.parametrize("pairing", ["tree", "random", "greedy", reverse])
+@pytest.mark.parametrize("method", ["tree", "random", "greedy", reverse])
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
-def test_nested_runs_converge(nest, sampling, pairing, form):
+def test_nested_runs_converge(nest, kind, method, form):
     """The table is the one of ``pair``, and the objective comes near its optimum.
 
     Dense and CSR rows agree on both.
@@ -180,31 +184,29 @@ def test_nested_runs_converge(nest, sampling, pairing, form):
     result = minimize(
         form(X),
         y,
-        pairing=pairing,
-        sampling=sampling,
-        nest=nest,
+        order=kind(pairs=Pairs(method, nest=nest)),
         l2=0.1,
-        eta0=0.2,
+        steps=0.2,
         epochs=8,
         seed=3,
         trace="partial_sum",
     )
     assert isinstance(result.table, GroupTable)
     np.testing.assert_array_equal(
-        result.table.order, pair(form(X), y, pairing, nest=nest, random_state=3).order
+        result.table.order, pair(form(X), y, method, nest=nest, random_state=3).order
     )
     assert problem.objective(result.coef) - best < 1e-3 * (np.log(2.0) - best)
     assert result.trace["partial_sum"].shape == (9,)
-    assert result.settings["nest"] is (True if nest is True else nest)
+    assert result.settings["order"] == kind(pairs=Pairs(method, nest=nest))
 
 
 @KERNEL
 @NESTS
 @ONCE
-def test_a_resumed_nested_run_is_the_unbroken_one(nest, sampling):
+def test_a_resumed_nested_run_is_the_unbroken_one(nest, kind):
     """A resumed nested run equals the unbroken one bit for bit."""
     X, y = data()
-    given = {"pairing": "tree", "sampling": sampling, "nest": nest, "eta0": 0.2, "l2": 0.01}
+    given = {"order": kind(pairs=Pairs("tree", nest=nest)), "steps": 0.2, "l2": 0.01}
     whole, half = minimize(X, y, epochs=6, **given), minimize(X, y, epochs=2, **given)
     for other in (
         minimize(X, y, epochs=6, resume=half, **given),
@@ -216,29 +218,28 @@ def test_a_resumed_nested_run_is_the_unbroken_one(nest, sampling):
 
 @KERNEL
 @ONCE
-def test_groups_of_a_balanced_or_shuffled_run_stay_together(sampling):
+def test_groups_of_a_balanced_or_shuffled_run_stay_together(kind):
     """In the order in which a run would continue, the groups are those of the table."""
     X, y = data(64)
-    result = minimize(X, y, pairing="tree", sampling=sampling, nest=4, eta0=0.1, epochs=4)
-    rows = make_sampler(sampling, 64, 2, 0, result.table).batches(4, result.state.order).rows
+    order = kind(pairs=Pairs("tree", nest=4))
+    result = minimize(X, y, order=order, steps=0.1, epochs=4)
+    rows = sampler_of(order, 64, 2, 0, result.table).batches(4, result.run.order).rows
     assert {frozenset(group) for group in rows.reshape(-1, 4).tolist()} == {
         frozenset(group) for group in result.table.groups.tolist()
     }
-    assert (result.state.order is None) == (sampling == "shuffle")
+    assert (result.run.order is None) == (kind is Shuffle)
 
 
 @KERNEL
 def test_the_first_nested_epochs_beat_random_ones():
     """The first partial sums are a fraction of a random order's, and pairs vary less than rows."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
-    for sampling in ("shuffle", "balanced"):
+    for kind in (Shuffle, Balanced):
         found = minimize(
             X,
             y,
-            pairing="tree",
-            sampling=sampling,
-            nest=True,
-            eta0=0.1,
+            order=kind(pairs=Pairs("tree", nest=True)),
+            steps=0.1,
             epochs=1,
             trace=["partial_sum", "variance_ratio"],
         )
@@ -247,51 +248,57 @@ def test_the_first_nested_epochs_beat_random_ones():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("nest", "message"),
     [
-        ({"nest": 3}, "power of two.*got 3"),
-        ({"nest": 1}, "nest"),
-        ({"nest": 0}, "nest"),
-        ({"nest": 2.5}, "nest"),
-        ({"nest": "top"}, "nest"),
-        ({"nest": 64}, "at most the number of rows; got 64 for 61 rows"),
-        ({"nest": 4, "pairing": None}, r"nest= and refresh=.*need pairing="),
-        ({"nest": True, "sampling": "uniform"}, r'sampling="shuffle" or "balanced"'),
-        ({"nest": 4, "sampling": "uniform"}, r'batch_size=4, or sampling="shuffle"'),
+        (3, "nest must be a power of two, True .*got 3"),
+        (1, "nest must be a whole number, at least 2; got 1"),
+        (0, "nest must be a whole number, at least 2; got 0"),
+        (2.5, "nest must be a whole number"),
+        ("top", "nest must be a whole number"),
     ],
 )
-def test_what_cannot_be_nested_is_refused(given, message):
+def test_a_nest_that_is_not_a_power_of_two_is_refused_when_it_is_made(nest, message):
+    """A wrong group size is refused when the object is made, by name."""
+    with pytest.raises(ValueError, match=message):
+        Pairs("random", nest=nest)
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (
+            Shuffle(pairs=Pairs("random", nest=64)),
+            "at most the number of rows; got 64 for 61 rows",
+        ),
+        (Uniform(pairs=Pairs("random", nest=True)), r'use order="shuffle" or "balanced"'),
+        (Uniform(pairs=Pairs("random", nest=4)), r'batch_size=4, or order="shuffle"'),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_nested_is_refused(order, message):
     """What is not supported with nesting is refused before the first step, with advice."""
     X, y = data()
     with pytest.raises(ValueError, match=message):
-        minimize(
-            X, y, **{"pairing": "random", "sampling": "shuffle", "eta0": 0.1, "epochs": 1, **given}
-        )
+        minimize(X, y, order=order, steps=0.1, epochs=1)
+
+
+def test_a_table_of_pairs_is_not_nested():
+    """Given pairs with nest= are refused, with advice; groups are used as they are."""
+    X, y = data()
+    with pytest.raises(ValueError, match="name a method, or leave nest out"):
+        Pairs(pair(X, y), nest=4)
+    groups = pair(X, y, nest=4)
+    with pytest.raises(ValueError, match="nest=8 differs from the groups of 4 rows"):
+        Pairs(groups, nest=8)
+    assert Pairs(groups) == Pairs(groups, nest=4)
 
 
 @ONCE
-def test_a_given_table_is_nested_or_refused(sampling):
-    """Given pairs are nested into groups of four, or refused; they are never used silently."""
+@pytest.mark.parametrize("given", [False, True], ids=["made", "given"])
+def test_an_estimator_nests(kind, given):
+    """Estimators nest as ``minimize`` does, by a method or with a given table."""
     X, y = data()
-    try:
-        result = minimize(X, y, table=pair(X, y), nest=4, sampling=sampling, eta0=0.1, epochs=1)
-    except ValueError as refusal:
-        assert "nest" in str(refusal)  # noqa: PT017 - either is fine
-    else:
-        assert isinstance(result.table, GroupTable)
-
-
-@ONCE
-@pytest.mark.parametrize("pairing", [None, "auto", "given"])
-def test_an_estimator_nests_or_refuses(sampling, pairing):
-    """Estimators nest as ``minimize`` does: the plan says so, or the fit is refused."""
-    X, y = data()
-    pairing = AntitheticTable(pair(X, y).partner) if pairing == "given" else pairing
-    try:
-        model = SGDClassifier(pairing=pairing, nest=4, sampling=sampling, max_iter=2, tol=None).fit(
-            X, y
-        )
-    except ValueError as refusal:
-        assert "nest" in str(refusal)  # noqa: PT017 - either is fine
-    else:
-        assert model.plan_.nest == 4
+    pairs = pair(X, y, nest=4) if given else Pairs(nest=4)
+    model = SGDClassifier(order=kind(pairs=pairs), max_iter=2, tol=None).fit(X, y)
+    assert model.plan_.order == kind(pairs=pairs)
+    assert model.plan_.order.pairs.nest == 4

@@ -18,43 +18,30 @@ import antithetic
 PACKAGE = Path(antithetic.__file__).parent
 # from bottom to top: a module may import those before it, and those of its own line
 LAYERS = [
-    {"_jit"},
-    {"_validate", "_progress", "_warn", "_files"},
-    {"_threads"},
-    {"losses", "_loss_kernels"},
-    {"penalties", "schedules"},
-    {"problem"},
-    {"smoothness", "optimality"},
-    {"pairing"},
-    {"sampling"},
-    {"solvers"},
-    {"_combinations"},
-    {"_tables"},
-    {"_measure"},
-    {"_minimize"},
-    {"_advise"},
-    {"_train"},
-    {"_callbacks"},
-    {"_estimator"},
-    {"linear_model"},
-    {"torch"},
-    {"display"},
-    {"datasets"},
-    {"dask"},
-    {"experiments"},
-    {"_compare"},
-    {"report"},
-    {"bench"},
-    {"model_file"},
-    {"_cli"},
-    {"cli"},
-    {"__main__"},
-    {"__init__"},
+    ("_core",),
+    ("_util",),
+    ("problem",),
+    ("pairing",),
+    ("orders",),
+    ("solvers",),
+    ("training",),
+    ("estimators", "datasets", "display"),
+    ("torch", "dask", "experiments"),
+    ("report", "bench"),
+    ("_cli", "cli"),
 ]
+# the package itself, and façades that only name what is below; nothing in a layer imports them
+FACADES = {"__init__", "__main__", "losses", "penalties", "steps", "stopping"}
+
+
+def part_of(module):
+    return module.removeprefix("antithetic").removeprefix(".").split(".")[0] or "__init__"
 
 
 def layer(module):
-    part = module.removeprefix("antithetic").removeprefix(".").split(".")[0] or "__init__"
+    part = part_of(module)
+    if part in FACADES:
+        return len(LAYERS)
     return next(level for level, names in enumerate(LAYERS) if part in names)
 
 
@@ -85,6 +72,32 @@ def test_imports_point_one_way(path):
     assert [name for name in imports(path) if layer(name) > own] == []
 
 
+def test_every_package_has_a_layer():
+    """The layers name what there is: no more and no less."""
+    parts = {part_of(module_name(path)) for path in PACKAGE.rglob("*.py")}
+    assert parts == FACADES | {name for names in LAYERS for name in names}
+
+
+def test_no_two_classes_have_one_name():
+    """A name means one thing, but for the estimators that stand for each other on a cluster."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(module_name(path))
+    twice = {name: places for name, places in found.items() if len(places) > 1}
+    assert set(twice) <= {"SGDClassifier", "SGDRegressor"}, twice
+
+
+def test_the_code_keeps_its_shape():
+    """Few parameters and layers, short functions, modules and lines."""
+    script = Path(__file__).parents[1] / "benchmarks" / "shape.py"
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, cwd=script.parent
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_numba_is_imported_in_one_place():
     """numba is imported in one place, and only when a kernel is needed."""
     importing = {
@@ -97,7 +110,7 @@ def test_numba_is_imported_in_one_place():
         )
         or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "numba")
     }
-    assert importing == {"_jit.py"}
+    assert importing == {"jit.py"}
     loaded = run_python("import sys, antithetic; print('numba' in sys.modules)")
     assert loaded.strip() == "False"
 
@@ -154,17 +167,18 @@ def run_python(code, **environment):
 
 COUNT_COMPILATIONS = """
 import json, sys, numpy as np, antithetic
+from antithetic.orders import Shuffle, Uniform
 from scipy import sparse
 rng = np.random.default_rng(0)
 X = rng.normal(size=(1600, 3))
 y = np.where(X[:, 0] > 0, 1, -1)
-given = {"eta0": 0.01, "l1": 1e-3, "epochs": 1, "average": True, "trace": ["variance"]}
+given = {"steps": 0.01, "l1": 1e-3, "epochs": 1, "average": True, "trace": ["variance"]}
 # Each kernel once: the cache works in the same way for all types.
 for rows in (X, sparse.csr_array(X.astype(np.float32))):
     table = antithetic.pair(rows, y, "greedy")
     antithetic.pair(rows, y, "tree", init=table)
-    for sampling in ("uniform", "shuffle"):
-        antithetic.minimize(rows, y, table=table, sampling=sampling, **given)
+    for order in (Uniform(table), Shuffle(table)):
+        antithetic.minimize(rows, y, order=order, **given)
     table[:7]
 compiled = {}
 for name, module in list(sys.modules.items()):

@@ -17,6 +17,7 @@ from hypothesis.extra.numpy import arrays
 from antithetic.problem.penalties import (
     ElasticNet,
     GroupLasso,
+    GroupNorms,
     OwnPenalty,
     make_penalty,
     read_groups,
@@ -108,7 +109,7 @@ def penalties(draw):
         return OwnPenalty(draw(st.sampled_from([Lasso(), Box()])), l2)
     owner = draw(st.lists(st.integers(-1, 2), min_size=5, max_size=5))  # -1: in no group
     groups = tuple(tuple(j for j in range(5) if owner[j] == g) for g in sorted(set(owner) - {-1}))
-    return GroupLasso(groups, draw(strengths), l2)
+    return GroupNorms(groups, draw(strengths), l2)
 
 
 def vectors(size):
@@ -160,7 +161,7 @@ def test_the_smooth_part_of_every_penalty_is_quadratic(penalty, w):
     rest = (
         OwnPenalty(penalty.given)
         if isinstance(penalty, OwnPenalty)
-        else GroupLasso(penalty.groups, penalty.l1)
+        else GroupNorms(penalty.groups, penalty.l1)
     )
     assert penalty.value(w) == pytest.approx(rest.value(w) + 0.5 * penalty.l2 * float(w @ w))
 
@@ -170,12 +171,12 @@ def test_the_value_of_groups_is_the_formula():
 
     Float32 does not overflow.
     """
-    penalty = GroupLasso(((0, 2), (3,)), l1=0.5, l2=2.0)
+    penalty = GroupNorms(((0, 2), (3,)), l1=0.5, l2=2.0)
     w = np.array([3.0, 7.0, -4.0, -2.0])
     assert penalty.value(w) == pytest.approx(78.0 + 0.5 * (math.sqrt(2.0) * 5.0 + 2.0))
     assert (
         1e30
-        < GroupLasso(((0, 2), (3,)), l1=0.5).value(w.astype(np.float32) * np.float32(1e30))
+        < GroupNorms(((0, 2), (3,)), l1=0.5).value(w.astype(np.float32) * np.float32(1e30))
         < math.inf
     )
 
@@ -186,7 +187,7 @@ def test_groups_are_zero_together_or_not_at_all():
     Weights in no group are unchanged.
     """
     w = np.array([3.0, 7.0, -4.0, 1.0, 1.0])
-    moved = GroupLasso(((0, 2), (3, 4)), l1=1.0).prox(w, 1.0)
+    moved = GroupNorms(((0, 2), (3, 4)), l1=1.0).prox(w, 1.0)
     np.testing.assert_array_equal(moved[3:], 0.0)
     np.testing.assert_allclose(moved[[0, 2]], w[[0, 2]] * (1.0 - math.sqrt(2.0) / 5.0))
     assert moved[1] == 7.0
@@ -196,7 +197,7 @@ def test_groups_of_one_are_the_lasso():
     """Groups of one have the value and prox of the lasso."""
     w, alone, lasso = (
         np.array([2.0, -0.3, 0.0]),
-        GroupLasso(((0,), (1,), (2,)), l1=0.5, l2=0.1),
+        GroupNorms(((0,), (1,), (2,)), l1=0.5, l2=0.1),
         ElasticNet(l2=0.1, l1=0.5),
     )
     assert alone.value(w) == pytest.approx(lasso.value(w))
@@ -206,8 +207,8 @@ def test_groups_of_one_are_the_lasso():
 def test_no_groups_are_no_penalty():
     """An empty tuple of groups is no penalty."""
     w = np.array([2.0, -0.3])
-    assert GroupLasso((), l1=1.0).value(w) == 0.0
-    np.testing.assert_array_equal(GroupLasso((), l1=1.0).prox(w, 1.0), w)
+    assert GroupNorms((), l1=1.0).value(w) == 0.0
+    np.testing.assert_array_equal(GroupNorms((), l1=1.0).prox(w, 1.0), w)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +287,7 @@ def test_groups_that_cannot_be_read_are_named(groups):
 def test_bad_strengths_of_groups_are_refused(l1, l2):
     """Bad strengths are refused as for the elastic net."""
     with pytest.raises(ValueError, match="finite number, at least 0"):
-        GroupLasso(((0,),), l1, l2)
+        GroupNorms(((0,),), l1, l2)
 
 
 @pytest.mark.parametrize(
@@ -340,34 +341,68 @@ def test_an_own_penalty_with_l2_is_the_elastic_net():
 
 
 @pytest.mark.parametrize(
-    ("given", "kind"),
+    ("given", "l1", "kind"),
     [
-        ((None, None), ElasticNet),
-        (("group_lasso", [0, 0, 1]), GroupLasso),
-        ((Lasso(), None), OwnPenalty),
+        (None, 0.0, ElasticNet),
+        (GroupLasso([0, 0, 1]), 0.1, GroupNorms),
+        (Lasso(), 0.0, OwnPenalty),
     ],
-    ids=["none", "name", "own"],
+    ids=["none", "groups", "own"],
 )
-def test_penalties_by_name_or_object(given, kind):
-    """None, a name with its groups, or an object."""
-    penalty = make_penalty(*given, 3, l2=0.5, l1=0.0)
+def test_penalties_by_object(given, l1, kind):
+    """None, groups, or an object of one's own, each with the strengths given."""
+    penalty = make_penalty(given, 3, l2=0.5, l1=l1)
     assert isinstance(penalty, kind)
-    assert penalty.l2 == 0.5
+    assert (penalty.l2, penalty.l1) == (0.5, l1)
+
+
+def test_an_elastic_net_has_strengths_of_its_own():
+    """It is taken as it is, so none may be given besides."""
+    net = ElasticNet(l2=0.1, l1=0.2)
+    assert make_penalty(net, 3, l2=0.0, l1=0.0) is net
+    for twice in ({"l2": 0.1, "l1": 0.0}, {"l2": 0.0, "l1": 0.1}):
+        with pytest.raises(ValueError, match="given twice"):
+            make_penalty(net, 3, **twice)
 
 
 @pytest.mark.parametrize(
     ("given", "l1", "message"),
     [
-        (("lasso", None), 0.0, "'group_lasso', or an object"),
-        (("group_lasso", None), 0.0, "needs groups="),
-        ((None, [0, 0, 1]), 0.0, "belongs to"),
-        ((Lasso(), [0, 0, 1]), 0.0, "knows its groups itself"),
-        ((Lasso(), None), 0.1, "put it into the penalty"),
-        ((SimpleNamespace(), None), 0.0, "lacks value, prox, separable"),
+        ("lasso", 0.0, r"use None \(l2= and l1=\), GroupLasso\(groups\), or an object"),
+        ("group_lasso", 0.1, r"'group_lasso' is not known; use .*GroupLasso\(groups\)"),
+        (GroupLasso([0, 0, 1]), 0.0, "has the strength l1=; give it above 0"),
+        (GroupLasso([0, 0]), 0.1, r"each of the 3 features, .* got shape \(2,\)"),
+        (GroupLasso([[0, 3]]), 0.1, "from 0 to 2; got 0 to 3"),
+        (Lasso(), 0.1, "put it into the penalty"),
+        (SimpleNamespace(), 0.0, "lacks value, prox, separable"),
     ],
     ids=str,
 )
 def test_penalties_that_are_refused(given, l1, message):
     """The error says what to do instead."""
     with pytest.raises(ValueError, match=message):
-        make_penalty(*given, 3, l2=0.0, l1=l1)
+        make_penalty(given, 3, l2=0.0, l1=l1)
+
+
+@pytest.mark.parametrize(
+    "groups", [[], None, "ab", [[0], []], [[0.5]], np.zeros((2, 2, 2))], ids=str
+)
+def test_groups_that_fit_no_data_are_refused_at_once(groups):
+    """The object itself refuses what cannot be groups of any number of features."""
+    with pytest.raises(ValueError, match="groups"):
+        GroupLasso(groups)
+
+
+def test_a_group_lasso_is_a_value():
+    """Equal by its groups, with a repr that can be pasted back; its groups cannot be changed."""
+    lists, labels = GroupLasso([[0, 1], [2]]), GroupLasso(np.array([0, 0, 1]))
+    assert lists == GroupLasso(((0, 1), (2,))) == eval(repr(lists))
+    assert labels == GroupLasso([0, 0, 1])
+    assert labels != GroupLasso([0, 1, 1])
+    assert lists.on(3, 0.5) == labels.on(3, 0.5) == GroupNorms(((0, 1), (2,)), 0.5)
+    given = np.array([0, 0, 1])
+    kept = GroupLasso(given)
+    given[:] = 7
+    assert kept == labels
+    with pytest.raises(ValueError, match="read-only"):
+        kept.groups[0] = 1

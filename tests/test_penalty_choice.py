@@ -12,6 +12,8 @@ from sklearn.model_selection import GridSearchCV
 from solver_cases import ALPHA, CORRECTED, EXACT, FEW, FORMS, GROUPS, NUMBERS, THREE, Box, X
 
 from antithetic import SGDClassifier, SGDRegressor, minimize
+from antithetic.orders import Importance, Shuffle
+from antithetic.penalties import ElasticNet, GroupLasso
 from antithetic.problem import Problem
 
 # ---- group lasso
@@ -30,16 +32,13 @@ def assert_group_optimal(coef, gradient, alpha, within=1e-6):
 
 
 @FORMS
-@pytest.mark.parametrize(
-    "draws", [{}, {"sampling": "importance"}, {"pairing": "greedy", "sampling": "shuffle"}], ids=str
-)
+@pytest.mark.parametrize("order", ["auto", Importance(), Shuffle(pairs="greedy")], ids=repr)
 @CORRECTED
-def test_group_lasso_meets_its_conditions(solver, form, draws):
+def test_group_lasso_meets_its_conditions(solver, form, order):
     """Optimality group by group, and groups that are zero are exactly zero, all of them."""
     given = EXACT | {"alpha": 0.6}
-    model = SGDRegressor(
-        penalty="group_lasso", groups=["a", "b", "b", "a", "c"], solver=solver, **given, **draws
-    ).fit(form(X), NUMBERS)
+    penalty = GroupLasso(["a", "b", "b", "a", "c"])
+    model = SGDRegressor(penalty=penalty, solver=solver, order=order, **given).fit(form(X), NUMBERS)
     problem = Problem.build(X, NUMBERS, loss="squared_error", fit_intercept=True)
     gradient, constant = problem.data_gradient(
         problem.slopes(model.coef_, float(model.intercept_[0]))
@@ -53,7 +52,7 @@ def test_group_lasso_meets_its_conditions(solver, form, draws):
 
 def test_groups_are_labels_or_lists():
     """Both say the same, in any order and of any kind; what is in no group is not penalised."""
-    given = {"penalty": "group_lasso", "solver": "saga"} | FEW
+    given = {"solver": "saga"} | FEW
     forms = (
         ["a", "b", "b", "a", "c"],
         np.array([7, -1, -1, 7, 3]),
@@ -61,13 +60,12 @@ def test_groups_are_labels_or_lists():
         (np.array([0, 3]), range(1, 3), [4]),
     )
     first, *others = (
-        SGDRegressor(groups=groups, **given).fit(X, NUMBERS).coef_ for groups in forms
+        SGDRegressor(penalty=GroupLasso(groups), **given).fit(X, NUMBERS).coef_ for groups in forms
     )
     for other in others:
         np.testing.assert_allclose(other, first, rtol=1e-12)
-    free = (
-        SGDRegressor(**(given | EXACT), groups=[[0, 1, 2]]).set_params(alpha=50.0).fit(X, NUMBERS)
-    )
+    given = given | EXACT | {"penalty": GroupLasso([[0, 1, 2]]), "alpha": 50.0}
+    free = SGDRegressor(**given).fit(X, NUMBERS)
     expected = theirs.LinearRegression().fit(X[:, 3:], NUMBERS)
     np.testing.assert_array_equal(free.coef_[:3], 0.0)
     np.testing.assert_allclose(free.coef_[3:], expected.coef_, rtol=1e-5)
@@ -80,11 +78,11 @@ def test_group_lasso_with_l2_and_one_feature_each():
         "l1": 0.2,
         "loss": "squared_error",
         "solver": "saga",
-        "sampling": "shuffle",
+        "order": "shuffle",
         "epochs": 300,
     }
     grouped, plain = (
-        minimize(X, NUMBERS, penalty="group_lasso", groups=range(5), **given),
+        minimize(X, NUMBERS, penalty=GroupLasso(range(5)), **given),
         minimize(X, NUMBERS, **given),
     )
     np.testing.assert_allclose(grouped.coef, plain.coef, atol=1e-10)
@@ -94,8 +92,7 @@ def test_group_lasso_with_l2_and_one_feature_each():
 def test_sgd_comes_near_the_group_lasso():
     """Plain proximal steps for a penalty that SGD's kernels do not know, with zeros too."""
     given = {
-        "penalty": "group_lasso",
-        "groups": GROUPS,
+        "penalty": GroupLasso(GROUPS),
         "random_state": 0,
         "alpha": 0.25,
         "batch_size": 4,
@@ -108,13 +105,41 @@ def test_sgd_comes_near_the_group_lasso():
 def test_partial_fit_and_classes_with_groups():
     """Chunks, and three classes, each with the same groups."""
     model = SGDClassifier(
-        "log_loss", penalty="group_lasso", groups=GROUPS, solver="saga", random_state=0, alpha=0.01
+        "log_loss", penalty=GroupLasso(GROUPS), solver="saga", random_state=0, alpha=0.01
     )
     for _ in range(20):
         for rows in np.split(np.arange(60), 3):
             model.partial_fit(X[rows], THREE[rows], classes=[0, 1, 2])
     assert model.score(X, THREE) > 0.6
     assert clone(model).set_params(alpha=10.0).fit(X, THREE).coef_.any() == False  # noqa: E712 - numpy's
+
+
+def test_a_group_lasso_has_the_life_of_any_parameter():
+    """clone, pickle, get_params and a search over groups."""
+    model = SGDRegressor(penalty=GroupLasso(GROUPS), solver="saga", **FEW).fit(X, NUMBERS)
+    assert clone(model).penalty == model.get_params()["penalty"] == GroupLasso(GROUPS)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.penalty == model.penalty
+    np.testing.assert_array_equal(again.partial_fit(X, NUMBERS).coef_.shape, (5,))
+    grid = {"penalty": [GroupLasso([0, 0, 0, 0, 0]), GroupLasso(GROUPS), "l2"]}
+    search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(X, NUMBERS)
+    assert search.best_params_["penalty"] in grid["penalty"]
+
+
+def test_groups_of_other_features_are_refused_by_fit():
+    """The error names the features that there are."""
+    with pytest.raises(ValueError, match=r"each of the 5 features, .* got shape \(3,\)"):
+        SGDRegressor(penalty=GroupLasso([0, 0, 1]), **FEW).fit(X, NUMBERS)
+    with pytest.raises(ValueError, match="from 0 to 4; got 0 to 7"):
+        SGDRegressor(penalty=GroupLasso([[0, 7]]), **FEW).fit(X, NUMBERS)
+
+
+def test_an_elastic_net_brings_its_own_strengths():
+    """penalty=ElasticNet(l2, l1) is l2= and l1=, bit for bit."""
+    given = {"loss": "squared_error", "solver": "saga", "epochs": 5}
+    one = minimize(X, NUMBERS, penalty=ElasticNet(l2=0.1, l1=0.2), **given)
+    other = minimize(X, NUMBERS, l2=0.1, l1=0.2, **given)
+    np.testing.assert_array_equal(one.coef, other.coef)
 
 
 # ---- a penalty of one's own
@@ -129,12 +154,10 @@ def test_weights_that_must_not_be_negative(solver, form):
         "solver": solver,
         "l2": ALPHA,
         "batch_size": 8,
-        "sampling": "shuffle",
+        "order": "shuffle",
         "epochs": 300,
     }
-    run = minimize(
-        form(X), NUMBERS, penalty=Box(), learning_rate="auto", trace="objective", **given
-    )
+    run = minimize(form(X), NUMBERS, penalty=Box(), trace="objective", **given)
     expected = (
         theirs.Ridge(60 * ALPHA, positive=True, fit_intercept=False, tol=1e-10)
         .fit(X, NUMBERS)
@@ -203,9 +226,9 @@ def test_an_own_penalty_equals_the_built_in_one():
         "fit_intercept": True,
     }
     for solver in ("svrg", "saga"):
-        for sampling in ("shuffle", "importance", "stratified"):
+        for order in ("shuffle", "importance", "stratified"):
             own, built_in = (
-                minimize(X, NUMBERS, solver=solver, sampling=sampling, **given, **p)
+                minimize(X, NUMBERS, solver=solver, order=order, **given, **p)
                 for p in ({"penalty": Lasso()}, {"l1": 0.2})
             )
             np.testing.assert_allclose(own.coef, built_in.coef, atol=1e-12)

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from antithetic.report import (
-    Claim,
     Content,
     Explorer,
     Figure,
-    Method,
+    PageClaim,
+    PageTable,
     Plane,
     Series,
-    Table,
+    TrainingFrames,
     render,
     write_page,
 )
@@ -70,7 +70,7 @@ def embedded(page):
 
 def hostile_content(text):
     series = Series(text, [0, 1], [1, 2], [0, 1], [2, 3], runs=[[1, 2]])
-    method = Method(text, [(1, 1, -1)], [0.5])
+    method = TrainingFrames(text, [(1, 1, -1)], [0.5])
     explorer = Explorer(
         text,
         SQUARE,
@@ -88,8 +88,8 @@ def hostile_content(text):
         text,
         summary=[text, f"**{text}** 12 %"],
         figures=[Figure("a-figure", text, [series], text, text, text, group=text)],
-        claims=[Claim(text, "holds", text, text)],
-        tables=[Table(text, [text], [[text]])],
+        claims=[PageClaim(text, "holds", text, text)],
+        tables=[PageTable(text, [text], [[text]])],
         explorer=[explorer],
         settings={text: text},
         versions={text: text},
@@ -268,7 +268,7 @@ def test_an_explorer_of_many_rows_keeps_partners_together():
 
 
 def test_lines_have_unit_normals_and_none_is_none():
-    method = Method("m", [(3, 4, 5), None, (0, 0, 1), (np.nan, 1, 1)], [1, 2, 3, np.nan])
+    method = TrainingFrames("m", [(3, 4, 5), None, (0, 0, 1), (np.nan, 1, 1)], [1, 2, 3, np.nan])
     content = Content(
         "t",
         explorer=[
@@ -304,7 +304,7 @@ def test_numbers_of_tables():
         Content(
             "t",
             tables=[
-                Table(
+                PageTable(
                     "T", ["name", "n", "ratio"], [["a", np.int64(-3), 0.123456], [True, 4, np.nan]]
                 )
             ],
@@ -322,7 +322,7 @@ def test_numbers_of_tables():
 @pytest.mark.parametrize("verdict", ["holds", "does not hold", "holds in part", "not measured"])
 def test_verdicts_are_worded_and_coloured(verdict):
     assert f'<span class="badge {verdict.replace(" ", "-")}">{verdict}</span>' in render(
-        Content("t", claims=[Claim("c", verdict)])
+        Content("t", claims=[PageClaim("c", verdict)])
     )
 
 
@@ -334,14 +334,19 @@ def test_verdicts_are_worded_and_coloured(verdict):
         (lambda: Figure("Not a slug", "t", []), "sonar-objective"),
         (lambda: Figure("f", "t", [Series("a", [], []), Series("a", [], [])]), "twice"),
         (lambda: Content("t", figures=[Figure("f", "t", []), Figure("f", "t", [])]), "twice"),
-        (lambda: Claim("c", "maybe"), "use one of 'holds'"),
-        (lambda: Table("t", ["a", "b"], [[1]]), "2 columns"),
+        (lambda: PageClaim("c", "maybe"), "use one of 'holds'"),
+        (lambda: PageTable("t", ["a", "b"], [[1]]), "2 columns"),
         (lambda: Explorer("e", SQUARE, [1, 1, -1, -1], [0, 0, 1, 2]), "permutation"),
         (lambda: Explorer("e", SQUARE, [1, 1, 0, -1], [0, 1, 2, 3]), "-1 and \\+1"),
         (lambda: Explorer("e", SQUARE * np.nan, [1, 1, 1, -1], [0, 1, 2, 3]), "NaN"),
         (
             lambda: Explorer(
-                "e", SQUARE, [1, 1, 1, -1], [0, 1, 2, 3], [0, 1], [Method("m", [(1, 1, 1)], [1])]
+                "e",
+                SQUARE,
+                [1, 1, 1, -1],
+                [0, 1, 2, 3],
+                [0, 1],
+                [TrainingFrames("m", [(1, 1, 1)], [1])],
             ),
             "has 1 frames, the explorer 2",
         ),

@@ -10,7 +10,16 @@ import pytest
 from browser import find_chromium, open_browser
 from test_report import HOSTILE, hostile_content
 
-from antithetic.report import Claim, Content, Explorer, Figure, Method, Series, Table, write_page
+from antithetic.report import (
+    Content,
+    Explorer,
+    Figure,
+    PageClaim,
+    PageTable,
+    Series,
+    TrainingFrames,
+    write_page,
+)
 
 CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(
@@ -57,8 +66,8 @@ def study():
     lines = [None, *np.column_stack([np.cos(angles), np.sin(angles), 0.1 * angles])[1:]]
     gradients = [rng.normal(size=(N, 2)), None, None, rng.normal(size=(N, 2)), None]
     methods = [
-        Method("SGD", lines, np.linspace(0.7, 0.5, FRAMES)),
-        Method("SGD-as", lines[::-1], np.linspace(0.7, 0.4, FRAMES)),
+        TrainingFrames("SGD", lines, np.linspace(0.7, 0.5, FRAMES)),
+        TrainingFrames("SGD-as", lines[::-1], np.linspace(0.7, 0.4, FRAMES)),
     ]
     explorers = [
         Explorer(
@@ -79,8 +88,8 @@ def study():
         "In a browser",
         ["It gains 40 %."],
         figures,
-        [Claim("It is faster.", "holds in part", "2 times", "On average.")],
-        [Table("Many columns", [f"column {k}" for k in range(20)], [list(range(20))])],
+        [PageClaim("It is faster.", "holds in part", "2 times", "On average.")],
+        [PageTable("Many columns", [f"column {k}" for k in range(20)], [list(range(20))])],
         explorers,
         settings={"a" * 80: "b" * 200},
         citation="c" * 300,

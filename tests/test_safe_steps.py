@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from antithetic import SGDClassifier, minimize
+from antithetic.orders import Pairs, Shuffle, Stratified, Uniform
 from antithetic.problem import Problem
 from antithetic.problem.smoothness import row_squares, smoothness, typical_square
+from antithetic.solvers.corrected import safe_step
+from antithetic.steps import Constant
 
 BOTH = pytest.mark.parametrize("solver", ["saga", "svrg"])
 
@@ -18,25 +21,31 @@ def ends_at_the_solution(X, y, **given):
 
 
 @BOTH
-@pytest.mark.parametrize("sampling", ["shuffle", "uniform"])
+@pytest.mark.parametrize("order", ["shuffle", "uniform"])
 @pytest.mark.parametrize("batch_size", [1, 2, 8])
-def test_one_long_row_with_a_direction_of_its_own(solver, sampling, batch_size):
+def test_one_long_row_with_a_direction_of_its_own(solver, order, batch_size):
     """Nothing but its own visits moves the weights along it."""
     X = np.zeros((100, 3))
     X[:, 0], X[0] = 1.0, [0.0, 10.0, 0.0]
     y = X @ np.ones(3) + 0.1 * np.random.default_rng(0).standard_normal(100)
     ends_at_the_solution(
-        X, y, l2=1e-3, solver=solver, sampling=sampling, batch_size=batch_size, epochs=300
+        X, y, l2=1e-3, solver=solver, order=order, batch_size=batch_size, epochs=300
     )
 
 
 @BOTH
-@pytest.mark.parametrize("sampling", ["shuffle", "uniform"])
+@pytest.mark.parametrize("order", [Shuffle, Uniform])
 @pytest.mark.parametrize(
-    ("pairing", "nest", "batch_size"),
-    [("optimal", None, 2), ("greedy", None, 2), ("tree", 4, 4), ("tree", 8, 8)],
+    ("pairs", "batch_size"),
+    [
+        (Pairs("optimal"), 2),
+        (Pairs("greedy"), 2),
+        (Pairs("tree", nest=4), 4),
+        (Pairs("tree", nest=8), 8),
+    ],
+    ids=repr,
 )
-def test_partners_on_one_line(solver, sampling, pairing, nest, batch_size):
+def test_partners_on_one_line(solver, order, pairs, batch_size):
     """Their gradients cancel, their curvatures add up."""
     directions, rng = np.tile(np.arange(30), 8), np.random.default_rng(0)
     X = np.zeros((240, 30))
@@ -48,9 +57,7 @@ def test_partners_on_one_line(solver, sampling, pairing, nest, batch_size):
         X,
         y,
         solver=solver,
-        sampling=sampling,
-        pairing=pairing,
-        nest=nest,
+        order=order(pairs=pairs),
         batch_size=batch_size,
         epochs=200,
     )
@@ -66,9 +73,7 @@ def test_strata_with_large_factors(allocation):
         X,
         y,
         solver="svrg",
-        sampling="stratified",
-        strata=labels,
-        allocation=allocation,
+        order=Stratified(labels, allocation),
         batch_size=10,
         epochs=100,
     )
@@ -78,9 +83,9 @@ def test_strata_with_large_factors(allocation):
 def test_steps_that_shrink_beyond_zero_are_refused(solver):
     """A constant step with eta0 * l2 of 1 or more has a fixed point that is no solution."""
     X, y = np.random.default_rng(0).standard_normal((20, 3)), np.arange(20) % 2
-    with pytest.raises(ValueError, match=r"use eta0 below 0\.5"):
-        minimize(X, y, l2=2.0, solver=solver, learning_rate="constant", eta0=0.5)
-    with pytest.raises(ValueError, match=r"use eta0 below 0\.5"):
+    with pytest.raises(ValueError, match=r"use a step below 0\.5"):
+        minimize(X, y, l2=2.0, solver=solver, steps=Constant(0.5))
+    with pytest.raises(ValueError, match=r"use a step below 0\.5"):
         SGDClassifier("log_loss", alpha=2.0, solver=solver, learning_rate="constant", eta0=0.5).fit(
             X, y
         )
@@ -116,3 +121,13 @@ def test_the_typical_square():
         fit_intercept=True,
     )
     np.testing.assert_array_equal(row_squares(problem), [20.0, 4.0])
+
+
+@BOTH
+def test_a_loss_with_a_kink_has_no_safe_step(solver):
+    """No smoothness, no step: the error says what to use instead."""
+    problem = Problem.build(np.eye(2), [0, 1], loss="hinge")
+    with pytest.raises(ValueError, match=r"has a kink, so no step size follows"):
+        safe_step(problem, 1, row_squares(problem), solver)
+    with pytest.raises(ValueError, match=r'give a constant step, .* or solver="sgd"'):
+        minimize(np.eye(2), [0, 1], loss="hinge", solver=solver)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from drive import drive, sampler_of
 from hypothesis import given
 from hypothesis import strategies as st
 from reference_sdca import best_dual, dual_objective, sdca
@@ -15,14 +17,21 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 from strategies import weights
 
-from antithetic.orders import make_sampler
+from antithetic._core import losses
+from antithetic.orders import Balanced, Shuffle
 from antithetic.orders.batches import Batches, cut
-from antithetic.problem import Problem, losses
+from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.optimality import duality_gap
-from antithetic.solvers import run
-from antithetic.solvers.sdca import make_sdca
-from antithetic.solvers.steps import make_schedule
+from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers import After
+from antithetic.solvers.choice import Choice
+from antithetic.solvers.corrected import Remembered
+from antithetic.solvers.sdca import Duals, make_sdca
+from antithetic.steps import Auto, Constant
+from antithetic.stopping import Stalled
+from antithetic.training.loop import begin, train
+from antithetic.training.spec import check_choice, make_spec
 
 pytestmark = pytest.mark.kernel
 
@@ -30,9 +39,7 @@ N, D = 23, 5
 NAMES = ["log_loss", "hinge", "squared_hinge", "squared_error"]
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 WITH_LOSS = pytest.mark.parametrize("loss", NAMES)
-SCHEDULE = make_schedule(
-    "constant", eta0=1.0, decay=None, alpha=0.1, power_t=0.5, loss=LOSSES["hinge"]
-)
+SCHEDULE = Constant(1.0).schedule(LOSSES["hinge"], ElasticNet())  # which nobody looks at
 
 
 def make_problem(loss="hinge", dtype=np.float64, form=np.asarray, weight=None, l2=0.05, n=N, d=D):
@@ -51,16 +58,20 @@ def some_weights(n=N):
 
 
 def shuffled(n, epochs, seed=0):
-    sampler = make_sampler("shuffle", n, 2, seed=seed)
+    sampler = sampler_of("shuffle", n, 2, seed=seed)
     return [sampler.batches(epoch) for epoch in range(epochs)]
 
 
+def assert_same_bits(one, other):
+    """Weights and dual variables are equal to the bit."""
+    assert one.state.coef.tobytes() == other.state.coef.tobytes()
+    assert one.own.values.tobytes() == other.own.values.tobytes()
+
+
 def solve(problem, epochs, seed=0, watch=False, coef=None):
-    solver = make_sdca(problem, watch=watch)
-    state = solver.init(coef)
-    for batches in shuffled(problem.n, epochs, seed):
-        state = solver.epoch(state, batches, SCHEDULE)
-    return state
+    solver, sampler = make_sdca(problem, watch=watch), sampler_of("shuffle", problem.n, 2, seed)
+    *_, after = drive(solver, sampler, SCHEDULE, (coef,), epochs=epochs)
+    return after
 
 
 @FORMS
@@ -71,16 +82,17 @@ def test_the_kernel_equals_its_twin(form, loss, weight, l2):
     """Weights, dual variables and mean loss equal the twin's, with rows repeated and left out."""
     problem = make_problem(loss, form=form, weight=weight, l2=l2)
     solver, rng = make_sdca(problem, watch=True), np.random.default_rng(5)
-    state, duals = solver.init(), np.zeros(problem.n)
+    after, duals = After(*solver.init()), np.zeros(problem.n)
     for _ in range(3):
         rows = rng.integers(0, problem.n, 2 * problem.n)
-        state = solver.epoch(state, cut(rows, 3), SCHEDULE)
+        after = solver.epoch(after.state, after.own, cut(rows, 3), SCHEDULE)
         w, duals, met = sdca(problem, rows, duals)
-        np.testing.assert_allclose(state.coef, w, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(state.memory, duals, rtol=1e-9, atol=1e-9)
-        assert state.loss == pytest.approx(met, rel=1e-9)
+        np.testing.assert_allclose(after.state.coef, w, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(after.own.values, duals, rtol=1e-9, atol=1e-9)
+        assert after.loss == pytest.approx(met, rel=1e-9)
+    state = after.state
     assert (state.epochs, state.steps, state.samples) == (3, 6 * N, 6 * N)
-    assert state.coef.dtype == state.memory.dtype == np.float64
+    assert state.coef.dtype == after.own.values.dtype == np.float64
 
 
 @FORMS
@@ -89,11 +101,10 @@ def test_where_batches_end_does_not_matter(form, loss):
     """Nor do their factors: an epoch is an order."""
     problem = make_problem(loss, form=form)
     solver, rows = make_sdca(problem), np.random.default_rng(0).permutation(problem.n)
-    one = solver.epoch(solver.init(), cut(rows, 1), SCHEDULE)
+    one = solver.epoch(*solver.init(), cut(rows, 1), SCHEDULE)
     factors = Batches(rows, np.array([0, 4, N]), 4, factors=np.full(N, 2.0))
-    other = solver.epoch(solver.init(), factors, SCHEDULE)
-    assert one.coef.tobytes() == other.coef.tobytes()
-    assert one.memory.tobytes() == other.memory.tobytes()
+    other = solver.epoch(*solver.init(), factors, SCHEDULE)
+    assert_same_bits(one, other)
     assert math.isnan(one.loss)
 
 
@@ -103,12 +114,13 @@ def test_where_batches_end_does_not_matter(form, loss):
 def test_the_gap_closes(form, loss, weight):
     """The gap falls below 1e-10, dual variables are minus the slopes, and 0 for zero weights."""
     problem = make_problem(loss, form=form, weight=weight)
-    state = solve(problem, 300)
-    assert duality_gap(problem, state.coef, dual=state.memory) < 1e-10
+    after = solve(problem, 300)
+    coef, duals = after.state.coef, after.own.values
+    assert duality_gap(problem, coef, dual=duals) < 1e-10
     if loss != "hinge":
-        np.testing.assert_allclose(state.memory, -problem.slopes(state.coef), atol=1e-6)
+        np.testing.assert_allclose(duals, -problem.slopes(coef), atol=1e-6)
     if weight is not None:
-        assert (state.memory[weight == 0.0] == 0.0).all()
+        assert (duals[weight == 0.0] == 0.0).all()
 
 
 @pytest.mark.parametrize("weight", [None, some_weights()], ids=["plain", "weighted"])
@@ -136,7 +148,7 @@ def test_the_optimum_is_that_of_scikit_learn(weight):
         }[loss]
         expected = peer.fit(problem.X, problem.y, **weight_sum).coef_.ravel()
         np.testing.assert_allclose(
-            solve(problem, 300).coef, expected, rtol=1e-5, atol=1e-6, err_msg=loss
+            solve(problem, 300).state.coef, expected, rtol=1e-5, atol=1e-6, err_msg=loss
         )
 
 
@@ -151,8 +163,8 @@ def test_float32_is_near_float64(form, loss):
         solve(make_problem(loss, dtype, form, some_weights()), 5)
         for dtype in (np.float32, np.float64)
     )
-    assert (single.coef.dtype, single.memory.dtype) == (np.float32, np.float64)
-    np.testing.assert_allclose(single.coef, double.coef, rtol=1e-4, atol=1e-4)
+    assert (single.state.coef.dtype, single.own.values.dtype) == (np.float32, np.float64)
+    np.testing.assert_allclose(single.state.coef, double.state.coef, rtol=1e-4, atol=1e-4)
 
 
 @FORMS
@@ -162,10 +174,10 @@ def test_no_visit_lowers_the_dual(form, loss, weight):
     """Visited one at a time, each row raises the dual objective, or leaves it."""
     problem = make_problem(loss, form=form, weight=weight)
     solver = make_sdca(problem)
-    state, reached = solver.init(), 0.0 if LOSSES[loss].classification else -np.inf
+    after, reached = After(*solver.init()), 0.0 if LOSSES[loss].classification else -np.inf
     for row in np.random.default_rng(2).integers(0, problem.n, 60):
-        state = solver.epoch(state, cut(np.array([row]), 1), SCHEDULE)
-        now = dual_objective(problem, state.memory)
+        after = solver.epoch(after.state, after.own, cut(np.array([row]), 1), SCHEDULE)
+        now = dual_objective(problem, after.own.values)
         assert now >= reached - 1e-14 * abs(now)
         reached = now
 
@@ -174,20 +186,20 @@ def test_no_visit_lowers_the_dual(form, loss, weight):
 @WITH_LOSS
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_resting_rows_do_not_change_a_bit(form, loss, dtype):
-    """A solver that knows which rows rest gives the bits of one that visits them all.
+    """A state that knows which rows rest leads to the bits of one that visits them all.
 
-    And it has known some.
+    Rows do rest with the hinge loss.
     """
     problem = make_problem(loss, dtype, form, n=300, l2=0.01)
-    knowing, state, plain = make_sdca(problem), make_sdca(problem).init(), make_sdca(problem).init()
-    known = 0
+    solver, rested = make_sdca(problem), 0
+    knowing, plain = After(*solver.init()), After(*solver.init())
     for batches in shuffled(problem.n, 12):
-        state = knowing.epoch(state, batches, SCHEDULE)
-        plain = make_sdca(problem).epoch(plain, batches, SCHEDULE)  # a new one has nothing to go by
-        assert state.coef.tobytes() == plain.coef.tobytes()
-        assert state.memory.tobytes() == plain.memory.tobytes()
-        known += sum(int((kept.limits > 0.0).sum()) for kept in knowing._kept)
-    assert known > 0 or loss != "hinge"
+        knowing = solver.epoch(knowing.state, knowing.own, batches, SCHEDULE)
+        plain = solver.epoch(plain.state, Duals(plain.own.values), batches, SCHEDULE)
+        assert_same_bits(knowing, plain)
+        if knowing.own.resting is not None:
+            rested += int((knowing.own.resting.limits > 0.0).sum())
+    assert rested > 0 or loss != "hinge"
 
 
 @FORMS
@@ -198,13 +210,13 @@ def test_resting_rows_are_only_those_that_would_stay(form):
     """
     problem = make_problem("hinge", form=form, weight=some_weights(200), n=200, l2=1e-3)
     solver, orders = make_sdca(problem), shuffled(problem.n, 40)
-    states = [solver.init()]
+    path = [After(*solver.init())]
     for batches in orders:
-        states.append(solver.epoch(states[-1], batches, SCHEDULE))
-    again = solver.epoch(states[-2], orders[-1], SCHEDULE)
-    assert again.coef.tobytes() == states[-1].coef.tobytes()
-    assert sdca(problem, orders[-1].rows, states[-2].memory)[1] == pytest.approx(
-        states[-1].memory, abs=1e-9
+        path.append(solver.epoch(path[-1].state, path[-1].own, batches, SCHEDULE))
+    again = solver.epoch(path[-2].state, path[-2].own, orders[-1], SCHEDULE)
+    assert_same_bits(again, path[-1])
+    assert sdca(problem, orders[-1].rows, path[-2].own.values)[1] == pytest.approx(
+        path[-1].own.values, abs=1e-9
     )
 
 
@@ -213,23 +225,23 @@ def test_the_same_seed_gives_the_same_bits(loss):
     """Twice, and when the run is interrupted and taken up by another solver."""
     problem = make_problem(loss)
     whole = solve(problem, 6)
-    assert whole.coef.tobytes() == solve(problem, 6).coef.tobytes()
-    solver = make_sdca(problem)
-    state = solver.take_up(solve(problem, 3))
+    assert_same_bits(whole, solve(problem, 6))
+    solver, half = make_sdca(problem), solve(problem, 3)
+    after = After(*solver.take_up(half.state, half.own))
     for batches in shuffled(problem.n, 6)[3:]:
-        state = solver.epoch(state, batches, SCHEDULE)
-    assert whole.coef.tobytes() == state.coef.tobytes()
+        after = solver.epoch(after.state, after.own, batches, SCHEDULE)
+    assert whole.state.coef.tobytes() == after.state.coef.tobytes()
+    np.testing.assert_array_equal(whole.own.values, after.own.values)  # zeros of either sign
 
 
 def test_the_run_loop_drives_it():
     """The run loop drives SDCA by the solver protocol."""
     problem = make_problem("log_loss")
-    solver = make_sdca(problem, watch=True)
-    *_, state = run(
-        solver, make_sampler("shuffle", N, 2, seed=0), SCHEDULE, solver.init(), epochs=6
-    )
-    assert state.coef.tobytes() == solve(problem, 6).coef.tobytes()
-    assert state.loss < math.log(2.0)
+    given = {"order": Shuffle(), "solver": "sdca", "steps": Auto(), "batch_size": 2}
+    spec = make_spec(problem, problem.y, stop=Stalled(-1.0), **given)  # which watches
+    *_, run = train(spec, begin(spec), 6)
+    assert_same_bits(run, solve(problem, 6))
+    assert run.loss < math.log(2.0)
 
 
 @WITH_LOSS
@@ -240,21 +252,21 @@ def test_a_start_of_ones_own(loss):
     """
     problem = make_problem(loss, weight=some_weights())
     coef = np.linspace(-1.0, 1.0, D)
-    state = make_sdca(problem).init(coef)
-    np.testing.assert_array_equal(state.memory, -problem.slopes(coef))
+    state, own = make_sdca(problem).init(coef)
+    np.testing.assert_array_equal(own.values, -problem.slopes(coef))
     np.testing.assert_allclose(
-        state.coef, problem.X.T @ state.memory / (problem.penalty.l2 * N), rtol=1e-12
+        state.coef, problem.X.T @ own.values / (problem.penalty.l2 * N), rtol=1e-12
     )
     if loss != "hinge":
-        optimum = solve(problem, 400).coef
+        optimum = solve(problem, 400).state.coef
         np.testing.assert_allclose(
-            make_sdca(problem).init(optimum).coef, optimum, rtol=1e-5, atol=1e-8
+            make_sdca(problem).init(optimum)[0].coef, optimum, rtol=1e-5, atol=1e-8
         )
 
 
 def test_an_intercept_to_start_from_is_refused():
     """SDCA has no intercept, so an initial one is refused."""
-    with pytest.raises(ValueError, match=r"intercept_init must be 0; got 0\.5"):
+    with pytest.raises(ValueError, match=r"the intercept of init must be 0; got 0\.5"):
         make_sdca(make_problem()).init(intercept=0.5)
 
 
@@ -264,15 +276,14 @@ def test_a_run_is_taken_up_by_another_problem(loss):
     before = solve(make_problem(loss, weight=np.full(N, 2.0)), 3)
     problem = make_problem(loss, weight=some_weights(), l2=0.5)
     solver = make_sdca(problem)
-    state = solver.take_up(before)
-    assert np.isfinite(dual_objective(problem, state.memory))
-    np.testing.assert_allclose(state.coef, problem.X.T @ state.memory / (0.5 * N), rtol=1e-12)
-    other = solver.take_up(before._replace(memory=np.ones(N), mean=np.zeros(D + 1)))
-    np.testing.assert_array_equal(other.memory, -problem.slopes(before.coef))
-    assert other.epochs == 3
-    batches = shuffled(N, 1)[0]
-    without = solver.epoch(before._replace(memory=None), batches, SCHEDULE)
-    assert without.coef.tobytes() == solver.epoch(other, batches, SCHEDULE).coef.tobytes()
+    state, own = solver.take_up(before.state, before.own)
+    assert np.isfinite(dual_objective(problem, own.values))
+    np.testing.assert_allclose(state.coef, problem.X.T @ own.values / (0.5 * N), rtol=1e-12)
+    for others in (Remembered(np.ones(N), np.zeros(D + 1)), None, Duals(np.ones(N + 1))):
+        state, own = solver.take_up(before.state, others)
+        np.testing.assert_array_equal(own.values, -problem.slopes(before.state.coef))
+        np.testing.assert_allclose(state.coef, problem.X.T @ own.values / (0.5 * N), rtol=1e-12)
+        assert (state.epochs, own.resting) == (3, None)
 
 
 @pytest.mark.parametrize(
@@ -287,16 +298,40 @@ def test_a_run_is_taken_up_by_another_problem(loss):
             {"fit_intercept": True},
             "no intercept that is not penalised: use fit_intercept=False, or add a column of ones",
         ),
-        ({"l1": 0.1}, "takes an L2 penalty alone; use l1=0"),
-        ({"l2": 0.0}, 'needs l2 above 0; use "saga"'),
-        ({"X": np.eye(2) * 1e160}, "overflows; scale the rows"),
+        ({"l1": 0.1}, r'takes an L2 penalty, alone and above 0; .*or solver="saga"'),
+        ({"l2": 0.0}, r'takes an L2 penalty, alone and above 0; .*or solver="saga"'),
+        ({"l2": 0.0, "loss": "hinge"}, r'takes an L2 penalty, .*or solver="sgd"'),
     ],
 )
 def test_what_sdca_cannot_do_is_refused(changes, message):
     """What SDCA does not support is refused before the first visit, with an alternative."""
-    given = {"X": np.eye(2), "y": [-1, 1], "loss": "log_loss", "l2": 0.1} | changes
+    given = {"loss": "log_loss", "l2": 0.1} | changes
+    problem = Problem.build(np.eye(2), [-1, 1], **given)
+    settings = {"order": Shuffle(), "solver": "sdca", "steps": Auto(), "batch_size": 2}
     with pytest.raises(ValueError, match=message):
-        make_sdca(Problem.build(given.pop("X"), given.pop("y"), **given))
+        make_spec(problem, problem.y, **settings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"order": Balanced()}, 'order="balanced" orders gradients, .* use order="shuffle"'),
+        ({"average": True}, 'average= is not supported with solver="sdca"; leave it out'),
+        ({"steps": Constant(0.1)}, 'has no step size: leave steps at "auto"'),
+        ({"steps": Auto(decay=0.1)}, "has no step size; leave the decay out"),
+    ],
+)
+def test_choices_that_sdca_does_not_know_are_refused(changes, message):
+    """An order of gradients, an average and a step size have no meaning for it."""
+    given = {"order": Shuffle(), "steps": Auto()} | changes
+    with pytest.raises(ValueError, match=message):
+        check_choice(Choice("sdca", penalty=ElasticNet(l2=0.1), loss=LOSSES["log_loss"], **given))
+
+
+def test_rows_whose_squares_overflow_are_refused():
+    """The error says to scale the rows."""
+    with pytest.raises(ValueError, match="overflows; scale the rows"):
+        make_sdca(Problem.build(np.eye(2) * 1e160, [-1, 1], l2=0.1))
 
 
 @given(weight=weights(4), loss=st.sampled_from(NAMES), scale=st.sampled_from([1.0, 1e-150, 1e140]))
@@ -307,14 +342,13 @@ def test_any_weights_and_scales(weight, loss, scale):
     """
     X = scale * np.array([[1.0, 2.0], [-1.0, 0.5], [0.0, 0.0], [3.0, -1.0]])
     problem = Problem.build(X, [1, -1, 1, -1], loss=loss, l2=0.1, sample_weight=weight)
-    solver = make_sdca(problem)
-    state = solver.init()
-    for _ in range(3):
-        state = solver.epoch(state, cut(np.arange(4), 1), SCHEDULE)
-    assert np.isfinite(state.coef).all()
-    assert np.isfinite(state.memory).all()
-    assert (state.memory[weight == 0.0] == 0.0).all()
-    assert np.isfinite(dual_objective(problem, state.memory))
+    in_order = SimpleNamespace(batches=lambda *_: cut(np.arange(4), 1))
+    *_, after = drive(make_sdca(problem), in_order, SCHEDULE, epochs=3)
+    duals = after.own.values
+    assert np.isfinite(after.state.coef).all()
+    assert np.isfinite(duals).all()
+    assert (duals[weight == 0.0] == 0.0).all()
+    assert np.isfinite(dual_objective(problem, duals))
 
 
 POSITIVE = st.floats(1e-300, 1e300) | st.floats(1e-3, 1e3)

@@ -6,9 +6,11 @@ float32 is near float64, zeros are exact, and short batches add no bias.
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from drive import drive, sampler_of
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import algorithm_2, passive_aggressive, split
@@ -17,13 +19,15 @@ from scipy.optimize import minimize as scipy_minimize
 from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
 
 from antithetic import datasets, minimize
+from antithetic._core.schedules import step_size
 from antithetic._core.threshold import cumulative_threshold
-from antithetic.orders import make_sampler
 from antithetic.orders.batches import cut
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.solvers import make_sgd, run
-from antithetic.solvers.steps import make_schedule, step_size
+from antithetic.solvers import State
+from antithetic.solvers.corrected import Remembered
+from antithetic.solvers.sgd import make_sgd
+from antithetic.steps import PA1, PA2, Adaptive, Constant, InverseTime, InvScaling, Optimal
 
 pytestmark = pytest.mark.kernel
 
@@ -53,15 +57,27 @@ def make_problem(
     )
 
 
+def steps_of(name, eta0):
+    return {
+        "inverse_time": InverseTime(eta0, decay=0.1),
+        "constant": Constant(eta0),
+        "optimal": Optimal(alpha=0.01),
+        "invscaling": InvScaling(eta0, power=0.5),
+        "adaptive": Adaptive(eta0),
+        "pa1": PA1(eta0),
+        "pa2": PA2(eta0),
+    }[name]
+
+
 def schedule_for(problem, name="inverse_time", eta0=0.3):
-    return make_schedule(name, eta0=eta0, decay=0.1, alpha=0.01, power_t=0.5, loss=problem.loss)
+    return steps_of(name, eta0).schedule(problem.loss, problem.penalty)
 
 
 def kernel_and_twin(problem, *, size=2, average=False, name="inverse_time", epochs=3, eta0=0.3):
     """Solution of the kernel and of the twin after some epochs on the same batches."""
     solver, schedule = make_sgd(problem, average), schedule_for(problem, name, eta0)
-    sampler = make_sampler("shuffle", problem.n, size, seed=1)
-    *_, state = run(solver, sampler, schedule, solver.init(), epochs=epochs)
+    sampler = sampler_of("shuffle", problem.n, size, seed=1)
+    *_, after = drive(solver, sampler, schedule, epochs=epochs)
     batches = [rows for epoch in range(epochs) for rows in split(sampler.batches(epoch))]
     last, mean, _ = algorithm_2(
         problem,
@@ -73,7 +89,7 @@ def kernel_and_twin(problem, *, size=2, average=False, name="inverse_time", epoc
         linear=solver.linear,
         row_eta=partial(passive_aggressive, name, eta0) if name in ("pa1", "pa2") else None,
     )
-    return state.solution, (mean if average else last)
+    return solver.solution(after.state, after.own), (mean if average else last)
 
 
 def assert_same(found, expected, tolerance):
@@ -157,9 +173,8 @@ def test_passive_aggressive_steps_are_those_of_scikit_learn(name, loss, l2, epoc
     X, y, weight = full.X[kept], full.y[kept], full.weight[kept]
     problem = Problem.build(X, y, loss=loss, l2=l2, sample_weight=weight, fit_intercept=True)
     solver = make_sgd(problem, False)
-    state = solver.init()
-    for _ in range(epochs):
-        state = solver.epoch(state, cut(np.arange(problem.n), 1), schedule_for(problem, name))
+    in_order = SimpleNamespace(batches=lambda *_: cut(np.arange(problem.n), 1))
+    *_, after = drive(solver, in_order, schedule_for(problem, name), epochs=epochs)
     given = {
         "penalty": "l2" if l2 else None,
         "alpha": l2,
@@ -172,9 +187,8 @@ def test_passive_aggressive_steps_are_those_of_scikit_learn(name, loss, l2, epoc
         loss=loss, shuffle=False, **given
     )
     peer.fit(X, y, sample_weight=weight)
-    assert_same(
-        (state.coef, state.intercept), (peer.coef_.ravel(), peer.intercept_[0]), tolerance=1e-12
-    )
+    found = after.state.coef, after.state.intercept
+    assert_same(found, (peer.coef_.ravel(), peer.intercept_[0]), tolerance=1e-12)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -186,9 +200,9 @@ def test_a_squared_norm_beyond_float32(form, name, entry):
         form(np.diag([entry, entry]).astype(np.float32)), [-1.0, 1.0], loss="hinge"
     )
     solver = make_sgd(problem, False)
-    state = solver.epoch(solver.init(), cut(np.arange(2), 1), schedule_for(problem, name))
+    after = solver.epoch(*solver.init(), cut(np.arange(2), 1), schedule_for(problem, name))
     length = passive_aggressive(name, 0.3, np.ones(1), np.array([entry**2]))
-    np.testing.assert_allclose(state.coef, problem.y * length * entry, rtol=1e-5)
+    np.testing.assert_allclose(after.state.coef, problem.y * length * entry, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -264,18 +278,16 @@ def test_small_charges_are_not_lost_in_float32(form):
     """A charge below the precision of a weight is owed until it can be paid."""
     problem = Problem.build(form(np.full((2, 1), 1e-20, np.float32)), [0, 1], l1=1e-3)
     solver = make_sgd(problem, False)
-    schedule = make_schedule("constant", eta0=1e-5, decay=0, alpha=0, power_t=0, loss=problem.loss)
-    *_, state = run(
-        solver, make_sampler("shuffle", 2, 2, 0), schedule, solver.init([1.0]), epochs=1000
-    )
-    assert state.coef[0] == pytest.approx(1.0 - 1000 * 1e-8, abs=1e-7)
+    schedule = schedule_for(problem, "constant", 1e-5)
+    *_, after = drive(solver, sampler_of("shuffle", 2, 2), schedule, ([1.0],), epochs=1000)
+    assert after.state.coef[0] == pytest.approx(1.0 - 1000 * 1e-8, abs=1e-7)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 def test_noisy_rows_leave_the_right_weights_at_zero(form):
     """Those that are zero at the optimum, where the usual proximal step would leave hardly any."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
-    found = minimize(form(X), y, l1=0.01, sampling="shuffle", learning_rate="auto", epochs=20)
+    found = minimize(form(X), y, l1=0.01, order="shuffle", epochs=20)
     lasso = LogisticRegression(
         l1_ratio=1.0, C=1 / (0.01 * len(y)), solver="liblinear", fit_intercept=False, tol=1e-8
     ).fit(X, y)
@@ -288,9 +300,9 @@ def test_noisy_rows_leave_the_right_weights_at_zero(form):
 def test_the_loss_met_on_the_way(form, weighted):
     """The loss met is the mean of each row's loss just before its step, recorded on request."""
     problem = make_problem(form=form, weighted=weighted, l2=0.01)
-    sampler, schedule = make_sampler("shuffle", problem.n, 2, seed=1), schedule_for(problem)
+    sampler, schedule = sampler_of("shuffle", problem.n, 2, seed=1), schedule_for(problem)
     watching, blind = (make_sgd(problem, False, watch=watch) for watch in (True, False))
-    (state,) = run(watching, sampler, schedule, watching.init(), epochs=1)
+    (seen,) = drive(watching, sampler, schedule, epochs=1)
     met = algorithm_2(
         problem,
         split(sampler.batches(0)),
@@ -298,10 +310,10 @@ def test_the_loss_met_on_the_way(form, weighted):
         lambda t, n: step_size(*schedule, t, n),
         coef=np.zeros(D),
     )[2]
-    assert state.loss == pytest.approx(met, rel=1e-12)
-    (unseen,) = run(blind, sampler, schedule, blind.init(), epochs=1)
+    assert seen.loss == pytest.approx(met, rel=1e-12)
+    (unseen,) = drive(blind, sampler, schedule, epochs=1)
     assert np.isnan(unseen.loss)
-    np.testing.assert_array_equal(unseen.coef, state.coef)
+    np.testing.assert_array_equal(unseen.state.coef, seen.state.coef)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -309,27 +321,35 @@ def test_slopes_are_cut_off_where_asked(form):
     """A squared error of a prediction that is off by more moves the weights only so far."""
     problem = Problem.build(form(np.array([[1.0], [1.0]])), [1e6, 1e6], loss="squared_error")
     solver = make_sgd(problem, False, steepest=10.0)
-    state = solver.epoch(
-        solver.init(),
-        cut(np.arange(2), 1),
-        make_schedule("constant", eta0=0.5, decay=0, alpha=0, power_t=0, loss=problem.loss),
-    )
-    assert state.coef[0] == 10.0
+    schedule = schedule_for(problem, "constant", 0.5)
+    after = solver.epoch(*solver.init(), cut(np.arange(2), 1), schedule)
+    assert after.state.coef[0] == 10.0
 
 
 def test_an_earlier_state_is_made_to_fit():
     """Averages appear and go with what is asked for, and weights take the type of the rows."""
     double, single = make_problem(l1=0.1), make_problem(dtype=np.float32)
     plain, averaged = make_sgd(single, False), make_sgd(double, True)
-    state = averaged.take_up(plain.init(np.ones(D)))
+    state, own = averaged.take_up(*plain.init(np.ones(D)))
     assert state.coef.dtype == np.float64
-    np.testing.assert_array_equal(state.average, 0.0)
-    np.testing.assert_array_equal(state.received, np.zeros(D + 1))
-    back = plain.take_up(state._replace(average_weight=3.0))
-    assert back.average is None
-    assert back.received is None
-    np.testing.assert_array_equal(back.solution[0], 1.0)
-    assert averaged.take_up(back).average_weight == 0.0
+    np.testing.assert_array_equal(own.coef, 0.0)
+    np.testing.assert_array_equal(own.received, np.zeros(D + 1))
+    back, left = plain.take_up(state, own._replace(weight=3.0))
+    assert back.coef.dtype == np.float32
+    assert left.coef is None
+    assert left.received is None
+    np.testing.assert_array_equal(plain.solution(back, left)[0], 1.0)
+    assert averaged.take_up(back, left)[1].weight == 0.0
+
+
+def test_what_another_solver_kept_is_no_average():
+    """SGD goes on from the weights of another solver, and starts averages and charges afresh."""
+    solver = make_sgd(make_problem(l1=0.1), True)
+    state, own = solver.take_up(State(np.ones(D), 0.5, 7, 14, 1), Remembered(np.ones(N)))
+    assert (state.steps, state.samples, state.epochs) == (7, 14, 1)
+    assert (own.weight, own.settled) == (0.0, 0)
+    np.testing.assert_array_equal(own.coef, np.zeros(D))
+    np.testing.assert_array_equal(own.received, np.zeros(D + 1))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
@@ -371,13 +391,10 @@ def test_short_batches_leave_no_bias(size, l2, l1):
     """
     problem = make_problem("squared_error", weighted=False, intercept=False, l2=l2, l1=l1)
     best = _optimum(problem)
-    solver, schedule = (
-        make_sgd(problem, False),
-        make_schedule("constant", eta0=0.002, decay=0, alpha=1, power_t=0, loss=problem.loss),
-    )
-    sampler = make_sampler("shuffle", problem.n, size, seed=0)
-    states = list(run(solver, sampler, schedule, solver.init(best), epochs=60 if l1 == 0.0 else 80))
-    mean = np.mean([state.coef for state in states], axis=0)
+    solver, schedule = make_sgd(problem, False), schedule_for(problem, "constant", 0.002)
+    sampler = sampler_of("shuffle", problem.n, size, seed=0)
+    epochs = list(drive(solver, sampler, schedule, (best,), epochs=60 if l1 == 0.0 else 80))
+    mean = np.mean([after.state.coef for after in epochs], axis=0)
     assert np.abs(mean - best).max() < 2e-3
 
 
@@ -408,12 +425,12 @@ def _optimum(problem):
 def test_the_state_of_an_epoch_is_not_changed_by_the_next():
     """The next epoch does not change a state, so an interruption leaves the last state whole."""
     problem = make_problem(l2=0.01)
-    solver, sampler = make_sgd(problem, True), make_sampler("shuffle", N, 2, 0)
-    first = solver.epoch(solver.init(), sampler.batches(0), schedule_for(problem))
-    coef, average = first.coef.copy(), first.average.copy()
-    solver.epoch(first, sampler.batches(1), schedule_for(problem))
-    np.testing.assert_array_equal(first.coef, coef)
-    np.testing.assert_array_equal(first.average, average)
+    solver, sampler = make_sgd(problem, True), sampler_of("shuffle", N, 2)
+    first = solver.epoch(*solver.init(), sampler.batches(0), schedule_for(problem))
+    coef, average = first.state.coef.copy(), first.own.coef.copy()
+    solver.epoch(first.state, first.own, sampler.batches(1), schedule_for(problem))
+    np.testing.assert_array_equal(first.state.coef, coef)
+    np.testing.assert_array_equal(first.own.coef, average)
 
 
 @pytest.mark.parametrize("average", ["quadratic", -1, 1.5])

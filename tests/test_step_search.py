@@ -6,16 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from drive import sampler_of
 from scipy import sparse
 
 from antithetic import DivergenceError, datasets, minimize
-from antithetic.orders import make_sampler
+from antithetic.orders import Shuffle
 from antithetic.orders.in_order import InOrder
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers import Care, find_steps, lower, make_sgd, run
-from antithetic.solvers.steps import make_schedule
+from antithetic.solvers.step_search import find_steps, noise_of_balanced
+from antithetic.steps import Auto, InverseTime
+from antithetic.training.loop import begin, present_schedule, train
+from antithetic.training.spec import make_spec
 
 RAW = ["breast-cancer", "diabetes", "splice"]
 
@@ -24,24 +27,21 @@ def load(name, **options):
     return Problem.build(*datasets.load(name, return_X_y=True), **options)
 
 
-def schedule_of(eta0, decay, problem):
-    return make_schedule(
-        "inverse_time", eta0=eta0, decay=decay, alpha=0.0, power_t=0.5, loss=problem.loss
-    )
+def spec_of(problem, steps, order=None):
+    """SGD on batches of two rows, shuffled unless an order is given."""
+    order = Shuffle() if order is None else order
+    return make_spec(problem, problem.y, order=order, solver="sgd", steps=steps, batch_size=2)
 
 
-def objectives(problem, steps, epochs, seed=0):
-    solver = make_sgd(problem, False)
-    care = Care(problem.penalty.l2)
-    states = run(
-        solver,
-        make_sampler("shuffle", problem.n, 2, seed),
-        schedule_of(*steps, problem),
-        solver.init(),
-        epochs=epochs,
-        care=care,
-    )
-    return [problem.objective(state.coef, state.intercept) for state in states]
+def watched_over(problem, given, least, order=None):
+    """A spec whose steps are watched over, with decay not below the least, and steps to begin."""
+    return spec_of(problem, Auto(decay=least), order), given.schedule(problem.loss, problem.penalty)
+
+
+def objectives(problem, steps, epochs):
+    spec, schedule = watched_over(problem, steps, problem.penalty.l2)
+    runs = train(spec, begin(spec, schedule=schedule), epochs)
+    return [problem.objective(run.state.coef, run.state.intercept) for run in runs]
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_hinge", "modified_huber"])
@@ -57,10 +57,10 @@ def test_they_do_not_diverge_on_unscaled_features(name, loss):
 def test_they_follow_the_scale_of_the_features(factor):
     """Without a penalty, rows longer by a factor get steps shorter by its square."""
     problem = load("diabetes_scale")
-    eta0, decay = find_steps(problem, 2, seed=0)
+    found = find_steps(problem, 2, seed=0)
     scaled = find_steps(replace(problem, X=problem.X * factor), 2, seed=0)
-    assert scaled.eta0 == pytest.approx(eta0 / factor**2, rel=1e-6)
-    assert scaled.decay == pytest.approx(decay * factor**2, rel=1e-3)
+    assert scaled.eta0 == pytest.approx(found.eta0 / factor**2, rel=1e-6)
+    assert scaled.decay == pytest.approx(found.decay * factor**2, rel=1e-3)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
@@ -78,7 +78,7 @@ def test_dense_and_sparse_rows_have_the_same_steps():
         find_steps(Problem.build(form(X), y, l2=1e-3), 2, seed=0)
         for form in (np.asarray, sparse.csr_array)
     )
-    np.testing.assert_allclose(dense, csr, rtol=1e-6)
+    np.testing.assert_allclose((dense.eta0, dense.decay), (csr.eta0, csr.decay), rtol=1e-6)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -90,7 +90,7 @@ def test_they_are_finite_and_positive_for_every_loss(loss):
         problem = Problem(X, y, LOSSES[loss], ElasticNet(), None, False, None)
         for target in (y, np.zeros_like(y)):
             steps = find_steps(replace(problem, y=target), 2, seed=0)
-            assert np.isfinite(steps).all()
+            assert np.isfinite([steps.eta0, steps.decay]).all()
             assert steps.eta0 > 0.0
             assert steps.decay >= 0.0
 
@@ -103,6 +103,24 @@ def test_decay_is_not_below_the_penalty_and_follows_the_curvature():
     assert find_steps(problem, 2, seed=0).decay == pytest.approx(0.5 * (4.0 + 0.5), rel=1e-6)
     strong = Problem.build(X, 3.0 * X[:, 0], loss="squared_error", l2=100.0)
     assert find_steps(strong, 2, seed=0).decay == 100.0
+
+
+def test_orders_that_leave_less_noise_have_a_slower_decay():
+    """The decay is in proportion to the noise, never below l2, and the first step is the same."""
+    problem = load("diabetes_scale")
+    found, quiet = (find_steps(problem, 2, seed=0, noise=noise) for noise in (1.0, 0.25))
+    assert quiet.eta0 == found.eta0
+    assert quiet.decay == pytest.approx(0.25 * found.decay, rel=1e-12)
+    strong = load("diabetes_scale", l2=100.0)
+    assert find_steps(strong, 2, seed=0, noise=0.25).decay == 100.0
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "noise"), [(400, 4, 0.12), (400, 16, 0.2), (10, 10, 1.0), (10, 40, 1.0)]
+)
+def test_the_noise_of_a_balanced_order(n, d, noise):
+    """It is sqrt(d / n), at least 0.12 and at most 1."""
+    assert noise_of_balanced(n, d) == pytest.approx(noise)
 
 
 def test_squares_that_overflow_are_reported():
@@ -123,17 +141,19 @@ def test_a_first_epoch_that_fails_is_done_again_with_shorter_steps():
     """
     X = np.random.default_rng(0).normal(size=(200, 3))
     problem = Problem.build(X, X @ [1.0, 2.0, 3.0], loss="squared_error")
-    solver = make_sgd(problem, False)
-    sampler, schedule = make_sampler("shuffle", problem.n, 2, 0), schedule_of(50.0, 0.0, problem)
+    steps = InverseTime(50.0, decay=0.0)
+    alone = spec_of(problem, steps)
     with pytest.raises(
         DivergenceError, match=r"overflow occurred at epoch #\d: the steps diverged"
     ):
-        list(run(solver, sampler, schedule, solver.init(), epochs=9))
-    *_, state = run(solver, sampler, schedule, solver.init(), epochs=3, care=Care(0.0))
-    assert state.epochs == 3
-    assert state.lowered > 0
-    assert problem.objective(state.coef) < 1e-3 * problem.objective(np.zeros(3))
-    assert lower(schedule, state, Care(0.0)).eta0 == pytest.approx(50.0 / 5.0**state.lowered)
+        list(train(alone, begin(alone), 9))
+    spec, schedule = watched_over(problem, steps, 0.0)
+    *_, run = train(spec, begin(spec, schedule=schedule), 3)
+    assert run.state.epochs == 3
+    assert run.lowered > 0
+    assert problem.objective(run.state.coef) < 1e-3 * problem.objective(np.zeros(3))
+    assert run.schedule == schedule
+    assert present_schedule(spec, run).eta0 == pytest.approx(50.0 / 5.0**run.lowered)
 
 
 def test_a_decay_that_freezes_the_run_is_eased():
@@ -143,24 +163,24 @@ def test_a_decay_that_freezes_the_run_is_eased():
     """
     X = np.ones((40, 1))
     problem = Problem.build(X, 5.0 * X[:, 0], loss="squared_error")
-    solver, sampler, schedule = (
-        make_sgd(problem, False),
-        InOrder(40, 2),
-        schedule_of(1.0, 200.0, problem),
-    )
-    *_, frozen = run(solver, sampler, schedule, solver.init(), epochs=60)
-    *_, eased = run(solver, sampler, schedule, solver.init(), epochs=60, care=Care(0.1))
-    assert abs(frozen.coef[0] - 5.0) > 4.0
-    assert abs(eased.coef[0] - 5.0) < 0.1
-    *_, floor = run(solver, sampler, schedule, solver.init(), epochs=60, care=Care(150.0))
-    assert floor.eased > 1
-    assert lower(schedule, floor, Care(150.0)).rate == 150.0
+    steps = InverseTime(1.0, decay=200.0)
+
+    def last(spec, schedule=None):
+        *_, run = train(spec, begin(spec, schedule=schedule), 60)
+        return run
+
+    assert abs(last(spec_of(problem, steps, InOrder())).state.coef[0] - 5.0) > 4.0
+    assert abs(last(*watched_over(problem, steps, 0.1, InOrder())).state.coef[0] - 5.0) < 0.1
+    spec, schedule = watched_over(problem, steps, 150.0, InOrder())
+    floor = last(spec, schedule)
+    assert floor.easing.eased > 1
+    assert present_schedule(spec, floor).rate == 150.0
 
 
 def test_minimize_finds_its_steps_and_resumes():
-    """learning_rate="auto" needs no eta0; a resumed run is the same as an unbroken one."""
+    """Automatic steps are the default; a resumed run is the same as an unbroken one."""
     X, y = datasets.load("breast-cancer_scale", return_X_y=True)
-    options = {"l2": 1e-2, "sampling": "shuffle", "learning_rate": "auto", "trace": "objective"}
+    options = {"l2": 1e-2, "order": "shuffle", "trace": "objective"}
     whole = minimize(X, y, epochs=6, **options)
     assert whole.trace["objective"][-1] < 0.1425
     resumed = minimize(X, y, epochs=6, resume=minimize(X, y, epochs=2, **options), **options)
@@ -169,6 +189,6 @@ def test_minimize_finds_its_steps_and_resumes():
 
 def test_rows_in_order():
     """The same batches in every epoch, the last one short."""
-    batches = InOrder(5, 2).batches(7)
+    batches = sampler_of(InOrder(), 5, 2).batches(7)
     np.testing.assert_array_equal(batches.rows, np.arange(5))
     np.testing.assert_array_equal(batches.starts, [0, 2, 4, 5])

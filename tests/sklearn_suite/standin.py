@@ -3,7 +3,7 @@
 The replacement happens before scikit-learn's test modules are imported.
 
 ``--standin=ours`` keeps our defaults; ``--standin=sklearn`` takes scikit-learn's: one row a step,
-reshuffled, no pairing, and its learning rates. Tests that cannot pass are listed with their reasons
+reshuffled, and its learning rates. Tests that cannot pass are listed with their reasons
 in `expected`; with the scikit-learn that the list was made for, each of them must be there and must
 fail.
 """
@@ -32,8 +32,7 @@ def _init(ours, learning_rate):
     )
     init.__kwdefaults__ = {
         **given.__kwdefaults__,
-        "pairing": None,
-        "sampling": "shuffle",
+        "order": "shuffle",
         "batch_size": 1,
         "learning_rate": learning_rate,
     }

@@ -1,4 +1,4 @@
-"""``antithetic compare``: which sampling helps on a user's own data."""
+"""``antithetic compare``: which order helps on a user's own data."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from antithetic.report.of_comparison import (
     comparison_rows,
     gain,
 )
-from antithetic.training.compare import BATCH_SIZE, Comparison, compare_samplings
+from antithetic.training.compare import BATCH_SIZE, Comparison, compare_orders
 
 _MOST_ROWS = 50_000
 _FILES = ("report.html", "curves.csv", "train.py")
 # Shorter than COLUMNS.
 _HEADS = (
-    "sampling",
+    "order",
     "gap",
     "gap ratio",
     "var. first",
@@ -44,7 +44,7 @@ _HEADS = (
 
 _Alpha = Annotated[float, typer.Option(min=0.0, metavar="X", help="Strength of the L2 penalty.")]
 _Epochs = Annotated[int, typer.Option(min=1, metavar="N", help="Passes of each run.")]
-_Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each way.")]
+_Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Runs with each order.")]
 _Rows = Annotated[
     int,
     typer.Option(
@@ -71,11 +71,11 @@ def compare(
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
-    """Train on FILE with each way of sampling, and report which one helps and what it costs.
+    """Train on FILE with each order of its rows, and report which one helps and what it costs.
 
-    Each way gets the best of four first steps around the one that is found from the data. The gap
-    is the share of the way to the least objective that is still to go; times are measured side by
-    side. It ends with a snippet of Python to paste.
+    Each order gets the best of four first steps around the one that is found from the data. The gap
+    is the share of the way to the minimum that is still to go; times are measured side by side. It
+    ends with a snippet of Python to paste.
 
     For example:
       antithetic compare flowers.csv
@@ -88,7 +88,7 @@ def compare(
     data = read_data(file, target=target, loss=loss, one_hot=one_hot)
     X, y, notes = _problem(data, rows)
     with console.progress() as tell:
-        found = compare_samplings(
+        found = compare_orders(
             X, y, loss=data.loss, alpha=alpha, epochs=epochs, seeds=seeds, progress=tell
         )
         code = snippet(data, found, epochs=epochs, one_hot=one_hot)
@@ -111,9 +111,9 @@ def compare(
     about = {"file": file, "rows": found.n, "features": found.d, "settings": settings}
     return about | {
         "notes": notes,
-        "samplings": [dict(zip(COLUMNS, row, strict=True)) for row in table],
+        "orders": [dict(zip(COLUMNS, row, strict=True)) for row in table],
         "curves": {one.name: found.gap(one).mean(axis=0) for one in found.measured},
-        "recommended": {"name": found.recommended.name} | found.recommended.way._asdict(),
+        "recommended": {"name": found.recommended.name, "order": found.recommended.order},
         "gain": gain(found),
         "advice": advice_beside(found),
         "snippet": code,
@@ -151,21 +151,15 @@ def snippet(data: Data, found: Comparison, *, epochs: int, one_hot: bool) -> str
     It uses the steps that were measured.
     """
     name, best = "SGDRegressor" if data.classes is None else "SGDClassifier", found.recommended
-    way = best.way
     given: dict[str, Any] = {
         "loss": data.loss,
         "alpha": found.alpha,
-        "sampling": way.sampling,
-        "pairing": way.pairing,
+        "order": best.order,
+        "batch_size": BATCH_SIZE,
     }
-    given |= {"nest": True} if way.nest else {}
-    given |= {"batch_size": BATCH_SIZE}
     if np.isfinite(best.run_seconds):  # else every step diverged
-        given |= {
-            "learning_rate": "inverse_time",
-            "eta0": float(best.eta0),
-            "decay": float(best.decay),
-        }
+        steps = best.steps
+        given |= {"learning_rate": "inverse_time", "eta0": steps.eta0, "decay": steps.decay}
     given |= {"max_iter": epochs, "tol": None, "random_state": 0}
     options = "".join(
         f", {key}={value!r}"
@@ -173,9 +167,11 @@ def snippet(data: Data, found: Comparison, *, epochs: int, one_hot: bool) -> str
         if value is not None
     )
     arguments = "".join(f"    {key}={value!r},\n" for key, value in given.items())
+    objects = [type(best.order).__name__, *(["Pairs"] if best.order.pairs is not None else [])]
     return (
         f"from antithetic import {name}\n"
-        "from antithetic.datasets import read_file\n\n"
+        "from antithetic.datasets import read_file\n"
+        f"from antithetic.orders import {', '.join(sorted(objects))}\n\n"
         f"data = read_file({os.path.abspath(data.path)!r}{options})\n"
         f"model = {name}(\n{arguments})\n"
         "model.fit(data.data, data.target)\n"
@@ -192,7 +188,7 @@ def _write(
     write_page(content, page)
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["sampling", "seed", "epoch", "objective", "gap"])
+    writer.writerow(["order", "seed", "epoch", "objective", "gap"])
     for one in found.measured:
         gap = found.gap(one)
         writer.writerows(
@@ -224,7 +220,7 @@ def _show(
     marked = [one.name for one in found.measured].index(found.recommended.name)
     console.show_table(_HEADS, table, marked=marked, digits=2)
     console.say(
-        "gap: share of the way to the least objective still to go, and its ratio to that of"
+        "gap: share of the way to the minimum still to go, and its ratio to that of"
         " reshuffling; var.: variance of a batch of 2 against independent rows; to goal: seconds,"
         " the table included, to the gap with which reshuffling ends.",
         "dim",

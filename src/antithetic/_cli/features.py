@@ -16,7 +16,7 @@ from antithetic.datasets._numpy_file import read_npy
 from antithetic.datasets._read_file import _form, _read_pair
 from antithetic.datasets._stream import Lines, open_stream
 from antithetic.datasets._svmlight import dense_if_full, read_svmlight
-from antithetic.datasets._table import Choice, Table, rows_and_labels
+from antithetic.datasets._table import ColumnChoice, NamedColumns, rows_and_labels
 from antithetic.datasets._text_table import _SAMPLED_LINES, _layout, read_text_table
 from antithetic.estimators.model_file import LinearModel, feature_keys
 
@@ -52,7 +52,7 @@ def read_features(path: Path, model: LinearModel) -> tuple[Any, list[str]]:
         )
     table = _read_table(path, form, model)
     X, _, _ = rows_and_labels(
-        table, Choice(0, list(range(len(table.names)))), model.one_hot, str(path)
+        table, ColumnChoice(0, list(range(len(table.names)))), model.one_hot, str(path)
     )
     return _take(X, _table_keys(table), feature_keys(model), path)
 
@@ -127,7 +127,7 @@ def _read_svmlight(path: Path, model: LinearModel) -> Any:
     return dense_if_full(X)
 
 
-def _table_keys(table: Table) -> list[Key]:
+def _table_keys(table: NamedColumns) -> list[Key]:
     """Column and word of each feature that `rows_and_labels` makes of a table."""
     keys: list[Key] = []
     for place, name in enumerate(table.names):
@@ -139,7 +139,7 @@ def _table_keys(table: Table) -> list[Key]:
     return keys
 
 
-def _read_table(path: Path, form: str, model: LinearModel) -> Table:
+def _read_table(path: Path, form: str, model: LinearModel) -> NamedColumns:
     """Read the columns of a table that the model knows."""
     if form == "npy":
         return read_npy(path, _MAX_BYTES)
@@ -162,7 +162,7 @@ def _read_table(path: Path, form: str, model: LinearModel) -> Table:
         table, _ = read_arrow(path, form, _MAX_BYTES, target, features)
     kept = [place for place, name in enumerate(table.names) if name in used]
     words_of = {kept.index(place): held for place, held in table.words.items() if place in kept}
-    return Table([table.names[place] for place in kept], table.values[:, kept], words_of)
+    return NamedColumns([table.names[place] for place in kept], table.values[:, kept], words_of)
 
 
 def _columns(path: Path, form: str) -> list[str]:

@@ -65,7 +65,7 @@ def pair(
 ) -> dict[str, Any]:
     """Find for each row of FILE the partner whose gradient opposes its own.
 
-    The table is one .npz file for [bold]antithetic train --table[/bold] or AntitheticTable.load;
+    The table is one .npz file for [bold]antithetic train --pairs[/bold] or AntitheticTable.load;
     with [bold]--nest[/bold] it holds groups, which Python reads with GroupTable.load and
     [bold]train[/bold] does not take. Its quality is the exact variance of the gradient of a pair,
     or group, divided by that of as many independent rows: below 1 is a gain.

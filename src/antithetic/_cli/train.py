@@ -15,8 +15,10 @@ from antithetic._cli.features import first_index, words_by_column
 from antithetic._cli.guard import Debug, Json, LossName, OneHot, Target, guarded
 from antithetic._cli.trained import Trained
 from antithetic.estimators.model_file import is_model_file
-from antithetic.orders import SAMPLINGS
+from antithetic.orders import Order
+from antithetic.orders.words import ORDERS
 from antithetic.pairing import AntitheticTable, GroupTable
+from antithetic.pairing._pair import METHODS
 from antithetic.solvers import SOLVERS
 
 _File = Annotated[
@@ -37,12 +39,6 @@ _Model = Annotated[
         show_default=False,
     ),
 ]
-_Table = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="TABLE", help="A table of `antithetic pair`, without --nest, for this file."
-    ),
-]
 _Alpha = Annotated[float, typer.Option(metavar="X", help="Strength of the penalty.")]
 _Penalty = Annotated[str, typer.Option(metavar="NAME", help="l2, l1, elasticnet or none.")]
 _Solver = Annotated[
@@ -53,7 +49,17 @@ _Solver = Annotated[
         show_default="sgd; with --dask svrg, which has sgd too",
     ),
 ]
-_Sampling = Annotated[str, typer.Option(metavar="NAME", help=f"auto, {', '.join(SAMPLINGS)}.")]
+_Order = Annotated[
+    str, typer.Option(metavar="NAME", help=f"Which rows come when: auto, {', '.join(ORDERS)}.")
+]
+_Pairs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"Which rows travel together: {', '.join(METHODS)}, or a table of `antithetic pair`"
+        " for this file, made without --nest.",
+    ),
+]
 _Epochs = Annotated[int, typer.Option(min=1, metavar="N", help="Most passes over the data.")]
 _Tol = Annotated[
     float,
@@ -90,12 +96,12 @@ def train(
     file: _File,
     model: _Model,
     target: Target = None,
-    table: _Table = None,
     loss: LossName = None,
     alpha: _Alpha = 1e-4,
     penalty: _Penalty = "l2",
     solver: _Solver = None,
-    sampling: _Sampling = "auto",
+    order: _Order = "auto",
+    pairs: _Pairs = None,
     epochs: _Epochs = 1000,
     tol: _Tol = 1e-4,
     intercept: _Intercept = True,
@@ -115,9 +121,11 @@ def train(
       antithetic train flowers.csv --model flowers.json
       antithetic train houses.parquet -t price -m houses.json --one-hot
       antithetic train clicks.svm --model svm.json --loss hinge --alpha 1e-5
-      antithetic train flowers.csv --model flowers.json --table table.npz
+      antithetic train flowers.csv --model flowers.json --order shuffle --pairs greedy
+      antithetic train flowers.csv --model flowers.json --pairs table.npz
       antithetic train "clicks/*.parquet" --model clicks.json --dask tcp://10.0.0.1:8786
     """
+    table = _table_file(order, pairs)
     _check_model_place(model, file, table)
     if checkpoint is not None and dask is None:
         raise ValueError("--checkpoint belongs to --dask; leave it out, or name a cluster")
@@ -126,16 +134,16 @@ def train(
         "alpha": alpha,
         "penalty": None if penalty == "none" else penalty,
         "solver": solver or ("sgd" if dask is None else "svrg"),
-        "sampling": sampling,
+        "order": order,
         "fit_intercept": intercept,
         "max_iter": epochs,
         "tol": tol or None,
         "random_state": seed,
     }
     if dask is not None:
-        if table is not None or one_hot:
+        if pairs is not None or one_hot:
             raise ValueError(
-                "--table and --one-hot need all rows at once; leave them out with --dask"
+                "--pairs and --one-hot need all rows at once; leave them out with --dask"
             )
         from antithetic._cli.train_dask import train_on_cluster
 
@@ -144,7 +152,8 @@ def train(
         )
     data = read_data(file, target=target, loss=loss, one_hot=one_hot)
     partners = None if table is None else _table_of(table)
-    trained = _fit(data, chosen | {"loss": data.loss}, partners)
+    name = pairs if table is None else table.name
+    trained = _fit(data, chosen | {"loss": data.loss, "pairs": name}, partners)
     trained.save(model, table=None if table is None else table.name, **_features(data, one_hot))
     if not as_json:
         heading = f"{console.plain(file.name)}: {data.shape}"
@@ -156,7 +165,30 @@ def _check_model_place(model: Path, *inputs: Path | None) -> None:
     """Refuse to write a model over anything but a model."""
     check_place(model, *inputs)
     if model.is_file() and model.stat().st_size and not is_model_file(model):
-        raise ValueError(f"{model} exists and is no model; name another file, or delete it first")
+        raise ValueError(
+            f"{model} exists and is not a model; name another file, or delete it first"
+        )
+
+
+def _table_file(order: str, pairs: str | None) -> Path | None:
+    """Check what goes together; return the file that ``--pairs`` names, if it is not a method."""
+    if order not in ("auto", *ORDERS):
+        raise ValueError(f"--order {order} is not known; use one of auto, {', '.join(ORDERS)}")
+    if pairs is None:
+        return None
+    if pairs in METHODS:
+        if order == "auto":
+            raise ValueError(
+                f"--pairs {pairs} needs an order to draw its pairs: add --order uniform, which is"
+                " the paper's, or shuffle or balanced"
+            )
+        return None
+    if not Path(pairs).is_file():
+        raise ValueError(
+            f"--pairs {pairs} is neither a method nor a file; use one of {', '.join(METHODS)}, or a"
+            " table of `antithetic pair`"
+        )
+    return Path(pairs)
 
 
 def _table_of(path: Path) -> AntitheticTable:
@@ -166,7 +198,7 @@ def _table_of(path: Path) -> AntitheticTable:
         if not _holds_groups(path):
             raise
     raise ValueError(
-        f"{path} holds groups, made with --nest, and training takes pairs: make the table again"
+        f"{path} holds groups, made with --nest, and training takes pairs; rebuild the table"
         " without --nest"
     )
 
@@ -195,10 +227,18 @@ def _features(data: Data, one_hot: bool) -> dict[str, Any]:
     }
 
 
+def _order(word: str, method: str | None) -> str | Order:
+    """Return an order whose pairs are made by a method, or the word itself."""
+    return word if method is None else ORDERS[word](pairs=method)  # type: ignore[call-arg]
+
+
 def _fit(data: Data, chosen: dict[str, Any], table: AntitheticTable | None) -> Trained:
     from antithetic.estimators.sgd import SGDClassifier, SGDRegressor  # a second of import
 
-    estimator = (SGDRegressor if data.classes is None else SGDClassifier)(**chosen)
+    given = {name: value for name, value in chosen.items() if name != "pairs"}
+    if table is None:
+        given["order"] = _order(chosen["order"], chosen["pairs"])
+    estimator = (SGDRegressor if data.classes is None else SGDClassifier)(**given)
     began = time.perf_counter()
     estimator.fit(data.X.astype(np.float64, copy=False), data.y, table=table)
     seconds = time.perf_counter() - began

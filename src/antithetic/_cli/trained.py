@@ -10,8 +10,7 @@ from typing import Any
 from antithetic._cli import console
 from antithetic.estimators.model_file import LinearModel
 from antithetic.experiments.settings import package_version
-
-_PLAN = ("pairing", "sampling", "batch_size", "why")
+from antithetic.orders.words import name_order
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,11 +64,18 @@ class Trained:
 
     def summary(self, model: Path) -> dict[str, Any]:
         """What ``--json`` prints."""
+        plan = self.estimator.plan_
+        pairs = plan.order.pairs
         return {
             "model": model,
             "seconds": self.seconds,
             self.score_name.lower(): self.score,
             "epochs": self.estimator.n_iter_,
             "settings": self.chosen,
-            "plan": {name: getattr(self.estimator.plan_, name) for name in _PLAN},
+            "plan": {
+                "order": name_order(plan.order),
+                "pairs": None if pairs is None else pairs.name,
+                "batch_size": plan.batch_size,
+                "why": plan.why,
+            },
         }

@@ -182,7 +182,8 @@ def corrected_csr_epoch(
             if rule.fit_intercept and memory.keeps:
                 mean[len(v)] += real(renewed)
         steps += 1
-        samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
+        # int() would stay unsigned in numba
+        samples += np.intp(last - first)  # type: ignore[assignment]
     if alone:
         for j in range(len(v)):
             v[j] = real(

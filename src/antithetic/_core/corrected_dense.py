@@ -136,7 +136,8 @@ def corrected_dense_epoch(
         elif rule.l1 > 0.0:
             _soften(coef, real(eta * part * rule.l1 / scale))
         steps += 1
-        samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
+        # int() would stay unsigned in numba
+        samples += np.intp(last - first)  # type: ignore[assignment]
     rescale(model, scale)
     model.intercept[0] = intercept
     model.met[0] += met

@@ -77,4 +77,5 @@ def _prefetch_in_python(array: np.ndarray, index: int) -> None:
 
 
 # prefetch(array, index): start to load the cache line of array[index] (one-dimensional, contiguous)
-prefetch: Any = _prefetch_in_python if numba.config.DISABLE_JIT else _prefetch_in_kernel  # type: ignore[attr-defined]  # set at run time
+_without_jit = numba.config.DISABLE_JIT  # type: ignore[attr-defined]  # set at run time
+prefetch: Any = _prefetch_in_python if _without_jit else _prefetch_in_kernel

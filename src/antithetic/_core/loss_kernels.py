@@ -79,7 +79,7 @@ def _exp(x: float) -> float:
     p = p * r + 1.0
     # The bits of 2^k; NaN is not an integer.
     power = np.int64((np.int64(np.int32(k if k <= 0.0 else 0.0)) << _EXPONENT) + _BIAS)
-    return p * power.view(np.float64)  # type: ignore[no-any-return]  # NumPy does not say what a view is
+    return p * power.view(np.float64)  # type: ignore[no-any-return]
 
 
 @jit_sums

@@ -205,7 +205,8 @@ def csr_epoch(rows: CsrRows, epoch: Epoch, rule: Rule, model: Model, balance: Ba
         if rule.l1 > 0.0:
             model.charged[0] += eta * part * rule.l1 / scale
         steps += 1
-        samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
+        # int() would stay unsigned in numba
+        samples += np.intp(last - first)  # type: ignore[assignment]
         if averaged:
             gain = 0.0 if samples < rule.average_from else float(steps) if rule.linear else 1.0
             gained += gain

@@ -153,7 +153,8 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
                 following[back if sign > 0.0 else front] = j
                 front += _ONE
                 continue
-            place = k % (_TWO * unit)  # type: ignore[assignment]  # unsigned here, whatever the loops above used it for
+            # unsigned here, unlike in the loops above
+            place = k % (_TWO * unit)  # type: ignore[assignment]
             e = pulls[k - first] if place < unit else -pulls[k - first]
             f = zero
             if two:
@@ -186,7 +187,8 @@ def dense_epoch(rows: DenseRows, epoch: Epoch, rule: Rule, model: Model, balance
             model.charged[0] += eta * part * rule.l1 / scale
             _collect(model)
         steps += 1
-        samples += np.intp(last - first)  # type: ignore[assignment]  # int() would stay unsigned in numba
+        # int() would stay unsigned in numba
+        samples += np.intp(last - first)  # type: ignore[assignment]
         if (
             rule.average_from > 0
             and samples >= rule.average_from

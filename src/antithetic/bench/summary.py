@@ -17,7 +17,7 @@ from antithetic.bench.sklearn_peers import OURS
 Key = tuple[str, str, float]
 
 
-class Standing(NamedTuple):
+class Duel(NamedTuple):
     """Our seconds, and the fastest other peer's, on one problem and target.
 
     Infinite means that the target was not reached.
@@ -50,14 +50,14 @@ def seconds_to_target(rows: Iterable[Row]) -> dict[Key, dict[str, float]]:
     return found
 
 
-def standings(rows: Iterable[Row]) -> list[Standing]:
+def standings(rows: Iterable[Row]) -> list[Duel]:
     """Where we stand on every problem and target, those apart that nobody reaches."""
     result = []
     for (data, loss, target), seconds in seconds_to_target(rows).items():
         others = {peer: taken for peer, taken in seconds.items() if peer != OURS}
         if OURS in seconds and others and np.isfinite(min(seconds.values())):
             peer = min(others, key=others.__getitem__)
-            result.append(Standing(data, loss, target, seconds[OURS], others[peer], peer))
+            result.append(Duel(data, loss, target, seconds[OURS], others[peer], peer))
     return result
 
 
@@ -165,12 +165,12 @@ def missing(rows: Iterable[Row]) -> dict[str, str]:
     }
 
 
-def verdict(found: Sequence[Standing]) -> str:
+def verdict(found: Sequence[Duel]) -> str:
     """How often we are the fastest, in a sentence."""
     wins = sum(one.ratio <= 1.0 for one in found)
     return f"fastest on {wins} of {len(found)} (set, loss, target)"
 
 
-def losses(found: Sequence[Standing]) -> list[Standing]:
+def losses(found: Sequence[Duel]) -> list[Duel]:
     """Where another is faster, the worst first."""
     return sorted((one for one in found if one.ratio > 1.0), key=lambda one: -one.ratio)

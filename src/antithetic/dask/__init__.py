@@ -1,17 +1,18 @@
-"""Pairs and linear models of data that do not fit on one machine, on a Dask cluster, with the names and parameters of one machine."""
+"""Pairs and linear models of data that do not fit on one machine, on a Dask cluster."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from antithetic.dask._pair import BlockTable, pair
+    from antithetic.dask._pair import pair
+    from antithetic.dask.block_table import BlockTable
     from antithetic.dask.cluster import ClusterLostError
     from antithetic.dask.estimators import SGDClassifier, SGDRegressor
 
 __all__ = ["BlockTable", "ClusterLostError", "SGDClassifier", "SGDRegressor", "pair"]
 
-# workers import the tasks only, without scikit-learn's second
+# workers import the tasks only, and scikit-learn takes a second to import
 _PLACES = {
-    "BlockTable": "_pair",
+    "BlockTable": "block_table",
     "ClusterLostError": "cluster",
     "SGDClassifier": "estimators",
     "SGDRegressor": "estimators",

@@ -1,4 +1,4 @@
-"""A fit as a file: where it stands after a round, to go on from when the cluster, or the program, was lost."""
+"""A fit as a file: where it stands after a round, to go on from when the cluster was lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from antithetic.dask.search import Standing
 from antithetic.pairing import store
 
-_FORMAT = "antithetic dask checkpoint 1"
+_KIND = "antithetic dask checkpoint"
+_FORMAT = f"{_KIND} 2"
+_ADVICE = "delete the file to begin again, or name another"
 _COLUMNS = dict.fromkeys(
     ("weights", "gradients", "points", "moves", "known", "numbers", "history", "steps"), np.float64
 )
@@ -46,7 +48,7 @@ class Progress:
 
 
 def save(path: str | os.PathLike[str], mark: dict[str, Any], progress: Progress) -> None:
-    """Write a fit: one ``.npz`` without pickle, which replaces the one before once it is complete."""
+    """Write a fit: one ``.npz`` without pickle, which replaces the last once it is complete."""
     standings = progress.standings
     numbers = [[one.value, one.lowered, one.best, one.waited, one.stopped] for one in standings]
     arrays: dict[str, NDArray[Any]] = {
@@ -66,53 +68,79 @@ def save(path: str | os.PathLike[str], mark: dict[str, Any], progress: Progress)
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Progress]:
     """Read what :func:`save` wrote: what it is of, and the fit.
 
-    Nothing in the file is run, and nothing in it is believed unseen.
+    Nothing in the file is run, and everything in it is checked.
     """
     try:
         meta, arrays = store.read(path, _COLUMNS | {"seeds": np.int64})
-        if meta.get("format") != _FORMAT:
-            raise ValueError(
-                f"its format is {meta.get('format')!r}, and this version reads {_FORMAT!r}"
-            )
-        mark, rounds, k = _checked_mark(meta["mark"]), meta["rounds"], len(arrays["seeds"])
-        _check_columns(arrays, rounds, k)
-        weights, gradients = (arrays[name].reshape(k, -1) for name in ("weights", "gradients"))
-        known, numbers, width = (
-            arrays["known"].astype(np.intp),
-            arrays["numbers"].reshape(k, 5),
-            weights.shape[1],
-        )
-        points, moves = (
-            np.split(arrays[name].reshape(-1, width), np.cumsum(known)[:-1])
-            for name in ("points", "moves")
-        )
-        standings = tuple(
+        written = str(meta.get("format"))
+        if not written.startswith(f"{_KIND} "):
+            raise ValueError(f"its format is {written!r}")
+        if written == _FORMAT:
+            return _read(meta, arrays)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{os.fspath(path)} is not a checkpoint, or it is damaged ({error}); {_ADVICE}"
+        ) from error
+    raise ValueError(
+        f"{os.fspath(path)} was written by another version of antithetic: its format is"
+        f" {written!r}, and this version reads {_FORMAT!r}; {_ADVICE}"
+    )
+
+
+def _read(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> tuple[dict[str, Any], Progress]:
+    mark, rounds, k = _checked_mark(meta["mark"]), meta["rounds"], len(arrays["seeds"])
+    _check_columns(arrays, rounds, k)
+    weights, gradients = (arrays[name].reshape(k, -1) for name in ("weights", "gradients"))
+    ends = np.cumsum(arrays["known"].astype(np.intp))[:-1]
+    points, moves = (
+        np.split(arrays[name].reshape(-1, weights.shape[1]), ends) for name in ("points", "moves")
+    )
+    standings = []
+    for i, (value, lowered, best, waited, stopped) in enumerate(arrays["numbers"].reshape(k, 5)):
+        standings.append(
             Standing(
                 weights[i].copy(),
-                float(numbers[i, 0]),
+                float(value),
                 gradients[i].copy(),
                 points[i].copy(),
                 moves[i].copy(),
-                int(numbers[i, 1]),
-                float(numbers[i, 2]),
-                int(numbers[i, 3]),
-                bool(numbers[i, 4]),
+                int(lowered),
+                float(best),
+                int(waited),
+                bool(stopped),
             )
-            for i in range(k)
         )
-        history = tuple(tuple(row) for row in arrays["history"].reshape(rounds, 1 + 2 * k).tolist())
-        return mark, Progress(
-            standings,
-            rounds,
-            history,
-            tuple(arrays["seeds"].tolist()),
-            tuple(arrays["steps"].tolist()),
-        )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    history = tuple(tuple(row) for row in arrays["history"].reshape(rounds, 1 + 2 * k).tolist())
+    seeds, steps = tuple(arrays["seeds"].tolist()), tuple(arrays["steps"].tolist())
+    return mark, Progress(tuple(standings), rounds, history, seeds, steps)
+
+
+def resume(
+    path: str | os.PathLike[str] | None, mark: dict[str, Any], begin: Progress, *, seeded: bool
+) -> Progress:
+    """Return the progress that a file holds, if there is one, or that of the beginning.
+
+    It must be of the same fit; if this one is ``seeded``, with the same seeds.
+    """
+    if path is None or not os.path.exists(path):
+        return begin
+    written, progress = load(path)
+    name, before, settings = os.fspath(path), written["settings"], mark["settings"]
+    changed = [key for key in before | settings if before.get(key) != settings.get(key)]
+    if changed:
         raise ValueError(
-            f"{os.fspath(path)} is not a checkpoint, or it is damaged ({error}); delete it to begin"
-            " anew"
-        ) from error
+            f"checkpoint {name!r} is of a fit with other parameters"
+            f" ({', '.join(sorted(changed))}); {_ADVICE}"
+        )
+    sizes = [[len(one.weights) for one in reached.standings] for reached in (progress, begin)]
+    if written["data"] != mark["data"] or sizes[0] != sizes[1]:
+        raise ValueError(
+            f"checkpoint {name!r} is of other data, other blocks of them, or other first weights;"
+            f" {_ADVICE}"
+        )
+    if seeded and progress.seeds != begin.seeds:
+        raise ValueError(f"checkpoint {name!r} is of a fit with another random_state; {_ADVICE}")
+    return progress
 
 
 def _checked_mark(mark: Any) -> dict[str, Any]:
@@ -132,7 +160,7 @@ def _checked_mark(mark: Any) -> dict[str, Any]:
 
 
 def _check_columns(arrays: dict[str, NDArray[Any]], rounds: Any, k: int) -> None:
-    """Raise ValueError for lengths and numbers that no fit of k problems has after so many rounds."""
+    """Raise ValueError for lengths and numbers that no fit of k problems has after these rounds."""
     _require(type(rounds) is int and rounds >= 0 and k > 0, "rounds or seeds")
     _require(len(arrays["history"]) == rounds * (1 + 2 * k), "history")
     size = len(arrays["weights"])
@@ -152,4 +180,4 @@ def _check_columns(arrays: dict[str, NDArray[Any]], rounds: Any, k: int) -> None
 
 def _require(holds: bool, what: str) -> None:
     if not holds:
-        raise ValueError(f"its entry {what} cannot be")
+        raise ValueError(f"its entry {what} is not valid")

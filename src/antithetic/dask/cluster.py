@@ -31,7 +31,9 @@ class ClusterLostError(RuntimeError):
 
 @contextmanager
 def client_of(given: Any) -> Iterator[Client]:
-    """Give a client to work with: the given one, one of a scheduler's address, or else the current one, or a local cluster's.
+    """Give a client to work with: the given one, or one for the given address of a scheduler.
+
+    Without either, it is the current client, or else that of a local cluster.
 
     What was started here is closed at the end; a client of the user's is left as it is.
     """
@@ -112,14 +114,15 @@ def compute(client: Client, tasks: Sequence[Any], *, after_loss: str = "") -> li
 
 
 def compute_anywhere(client: Client | None, tasks: Sequence[Any]) -> list[Any]:
-    """Compute delayed values on a cluster, or, without a client, by whatever Dask is set up to use."""
+    """Compute delayed values on a cluster, or, without a client, by Dask's default scheduler."""
     return list(dask.compute(*tasks)) if client is None else compute(client, tasks)
 
 
 def _wait(client: Client, futures: Sequence[Any]) -> None:
-    """Wait until all are done, asking the scheduler now and then whether it is there: one that was closed says nothing.
+    """Wait until all are done, asking the scheduler now and then whether it still exists.
 
-    Nor do workers that have paused, or that are not there; after a while the user is told.
+    A scheduler that was closed sends no message, and neither do workers that have paused or are
+    gone; after a while the user is warned.
     """
     idle_since, told = time.monotonic(), False
     while True:

@@ -1,4 +1,4 @@
-"""Files of one's own as blocks, each read by the task that needs it: a folder, a pattern, or one file."""
+"""Files as blocks, each read by the task that needs it: a folder, a pattern, or one file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.validation import check_rows
-from antithetic.dask.blocks import open_labels
+from antithetic.dask.blocks import join_classes, open_labels
 from antithetic.dask.cluster import compute
 from antithetic.datasets._arrow import _gather, _is_text, read_arrow
 from antithetic.datasets._numpy_file import read_npy
@@ -27,7 +27,10 @@ _MOST_CLASSES = 20  # as on one machine: whole numbers of more values are a quan
 
 
 class Labelled(NamedTuple):
-    """Delayed blocks of rows and of labels, the features' names, and what the labels are: classes, or None for a quantity."""
+    """Delayed blocks of rows and of labels, and the names of the features.
+
+    ``classes`` are the labels in order, or None for a quantity.
+    """
 
     X: list[Any]
     y: list[Any]
@@ -229,8 +232,6 @@ def _classes(client: Any, y: list[Any], quantity: bool | None) -> NDArray[Any] |
     words = any(labels.dtype.kind in "US" for labels, _ in seen if len(labels))
     if quantity or (quantity is None and not words and any(fractions for _, fractions in seen)):
         return None
-    from antithetic.dask._pair import join_classes
-
     classes = join_classes([labels for labels, _ in seen if len(labels)])
     if quantity is None and not words and len(classes) > _MOST_CLASSES:
         return None

@@ -13,9 +13,10 @@ import numpy as np
 from dask.base import is_dask_collection
 from numpy.typing import NDArray
 
-from antithetic.dask.blocks import Blocks, delayed_parts, open_block
+from antithetic.dask.blocks import Blocks, open_block
 from antithetic.dask.cluster import compute
-from antithetic.dask.rounds import one_thread
+from antithetic.dask.reading import delayed_parts
+from antithetic.dask.tasks import one_thread
 
 
 def is_distributed(X: Any) -> bool:
@@ -137,7 +138,10 @@ def score_blocks(client: Any, weights: Weights, blocks: Blocks) -> float:
 
 
 def _score(number: int, parts: Sequence[Any], model: Weights) -> tuple[float, float, float, float]:
-    """Weight of a block's rows, weighted mean and spread of its numbers, and what is missed: wrong rows, or squared errors."""
+    """Weight of a block's rows, weighted mean and spread of its numbers, and what is missed.
+
+    That is the weight of the wrong rows, or the squared errors.
+    """
     with one_thread():
         block = open_block(number, parts)
         n = block.X.shape[0]

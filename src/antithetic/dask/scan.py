@@ -1,4 +1,4 @@
-"""A first look at the blocks: sizes, labels, how long their steps may be, and a few rows to find first steps with."""
+"""A first look at the blocks: sizes, labels, how long their steps may be, and some rows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic.dask.blocks import Block, Blocks, open_block
-from antithetic.dask.rounds import Common, one_thread
+from antithetic.dask.common import Common
+from antithetic.dask.tasks import one_thread
 from antithetic.problem import Problem
 from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.smoothness import row_squares, smoothness, typical_square
-from antithetic.solvers import Steps, find_steps
+from antithetic.solvers.step_search import find_steps
+from antithetic.solvers.steps import InverseTime
 
 _SAMPLED_BLOCKS, _SAMPLED_ROWS = 64, 4000  # of these blocks, so many rows in all of each class
 _POWER_ROWS = 20_000  # rows for the largest curvature of the mean
@@ -131,7 +133,7 @@ def glance(
 
 
 def _mark(block: Block) -> str:
-    """Hash of labels, weights and evenly spaced rows: the same whatever the seed, and on every machine."""
+    """Hash of labels, weights and evenly spaced rows, which depends on no seed and no machine."""
     some = block.X[:: -(-block.X.shape[0] // _MARKED_ROWS)]
     values = (some.data, some.indices, some.indptr) if sparse.issparse(some) else (some,)
     assert block.y is not None
@@ -179,7 +181,10 @@ def _draw(
 def constant_steps(
     glances: list[Glance], units: int, l2: float, heaviest: float
 ) -> NDArray[np.float64] | None:
-    """Step size of each block's corrected steps: that of its own rows, but at most that of the mean block; None for a loss with a kink."""
+    """Step size of each block's corrected steps; None for a loss with a kink.
+
+    It is that of the block's own rows, but at most that of the mean block.
+    """
     curvature = np.array(
         [heaviest * (one.worst + (units - 1) * one.mean) / units for one in glances]
     )
@@ -199,7 +204,7 @@ def constant_steps(
 
 
 def sampled_problem(glances: list[Glance], common: Common, number: int) -> Problem:
-    """A small problem of the sampled rows, weighted so that its objective is about that of all rows."""
+    """A small problem of the sampled rows, weighted to have about the objective of all rows."""
     seen = [one for one in glances if one.factor is not None and len(one.factor)]
     X = (
         sparse.csr_array(sparse.vstack([one.X for one in seen]))
@@ -216,7 +221,7 @@ def sampled_problem(glances: list[Glance], common: Common, number: int) -> Probl
     return common.problem(block, number)
 
 
-def first_steps(glances: list[Glance], common: Common, number: int) -> Steps:
+def first_steps(glances: list[Glance], common: Common, number: int) -> InverseTime:
     """Step size and decay for plain steps, found on the sampled rows."""
     problem = sampled_problem(glances, common, number)
     return find_steps(problem, common.batch_size, common.seeds[number])

@@ -1,10 +1,10 @@
-r"""How the models of the blocks become one: moves of all blocks, averaged by rows, and a few points along them, of which the best is taken.
+r"""How the models of the blocks become one: the best of a few points along their mean move.
 
 Each round the blocks start at the same weights w, with the same full gradient, and each makes an
-epoch of corrected steps on its own rows. The mean of their moves, :math:`m(w)`, is zero at the
-optimum, whatever the blocks hold, and tends to be a Newton step where blocks are alike. Where they
-are not, say sorted by label, it is too long, or goes somewhat astray. So the objective is measured
-at a few points:
+epoch of corrected steps on its own rows. The mean of their moves, weighted by rows, :math:`m(w)`,
+is zero at the optimum, whatever the blocks hold, and close to a Newton step where blocks are alike.
+Where they differ, for example because rows are sorted by label, it is too long or points in a
+somewhat wrong direction. So the objective is measured at a few points:
 
 - :math:`w + t\,m(w)` for t = 1, 1/4, 1/16, 1/64;
 - the point at which m would vanish if it were linear, by the differences to the last few rounds
@@ -115,7 +115,7 @@ def points_along(
 
 
 def _extrapolated(standing: Standing, many: int) -> Vector:
-    """Where the move would vanish if it were linear, from so many differences: Anderson's acceleration."""
+    """Where the move would vanish if it were linear, from so many differences (Anderson)."""
     points, moves = standing.points[-many - 1 :], standing.moves[-many - 1 :]
     steps, changes = np.diff(points, axis=0).T, np.diff(moves, axis=0).T
     shares = np.linalg.lstsq(changes, moves[-1], rcond=_SMALLEST)[0]

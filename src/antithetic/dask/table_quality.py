@@ -1,4 +1,4 @@
-"""How good tables of blocks are together: exact sums over the blocks, as if there were one table of all rows."""
+"""How good tables of blocks are together: exact sums, as if there were one table of all rows."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import dask
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.dask.blocks import Blocks, open_block
+from antithetic._util.validation import block_rows
+from antithetic.dask.blocks import Block, Blocks, open_block
 from antithetic.dask.cluster import compute_anywhere
-from antithetic.dask.rounds import Common, one_thread
+from antithetic.dask.common import Common
+from antithetic.dask.tasks import one_thread
 from antithetic.pairing import AntitheticTable, Quality
 from antithetic.pairing.optimal import optimal_table
 from antithetic.pairing.quality import EXACT_ROWS, dual_bound
@@ -109,10 +111,21 @@ def measure_blocks(
         found,
         numbers["product"],
         numbers["negative"],
-        numbers["opposite"] if common.classes is not None else None,
+        numbers["opposite"] if common.parts.classes is not None else None,
         found if best <= found * (1.0 + 1e-9) and best > found else best,
         by[0] if len(seen) == 1 else f"within blocks: {', '.join(by)}",
     )
+
+
+def rows_of(block: Block, common: Common, coef: Any, intercept: float) -> Rows:
+    """Vectors of a block that should cancel."""
+    if common.n_problems > 1:
+        classes = common.parts.classes
+        assert classes is not None
+        assert block.y is not None
+        codes = np.searchsorted(classes, block.y)
+        return Rows.of_classes(block.X, codes, len(classes), block.weight, common.fit_intercept)
+    return Rows.of_problem(common.problem(block, 0), coef, intercept)
 
 
 def _look(
@@ -124,8 +137,6 @@ def _look(
     intercept: float,
     seed: int | None,
 ) -> dict[str, Any] | None:
-    from antithetic.dask._pair import rows_of
-
     with one_thread():
         block = open_block(number, parts)
         if not block.X.shape[0]:
@@ -153,7 +164,7 @@ def _look(
             "negative": float((products < 0.0).mean()),
             "opposite": (
                 0.0
-                if labels is None or common.classes is None
+                if labels is None or common.parts.classes is None
                 else float((labels != labels[table.partner]).mean())
             ),
             "least": least,
@@ -173,8 +184,6 @@ def _mean_vector(rows: Rows) -> NDArray[np.float64]:
 
     Shape (classes or 1, d or d + 1).
     """
-    from antithetic._util.validation import block_rows
-
     classes = 1 if rows.codes is None else rows.classes
     total = np.zeros((classes, rows.X.shape[1] + bool(rows.constant)))
     block = block_rows(rows.X)

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.datasets._table import Choice, Column, Table, choose
+from antithetic.datasets._table import Column, ColumnChoice, NamedColumns, choose
 
 
 def read_arrow(
     path: Path, form: str, max_bytes: int, target: Column | None, features: Sequence[Column] | None
-) -> tuple[Table, Choice]:
+) -> tuple[NamedColumns, ColumnChoice]:
     """Read the columns that are used, batch by batch; the others may hold anything.
 
     ``form`` is "parquet", "arrow" or "arrow stream".
@@ -105,7 +105,7 @@ def _batches(reader: Any, form: str, used: list[str], max_bytes: int, where: str
 
 def _gather(
     batches: Iterator[Any], used: list[str], text: list[bool], pa: Any, where: str
-) -> Table:
+) -> NamedColumns:
     words: dict[int, dict[str, int]] = {
         column: {} for column, is_text in enumerate(text) if is_text
     }
@@ -129,7 +129,7 @@ def _gather(
         n += batch.num_rows
     if not n:
         raise ValueError(f"{where} has columns and no rows")
-    return Table(
+    return NamedColumns(
         used, np.concatenate(blocks), {column: list(known) for column, known in words.items()}
     )
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic.datasets._stream import limited, open_stream, read_exactly
-from antithetic.datasets._table import Table
+from antithetic.datasets._table import NamedColumns
 
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _NAMES = [("X", "y"), ("data", "target")]
@@ -21,7 +21,7 @@ _LABELS = ("y", "target", "labels")
 _PARTS = ("data", "indices", "indptr", "shape")
 
 
-def read_npy(path: Path, max_bytes: int) -> Table:
+def read_npy(path: Path, max_bytes: int) -> NamedColumns:
     """Read an array of numbers with two axes as a table whose columns are called x1, x2, ..."""
     with open_stream(path, max_bytes) as stream:
         array = _array(stream, str(path), max_bytes)
@@ -32,7 +32,7 @@ def read_npy(path: Path, max_bytes: int) -> Table:
             f"{path} must hold numbers in rows and columns, at least one row; it has shape"
             f" {array.shape} and type {array.dtype}"
         )
-    return Table(
+    return NamedColumns(
         [f"x{number}" for number in range(1, array.shape[1] + 1)],
         array.astype(np.float64, copy=False),
     )

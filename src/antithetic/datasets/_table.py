@@ -18,7 +18,7 @@ _TARGETS = {"target", "label", "class", "y"}
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class NamedColumns:
     """Numbers, one column for each name.
 
     A column in ``words`` holds positions in that list of words instead.
@@ -30,7 +30,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ColumnChoice:
     """Which column holds the labels, and which ones the features."""
 
     target: int
@@ -41,15 +41,15 @@ class Choice:
         """Both, in the order of the file."""
         return sorted({self.target, *self.features})
 
-    def among_used(self) -> Choice:
+    def among_used(self) -> ColumnChoice:
         """Give the same choice in a table that has the used columns only."""
         position = {column: number for number, column in enumerate(self.used)}
-        return Choice(position[self.target], [position[column] for column in self.features])
+        return ColumnChoice(position[self.target], [position[column] for column in self.features])
 
 
 def choose(
     names: list[str], target: Column | None, features: Sequence[Column] | None, where: str
-) -> Choice:
+) -> ColumnChoice:
     """Find the columns that were asked for, by name or by number from 0 (from -1 backwards)."""
     check_names(names, where)
     label = _default_target(names, where) if target is None else find_column(target, names, where)
@@ -67,7 +67,7 @@ def choose(
             f"{where} has one column only, {names[label]!r}; labels and at least one feature are"
             " needed"
         )
-    return Choice(label, chosen)
+    return ColumnChoice(label, chosen)
 
 
 def check_names(names: list[str], where: str) -> None:
@@ -122,7 +122,7 @@ def find_column(column: Column, names: list[str], where: str) -> int:
 
 
 def rows_and_labels(
-    table: Table, choice: Choice, one_hot: bool, where: str
+    table: NamedColumns, choice: ColumnChoice, one_hot: bool, where: str
 ) -> tuple[Any, NDArray[Any], list[str]]:
     """Take a table apart into rows, labels and names of the features.
 
@@ -156,7 +156,7 @@ def text_columns_error(names: list[str], where: str, example: str = "") -> Value
     )
 
 
-def _block(table: Table, column: int) -> tuple[sparse.csr_array, list[str]]:
+def _block(table: NamedColumns, column: int) -> tuple[sparse.csr_array, list[str]]:
     if column not in table.words:
         return sparse.csr_array(table.values[:, [column]]), [table.names[column]]
     words = table.words[column]

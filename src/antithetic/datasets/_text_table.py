@@ -17,7 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.datasets._stream import Lines, open_stream
-from antithetic.datasets._table import Choice, Column, Table, choose, text_columns_error
+from antithetic.datasets._table import (
+    Column,
+    ColumnChoice,
+    NamedColumns,
+    choose,
+    text_columns_error,
+)
 
 _DELIMITERS = ",;\t"
 _SAMPLED_LINES = 200
@@ -45,7 +51,7 @@ def read_text_table(
     features: Sequence[Column] | None,
     one_hot: bool,
     header: bool | None,
-) -> tuple[Table, Choice]:
+) -> tuple[NamedColumns, ColumnChoice]:
     """Read a table; columns that are not used may hold anything."""
     with open_stream(path, max_bytes) as stream:
         sample = list(islice(Lines(stream, str(path)).text(), _SAMPLED_LINES))
@@ -145,7 +151,7 @@ class _DoubtfulError(Exception):
     """The fast reader met something that the slow one has to name."""
 
 
-def _parse(layout: _Layout, choice: Choice, text: set[int]) -> Table:
+def _parse(layout: _Layout, choice: ColumnChoice, text: set[int]) -> NamedColumns:
     """Read everything at once: words become their numbers, unused columns become zeros."""
     codes: dict[int, dict[str, int]] = {column: {} for column in sorted(text)}
     converters: dict[int | str, Callable[[str], float]] = {
@@ -179,7 +185,7 @@ def _parse(layout: _Layout, choice: Choice, text: set[int]) -> Table:
     missing = any(word.lower() in _MISSING for known in codes.values() for word in known)
     if values.shape[1] != len(layout.names) or missing or mixed or not np.isfinite(values).all():
         raise _DoubtfulError("it has missing or mixed values")
-    return Table(layout.names, values, words)
+    return NamedColumns(layout.names, values, words)
 
 
 def _encoder(known: dict[str, int]) -> Callable[[str], float]:
@@ -189,7 +195,7 @@ def _encoder(known: dict[str, int]) -> Callable[[str], float]:
     return encode
 
 
-def _look_closely(layout: _Layout, choice: Choice, text: set[int]) -> set[int]:
+def _look_closely(layout: _Layout, choice: ColumnChoice, text: set[int]) -> set[int]:
     """Go through the file row by row and raise a ValueError at the first fault.
 
     Return the target if that holds words, else nothing.

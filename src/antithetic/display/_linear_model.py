@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._util.validation import Matrix, check_rows, check_weights
-from antithetic.orders import gradient_variance
+from antithetic.estimators.one_vs_rest import OneVsRest, weights_of_classes
+from antithetic.orders import Shuffle, Uniform
+from antithetic.orders.exact import gradient_variance
 from antithetic.pairing import AntitheticTable, pair
 from antithetic.pairing.table import check_table
 from antithetic.problem import ratio
@@ -21,7 +23,7 @@ INNER = "of a pipeline, give the last step; of a search, best_estimator_"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LinearModel:
+class SolvedProblem:
     """The two-class or regression problem that a linear estimator solved, and its weights."""
 
     X: Matrix
@@ -33,17 +35,21 @@ class LinearModel:
     intercept: float
 
     @classmethod
-    def read(cls, estimator: Any, X: Any, y: Any, sample_weight: Any, target: Any) -> LinearModel:
+    def read(cls, estimator: Any, X: Any, y: Any, sample_weight: Any, target: Any) -> SolvedProblem:
         """Read a fitted estimator, and the data on which to measure."""
         loss = _check_linear(estimator)
         X = check_rows(X)
         weight = check_weights(sample_weight, X.shape[0])
         classes = getattr(estimator, "classes_", None)
-        place = _place(type(estimator).__name__, classes, target)
+        number = _number(type(estimator).__name__, classes, target)
         y = _column(y, X.shape[0])
         if classes is not None:
-            signs = _signs(y, classes, place)
-            y, weight = signs, _class_weighted(weight, estimator, y, signs, place)
+            classes = np.asarray(classes)
+            _check_labels(y, OneVsRest(classes), number)
+            given = getattr(estimator, "class_weight", None)
+            parts = OneVsRest(classes, weights_of_classes(given, classes, y))
+            y = parts.target(y, number)
+            weight = parts.weigh(y, weight, number)
         coef = (
             estimator.coef_.toarray()
             if sparse.issparse(estimator.coef_)
@@ -51,7 +57,7 @@ class LinearModel:
         )
         intercept = np.atleast_1d(estimator.intercept_)
         if classes is not None and len(classes) > 2:
-            coef, intercept = coef[place], intercept[place:]
+            coef, intercept = coef[number], intercept[number:]
         return cls(X, y, weight, loss, bool(estimator.fit_intercept), coef, float(intercept[0]))
 
     def tables(self, table: Any, y: Any) -> dict[str, AntitheticTable]:
@@ -87,11 +93,7 @@ class LinearModel:
         self, coef: Any, intercept: float, tables: Mapping[str, AntitheticTable], batch_size: int
     ) -> tuple[NDArray[np.float64], float]:
         """Variance of each way of drawing divided by that of independent rows, and the latter."""
-        ways = [
-            (None, "uniform"),
-            (None, "shuffle"),
-            *((table, "uniform") for table in tables.values()),
-        ]
+        orders = [Uniform(), Shuffle(), *(Uniform(pairs=table) for table in tables.values())]
         variances = [
             gradient_variance(
                 self.X,
@@ -99,13 +101,12 @@ class LinearModel:
                 coef,
                 intercept=intercept,
                 loss=self.loss,
-                table=table,
-                sampling=sampling,
+                order=order,
                 batch_size=batch_size,
                 fit_intercept=self.fit_intercept,
                 sample_weight=self.weight,
             )
-            for table, sampling in ways
+            for order in orders
         ]
         return np.array([ratio(variance, variances[0]) for variance in variances]), variances[0]
 
@@ -128,11 +129,11 @@ def _check_linear(estimator: Any) -> Loss:
         raise ValueError(
             f"{own} has the loss {loss.name} of a classifier but no classes_; {advice}"
         )
-    return replace(loss, epsilon=getattr(estimator, "epsilon", loss.epsilon))
+    return loss.with_epsilon(getattr(estimator, "epsilon", loss.epsilon))
 
 
-def _place(own: str, classes: Any, target: Any) -> int:
-    """Place of the positive class among the classes: the last of two, the target of more."""
+def _number(own: str, classes: Any, target: Any) -> int:
+    """Number of the one-vs-rest problem: of more than two classes, that of the target."""
     if classes is None:
         if target is not None:
             raise ValueError(
@@ -148,8 +149,8 @@ def _place(own: str, classes: Any, target: Any) -> int:
             f" target=, one of {shown}"
         )
     if target is not None and target not in labels:
-        raise ValueError(f"target={target!r} is no class of {own}; use one of {shown}")
-    return 1 if len(labels) == 2 else labels.index(target)
+        raise ValueError(f"target={target!r} is not a class of {own}; use one of {shown}")
+    return 0 if len(labels) == 2 else labels.index(target)
 
 
 def _column(y: Any, n: int) -> NDArray[Any]:
@@ -159,39 +160,19 @@ def _column(y: Any, n: int) -> NDArray[Any]:
     return labels.ravel()
 
 
-def _signs(y: NDArray[Any], classes: Any, place: int) -> NDArray[np.float64]:
-    """+1 where a label is the positive class, -1 where it is another."""
-    labels = np.asarray(classes).tolist()
+def _check_labels(y: NDArray[Any], parts: OneVsRest, number: int) -> None:
+    """Raise ValueError for labels of no class, and where all rows or none are of the target."""
+    assert parts.classes is not None
+    labels = parts.classes.tolist()
     unknown = sorted(map(repr, set(y.tolist()).difference(labels)))
     if unknown:
         raise ValueError(
             f"y has {', '.join(unknown[:5])}, which the estimator was not fitted on; its classes"
             f" are {labels}"
         )
-    signs = np.where(y == labels[place], 1.0, -1.0)
-    if abs(signs.sum()) == signs.size:
+    found = parts.target(y, number) > 0.0
+    if found.all() or not found.any():
         raise ValueError(
-            f"y must have rows of the class {labels[place]!r} and of others; got"
-            f" {'only' if signs[0] > 0 else 'none of'} it"
+            f"y must have rows of the class {labels[parts.positive(number)]!r} and of others; got"
+            f" {'only' if found.all() else 'none of'} it"
         )
-    return signs
-
-
-def _class_weighted(
-    weight: NDArray[np.float64] | None,
-    estimator: Any,
-    y: NDArray[Any],
-    signs: NDArray[np.float64],
-    place: int,
-) -> NDArray[np.float64] | None:
-    """Weights of the rows times those of the classes.
-
-    Of more than two classes, scikit-learn gives the rest the weight 1.
-    """
-    if getattr(estimator, "class_weight", None) is None:
-        return weight
-    from sklearn.utils.class_weight import compute_class_weight
-
-    of_class = compute_class_weight(estimator.class_weight, classes=estimator.classes_, y=y)
-    factors = np.where(signs > 0.0, of_class[place], of_class[0] if len(of_class) == 2 else 1.0)
-    return factors if weight is None else weight * factors

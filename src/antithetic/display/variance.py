@@ -10,7 +10,7 @@ import numpy as np
 
 from antithetic._util.validation import check_count
 from antithetic.display._axes import escaped, new_axes, pyplot
-from antithetic.display._linear_model import LinearModel
+from antithetic.display._linear_model import SolvedProblem
 from antithetic.pairing import AntitheticTable
 
 _NAME_COLUMNS = 28  # longer names of bars are wrapped
@@ -137,7 +137,7 @@ class VarianceDisplay:
         """
         if ax is None:
             pyplot()  # before the work, not after it
-        model = LinearModel.read(estimator, X, y, sample_weight, target)
+        model = SolvedProblem.read(estimator, X, y, sample_weight, target)
         batch_size = getattr(estimator, "batch_size", 2) if batch_size is None else batch_size
         batch_size = min(check_count(batch_size, "batch_size", least=1), model.X.shape[0])
         tables = model.tables(table, y)

@@ -1,302 +1,25 @@
-"""What both SGD estimators share: from checked data to trained weights and attributes."""
+"""What both SGD estimators share: training, and from what comes out to attributes."""
 
 from __future__ import annotations
 
-import time
-from functools import partial
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from antithetic._core.schedules import INVERSE_TIME
-from antithetic._util.validation import canonical_csr, check_weights
-from antithetic._util.warnings import warn
 from antithetic.estimators.callbacks import CallbackSupportMixin, fit_context, watch_epochs
-from antithetic.estimators.data import TrainingData, cut_to, filled, is_checked
-from antithetic.estimators.fitted import LARGEST_SEED, FittedLinearModel
+from antithetic.estimators.data import TrainingData, cut_to
 from antithetic.estimators.jobs import Job, Seen, do, do_all, epochs_bar, keep, kept
-from antithetic.orders import Order
-from antithetic.orders.in_order import InOrder
+from antithetic.estimators.planned import PlannedFit
 from antithetic.pairing import AntitheticTable
-from antithetic.pairing.table import check_table, pair_ratio
-from antithetic.problem import Problem
-from antithetic.solvers import SOLVERS, State
-from antithetic.solvers.steps import Auto, Schedule
-from antithetic.training.automatic import Plan, is_worth_averaging, noise_left, plan_order
-from antithetic.training.loop import Run, begin
-from antithetic.training.spec import Spec, make_spec
-from antithetic.training.stopping import TARGETS
-from antithetic.training.trace import (
-    Measure,
-    Met,
-    Score,
-    Seconds,
-    check_measures,
-    measures_of,
-)
-
-_STEEPEST = 1e12  # where slopes are cut off, as in scikit-learn: long first steps need not overflow
-_NO_PAIRS = "; no pairs, since a table costs a linear model tens of epochs"
+from antithetic.solvers import State
+from antithetic.solvers.steps import Schedule
+from antithetic.training.automatic import Plan
+from antithetic.training.trace import check_measures
 
 
-class LinearSGD(CallbackSupportMixin, FittedLinearModel):  # type: ignore[misc]  # untyped
+class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scikit-learn is untyped
     """What the classifier and the regressor share."""
-
-    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
-        **FittedLinearModel._parameter_constraints,
-        "learning_rate": [
-            StrOptions(
-                {
-                    "auto",
-                    "inverse_time",
-                    "constant",
-                    "optimal",
-                    "invscaling",
-                    "adaptive",
-                    "pa1",
-                    "pa2",
-                }
-            )
-        ],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "average": [
-            Interval(Integral, 0, None, closed="neither"),
-            "boolean",
-            StrOptions({"auto", "epoch", "linear"}),
-        ],
-        "solver": [StrOptions(set(SOLVERS))],
-        "stopping": [StrOptions({"objective", *TARGETS})],
-        "trace": [str, tuple, list, HasMethods(["of"]), None],
-    }
-
-    # ---- from parameters to a plan
-
-    def _check_parameters(self, for_partial_fit: bool = False) -> None:
-        """Check what depends on more than one parameter, before the first step."""
-        if self.early_stopping and for_partial_fit:
-            raise ValueError("early_stopping should be False with partial_fit")
-        if self.early_stopping and self.stopping != "objective":
-            raise ValueError(
-                "early_stopping watches the validation score; with"
-                f" stopping={self.stopping!r} leave it out"
-            )
-        self._check_together(average=self.average != "auto" and self.average)
-        check_measures(self._measures(), self.solver, self._order())
-
-    def _measures(self, seconds: Seconds | None = None) -> tuple[Measure, ...]:
-        """What is recorded: the objective met on the way, unless that of all rows is asked for.
-
-        SDCA leaves rows out that would not change, so it does not meet all losses.
-        """
-        found = measures_of(() if self.trace is None else self.trace, self._stop())
-        if "objective" not in {measure.name for measure in found}:
-            own = measures_of("objective") if self.solver == "sdca" else (Met(),)
-            found = (*own, *found)
-        return found if seconds is None else (*found, seconds)
-
-    def _plan(
-        self,
-        data: TrainingData,
-        order: Order | None,
-        table: AntitheticTable | None = None,
-        *,
-        epochs: int,
-        whole: bool,
-    ) -> Plan:
-        """Decide what the parameters leave open, and say why.
-
-        ``table`` is one that fit was given for an order which is chosen here; ``whole`` says
-        whether these are all rows that there will be.
-        """
-        n, d = data.X.shape
-        batch_size = min(int(self.batch_size), n)
-        if self.shuffle:
-            found, why = plan_order(
-                order, n, d, batch_size=batch_size, epochs=epochs, solver=self.solver
-            )
-            if order is None and table is None:
-                why += _NO_PAIRS
-            elif order is None:
-                found, why = found.but(pairs=table), f"table= was given to fit; {why}"
-        else:
-            found, why = InOrder(), "shuffle=False: the rows are taken in the order given"
-        average = self.average
-        if average == "auto":
-            automatic = whole and self.learning_rate == "auto" and self.solver == "sgd"
-            worth = automatic and is_worth_averaging(n, d, self._loss(), self._penalty(d))
-            average = "epoch" if worth else False
-        single = whole and epochs == 1
-        noise = noise_left(found, average, n, d, single_epoch=single)
-        return Plan(found, batch_size, average, why, noise)
-
-    # ---- from data to jobs
-
-    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> TrainingData:
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            reset=reset,
-            y_numeric=self._y_numeric,
-            skip_check_array=is_checked(X, y),
-        )
-        weight = None
-        if sample_weight is not None:
-            weight = check_weights(sample_weight, X.shape[0], all_zero=True)
-        return TrainingData(canonical_csr(X) if sparse.issparse(X) else X, y, weight)
-
-    def _given_order(
-        self, data: TrainingData, table: AntitheticTable | None, strata: Any
-    ) -> Order | None:
-        """Return the order of the parameters with what fit was given; None if it is automatic."""
-        order = self._order()
-        if table is not None:
-            check_table(table).check(data.X, data.y)
-        if not self.shuffle and not (table is None and strata is None):
-            raise ValueError(
-                "shuffle=False takes the rows in the order given, without table= or strata=; use"
-                " shuffle=True"
-            )
-        if order is None:
-            if strata is not None:
-                raise ValueError("strata= belongs to order='stratified'; got order='auto'")
-            return None
-        if order.pairs is not None and order.pairs.given is not None:
-            order.pairs.check(self._problem(data, 0), data.y)
-        return filled(order, table, strata, data.X.shape[0])
-
-    def _split(
-        self, data: TrainingData, X_val: Any, y_val: Any
-    ) -> tuple[NDArray[np.intp] | None, TrainingData | None]:
-        """Rows to train on, None for all of them, and data to validate on, if any."""
-        if (X_val is None) != (y_val is None):
-            raise ValueError("X_val and y_val belong together; give both or neither")
-        if X_val is not None:
-            validation = self._read(X_val, y_val, None, reset=False)
-            self._check_targets(validation.y)
-            return None, validation
-        if not self.early_stopping:
-            return None, None
-        split = self._splitter(test_size=self.validation_fraction, random_state=self.random_state)
-        rows = next(split.split(np.zeros((len(data.y), 1)), data.y))
-        train, held = (np.sort(part) for part in rows)
-        validation = data.take(held)
-        if validation.weight is not None and not validation.weight.any():
-            raise ValueError(
-                "The sample weights for validation set are all zero, consider using a different"
-                " random state."
-            )
-        return train, validation
-
-    def _problem(self, data: TrainingData, number: int) -> Problem:
-        parts = self._one_vs_rest()
-        target = parts.target(data.y, number)
-        weight = parts.weigh(target, data.weight, number)
-        penalty, intercept = self._penalty(data.X.shape[1]), bool(self.fit_intercept)
-        return Problem(data.X, target, self._loss(), penalty, weight, intercept, None)
-
-    def _order_of(self, problem: Problem, order: Order, number: int) -> Order:
-        """Order of one problem: without pairs, where these would do harm or nothing."""
-        if order.pairs is None:
-            return order
-        if not self._y_numeric and (problem.y == problem.y[0]).all():
-            return order.but(pairs=None)  # some rows of one class: nothing opposes anything
-        given = order.pairs.given
-        if isinstance(given, AntitheticTable) and self._n_problems() > 1:
-            gain = pair_ratio(problem, problem.slopes(), given.partner)
-            if gain >= 1.0:
-                warn(
-                    f"the table is set aside for class {self._one_vs_rest().label(number)!r}"
-                    f" against the rest, where it would raise the variance ({gain:.2f} times that"
-                    " of independent rows); pairs='greedy', 'tree' or 'optimal' makes a table for"
-                    " each class",
-                    UserWarning,
-                )
-                return order.but(pairs=None)
-        return order
-
-    def _spec(
-        self,
-        problem: Problem,
-        plan: Plan,
-        number: int,
-        seed: int,
-        measures: tuple[Measure, ...] | None,
-    ) -> Spec:
-        """Put one problem's run together; without measures it is neither recorded nor stopped."""
-        steps = self._steps()
-        return make_spec(
-            problem,
-            problem.y,
-            order=self._order_of(problem, plan.order, number),
-            solver=self.solver,
-            steps=steps,
-            batch_size=plan.batch_size,
-            average=plan.average,
-            stop=None if measures is None else self._stop(),
-            trace=measures or (),
-            seed=seed,
-            steepest=np.inf if isinstance(steps, Auto) else _STEEPEST,
-            noise=plan.noise,
-        )
-
-    def _begin(self, spec: Spec, start: Any, known: Schedule | None) -> Run:
-        """Begin at weights and intercept, or at a state and what was kept of an earlier run."""
-        earlier = start if isinstance(start[0], State) else None
-        corrected = self.solver in ("svrg", "saga")
-        run = begin(
-            spec,
-            None if earlier else start,
-            earlier=earlier,
-            schedule=None if corrected else known,
-        )
-        if known is None or not corrected:
-            return run
-        # a later chunk may have longer rows
-        return run._replace(schedule=known._replace(eta0=min(known.eta0, run.schedule.eta0)))
-
-    def _jobs(
-        self,
-        data: TrainingData,
-        starts: list[Any],
-        plan: Plan,
-        *,
-        epochs: int,
-        known: list[Schedule] | None = None,
-        validation: TrainingData | None = None,
-        quiet: bool = False,
-    ) -> list[Job]:
-        """One job per problem, which is made when its turn comes."""
-        rng = check_random_state(self.random_state)
-        seeds = rng.randint(LARGEST_SEED, size=len(starts)).tolist()
-        measures, parts = self._measures(Seconds(time.perf_counter())), self._one_vs_rest()
-
-        def make(number: int) -> tuple[Spec, Run]:
-            recorded = None if quiet else measures
-            if recorded is not None and validation is not None:
-                target = parts.target(validation.y, number)
-                recorded = (*recorded, Score(partial(self._score, validation, target)))
-            problem = self._problem(data, number)
-            spec = self._spec(problem, plan, number, seeds[number], recorded)
-            return spec, self._begin(spec, starts[number], known[number] if known else None)
-
-        firsts = [(s[0].coef, s[0].intercept) if isinstance(s[0], State) else s for s in starts]
-        return [
-            Job(partial(make, number), (coef.astype(data.X.dtype), intercept), epochs)
-            for number, (coef, intercept) in enumerate(firsts)
-        ]
-
-    # ---- training
 
     def _fit(
         self,
@@ -386,7 +109,9 @@ class LinearSGD(CallbackSupportMixin, FittedLinearModel):  # type: ignore[misc] 
             if weight is None or weight.any():
                 do(job, lambda _job: False)
             elif isinstance(start[0], State):  # this class saw nothing, and stays where it was
-                job.seen = Seen(job.first, *start, Schedule(INVERSE_TIME, 1.0), (), False)
+                state, own = start
+                unused = Schedule(INVERSE_TIME, 1.0)
+                job.seen = Seen(job.first, state, own, unused, (), False)
         fitted = self._fitted(jobs, plan)
         del fitted["history_"]
         if known:  # a chunk may need shorter steps, but those after it need not

@@ -1,4 +1,7 @@
-"""scikit-learn's callbacks (1.9 and later): the fit is a task, of more than two classes each is one in it, epochs are leaves."""
+"""scikit-learn's callbacks (1.9 and later): a fit is a task, and its epochs are leaves.
+
+Of more than two classes, each is a task in between.
+"""
 
 from __future__ import annotations
 

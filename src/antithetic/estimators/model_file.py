@@ -1,6 +1,6 @@
-"""A trained linear model as a file: JSON that any language reads, without pickle, checked in every part when it is read.
+"""A trained linear model as a file: JSON, without pickle, checked in every part when it is read.
 
-Weights are written as decimal numbers from which every bit is found again.
+Any language reads it. Weights are written as decimal numbers from which every bit is found again.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.files import write_atomically
+from antithetic._util.settings import same
+from antithetic.estimators.described import describe, restore
 from antithetic.problem.losses import LOSSES
 
-FORMAT, VERSION = "antithetic linear model", 1
+FORMAT, VERSION = "antithetic linear model", 2
 MAX_BYTES = 1 << 30
 Kind = Literal["classifier", "regressor"]
 _ENTRIES = (
@@ -32,8 +34,9 @@ _ENTRIES = (
     "target_name",
     "one_hot",
     "settings",
+    "parameters",
 )
-_LATER_ENTRIES = ("words", "first_index")  # which the first files did not have
+_OPTIONAL = ("words", "first_index")
 _BEGINNING = 4096  # bytes among which a model file says what it is
 
 
@@ -58,6 +61,9 @@ class LinearModel:
         Whether features ``name=word`` stand for words in a column ``name``.
     settings : dict, default={}
         How it was trained: strings, numbers, and None.
+    parameters : dict, default={}
+        Parameters of the estimator that are not its defaults, as
+        :func:`antithetic.estimators.described.describe` writes them.
     words : dict of str to list of str, default=None
         For each column of words, the words that have a feature ``name=word``. None: ``name`` is
         what stands before the first ``=``.
@@ -87,6 +93,7 @@ class LinearModel:
     target_name: str = "y"
     one_hot: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     words: Mapping[str, list[str]] | None = None
     first_index: int | None = None
 
@@ -126,7 +133,9 @@ class LinearModel:
             isinstance(self.target_name, str) and isinstance(self.one_hot, bool),
             "target_name or one_hot",
         )
-        _require(isinstance(self.settings, Mapping), "settings must be an object")
+        for name in ("settings", "parameters"):
+            _require(isinstance(getattr(self, name), Mapping), f"{name} must be an object")
+        self._unfitted()  # parameters that an estimator would refuse
         _require(
             self.words is None or _are_words(self.words, names or []),
             "words must name features of the model",
@@ -141,11 +150,15 @@ class LinearModel:
 
     @classmethod
     def of(cls, estimator: Any, **about: Any) -> LinearModel:
-        """Take the weights of a fitted :class:`antithetic.SGDClassifier` or :class:`antithetic.SGDRegressor`.
+        """Take the weights and parameters of a fitted SGD estimator.
 
-        ``about`` is what an estimator does not know: ``feature_names``, ``target_name``,
+        Parameters that hold code of the user's, such as ``order=Given(function)``, are refused; a
+        random state that is not a number is left out. ``about`` is what an estimator does not
+        know: ``feature_names``, ``target_name``,
         ``one_hot``, ``settings``, ``words``, ``first_index``.
         """
+        if hasattr(estimator, "to_local"):  # one of a cluster
+            estimator = estimator.to_local()
         classes = estimator.classes_.tolist() if hasattr(estimator, "classes_") else None
         kind: Kind = "regressor" if classes is None else "classifier"
         coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else estimator.coef_
@@ -155,21 +168,28 @@ class LinearModel:
             np.atleast_2d(coef),
             estimator.intercept_,
             classes,
-            **{"feature_names": None, **about},
+            **{"feature_names": None, "parameters": _parameters(estimator), **about},
         )
 
     def estimator(self) -> Any:
-        """Make a fitted estimator, whose predictions are those of the one that was saved, to the last bit."""
-        from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
-
+        """Make a fitted estimator; it predicts what the one saved did, to the last bit."""
+        made = self._unfitted()
         if self.kind == "classifier":
-            made: Any = SGDClassifier(loss=self.loss)
             made.classes_ = np.array(self.classes)
             made.coef_ = self.coef.copy()
         else:
-            made = SGDRegressor(loss=self.loss)
             made.coef_ = self.coef[0].copy()
         made.intercept_, made.n_features_in_ = self.intercept.copy(), self.coef.shape[1]
+        return made
+
+    def _unfitted(self) -> Any:
+        """Make an estimator with the parameters of the one that was saved."""
+        from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
+
+        kind = SGDClassifier if self.kind == "classifier" else SGDRegressor
+        given = {name: restore(value) for name, value in self.parameters.items()}
+        made = kind(loss=self.loss, **given)
+        made._validate_params()
         return made
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -180,13 +200,12 @@ class LinearModel:
         held: dict[str, Any] = {"format": FORMAT, "version": VERSION} | {
             name: getattr(self, name) for name in _ENTRIES
         }
-        held |= {
-            name: getattr(self, name) for name in _LATER_ENTRIES if getattr(self, name) is not None
-        }
+        held |= {name: getattr(self, name) for name in _OPTIONAL if getattr(self, name) is not None}
         held |= {
             "coef": self.coef.tolist(),
             "intercept": self.intercept.tolist(),
             "settings": dict(self.settings),
+            "parameters": dict(self.parameters),
         }
         write_atomically(path, (json.dumps(held, allow_nan=False, indent=1) + "\n").encode("ascii"))
 
@@ -219,19 +238,37 @@ class LinearModel:
                 f"its version is {version!r}",
             )
             _require(
+                version >= VERSION,
+                f"it has version {version} of the format, which an earlier antithetic wrote: train"
+                " the model again, with `antithetic train` or LinearModel.of(estimator).save(path)",
+            )
+            _require(
                 version <= VERSION,
                 f"it has version {version} of the format, and this antithetic reads {VERSION}:"
                 " install a newer one",
             )
             missing = [name for name in _ENTRIES if name not in held]
             _require(not missing, f"it lacks {', '.join(missing)}")
-            return cls(
-                **{name: held[name] for name in (*_ENTRIES, *_LATER_ENTRIES) if name in held}
-            )
-        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            return cls(**{name: held[name] for name in (*_ENTRIES, *_OPTIONAL) if name in held})
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise ValueError(
                 f"{os.fspath(path)} is not a model file, or it is damaged: {error}"
             ) from error
+
+
+def _parameters(estimator: Any) -> dict[str, Any]:
+    """Parameters that are not the defaults, but the loss, which has an entry of its own."""
+    kind = type(estimator)
+    defaults = kind().get_params(deep=False)
+    given = estimator.get_params(deep=False)
+    left_out = {"loss"}
+    if not isinstance(given.get("random_state"), (int, np.integer)):
+        left_out.add("random_state")
+    return {
+        name: describe(value, name)
+        for name, value in given.items()
+        if name not in left_out and not same(value, defaults[name])
+    }
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:
@@ -241,7 +278,7 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
 
 
 def feature_keys(model: LinearModel) -> list[tuple[str, str | None]]:
-    """Give for each feature the column that it is made of, and the word that it stands for, if any."""
+    """Give the column that each feature is made of, and the word that it stands for, if any."""
     names = model.feature_names or []
     if model.words is not None:
         made = {
@@ -298,7 +335,7 @@ def _numbers(value: Any, axes: int, what: str) -> NDArray[np.float64]:
 
 
 def _are_classes(classes: Any, tasks: int) -> bool:
-    """At least two different labels, in order, all words or all numbers, for so many rows of weights."""
+    """At least two labels, in order, all words or all numbers, for so many rows of weights."""
     if (
         not isinstance(classes, list)
         or len(classes) < 2

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 
 _WHOLE = 2**53  # below it a float tells whole numbers from others
 
@@ -41,7 +39,7 @@ class OneVsRest:
 
     def label(self, number: int) -> Any:
         """Label that is +1 in a problem; None for regression."""
-        return None if self.classes is None else self.classes[self.positive(number)].item()
+        return None if self.classes is None else self.classes.tolist()[self.positive(number)]
 
     def target(self, y: NDArray[Any], number: int) -> NDArray[np.float64]:
         """Targets of a problem: -1 and +1, or the numbers themselves."""
@@ -75,6 +73,9 @@ def classes_of(y: NDArray[Any]) -> NDArray[Any]:
 def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
     """Return labels that can be classes, at least two of them."""
     if not _can_only_be_classes(classes):
+        # imported here, since Dask workers need the targets only
+        from sklearn.utils.multiclass import check_classification_targets
+
         with warnings.catch_warnings():  # of many classes for few rows, which these are not
             warnings.simplefilter("ignore")
             check_classification_targets(classes)
@@ -102,12 +103,20 @@ def check_known(classes: NDArray[Any], y: NDArray[Any]) -> None:
 
 
 def weights_of_classes(
-    given: Any, classes: NDArray[Any], y: NDArray[Any]
+    given: Any, classes: NDArray[Any], y: NDArray[Any], counts: NDArray[np.intp] | None = None
 ) -> NDArray[np.float64] | None:
-    """Weight of each class, from a ``class_weight``; None where all are 1."""
+    """Weight of each class, from a ``class_weight``; None where all are 1.
+
+    ``counts`` says how many rows each class has, where these are not all in ``y``.
+    """
     if given is None:
         return None
-    weights = compute_class_weight(given, classes=classes, y=y)
+    from sklearn.utils import compute_class_weight
+
+    if isinstance(given, str) and counts is not None:  # "balanced"
+        weights = counts.sum() / (len(classes) * counts)
+    else:
+        weights = compute_class_weight(given, classes=classes, y=y)
     if not (np.isfinite(weights) & (weights >= 0.0)).all():
         raise ValueError(f"class_weight must be finite numbers, at least 0; got {given!r}")
     return None if (weights == 1.0).all() else weights

@@ -43,7 +43,7 @@ _WITH_ETA0: dict[str, type[Constant]] = {
 
 
 class LinearParameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """What all estimators share: parameters that are checked, and turned into the parts of a run."""
+    """What all estimators share: parameters, which become the parts of a run."""
 
     _doc_link_module = "antithetic"
     _doc_link_template = (
@@ -106,12 +106,16 @@ class LinearParameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn is 
                 f"learning_rate='adaptive' watches the objective; with stopping={self.stopping!r}"
                 " use another, say 'auto'"
             )
+        check_choice(self._choice(average))
+
+    def _choice(self, average: bool | int | str) -> Choice:
+        """Return what has to go together."""
         # which kind of penalty it is does not depend on the number of features
         is_group = isinstance(self.penalty, GroupLasso)
         penalty = GroupLasso([[0]]).on(1, float(self.alpha)) if is_group else self._penalty(1)
         order, steps = self._order(), self._steps()
         intercept = bool(self.fit_intercept)
-        check_choice(Choice(self.solver, order, penalty, self._loss(), steps, average, intercept))
+        return Choice(self.solver, order, penalty, self._loss(), steps, average, intercept)
 
     def _check_shuffle(self) -> None:
         if self.shuffle:

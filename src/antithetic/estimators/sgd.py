@@ -40,6 +40,7 @@ _BALANCED = (
 
 
 def has_probabilities(estimator: Any) -> bool:
+    """Whether the loss has probabilities; AttributeError if not, for ``available_if``."""
     if estimator.loss in ("log_loss", "modified_huber"):
         return True
     raise AttributeError(
@@ -48,8 +49,10 @@ def has_probabilities(estimator: Any) -> bool:
     )
 
 
-class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type: ignore[misc]  # scikit-learn is untyped
-    """Linear classifier fitted by SGD that chooses its steps and its batches: scikit-learn's ``SGDClassifier`` and more.
+class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type: ignore[misc]
+    """Linear classifier fitted by SGD that chooses its steps and its batches.
+
+    It is scikit-learn's ``SGDClassifier`` and more.
 
     It minimises the mean loss plus a penalty, with everything that scikit-learn's class of the same
     name offers, and besides: a step size found from the data, true mini-batches, antithetic pairs,
@@ -174,7 +177,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Epochs of the last call, of one-vs-rest problems the most.
     t_ : int
         One more than the number of samples that were used.
-    history_ : dict of str to ndarray of shape (epochs of the last fit,), or a list of dicts, one per class
+    history_ : dict of str to ndarray of shape (epochs,), or a list of dicts, one per class
         One entry per epoch of ``fit``: ``"epoch"``, ``"seconds"`` since it began,
         ``"validation_score"`` where there is a validation set, and what ``trace`` asks for.
     eta0_, decay_ : float or ndarray of shape (n_classes,)
@@ -202,7 +205,9 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     [0.13, 0.12]
     """
 
-    loss_functions = {name: (loss.name, loss.epsilon) for name, loss in LOSSES.items()}  # noqa: RUF012 - scikit-learn's name and form
+    loss_functions = {  # noqa: RUF012 - scikit-learn's name and form
+        name: (loss.name, loss.epsilon) for name, loss in LOSSES.items()
+    }
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
         **LinearSGD._parameter_constraints,
         "loss": [StrOptions(set(LOSSES))],
@@ -302,7 +307,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows, multiplied with ``class_weight``.
         table : AntitheticTable, default=None
-            A table made for these rows by :func:`antithetic.pair`; it fills the unset ``pairs`` of ``order``.
+            A table made for these rows by :func:`antithetic.pair`; it fills the unset ``pairs``
+            of ``order``.
             Cross-validation cuts it to each fold's rows. With more than two classes it
             serves those where it lowers the variance.
         strata : array-like of shape (n_samples,), default=None
@@ -420,7 +426,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
 
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
-        """Logarithm of the probability of each class, for the losses ``"log_loss"`` and ``"modified_huber"``.
+        """Logarithm of the probability of each class, for the losses that have one.
 
         Parameters
         ----------
@@ -436,7 +442,9 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
 
 
 class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-learn is untyped
-    """Linear regression fitted by SGD that chooses its steps and its batches: scikit-learn's ``SGDRegressor`` and more.
+    """Linear regression fitted by SGD that chooses its steps and its batches.
+
+    It is scikit-learn's ``SGDRegressor`` and more.
 
     It minimises the mean loss plus a penalty, with everything that scikit-learn's class of the same
     name offers, and besides: a step size found from the data, true mini-batches, antithetic pairs,
@@ -677,7 +685,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
         table : AntitheticTable, default=None
-            A table made for these rows by :func:`antithetic.pair`; it fills the unset ``pairs`` of ``order``.
+            A table made for these rows by :func:`antithetic.pair`; it fills the unset ``pairs``
+            of ``order``.
             Cross-validation cuts it to each fold's rows.
         strata : array-like of shape (n_samples,), default=None
             Labels of one's own for ``order="stratified"``: a batch has rows of each.

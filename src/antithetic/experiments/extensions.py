@@ -10,12 +10,13 @@ from scipy import sparse
 from scipy.special import expit
 
 from antithetic.experiments.measures import variances
-from antithetic.experiments.runs import Bench, constant, inverse_time, objectives
+from antithetic.experiments.runs import Bench, objectives
 from antithetic.experiments.settings import MORE_BATCH_SIZES, PAPER, constant_steps
 from antithetic.pairing import pair
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers import make_sgd
+from antithetic.solvers.sgd import make_sgd
+from antithetic.solvers.steps import Constant, InverseTime
 
 Numbers = dict[str, NDArray[np.float64]]
 _SHARE_OF_L1 = 0.1  # of the least strength at which all weights stay zero
@@ -40,9 +41,7 @@ def constant_step_runs(bench: Bench, scale: float, *, seeds: int, epochs: int) -
     for method in PAPER:
         found[method] = np.full((len(grid), seeds), np.inf)
         for place, eta0 in enumerate(grid):
-            weights = bench.weights(
-                method, constant(bench.problem, eta0), seeds=seeds, epochs=epochs
-            )
+            weights = bench.weights(method, Constant(eta0), seeds=seeds, epochs=epochs)
             found[method][place] = objectives(
                 bench.problem, weights[:, -last_quarter(epochs) :]
             ).mean(axis=1)
@@ -86,9 +85,7 @@ def larger_batches(
 def _ends(
     bench: Bench, method: str, eta0: float, size: int, seeds: int, epochs: int
 ) -> NDArray[np.float64]:
-    weights = bench.weights(
-        method, inverse_time(bench.problem, eta0), seeds=seeds, epochs=epochs, batch_size=size
-    )
+    weights = bench.weights(method, InverseTime(eta0), seeds=seeds, epochs=epochs, batch_size=size)
     return objectives(bench.problem, weights[:, -1])
 
 
@@ -107,9 +104,8 @@ def non_smooth_penalty(
     problem = replace(plain, penalty=ElasticNet(plain.penalty.l2, l1))
 
     def ends(method: str, eta0: float, runs: int) -> NDArray[np.float64]:
-        return bench.weights(
-            method, inverse_time(problem, eta0), seeds=runs, epochs=epochs, problem=problem
-        )[:, -1]
+        found = bench.weights(method, InverseTime(eta0), seeds=runs, epochs=epochs, problem=problem)
+        return found[:, -1]
 
     means = [objectives(problem, ends("SGD", eta0, seeds)).mean() for eta0 in candidates]
     eta0 = float(candidates[int(np.argmin(means))])
@@ -139,13 +135,14 @@ def zero_one_labels(bench: Bench, eta0: float) -> Numbers:
     problem, labels = bench.problem, (bench.problem.y + 1.0) / 2.0
     other = Problem.build(problem.X, labels, loss=problem.loss, l2=problem.penalty.l2)
     there = Bench(other, labels, {"SGD-as": pair(other.X, labels, "greedy", loss=other.loss)})
-    schedule = inverse_time(problem, eta0)
+    schedule = InverseTime(eta0).schedule(problem.loss, problem.penalty)
     ends = []
     for these in (bench, there):
-        solver = make_sgd(these.problem, average=False)
-        ends.append(
-            solver.epoch(solver.init(), these.sampler("SGD-as", 0).batches(0), schedule).coef
+        solver, batches = (
+            make_sgd(these.problem, average=False),
+            these.sampler("SGD-as", 0).batches(0),
         )
+        ends.append(solver.epoch(*solver.init(), batches, schedule).state.coef)
     found = {
         "same_table": np.array(
             [float(np.array_equal(bench.paper_table().partner, there.paper_table().partner))]

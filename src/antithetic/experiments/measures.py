@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic.experiments.settings import BATCH_SIZE
-from antithetic.orders import batch_variance
+from antithetic.orders.variance import uniform_variance
 from antithetic.pairing import AntitheticTable
 from antithetic.pairing.table import matched, pair_ratio
 from antithetic.problem import Problem
@@ -26,7 +26,7 @@ def variances(
     """Exact variance at weights (..., d): of the pairs of a table, or of independent rows."""
     return _at_each(
         weights,
-        lambda coef: batch_variance(problem, problem.slopes(coef), table, "uniform", batch_size),
+        lambda coef: uniform_variance(problem, problem.slopes(coef), table, batch_size),
     )
 
 

@@ -14,7 +14,7 @@ from antithetic._util.threads import thread_map
 from antithetic.experiments import extensions, measures
 from antithetic.experiments.optimum import Optimum, find_optimum
 from antithetic.experiments.parts import Array, Part, relative_gap
-from antithetic.experiments.runs import Bench, inverse_time, jitter, mean_steps, objectives
+from antithetic.experiments.runs import Bench, jitter, mean_steps, objectives
 from antithetic.experiments.settings import (
     METHODS,
     PAPER,
@@ -25,6 +25,7 @@ from antithetic.experiments.settings import (
     part_settings,
 )
 from antithetic.problem import Problem
+from antithetic.solvers.steps import InverseTime
 
 Progress = Callable[[str, int, int], object]
 """Told what is being done, how many stages of how many are behind it."""
@@ -104,9 +105,9 @@ def measure_part(
     measured = _measure_runs(bench, optimum, weights) | _measure_products(
         bench, weights["SGD-as"][0]
     )
-    schedule, runs = inverse_time(problem, eta0), comparison_runs(seeds, problem.n)
+    steps, runs = InverseTime(eta0), comparison_runs(seeds, problem.n)
     inside = {
-        method: bench.inside(method, schedule, seeds=max(seeds, runs // 2), epochs=epochs)
+        method: bench.inside(method, steps, seeds=max(seeds, runs // 2), epochs=epochs)
         for method in PAPER
     }
     tell("many runs")
@@ -128,7 +129,7 @@ def measure_part(
         grid=search.grid,
         grid_gap=search.gap,
         jitter={method: jitter(curve) for method, curve in inside.items()},
-        steps=mean_steps(schedule, problem.n, epochs),
+        steps=mean_steps(problem, steps, epochs),
         labels=measures.label_shares(problem, bench.paper_table()),
         seconds=time.perf_counter() - start,
         **measured,
@@ -159,8 +160,7 @@ def _search(
     for method in METHODS:
         tell(method)
         found.weights[method] = [
-            bench.weights(method, inverse_time(problem, eta0), seeds=seeds, epochs=epochs)
-            for eta0 in grid
+            bench.weights(method, InverseTime(eta0), seeds=seeds, epochs=epochs) for eta0 in grid
         ]
         after = np.array([objectives(problem, runs[:, -1]) for runs in found.weights[method]])
         found.gap[method] = relative_gap(after, problem.loss_at_zero(), optimum.value)
@@ -235,9 +235,7 @@ def _ends(
     bench: Bench, optimum: Optimum, method: str, eta0: float, runs: int, epochs: int
 ) -> dict[str, Array]:
     """Objective and distance after many runs."""
-    weights = bench.weights(method, inverse_time(bench.problem, eta0), seeds=runs, epochs=epochs)[
-        :, -1
-    ]
+    weights = bench.weights(method, InverseTime(eta0), seeds=runs, epochs=epochs)[:, -1]
     return {
         "eta0": np.array([eta0]),
         "objective": objectives(bench.problem, weights),

@@ -87,11 +87,11 @@ def _least_hinge(problem: Problem, seconds: float) -> Optimum:
             "loss": "hinge",
             "l2": problem.penalty.l2,
             "solver": "sdca",
-            "sampling": "shuffle",
+            "order": "shuffle",
             "batch_size": 1,
         }
         result = minimize(problem.X, problem.y, **given, epochs=epochs, resume=result)
-        gap = duality_gap(problem, result.coef, dual=result.state.memory)
+        gap = duality_gap(problem, result.coef, dual=result.run.own.values)
         found = [Optimum(problem.objective(result.coef), gap, result.coef)]
         found += [_at_the_kink(problem, result.coef, width) for width in _WIDTHS]
         best = min((best, *found), key=lambda optimum: optimum.error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,13 +11,17 @@ from numpy.typing import NDArray
 
 from antithetic._core.schedules import step_size
 from antithetic.experiments.settings import BATCH_SIZE, METHODS
-from antithetic.orders import ONCE_PER_EPOCH, Sampler, make_sampler
-from antithetic.orders.batches import cut
-from antithetic.pairing import AntitheticTable, GroupTable, pair
-from antithetic.pairing.table import matched
+from antithetic.orders import Order, Pairs
+from antithetic.orders.batches import Batches, cut
+from antithetic.orders.pool import Pool, Sampler
+from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.problem import Problem
-from antithetic.solvers import DivergenceError, make_sgd, run
-from antithetic.solvers.steps import Schedule, make_schedule
+from antithetic.solvers import After, DivergenceError, Solver
+from antithetic.solvers.divergence import finite_objective
+from antithetic.solvers.sgd import make_sgd
+from antithetic.solvers.steps import Schedule, Steps
+from antithetic.training.loop import begin, train
+from antithetic.training.spec import make_spec
 
 POINTS = 8  # of the curve inside an epoch
 
@@ -34,21 +39,8 @@ class Bench:
 
         A matching where each row is visited once.
         """
-        pairing, sampling, nest = METHODS[method]
-        if method not in self.tables and pairing is None:
-            self.tables[method] = None
-        elif method not in self.tables:
-            found = (
-                self.paper_table()
-                if (pairing, nest) == ("greedy", None) and method != "SGD-as"
-                else self._pair(pairing, nest)
-            )
-            once = isinstance(found, AntitheticTable) and sampling in ONCE_PER_EPOCH
-            self.tables[method] = (
-                matched(found, self.problem)
-                if once and isinstance(found, AntitheticTable)
-                else found
-            )
+        if method not in self.tables:
+            self.tables[method] = self._make_table(METHODS[method])
         return self.tables[method]
 
     def paper_table(self) -> AntitheticTable:
@@ -57,26 +49,23 @@ class Bench:
         assert isinstance(found, AntitheticTable)
         return found
 
-    def _pair(self, pairing: Any, nest: bool | None) -> AntitheticTable | GroupTable:
-        return pair(
-            self.problem.X, self.y, pairing, loss=self.problem.loss, nest=nest, random_state=0
-        )
+    def _make_table(self, order: Order) -> AntitheticTable | GroupTable | None:
+        pairs, paper = order.pairs, METHODS["SGD-as"]
+        if pairs is None:
+            return None
+        if order != paper and pairs == paper.pairs:
+            pairs = Pairs(self.paper_table())  # made once for all methods
+        return pairs.first_table(self.problem, self.y, once=order.once, seed=0)
 
     def sampler(self, method: str, seed: int, batch_size: int = BATCH_SIZE) -> Sampler:
         """Sampler of a method."""
-        return make_sampler(
-            METHODS[method].sampling,
-            self.problem.n,
-            batch_size,
-            seed,
-            self.table(method),
-            to_the_top=bool(METHODS[method].nest),
-        )
+        pool = Pool(self.problem, self.table(method), batch_size, seed)
+        return METHODS[method].draw_from(pool).sampler()
 
     def weights(
         self,
         method: str,
-        schedule: Schedule,
+        steps: Steps,
         *,
         seeds: int,
         epochs: int,
@@ -88,26 +77,26 @@ class Bench:
         NaN from where the steps diverged.
         """
         problem = self.problem if problem is None else problem
-        solver = make_sgd(problem, average=False)
         found = np.full((seeds, epochs + 1, problem.d), np.nan)
         found[:, 0] = 0.0
         for seed in range(seeds):
+            spec = make_spec(
+                problem,
+                self.y,
+                order=METHODS[method],
+                solver="sgd",
+                steps=steps,
+                batch_size=batch_size,
+                seed=seed,
+            )
             try:
-                for state in run(
-                    solver,
-                    self.sampler(method, seed, batch_size),
-                    schedule,
-                    solver.init(),
-                    epochs=epochs,
-                ):
-                    found[seed, state.epochs] = state.coef
+                for run in train(spec, begin(spec, table=self.table(method)), epochs):
+                    found[seed, run.state.epochs] = run.state.coef
             except DivergenceError:
                 continue
         return found
 
-    def inside(
-        self, method: str, schedule: Schedule, *, seeds: int, epochs: int
-    ) -> NDArray[np.float64]:
+    def inside(self, method: str, steps: Steps, *, seeds: int, epochs: int) -> NDArray[np.float64]:
         """Objective at ``POINTS`` equally spaced places of each epoch.
 
         The first value is that before the first step; the shape is (seeds, epochs * POINTS + 1).
@@ -115,52 +104,38 @@ class Bench:
         For draws with replacement only, whose epochs can be cut.
         """
         problem, solver = self.problem, make_sgd(self.problem, average=False)
+        schedule = steps.schedule(problem.loss, problem.penalty)
         found = np.full((seeds, epochs * POINTS + 1), problem.loss_at_zero())
         for seed in range(seeds):
-            sampler, state = self.sampler(method, seed), solver.init()
+            sampler, after = self.sampler(method, seed), After(*solver.init())
             for epoch in range(epochs):
-                pairs = sampler.batches(epoch).rows.reshape(-1, BATCH_SIZE)
-                for point, piece in enumerate(np.array_split(pairs, POINTS)):
-                    if len(piece):
-                        state = solver.epoch(state, cut(piece.ravel(), BATCH_SIZE), schedule)
-                    found[seed, epoch * POINTS + point + 1] = objective(problem, state.coef)
+                pieces = in_pieces(solver, after, sampler.batches(epoch), schedule)
+                for point, after in enumerate(pieces, epoch * POINTS + 1):
+                    found[seed, point] = objective(problem, after.state.coef)
         return found
 
 
-def inverse_time(problem: Problem, eta0: float) -> Schedule:
-    """Return the paper's steps, with eta = lambda."""
-    l2 = problem.penalty.l2
-    return make_schedule(
-        "inverse_time", eta0=float(eta0), decay=l2, alpha=l2, power_t=0.5, loss=problem.loss
-    )
+def in_pieces(
+    solver: Solver, after: After, batches: Batches, schedule: Schedule
+) -> Iterator[After]:
+    """Take the steps of an epoch in ``POINTS`` pieces; yield what each piece leads to."""
+    for rows in np.array_split(batches.rows.reshape(-1, BATCH_SIZE), POINTS):
+        if len(rows):
+            piece = cut(rows.ravel(), BATCH_SIZE)
+            after = solver.epoch(after.state, after.own, piece, schedule)
+        yield after
 
 
-def constant(problem: Problem, eta0: float) -> Schedule:
-    """Return a constant step."""
-    return make_schedule(
-        "constant",
-        eta0=float(eta0),
-        decay=0.0,
-        alpha=problem.penalty.l2,
-        power_t=0.5,
-        loss=problem.loss,
-    )
-
-
-def mean_steps(schedule: Schedule, n: int, epochs: int) -> NDArray[np.float64]:
+def mean_steps(problem: Problem, steps: Steps, epochs: int) -> NDArray[np.float64]:
     """Mean step size of each epoch."""
-    steps = -(-n // BATCH_SIZE)
-    sizes = [step_size(*schedule, t, t * BATCH_SIZE) for t in range(steps * epochs)]
-    return np.asarray(np.reshape(sizes, (epochs, steps)).mean(axis=1))
+    schedule, in_epoch = steps.schedule(problem.loss, problem.penalty), -(-problem.n // BATCH_SIZE)
+    sizes = [step_size(*schedule, t, t * BATCH_SIZE) for t in range(in_epoch * epochs)]
+    return np.asarray(np.reshape(sizes, (epochs, in_epoch)).mean(axis=1))
 
 
 def objective(problem: Problem, coef: NDArray[np.float64]) -> float:
     """Objective; infinite, and never an error, where the weights are not finite or it overflows."""
-    with np.errstate(all="ignore"):
-        if not np.isfinite(coef @ coef):
-            return np.inf
-        value = problem.objective(coef)
-        return value if np.isfinite(value) else np.inf
+    return finite_objective(problem, coef, 0.0)
 
 
 def objectives(problem: Problem, weights: NDArray[np.float64]) -> NDArray[np.float64]:

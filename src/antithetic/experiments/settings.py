@@ -6,13 +6,14 @@ import hashlib
 import inspect
 import json
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from antithetic import datasets
 from antithetic._util.validation import check_count
+from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
 
 LAMBDAS = {
     "sonar_scale": 1e-2,
@@ -28,21 +29,13 @@ BATCH_SIZE = 2
 MORE_BATCH_SIZES = (4, 8, 16)
 
 
-class Method(NamedTuple):
-    """How rows are paired and drawn; ``nest`` is True for an order of the whole epoch."""
-
-    pairing: str | None
-    sampling: str
-    nest: bool | None = None
-
-
-METHODS = {
-    "SGD": Method(None, "uniform"),
-    "SGD-as": Method("greedy", "uniform"),
-    "reshuffled": Method(None, "shuffle"),
-    "reshuffled pairs": Method("greedy", "shuffle"),
-    "nested order": Method("tree", "shuffle", True),
-    "balanced": Method(None, "balanced"),
+METHODS: dict[str, Order] = {
+    "SGD": Uniform(),
+    "SGD-as": Uniform(pairs="greedy"),
+    "reshuffled": Shuffle(),
+    "reshuffled pairs": Shuffle(pairs="greedy"),
+    "nested order": Shuffle(pairs=Pairs("tree", nest=True)),
+    "balanced": Balanced(),
 }
 """The paper's two methods, then others. Tables come from the signed rows, once."""
 PAPER = ("SGD", "SGD-as")
@@ -119,10 +112,7 @@ def part_settings(name: str, loss: str, seeds: int, epochs: int) -> dict[str, An
         "lambda": LAMBDAS[name],
         "batch_size": BATCH_SIZE,
         "step": STEP_RULE,
-        "methods": "; ".join(
-            f"{key}: {method.pairing}, {method.sampling}, nest={method.nest}"
-            for key, method in METHODS.items()
-        ),
+        "methods": "; ".join(f"{method}: {order!r}" for method, order in METHODS.items()),
     }
 
 

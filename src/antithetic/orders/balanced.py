@@ -24,8 +24,8 @@ class Balanced(Order):
     """Each row once per epoch, in an order that follows the gradients of the epoch before.
 
     Partial sums of what deviates from the mean gradient then stay small, so that an epoch ends
-    nearly where full gradient steps would (see :class:`BalancedOrder` for the rule). The first
-    epoch is shuffled.
+    nearly where full gradient steps would (the rule:
+    :class:`antithetic.orders.balanced.BalancedOrder`). The first epoch is shuffled.
 
     Parameters
     ----------

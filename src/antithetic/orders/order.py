@@ -54,7 +54,7 @@ class Order(Settings):
     once: ClassVar[bool] = True
     orders_rows: ClassVar[bool] = True
     balances: ClassVar[bool] = False
-    pairs: Pairs | None = None  # type: ignore[misc]  # a field of those orders that take pairs
+    pairs: Pairs | None = None  # a field of those orders that take pairs
 
     def rows(self, pool: Pool, epoch: int) -> Any:
         """Rows of an epoch in order, each once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,10 +112,12 @@ class Pairs(Settings):
 
     def first_table(self, problem: Problem, y: Any, *, once: bool, seed: int) -> Table:
         """Return the table given, or make one from the signed rows; ``once`` wants a matching."""
-        found: Table = self.given or pair(
+        if self.given is not None:
+            return _matched(self.given, problem, None, once)
+        found: Table = pair(
             problem.X,
             y,
-            self.method,  # type: ignore[arg-type]  # not a table, which would have been given
+            cast("Method", self.method),
             loss=problem.loss,
             fit_intercept=problem.fit_intercept,
             sample_weight=problem.weight,
@@ -134,7 +136,10 @@ class Pairs(Settings):
         seed: int,
         polish: AntitheticTable | None = None,
     ) -> Table:
-        """Make a table from the gradients of these slopes, or from one that is to be polished."""
+        """Make a table from the gradients of these slopes.
+
+        A method that can do so begins with the table ``polish``.
+        """
         method = self.method
         if isinstance(method, (AntitheticTable, GroupTable)):
             method = method.method if method.method in METHODS else "auto"
@@ -162,8 +167,9 @@ class Pairs(Settings):
 def _matched(
     table: Table, problem: Problem, slopes: NDArray[np.float64] | None, once: bool
 ) -> Table:
-    is_table = isinstance(table, AntitheticTable)
-    return matched(table, problem, slopes) if is_table and once else table
+    if once and isinstance(table, AntitheticTable):
+        return matched(table, problem, slopes)
+    return table
 
 
 def reduction_of(table: Table, problem: Problem, slopes: NDArray[np.float64]) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.threads import thread_map
+from antithetic._util.validation import power_of_two_near
 from antithetic.orders.probabilities import scaled_rows
 from antithetic.orders.units import Table, Units, members
 from antithetic.pairing.coordinates import sketch
@@ -233,6 +234,7 @@ def _least_variance(spreads: NDArray[np.float64], total: int) -> NDArray[np.intp
 
 def _apportion(shares: NDArray[np.float64], total: int) -> NDArray[np.intp]:
     """Whole numbers in proportion to shares, at least 1 each, with a given sum."""
+    shares = shares * power_of_two_near(shares)  # a sum that is next to nothing is not divided by
     counts, free = np.ones(len(shares), dtype=np.intp), np.ones(len(shares), dtype=bool)
     left = total
     while free.any():  # what is due less than one gets one, and the others share what is left

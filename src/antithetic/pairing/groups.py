@@ -20,7 +20,7 @@ from antithetic.pairing.table import check_permutation
 from antithetic.problem import ratio
 from antithetic.problem.losses import Loss
 
-_FORMAT = "antithetic groups 1"
+_FORMAT = "antithetic groups 2"
 _SKETCH_AXES = 64
 
 

@@ -12,6 +12,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def write(
     handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".unfinished")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez(file, meta=encoded, **arrays)  # type: ignore[arg-type]  # the names are ours, none is an option
+            # the names are ours, none is an option
+            np.savez(file, meta=encoded, **arrays)  # type: ignore[arg-type]
         os.chmod(unfinished, 0o666 & ~_umask())
         os.replace(unfinished, path)
     except BaseException:
@@ -94,7 +96,17 @@ def write_table(
     arrays: dict[str, NDArray[Any]] = {name: column.astype(np.int64)}
     if mark.labels is not None:
         arrays["labels"] = mark.labels
-    write(path, described | {"width": mark.width, "values": mark.values}, arrays)
+    about = {"width": mark.width, "values": mark.values, "content": _hash(arrays)}
+    write(path, described | about, arrays)
+
+
+def _hash(arrays: dict[str, NDArray[Any]]) -> str:
+    """Hash of what a table file holds, so that an exchanged permutation is noticed."""
+    content = blake2b(digest_size=16)
+    for name in sorted(arrays):
+        content.update(name.encode())
+        content.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return content.hexdigest()
 
 
 @contextmanager
@@ -108,7 +120,12 @@ def read_table(
     meta, arrays = read(path, {name: np.int64, "labels": np.uint64})
     try:
         if meta["format"] != form:
-            raise ValueError(f"its format is {meta['format']!r}, and this version reads {form!r}")
+            raise ValueError(
+                f"its format is {meta['format']!r}, and this version reads {form!r}; make the table"
+                " again with antithetic.pair, and save it"
+            )
+        if meta["content"] != _hash(arrays):
+            raise ValueError("its rows are not those that were saved")
         column, labels = arrays[name].astype(np.intp), arrays.get("labels")
         if labels is not None and len(labels) != len(column):
             raise ValueError(f"it has {len(labels)} labels for {len(column)} rows")

@@ -17,7 +17,7 @@ from antithetic.pairing.rows import Rows, read_rows, rows_ratio
 from antithetic.problem import Problem, ratio
 from antithetic.problem.losses import Loss
 
-_FORMAT = "antithetic table 1"
+_FORMAT = "antithetic table 2"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,11 @@ class HasProx(Protocol):
 class ElasticNet:
     r""":math:`\frac{l_2}{2} |w|^2 + l_1 |w|_1`; zero strengths leave a part out.
 
+    Parameters
+    ----------
+    l2, l1 : float, default=0.0
+        Strengths, at least 0.
+
     Examples
     --------
     >>> import numpy as np
@@ -118,7 +123,7 @@ class GroupLasso(Settings):
         object.__setattr__(self, "groups", labels)
 
     def on(self, d: int, l1: float, l2: float = 0.0) -> GroupNorms:
-        """Return the penalty of so many weights, with these strengths."""
+        """Return the penalty of d weights, with the strengths ``l1`` and ``l2``."""
         return GroupNorms(read_groups(self.groups, d), l1, l2)
 
 

@@ -12,27 +12,27 @@ True
 """
 
 from antithetic.report.content import (
-    Claim,
     Content,
     Explorer,
     Figure,
-    Method,
+    PageClaim,
+    PageTable,
     Series,
-    Table,
+    TrainingFrames,
     Verdict,
 )
 from antithetic.report.page import render, write_page
 from antithetic.report.plane import Plane
 
 __all__ = [
-    "Claim",
     "Content",
     "Explorer",
     "Figure",
-    "Method",
+    "PageClaim",
+    "PageTable",
     "Plane",
     "Series",
-    "Table",
+    "TrainingFrames",
     "Verdict",
     "render",
     "write_page",

@@ -103,7 +103,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PageClaim:
     """A sentence of the paper, and what came of it.
 
     Parameters
@@ -128,7 +128,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """Rows of text and numbers: numbers stand to the right, with four digits, and NaN is a dash."""
 
     title: str
@@ -145,7 +145,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Method:
+class TrainingFrames:
     """One way of training, frame by frame, in the plane of an :class:`Explorer`.
 
     Parameters
@@ -196,7 +196,7 @@ class Explorer:
         The antithetic table, a permutation.
     frames : sequence of float, default=()
         The epochs, or steps, at which the methods are shown.
-    methods : sequence of Method, default=()
+    methods : sequence of TrainingFrames, default=()
         A panel each; none gives one panel without a decision.
     gradients : array-like of shape (frames, n, 2), or sequence, default=None
         Gradient of each row's loss in the plane. A sequence has an (n, 2) array-like or None for
@@ -222,7 +222,7 @@ class Explorer:
     labels: NDArray[np.intp]
     partner: NDArray[np.intp]
     frames: Sequence[float] = ()
-    methods: Sequence[Method] = ()
+    methods: Sequence[TrainingFrames] = ()
     gradients: Sequence[Numbers | None] | None = None
     product: Sequence[Numbers | None] | None = None
     optimum: Sequence[float] | None = None
@@ -294,11 +294,11 @@ class Content:
     subtitle : str, default=""
     summary : sequence of str, default=()
         Sentences. Text between ``**`` is emphasised; in a sentence without any, its numbers are.
-    claims : sequence of Claim, default=()
+    claims : sequence of PageClaim, default=()
     figures : sequence of Figure, default=()
     explorer : sequence of Explorer, default=()
         One per data set.
-    tables : sequence of Table, default=()
+    tables : sequence of PageTable, default=()
     settings, versions, machine : mapping of str to object, default={}
     citation : str, default=""
         How to cite, shown as it is.
@@ -308,8 +308,8 @@ class Content:
     subtitle: str = ""
     summary: Sequence[str] = ()
     figures: Sequence[Figure] = ()
-    claims: Sequence[Claim] = ()
-    tables: Sequence[Table] = ()
+    claims: Sequence[PageClaim] = ()
+    tables: Sequence[PageTable] = ()
     explorer: Sequence[Explorer] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
     versions: Mapping[str, object] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The page of a comparison on a user's data: what each way of sampling gains and costs.
+"""The page of a comparison on a user's data: what each order gains and costs.
 
 It also recommends one.
 """
@@ -10,12 +10,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.report.content import Content, Figure, Series, Table
+from antithetic.orders.words import name_order
+from antithetic.report.content import Content, Figure, PageTable, Series
 from antithetic.report.of_reproduction import CITATION
 from antithetic.training.compare import Comparison, Measured
 
 COLUMNS = (
-    "sampling",
+    "order",
     "gap",
     "against reshuffled",
     "variance at first",
@@ -27,7 +28,7 @@ COLUMNS = (
 
 
 def comparison_rows(found: Comparison) -> list[list[object]]:
-    """One line for each way of sampling; the columns are ``COLUMNS``.
+    """One line for each order; the columns are ``COLUMNS``.
 
     Gap is the mean over seeds after the last epoch, variances are ratios to independent rows, and
     the last column is the time to reshuffling's last gap.
@@ -52,11 +53,11 @@ def comparison_rows(found: Comparison) -> list[list[object]]:
 
 
 def gain(found: Comparison) -> str:
-    """Say in a sentence which way is recommended, and what it gains."""
+    """Say in a sentence which order is recommended, and what it gains."""
     best, baseline = found.recommended, found.measured[0]
     if best is baseline:
         return (
-            "Plain reshuffling is the best choice here: no other way reached its last gap clearly"
+            "Plain reshuffling is the best choice here: no other order reached its last gap clearly"
             " sooner."
         )
     goal = float(found.gap(baseline)[:, -1].mean())
@@ -73,12 +74,12 @@ def advice_beside(found: Comparison) -> str:
 
     Else say that it is a guess, and what the guess is.
     """
-    way, advice = found.recommended.way, found.advice
-    if (way.sampling, way.pairing) == (advice.sampling, advice.pairing):
+    advice = found.advice
+    if found.recommended.order == advice.order:
         return str(advice)
     return (
         "Without measuring, the size of the data would have suggested"
-        f" sampling={advice.sampling!r}; what was measured counts."
+        f" order={name_order(advice.order)!r}; what was measured counts."
     )
 
 
@@ -88,7 +89,7 @@ def comparison_content(
     """Make the page's content of what was found on a file called ``name``."""
     machine = {key: versions[key] for key in ("system", "machine", "cores") if key in versions}
     return Content(
-        f"Which sampling for {name}?",
+        f"Which order for {name}?",
         f"{found.n} rows, {found.d} features, {found.loss}: ways to choose which samples travel"
         " together, trained and measured.",
         [
@@ -97,7 +98,7 @@ def comparison_content(
             "train.py, beside this page, trains the estimator that is recommended.",
         ],
         _figures(found),
-        tables=[Table("What each way gains and costs", COLUMNS, comparison_rows(found))],
+        tables=[PageTable("What each order gains and costs", COLUMNS, comparison_rows(found))],
         settings=settings,
         versions={key: value for key, value in versions.items() if key not in machine},
         machine=machine,
@@ -108,7 +109,7 @@ def comparison_content(
 def _figures(found: Comparison) -> list[Figure]:
     epochs = np.arange(float(found.measured[0].objective.shape[1]))
     gap = (
-        "(f \N{MINUS SIGN} f*) / (f(0) \N{MINUS SIGN} f*), f* the least objective that any run"
+        "(f \N{MINUS SIGN} f*) / (f(0) \N{MINUS SIGN} f*), f* the smallest objective that any run"
         " found; mean and range of the seeds."
     )
     return [

@@ -8,13 +8,14 @@ from scipy import sparse
 
 from antithetic.experiments import Part
 from antithetic.experiments.measures import products
-from antithetic.experiments.runs import POINTS, Bench, inverse_time, objectives
-from antithetic.experiments.settings import BATCH_SIZE, PAPER, load
-from antithetic.orders.batches import cut
+from antithetic.experiments.runs import POINTS, Bench, in_pieces, objectives
+from antithetic.experiments.settings import PAPER, load
 from antithetic.problem import Problem
-from antithetic.report.content import Explorer, Method
+from antithetic.report.content import Explorer, TrainingFrames
 from antithetic.report.plane import Plane
-from antithetic.solvers import make_sgd
+from antithetic.solvers import After
+from antithetic.solvers.sgd import make_sgd
+from antithetic.solvers.steps import InverseTime
 
 _FRAMES_WITH_GRADIENTS = 4
 _NOTE = (
@@ -48,7 +49,7 @@ def explorer_of(part: Part) -> Explorer:
             for place in range(len(frames))
         ]
         methods.append(
-            Method(
+            TrainingFrames(
                 name,
                 np.array([plane.line(coef) for coef in weights]),
                 objectives(problem, weights),
@@ -81,21 +82,15 @@ def explorer_of(part: Part) -> Explorer:
 
 def training(bench: Bench, method: str, eta0: float, epochs: int) -> NDArray[np.float64]:
     """Weights of the first seed at the start, at points of the first epoch, after each epoch."""
-    problem, solver, sampler = (
-        bench.problem,
-        make_sgd(bench.problem, average=False),
-        bench.sampler(method, 0),
-    )
-    schedule, state = inverse_time(problem, eta0), solver.init()
+    problem, solver = bench.problem, make_sgd(bench.problem, average=False)
+    schedule = InverseTime(eta0).schedule(problem.loss, problem.penalty)
+    sampler, after = bench.sampler(method, 0), After(*solver.init())
     found = [np.zeros(problem.d)]
-    for piece in np.array_split(sampler.batches(0).rows.reshape(-1, BATCH_SIZE), POINTS):
-        state = (
-            solver.epoch(state, cut(piece.ravel(), BATCH_SIZE), schedule) if len(piece) else state
-        )
-        found.append(state.coef.copy())
+    for after in in_pieces(solver, after, sampler.batches(0), schedule):  # noqa: B020
+        found.append(after.state.coef)
     for epoch in range(1, epochs):
-        state = solver.epoch(state, sampler.batches(epoch), schedule)
-        found.append(state.coef.copy())
+        after = solver.epoch(after.state, after.own, sampler.batches(epoch), schedule)
+        found.append(after.state.coef)
     return np.array(found)
 
 

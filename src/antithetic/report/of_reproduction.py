@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from antithetic import experiments
 from antithetic.experiments import METHODS, Part, Reproduction
 from antithetic.experiments.claim import OVERALL, OVERALL_RUNS, compare, headline
-from antithetic.report.content import Claim, Content, Figure, Series, Table
+from antithetic.report.content import Content, Figure, PageClaim, PageTable, Series
 from antithetic.report.of_pairs import explorer_of
 
 CITATION = """\
@@ -63,7 +63,7 @@ def reproduction_content(found: Reproduction, *, unfinished: bool = False) -> Co
         [*([UNFINISHED] if unfinished else []), *_summary(found)],
         figures,
         [
-            Claim(f"{claim.number}. {claim.claim}", claim.verdict, claim.measured, _rule(claim))
+            PageClaim(f"{claim.number}. {claim.claim}", claim.verdict, claim.measured, _rule(claim))
             for claim in found.claims
         ],
         (
@@ -220,7 +220,7 @@ def _slug(name: str) -> str:
     )
 
 
-def _variances(parts: Sequence[Part]) -> Table:
+def _variances(parts: Sequence[Part]) -> PageTable:
     rows: list[list[Any]] = []
     for part in parts:
         for epoch in (0, part.settings["epochs"]):
@@ -231,22 +231,24 @@ def _variances(parts: Sequence[Part]) -> Table:
                 [part.name, part.loss, epoch, alone, pairs, float(part.variance_ratio()[0, epoch])]
             )
     columns = ["data", "loss", "epoch", "independent rows", "antithetic pairs", "ratio"]
-    return Table("Exact variance of the gradient at the weights of SGD, first seed", columns, rows)
+    return PageTable(
+        "Exact variance of the gradient at the weights of SGD, first seed", columns, rows
+    )
 
 
-def _gaps(parts: Sequence[Part]) -> Table:
+def _gaps(parts: Sequence[Part]) -> PageTable:
     rows = [
         [part.name, part.loss, *(float(part.end_gap(method).mean()) for method in METHODS)]
         for part in parts
     ]
-    return Table(
+    return PageTable(
         "Relative gap after the last epoch, mean of many runs with the same first step",
         ["data", "loss", *METHODS],
         rows,
     )
 
 
-def _sets(parts: Sequence[Part]) -> Table:
+def _sets(parts: Sequence[Part]) -> PageTable:
     names = (
         "n",
         "d",
@@ -260,17 +262,17 @@ def _sets(parts: Sequence[Part]) -> Table:
     )
     columns = ["data", "loss", "rows", "features", _LAMBDA, _ETA0, "L"]
     columns += ["f(0)", "f*", "error of f*", "seconds"]
-    return Table(
+    return PageTable(
         "Data and steps",
         columns,
         [[part.name, part.loss, *(getattr(part, name) for name in names)] for part in parts],
     )
 
 
-def _rules(found: Reproduction) -> Table:
+def _rules(found: Reproduction) -> PageTable:
     rows = [
         ["steps", found.settings.get("step", "")],
         ["a claim on which runs are compared", OVERALL_RUNS],
         ["any other claim", OVERALL],
     ]
-    return Table("How it was decided", ["what", "rule"], rows)
+    return PageTable("How it was decided", ["what", "rule"], rows)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from antithetic._util.files import write_atomically
-from antithetic.report.content import Claim, Content, Figure, Table
+from antithetic.report.content import Content, Figure, PageClaim, PageTable
 from antithetic.report.payload import payload, to_json
 
 _SCRIPTS = ("tools.js", "chart.js", "explorer.js", "page.js")
@@ -136,7 +136,7 @@ def _emphasise(sentence: str) -> str:
     return "".join(parts) + escape(sentence[end:])
 
 
-def _claims(claims: Iterable[Claim]) -> str:
+def _claims(claims: Iterable[PageClaim]) -> str:
     rows = "".join(
         f'<tr><td data-head="Claim">{escape(claim.claim)}</td>'
         '<td data-head="Verdict"><span class="badge'
@@ -166,7 +166,7 @@ def _groups(figures: Iterable[Figure]) -> str:
     )
 
 
-def _table(table: Table) -> str:
+def _table(table: PageTable) -> str:
     right = [
         bool(table.rows) and all(_is_number(row[k]) for row in table.rows)
         for k in range(len(table.columns))

@@ -119,7 +119,13 @@ class Sdca:
         """Slopes, less those that the dual variables stand for, which are slopes with a minus."""
         return self.problem.slopes(state.coef, state.intercept) + own.values
 
-    def epoch(self, state: State, own: Duals, batches: Batches, schedule: Schedule) -> After:  # noqa: ARG002
+    def epoch(
+        self,
+        state: State,
+        own: Duals,
+        batches: Batches,
+        schedule: Schedule,  # noqa: ARG002
+    ) -> After:
         """Visit each of the rows, in the order of the batches; there is no step size."""
         coef, duals = state.coef.copy(), own.values.copy()
         resting = self._rest(own, coef)

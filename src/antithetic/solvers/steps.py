@@ -64,7 +64,7 @@ class Steps(Settings):
 
 
 def _check_positive(name: str, value: Any, owner: str) -> float:
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    is_number = not isinstance(value, bool) and isinstance(value, Real)
     if not (is_number and math.isfinite(value) and value > 0.0):
         raise ValueError(f"{name} of {owner} must be a finite number above 0; got {value!r}")
     return float(value)
@@ -219,7 +219,8 @@ class InvScaling(Steps):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eta0", _check_positive("eta0", self.eta0, "InvScaling"))
-        if not (isinstance(self.power, Real) and math.isfinite(self.power)):
+        power: Any = self.power
+        if not (isinstance(power, Real) and math.isfinite(power)):
             raise ValueError(f"power of InvScaling must be a finite number; got {self.power!r}")
 
     def schedule(self, loss: Loss, penalty: Penalty) -> Schedule:  # noqa: ARG002
@@ -285,7 +286,7 @@ def read_steps(steps: Any, solver: str) -> Steps:
     words = {"auto": Auto, "optimal": Optimal}
     if isinstance(steps, str) and steps in words:
         return words[steps]()
-    if isinstance(steps, Real) and not isinstance(steps, bool):
+    if not isinstance(steps, bool) and isinstance(steps, Real):
         number = float(steps)
         return InverseTime(number) if solver == "sgd" else Constant(number)
     given = repr(steps) if isinstance(steps, str) else type(steps).__name__

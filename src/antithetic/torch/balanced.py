@@ -17,7 +17,7 @@ from antithetic.torch.coordinates import Vectors
 from antithetic.torch.data import to_numpy
 from antithetic.torch.epochs import EpochSampler
 from antithetic.torch.memory import check_width, read_observed
-from antithetic.torch.order import Rows
+from antithetic.torch.order import Indices
 
 _ARRAYS = ("base", "following", "placed", "marks", "signed", "held")
 
@@ -87,7 +87,7 @@ class BalancedBatchSampler(EpochSampler):
         self._epoch_rows = self.base
         self.forget()
 
-    def _deal(self) -> Rows:
+    def _deal(self) -> Indices:
         if self.num_replicas == 1:
             return np.arange(self.n)
         share = random_order(np.random.default_rng((self.seed, 0)), self.n)[
@@ -121,7 +121,7 @@ class BalancedBatchSampler(EpochSampler):
         """
         self.learn(*read_observed(indices, vectors, slopes, self.n))
 
-    def learn(self, rows: Rows, vectors: Vectors, slopes: Vectors) -> None:
+    def learn(self, rows: Indices, vectors: Vectors, slopes: Vectors) -> None:
         """Place rows whose vectors need no checks."""
         from antithetic._core.torch_balance import balance
 
@@ -163,7 +163,7 @@ class BalancedBatchSampler(EpochSampler):
                 np.append(self.base, rng.choice(self.base, -spare)) if spare else self.base
             )
 
-    def _rows(self, start: int, stop: int) -> Rows:
+    def _rows(self, start: int, stop: int) -> Indices:
         return self._epoch_rows[start:stop]
 
     def _learnt(self) -> dict[str, Any]:

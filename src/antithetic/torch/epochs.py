@@ -14,7 +14,7 @@ from torch.utils.data import Sampler
 from antithetic._util.validation import check_count
 from antithetic.torch.coordinates import Vectors
 from antithetic.torch.observe import ObserveHead
-from antithetic.torch.order import Rows
+from antithetic.torch.order import Indices
 from antithetic.torch.shards import BLOCK, Shard, check_still_true, find_place
 from antithetic.torch.targets import read_targets
 
@@ -67,7 +67,7 @@ class EpochSampler(Sampler[list[int]]):
         """
 
     @abstractmethod
-    def _rows(self, start: int, stop: int) -> Rows:
+    def _rows(self, start: int, stop: int) -> Indices:
         """Rows of this process from one place to another, of which the first is that of a batch."""
 
     @abstractmethod
@@ -75,7 +75,7 @@ class EpochSampler(Sampler[list[int]]):
         """Show the sampler the gradients of some rows, or what stands for them."""
 
     @abstractmethod
-    def learn(self, rows: Rows, vectors: Vectors, slopes: Vectors) -> None:
+    def learn(self, rows: Indices, vectors: Vectors, slopes: Vectors) -> None:
         """Take in what :meth:`observe` has read, or an observer that needs no checks.
 
         Slopes without columns mean that there are none.

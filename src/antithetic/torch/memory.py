@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from antithetic._util.validation import check_rows
 from antithetic.torch.coordinates import Vectors, tensor_coordinates
 from antithetic.torch.data import to_indices, to_numpy
-from antithetic.torch.order import Rows
+from antithetic.torch.order import Indices
 from antithetic.torch.shards import gather, largest
 
 
-class Memory:
+class Observations:
     """The last vector that was seen of each row, float32, or both factors of it.
 
     Nothing is allocated before there is one.
@@ -41,7 +41,7 @@ class Memory:
         """Part of the rows of which there is a vector."""
         return float((self.ever | self.seen).mean()) if len(self.ever) else 0.0
 
-    def record(self, rows: Rows, found: Vectors, factor: Vectors) -> None:
+    def record(self, rows: Indices, found: Vectors, factor: Vectors) -> None:
         """Keep the vectors of some rows, which :func:`read_observed` has checked."""
         if not len(rows):
             return
@@ -126,7 +126,9 @@ class Memory:
             array[...] = to_numpy(state[name], name)
 
 
-def read_observed(indices: Any, vectors: Any, slopes: Any, n: int) -> tuple[Rows, Vectors, Vectors]:
+def read_observed(
+    indices: Any, vectors: Any, slopes: Any, n: int
+) -> tuple[Indices, Vectors, Vectors]:
     """Return row numbers, as many finite vectors, and their slopes.
 
     Vectors are multiplied by their slopes; without slopes the last array has no columns.

@@ -17,7 +17,7 @@ from antithetic.torch.gradients import LOSSES, few_inputs, few_slopes, plain, sl
 
 if TYPE_CHECKING:
     from antithetic.torch.epochs import EpochSampler
-    from antithetic.torch.order import Rows
+    from antithetic.torch.order import Indices
 
 # batches whose gradients are computed at once: one large product is cheaper than many small ones
 _TOGETHER = 32
@@ -67,11 +67,11 @@ class ObserveHead:
         self._begin()
 
     def _begin(self) -> None:
-        self._queue: deque[Rows] = deque()
-        self._given: Rows | None = None
+        self._queue: deque[Indices] = deque()
+        self._given: Indices | None = None
         self._told = False  # whether rows are given by `batch`
         self._late = self._sampler.under_way  # whether an epoch was under way when it began
-        self._kept: list[tuple[Rows, Tensor, Tensor]] = []
+        self._kept: list[tuple[Indices, Tensor, Tensor]] = []
         self._numbers = 0  # of the inputs that are kept
 
     def __enter__(self) -> ObserveHead:
@@ -98,7 +98,7 @@ class ObserveHead:
         self._told = True
         self._queue.clear()
 
-    def expect(self, batch: Rows) -> None:
+    def expect(self, batch: Indices) -> None:
         """Take note of a batch that the sampler hands out."""
         if not self._told:
             self._queue.append(batch)
@@ -133,7 +133,7 @@ class ObserveHead:
         if len(self._kept) == _TOGETHER or self._numbers >= _MOST_KEPT:
             self.flush()
 
-    def _rows_of_pass(self, length: int) -> Rows:
+    def _rows_of_pass(self, length: int) -> Indices:
         if self._told:
             rows, self._given = self._given, None
             if rows is None:
@@ -184,7 +184,7 @@ class ObserveHead:
                 rows, slopes, inputs = rows[finite.numpy()], slopes[finite], inputs[finite]
         self._sampler.learn(rows, inputs.numpy(), slopes.numpy())
 
-    def _targets_of(self, rows: Rows, outputs: Tensor) -> Tensor:
+    def _targets_of(self, rows: Indices, outputs: Tensor) -> Tensor:
         targets = self._targets[torch.from_numpy(rows)]
         if self._loss == "cross_entropy" and int(targets.max()) >= outputs.shape[1]:
             raise ValueError(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from antithetic.orders.random_order import random_order
 from antithetic.pairing import AntitheticTable, GroupTable
 
-Rows = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,17 +39,17 @@ class EpochOrder:
         What stands in its stead.
     """
 
-    groups: Rows
-    drawn: Rows
+    groups: Indices
+    drawn: Indices
     turns: NDArray[Any] | None
-    left: Rows
+    left: Indices
     broken: int
-    mended: Rows
+    mended: Indices
 
     def __len__(self) -> int:
         return self.groups.size + len(self.left)
 
-    def groups_at(self, places: Rows) -> Rows:
+    def groups_at(self, places: Indices) -> Indices:
         """Rows of the groups at some places, one group after the other."""
         chosen = self.drawn[places]
         rows = self.groups.take(chosen, axis=0)
@@ -61,7 +61,7 @@ class EpochOrder:
             )
         return rows.ravel()
 
-    def rows_at(self, places: Rows) -> Rows:
+    def rows_at(self, places: Indices) -> Indices:
         """Rows at some places of the order, the groups laid out one after the other."""
         rows = np.empty(len(places), dtype=np.intp)
         last = places >= self.groups.size
@@ -124,11 +124,11 @@ def epoch_order(
     return EpochOrder(groups, drawn, turns, left, broken, mended)
 
 
-def systematic(chances: NDArray[np.float64], start: float) -> Rows:
+def systematic(chances: NDArray[np.float64], start: float) -> Indices:
     """Shares of [0, 1) into which K equidistant numbers fall, the first at ``start / K``."""
     ends = np.cumsum(chances)
     points = (np.arange(len(chances)) + start) / len(chances) * ends[-1]
-    found: Rows = np.minimum(np.searchsorted(ends, points, side="right"), len(chances) - 1)
+    found: Indices = np.minimum(np.searchsorted(ends, points, side="right"), len(chances) - 1)
     return found
 
 

@@ -17,8 +17,8 @@ from antithetic.pairing.rows import Rows as Gradients
 from antithetic.torch.coordinates import Vectors
 from antithetic.torch.data import read_features, read_labels, to_indices, to_numpy
 from antithetic.torch.epochs import EpochSampler
-from antithetic.torch.memory import Memory, read_observed
-from antithetic.torch.order import EpochOrder, Rows, as_groups, epoch_order
+from antithetic.torch.memory import Observations, read_observed
+from antithetic.torch.order import EpochOrder, Indices, as_groups, epoch_order
 from antithetic.torch.shards import place_among_observers, share
 from antithetic.torch.source import (
     Source,
@@ -180,7 +180,7 @@ class AntitheticBatchSampler(EpochSampler):
         source = None if X is None else Source(X, labels, task, sample_weight, bool(fit_intercept))
         self.table = self._groups_of(source, given, progress)
         self._mark = zlib.crc32(self.table.order.data)
-        self._memory = Memory(n)
+        self._memory = Observations(n)
         self._regrouped: int | None = None  # the epoch that began with new groups
         rows = source.rows() if source is not None and self._importance is True else None
         self._chances = (
@@ -231,7 +231,7 @@ class AntitheticBatchSampler(EpochSampler):
         """
         self.learn(*read_observed(indices, vectors, slopes, self.n))
 
-    def learn(self, rows: Rows, vectors: Vectors, slopes: Vectors) -> None:
+    def learn(self, rows: Indices, vectors: Vectors, slopes: Vectors) -> None:
         """Keep vectors that need no checks."""
         self._memory.record(rows, vectors, slopes)
 
@@ -265,7 +265,9 @@ class AntitheticBatchSampler(EpochSampler):
         if memory.gather(processes) and memory.share >= _ENOUGH:
             self._follow(memory, epoch if due else None, several=processes > 1, first=number == 0)
 
-    def _follow(self, memory: Memory, epoch: int | None, *, several: bool, first: bool) -> None:
+    def _follow(
+        self, memory: Observations, epoch: int | None, *, several: bool, first: bool
+    ) -> None:
         """Make groups, if an epoch is given, and their probabilities from what was observed.
 
         The first process does it for all.
@@ -301,7 +303,7 @@ class AntitheticBatchSampler(EpochSampler):
         )
         self._weights = None if self._chances is None else _row_weights(order, self._chances)
 
-    def _rows(self, start: int, stop: int) -> Rows:
+    def _rows(self, start: int, stop: int) -> Indices:
         assert self._order is not None
         return self._shard.take(self._order, start, stop)
 

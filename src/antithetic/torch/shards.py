@@ -11,7 +11,7 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 
 from antithetic._util.validation import check_count
-from antithetic.torch.order import EpochOrder, Rows
+from antithetic.torch.order import EpochOrder, Indices
 
 BLOCK = 1 << 16
 
@@ -68,7 +68,7 @@ class Shard:
         """Rows of each process that were dealt in chunks."""
         return self.n // (self.replicas * self.chunk) * self.chunk
 
-    def take(self, order: EpochOrder, start: int, stop: int) -> Rows:
+    def take(self, order: EpochOrder, start: int, stop: int) -> Indices:
         """Rows of this process from one place to another, of which the first is that of a batch."""
         dealt, size = min(self.dealt, self.rows), order.groups.shape[1]
         middle = min(max(start, dealt), stop)
@@ -82,7 +82,7 @@ class Shard:
             else np.concatenate([head, order.rows_at(self._last_places(middle, stop))])
         )
 
-    def _places(self, start: int, stop: int, chunk: int) -> Rows:
+    def _places(self, start: int, stop: int, chunk: int) -> Indices:
         """Places in the whole order of what was dealt to this process, in rows or in groups."""
         own = np.arange(start, stop)
         return (
@@ -91,7 +91,7 @@ class Shard:
             else own + (own // chunk * (self.replicas - 1) + self.rank) * chunk
         )
 
-    def _last_places(self, start: int, stop: int) -> Rows:
+    def _last_places(self, start: int, stop: int) -> Indices:
         dealt = min(self.dealt, self.rows)
         places = (
             np.arange(start, stop) + dealt * (self.replicas - 1) + self.rank * (self.rows - dealt)

@@ -1,75 +1,69 @@
-"""Which sampling helps on given data, by how much and at what cost, measured by training with each (`compare_samplings`)."""
+"""Which order helps on given data, by how much and at what cost (`compare_orders`)."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.pairing import AntitheticTable, GroupTable, pair
+from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
 from antithetic.problem import Problem
-from antithetic.problem.losses import get_loss
-from antithetic.solvers import DivergenceError, find_steps
+from antithetic.solvers import DivergenceError
+from antithetic.solvers.step_search import find_steps, noise_of_balanced
+from antithetic.solvers.steps import InverseTime
 from antithetic.training.advise import Advice, advise
 from antithetic.training.minimize import Result, minimize
 
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], object]
 BATCH_SIZE = 2
-# times sooner than reshuffling, for another way to be recommended: times vary by some percent
+# times sooner than reshuffling, for another order to be recommended: times vary by some percent
 CLEARLY = 1.2
 _GREEDY_ROWS = 30_000  # O(n^2 d): beyond, minutes
 _FACTORS = (1 / 16, 1 / 4, 1.0, 4.0)  # of the first step that "auto" finds
-_LONG_RUN = 100  # epochs, at least, of the runs that look for the least objective
+_LONG_RUN = 100  # epochs, at least, of the runs that look for the minimum
 _REPEATS = 3  # of what is timed
+_SLOW = 1.0  # seconds from which on making a table is not timed twice
 
 
-class Way(NamedTuple):
-    """How rows are paired and drawn."""
-
-    pairing: str | None
-    sampling: str
-    nest: bool | None = None
-
-
-WAYS = {
-    "reshuffled": Way(None, "shuffle"),
-    "balanced": Way(None, "balanced"),
-    "i.i.d. (SGD)": Way(None, "uniform"),
-    "SGD-as, greedy": Way("greedy", "uniform"),
-    "SGD-as, tree": Way("tree", "uniform"),
-    "nested order": Way("tree", "shuffle", True),
+COMPARED: dict[str, Order] = {
+    "reshuffled": Shuffle(),
+    "balanced": Balanced(),
+    "i.i.d. (SGD)": Uniform(),
+    "SGD-as, greedy": Uniform(pairs="greedy"),
+    "SGD-as, tree": Uniform(pairs="tree"),
+    "nested order": Shuffle(pairs=Pairs("tree", nest=True)),
 }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """One way of sampling on the data.
+    """One order on the data.
 
     Attributes
     ----------
     name : str
-    way : Way
-    eta0, decay : float
-        The steps that served it best of four.
+    order : Order
+    steps : InverseTime
+        The best of four for it.
     objective : ndarray of shape (seeds, epochs + 1)
         Infinite where the steps diverged.
     ratio : ndarray of shape (epochs + 1,)
         Exact variance of a batch's gradient divided by that of independent rows, along the first
         run.
     table_seconds, run_seconds : float
-        To make the table, and to train for all epochs; the least of several repeats in this
-        process.
+        To make the table, and to train for all epochs; the shortest of several repeats in this
+        process. The latter is NaN where all steps diverged.
     """
 
     name: str
-    way: Way
-    eta0: float
-    decay: float
+    order: Order
+    steps: InverseTime
     objective: Array
     ratio: Array
     table_seconds: float
@@ -78,7 +72,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """What :func:`compare_samplings` found.
+    """What :func:`compare_orders` found.
 
     Attributes
     ----------
@@ -87,7 +81,7 @@ class Comparison:
     n, d : int
     measured : tuple of Measured
     at_zero, least : float
-        Objective at zero weights, and the least that any run found.
+        Objective at zero weights, and the smallest that any run found.
     advice : Advice
     seconds : float
         All in all.
@@ -105,7 +99,7 @@ class Comparison:
 
     @property
     def recommended(self) -> Measured:
-        """The way that is soonest where reshuffling ends, its table included.
+        """The order that is soonest where reshuffling ends, its table included.
 
         In doubt reshuffling, which needs nothing.
         """
@@ -114,14 +108,11 @@ class Comparison:
         if not np.isfinite(goal):
             return baseline
         best = min(self.measured, key=lambda one: self.seconds_to(one, goal))
-        return (
-            best
-            if self.seconds_to(baseline, goal) >= CLEARLY * self.seconds_to(best, goal)
-            else baseline
-        )
+        clearly = self.seconds_to(baseline, goal) >= CLEARLY * self.seconds_to(best, goal)
+        return best if clearly else baseline
 
     def gap(self, one: Measured) -> Array:
-        """``(f - least) / (f(0) - least)``: the share of the way that is still to go, shape (seeds, epochs + 1)."""
+        """``(f - least) / (f(0) - least)``, shape (seeds, epochs + 1): what is still to go."""
         span = self.at_zero - self.least
         return (one.objective - self.least) / span if span > 0.0 else np.zeros_like(one.objective)
 
@@ -131,15 +122,13 @@ class Comparison:
         Infinite if it never is.
         """
         reached = np.flatnonzero(self.gap(one).mean(axis=0) <= gap)
-        epochs = one.objective.shape[1] - 1
-        return (
-            one.table_seconds + one.run_seconds * float(reached[0]) / epochs
-            if len(reached)
-            else np.inf
-        )
+        if not len(reached):
+            return float("inf")
+        share: float = reached[0] / (one.objective.shape[1] - 1)
+        return one.table_seconds + share * one.run_seconds
 
 
-def compare_samplings(
+def compare_orders(
     X: Any,
     y: Any,
     *,
@@ -149,7 +138,7 @@ def compare_samplings(
     seeds: int = 3,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Train with each way of sampling, batches of 2 and an intercept, and measure.
+    """Train with each order, batches of 2 and an intercept, and measure.
 
     Parameters
     ----------
@@ -170,28 +159,24 @@ def compare_samplings(
     """
     began = time.perf_counter()
     problem = Problem.build(X, y, loss=loss, l2=alpha, fit_intercept=True)
-    common: dict[str, Any] = {
-        "loss": loss,
-        "l2": alpha,
-        "fit_intercept": True,
-        "batch_size": BATCH_SIZE,
-    }
-    ways = {
-        name: way
-        for name, way in WAYS.items()
-        if way.pairing != "greedy" or problem.n <= _GREEDY_ROWS
+    fixed = {"loss": loss, "l2": alpha, "fit_intercept": True, "batch_size": BATCH_SIZE}
+    orders = {
+        name: order
+        for name, order in COMPARED.items()
+        if order.pairs != Pairs("greedy") or problem.n <= _GREEDY_ROWS
     }
     tell = progress or (lambda _what, _done, _total: None)
+    stages = len(orders) + 2
     measured = []
-    for place, (name, way) in enumerate(ways.items()):
-        tell(name, place, len(ways) + 2)
-        measured.append(_measure(problem, X, y, name, way, common, epochs=epochs, seeds=seeds))
-    tell("least objective", len(ways), len(ways) + 2)
-    least = min(_least(X, y, common, epochs), *(float(one.objective.min()) for one in measured))
-    tell("advice", len(ways) + 1, len(ways) + 2)
+    for place, (name, order) in enumerate(orders.items()):
+        tell(name, place, stages)
+        runs = _Runs(problem, X, y, order, fixed, epochs, seeds)
+        measured.append(runs.measure(name))
+    tell("minimum", stages - 2, stages)
+    least = min(_least(X, y, fixed, epochs), *(float(one.objective.min()) for one in measured))
+    tell("advice", stages - 1, stages)
     advice = advise(X, y, loss=loss, l2=alpha, fit_intercept=True, epochs=epochs)
-    tell("done", len(ways) + 2, len(ways) + 2)
-    seconds = time.perf_counter() - began
+    tell("done", stages, stages)
     return Comparison(
         loss,
         alpha,
@@ -201,98 +186,61 @@ def compare_samplings(
         problem.loss_at_zero(),
         least,
         advice,
-        seconds,
+        time.perf_counter() - began,
     )
 
 
-def _measure(
-    problem: Problem,
-    X: Any,
-    y: Any,
-    name: str,
-    way: Way,
-    common: dict[str, Any],
-    *,
-    epochs: int,
-    seeds: int,
-) -> Measured:
-    table, table_seconds = _table(X, y, way, str(common["loss"]))
-    steps = find_steps(
-        problem, BATCH_SIZE, 0, balanced=way.sampling == "balanced" or bool(way.nest)
-    )
+@dataclass(frozen=True, slots=True, eq=False)
+class _Runs:
+    """Runs with one order, of so many epochs and seeds; ``fixed`` is what all orders share."""
 
-    def run(eta0: float, seed: int, epochs: int, trace: tuple[str, ...] = ("objective",)) -> Result:
-        given = common | {
-            "table": table,
-            "sampling": way.sampling,
-            "nest": way.nest if table is None else None,
-        }
-        return minimize(
-            X,
-            y,
-            **given,
-            learning_rate="inverse_time",
-            eta0=eta0,
-            decay=steps.decay,
-            epochs=epochs,
-            seed=seed,
-            trace=trace,
-        )
+    problem: Problem
+    X: Any
+    y: Any
+    order: Order
+    fixed: dict[str, Any]
+    epochs: int
+    seeds: int
 
-    best_eta0, best, mean = steps.eta0, np.full((seeds, epochs + 1), np.inf), np.inf
-    for eta0 in steps.eta0 * np.array(_FACTORS):
-        found = np.array([_objectives(run, float(eta0), seed, epochs) for seed in range(seeds)])
-        if found[:, -1].mean() < mean:
-            best_eta0, best, mean = float(eta0), found, float(found[:, -1].mean())
-    if mean == np.inf:
-        return Measured(
-            name,
-            way,
-            best_eta0,
-            steps.decay,
-            best,
-            np.full(epochs + 1, np.nan),
-            table_seconds,
-            np.nan,
-        )
-    ratio = run(best_eta0, 0, epochs, ("variance_ratio",)).trace["variance_ratio"]
-    seconds = min(_timed(lambda: run(best_eta0, 0, epochs, ())) for _ in range(_REPEATS))
-    return Measured(name, way, best_eta0, steps.decay, best, ratio, table_seconds, seconds)
+    def measure(self, name: str) -> Measured:
+        """Find the best of four steps, then the variance ratio and the time of a run with them."""
+        problem, given = self.problem, self.order
+        order, table_seconds = _with_table(problem, self.y, given)
+        orders_all = given.balances or (given.pairs is not None and given.pairs.nest is True)
+        noise = noise_of_balanced(problem.n, problem.d) if orders_all else 1.0
+        found = find_steps(problem, BATCH_SIZE, 0, noise=noise)
+        best, objective = found, np.full((self.seeds, self.epochs + 1), np.inf)
+        for eta0 in found.eta0 * np.array(_FACTORS):
+            steps = found.but(eta0=float(eta0))
+            ours = np.array([self._objective(order, steps, seed) for seed in range(self.seeds)])
+            if ours[:, -1].mean() < objective[:, -1].mean():
+                best, objective = steps, ours
+        ratio, seconds = np.full(self.epochs + 1, np.nan), np.nan
+        if np.isfinite(objective[:, -1].mean()):
+            ratio = self._run(order, best, 0, "variance_ratio").trace["variance_ratio"]
+            seconds = min(_timed(lambda: self._run(order, best, 0, ())) for _ in range(_REPEATS))
+        return Measured(name, given, best, objective, ratio, table_seconds, seconds)
+
+    def _run(self, order: Order, steps: InverseTime, seed: int, trace: Any) -> Result:
+        given = {"epochs": self.epochs, "seed": seed, "trace": trace, **self.fixed}
+        return minimize(self.X, self.y, order=order, steps=steps, **given)
+
+    def _objective(self, order: Order, steps: InverseTime, seed: int) -> Array:
+        try:
+            return np.asarray(self._run(order, steps, seed, "objective").trace["objective"])
+        except DivergenceError:
+            return np.full(self.epochs + 1, np.inf)
 
 
-def _objectives(
-    run: Callable[[float, int, int], Result], eta0: float, seed: int, epochs: int
-) -> Array:
-    try:
-        return np.asarray(run(eta0, seed, epochs).trace["objective"])
-    except DivergenceError:
-        return np.full(epochs + 1, np.inf)
-
-
-def _table(
-    X: Any, y: Any, way: Way, loss: str
-) -> tuple[AntitheticTable | GroupTable | None, float]:
-    if way.pairing is None:
-        return None, 0.0
-    held: list[AntitheticTable | GroupTable] = []
-
-    def make() -> None:
-        held.append(
-            pair(
-                X,
-                y,
-                str(way.pairing),
-                loss=get_loss(loss),
-                fit_intercept=True,
-                nest=way.nest,
-                random_state=0,
-            )
-        )
-
-    first = _timed(make)
-    return held[0], (
-        first if first > 1.0 else min(first, _timed(make))
-    )  # the first may have waited for the compiler
+def _with_table(problem: Problem, y: Any, order: Order) -> tuple[Order, float]:
+    """Return the order with a table that is made beforehand, and the seconds that this took."""
+    if order.pairs is None:
+        return order, 0.0
+    make = partial(order.pairs.first_table, problem, y, once=False, seed=0)
+    seconds = _timed(make)
+    if seconds <= _SLOW:  # the first may have waited for the compiler
+        seconds = min(seconds, _timed(make))
+    return order.but(pairs=order.pairs.but(method=make())), seconds
 
 
 def _timed(call: Callable[[], object]) -> float:
@@ -301,24 +249,13 @@ def _timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _least(X: Any, y: Any, common: dict[str, Any], epochs: int) -> float:
-    """Least objective of two long runs."""
-    found = []
+def _least(X: Any, y: Any, fixed: dict[str, Any], epochs: int) -> float:
+    """Smallest objective of two long runs."""
+    found, given = [], {**fixed, "epochs": max(_LONG_RUN, 5 * epochs), "trace": "objective"}
     for solver in ("sgd", "svrg"):
         try:
-            given: dict[str, Any] = {
-                "solver": solver,
-                "sampling": "balanced",
-                "learning_rate": "auto",
-                "trace": ("objective",),
-            }
-            found.append(
-                float(
-                    minimize(X, y, **common, **given, epochs=max(_LONG_RUN, 5 * epochs))
-                    .trace["objective"]
-                    .min()
-                )
-            )
+            run = minimize(X, y, solver=solver, order=Balanced(), **given)
+            found.append(float(run.trace["objective"].min()))
         except (DivergenceError, ValueError):  # svrg does not take every loss
             continue
     return min(found, default=np.inf)

@@ -111,17 +111,22 @@ def make_spec(
     return spec
 
 
-def check_choice(choice: Choice) -> None:
-    """Raise ValueError for what does not go together; each part says what it cannot do."""
+def reason_against(choice: Choice) -> str | None:
+    """Why choices do not go together, and what to use instead: each part speaks for itself."""
     kind = SOLVERS[check_solver(choice.solver)]
     reasons = (
         None if choice.order is None else choice.order.refuses(),
         kind.refuses(choice),
         choice.steps.refuses(choice.solver, choice.loss, choice.penalty),
     )
-    for reason in reasons:
-        if reason is not None:
-            raise ValueError(reason)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def check_choice(choice: Choice) -> None:
+    """Raise ValueError for what does not go together."""
+    reason = reason_against(choice)
+    if reason is not None:
+        raise ValueError(reason)
 
 
 def check_stopping(steps: Steps, stop: Stop) -> None:

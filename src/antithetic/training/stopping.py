@@ -76,6 +76,6 @@ def check_stop(stop: Any) -> Stop:
 
 
 def _check_tol(tol: Any, owner: str) -> float:
-    if not isinstance(tol, Real) or isinstance(tol, bool) or math.isnan(tol):
+    if isinstance(tol, bool) or not isinstance(tol, Real) or math.isnan(tol):
         raise ValueError(f"tol of {owner} must be a number; got {tol!r}")
     return float(tol)

@@ -1,0 +1,261 @@
+"""Tables of all blocks of a collection: what `antithetic.dask.pair` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dask
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._util.validation import check_count
+from antithetic.dask.blocks import Blocks
+from antithetic.dask.cluster import compute_anywhere
+from antithetic.dask.common import Common
+from antithetic.dask.table_quality import measure_blocks, variance_of_blocks
+from antithetic.orders import Pairs
+from antithetic.pairing import AntitheticTable, Quality
+from antithetic.pairing.fingerprint import Fingerprint
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockTable:
+    """Tables of all blocks, made lazily; :func:`antithetic.dask.pair` returns one.
+
+    Attributes
+    ----------
+    tables : list of Delayed
+        One :class:`antithetic.AntitheticTable` per block, of rows numbered from 0 in each; None for
+        an empty block.
+    lengths : tuple of int
+        Rows of the blocks.
+    method : str
+        How they were paired.
+    dealt : bool
+        Whether rows were dealt again among blocks: then ``blocks`` are the new ones.
+    blocks : object
+        The blocks: parts of X, y and the weights.
+    common : object
+        Loss, classes and seed of all tables, and an order with the ``pairs`` that they are.
+    given : tuple
+        What tells the collections it was made for from others.
+    rows : list of Delayed or None
+        Numbers in X of the rows of each new block; None where none were dealt.
+    coef, intercept
+        Weights at which gradients were paired; None and 0.0 for signed rows.
+    """
+
+    tables: list[Any]
+    lengths: tuple[int, ...]
+    method: str
+    dealt: bool
+    blocks: Blocks
+    common: Common
+    given: tuple[Any, Any, Any]
+    rows: list[Any] | None
+    coef: Any = None
+    intercept: float = 0.0
+
+    def __len__(self) -> int:
+        return sum(self.lengths)
+
+    def __repr__(self) -> str:
+        return (
+            f"BlockTable({len(self)} rows in {len(self.lengths)} blocks,"
+            f" method={self.method!r}{', dealt again' if self.dealt else ''})"
+        )
+
+    @property
+    def partner(self) -> Any:
+        """Partner of each row of X, a Dask array of shape (n,), computed block by block.
+
+        Rows are numbered in the whole of X. Where they were dealt again, partners are in the order
+        of the new blocks, with the rows' numbers in :attr:`order`.
+        """
+        import dask.array as da
+
+        firsts = np.cumsum([0, *self.lengths])
+        task = dask.delayed(_global_partner, pure=True, traverse=False)
+        order = self.rows if self.rows is not None else [None] * len(self.tables)
+        parts = [
+            task(table, int(first), rows)
+            for table, first, rows in zip(self.tables, firsts[:-1], order, strict=True)
+        ]
+        arrays = [
+            da.from_delayed(part, (n,), dtype=np.intp)
+            for part, n in zip(parts, self.lengths, strict=True)
+        ]
+        return da.concatenate(arrays)
+
+    @property
+    def order(self) -> Any:
+        """Number in X of each row of the blocks, a Dask array of shape (n,).
+
+        It is 0..n-1 unless rows were dealt again.
+        """
+        import dask.array as da
+
+        if self.rows is None:
+            return da.arange(len(self), chunks=(self.lengths,), dtype=np.intp)
+        return da.concatenate(
+            [
+                da.from_delayed(part, (n,), dtype=np.intp)
+                for part, n in zip(self.rows, self.lengths, strict=True)
+            ]
+        )
+
+    def compute(self, client: Any = None) -> AntitheticTable:
+        """Gather all tables into one :class:`antithetic.AntitheticTable` of the rows of X.
+
+        It takes 8 bytes a row in this process.
+
+        Parameters
+        ----------
+        client : Client, default=None
+            What computes; None means Dask's default, a current client or threads.
+
+        Returns
+        -------
+        AntitheticTable
+        """
+        partner, order = compute_anywhere(client, [self.partner, self.order])
+        whole = np.empty(len(self), np.intp)
+        whole[order] = partner
+        return AntitheticTable(
+            whole, Fingerprint(), self.method, note=f"paired within {len(self.lengths)} blocks"
+        )
+
+    def persist(self, client: Any = None) -> BlockTable:
+        """Return the same table, computed once and kept on the cluster.
+
+        So are its blocks, if rows were dealt again.
+
+        Parameters
+        ----------
+        client : Client, default=None
+            What computes and keeps; None means Dask's default, a current client or threads.
+
+        Returns
+        -------
+        BlockTable
+        """
+        columns: list[list[Any]] = [self.tables]
+        if self.dealt:
+            columns += [
+                self.blocks.X,
+                self.blocks.y or [],
+                self.blocks.weight or [],
+                self.rows or [],
+            ]
+        wanted = [part for column in columns for part in column]
+        kept = iter(dask.persist(*wanted) if client is None else client.persist(wanted))
+        tables, *dealt = [[next(kept) for _ in column] for column in columns]
+        if not dealt:
+            return replace(self, tables=tables)
+        X, y, weight, rows = dealt
+        return replace(
+            self,
+            tables=tables,
+            blocks=replace(self.blocks, X=X, y=y, weight=weight or None),
+            rows=rows,
+        )
+
+    def variance_ratio(
+        self, *, coef: Any = None, intercept: float = 0.0, client: Any = None
+    ) -> float:
+        """Exact variance of the gradient of a pair, divided by that of two independent rows.
+
+        Below 1 is a gain.
+
+        Parameters
+        ----------
+        coef : array-like of shape (d,), default=None
+            Where the gradients are taken; None means at zero.
+        intercept : float, default=0.0
+            The intercept that belongs to ``coef``.
+        client : Client, default=None
+            What computes; None means Dask's default.
+
+        Returns
+        -------
+        float
+        """
+        return variance_of_blocks(client, self.blocks, self.tables, self.common, coef, intercept)
+
+    def quality(
+        self, *, coef: Any = None, intercept: float = 0.0, random_state: int = 0, client: Any = None
+    ) -> Quality:
+        """Measure how good the tables are, as on one machine.
+
+        ``best_ratio`` is that of all tables within these blocks.
+
+        Parameters
+        ----------
+        coef : array-like of shape (d,), default=None
+            Where the gradients are taken; None means at zero.
+        intercept : float, default=0.0
+            The intercept that belongs to ``coef``.
+        random_state : int, default=0
+            Chooses the rows that are solved exactly in large blocks.
+        client : Client, default=None
+            What computes; None means Dask's default.
+
+        Returns
+        -------
+        Quality
+        """
+        seed = check_count(random_state, "random_state", least=0)
+        return measure_blocks(client, self.blocks, self.tables, self.common, coef, intercept, seed)
+
+    @property
+    def pairs(self) -> Pairs:
+        """How they were made, for the ``pairs=`` of an order."""
+        made = self.common.order.pairs
+        assert made is not None
+        return made
+
+    @property
+    def origin(self) -> str:
+        """How it was made, as text, for checkpoints."""
+        at = (
+            None
+            if self.coef is None
+            else dask.base.tokenize(np.asarray(self.coef, float), float(self.intercept))
+        )
+        return f"{self.method} {self.common.seeds} {self.lengths if self.dealt else ''} {at}"
+
+    def check_for(self, X: Any, y: Any, sample_weight: Any = None) -> None:
+        """Raise ValueError unless the table was made for these collections.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            What is to be trained on.
+        """
+        for mine, theirs, name in zip(
+            self.given,
+            map(name_of, (X, y, sample_weight)),
+            ("X", "y", "sample_weight"),
+            strict=True,
+        ):
+            if mine != theirs:
+                raise ValueError(
+                    f"the table was made for another {name}; build one for these data with"
+                    " antithetic.dask.pair"
+                )
+
+
+def _global_partner(
+    table: AntitheticTable | None, first: int, rows: NDArray[np.intp] | None
+) -> NDArray[np.intp]:
+    if table is None:
+        return np.empty(0, np.intp)
+    return table.partner + first if rows is None else rows[table.partner]
+
+
+def name_of(collection: Any) -> Any:
+    """What tells a collection from others: its key in Dask."""
+    if isinstance(collection, (list, tuple)):
+        return tuple(str(part.key) for part in collection)
+    return dask.base.tokenize(collection)

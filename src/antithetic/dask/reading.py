@@ -1,0 +1,272 @@
+"""From Dask's collections to blocks: arrays, data frames, lists of delayed values, and arrays."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import dask
+import numpy as np
+from dask.base import is_dask_collection
+from dask.delayed import Delayed
+from dask.utils import ensure_dict
+from distributed import Future
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic.dask.blocks import Blocks, Recipe
+from antithetic.dask.cluster import compute
+
+_BYTES_OF_A_BLOCK = 1 << 26  # of rows that come as one array
+
+
+def read_blocks(X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> Blocks:
+    """Cut X into the blocks that it has, and y and the weights alike.
+
+    Dask arrays and data frames keep their blocks, and so do lists of delayed values; rows of one
+    array in memory are cut into blocks of 64 MB. Arrays that sit in the graph itself are sent to
+    the cluster once and kept there, if there is a client.
+    """
+    rows = _Column.of(X, "X", client)
+    labels, weights = (
+        _Column.of(y, "y", client, like=rows),
+        _Column.of(sample_weight, "sample_weight", client, like=rows),
+    )
+    held = tuple(column.held for column in (rows, labels, weights) if column.held is not None)
+    return Blocks(rows.parts or [], labels.parts, weights.parts, feature_names(X), held)
+
+
+def feature_names(X: Any) -> NDArray[Any] | None:
+    """Names of the columns of a data frame, if they are all strings."""
+    columns = getattr(X, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return np.array(list(columns), dtype=object)
+
+
+class _Column(NamedTuple):
+    """Parts of a collection, their lengths where known, and what keeps them on the cluster."""
+
+    parts: list[Any] | None
+    lengths: tuple[int, ...] | None = None
+    held: Any = None
+
+    @classmethod
+    def of(cls, given: Any, name: str, client: Any, like: _Column | None = None) -> _Column:
+        if given is None:
+            return cls(None)
+        if (
+            isinstance(given, (list, tuple))
+            and given
+            and all(isinstance(part, Delayed) for part in given)
+        ):
+            recipes = [_recipe(ensure_dict(part.dask), part.key) for part in given]
+            column = cls(
+                [
+                    part if recipe is None else recipe
+                    for part, recipe in zip(given, recipes, strict=True)
+                ]
+            )
+        else:
+            collection = _as_collection(given, name, like, client)
+            column = _cut(collection, client)
+        if like is not None:
+            _check_alike(column, like, name)
+        return column
+
+
+def _as_collection(given: Any, name: str, like: _Column | None, client: Any) -> Any:
+    """Return an array or data frame of Dask's with the blocks of X."""
+    import dask.array as da
+
+    if not is_dask_collection(given):
+        local = given if sparse.issparse(given) or hasattr(given, "iloc") else np.asarray(given)
+        if like is None:
+            return _from_memory(local, name)
+        if np.ndim(local) == 0 and name == "sample_weight":
+            raise ValueError("sample_weight must have one entry per row; got a number")
+        lengths = _lengths(like, client)
+        if sum(lengths) != len(local):
+            raise ValueError(
+                f"X has {sum(lengths)} rows and {name} has {len(local)}; they must be of the same"
+                " rows"
+            )
+        return da.from_array(np.asarray(local), chunks=(lengths, *((-1,) * (np.ndim(local) - 1))))
+    if isinstance(given, Delayed):
+        raise ValueError(
+            f"{name} is one delayed value; give a list of them, one per block, or a Dask array or"
+            " data frame"
+        )
+    if isinstance(given, da.Array):
+        if given.ndim == 2 and given.numblocks[1] > 1:
+            given = given.rechunk({1: -1})
+        if like is None and given.ndim != 2:
+            raise ValueError(
+                f"{name} must have two dimensions, rows and features; got {given.ndim}"
+            )
+        return given if like is None else _rechunk(given, like, name, client)
+    if not hasattr(given, "npartitions"):
+        raise ValueError(
+            f"{name} must be a Dask array or data frame, a list of delayed blocks, or an array; got"
+            f" {type(given).__name__}"
+        )
+    if like is not None and like.parts is not None and given.npartitions != len(like.parts):
+        counted = _lengths(_cut(given, client), client)
+        return _rechunk(da.concatenate(_of_known_lengths(given, counted)), like, name, client)
+    return given
+
+
+def _from_memory(local: Any, name: str) -> Any:
+    import dask.array as da
+
+    if np.ndim(local) != 2 and not sparse.issparse(local):
+        raise ValueError(
+            f"{name} must have two dimensions, rows and features; got {np.ndim(local)}"
+        )
+    n, d = local.shape
+    wide = local.nnz * 12 // max(1, n) if sparse.issparse(local) else d * 8
+    rows = max(1, _BYTES_OF_A_BLOCK // max(1, wide))
+    if hasattr(local, "iloc"):
+        local = local.to_numpy()
+    if sparse.issparse(local):
+        local = sparse.csr_array(local)
+        starts = range(0, max(1, n), rows)
+        parts = [dask.delayed(local[start : start + rows], traverse=False) for start in starts]
+        shapes = [(min(rows, n - start), d) for start in starts]
+        arrays = [
+            da.from_delayed(part, shape, meta=local[:0])
+            for part, shape in zip(parts, shapes, strict=True)
+        ]
+        return da.concatenate(arrays, axis=0) if len(arrays) > 1 else arrays[0]
+    return da.from_array(local, chunks=(rows, -1))
+
+
+def _of_known_lengths(frame: Any, lengths: tuple[int, ...]) -> list[Any]:
+    import dask.array as da
+
+    width = (len(frame.columns),) if frame.ndim == 2 else ()
+    values = [dask.delayed(np.asarray, pure=False)(part) for part in delayed_parts(frame)[0]]
+    return [
+        da.from_delayed(part, (length, *width), dtype=object)
+        for part, length in zip(values, lengths, strict=True)
+    ]
+
+
+def _rechunk(given: Any, like: _Column, name: str, client: Any) -> Any:
+    """Give y or weights the blocks of X."""
+    known = not np.isnan(given.shape[0])
+    if like.lengths == given.chunks[0] or (
+        not known and given.numblocks[0] == len(like.parts or ())
+    ):
+        return given
+    if like.lengths is None and known and given.numblocks[0] == len(like.parts or ()):
+        return given  # whether their lengths agree is seen when they are read
+    if not known:
+        raise ValueError(
+            f"X has {len(like.parts or ())} blocks and {name} has {given.numblocks[0]} of unknown"
+            f" lengths; call {name}.compute_chunk_sizes() first, or take both from the same data"
+            " frame"
+        )
+    lengths = _lengths(like, client)
+    if sum(lengths) != given.shape[0]:
+        raise ValueError(
+            f"X has {sum(lengths)} rows and {name} has {given.shape[0]}; they must be of the same"
+            " rows"
+        )
+    return given.rechunk({0: lengths})
+
+
+def _lengths(like: _Column, client: Any) -> tuple[int, ...]:
+    """Lengths of the blocks of X, read off the blocks where they are not known."""
+    if like.lengths is not None:
+        return like.lengths
+    count = dask.delayed(_length, pure=False, traverse=False)
+    tasks = [count(part) for part in like.parts or ()]
+    return tuple(dask.compute(*tasks) if client is None else compute(client, tasks))
+
+
+def _length(part: Any) -> int:
+    return int((part.read() if isinstance(part, Recipe) else part).shape[0])
+
+
+def _check_alike(column: _Column, like: _Column, name: str) -> None:
+    own, others = len(column.parts or ()), len(like.parts or ())
+    if own != others:
+        raise ValueError(
+            f"X has {others} blocks and {name} has {own}; cut both into blocks of the same rows"
+        )
+
+
+def _cut(collection: Any, client: Any) -> _Column:
+    """Cut a collection into recipes, or into delayed values where the cluster holds its data."""
+    delayed, graph = delayed_parts(collection)
+    chunks = getattr(collection, "chunks", None)
+    lengths = (
+        None
+        if chunks is None or np.isnan(chunks[0]).any()
+        else tuple(int(length) for length in chunks[0])
+    )
+    if client is not None and _holds_arrays(graph):
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "Sending large graph", UserWarning
+            )  # which is why it is sent once
+            kept = client.persist(delayed)
+        return _Column(kept, lengths, kept)
+    recipes = [_recipe(graph, part.key) for part in delayed]
+    if all(recipe is not None for recipe in recipes):
+        return _Column(recipes, lengths)
+    return _Column(delayed_parts(collection, optimize=False)[0], lengths, collection)
+
+
+def delayed_parts(
+    collection: Any, *, optimize: bool = True
+) -> tuple[list[Delayed], dict[Any, Any]]:
+    """Parts of an array or data frame in order, and the graph that they share.
+
+    As many as the collection has.
+    """
+    if hasattr(collection, "simplify"):
+        # reads no column too many; all that Dask can do to a data frame would join files of which
+        # few columns are read, y's but not X's
+        parts = collection.simplify().to_delayed(optimize_graph=False)
+    else:
+        parts = collection.to_delayed(optimize_graph=optimize)
+    delayed = np.ravel(np.array(parts, dtype=object)).tolist()
+    return delayed, ensure_dict(delayed[0].dask) if delayed else {}
+
+
+def _holds_arrays(graph: dict[Any, Any]) -> bool:
+    """Whether data sit in the graph itself, which each round would send again."""
+    return any(_is_data(getattr(node, "value", node)) for node in graph.values())
+
+
+def _is_data(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or sparse.issparse(value) or hasattr(value, "iloc")
+
+
+def _recipe(graph: dict[Any, Any], key: Any) -> Recipe | None:
+    """Return the part of a graph that a key needs, or None where that is held by the cluster."""
+    needed, waiting = {}, [key]
+    while waiting:
+        name = waiting.pop()
+        if name in needed:
+            continue
+        node = graph.get(name)
+        if (
+            node is None
+            or isinstance(node, Future)
+            or isinstance(getattr(node, "value", None), Future)
+        ):
+            return None
+        needed[name] = node
+        waiting.extend(_dependencies(graph, node))
+    return Recipe(needed, key)
+
+
+def _dependencies(graph: dict[Any, Any], node: Any) -> Any:
+    if hasattr(node, "dependencies"):
+        return node.dependencies
+    from dask.core import get_dependencies
+
+    return get_dependencies(graph, task=node)

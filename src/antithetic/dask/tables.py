@@ -1,0 +1,86 @@
+"""Tables of the blocks for a fit: one per problem, made where the block is, kept on the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import numpy as np
+
+from antithetic.dask.block_table import BlockTable
+from antithetic.dask.blocks import Blocks, open_block
+from antithetic.dask.common import Common
+from antithetic.dask.tasks import one_thread
+from antithetic.orders.units import Table
+from antithetic.pairing import AntitheticTable
+from antithetic.pairing._pair import make_table
+from antithetic.pairing.fingerprint import Fingerprint
+from antithetic.pairing.pairer import Pairer
+from antithetic.pairing.rows import Rows
+from antithetic.pairing.table import matched
+from antithetic.problem import Problem
+
+
+def tables_of(client: Any, blocks: Blocks, common: Common, given: BlockTable | None) -> list[Any]:
+    """Return the tables of all blocks: a list per block, one table per problem.
+
+    They are ``given``, or made by the ``pairs`` of the order.
+    """
+    if given is not None and common.n_problems > 1:
+        raise ValueError(
+            f"table= serves two classes or a regression, and y has {common.n_problems} classes;"
+            " use order=Shuffle(pairs='tree') instead, which makes a table for each"
+        )
+    task = dask.delayed(_tables_of_block, pure=False, traverse=False)
+    shared = dask.delayed(common, traverse=False)
+    made = given.tables if given is not None else [None] * len(blocks)
+    token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
+    delayed = [
+        task(
+            number,
+            blocks.parts(number),
+            shared,
+            made[number],
+            dask_key_name=(f"antithetic-table-{token}", number),
+        )
+        for number in range(len(blocks))
+    ]
+    kept: list[Any] = client.persist(delayed)
+    return kept
+
+
+def _tables_of_block(
+    number: int, parts: Sequence[Any], common: Common, given: AntitheticTable | None
+) -> list[Table | None]:
+    """One table per problem, made a matching where rows are visited once.
+
+    None where nothing opposes anything: all labels are the same, or there is one row.
+    """
+    with one_thread():
+        block = open_block(number, parts)
+        found: list[Table | None] = []
+        for place in range(common.n_problems):
+            problem = common.problem(block, place) if block.X.shape[0] else None
+            if problem is None or problem.n < 2 or _is_of_one_class(problem, common):
+                found.append(None)
+                continue
+            table = given or _made(problem, common, common.seed(place, number))
+            is_matched = common.order.once and isinstance(table, AntitheticTable)
+            found.append(matched(table, problem) if is_matched else table)
+        return found
+
+
+def _is_of_one_class(problem: Problem, common: Common) -> bool:
+    return common.parts.classes is not None and bool((problem.y == problem.y[0]).all())
+
+
+def _made(problem: Problem, common: Common, seed: int) -> Table:
+    """Make a table; of groups larger than the block, one of pairs."""
+    pairs = common.order.pairs
+    assert pairs is not None
+    nest = pairs.nest
+    if nest is not None and nest is not True and nest > problem.n:
+        nest = None
+    pairer = Pairer(pairs.method, n_jobs=1, seed=seed)
+    return make_table(Rows.of_problem(problem), pairer, nest, False, Fingerprint())

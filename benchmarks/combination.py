@@ -35,14 +35,16 @@ from threadpoolctl import threadpool_limits
 
 import antithetic
 from antithetic._core.arguments import Memory
-from antithetic.dask.rounds import Anchored
+from antithetic.dask.anchored import Anchored
 from antithetic.dask.search import Standing, points_along
-from antithetic.orders import make_sampler
+from antithetic.orders import Balanced, Order, Shuffle
+from antithetic.orders.pool import Pool
 from antithetic.problem import Problem
 from antithetic.problem.smoothness import row_squares
-from antithetic.solvers import SgdState, find_steps, safe_step
-from antithetic.solvers.corrected import Corrected
-from antithetic.solvers.steps import CONSTANT, INVERSE_TIME, Schedule
+from antithetic.solvers import State
+from antithetic.solvers.corrected import Corrected, Remembered, safe_step
+from antithetic.solvers.step_search import find_steps, noise_of_balanced
+from antithetic.steps import Constant
 
 N_BLOCKS, ROUNDS, BATCH, SHOWN = 8, 10, 2, (0, 1, 4, 9)
 SHARES = np.array([1, 1, 2, 3, 5, 8, 13, 30])
@@ -56,21 +58,21 @@ class Rule:
     name: str
     correction: str = "anchors"  # "", "drift", "anchors", "late"
     points: str = "all"  # "", "lengths", "all"
-    order: str = "shuffle"
+    order: Order = Shuffle()
     equal: bool = False
 
 
 RULES = (
     Rule("mean, equal", "", "", equal=True),
     Rule("mean", "", ""),
-    Rule("mean, balanced orders", "", "", "balanced"),
+    Rule("mean, balanced orders", "", "", Balanced()),
     Rule("drift", "drift", ""),
     Rule("late anchors", "late", ""),
     Rule("anchors", "anchors", ""),
-    Rule("anchors, balanced orders", "anchors", "", "balanced"),
+    Rule("anchors, balanced orders", "anchors", "", Balanced()),
     Rule("anchors, search of lengths", "anchors", "lengths"),
     Rule("anchors, search (the default)"),
-    Rule("anchors, search, balanced", order="balanced"),
+    Rule("anchors, search, balanced", order=Balanced()),
 )
 
 
@@ -80,7 +82,7 @@ class Drifting(Corrected):
 
     drift: object = None
 
-    def _remember(self, state: SgdState) -> Memory:  # noqa: ARG002 - the same whatever the weights
+    def _remember(self, state: State, own: Remembered) -> Memory:  # noqa: ARG002 - always the same
         return Memory(np.zeros(self.problem.n), self.drift, False)
 
 
@@ -146,11 +148,14 @@ def run(rule: Rule, whole: Problem, blocks: list[Problem]) -> list[float]:
     """Objective after each round."""
     rows = np.array([block.n for block in blocks])
     shares = np.full(len(blocks), 1.0 / len(blocks)) if rule.equal else rows / rows.sum()
-    found = find_steps(whole, BATCH, 0, balanced=rule.order == "balanced")
-    plain = Schedule(INVERSE_TIME, found.eta0, found.decay, 0.0)
-    constant = Schedule(CONSTANT, safe_step(whole, BATCH, row_squares(whole), "svrg"), 0.0, 0.0)
+    noise = noise_of_balanced(whole.n, whole.d) if rule.order.balances else 1.0
+    anchored = Constant(safe_step(whole, BATCH, row_squares(whole), "svrg"))
+    plain, constant = (
+        steps.schedule(whole.loss, whole.penalty)
+        for steps in (find_steps(whole, BATCH, 0, noise=noise), anchored)
+    )
     samplers = [
-        make_sampler(rule.order, block.n, min(BATCH, block.n), number)
+        rule.order.draw_from(Pool(block, None, min(BATCH, block.n), number)).sampler()
         for number, block in enumerate(blocks)
     ]
     orders: list = [None] * len(blocks)
@@ -172,12 +177,10 @@ def run(rule: Rule, whole: Problem, blocks: list[Problem]) -> list[float]:
                 solver = Anchored(block, "svrg", anchor=anchor)
             schedule = constant if corrects and rule.correction != "drift" else plain
             steps = number * (len(batches.starts) - 1)
-            state = SgdState(
-                w[:-1].copy(), float(w[-1]), None, 0.0, 0.0, number, steps, number * block.n
-            )
-            after = solver.epoch(state, batches, schedule)
+            state = State(w[:-1].copy(), float(w[-1]), steps, number * block.n, number)
+            after = solver.epoch(state, Remembered(), batches, schedule)
             orders[k] = after.order
-            move += shares[k] * (np.append(after.coef, after.intercept) - w)
+            move += shares[k] * (np.append(after.state.coef, after.state.intercept) - w)
         before = (full, own)
         standing = _combined(rule, standing, move, whole, number)
         objectives.append(whole.objective(standing.weights[:-1], standing.weights[-1]))
@@ -203,6 +206,7 @@ def one_machine(problem: Problem) -> np.ndarray:
         fit_intercept=problem.fit_intercept,
         max_iter=ROUNDS,
         tol=None,
+        trace="objective",
     )
     return model.set_params(random_state=0).fit(problem.X, problem.y).history_["objective"]
 

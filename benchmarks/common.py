@@ -15,6 +15,11 @@ from pathlib import Path
 import numpy as np
 
 import antithetic
+from antithetic.orders import Order
+from antithetic.orders.pool import Pool
+from antithetic.problem import Problem
+from antithetic.solvers.sgd import make_sgd
+from antithetic.steps import InverseTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,28 @@ class Figure:
             f"{self.name:<62}{self.value:>9.3f}  "
             f" {', '.join(bars) or 'no bar':<31}{verdict:<6}{self.remark}".rstrip()
         )
+
+
+def next_epoch(
+    X, y, order: Order, *, average: bool | str = False, l2: float = 1e-4
+) -> Callable[[], object]:
+    """Return a function that orders and runs the next epoch of SGD with batches of 2."""
+    problem, table = Problem.build(X, y, l2=l2), None
+    if order.pairs is not None:
+        table = order.pairs.first_table(problem, y, once=order.once, seed=0)
+    sampler = order.draw_from(Pool(problem, table, 2, 0)).sampler()
+    solver = make_sgd(problem, average)
+    schedule = InverseTime(0.1).schedule(problem.loss, problem.penalty)
+    (state, own), left = solver.init(), None
+
+    def epoch() -> object:
+        nonlocal state, own, left
+        after = solver.epoch(state, own, sampler.batches(state.epochs, left), schedule)
+        # otherwise a mean of the epoch, where it is timed, would be dropped after some epochs
+        state, own, left = after.state, after.own._replace(settled=0), after.order
+        return after
+
+    return epoch
 
 
 def report(figures: Iterable[Figure]) -> int:

@@ -32,9 +32,13 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 import antithetic
+from antithetic.orders import Importance, Order, Pairs, Shuffle, Stratified, Uniform
+from antithetic.orders.words import ORDERS
+from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
 from antithetic.problem.optimality import duality_gap, gradient_mapping_norm
 from antithetic.problem.smoothness import row_squares
+from antithetic.stopping import Target
 
 TIMED = ("ijcnn1.tr", "a9a", "w8a")
 LONG_AND_SHORT = "w8a"  # rows of 1 to 114 entries
@@ -57,8 +61,7 @@ def first_epoch(name: str, near: float, epochs: int, **settings) -> float:
         *data(name),
         l2=ALPHAS[name],
         epochs=epochs,
-        stopping="gap",
-        tol=near * scale,
+        stop=Target("gap", near * scale),
         trace="objective",
         **settings,
     )
@@ -81,11 +84,7 @@ def evaluations(solver: str, epochs: float) -> float:
     return 2.0 * epochs - 1.0 if solver == "svrg" else epochs
 
 
-PAIRED = {  # how rows travel: what minimize is given
-    "rows": {},
-    "pairs": {"pairing": "tree"},
-    "anew": {"pairing": "tree", "refresh": 1},
-}
+PAIRED = {"rows": None, "pairs": Pairs("tree"), "anew": Pairs("tree", refresh=1)}
 
 
 def part_a(quick: bool) -> Iterator[Figure]:
@@ -97,36 +96,36 @@ def part_a(quick: bool) -> Iterator[Figure]:
     )
     print("before each epoch. How far f* may be off in the last column")
     columns = [
-        (solver, sampling, paired)
+        (solver, order, paired)
         for solver in ("saga", "svrg")
-        for sampling in ("shuffle", "uniform")
+        for order in ("shuffle", "uniform")
         for paired in PAIRED
     ]
     columns.append(("svrg", "balanced", "rows"))
-    print(f"{'':<21}" + "".join(f"{f'{solver} {sampling}':>14}" for solver, sampling, _ in columns))
+    print(f"{'':<21}" + "".join(f"{f'{solver} {order}':>14}" for solver, order, _ in columns))
     print(f"{'':<21}" + "".join(f"{paired:>14}" for *_, paired in columns))
     means, missed = {}, 0
     for name in names:
         print(f"{name:<21}", end="", flush=True)
-        for solver, sampling, paired in columns:
-            settings = {"solver": solver, "sampling": sampling, **PAIRED[paired]}
+        for solver, order, paired in columns:
+            settings = {"solver": solver, "order": ORDERS[order](pairs=PAIRED[paired])}
             epochs = [first_epoch(name, 1e-10, 400, seed=seed, **settings) for seed in range(seeds)]
             missed += sum(map(np.isinf, epochs))
-            means[name, solver, sampling, paired] = np.mean(
+            means[name, solver, order, paired] = np.mean(
                 [evaluations(solver, many) for many in epochs]
             )
-            print(f"{means[name, solver, sampling, paired]:>14.1f}", end="", flush=True)
+            print(f"{means[name, solver, order, paired]:>14.1f}", end="", flush=True)
         print(f"{optimum(name, 'log_loss')[1]:>12.0e}")
     yield Figure("runs that are not within 400 epochs", missed, most=0.0)
-    for solver, sampling, paired in columns:
+    for solver, order, paired in columns:
         if paired != "rows":
             good = sum(
-                means[name, solver, sampling, paired] <= means[name, solver, sampling, "rows"]
+                means[name, solver, order, paired] <= means[name, solver, order, "rows"]
                 for name in names
             )
-            bar = 4 if (sampling, paired) == ("shuffle", "anew") and len(names) == 6 else None
+            bar = 4 if (order, paired) == ("shuffle", "anew") and len(names) == 6 else None
             yield Figure(
-                f"sets of {len(names)} with no more than rows: {solver}, {sampling}, {paired}",
+                f"sets of {len(names)} with no more than rows: {solver}, {order}, {paired}",
                 good,
                 least=bar,
             )
@@ -191,15 +190,14 @@ def sparse_figures(
         given.X,
         given.y,
         solver=solver,
-        sampling="shuffle",
+        order="shuffle",
         epochs=1000,
-        stopping="gradient",
-        tol=1e-10,
+        stop=Target("gradient", 1e-10),
         **strengths,
     )
     ours, least = found.coef, given.objective(theirs)
     beyond = (given.objective(ours) - least) / least
-    remark = f"{found.state.epochs} epochs, {beyond:+.1e}"
+    remark = f"{found.epochs} epochs, {beyond:+.1e}"
     yield Figure(f"objective off, times 10^8: {title}", 1e8 * abs(beyond), most=1.0, remark=remark)
     rest = subgradient(given, ours)
     yield Figure(f"subgradient, times 10^6: {title}", 1e6 * rest, most=1.0, remark=f"{rest:.0e}")
@@ -217,20 +215,19 @@ def group_lasso(name: str) -> Iterator[Figure]:
     """Groups of three features."""
     X, y = data(name)
     for l1 in (1e-3, 1e-2):
-        settings = {"penalty": "group_lasso", "groups": np.arange(X.shape[1]) // 3, "l1": l1}
+        settings = {"penalty": GroupLasso(np.arange(X.shape[1]) // 3), "l1": l1}
         found = antithetic.minimize(
             X,
             y,
             solver="saga",
-            sampling="shuffle",
+            order="shuffle",
             epochs=1000,
-            stopping="gradient",
-            tol=1e-10,
+            stop=Target("gradient", 1e-10),
             **settings,
         )
         norm = gradient_mapping_norm(Problem.build(X, y, **settings), found.coef)
         zero = int((~found.coef.reshape(-1, 3).any(axis=1)).sum())
-        remark = f"{norm:.0e}, {found.state.epochs} epochs, {zero} of {X.shape[1] // 3} groups zero"
+        remark = f"{norm:.0e}, {found.epochs} epochs, {zero} of {X.shape[1] // 3} groups zero"
         yield Figure(
             f"gradient mapping, times 10^6: {name}, group lasso {l1:g}",
             1e6 * norm,
@@ -305,7 +302,7 @@ def epochs_of_saga(name: str) -> tuple[float, int | None]:
             <= 1e-6
         )
 
-    return first_epoch(name, 1e-6, 400, solver="saga", sampling="shuffle"), least_count(reaches)
+    return first_epoch(name, 1e-6, 400, solver="saga", order="shuffle"), least_count(reaches)
 
 
 def race_of_saga(name: str, form: str, X, y, repeats: int, most: float | None) -> Figure:
@@ -313,7 +310,7 @@ def race_of_saga(name: str, form: str, X, y, repeats: int, most: float | None) -
     title = f"seconds to 1e-6, ours / scikit-learn's: {name} {form}"
     if np.isinf(own) or many is None:
         return Figure(title, np.inf, most=most, remark=f"did not get there: {own} epochs, {many}")
-    settings = {"l2": ALPHAS[name], "solver": "saga", "sampling": "shuffle", "epochs": int(own)}
+    settings = {"l2": ALPHAS[name], "solver": "saga", "order": "shuffle", "epochs": int(own)}
     jobs = (
         (lambda: antithetic.minimize(X, y, **settings)),
         (lambda: peer_of_saga(name, many).fit(X, y)),
@@ -321,10 +318,7 @@ def race_of_saga(name: str, form: str, X, y, repeats: int, most: float | None) -
     return ratio_of_seconds(title, *jobs, repeats, most, (int(own), many))
 
 
-VISITS = {
-    "reshuffled": {"sampling": "shuffle"},
-    "by importance": {"sampling": "importance", "importance": "gradients"},
-}
+VISITS = {"reshuffled": Shuffle(), "by importance": Importance(by="gradients")}
 
 
 @cache
@@ -334,15 +328,15 @@ def hinge_run(name: str) -> tuple[float, float, dict[str, float]]:
     The epochs are counted for each way of visiting rows.
     """
     runs = {}
-    for visits, given in VISITS.items():
-        settings = {"loss": "hinge", "l2": ALPHAS[name], "solver": "sdca", **given}
+    for visits, order in VISITS.items():
+        settings = {"loss": "hinge", "l2": ALPHAS[name], "solver": "sdca", "order": order}
         runs[visits] = antithetic.minimize(
-            *data(name), epochs=300, stopping="gap", tol=1e-7, trace="objective", **settings
+            *data(name), epochs=300, stop=Target("gap", 1e-7), trace="objective", **settings
         )
     values = {visits: found.trace["objective"] for visits, found in runs.items()}
     least = min(each.min() for each in values.values())
     off = min(
-        duality_gap(problem(name, "hinge"), found.coef, dual=found.state.memory)
+        duality_gap(problem(name, "hinge"), found.coef, dual=found.run.own.values)
         for found in runs.values()
     )
     return (
@@ -387,7 +381,7 @@ def race_of_sdca(name: str, repeats: int) -> Iterator[Figure]:
             loss="hinge",
             l2=ALPHAS[name],
             solver="sdca",
-            **VISITS[visits],
+            order=VISITS[visits],
         )
 
     many = least_count(
@@ -428,28 +422,28 @@ def solution(name: str) -> np.ndarray:
     return w
 
 
-def draws(name: str, w: np.ndarray) -> dict[str, dict]:
-    """What `gradient_variance` is given for each draw; batches of 4 rows, or 2 pairs."""
+def draws(name: str, w: np.ndarray) -> dict[str, Order]:
+    """Orders that draw with replacement, for batches of 4 rows, or 2 pairs."""
     X, y = data(name)
-    pairs = {"table": first_table(name, None)}
-    stratified, importance = {"sampling": "stratified"}, {"sampling": "importance"}
+    pairs, pairs_of_w = (
+        first_table(name, None),
+        antithetic.pair(X, y, "tree", coef=w, random_state=0),
+    )
     return {
-        "rows, uniform": {},
-        "rows, importance, bounds": importance,
-        "rows, importance, gradients at w": {**importance, "importance": "gradients"},
-        "rows, 4 strata": {**stratified, "n_strata": 4},
-        "rows, 2 strata": {**stratified, "n_strata": 2},
-        "rows, 2 strata, optimal": {**stratified, "n_strata": 2, "allocation": "optimal"},
-        "rows, classes as strata": {**stratified, "strata": y},
-        "rows, classes as strata, optimal": {**stratified, "strata": y, "allocation": "optimal"},
-        "pairs, uniform": pairs,
-        "pairs, uniform, table of w": {
-            "table": antithetic.pair(X, y, "tree", coef=w, random_state=0)
-        },
-        "pairs, importance, bounds": {**pairs, **importance},
-        "pairs, importance, gradients at w": {**pairs, **importance, "importance": "gradients"},
-        "pairs, 2 strata": {**pairs, **stratified, "n_strata": 2},
-        "groups of 4, uniform": {"table": first_table(name, 4)},
+        "rows, uniform": Uniform(),
+        "rows, importance, bounds": Importance(),
+        "rows, importance, gradients at w": Importance(by="gradients"),
+        "rows, 4 strata": Stratified(4),
+        "rows, 2 strata": Stratified(2),
+        "rows, 2 strata, optimal": Stratified(2, allocation="optimal"),
+        "rows, classes as strata": Stratified(y),
+        "rows, classes as strata, optimal": Stratified(y, allocation="optimal"),
+        "pairs, uniform": Uniform(pairs=pairs),
+        "pairs, uniform, table of w": Uniform(pairs=pairs_of_w),
+        "pairs, importance, bounds": Importance(pairs=pairs),
+        "pairs, importance, gradients at w": Importance(by="gradients", pairs=pairs),
+        "pairs, 2 strata": Stratified(2, pairs=pairs),
+        "groups of 4, uniform": Uniform(pairs=first_table(name, 4)),
     }
 
 
@@ -516,8 +510,8 @@ def variances(name: str) -> Figure:
         reference = spread(given.slopes(w)[:, None] * X) / 4.0
         columns.append(
             {
-                draw: antithetic.gradient_variance(X, y, w, batch_size=4, **how) / reference
-                for draw, how in draws(name, w).items()
+                draw: antithetic.gradient_variance(X, y, w, batch_size=4, order=order) / reference
+                for draw, order in draws(name, w).items()
             }
         )
         off = max(off, abs(columns[-1]["rows, uniform"] - 1.0))
@@ -567,7 +561,7 @@ def pairs_when_corrected(name: str) -> float:
         {
             "l2": ALPHAS[name],
             "solver": "svrg",
-            "sampling": "shuffle",
+            "order": "shuffle",
         },
     )
     before, after = (
@@ -589,12 +583,12 @@ def part_f(quick: bool) -> Iterator[Figure]:
     if data(LONG_AND_SHORT) is None:
         return
     seeds = 1 if quick else 2
-    ways = {
-        "uniform": {"sampling": "uniform"},
-        "shuffle": {"sampling": "shuffle"},
-        "bounds": {"sampling": "importance", "importance": "bounds"},
-        "gradients": {"sampling": "importance", "importance": "gradients"},
-        "2 strata": {"sampling": "stratified"},
+    orders = {
+        "uniform": Uniform(),
+        "shuffle": Shuffle(),
+        "bounds": Importance(),
+        "gradients": Importance(by="gradients"),
+        "2 strata": Stratified(),
     }
     print(
         f"{LONG_AND_SHORT}, lambda 1e-4, mean of {seeds} seeds; SAGA and SVRG to a gap of 1e-8,"
@@ -604,7 +598,7 @@ def part_f(quick: bool) -> Iterator[Figure]:
         "inf: not within 150 epochs. An epoch of SVRG evaluates twice as many gradients; bounds and"
         " gradients are importance"
     )
-    print(f"{'':<21}" + "".join(f"{way:>12}" for way in ways))
+    print(f"{'':<21}" + "".join(f"{name:>12}" for name in orders))
     for solver, loss in (
         ("saga", "log_loss"),
         ("svrg", "log_loss"),
@@ -612,19 +606,19 @@ def part_f(quick: bool) -> Iterator[Figure]:
         ("sdca", "hinge"),
     ):
         print(f"{f'{solver}, {loss}':<21}", end="", flush=True)
-        for settings in ways.values():
-            epochs = [epochs_of(solver, loss, seed, settings) for seed in range(seeds)]
+        for order in orders.values():
+            epochs = [epochs_of(solver, loss, seed, order) for seed in range(seeds)]
             print(f"{np.mean(epochs):>12.1f}", end="", flush=True)
         print()
     yield from ()
 
 
-def epochs_of(solver: str, loss: str, seed: int, settings: dict) -> float:
+def epochs_of(solver: str, loss: str, seed: int, order: Order) -> float:
     if solver != "sdca":
-        return first_epoch(LONG_AND_SHORT, 1e-8, 150, solver=solver, seed=seed, **settings)
-    given = {"loss": loss, "l2": ALPHAS[LONG_AND_SHORT], "solver": solver, "seed": seed, **settings}
+        return first_epoch(LONG_AND_SHORT, 1e-8, 150, solver=solver, seed=seed, order=order)
+    given = {"loss": loss, "l2": ALPHAS[LONG_AND_SHORT], "solver": solver, "seed": seed}
     found = antithetic.minimize(
-        *data(LONG_AND_SHORT), epochs=150, stopping="gap", tol=1e-6, **given
+        *data(LONG_AND_SHORT), epochs=150, stop=Target("gap", 1e-6), order=order, **given
     )
     return first_below(found.trace["gap"], 1e-6)
 

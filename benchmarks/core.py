@@ -17,19 +17,16 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from common import Figure, best_seconds, close, load, machine, report
+from common import Figure, best_seconds, close, load, machine, next_epoch, report
 from scipy import sparse
 from sklearn.linear_model import SGDClassifier
 
 import antithetic
-from antithetic.orders import make_sampler
-from antithetic.problem import Problem
-from antithetic.solvers import make_sgd
-from antithetic.solvers.steps import make_schedule
+from antithetic.orders import Shuffle
 
 VARIANCE_RATIOS = {
     "sonar_scale": 0.346,
@@ -44,26 +41,9 @@ VARIANCE_RATIOS = {
 # ---- seconds per epoch
 
 
-def one_epoch(X, y, table=None) -> Callable[[], None]:
-    """Return a function that draws and runs the next epoch of SGD with batches of 2."""
-    problem = Problem.build(X, y, l2=1e-4)
-    solver = make_sgd(problem, average=False)
-    sampler = make_sampler("shuffle", problem.n, 2, 0, table)
-    schedule = make_schedule(
-        "inverse_time", eta0=0.1, decay=1e-4, alpha=1e-4, power_t=0.5, loss=problem.loss
-    )
-    state = solver.init()
-
-    def epoch() -> None:
-        nonlocal state
-        state = solver.epoch(state, sampler.batches(state.epochs), schedule)
-
-    return epoch
-
-
 def speed(name: str, X, y, most: float, repeats: int) -> Iterator[Figure]:
     """Seconds per epoch of rows, and of antithetic pairs, divided by those of scikit-learn."""
-    rows, pairs = one_epoch(X, y), one_epoch(X, y, antithetic.pair(X, y, "random", random_state=0))
+    rows, pairs = (next_epoch(X, y, Shuffle(pairs=pairs)) for pairs in (None, "random"))
     rows(), pairs()  # compile
     peer = SGDClassifier(loss="log_loss", max_iter=1, tol=None)
     peer_seconds, *ours = best_seconds([lambda: peer.fit(X, y), rows, pairs], repeats)
@@ -174,16 +154,17 @@ import json, sys
 import numpy as np
 from scipy import sparse
 import antithetic
+from antithetic.orders import Shuffle, Uniform
 
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(301, 5)), rng.integers(2, size=301)
-given = {"pairing": "greedy", "eta0": 0.1, "epochs": 2, "trace": "variance", "l2": 0.1}
+given = {"steps": 0.1, "epochs": 2, "trace": "variance", "l2": 0.1}
 more = {"l1": 0.1, "average": True, "fit_intercept": True}
 for real in (np.float64, np.float32):
     for data in (X.astype(real), sparse.csr_array(X.astype(real))):
-        for sampling in ("uniform", "shuffle"):
+        for order in (Uniform(pairs="greedy"), Shuffle(pairs="greedy")):
             for options in ({}, more):
-                antithetic.minimize(data, y, sampling=sampling, **given, **options)
+                antithetic.minimize(data, y, order=order, **given, **options)
 
 modules = [module for name, module in sys.modules.items() if name.startswith("antithetic")]
 found = {id(f): f for module in modules for f in vars(module).values()}.values()

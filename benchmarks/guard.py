@@ -24,17 +24,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from common import Figure, close, machine, report
+from common import Figure, close, machine, next_epoch, report
 from scipy import sparse
 from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
 
 import antithetic
 from antithetic.bench.rows import cpu_name
-from antithetic.orders import make_sampler
-from antithetic.problem import Problem
-from antithetic.solvers import SgdState, make_sgd
-from antithetic.solvers.steps import make_schedule
+from antithetic.orders import Balanced, Shuffle
 
 RECORDED = Path(__file__).with_name("recorded.json")
 MARGIN = 0.25  # noise of the least of many repeats that take turns, on a machine with neighbours
@@ -64,37 +61,18 @@ def csr_rows() -> tuple:
     return X, np.sign(rng.normal(size=N))
 
 
-def epoch(X, y, sampling: str, average: bool | str = False) -> Job:
-    """Return a function that orders and runs the next epoch of SGD with batches of 2."""
-    given = Problem.build(X, y, l2=1e-4)
-    solver, sampler = make_sgd(given, average), make_sampler(sampling, given.n, 2, 0)
-    schedule = make_schedule(
-        "inverse_time", eta0=0.1, decay=1e-4, alpha=1e-4, power_t=0.5, loss=given.loss
-    )
-    state = solver.init()
-
-    def job() -> SgdState:
-        nonlocal state
-        state = solver.epoch(state, sampler.batches(state.epochs, state.order), schedule)
-        # Otherwise the mean, which is timed here, would be dropped after some epochs.
-        state = state._replace(settled=0)
-        return state
-
-    return job
-
-
 def solve(X, y, solver: str) -> Job:
     """Five epochs of another solver, without a record of objectives."""
     given = {
         "l2": 1e-4,
         "solver": solver,
-        "sampling": "shuffle",
+        "order": "shuffle",
         "batch_size": 1,
         "epochs": 5,
         "trace": (),
     }
     if solver != "sdca":
-        given["eta0"] = 1e-3
+        given["steps"] = 1e-3
     return lambda: antithetic.minimize(X, y, **given)
 
 
@@ -117,10 +95,11 @@ def kernels() -> dict[str, tuple[Job, Job]]:
     made = {}
     for form, rows in (("dense", dense), ("CSR", csr)):
         made |= {
-            f"SGD epoch, {form}, {sampling}": (epoch(*rows, sampling), sklearn_epoch(*rows))
-            for sampling in ("shuffle", "balanced")
+            f"SGD epoch, {form}, {name}": (next_epoch(*rows, order), sklearn_epoch(*rows))
+            for name, order in (("shuffle", Shuffle()), ("balanced", Balanced()))
         }
-        made[f"SGD epoch, {form}, mean"] = (epoch(*rows, "balanced", "epoch"), sklearn_epoch(*rows))
+        mean = next_epoch(*rows, Balanced(), average="epoch")
+        made[f"SGD epoch, {form}, mean"] = (mean, sklearn_epoch(*rows))
     made |= {
         f"{solver} 5 epochs, dense": (solve(*dense, solver), sklearn_epoch(*dense, 5))
         for solver in ("svrg", "saga", "sdca")

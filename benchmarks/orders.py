@@ -18,11 +18,11 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
-from common import Figure, best_seconds, load, run_parts
+from common import Figure, best_seconds, load, next_epoch, run_parts
 from core import random_csr, random_dense
 from estimators import ALPHAS, OURS, PEER, data, mean_gap, optimum, problem
 from scipy.optimize import lsq_linear
@@ -32,12 +32,14 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 import antithetic
-from antithetic.orders import make_sampler
+from antithetic.orders import Balanced, Pairs, Shuffle
+from antithetic.orders.words import name_order
 from antithetic.problem import Problem
-from antithetic.solvers import DivergenceError, make_sgd, run
-from antithetic.solvers.steps import make_schedule
-from antithetic.training.advise import is_worth_averaging
-from antithetic.training.tables import Tables
+from antithetic.solvers import DivergenceError
+from antithetic.steps import InverseTime
+from antithetic.training.automatic import is_worth_averaging
+from antithetic.training.loop import begin, train
+from antithetic.training.spec import make_spec
 
 BEST_BEFORE = {  # of the prototype, over all orders, after 20 epochs
     "sonar_scale": 3.8e-4,
@@ -49,14 +51,14 @@ BEST_BEFORE = {  # of the prototype, over all orders, after 20 epochs
 }
 LARGE = "ijcnn1.tr"
 QUICK = ("sonar_scale", "breast-cancer_scale", "diabetes_scale")
-REFRESH = frozenset((0, 1, 2, 3, 5, 8, 13, 17))
-ORDERS = {  # name: pairing, sampling, nest, refresh
-    "reshuffled": (None, "shuffle", None, None),
-    "pairs": ("tree", "shuffle", None, None),
-    "nested": ("tree", "shuffle", True, None),
-    "nested, refreshed": ("tree", "shuffle", True, REFRESH),
-    "balanced": (None, "balanced", None, None),
-    "balanced pairs": ("tree", "balanced", None, None),
+REFRESH = (1, 2, 3, 5, 8, 13, 17)
+ORDERS = {
+    "reshuffled": Shuffle(),
+    "pairs": Shuffle(pairs="tree"),
+    "nested": Shuffle(pairs=Pairs("tree", nest=True)),
+    "nested, refreshed": Shuffle(pairs=Pairs("tree", nest=True, refresh=REFRESH)),
+    "balanced": Balanced(),
+    "balanced pairs": Balanced(pairs="tree"),
 }
 NEAR = 1e-4  # the gap to be reached in the race
 SECONDS_AT_MOST = 20.0
@@ -85,29 +87,30 @@ def least_of(name: str, loss: str) -> float:
 
 
 def objective_after(
-    name: str, order: str, eta0: float, epochs: int, seed: int, loss: str, average: str | bool
+    name: str, called: str, eta0: float, epochs: int, seed: int, loss: str, average: str | bool
 ) -> float:
     """Run an order as `minimize` does, with a first table that is shared.
 
     Return the objective at its end.
     """
-    pairing, sampling, nest, refresh = ORDERS[order]
-    given, l2 = problem(name, loss), ALPHAS[name]
-    first = None if pairing is None else first_table(name, nest)
-    if pairing is not None and nest is None:
-        pairing, first = first, None  # to be made a matching
-    tables = Tables(given, data(name)[1], pairing, sampling, 2, seed, nest, refresh, first)
-    schedule = make_schedule(
-        "inverse_time", eta0=eta0, decay=l2, alpha=l2, power_t=0.5, loss=given.loss
+    given, order = problem(name, loss), ORDERS[called]
+    if order.pairs is not None:
+        order = order.but(pairs=order.pairs.but(method=first_table(name, order.pairs.nest)))
+    spec = make_spec(
+        given,
+        data(name)[1],
+        order=order,
+        solver="sgd",
+        steps=InverseTime(eta0, ALPHAS[name]),
+        batch_size=2,
+        average=average,
+        seed=seed,
     )
-    solver = make_sgd(given, average)
     try:
-        *_, state = run(
-            solver, tables.sampler(), schedule, solver.init(), epochs=epochs, renew=tables.renew
-        )
+        *_, run = train(spec, begin(spec), epochs)
     except DivergenceError:
         return np.inf
-    return given.objective(*state.solution)
+    return given.objective(*spec.solver.solution(run.state, run.own))
 
 
 @cache
@@ -255,10 +258,7 @@ def part_c(quick: bool) -> Iterator[Figure]:
             mean_gap(OURS, name, "log_loss", 20, seeds),
             automatic_gap(name, "shuffle", 20, seeds, average),
         )
-        last = [
-            f"{automatic_gap(name, sampling, 20, seeds):.1e}"
-            for sampling in ("balanced", "shuffle")
-        ]
+        last = [f"{automatic_gap(name, order, 20, seeds):.1e}" for order in ("balanced", "shuffle")]
         tuned, k = best_gap(name, "reshuffled", **grid(name, "reshuffled", quick))
         ratios.append(ours / tuned)
         remark = f"{ours:.1e} against {tuned:.1e} (k = {k}); reshuffled otherwise: {shuffled:.1e}"
@@ -350,25 +350,9 @@ def part_e(quick: bool) -> Iterator[Figure]:
 # ---- seconds
 
 
-def one_epoch(X, y, sampling: str, l2: float = 1e-4) -> Callable[[], None]:
-    """Return a function that orders and runs the next epoch of SGD with batches of 2."""
-    given = Problem.build(X, y, l2=l2)
-    solver, sampler = make_sgd(given, average=False), make_sampler(sampling, given.n, 2, 0)
-    schedule = make_schedule(
-        "inverse_time", eta0=0.1, decay=l2, alpha=l2, power_t=0.5, loss=given.loss
-    )
-    state = solver.init()
-
-    def epoch() -> None:
-        nonlocal state
-        state = solver.epoch(state, sampler.batches(state.epochs, state.order), schedule)
-
-    return epoch
-
-
 def epoch_seconds(X, y, repeats: int) -> tuple[float, float]:
     """Seconds per epoch, reshuffled and balanced."""
-    jobs = [one_epoch(X, y, sampling) for sampling in ("shuffle", "balanced")]
+    jobs = [next_epoch(X, y, order) for order in (Shuffle(), Balanced())]
     for job in jobs * 2:  # compile, and let the balanced order become one
         job()
     shuffled, balanced = best_seconds(jobs, repeats)
@@ -518,7 +502,7 @@ def part_h(quick: bool) -> Iterator[Figure]:
     right, names = 0, [name for name in (QUICK if quick else ALPHAS) if data(name) is not None]
     for name in names:
         X, y = data(name)
-        said = antithetic.advise(X, y, loss="log_loss").sampling
+        said = name_order(antithetic.advise(X, y, loss="log_loss").order)
         shuffled_seconds, balanced_seconds = epoch_seconds(X, y, 5 if X.shape[0] > 100_000 else 15)
         epochs = max(1, min(10, int(10 * shuffled_seconds / balanced_seconds)))
         gaps = {
@@ -539,13 +523,12 @@ def part_h(quick: bool) -> Iterator[Figure]:
 
 
 def automatic_gap(
-    name: str, sampling: str, epochs: int, seeds: int, average: str | bool = False
+    name: str, order: str, epochs: int, seeds: int, average: str | bool = False
 ) -> float:
     X, y = data(name)
     settings = {
         "l2": ALPHAS[name],
-        "learning_rate": "auto",
-        "sampling": sampling,
+        "order": order,
         "epochs": epochs,
         "average": average,
     }

@@ -275,7 +275,7 @@ def polishing(repeats: int) -> Iterator[Figure]:
         return
     X, y = data
     one, two = (
-        antithetic.minimize(X, y, l2=1e-4, eta0=0.5, epochs=epochs).coef for epochs in (1, 2)
+        antithetic.minimize(X, y, l2=1e-4, steps=0.5, epochs=epochs).coef for epochs in (1, 2)
     )
     for before, after, words, bars in (
         (one, two, "epoch 1 to 2", (0.2, 0.95)),

@@ -20,6 +20,8 @@ import antithetic
 from antithetic.bench import read_rows
 from antithetic.bench.sklearn_peers import OURS
 from antithetic.bench.summary import profile as solved_within
+from antithetic.orders import Balanced, Pairs, Shuffle, Uniform
+from antithetic.stopping import Target
 
 FOLDER = Path(__file__).parent / "pictures"
 INK = "#747b85"
@@ -58,7 +60,7 @@ def gradients(X, y, coef):
 def least(X, y):
     """Solution and least objective, by a solver that goes on to the last digit."""
     exact = antithetic.minimize(
-        X, y, l2=L2, solver="saga", epochs=500, tol=1e-12, stopping="gradient", trace="objective"
+        X, y, l2=L2, solver="saga", epochs=500, stop=Target("gradient", 1e-12), trace="objective"
     )
     return exact.coef, exact.trace["objective"][-1]
 
@@ -158,18 +160,16 @@ def fading():
     ax = figure.subplots()
     for refresh, label, colour in (
         (None, "made once, at w = 0", ORANGE),
-        (5, "made anew every 5 epochs", PURPLE),
+        (5, "rebuilt every 5 epochs", PURPLE),
         ("auto", 'refresh="auto"', BLUE),
     ):
         run = antithetic.minimize(
             X,
             y,
             l2=L2,
-            eta0=0.5,
+            order=Uniform(pairs=Pairs("optimal", refresh=refresh)),
+            steps=0.5,
             epochs=20,
-            pairing="optimal",
-            sampling="uniform",
-            refresh=refresh,
             trace="variance_ratio",
         )
         ax.plot(run.trace["epoch"], run.trace["variance_ratio"], ".-", color=colour, label=label)
@@ -198,7 +198,6 @@ def partial_sums():
     coef, _ = least(X, y)
     G = gradients(X, y, coef)
     G -= G.mean(axis=0)
-    settings = {"l2": L2, "learning_rate": "auto", "epochs": 20}
     orders = {
         # A typical order: its largest sum is near the median of many.
         "reshuffled": (np.random.default_rng(7).permutation(len(y)), ORANGE),
@@ -207,7 +206,7 @@ def partial_sums():
             PURPLE,
         ),
         "balanced, after 20 epochs": (
-            antithetic.minimize(X, y, sampling="balanced", **settings).state.order,
+            antithetic.minimize(X, y, l2=L2, order="balanced", epochs=20).run.order,
             BLUE,
         ),
     }
@@ -226,18 +225,16 @@ def orders():
     X, y = antithetic.datasets.load("diabetes_scale", return_X_y=True)
     _, lowest = least(X, y)
     ways = {
-        "two independent rows": ({"sampling": "uniform"}, ORANGE),
-        "antithetic pairs, drawn (SGD-as)": ({"sampling": "uniform", "pairing": "optimal"}, RED),
-        "reshuffled": ({"sampling": "shuffle"}, GREEN),
-        "balanced": ({"sampling": "balanced"}, BLUE),
+        "two independent rows": (Uniform(), ORANGE),
+        "antithetic pairs, drawn (SGD-as)": (Uniform(pairs="optimal"), RED),
+        "reshuffled": (Shuffle(), GREEN),
+        "balanced": (Balanced(), BLUE),
     }
     figure = Figure(figsize=(6.8, 3.6))
     ax = figure.subplots()
-    for label, (how, colour) in ways.items():
+    for label, (order, colour) in ways.items():
         runs = [
-            antithetic.minimize(
-                X, y, l2=L2, learning_rate="auto", epochs=20, seed=seed, trace="objective", **how
-            )
+            antithetic.minimize(X, y, l2=L2, order=order, epochs=20, seed=seed, trace="objective")
             for seed in range(5)
         ]
         gaps = (np.mean([run.trace["objective"] for run in runs], axis=0) - lowest) / (
@@ -259,7 +256,7 @@ def dimensions():
         ratios.append(antithetic.pair(X, y, "optimal").variance_ratio(X, y))
         eta0 = 0.1 / d  # short: the gradients should hardly move
         run = antithetic.minimize(
-            X, y, sampling="balanced", eta0=eta0, l2=1e-4, epochs=12, trace="partial_sum"
+            X, y, order="balanced", steps=eta0, l2=1e-4, epochs=12, trace="partial_sum"
         )
         sums.append(np.median(run.trace["partial_sum"][4:]))
     figure = Figure(figsize=(6.4, 3.2))

@@ -1,4 +1,4 @@
-"""Run each way of drawing rows on the same data and compare the gaps epoch by epoch.
+"""Train with each order of the rows on the same data and compare the gaps epoch by epoch.
 
 All have the same number of gradients per epoch and steps found from the data, so what differs is
 which rows travel together and in which order. Where matplotlib is there, a picture is saved.
@@ -12,50 +12,45 @@ from pathlib import Path
 import numpy as np
 
 import antithetic
+from antithetic.orders import Balanced, Pairs, Shuffle, Uniform
+from antithetic.stopping import Target
 
 L2, EPOCHS, SEEDS = 1e-2, 20, range(2)
 SHOWN = (1, 2, 5, 10, 20)
 PICTURE = Path("comparing_orders.png")
 
 
-def ways(table):
-    """Settings of each way by its name.
+def orders(table):
+    """Orders by name.
 
     Pairs are those of a table made once, but for the nested order, which makes its own.
     """
     return {
-        "independent rows": {"sampling": "uniform"},
-        "antithetic pairs, drawn": {"sampling": "uniform", "table": table},
-        "reshuffled rows": {"sampling": "shuffle"},
-        "reshuffled pairs": {"sampling": "shuffle", "table": table},
-        "nested order, refreshed": {
-            "sampling": "shuffle",
-            "pairing": "tree",
-            "nest": True,
-            "refresh": [1, 3],
-        },
-        "balanced rows": {"sampling": "balanced"},
+        "independent rows": Uniform(),
+        "antithetic pairs, drawn": Uniform(pairs=table),
+        "reshuffled rows": Shuffle(),
+        "reshuffled pairs": Shuffle(pairs=table),
+        "nested order, refreshed": Shuffle(pairs=Pairs("tree", nest=True, refresh=[1, 3])),
+        "balanced rows": Balanced(),
     }
 
 
 def least_objective(X, y):
     """Objective at the solution, by a solver that goes on to the last digit."""
     exact = antithetic.minimize(
-        X, y, l2=L2, solver="saga", epochs=500, tol=1e-12, stopping="gradient", trace="objective"
+        X, y, l2=L2, solver="saga", epochs=500, stop=Target("gradient", 1e-12), trace="objective"
     )
     return exact.trace["objective"][-1]
 
 
-def gaps(X, y, least, how):
+def gaps(X, y, least, order):
     """Share of the way from zero weights to the optimum that is still to go, after each epoch.
 
     The mean over the seeds.
     """
     runs = [
-        antithetic.minimize(
-            X, y, l2=L2, learning_rate="auto", epochs=EPOCHS, seed=s, trace="objective", **how
-        )
-        for s in SEEDS
+        antithetic.minimize(X, y, l2=L2, order=order, epochs=EPOCHS, seed=seed, trace="objective")
+        for seed in SEEDS
     ]
     objective = np.mean([run.trace["objective"] for run in runs], axis=0)
     return (objective - least) / (objective[0] - least)
@@ -78,7 +73,8 @@ def draw(curves):
 def main():
     X, y = antithetic.datasets.load("diabetes_scale", return_X_y=True)
     least = least_objective(X, y)
-    curves = {name: gaps(X, y, least, how) for name, how in ways(antithetic.pair(X, y)).items()}
+    table = antithetic.pair(X, y)
+    curves = {name: gaps(X, y, least, order) for name, order in orders(table).items()}
     print(
         f"diabetes_scale, {X.shape[0]} x {X.shape[1]}, logistic loss, batches of 2: gap after so"
         f" many epochs, means of {len(SEEDS)} seeds\n"

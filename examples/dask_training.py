@@ -64,7 +64,7 @@ def main():
             ).fit(X, y)
             print(f"accuracy {model.score(X, y):.4f}")
 
-            # the file has four rounds; the next fit goes on from there
+            # the file holds four rounds; the next fit goes on from there
             longer = antithetic.dask.SGDClassifier(**chosen, max_iter=6, checkpoint=checkpoint).fit(
                 X, y
             )

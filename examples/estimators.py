@@ -83,6 +83,7 @@ def draw(name, X, y, least):
             "fit_intercept": False,
             "max_iter": 20,
             "tol": None,
+            "trace": "objective",  # exact, of all rows after each epoch
             "random_state": 0,
         }
         model = SGDClassifier(batch_size=batch_size, **settings).fit(X, y)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import minimize as general_solver
 
 import antithetic
+from antithetic.stopping import Target
 
 L2 = 1e-2
 
@@ -68,8 +69,7 @@ def train(X, y, penalty):
         solver="saga",
         batch_size=32,
         epochs=2000,
-        tol=1e-8,
-        stopping="gradient",
+        stop=Target("gradient", 1e-8),
         trace="objective",
     )
 

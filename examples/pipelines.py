@@ -37,13 +37,14 @@ def search_with_table(X, y):
     """
     scaled = StandardScaler().fit_transform(X)
     table = antithetic.pair(scaled, y)
-    estimator = SGDClassifier(loss="log_loss", sampling="shuffle", random_state=0)
+    estimator = SGDClassifier(loss="log_loss", order="shuffle", random_state=0)
     search = GridSearchCV(estimator, {"alpha": [1e-3, 1e-2, 1e-1]}, cv=5).fit(
         scaled, y, table=table
     )
+    pairs = search.best_estimator_.plan_.order.pairs
     print(
         f"with a table: alpha={search.best_params_['alpha']}, accuracy {search.best_score_:.3f};"
-        f" {search.best_estimator_.plan_.why}"
+        f" the pairs of the best are those of the table given: {pairs.given == table}"
     )
 
 

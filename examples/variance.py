@@ -10,22 +10,22 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import antithetic
+from antithetic.orders import Shuffle, Uniform
 
 L2 = 1e-2
 SHOWN_EPOCHS = (0, 1, 2, 5, 10, 20)
 SEEDS = range(5)
 
 
-def mean_trace(X, y, pairing, sampling="uniform"):
+def mean_trace(X, y, order):
     """Run 20 epochs once per seed.
 
     Return variance and objective after each epoch, as means over the seeds.
     """
     settings = {
         "l2": L2,
-        "pairing": pairing,
-        "sampling": sampling,
-        "eta0": 0.1,
+        "order": order,
+        "steps": 0.1,
         "epochs": 20,
         "trace": ("variance", "objective"),
     }
@@ -41,17 +41,16 @@ def least_objective(X, y):
         C=1.0 / (L2 * len(y)), fit_intercept=False, tol=1e-10, max_iter=10_000
     ).fit(X, y)
     at_minimum = antithetic.minimize(
-        X, y, l2=L2, coef_init=exact.coef_[0], eta0=0.1, epochs=0, trace="objective"
+        X, y, l2=L2, init=(exact.coef_[0], 0.0), epochs=0, trace="objective"
     )
     return at_minimum.trace["objective"][0]
 
 
 def main():
     X, y = antithetic.datasets.load("breast-cancer_scale", return_X_y=True)
-    table = antithetic.pair(X, y, method="greedy")
-    plain_variance, plain_objective = mean_trace(X, y, pairing=None)
-    paired_variance, paired_objective = mean_trace(X, y, pairing=table)
-    _, reshuffled_objective = mean_trace(X, y, pairing=None, sampling="shuffle")
+    plain_variance, plain_objective = mean_trace(X, y, Uniform())
+    paired_variance, paired_objective = mean_trace(X, y, Uniform(pairs="greedy"))
+    _, reshuffled_objective = mean_trace(X, y, Shuffle())
 
     print(
         f"breast-cancer_scale, {X.shape[0]} x {X.shape[1]}: logistic loss, l2 = {L2}, batches of 2,"
@@ -64,7 +63,7 @@ def main():
         print(f"  {epoch:<7}{plain:>10.5f}{paired:>12.5f}{paired / plain:>10.3f}")
 
     least = least_objective(X, y)
-    print(f"\nobjective after {SHOWN_EPOCHS[-1]} epochs (least possible: {least:.6f})")
+    print(f"\nobjective after {SHOWN_EPOCHS[-1]} epochs (the minimum is {least:.6f})")
     for name, objective in (
         ("SGD", plain_objective[-1]),
         ("SGD-as", paired_objective[-1]),

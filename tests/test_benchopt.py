@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import antithetic
+from antithetic.orders import Balanced
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "benchopt"
 BENCHMARKS = ("benchmark_logreg_l2", "benchmark_linear_svm_binary_classif_no_intercept")
@@ -145,7 +146,7 @@ def least_value(objective, d):
             loss="hinge",
             l2=l2,
             solver="sdca",
-            sampling="shuffle",
+            order="shuffle",
             batch_size=1,
             epochs=500,
         ).coef
@@ -195,7 +196,7 @@ def test_tables_are_made_inside_run(monkeypatch):
     exec(DATA, rows)
     own = solver(
         solver="sgd",
-        pairing=lambda Z: paired.append(len(Z)) or np.arange(len(Z))[::-1],
+        order=Balanced(pairs=lambda Z: paired.append(len(Z)) or np.arange(len(Z))[::-1]),
         random_state=0,
     )
     own.set_objective(X=rows["X"], y=rows["y"], lmbd=0.8)

@@ -12,9 +12,11 @@ import pty
 import re
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import antithetic
 
@@ -25,6 +27,7 @@ from typer.testing import CliRunner
 from antithetic._cli.app import app
 from antithetic._cli.console import as_json, plain, show_table
 from antithetic.estimators.model_file import LinearModel
+from antithetic.orders.words import ORDERS
 
 ESCAPE = "\x1b"
 
@@ -335,7 +338,7 @@ def test_groups_are_not_called_damaged(tmp_path, table):
         table,
         "--model",
         tmp_path / "model.json",
-        "--table",
+        "--pairs",
         tmp_path / "groups.npz",
         code=1,
     )
@@ -417,16 +420,56 @@ def test_a_table_is_made_and_used(tmp_path, table):
         table,
         "--model",
         tmp_path / "model.json",
-        "--table",
+        "--pairs",
         tmp_path / "table.npz",
         "--epochs",
         3,
     )
-    assert trained["plan"]["pairing"] == "greedy"
+    assert trained["plan"]["pairs"] == "greedy"
+    assert trained["settings"]["pairs"] == "table.npz"
     groups = run_json("pair", table, "--out", tmp_path / "groups.npz", "--nest", 8)
     assert groups["quality"]["group_size"] == 8
     out, _ = run("pair", table, "--out", tmp_path / "table.npz")
     assert "variance ratio" in out
+
+
+@pytest.mark.parametrize("order", sorted(ORDERS.keys() - {"stratified"}))
+def test_an_order_and_a_method_of_pairing_are_those_of_the_estimator(tmp_path, table, order):
+    """``--order`` and ``--pairs`` train what the object made of both trains."""
+    model, given = tmp_path / "model.json", ("--order", order, "--pairs", "greedy", "--epochs", 3)
+    trained = run_json("train", table, "--model", model, *given)
+    assert (trained["plan"]["order"], trained["plan"]["pairs"]) == (order, "greedy")
+    assert (trained["settings"]["order"], trained["settings"]["pairs"]) == (order, "greedy")
+    read = antithetic.datasets.read_file(table)
+    expected = antithetic.SGDClassifier(
+        loss="log_loss", order=ORDERS[order](pairs="greedy"), max_iter=3, tol=1e-4, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        expected.fit(read.data, read.target)
+    np.testing.assert_array_equal(LinearModel.load(model).coef, expected.coef_)
+
+
+def test_an_order_alone_is_that_of_the_estimator(tmp_path, table):
+    trained = run_json("train", table, "-m", tmp_path / "m.json", "--order", "shuffle")
+    assert (trained["plan"]["order"], trained["plan"]["pairs"]) == ("shuffle", None)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("--order", "nonsense"), "use one of auto, uniform, shuffle, balanced"),
+        (("--pairs", "greedy"), "add --order uniform"),
+        (("--order", "stratified", "--pairs", "greedy"), "leave --pairs out"),
+        (("--order", "shuffle", "--pairs", "nonsense"), "neither a method nor a file; use one of"),
+        (("--order", "balanced", "--solver", "saga"), 'use order="shuffle"'),
+        (("--pairs", "greedy", "--order", "shuffle", "--dask", "local"), "leave them out"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_with_advice(tmp_path, table, given, message):
+    _, error = run("train", table, "--model", tmp_path / "model.json", *given, code=1)
+    assert message in error
+    assert not (tmp_path / "model.json").exists()
 
 
 def test_hostile_names_stay_text(tmp_path):
@@ -469,7 +512,7 @@ def test_classes_that_a_spreadsheet_would_run_are_quoted(tmp_path):
             "{folder}/data.csv",
             "--model",
             "{folder}/m.json",
-            "--table",
+            "--pairs",
             "{folder}/data.csv",
         ],
         ["pair", "{folder}/data.csv", "--out", "{folder}/table.json"],
@@ -570,7 +613,7 @@ def test_numbers_are_whole_in_any_terminal(monkeypatch, capsys, width):
         ["SGD-as, greedy", 0.00012, -1.2e-05, 3.4e-05, float("inf")],
         ["reshuffled", 0.5, 1.2e-05, 1.5, float("nan")],
     ]
-    show_table(("sampling", "gap ratio", "var. first", "to goal s", "table s"), rows, digits=2)
+    show_table(("order", "gap ratio", "var. first", "to goal s", "table s"), rows, digits=2)
     out = capsys.readouterr().out
     assert {
         "0.00012",

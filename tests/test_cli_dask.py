@@ -142,11 +142,15 @@ def test_train_writes_the_model_of_train(address, tmp_path):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--dask", "nowhere"], "is no address"),
+        (["--dask", "nowhere"], "is not an address"),
         (["--dask", "local", "--one-hot"], "leave them out with --dask"),
+        (
+            ["--dask", "local", "--order", "shuffle", "--pairs", "tree"],
+            "leave them out with --dask",
+        ),
         (["--checkpoint", "fit.npz"], "belongs to --dask"),
     ],
-    ids=["address", "one-hot", "checkpoint"],
+    ids=["address", "one-hot", "pairs", "checkpoint"],
 )
 def test_what_cannot_be_is_said_in_a_sentence(tmp_path, more, message):
     """What is impossible is refused in a sentence, before a cluster is started."""
@@ -187,3 +191,16 @@ def test_the_solver_is_the_one_asked_for(address, tmp_path, more, solver):
     done = CliRunner().invoke(app, ["train", str(tmp_path / "part0.csv"), *about])
     assert done.exit_code == 0, done.output
     assert LinearModel.load(model).settings["solver"] == solver
+
+
+def test_the_order_is_the_one_asked_for(address, tmp_path):
+    """An order that Dask supports is used, and another is refused with an alternative."""
+    write_csv(tmp_path / "part0.csv", X, Y)
+    model = tmp_path / "model.json"
+    about = ["-m", str(model), "--dask", address, "--epochs", "2", "--tol", "0", "--order"]
+    done = CliRunner().invoke(app, ["train", str(tmp_path / "part0.csv"), *about, "uniform"])
+    assert done.exit_code == 0, done.output
+    assert LinearModel.load(model).estimator().order == "uniform"
+    refused = CliRunner().invoke(app, ["train", str(tmp_path / "part0.csv"), *about, "balanced"])
+    assert refused.exit_code == 1
+    assert "is not supported on Dask; use 'auto'" in refused.output.replace("\n", " ")

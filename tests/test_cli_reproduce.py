@@ -93,7 +93,7 @@ def test_every_figure_is_there_as_picture_and_numbers(made):
 def sonar(loss):
     X, y = antithetic.datasets.load("sonar_scale", return_X_y=True)
     problem = Problem.build(X, y, loss=loss, l2=LAMBDAS["sonar_scale"])
-    return X, y, problem, Bench(problem, y)
+    return X, y, Bench(problem, y)
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "hinge"])
@@ -103,7 +103,7 @@ def test_variances_in_the_report_are_exact(made, loss):
     Those of the figure to the digits it has.
     """
     out, _ = made
-    X, y, problem, bench = sonar(loss)
+    X, y, bench = sonar(loss)
     held = payload(out)
     rows = [row for row in held["tables"][0]["rows"] if row[1] == loss]
     eta0 = next(row[5] for row in held["tables"][2]["rows"] if row[1] == loss)
@@ -123,9 +123,10 @@ def test_variances_in_the_report_are_exact(made, loss):
         if (row["loss"], row["estimator"], row["weights_of"], row["seed"])
         == (loss, "SGD-as", "SGD", "0")
     ]
+    order = Uniform(pairs=table)
     for row, coef in zip(pairs, weights, strict=True):
         assert float(row["variance"]) == pytest.approx(
-            antithetic.gradient_variance(X, y, coef, loss=loss, order=Uniform(pairs=table)),
+            antithetic.gradient_variance(X, y, coef, loss=loss, order=order),
             rel=1e-12,
         )
     figure = next(
@@ -141,7 +142,7 @@ def test_variances_in_the_report_are_exact(made, loss):
 
 def test_the_explorer_trains_as_the_experiment_did():
     """After whole epochs the frames show the first seed's weights, up to rounding in cut epochs."""
-    *_, problem, bench = sonar("log_loss")
+    *_, bench = sonar("log_loss")
     for method in ("SGD", "SGD-as"):
         frames = training(bench, method, 0.1, 3)
         expected = bench.weights(method, InverseTime(0.1), seeds=1, epochs=3)[0]

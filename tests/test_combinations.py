@@ -1,4 +1,4 @@
-"""Every combination of pairing, sampling, solver and penalty works, or is refused with advice.
+"""Every combination of pairs, order, solver and penalty works, or is refused with advice.
 
 The direction of each step is unbiased.
 """
@@ -12,19 +12,23 @@ from scipy import sparse
 
 import antithetic
 from antithetic import AntitheticTable, GroupTable
-from antithetic.orders import SAMPLINGS
+from antithetic.orders import Importance, Stratified, Uniform
+from antithetic.orders.words import ORDERS
+from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
-from antithetic.solvers import SOLVERS, make_solver
-from antithetic.solvers.steps import make_schedule
+from antithetic.solvers import SOLVERS
+from antithetic.solvers.corrected import Remembered
+from antithetic.steps import Constant
+from antithetic.stopping import Stalled, Target
 from antithetic.training.combinations import (
-    PAIRINGS,
+    PAIRS,
     PENALTIES,
-    STOPPINGS,
     Combination,
     every_combination,
     refusal,
 )
-from antithetic.training.tables import Draws, Tables
+from antithetic.training.loop import begin
+from antithetic.training.spec import make_spec
 
 N, D = 40, 6
 
@@ -41,30 +45,33 @@ class HalfSquare:
         return w / (1.0 + 0.1 * step)
 
 
-PAIRING_OF = {
-    "rows": {},
-    "pairs": {"pairing": "greedy"},
-    "groups": {"pairing": "tree", "nest": 4},
-    "nested order": {"pairing": "tree", "nest": True},
-}
+GROUPS = GroupLasso([0, 0, 1, 1, 2, 2])
 PENALTY_OF = {
     "none": {},
     "l2": {"l2": 0.01},
     "l1": {"l1": 0.01},
     "elastic net": {"l2": 0.01, "l1": 0.01},
-    "group lasso": {"penalty": "group_lasso", "groups": [0, 0, 1, 1, 2, 2], "l1": 0.01},
+    "group lasso": {"penalty": GROUPS, "l1": 0.01},
     "own": {"penalty": HalfSquare()},
 }
+PENALTY_OF_ESTIMATOR = {
+    "none": None,
+    "l2": "l2",
+    "l1": "l1",
+    "elastic net": "elasticnet",
+    "group lasso": GROUPS,
+    "own": HalfSquare(),
+}
 OTHER_WORDS = {  # what the refusals may name as alternatives: each must itself be allowed
-    'sampling="shuffle"': {"sampling": "shuffle"},
+    'order="shuffle"': {"order": "shuffle"},
     'solver="saga"': {"solver": "saga"},
     'solver="sgd"': {"solver": "sgd"},
     'solver="svrg"': {"solver": "svrg"},
-    'or "svrg"': {"solver": "svrg"},
+    'solver="svrg" or "sgd"': {"solver": "sgd"},
     'or solver="sdca"': {"solver": "sdca"},
     'penalty="l2"': {"penalty": "l2"},
-    'or "balanced"': {"sampling": "balanced"},
-    "nest=8": {"pairing": "groups"},
+    'or "balanced"': {"order": "balanced"},
+    "nest=8": {"pairs": "groups"},
 }
 
 
@@ -85,13 +92,8 @@ def test_a_combination_works_or_is_refused_with_an_alternative(data, chosen):
     A refusal is a sentence, comes first, and names what would be allowed.
     """
     X, y = data
-    given = {
-        **PAIRING_OF[chosen.pairing],
-        **PENALTY_OF[chosen.penalty],
-        "sampling": chosen.sampling,
-        "solver": chosen.solver,
-    }
-    given |= {"batch_size": 8, "epochs": 4, "learning_rate": "auto", "trace": "objective"}
+    given = {**PENALTY_OF[chosen.penalty], "order": chosen.make_order(), "solver": chosen.solver}
+    given |= {"batch_size": 8, "epochs": 4, "trace": "objective"}
     reason = refusal(chosen)
     if reason is not None:
         for form in (np.asarray, sparse.csr_array):
@@ -112,12 +114,11 @@ def test_a_combination_works_or_is_refused_with_an_alternative(data, chosen):
 def test_every_alternative_of_a_refusal_leads_to_a_run(data, loss, kind):
     """Following any alternative that a refusal names ends in a run, never in a circle."""
     for chosen in every_combination():
-        if chosen.penalty == "own" or chosen.pairing in ("groups", "nested order"):
-            continue  # which refusals treat as they treat the group lasso, and rows
         open_ways = [(chosen, 0)]
         while open_ways:
             after, changes = open_ways.pop()
             reason = why_not(data, after, loss, kind)
+            assert reason == refusal(after, loss=loss)
             if reason is None:
                 continue
             named = [change for phrase, change in OTHER_WORDS.items() if phrase in reason]
@@ -126,42 +127,53 @@ def test_every_alternative_of_a_refusal_leads_to_a_run(data, loss, kind):
             open_ways += [(after._replace(**change), changes + 1) for change in named]
 
 
+RUNS = {}  # many ways lead to the same combination
+
+
 def why_not(data, chosen, loss, kind):
     """Message of the refusal, None if it runs."""
-    X, y = data
-    given = {
-        **PAIRING_OF[chosen.pairing],
-        "sampling": chosen.sampling,
-        "solver": chosen.solver,
-        "batch_size": 8,
-        "loss": loss,
-    }
+    if (chosen, loss, kind) not in RUNS:
+        RUNS[chosen, loss, kind] = tried(data, chosen, loss, kind)
+    return RUNS[chosen, loss, kind]
+
+
+def tried(data, chosen, loss, kind):
+    given = {"order": chosen.make_order(), "solver": chosen.solver, "batch_size": 8, "loss": loss}
     try:
         if kind == "minimize":
-            antithetic.minimize(
-                X, y, epochs=1, learning_rate="auto", **PENALTY_OF[chosen.penalty], **given
-            )
+            antithetic.minimize(*data, epochs=1, **PENALTY_OF[chosen.penalty], **given)
         else:
-            penalty = {"none": None, "elastic net": "elasticnet", "group lasso": "group_lasso"}.get(
-                chosen.penalty, chosen.penalty
+            penalty = PENALTY_OF_ESTIMATOR[chosen.penalty]
+            model = antithetic.SGDClassifier(
+                max_iter=1, tol=None, fit_intercept=False, penalty=penalty, **given
             )
-            groups = [0, 0, 1, 1, 2, 2] if penalty == "group_lasso" else None
-            antithetic.SGDClassifier(
-                max_iter=1, tol=None, fit_intercept=False, penalty=penalty, groups=groups, **given
-            ).fit(X, y)
+            model.fit(*data)
     except ValueError as refused:
         return str(refused)
     return None
 
 
 def test_the_axes_are_those_of_the_package():
-    """The matrix has all solvers and samplings, and each value occurs in a working combination."""
+    """The matrix has all solvers and orders, and each value occurs in a working combination."""
     working = [chosen for chosen in every_combination() if refusal(chosen) is None]
-    for axis, values in zip(
-        Combination._fields, (PAIRINGS, SAMPLINGS, SOLVERS, PENALTIES), strict=True
-    ):
+    for axis, values in zip(Combination._fields, (PAIRS, ORDERS, SOLVERS, PENALTIES), strict=True):
         assert {getattr(chosen, axis) for chosen in working} == set(values)
-    assert STOPPINGS == ("objective", "gradient", "gap")
+
+
+STOPS = (None, Stalled(1e-3, epochs=2), Target("gradient", 1e-3), Target("gap", 1e-3))
+
+
+@pytest.mark.parametrize("stop", STOPS, ids=str)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_every_solver_takes_every_rule_for_the_end(data, solver, stop):
+    """A run ends by itself, or after all epochs; with a target, at the first epoch below tol."""
+    result = antithetic.minimize(*data, solver=solver, l2=0.1, stop=stop, epochs=200, batch_size=8)
+    assert result.epochs == 200 if stop is None else 1 <= result.epochs <= 200
+    assert result.converged or result.epochs == 200
+    if isinstance(stop, Target):
+        met = result.trace[stop.of][1:] <= stop.tol
+        assert met.any() == result.converged
+        assert not met[:-1].any()
 
 
 UNITS = {  # with batch sizes for which all draws of two steps can be enumerated
@@ -171,11 +183,11 @@ UNITS = {  # with batch sizes for which all draws of two steps can be enumerated
     "groups": (5, GroupTable([4, 1, 0, 3, 2], 2), 4),
 }
 DRAWS = {
-    "uniform": ("uniform", Draws()),
-    "importance": ("importance", Draws("bounds")),
-    "importance-gradients": ("importance", Draws("gradients")),
-    "stratified": ("stratified", Draws(n_strata=2)),
-    "stratified-optimal": ("stratified", Draws(n_strata=2, allocation="optimal")),
+    "uniform": Uniform(),
+    "importance": Importance(),
+    "importance-gradients": Importance("gradients"),
+    "stratified": Stratified(2),
+    "stratified-optimal": Stratified(2, "optimal"),
 }
 
 
@@ -191,11 +203,9 @@ def test_the_expected_step_is_along_the_gradient(form, solver, draws, units, mon
     This holds for any remembered gradients.
     """
     n, table, size = UNITS[units]
-    sampling, how = DRAWS[draws]
-    if units == "odd batch of pairs" and sampling == "stratified":
-        size = 5 if n >= 5 else size
-        if size // 2 < 2:
-            how = Draws(n_strata=1, allocation=how.allocation)
+    order = DRAWS[draws].but(pairs=table)
+    if units == "odd batch of pairs" and isinstance(order, Stratified):
+        order = order.but(strata=1)  # which is all that one pair and a row have room for
     rng = np.random.default_rng(n)
     X, y = (
         rng.normal(size=(n, 2)) * rng.uniform(0.2, 3.0, size=(n, 1)),
@@ -204,20 +214,17 @@ def test_the_expected_step_is_along_the_gradient(form, solver, draws, units, mon
     problem = Problem.build(
         form(X), y, l2=0.1, sample_weight=rng.uniform(0.5, 2.0, n), fit_intercept=True
     )
-    algorithm = make_solver(solver, problem, average=False)
-    state = algorithm.init(rng.normal(size=2), 0.3)
+    spec = make_spec(problem, y, order=order, solver=solver, steps=Constant(0.2), batch_size=size)
+    run = begin(spec, (rng.normal(size=2), 0.3))
+    algorithm, state, own = spec.solver, run.state, run.own
     if solver != "sgd":  # remembered somewhere else
         memory = problem.slopes(rng.normal(size=2), -1.0)
-        state = state._replace(
-            epochs=1, memory=memory, mean=np.append(*problem.data_gradient(memory))
-        )
+        own = Remembered(memory, np.append(*problem.data_gradient(memory)))
+        state = state._replace(epochs=1)
         if solver == "svrg":
-            remember = type(algorithm)(problem, "saga")._remember(state)._replace(keeps=False)
-            monkeypatch.setattr(type(algorithm), "_remember", lambda _self, _state: remember)
-    sampler = Tables(problem, y, table, sampling, size, 0, draws=how).sampler(state)
-    schedule = make_schedule(
-        "constant", eta0=0.2, decay=0.0, alpha=0.1, power_t=0.5, loss=problem.loss
-    )
+            remember = type(algorithm)(problem, "saga")._remember(state, own)._replace(keeps=False)
+            monkeypatch.setattr(type(algorithm), "_remember", lambda *_: remember)
+    sampler = run.drawing.draws.sampler(algorithm.followed(state, own))
     expected, expected_constant = 0.0, 0.0
     with pytest.MonkeyPatch.context() as scripted:
         for probability, batches in every_draw(sampler, scripted):
@@ -226,7 +233,7 @@ def test_the_expected_step_is_along_the_gradient(form, solver, draws, units, mon
                 starts=batches.starts[:2],
                 factors=None if batches.factors is None else batches.factors[: batches.starts[1]],
             )
-            after = algorithm.epoch(state, one, schedule)
+            after = algorithm.epoch(state, own, one, run.schedule).state
             expected = expected + probability * after.coef
             expected_constant += probability * after.intercept
     gradient, constant = problem.gradient(state.coef, state.intercept)

@@ -12,7 +12,8 @@ import dask
 import dask.array as da
 from dask_cases import in_blocks, labelled
 
-from antithetic.dask.blocks import Recipe, delayed_parts, open_block, read_blocks
+from antithetic.dask.blocks import Recipe, open_block
+from antithetic.dask.reading import delayed_parts, read_blocks
 
 X, Y = labelled(60)
 

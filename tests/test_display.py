@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -22,7 +21,7 @@ import antithetic
 from antithetic import AntitheticTable, gradient_variance, pair
 from antithetic.display import ConvergenceDisplay, VarianceDisplay
 from antithetic.orders import Shuffle, Uniform
-from antithetic.problem.losses import get_loss
+from antithetic.problem.losses import Huber, get_loss
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("agg")
@@ -423,7 +422,7 @@ def test_a_classifier_with_a_regression_loss_trains_on_signs(loss):
     """A classifier with a regression loss trains on signs, with its own epsilon."""
     X, y = some_data()
     model = classifier(loss=loss, epsilon=0.4, fit_intercept=False).fit(X, y)
-    signs, loss = np.where(y == "b", 1.0, -1.0), replace(get_loss(loss), epsilon=0.4)
+    signs, loss = np.where(y == "b", 1.0, -1.0), get_loss(loss).with_epsilon(0.4)
     display = VarianceDisplay.from_estimator(model, X, y)
     check_bars(display, X, signs, [pair(X, signs, loss=loss)], model.coef_, 0.0, loss=loss)
 
@@ -433,7 +432,7 @@ def test_a_regressor(column):
     X, _ = some_data()
     y = X @ [1.0, -2.0, 0.5] + 0.1
     model = SGDRegressor(loss="huber", epsilon=0.7, random_state=0).fit(X, y)
-    options = {"loss": replace(get_loss("huber"), epsilon=0.7), "fit_intercept": True}
+    options = {"loss": Huber(0.7), "fit_intercept": True}
     display = VarianceDisplay.from_estimator(model, X, y[:, None] if column else y)
     check_bars(
         display, X, y, [pair(X, y, **options)], model.coef_, float(model.intercept_[0]), **options

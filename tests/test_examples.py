@@ -54,7 +54,7 @@ def test_our_estimator_is_nearer_to_the_optimum_than_scikit_learns(run, tmp_path
 def test_searches_and_pipelines_score_as_one_expects(run):
     printed = run("pipelines")
     assert numbers(line(printed, "ten folds"))[0] > 0.74
-    assert "table= was given to fit" in line(printed, "with a table")
+    assert "those of the table given: True" in line(printed, "with a table")
 
 
 def test_a_penalty_of_ones_own_leads_to_the_solution_of_another_solver(run):

@@ -26,8 +26,11 @@ from solver_cases import (
 )
 
 from antithetic import Interrupted, SGDClassifier, minimize
+from antithetic.orders import Balanced, Importance, Pairs, Shuffle, Stratified, Uniform
+from antithetic.penalties import GroupLasso
 from antithetic.solvers import SOLVERS
-from antithetic.training import minimize as _minimize
+from antithetic.stopping import Target
+from antithetic.training import loop
 
 # ---- fits that go on
 
@@ -132,9 +135,11 @@ def test_chunks_may_follow_a_fit_of_another_solver(first, then):
     "given",
     [
         {"solver": "svrg"},
-        {"solver": "saga", "sampling": "importance"},
+        {"solver": "saga", "order": "importance"},
         {"solver": "sdca", "fit_intercept": False},
-        {"sampling": "stratified"},
+        {"order": "stratified"},
+        {"order": Stratified(2, pairs=Pairs("greedy", refresh=[1, 3]))},
+        {"order": Importance(np.linspace(1.0, 2.0, 60)), "penalty": GroupLasso(GROUPS)},
     ],
     ids=str,
 )
@@ -153,17 +158,14 @@ def test_fitted_models_are_pickled_and_cloned(given):
 
 def test_a_search_over_solvers_and_draws():
     """GridSearchCV takes every combination that is allowed."""
+    draws = [Importance(), Importance("gradients"), Stratified(), Stratified(2, "optimal")]
+    kinds = (Shuffle, Uniform, Balanced, Importance, Stratified)
     grid = [
         {
             "solver": ["sgd", "svrg"],
-            "sampling": ["shuffle", "uniform", "balanced", "importance", "stratified"],
-            "pairing": [None, "greedy"],
+            "order": [kind(pairs=pairs) for kind in kinds for pairs in (None, "greedy")],
         },
-        {
-            "solver": ["saga", "sdca"],
-            "sampling": ["auto", "importance", "stratified"],
-            "importance": ["bounds", "gradients"],
-        },
+        {"solver": ["saga", "sdca"], "order": ["auto", "importance", "stratified", *draws]},
     ]
     search = GridSearchCV(
         SGDClassifier("log_loss", fit_intercept=False, batch_size=4, **FEW),
@@ -172,33 +174,23 @@ def test_a_search_over_solvers_and_draws():
         error_score="raise",
     )
     assert search.fit(X, TWO).best_score_ > 0.8
-    assert len(search.cv_results_["params"]) == 32
+    assert len(search.cv_results_["params"]) == 34
 
 
 # ---- resuming and interrupting
 
 RESUMED = [
     *({"solver": solver} | draws for solver in SOLVERS for draws in DRAWS),
-    {"solver": "saga", "sampling": "shuffle", "fit_intercept": True, "l1": 0.01},
-    {"solver": "svrg", "sampling": "balanced", "fit_intercept": True},
-    {
-        "solver": "saga",
-        "sampling": "shuffle",
-        "penalty": "group_lasso",
-        "groups": GROUPS,
-        "l1": 0.05,
-    },
-    {"solver": "sdca", "sampling": "shuffle", "loss": "hinge"},
-    {"solver": "saga", "sampling": "importance", "importance": "gradients", "pairing": "greedy"},
-    {
-        "solver": "svrg",
-        "sampling": "stratified",
-        "strata": THREE,
-        "allocation": "optimal",
-        "pairing": "greedy",
-    },
-    {"solver": "saga", "sampling": "shuffle", "pairing": "greedy", "refresh": [1, 3]},
-    {"solver": "sgd", "sampling": "importance", "importance": np.linspace(1.0, 2.0, 60)},
+    {"solver": "saga", "order": "shuffle", "fit_intercept": True, "l1": 0.01},
+    {"solver": "svrg", "order": "balanced", "fit_intercept": True},
+    {"solver": "saga", "order": "shuffle", "penalty": GroupLasso(GROUPS), "l1": 0.05},
+    {"solver": "sdca", "order": "shuffle", "loss": "hinge"},
+    {"solver": "saga", "order": Importance("gradients", pairs="greedy")},
+    {"solver": "svrg", "order": Stratified(THREE, "optimal", pairs="greedy")},
+    {"solver": "saga", "order": Shuffle(pairs=Pairs("greedy", refresh=[1, 3]))},
+    {"solver": "saga", "order": Shuffle(pairs=Pairs("greedy", refresh="auto"))},
+    {"solver": "sgd", "order": Importance(np.linspace(1.0, 2.0, 60))},
+    {"solver": "sgd", "order": "balanced", "steps": "auto", "average": "epoch"},
 ]
 
 
@@ -217,7 +209,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(given):
 @pytest.mark.parametrize("solver", ["svrg", "saga", "sdca"])
 def test_float32_runs_are_resumed_too(form, solver):
     """float32 runs are resumed exactly, although accumulated sums are coarse."""
-    given = RUN | {"solver": solver, "sampling": "shuffle"}
+    given = RUN | {"solver": solver, "order": "shuffle"}
     rows = form(X.astype(np.float32))
     resumed = minimize(rows, TWO, epochs=5, resume=minimize(rows, TWO, epochs=2, **given), **given)
     np.testing.assert_array_equal(minimize(rows, TWO, epochs=5, **given).coef, resumed.coef)
@@ -225,17 +217,9 @@ def test_float32_runs_are_resumed_too(form, solver):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_strata_of_a_refreshed_table_are_resumed(solver):
-    """Clusters that were made from gradients, in a run that is resumed after that."""
-    given = (
-        RUN
-        | steps_of(solver)
-        | {
-            "solver": solver,
-            "sampling": "stratified",
-            "pairing": "greedy",
-            "refresh": [1],
-        }
-    )
+    """A run resumed after a table refresh has the strata of an uninterrupted one."""
+    order = Stratified(pairs=Pairs("greedy", refresh=[1]))
+    given = RUN | steps_of(solver) | {"solver": solver, "order": order}
     resumed = minimize(X, TWO, epochs=6, resume=minimize(X, TWO, epochs=3, **given), **given)
     np.testing.assert_array_equal(minimize(X, TWO, epochs=6, **given).coef, resumed.coef)
 
@@ -246,7 +230,7 @@ def test_the_step_of_a_refreshed_table_is_resumed(solver):
 
     The step depends on the importance of the new table's pairs.
     """
-    given = RUN | {"solver": solver, "sampling": "importance", "pairing": "greedy", "refresh": [1]}
+    given = RUN | {"solver": solver, "order": Importance(pairs=Pairs("greedy", refresh=[1]))}
     resumed = minimize(X, TWO, epochs=6, resume=minimize(X, TWO, epochs=3, **given), **given)
     np.testing.assert_array_equal(minimize(X, TWO, epochs=6, **given).coef, resumed.coef)
 
@@ -254,13 +238,7 @@ def test_the_step_of_a_refreshed_table_is_resumed(solver):
 @pytest.mark.parametrize("start", [None, np.linspace(-3.0, 3.0, 5)], ids=["zero", "given"])
 def test_a_trace_does_not_change_the_run(start):
     """Measuring the variance leaves the draws as they are."""
-    given = RUN | {
-        "sampling": "stratified",
-        "n_strata": 4,
-        "eta0": 0.1,
-        "epochs": 3,
-        "coef_init": start,
-    }
+    given = RUN | {"order": Stratified(4), "steps": 0.1, "epochs": 3, "init": (start, 0.0)}
     np.testing.assert_array_equal(
         minimize(X, TWO, **given).coef, minimize(X, TWO, trace="variance", **given).coef
     )
@@ -270,19 +248,19 @@ def test_a_trace_does_not_change_the_run(start):
     ("changed", "named"),
     [
         ({"solver": "svrg"}, "solver"),
-        ({"sampling": "uniform"}, "sampling"),
-        ({"importance": "gradients"}, "importance"),
-        ({"allocation": "optimal"}, "allocation"),
+        ({"order": "uniform"}, "order"),
+        ({"order": Importance("gradients")}, "order"),
+        ({"order": Importance(pairs="greedy")}, "order"),
         ({"l1": 0.1}, "penalty"),
-        ({"penalty": "group_lasso", "groups": GROUPS, "l1": 0.1}, "penalty"),
-        ({"eta0": 0.1}, "steps"),
-        ({"tol": 1e-3, "stopping": "gradient"}, "trace"),
+        ({"penalty": GroupLasso(GROUPS), "l1": 0.1}, "penalty"),
+        ({"steps": 0.1}, "steps"),
+        ({"stop": Target("gradient", 1e-3)}, "trace"),
     ],
     ids=str,
 )
 def test_resume_refuses_another_run(changed, named):
     """Resuming another run is refused, and the error names the parameter."""
-    given = RUN | {"solver": "saga", "sampling": "importance"}
+    given = RUN | {"solver": "saga", "order": "importance"}
     with pytest.raises(ValueError, match=f"resume= was made with another {named}"):
         minimize(X, TWO, resume=minimize(X, TWO, epochs=1, **given), **(given | changed))
 
@@ -290,44 +268,42 @@ def test_resume_refuses_another_run(changed, named):
 @pytest.mark.parametrize(
     ("earlier", "later"),
     [
-        ({"sampling": "stratified", "strata": TWO}, {"sampling": "stratified", "strata": THREE}),
-        (
-            *(
-                {"sampling": "importance", "importance": chances}
-                for chances in (np.ones(60), np.arange(1.0, 61.0))
-            ),
-        ),
+        (Stratified(TWO), Stratified(THREE)),
+        (Stratified(2), Stratified(2, "optimal")),
+        (Importance(np.ones(60)), Importance(np.arange(1.0, 61.0))),
     ],
-    ids=["strata", "importance"],
+    ids=["strata", "allocation", "importance"],
 )
 def test_resume_refuses_other_chances(earlier, later):
-    """Strata and probabilities of one's own are part of a run."""
-    given = RUN | {"eta0": 0.1}
-    with pytest.raises(ValueError, match="resume"):
-        minimize(X, TWO, resume=minimize(X, TWO, epochs=1, **given, **earlier), **given, **later)
+    """Labels, allocations and numbers of one's own are part of a run."""
+    given = RUN | {"steps": 0.1}
+    first = minimize(X, TWO, epochs=1, order=earlier, **given)
+    with pytest.raises(ValueError, match="resume= was made with another order"):
+        minimize(X, TWO, resume=first, order=later, **given)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize(
-    "draws",
-    [{"sampling": "shuffle"}, {"sampling": "importance", "importance": "gradients"}],
+    "order",
+    [Shuffle(), Importance("gradients")],
     ids=str,
 )
-def test_ctrl_c_leaves_a_run_that_can_be_resumed(monkeypatch, solver, draws):
+def test_ctrl_c_leaves_a_run_that_can_be_resumed(monkeypatch, solver, order):
     """An interruption during a measurement keeps the last whole epoch, which resumes exactly."""
-    given = RUN | steps_of(solver) | draws | {"solver": solver, "epochs": 5, "trace": "objective"}
-    whole, measure = minimize(X, TWO, **given), _minimize.measure_state
+    given = RUN | steps_of(solver) | {"solver": solver, "order": order}
+    given |= {"epochs": 5, "trace": "objective"}
+    whole, measure = minimize(X, TWO, **given), loop.measure
 
-    def interrupted(names, tables, state, w_star=None):
-        if state.epochs == 3:
+    def interrupted(spec, run):
+        if run.state.epochs == 3:
             raise KeyboardInterrupt
-        return measure(names, tables, state, w_star=w_star)
+        return measure(spec, run)
 
-    monkeypatch.setattr(_minimize, "measure_state", interrupted)
+    monkeypatch.setattr(loop, "measure", interrupted)
     with pytest.raises(Interrupted, match="after 2 epochs") as caught:
         minimize(X, TWO, **given)
     monkeypatch.undo()
-    assert caught.value.result.state.epochs == len(caught.value.result.trace["objective"]) - 1 == 2
+    assert caught.value.result.epochs == len(caught.value.result.trace["objective"]) - 1 == 2
     np.testing.assert_array_equal(
         minimize(X, TWO, resume=caught.value.result, **given).coef, whole.coef
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -16,6 +17,7 @@ from scipy import sparse
 from strategies import permutations, problems, weights
 
 from antithetic import AntitheticTable, GroupTable, datasets, pair, pair_rows
+from antithetic.pairing import store
 
 FORMS = {"dense": np.asarray, "csr": sparse.csr_array}
 METHODS = ["greedy", "optimal", "tree", "auto", "random"]
@@ -340,14 +342,21 @@ def npy(array, allow_pickle=False):
     return file.getvalue()
 
 
+def content_of(members):
+    """Hash of the arrays of a file, as the store makes it."""
+    arrays = {}
+    for name in ("order", "labels"):
+        with contextlib.suppress(Exception):  # what cannot be read is refused for that
+            arrays[name] = np.load(io.BytesIO(members[name]), allow_pickle=False)
+    return store._hash(arrays)
+
+
 def archive(meta=None, compression=zipfile.ZIP_STORED, **members):
     """A file of groups of six rows, with members replaced, added, or left out (None)."""
-    described = {key: value for key, value in {**META, **(meta or {})}.items() if value is not ...}
-    members = {
-        "meta": npy(np.frombuffer(json.dumps(described).encode(), dtype=np.uint8)),
-        "order": npy(np.arange(6)),
-        **members,
-    }
+    members = {"order": npy(np.arange(6)), **members}
+    meta = {**META, "content": content_of(members), **(meta or {})}
+    described = {key: value for key, value in meta.items() if value is not ...}
+    members["meta"] = npy(np.frombuffer(json.dumps(described).encode(), dtype=np.uint8))
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", compression) as out:
         for name, content in members.items():
@@ -380,6 +389,9 @@ HOSTILE = {
     "huge size": archive({"size": 1 << 80}),
     "no size": archive({"size": ...}),
     "no method": archive({"method": ...}),
+    "no content": archive({"content": ...}),
+    "another order": archive({"content": store._hash({"order": np.arange(6)[::-1]})}),
+    "the format before": archive({"format": "antithetic groups 1"}),
     "no format": archive({"format": ...}),
     "a table's format": archive({"format": "antithetic table 2"}),
     "width of a list": archive({"width": [2]}),

@@ -17,7 +17,7 @@ from antithetic.bench.resume import finished_row
 from antithetic.bench.rows import Sink
 from antithetic.problem.losses import get_loss
 from antithetic.problem.penalties import ElasticNet
-from antithetic.training.advise import is_worth_averaging
+from antithetic.training.automatic import is_worth_averaging
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 

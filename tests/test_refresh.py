@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drive import sampler_of
 from reference import algorithm_2
 from scipy import sparse
 
@@ -16,16 +17,21 @@ from antithetic import (
     minimize,
     pair,
 )
-from antithetic.orders import make_sampler
-from antithetic.orders.shuffle import ShufflePairs
+from antithetic.orders import Balanced, Pairs, Shuffle, Uniform
+from antithetic.orders.shuffle import ShuffledPairs
 from antithetic.problem import Problem
-from antithetic.solvers import Care, make_sgd, run, sgd
-from antithetic.solvers.steps import make_schedule
+from antithetic.solvers import sgd
+from antithetic.solvers.sgd import make_sgd
+from antithetic.steps import Auto, Constant, InverseTime
+from antithetic.stopping import Stalled
+from antithetic.training import loop
+from antithetic.training.loop import begin, train
+from antithetic.training.spec import make_spec
 
 pytestmark = pytest.mark.kernel
 
-SAMPLINGS = pytest.mark.parametrize("sampling", ["uniform", "shuffle", "balanced"])
-GIVEN = {"l2": 0.01, "eta0": 0.2}
+ORDERS = pytest.mark.parametrize("kind", [Uniform, Shuffle, Balanced])
+GIVEN = {"l2": 0.01, "steps": 0.2}
 
 
 def data(n=40, d=3):
@@ -34,40 +40,37 @@ def data(n=40, d=3):
     return X, np.where(X[:, 0] + rng.normal(size=n) > 0.0, 1.0, -1.0)
 
 
-def tables_of(X, y, epochs, **given):
+def tables_of(X, y, epochs, order):
     """Partners in use during each epoch, and the weights before it."""
-    runs = [minimize(X, y, epochs=epoch, **GIVEN, **given) for epoch in range(epochs + 1)]
+    runs = [minimize(X, y, epochs=epoch, order=order, **GIVEN) for epoch in range(epochs + 1)]
     rows = [
         run.table.partner if isinstance(run.table, AntitheticTable) else run.table.order
         for run in runs
     ]
-    return rows[1:], [run.state for run in runs[:-1]]
+    return rows[1:], [run.run.state for run in runs[:-1]]
 
 
-@SAMPLINGS
-@pytest.mark.parametrize("pairing", ["greedy", "optimal", "tree"])
+@ORDERS
+@pytest.mark.parametrize("method", ["greedy", "optimal", "tree"])
 @pytest.mark.parametrize(
     ("refresh", "renewed"),
     [(1, {1, 2, 3}), (2, {2}), ([1, 3], {1, 3}), (range(0, 5, 2), {2}), ([], set())],
 )
-def test_tables_are_made_from_the_gradients_of_the_moment(sampling, pairing, refresh, renewed):
+def test_tables_are_made_from_the_gradients_of_the_moment(kind, method, refresh, renewed):
     """Tables are rebuilt before the requested epochs and no others.
 
     The first epoch has the table of the signed rows.
     """
     X, y = data()
-    used, states = tables_of(X, y, 4, sampling=sampling, pairing=pairing, refresh=refresh)
-    first = pair(X, y, pairing)
-    expected = first if sampling == "uniform" else first.to_matching(X, y)
+    used, states = tables_of(X, y, 4, kind(pairs=Pairs(method, refresh=refresh)))
+    first = pair(X, y, method)
+    expected = first if kind is Uniform else first.to_matching(X, y)
     for epoch, state in enumerate(states):
         if epoch in renewed:
-            if not (pairing == "tree" and epoch > 1):  # which polishes the one there was
-                expected = pair(X, y, pairing, coef=state.coef)
-                expected = (
-                    expected
-                    if sampling == "uniform"
-                    else expected.to_matching(X, y, coef=state.coef)
-                )
+            if not (method == "tree" and epoch > 1):  # which polishes the one there was
+                expected = pair(X, y, method, coef=state.coef)
+                if kind is not Uniform:
+                    expected = expected.to_matching(X, y, coef=state.coef)
             elif not np.array_equal(used[epoch], used[epoch - 1]):
                 expected = AntitheticTable(used[epoch])
                 assert expected.variance_ratio(X, y, coef=state.coef) <= AntitheticTable(
@@ -76,31 +79,32 @@ def test_tables_are_made_from_the_gradients_of_the_moment(sampling, pairing, ref
         np.testing.assert_array_equal(used[epoch], expected.partner, err_msg=f"epoch {epoch}")
 
 
-@SAMPLINGS
+@ORDERS
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
-def test_a_refreshed_epoch_by_hand(sampling, form):
+def test_a_refreshed_epoch_by_hand(kind, form):
     """The second epoch follows a sampler of the new table, in a fresh order where balanced."""
     X, y = data()
-    found = minimize(form(X), y, epochs=2, sampling=sampling, pairing="optimal", refresh=1, **GIVEN)
-    before = minimize(form(X), y, epochs=1, sampling=sampling, pairing="optimal", **GIVEN)
+    order = kind(pairs=Pairs("optimal", refresh=1))
+    found = minimize(form(X), y, epochs=2, order=order, **GIVEN)
+    before = minimize(form(X), y, epochs=1, order=kind(pairs="optimal"), **GIVEN)
     problem = Problem.build(form(X), y, l2=0.01)
     table = pair(form(X), y, "optimal", coef=before.coef)
-    table = table if sampling == "uniform" else table.to_matching(X, y, coef=before.coef)
-    schedule = make_schedule(
-        "inverse_time", eta0=0.2, decay=0.01, alpha=0.01, power_t=0.5, loss=problem.loss
-    )
-    after = make_sgd(problem, False).epoch(
-        before.state, make_sampler(sampling, 40, 2, 0, table).batches(1), schedule
-    )
-    np.testing.assert_array_equal(found.coef, after.coef)
+    table = table if kind is Uniform else table.to_matching(X, y, coef=before.coef)
+    schedule = InverseTime(0.2).schedule(problem.loss, problem.penalty)
+    batches = sampler_of(kind(pairs=table), 40, 2, 0, table).batches(1)
+    run = before.run
+    after = make_sgd(problem, False).epoch(run.state, run.own, batches, schedule)
+    np.testing.assert_array_equal(found.coef, after.state.coef)
     assert not np.array_equal(found.table.partner, before.table.partner)
 
 
 def test_gradients_of_the_moment_know_the_intercept():
     """Far from zero it changes which gradients are large."""
     X, y = data()
-    given = {"pairing": "optimal", "fit_intercept": True, "intercept_init": 3.0, **GIVEN}
-    before, after = minimize(X, y, epochs=1, **given), minimize(X, y, epochs=2, refresh=1, **given)
+    given = {"fit_intercept": True, "init": (None, 3.0), **GIVEN}
+    before = minimize(X, y, epochs=1, order=Uniform(pairs="optimal"), **given)
+    order = Uniform(pairs=Pairs("optimal", refresh=1))
+    after = minimize(X, y, epochs=2, order=order, **given)
     right, wrong = (
         pair(X, y, "optimal", coef=before.coef, intercept=b, fit_intercept=True).partner
         for b in (before.intercept, 0.0)
@@ -116,25 +120,24 @@ def test_a_refresh_lowers_the_variance(name):
     Along the run, than one that is kept.
     """
     X, y = datasets.load(name, return_X_y=True)
-    given = {"l2": 1e-2, "eta0": 0.1, "pairing": "optimal", "trace": "variance_ratio"}
-    before = minimize(X, y, epochs=1, **given)
-    after = minimize(X, y, epochs=2, refresh=1, **given)
+    given = {"l2": 1e-2, "steps": 0.1, "trace": "variance_ratio"}
+    orders = [Uniform(pairs=Pairs("optimal", refresh=refresh)) for refresh in (None, 1)]
+    before = minimize(X, y, epochs=1, order=orders[0], **given)
+    after = minimize(X, y, epochs=2, order=orders[1], **given)
     old, new = (result.table.variance_ratio(X, y, coef=before.coef) for result in (before, after))
     assert new < 0.9 * old
     kept, renewed = (
-        minimize(X, y, epochs=3, refresh=refresh, **given).trace["variance_ratio"]
-        for refresh in (None, 1)
+        minimize(X, y, epochs=3, order=order, **given).trace["variance_ratio"] for order in orders
     )
     assert kept[0] == renewed[0]
     assert (renewed[2:] < 0.9 * kept[2:]).all()
 
 
-@SAMPLINGS
-def test_a_table_is_made_anew_when_it_pays(sampling):
+@ORDERS
+def test_a_table_is_rebuilt_when_it_pays(kind):
     """ "auto": always before the second epoch, and later when a third of the reduction is lost."""
     X, y = data(200)
-    given = {"sampling": sampling, "pairing": "optimal"}
-    used, states = tables_of(X, y, 8, refresh="auto", **given)
+    used, states = tables_of(X, y, 8, kind(pairs=Pairs("optimal", refresh="auto")))
     assert not np.array_equal(used[0], used[1])
     problem = Problem.build(X, y)
 
@@ -148,17 +151,15 @@ def test_a_table_is_made_anew_when_it_pays(sampling):
         made = reduction(used[epoch], states[epoch]) if due else made
 
 
-def test_a_table_that_fades_is_made_anew():
+def test_a_table_that_fades_is_rebuilt():
     """refresh="auto" rebuilds a table that has lost its effect, and the new one is better."""
     X, y = datasets.load("breast-cancer_scale", return_X_y=True)
     given = {
         "l2": 1e-4,
-        "learning_rate": "constant",
-        "eta0": 1e-3,
-        "pairing": "optimal",
-        "sampling": "shuffle",
+        "steps": Constant(1e-3),
+        "order": Shuffle(pairs=Pairs("optimal", refresh="auto")),
     }
-    early, late = (minimize(X, y, epochs=epochs, refresh="auto", **given) for epochs in (2, 30))
+    early, late = (minimize(X, y, epochs=epochs, **given) for epochs in (2, 30))
     assert not np.array_equal(early.table.partner, late.table.partner)
     kept, found = (
         table.variance_ratio(X, y, coef=late.coef) for table in (early.table, late.table)
@@ -166,37 +167,40 @@ def test_a_table_that_fades_is_made_anew():
     assert found < kept
 
 
-@pytest.mark.parametrize("sampling", ["shuffle", "balanced"])
+@pytest.mark.parametrize("kind", [Shuffle, Balanced])
 @pytest.mark.parametrize("nest", [4, True])
 @pytest.mark.parametrize("refresh", [1, [1, 3], "auto"])
-def test_nested_groups_are_made_anew(sampling, nest, refresh):
+def test_nested_groups_are_rebuilt(kind, nest, refresh):
     """Nested groups are rebuilt from the gradients before the epoch."""
     X, y = data()
-    given = {"sampling": sampling, "nest": nest, "pairing": "tree"}
-    used, states = tables_of(X, y, 2, refresh=refresh, **given)
+    used, states = tables_of(X, y, 2, kind(pairs=Pairs("tree", nest, refresh)))
     expected = pair(X, y, "tree", coef=states[1].coef, nest=nest)
     assert isinstance(expected, GroupTable)
     np.testing.assert_array_equal(used[1], expected.order)
     assert not np.array_equal(used[0], used[1])
 
 
-def test_a_given_table_and_one_of_a_callable_are_made_anew():
+def test_a_given_table_and_one_of_a_callable_are_rebuilt():
     """A table is rebuilt by its own method or callable, or by "auto" if it is unknown."""
     X, y = data()
-    before = minimize(X, y, epochs=1, table=pair(X, y, "greedy"), **GIVEN).coef
-    greedy = minimize(X, y, epochs=2, table=pair(X, y, "greedy"), refresh=1, **GIVEN).table
-    np.testing.assert_array_equal(greedy.partner, pair(X, y, "greedy", coef=before).partner)
+
+    def run(epochs, pairs):
+        return minimize(X, y, epochs=epochs, order=Uniform(pairs=pairs), **GIVEN)
+
+    greedy = pair(X, y, "greedy")
+    found = run(2, Pairs(greedy, refresh=1)).table
+    expected = pair(X, y, "greedy", coef=run(1, greedy).coef)
+    np.testing.assert_array_equal(found.partner, expected.partner)
     own = AntitheticTable(np.arange(40)[::-1])
-    before = minimize(X, y, epochs=1, table=own, **GIVEN).coef
-    anew = minimize(X, y, epochs=2, table=own, refresh=1, **GIVEN).table
-    np.testing.assert_array_equal(anew.partner, pair(X, y, coef=before).partner)
+    found = run(2, Pairs(own, refresh=1)).table
+    np.testing.assert_array_equal(found.partner, pair(X, y, coef=run(1, own).coef).partner)
     seen = []
 
     def reverse(rows):
         seen.append(rows.copy())
         return np.arange(len(rows))[::-1]
 
-    minimize(X, y, epochs=2, pairing=reverse, refresh=1, **GIVEN)
+    run(2, Pairs(reverse, refresh=1))
     assert len(seen) == 2
     assert not np.array_equal(seen[0], seen[1])
 
@@ -206,9 +210,9 @@ def test_a_given_table_and_one_of_a_callable_are_made_anew():
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 @pytest.mark.parametrize("size", [2, 3, 4])
-@pytest.mark.parametrize("pairing", ["greedy", "optimal"])
+@pytest.mark.parametrize("method", ["greedy", "optimal"])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_a_table_in_every_step(form, size, pairing, intercept):
+def test_a_table_in_every_step(form, size, method, intercept):
     """Draw i, pair the gradients at the present weights, step along those of i and S[i].
 
     Two epochs equal the plain loop.
@@ -219,7 +223,7 @@ def test_a_table_in_every_step(form, size, pairing, intercept):
     for epoch in range(2):
         rng = np.random.default_rng((3, epoch))
         for drawn in rng.integers(12, size=(-(-12 // size), (size + 1) // 2)):
-            partner = pair(X, y, pairing, coef=w, intercept=b, fit_intercept=intercept).partner
+            partner = pair(X, y, method, coef=w, intercept=b, fit_intercept=intercept).partner
             rows = [row for i in drawn[: size // 2] for row in (i, partner[i])] + list(
                 drawn[size // 2 :]
             )
@@ -229,66 +233,66 @@ def test_a_table_in_every_step(form, size, pairing, intercept):
                 problem, [np.array(rows)], size, lambda *_, eta=eta: eta, coef=w, intercept=b
             )
     given = {
-        "pairing": pairing,
-        "refresh": "step",
+        "order": Uniform(pairs=Pairs(method, refresh="step")),
         "batch_size": size,
         "seed": 3,
         "l2": 0.05,
-        "eta0": 0.3,
+        "steps": 0.3,
         "fit_intercept": intercept,
     }
     found = minimize(form(X), y, epochs=2, **given)
     np.testing.assert_allclose(found.coef, w, atol=1e-12)
     assert found.intercept == pytest.approx(b, abs=1e-12)
-    assert (found.state.epochs, found.state.steps) == (2, steps)
+    assert (found.run.state.epochs, found.run.state.steps) == (2, steps)
     resumed = minimize(
         form(X), y, epochs=2, resume=minimize(form(X), y, epochs=1, **given), **given
     )
     np.testing.assert_array_equal(resumed.coef, found.coef)
 
 
+STEP = Pairs("greedy", refresh="step")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"sampling": "shuffle"}, r'Algorithm 2.*sampling="uniform"'),
-        ({"sampling": "balanced"}, r'Algorithm 2.*sampling="uniform"'),
-        ({"batch_size": 1}, "batch_size of at least 2"),
-        ({"nest": 4, "sampling": "shuffle"}, "no nest="),
-        ({"pairing": None}, "need pairing="),
+        ({"order": Shuffle(pairs=STEP)}, r"Algorithm 2.*order=Uniform"),
+        ({"order": Balanced(pairs=STEP)}, r"Algorithm 2.*order=Uniform"),
+        ({"order": Uniform(pairs=STEP), "batch_size": 1}, "batch_size of at least 2"),
+        ({"order": Uniform(pairs=STEP.but(nest=4)), "batch_size": 4}, "without nest="),
+        ({"order": Uniform(pairs=STEP), "average": "epoch"}, 'average="epoch"'),
+        ({"order": Uniform(pairs=STEP), "solver": "svrg"}, 'solver="sgd"'),
     ],
+    ids=str,
 )
 def test_where_there_is_no_table_for_every_step(given, message):
-    """Without a table for every step, the error says what is needed."""
+    """Where a table for every step is not supported, the error says what is needed."""
     X, y = data()
     with pytest.raises(ValueError, match=message):
-        minimize(X, y, **{"pairing": "greedy", "refresh": "step", "epochs": 1, **GIVEN, **given})
+        minimize(X, y, epochs=1, **GIVEN, **given)
 
 
 def test_tables_in_every_step_need_few_rows():
-    """At most 2000; nothing is computed before the refusal."""
+    """At most 2000 rows are allowed; nothing is computed before the refusal."""
     X, y = data(2001, 1)
+    given = GIVEN | {"order": Uniform(pairs=Pairs("random", refresh="step"))}
     with pytest.raises(ValueError, match=r'at most 2000 rows.*2001.*refresh="auto"'):
-        minimize(X, y, pairing="random", refresh="step", epochs=1, **GIVEN)
-    assert (
-        minimize(
-            X[:2000], y[:2000], pairing="random", refresh="step", epochs=0, **GIVEN
-        ).state.steps
-        == 0
-    )
+        minimize(X, y, epochs=1, **given)
+    assert minimize(X[:2000], y[:2000], epochs=0, **given).run.state.steps == 0
 
 
 # ---- resuming and refusing
 
 
-@SAMPLINGS
-@pytest.mark.parametrize("pairing", ["optimal", "tree"])
-@pytest.mark.parametrize("refresh", [1, 2, [1, 2], [0, 1]])
-def test_a_resumed_run_is_the_unbroken_one(sampling, pairing, refresh):
+@ORDERS
+@pytest.mark.parametrize("method", ["optimal", "tree"])
+@pytest.mark.parametrize("refresh", [1, 2, [1, 2], [0, 1], "auto"])
+def test_a_resumed_run_is_the_unbroken_one(kind, method, refresh):
     """A resumed run is exact, whether a table was rebuilt before or after the break."""
     X, y = data()
-    given = {"sampling": sampling, "pairing": pairing, "refresh": refresh, **GIVEN}
+    given = {"order": kind(pairs=Pairs(method, refresh=refresh)), **GIVEN}
     whole = minimize(X, y, epochs=5, **given)
-    for at in (2, 3):
+    for at in (1, 2, 3):
         resumed = minimize(X, y, epochs=5, resume=minimize(X, y, epochs=at, **given), **given)
         np.testing.assert_array_equal(resumed.coef, whole.coef)
         np.testing.assert_array_equal(resumed.table.partner, whole.table.partner)
@@ -297,56 +301,59 @@ def test_a_resumed_run_is_the_unbroken_one(sampling, pairing, refresh):
 def test_a_run_is_resumed_before_an_epoch_that_was_asked_for():
     """``refresh=[1, 4]`` stopped after two epochs is the same run as one of six."""
     X, y = data()
-    given = {"pairing": "optimal", "refresh": [1, 4], **GIVEN}
+    given = {"order": Uniform(pairs=Pairs("optimal", refresh=[1, 4])), **GIVEN}
     resumed = minimize(X, y, epochs=6, resume=minimize(X, y, epochs=2, **given), **given)
     np.testing.assert_array_equal(resumed.coef, minimize(X, y, epochs=6, **given).coef)
 
 
-def test_an_automatic_refresh_is_not_resumed():
-    """What the table was worth when it was made is not kept."""
-    X, y = data()
-    given = {"pairing": "optimal", "refresh": "auto", **GIVEN}
-    with pytest.raises(ValueError, match=r'refresh="auto" cannot be resumed.*give the epochs'):
-        minimize(X, y, epochs=4, resume=minimize(X, y, epochs=2, **given), **given)
+def test_an_automatic_refresh_is_resumed_when_its_table_fades():
+    """What a table was worth when it was made is kept, and decides as in an unbroken run."""
+    X, y = datasets.load("breast-cancer_scale", return_X_y=True)
+    given = {
+        "l2": 1e-4,
+        "steps": Constant(1e-3),
+        "order": Shuffle(pairs=Pairs("optimal", refresh="auto")),
+    }
+    whole, first = minimize(X, y, epochs=30, **given), minimize(X, y, epochs=5, **given)
+    resumed = minimize(X, y, epochs=30, resume=first, **given)
+    assert not np.array_equal(first.table.partner, whole.table.partner)
+    np.testing.assert_array_equal(resumed.table.partner, whole.table.partner)
+    np.testing.assert_array_equal(resumed.coef, whole.coef)
 
 
-def test_a_run_is_not_resumed_with_another_refresh():
-    """Resuming with another refresh or nest is refused."""
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        (Pairs("optimal", refresh=2), Pairs("optimal", refresh=1)),
+        (Pairs("optimal", nest=2), Pairs("optimal", nest=4)),
+        (Pairs("optimal"), Pairs("greedy")),
+    ],
+    ids=["refresh", "nest", "method"],
+)
+def test_a_run_is_not_resumed_with_other_pairs(earlier, later):
+    """Resuming with another refresh, nest or method is refused."""
     X, y = data()
-    before = minimize(X, y, epochs=1, pairing="optimal", refresh=2, **GIVEN)
-    with pytest.raises(ValueError, match="another refresh"):
-        minimize(X, y, epochs=2, pairing="optimal", refresh=1, resume=before, **GIVEN)
-    before = minimize(X, y, epochs=1, pairing="optimal", sampling="shuffle", nest=2, **GIVEN)
-    with pytest.raises(ValueError, match="another nest"):
-        minimize(
-            X, y, epochs=2, pairing="optimal", sampling="shuffle", nest=4, resume=before, **GIVEN
-        )
+    before = minimize(X, y, epochs=1, order=Shuffle(pairs=earlier), **GIVEN)
+    with pytest.raises(ValueError, match="resume= was made with another order"):
+        minimize(X, y, epochs=2, order=Shuffle(pairs=later), resume=before, **GIVEN)
 
 
 @pytest.mark.parametrize(
     ("refresh", "message"),
     [
-        (0, "refresh"),
-        (-1, "refresh"),
-        (1.5, "refresh"),
-        ([1, -2], "refresh"),
-        ([1.5], "refresh"),
+        (0, "refresh must be a whole number, at least 1; got 0"),
+        (-1, "refresh must be a whole number, at least 1"),
+        (1.5, "refresh must be a whole number"),
+        (True, "refresh must be a whole number"),
+        ([1, -2], "refresh must be a whole number, at least 0; got -2"),
+        ([1.5], "refresh must be a whole number"),
         ("often", r'"auto", "step"'),
     ],
 )
 def test_bad_values_are_refused(refresh, message):
-    """Bad values are refused before the first step, with what is allowed."""
-    X, y = data()
+    """Bad values are refused when the object is made, with what is allowed."""
     with pytest.raises(ValueError, match=message):
-        minimize(X, y, pairing="random", refresh=refresh, epochs=1, **GIVEN)
-
-
-@pytest.mark.parametrize("refresh", [1, [1], "auto", "step"])
-def test_without_a_table_there_is_nothing_to_refresh(refresh):
-    """refresh without a table is refused, and the error says what is needed."""
-    X, y = data()
-    with pytest.raises(ValueError, match=r"nest= and refresh= refine a table; they need pairing="):
-        minimize(X, y, refresh=refresh, epochs=1, **GIVEN)
+        Pairs("random", refresh=refresh)
 
 
 @pytest.mark.parametrize(
@@ -358,20 +365,18 @@ def test_epochs_may_come_in_any_collection(epochs):
     """Epochs in any collection mean the same as in a list."""
     X, y = data()
     found, expected = (
-        minimize(X, y, pairing="optimal", refresh=refresh, epochs=3, **GIVEN)
+        minimize(X, y, order=Uniform(pairs=Pairs("optimal", refresh=refresh)), epochs=3, **GIVEN)
         for refresh in (epochs, list(epochs))
     )
     np.testing.assert_array_equal(found.coef, expected.coef)
 
 
 def test_an_estimator_takes_epochs_in_an_array():
-    """The parameter constraints of estimators accept an array of epochs."""
+    """An array of epochs means the same as a list in an estimator."""
     X, y = data()
     models = [
         SGDClassifier(
-            pairing="optimal",
-            refresh=refresh,
-            sampling="shuffle",
+            order=Shuffle(pairs=Pairs("optimal", refresh=refresh)),
             max_iter=3,
             tol=None,
             random_state=0,
@@ -382,37 +387,42 @@ def test_an_estimator_takes_epochs_in_an_array():
 
 
 def test_an_estimator_refreshes():
-    """An estimator refreshes its table, says so in its plan, and lowers the variance.
-
-    Algorithm 2 to the letter is left to ``minimize``.
-    """
+    """An estimator refreshes its table, says so in its plan, and lowers the variance."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
-    given = {
-        "loss": "log_loss",
-        "pairing": "optimal",
-        "sampling": "shuffle",
-        "max_iter": 3,
-        "tol": None,
-        "trace": "variance_ratio",
-    }
+    given = {"loss": "log_loss", "max_iter": 3, "tol": None, "trace": "variance_ratio"}
     kept, renewed = (
-        SGDClassifier(refresh=refresh, random_state=0, **given).fit(X, y) for refresh in (None, 1)
+        SGDClassifier(
+            order=Shuffle(pairs=Pairs("optimal", refresh=refresh)), random_state=0, **given
+        ).fit(X, y)
+        for refresh in (None, 1)
     )
-    assert (kept.plan_.refresh, renewed.plan_.refresh) == (None, 1)
+    assert (kept.plan_.order.pairs.refresh, renewed.plan_.order.pairs.refresh) == (None, 1)
     assert renewed.history_["variance_ratio"][-1] < kept.history_["variance_ratio"][-1]
-    with pytest.raises(ValueError, match="refresh"):
-        SGDClassifier(refresh="step", pairing="greedy").fit(X, y)
 
 
-def test_nothing_is_made_anew_for_a_chunk(monkeypatch):
+def test_an_estimator_takes_tables_in_every_step_only_as_minimize_does():
+    """The patience of tol= is refused with refresh="step"; without it the oracle runs."""
+    X, y = data()
+    given = {"loss": "log_loss", "order": Uniform(pairs=STEP), "average": False}
+    model = SGDClassifier(max_iter=2, random_state=0, **given)
+    with pytest.raises(ValueError, match=r'refresh="step" is Algorithm 2.*without.*stop='):
+        model.fit(X, y)
+    assert not hasattr(model, "coef_")
+    assert model.set_params(tol=None).fit(X, y).n_iter_ == 2
+
+
+def test_nothing_is_rebuilt_for_a_chunk(monkeypatch):
     """``partial_fit`` makes one table of the rows of each call, at most."""
     X, y = data()
     made = []
     monkeypatch.setattr(
-        "antithetic.training.tables.pair",
+        "antithetic.orders.pairs.pair",
         lambda *args, **given: made.append(given) or pair(*args, **given),
     )
-    model = SGDClassifier(pairing="optimal", refresh=1, sampling="shuffle")
+    monkeypatch.setattr(
+        "antithetic.orders.pairs.pair_slopes", lambda *_, **__: pytest.fail("a table was rebuilt")
+    )
+    model = SGDClassifier(order=Shuffle(pairs=Pairs("optimal", refresh=1)))
     for _ in range(3):
         model.partial_fit(X, y, classes=[-1.0, 1.0])
     assert len(made) == 3
@@ -421,33 +431,32 @@ def test_nothing_is_made_anew_for_a_chunk(monkeypatch):
 def test_the_table_stays_a_matching():
     """Where each row is visited once, a new table is cut into pairs as the first was."""
     X, y = data(41)
-    for sampling in ("shuffle", "balanced"):
-        table = minimize(
-            X, y, pairing="greedy", sampling=sampling, refresh=1, epochs=3, **GIVEN
-        ).table
+    for kind in (Shuffle, Balanced):
+        order = kind(pairs=Pairs("greedy", refresh=1))
+        table = minimize(X, y, order=order, epochs=3, **GIVEN).table
         assert table.is_matching
-        assert isinstance(make_sampler("shuffle", 41, 2, 0, table), ShufflePairs)
+        assert isinstance(sampler_of("shuffle", 41, 2, 0, table), ShuffledPairs)
 
 
 def test_the_oracle_has_no_patience():
-    """refresh="step" with tol is refused.
+    """refresh="step" with stop= is refused.
 
     Each step is an epoch to the solver, so there is no loss of a whole epoch to compare.
     """
     X, y = data()
-    with pytest.raises(ValueError, match="without tol"):
-        minimize(X, y, pairing="optimal", refresh="step", tol=1e-3, epochs=1, **GIVEN)
+    with pytest.raises(ValueError, match="without nest=, stop="):
+        minimize(X, y, order=Uniform(pairs=STEP), stop=Stalled(1e-3), epochs=1, **GIVEN)
 
 
 def test_chunks_are_not_all_in_one_order():
     """A balanced order begins at random.
 
-    Partial_fit, whose calls are single epochs, draws another for each.
+    partial_fit, whose calls are single epochs, draws another for each.
     """
     X, y = data()
     models = [
-        SGDClassifier("log_loss", sampling=s, random_state=0, learning_rate="constant", tol=None)
-        for s in ("balanced", "shuffle")
+        SGDClassifier("log_loss", order=word, random_state=0, learning_rate="constant", tol=None)
+        for word in ("balanced", "shuffle")
     ]
     for model in models:
         for _ in range(3):
@@ -458,7 +467,7 @@ def test_chunks_are_not_all_in_one_order():
 def test_an_interrupted_run_resumes_with_the_table_of_its_last_whole_epoch(monkeypatch):
     """It resumes with that table even though the next one had been made."""
     X, y = data()
-    given = {"pairing": "optimal", "refresh": [2], "sampling": "shuffle", **GIVEN}
+    given = {"order": Shuffle(pairs=Pairs("optimal", refresh=[2])), **GIVEN}
     whole, kernel, calls = minimize(X, y, epochs=4, **given), sgd._run_kernel, []
 
     def interrupted(*arguments):
@@ -477,34 +486,33 @@ def test_an_interrupted_run_resumes_with_the_table_of_its_last_whole_epoch(monke
 
 
 def test_resume_with_refresh_checks_what_it_is_given():
-    """Other rows, another pairing, or no result at all."""
+    """Other rows, another method, or no result at all are refused."""
     X, y = data()
-    given = {"refresh": 2, "sampling": "shuffle", **GIVEN}
-    result = minimize(X, y, pairing="optimal", epochs=1, **given)
-    for rows, pairing, resume in (
-        (X + 1.0, "optimal", result),
-        (X, "greedy", result),
-        (X, "optimal", 1),
+    optimal, greedy = (Shuffle(pairs=Pairs(method, refresh=2)) for method in ("optimal", "greedy"))
+    result = minimize(X, y, order=optimal, epochs=1, **GIVEN)
+    for rows, order, resume, message in (
+        (X + 1.0, optimal, result, "other values"),
+        (X, greedy, result, "another order"),
+        (X, optimal, 1, "must be a Result"),
     ):
-        with pytest.raises(ValueError, match=r"other values|another pairing|must be a Result"):
-            minimize(rows, y, pairing=pairing, epochs=2, resume=resume, **given)
+        with pytest.raises(ValueError, match=message):
+            minimize(rows, y, order=order, epochs=2, resume=resume, **GIVEN)
 
 
-def test_an_epoch_that_is_done_again_keeps_its_table():
-    """Care lowers the steps of an epoch; the table before it is made once."""
+def test_an_epoch_that_is_done_again_keeps_its_table(monkeypatch):
+    """An epoch that is done again with shorter steps has the table of the first attempt."""
     X, _ = data()
     problem = Problem.build(X, 1e3 * X[:, 0], loss="squared_error")
-    asked, solver = [], make_sgd(problem, False, watch=True)
-    schedule = make_schedule("constant", eta0=1e6, decay=0, alpha=0, power_t=0, loss=problem.loss)
-    sampler = make_sampler("shuffle", problem.n, 2, 0)
-    *_, state = run(
-        solver,
-        sampler,
-        schedule,
-        solver.init(),
-        epochs=2,
-        care=Care(0.0),
-        renew=lambda state: asked.append(state.epochs) or None,
-    )
-    assert state.lowered > 1
+    asked, renewed = [], loop.renewed
+
+    def counted(spec, run):
+        asked.append(run.state.epochs)
+        return renewed(spec, run)
+
+    monkeypatch.setattr(loop, "renewed", counted)
+    order = Shuffle(pairs=Pairs("optimal", refresh=1))
+    spec = make_spec(problem, problem.y, order=order, solver="sgd", steps=Auto(), batch_size=2)
+    schedule = Constant(1e6).schedule(problem.loss, problem.penalty)
+    *_, run = train(spec, begin(spec, schedule=schedule), 2)
+    assert run.lowered > 1
     assert asked == [0, 1]

@@ -9,51 +9,55 @@ import pytest
 from solver_cases import ALPHA, GROUPS, THREE, TWO, Box, X, steps_of
 
 from antithetic import DivergenceError, SGDClassifier, minimize
-from antithetic.training import minimize as _minimize
+from antithetic.orders import Importance, Pairs, Stratified, Uniform
+from antithetic.penalties import ElasticNet, GroupLasso
+from antithetic.steps import PA1, PA2, Auto, Constant
+from antithetic.training import loop
 
+NESTED = Pairs("tree", nest=True)
 REFUSED = [
     ({"solver": "adam"}, "sgd, svrg, saga, sdca"),
-    ({"sampling": "sorted"}, "uniform, shuffle, balanced, importance, stratified"),
-    ({"sampling": "importance", "importance": "slopes"}, "bounds, gradients"),
-    ({"sampling": "stratified", "allocation": "equal"}, "proportional, optimal"),
-    ({"penalty": "l2"}, "group_lasso"),
-    ({"penalty": "group_lasso", "l1": 0.1}, "needs groups="),
-    ({"groups": GROUPS}, "groups= belongs to"),
+    ({"order": "sorted"}, "uniform, shuffle, balanced, importance, stratified"),
+    ({"order": 3}, "order int is not known; use one of auto, uniform, .* or an object of"),
+    ({"order": Uniform}, r"pass an object, Uniform\(\)"),
+    ({"penalty": "l2"}, "GroupLasso"),
+    ({"penalty": "group_lasso", "l1": 0.1}, r"GroupLasso\(groups\)"),
+    ({"penalty": GroupLasso(GROUPS)}, "has the strength l1=; give it above 0"),
+    ({"penalty": ElasticNet(0.1)}, r"given twice: ElasticNet\(l2, l1\) has strengths"),
     ({"penalty": Box(), "l1": 0.1}, "put it into the penalty"),
-    ({"penalty": Box(), "groups": GROUPS}, "knows its groups itself"),
+    ({"penalty": Box}, r"pass an object of it, Box\(\)"),
     ({"penalty": 3.0}, r"needs value\(w\), prox\(w, step\) and separable"),
-    ({"stopping": "time", "tol": 1e-3}, "objective, gradient, gap"),
+    ({"stop": "gradient"}, r"None, Stalled\(tol\) or Target\("),
     ({"solver": "saga", "average": True}, "leave it out"),
     ({"penalty": Box(), "average": True}, "a penalty of your own; leave it out"),
     (
-        {"penalty": "group_lasso", "groups": GROUPS, "average": True},
-        'penalty="group_lasso"; leave it out',
+        {"penalty": GroupLasso(GROUPS), "l1": 0.1, "average": True},
+        r"penalty=GroupLasso\(...\); leave it out",
     ),
-    (
-        {"solver": "svrg", "loss": "hinge", "learning_rate": "pa1", "eta0": 1.0},
-        'use learning_rate="auto"',
-    ),
-    ({"penalty": Box(), "loss": "hinge", "learning_rate": "pa2"}, 'use learning_rate="auto"'),
+    ({"solver": "svrg", "loss": "hinge", "steps": PA1(1.0)}, "use automatic steps"),
+    ({"penalty": Box(), "loss": "hinge", "steps": PA2(1.0)}, "use automatic steps"),
+    ({"steps": PA1(1.0)}, "only works with loss 'hinge'"),
     ({"solver": "saga", "loss": "hinge"}, 'or solver="sgd"'),
     (
         {"solver": "sdca", "fit_intercept": True},
         'use fit_intercept=False, or add a column of ones, or solver="saga"',
     ),
-    ({"solver": "sdca", "learning_rate": "constant"}, "no step size"),
+    ({"solver": "sdca", "steps": Constant(0.1)}, "no step size"),
+    ({"solver": "sdca", "steps": Auto(decay=0.1)}, "no step size; leave the decay out"),
     ({"solver": "sdca", "l2": 0.0}, 'above 0; use penalty="l2"'),
     ({"solver": "sdca", "loss": "modified_huber"}, 'use solver="saga"'),
     ({"solver": "sdca", "loss": "perceptron"}, 'use solver="sgd"'),
-    ({"solver": "sdca", "intercept_init": 1.0}, "intercept_init must be 0"),
+    ({"solver": "sdca", "init": (None, 1.0)}, "intercept of init must be 0"),
     ({"solver": "sdca", "trace": "variance"}, 'use trace="gap"'),
-    ({"solver": "sdca", "sampling": "balanced"}, 'use sampling="shuffle"'),
-    ({"solver": "saga", "sampling": "balanced"}, 'or solver="svrg"'),
-    ({"sampling": "uniform", "pairing": "tree", "nest": True}, 'use sampling="shuffle"'),
-    ({"sampling": "stratified", "strata": THREE, "n_strata": 2}, "got both"),
-    ({"sampling": "stratified", "strata": THREE[1:]}, r"\(60,\)"),
-    ({"sampling": "stratified", "strata": THREE}, "batch_size of at least 3"),
-    ({"sampling": "stratified", "batch_size": 1}, "batch_size of at least 2"),
-    ({"sampling": "importance", "importance": np.zeros(60)}, "at least one must be positive"),
-    ({"sampling": "importance", "importance": np.eye(60)[0]}, "give it a positive number"),
+    ({"solver": "sdca", "order": "balanced"}, 'use order="shuffle"'),
+    ({"solver": "saga", "order": "balanced"}, 'or solver="svrg"'),
+    ({"order": Uniform(pairs=NESTED)}, 'use order="shuffle"'),
+    ({"order": Stratified(THREE[1:])}, r"\(60,\)"),
+    ({"order": Stratified(THREE)}, "batch_size of at least 3"),
+    ({"order": "stratified", "batch_size": 1}, "batch_size of at least 2"),
+    ({"order": "importance", "trace": "partial_sum"}, 'use trace="variance"'),
+    ({"order": Importance(np.zeros(60))}, "at least one must be positive"),
+    ({"order": Importance(np.eye(60)[0])}, "give it a positive number"),
 ]
 
 
@@ -61,7 +65,7 @@ REFUSED = [
 def test_what_does_not_go_together_is_refused_before_the_first_step(monkeypatch, given, message):
     """The error comes before the first step and says what to use instead."""
     given = {"l2": ALPHA, **steps_of(given.get("solver", "sgd"))} | given
-    monkeypatch.setattr(_minimize, "run", lambda *_, **__: pytest.fail("a step was taken"))
+    monkeypatch.setattr(loop, "_epoch", lambda *_: pytest.fail("a step was taken"))
     with pytest.raises(ValueError, match=message):
         minimize(X, TWO, **given)
 
@@ -70,16 +74,13 @@ def test_what_does_not_go_together_is_refused_before_the_first_step(monkeypatch,
     ("given", "message"),
     [
         ({"solver": "adam"}, "'svrg'"),
-        ({"sampling": "sorted"}, "'importance'"),
-        ({"penalty": "ridge"}, "'group_lasso'"),
+        ({"order": "sorted"}, "'importance'"),
+        ({"order": Uniform}, "'order' parameter of SGDClassifier must be"),
+        ({"penalty": "ridge"}, "GroupLasso"),
         ({"penalty": SimpleNamespace()}, "'value' and 'prox'|implementing 'value'"),
-        ({"importance": "slopes"}, "'gradients'"),
-        ({"allocation": "equal"}, "'optimal'"),
         ({"stopping": "time"}, "'gap'"),
-        ({"n_strata": 0}, "n_strata"),
-        ({"penalty": "group_lasso"}, "needs groups"),
-        ({"groups": GROUPS}, "groups belongs to"),
-        ({"penalty": "group_lasso", "groups": [0, 1]}, "each of the 5 features"),
+        ({"penalty": "group_lasso"}, "GroupLasso"),
+        ({"penalty": GroupLasso([0, 1])}, "each of the 5 features"),
         ({"solver": "saga"}, 'or solver="sgd"'),  # the default loss has a kink
         ({"solver": "sdca"}, "use fit_intercept=False"),
         ({"solver": "sdca", "fit_intercept": False, "penalty": "l1"}, 'or solver="sgd"'),
@@ -88,11 +89,11 @@ def test_what_does_not_go_together_is_refused_before_the_first_step(monkeypatch,
         ({"solver": "sdca", "fit_intercept": False, "learning_rate": "optimal"}, "no step size"),
         ({"solver": "sdca", "fit_intercept": False, "loss": "huber"}, 'use solver="saga"'),
         ({"solver": "saga", "average": True}, "leave it out"),
-        ({"solver": "svrg", "learning_rate": "pa1"}, 'use learning_rate="auto"'),
-        ({"solver": "saga", "sampling": "balanced"}, 'or solver="svrg"'),
-        ({"sampling": "stratified", "n_strata": 3}, "batch_size of at least 3"),
-        ({"sampling": "importance", "pairing": "tree", "nest": True}, 'use sampling="shuffle"'),
-        ({"shuffle": False, "sampling": "importance"}, "use sampling='auto'"),
+        ({"solver": "svrg", "learning_rate": "pa1"}, "use automatic steps"),
+        ({"solver": "saga", "order": "balanced"}, 'or solver="svrg"'),
+        ({"order": Stratified(3)}, "batch_size of at least 3"),
+        ({"order": Importance(pairs=NESTED)}, 'use order="shuffle"'),
+        ({"shuffle": False, "order": "importance"}, "use order='auto'"),
         ({"solver": "sdca", "fit_intercept": False, "trace": "variance"}, 'use trace="gap"'),
     ],
     ids=str,
@@ -109,10 +110,11 @@ def test_estimators_refuse_before_the_first_step(given, message):
 @pytest.mark.parametrize(
     ("given", "strata", "message"),
     [
-        ({}, THREE, "belongs to sampling='stratified'; got sampling='auto'"),
-        ({"sampling": "stratified"}, THREE[1:], r"\(60,\), one label per row of X; got \(59,\)"),
-        ({"sampling": "stratified"}, THREE, "batch_size of at least 3, or fewer strata"),
-        ({"sampling": "stratified", "n_strata": 2}, THREE, "got both"),
+        ({}, THREE, "belongs to order='stratified'; got order='auto'"),
+        ({"order": "shuffle"}, THREE, r"belongs to order='stratified'; got order=Shuffle\(\)"),
+        ({"order": "stratified"}, THREE[1:], r"\(60,\), one label per row of X; got \(59,\)"),
+        ({"order": "stratified"}, THREE, "batch_size of at least 3, or fewer strata"),
+        ({"order": Stratified(2)}, THREE, "strata= is given twice"),
     ],
     ids=str,
 )
@@ -123,6 +125,6 @@ def test_strata_that_do_not_fit_are_refused(given, strata, message):
 
 
 def test_features_that_are_too_large_are_named():
-    """Squares that overflow: the same advice as SGD gives."""
+    """Squares that overflow are refused with the advice that SGD gives."""
     with pytest.raises(DivergenceError, match="StandardScaler"):
         SGDClassifier("log_loss", solver="saga").fit(1e200 * X, TWO)

@@ -36,9 +36,13 @@ from solver_cases import (
 )
 
 from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize, pair
+from antithetic.orders import Balanced, Importance, Pairs, Shuffle, Stratified, Uniform
+from antithetic.orders.words import read_order
 from antithetic.problem import Problem
 from antithetic.problem.optimality import gradient_mapping_norm
 from antithetic.solvers import SOLVERS
+from antithetic.steps import Auto, Constant
+from antithetic.stopping import Target
 
 # ---- scikit-learn's solutions
 
@@ -168,7 +172,7 @@ def test_more_than_two_classes(solver, n_jobs):
 @pytest.mark.parametrize("solver", ["svrg", "saga", "sdca"])
 def test_float32_is_kept_and_near(form, solver):
     """The weights are float32, and those of float64 but for rounding."""
-    given = RUN | {"solver": solver, "sampling": "shuffle", "epochs": 150}
+    given = RUN | {"solver": solver, "order": "shuffle", "epochs": 150}
     single, double = (
         minimize(form(X.astype(np.float32)), TWO, **given),
         minimize(form(X), TWO, **given),
@@ -185,19 +189,20 @@ def test_float32_is_kept_and_near(form, solver):
 
 
 @pytest.mark.parametrize("draws", DRAWS, ids=str)
-@pytest.mark.parametrize("pairing", [None, "greedy"])
+@pytest.mark.parametrize("pairs", [None, "greedy"])
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_every_draw_leads_to_the_solution(solver, pairing, draws):
+def test_every_draw_leads_to_the_solution(solver, pairs, draws):
     """Every draw is unbiased: corrected solvers reach the solution exactly, SGD comes near.
 
     With rows and with pairs.
     """
+    order = read_order(draws["order"]).but(pairs=pairs)
     given = {
         "batch_size": 8,
-        "pairing": pairing,
+        "order": order,
         "solver": solver,
         "fit_intercept": solver != "sdca",
-    } | draws
+    }
     exact = solver != "sgd"
     model = SGDClassifier(
         "log_loss",
@@ -209,41 +214,48 @@ def test_every_draw_leads_to_the_solution(solver, pairing, draws):
         C=C, fit_intercept=solver != "sdca", tol=1e-10, max_iter=5000
     ).fit(X, TWO)
     assert_same_model(model, other, **({} if exact else {"rtol": 0.0, "atol": 0.1}))
-    assert model.plan_.sampling == draws["sampling"]
-    assert model.plan_.pairing == pairing
+    assert model.plan_.order == order
+    assert model.plan_.order.pairs == (None if pairs is None else Pairs(pairs))
 
 
 @pytest.mark.parametrize(
     "labels", [THREE, np.array(["a", "b", "c"])[THREE]], ids=["numbers", "words"]
 )
-@pytest.mark.parametrize("pairing", [None, "greedy"])
+@pytest.mark.parametrize("pairs", [None, "greedy"])
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_strata_of_ones_own_are_those_of_minimize(solver, pairing, labels):
-    """fit(strata=) is minimize(strata=), bit for bit, with numbers and words for labels."""
-    given = {
-        "sampling": "stratified",
-        "pairing": pairing,
-        "solver": solver,
-        "batch_size": 8,
-        "allocation": "optimal",
-    }
-    step = {"learning_rate": "constant", "eta0": 0.1} if solver in ("sgd", "svrg", "saga") else {}
-    start = {"coef_init": np.zeros(5)} if solver == "sdca" else {}
-    model = SGDClassifier("log_loss", fit_intercept=False, **FEW, **given, **step).fit(
-        X, TWO, strata=labels
+def test_strata_of_ones_own_are_those_of_minimize(solver, pairs, labels):
+    """fit(strata=) is Stratified(strata), bit for bit, with numbers and words for labels."""
+    order = Stratified(allocation="optimal", pairs=pairs)
+    given = {"solver": solver, "batch_size": 8}
+    rate = {} if solver == "sdca" else {"learning_rate": "constant", "eta0": 0.1}
+    model, other = (
+        SGDClassifier(
+            "log_loss", fit_intercept=False, order=order, average=False, **FEW, **given, **rate
+        ).fit(X, TWO, strata=strata)
+        for strata in (labels, TWO)
     )
     seed = int(check_random_state(0).randint(2**31 - 1, size=1)[0])
-    run = minimize(X, TWO, strata=labels, l2=ALPHA, epochs=4, seed=seed, **given, **step, **start)
+    steps = "auto" if solver == "sdca" else Constant(0.1)
+    inside = order.but(strata=labels)
+    run = minimize(X, TWO, order=inside, l2=ALPHA, epochs=4, seed=seed, steps=steps, **given)
     np.testing.assert_array_equal(model.coef_[0], run.coef)
-    other = SGDClassifier("log_loss", fit_intercept=False, **FEW, **given, **step).fit(
-        X, TWO, strata=TWO
-    )
+    assert model.plan_.order == inside
     assert not np.array_equal(model.coef_, other.coef_)
+
+
+def test_strata_are_given_once():
+    """Given to fit and in the order, or for an order without strata, they are refused."""
+    for order in (Stratified(THREE), Stratified(4)):
+        with pytest.raises(ValueError, match="strata= is given twice: to fit, and in order="):
+            SGDClassifier(order=order, batch_size=8, **FEW).fit(X, TWO, strata=THREE)
+    for order in ("auto", "shuffle", Uniform(pairs="greedy")):
+        with pytest.raises(ValueError, match="strata= belongs to order='stratified'; got order="):
+            SGDClassifier(order=order, **FEW).fit(X, TWO, strata=THREE)
 
 
 def test_strata_are_cut_for_early_stopping_and_serve_every_class():
     """Held-back rows take their labels with them; each one-vs-rest problem has the same strata."""
-    given = {"sampling": "stratified", "batch_size": 6, "solver": "saga", "random_state": 0}
+    given = {"order": "stratified", "batch_size": 6, "solver": "saga", "random_state": 0}
     model = SGDClassifier("log_loss", early_stopping=True, validation_fraction=0.2, **given).fit(
         X, TWO, strata=THREE
     )
@@ -257,7 +269,7 @@ def test_cross_validation_cuts_strata_to_each_fold(kind, routing):
     """Each fold gets its part of the strata, with and without metadata routing."""
     loss = {"loss": "log_loss"} if kind is SGDClassifier else {}
     with sklearn.config_context(enable_metadata_routing=routing):
-        model = kind(sampling="stratified", solver="svrg", batch_size=6, **FEW, **loss)
+        model = kind(order="stratified", solver="svrg", batch_size=6, **FEW, **loss)
         model = model.set_fit_request(strata=True) if routing else model
         found = cross_validate(
             model,
@@ -271,47 +283,42 @@ def test_cross_validation_cuts_strata_to_each_fold(kind, routing):
         assert [fitted.t_ for fitted in found["estimator"]] == [
             1 + 4 * 42
         ] * 3  # 7 batches of 6 draw for 40 rows
-        GridSearchCV(
-            model, {"allocation": ["proportional", "optimal"]}, cv=3, error_score="raise"
-        ).fit(X, target_of(kind), strata=THREE)
+        grid = {"order": [Stratified(), Stratified(allocation="optimal")]}
+        GridSearchCV(model, grid, cv=3, error_score="raise").fit(X, target_of(kind), strata=THREE)
 
 
 @FORMS
-@pytest.mark.parametrize("pairing", [None, "tree"])
-def test_balanced_orders_with_svrg(form, pairing):
+@pytest.mark.parametrize("pairs", [None, "tree"])
+def test_balanced_orders_with_svrg(form, pairs):
     """They lead to the solution, and differ from shuffled ones on the way."""
-    given = {"solver": "svrg", "pairing": pairing}
+    given = {"loss": "log_loss", "solver": "svrg"}
     other = theirs.LogisticRegression(C=C, tol=1e-10, max_iter=5000).fit(X, TWO)
-    assert_same_model(
-        SGDClassifier("log_loss", sampling="balanced", **EXACT, **given).fit(form(X), TWO), other
-    )
+    order = Balanced(pairs=pairs)
+    assert_same_model(SGDClassifier(order=order, **EXACT, **given).fit(form(X), TWO), other)
     balanced, shuffled = (
-        SGDClassifier("log_loss", sampling=name, **FEW, **given).fit(form(X), TWO)
-        for name in ("balanced", "shuffle")
+        SGDClassifier(order=order, **FEW, **given).fit(form(X), TWO)
+        for order in (Balanced(pairs=pairs), Shuffle(pairs=pairs))
     )
     assert not np.array_equal(balanced.coef_, shuffled.coef_)
-    assert balanced.plan_.sampling == "balanced"
+    assert balanced.plan_.order == order
 
 
 @pytest.mark.parametrize("solver", ["svrg", "saga", "sdca"])
 def test_groups_and_refreshed_tables(solver):
     """Nested groups and refreshed tables lead to the same solution."""
-    given = {
-        "solver": solver,
-        "fit_intercept": solver != "sdca",
-        "batch_size": 8,
-        "pairing": "tree",
-    }
+    given = {"solver": solver, "fit_intercept": solver != "sdca", "batch_size": 8}
     other = theirs.LogisticRegression(
         C=C, fit_intercept=solver != "sdca", tol=1e-10, max_iter=5000
     ).fit(X, TWO)
-    for extra in (
-        {"nest": 4},
-        {"nest": True},
-        {"refresh": 3},
-        {"nest": 4, "sampling": "importance"},
+    first = Balanced if solver == "svrg" else Shuffle
+    for order in (
+        first(pairs=Pairs("tree", nest=4)),
+        first(pairs=Pairs("tree", nest=True)),
+        first(pairs=Pairs("tree", refresh=3)),
+        Importance(pairs=Pairs("tree", nest=4)),
     ):
-        assert_same_model(SGDClassifier("log_loss", **EXACT, **given, **extra).fit(X, TWO), other)
+        model = SGDClassifier("log_loss", order=order, **EXACT, **given).fit(X, TWO)
+        assert_same_model(model, other)
 
 
 # ---- what a fit tells
@@ -320,14 +327,9 @@ def test_groups_and_refreshed_tables(solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_a_fit_tells_what_it_did(solver):
     """plan_, history_, eta0_, decay_, n_iter_ and t_."""
-    model = SGDClassifier(
-        "log_loss", solver=solver, sampling="shuffle", **FEW, **without_intercept(solver)
-    ).fit(X, TWO)
-    assert (model.plan_.sampling, model.plan_.pairing, model.plan_.batch_size) == (
-        "shuffle",
-        None,
-        2,
-    )
+    given = FEW | {"order": "shuffle", "trace": "objective"} | without_intercept(solver)
+    model = SGDClassifier("log_loss", solver=solver, **given).fit(X, TWO)
+    assert (model.plan_.order, model.plan_.batch_size) == (Shuffle(), 2)
     assert (model.n_iter_, model.t_) == (4, 241)
     np.testing.assert_array_equal(model.history_["epoch"], [1, 2, 3, 4])
     problem = Problem.build(X, TWO, l2=ALPHA, fit_intercept=solver != "sdca")
@@ -344,7 +346,7 @@ def test_a_fit_tells_what_it_did(solver):
 def test_auto_reshuffles_where_balanced_orders_do_harm(solver):
     """ "auto" reshuffles where balanced orders do harm, and says why."""
     model = SGDClassifier("log_loss", solver=solver, **FEW, **without_intercept(solver)).fit(X, TWO)
-    assert model.plan_.sampling == "shuffle"
+    assert model.plan_.order == Shuffle()
     assert "balanced" in model.plan_.why
 
 
@@ -353,11 +355,12 @@ def test_a_corrected_gradient_has_less_and_less_variance(solver):
     """The exact variance in the trace goes to zero, which SGD's does not."""
     given = {
         "l2": ALPHA,
-        "sampling": "shuffle",
+        "order": "shuffle",
         "epochs": 60,
         "trace": ["variance", "variance_ratio"],
     }
-    corrected, plain = minimize(X, TWO, solver=solver, **given), minimize(X, TWO, eta0=0.1, **given)
+    corrected = minimize(X, TWO, solver=solver, **given)
+    plain = minimize(X, TWO, steps=0.1, **given)
     assert corrected.trace["variance"][-1] < 1e-12 < 1e-3 < plain.trace["variance"][-1]
     assert corrected.trace["variance_ratio"][-1] < 1e-10
 
@@ -365,16 +368,10 @@ def test_a_corrected_gradient_has_less_and_less_variance(solver):
 SAME_AS_MINIMIZE = [
     {"solver": "svrg"},
     {"solver": "saga", "batch_size": 7},
-    {"solver": "svrg", "sampling": "balanced"},
-    {"solver": "saga", "sampling": "importance", "importance": "gradients", "pairing": "greedy"},
-    {"solver": "sgd", "sampling": "importance", "average": "epoch"},
-    {
-        "solver": "svrg",
-        "sampling": "stratified",
-        "batch_size": 8,
-        "allocation": "optimal",
-        "n_strata": 3,
-    },
+    {"solver": "svrg", "order": "balanced"},
+    {"solver": "saga", "order": Importance("gradients", pairs="greedy")},
+    {"solver": "sgd", "order": "importance", "average": "epoch"},
+    {"solver": "svrg", "order": Stratified(3, "optimal"), "batch_size": 8},
     {"solver": "sdca", "fit_intercept": False},
 ]
 
@@ -382,7 +379,7 @@ SAME_AS_MINIMIZE = [
 @pytest.mark.parametrize("given", SAME_AS_MINIMIZE, ids=str)
 def test_a_fit_is_a_run_of_minimize(given):
     """The same bits, from the seed that random_state draws, with the steps that each finds."""
-    given = {"fit_intercept": True, "sampling": "shuffle", "learning_rate": "auto"} | given
+    given = {"fit_intercept": True, "order": "shuffle"} | given
     model = SGDClassifier("log_loss", **FEW, **given).fit(X, TWO)
     seed = int(check_random_state(0).randint(2**31 - 1, size=1)[0])
     run = minimize(X, TWO, l2=ALPHA, epochs=4, seed=seed, **given)
@@ -392,25 +389,20 @@ def test_a_fit_is_a_run_of_minimize(given):
 @CORRECTED
 def test_decay_means_the_same_in_both(solver):
     """``decay`` gives the same weights in minimize and in the estimators, bit for bit."""
-    given = {
-        "solver": solver,
-        "sampling": "shuffle",
-        "learning_rate": "auto",
-        "decay": 5.0,
-        "fit_intercept": True,
-    }
+    given = {"solver": solver, "order": "shuffle", "fit_intercept": True}
     seed = int(check_random_state(0).randint(2**31 - 1, size=1)[0])
-    run = minimize(X, TWO, l2=ALPHA, epochs=4, seed=seed, **given)
-    np.testing.assert_array_equal(
-        SGDClassifier("log_loss", **FEW, **given).fit(X, TWO).coef_[0], run.coef
-    )
+    run = minimize(X, TWO, l2=ALPHA, epochs=4, seed=seed, steps=Auto(decay=5.0), **given)
+    model = SGDClassifier("log_loss", decay=5.0, **FEW, **given).fit(X, TWO)
+    np.testing.assert_array_equal(model.coef_[0], run.coef)
 
 
 def test_a_schedule_that_needs_no_first_step_takes_a_loss_with_a_kink():
     """Schedule "optimal" with the hinge loss, as the estimators do."""
-    given = {"loss": "hinge", "solver": "saga", "sampling": "shuffle", "learning_rate": "optimal"}
-    assert SGDClassifier(**FEW, **given).fit(X, TWO).score(X, TWO) > 0.8
-    assert np.isfinite(minimize(X, TWO, l2=ALPHA, epochs=4, **given).coef).all()
+    given = {"loss": "hinge", "solver": "saga", "order": "shuffle"}
+    model = SGDClassifier(learning_rate="optimal", **FEW, **given).fit(X, TWO)
+    assert model.score(X, TWO) > 0.8
+    run = minimize(X, TWO, l2=ALPHA, epochs=4, steps="optimal", **given)
+    assert np.isfinite(run.coef).all()
 
 
 @pytest.mark.parametrize(
@@ -451,16 +443,11 @@ def test_odd_data(name, solver):
     """
     rows, y = ODD[name]
     for form, sizes in ((np.asarray, (2, 100)), (sparse.csr_array, (3,))):
-        for draws in (
-            *DRAWS,
-            {"sampling": "shuffle"},
-            {"sampling": "importance", "pairing": "greedy"},
-        ):
+        for draws in (*DRAWS, {"order": "shuffle"}, {"order": Importance(pairs="greedy")}):
             for size in sizes:
-                if draws.get("n_strata", 0) > min(size, len(y)):
-                    continue
                 given = {
                     "batch_size": size,
+                    "trace": "objective",
                     "solver": solver,
                     "alpha": 0.1,
                     "max_iter": 10,
@@ -474,7 +461,7 @@ def test_odd_data(name, solver):
                 assert model.history_["objective"][-1] <= np.log(2.0) + 0.05
 
 
-@pytest.mark.parametrize("draws", [*DRAWS, {"sampling": "shuffle"}], ids=str)
+@pytest.mark.parametrize("draws", [*DRAWS, {"order": "shuffle"}], ids=str)
 @pytest.mark.parametrize("solver", ["svrg", "saga", "sdca"])
 def test_rows_of_weight_zero_do_not_count(solver, draws):
     """The solution is that of the others, alpha being per row."""
@@ -493,9 +480,10 @@ def test_a_given_table_with_every_solver():
     for solver in SOLVERS:
         given = {"solver": solver, "fit_intercept": False} | FEW
         fitted = SGDClassifier("log_loss", **given).fit(X, TWO, table=table)
-        assert fitted.plan_.pairing == "optimal"
+        order = fitted.plan_.order
+        assert order == (Balanced if solver in ("sgd", "svrg") else Shuffle)(pairs=table)
         np.testing.assert_array_equal(
-            SGDClassifier("log_loss", pairing=table, **given).fit(X, TWO).coef_, fitted.coef_
+            SGDClassifier("log_loss", order=order, **given).fit(X, TWO).coef_, fitted.coef_
         )
 
 
@@ -504,9 +492,7 @@ def test_a_longer_step_than_the_smoothness_allows_is_reported():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         with pytest.raises((DivergenceError, ConvergenceWarning), match="eta0="):
-            minimize(
-                X, NUMBERS, loss="squared_error", solver="saga", learning_rate="constant", eta0=10.0
-            )
+            minimize(X, NUMBERS, loss="squared_error", solver="saga", steps=Constant(10.0))
 
 
 def test_the_mapping_vanishes_for_every_penalty():
@@ -516,11 +502,10 @@ def test_the_mapping_vanishes_for_every_penalty():
             X,
             TWO,
             solver="saga",
-            sampling="shuffle",
+            order="shuffle",
             fit_intercept=True,
             epochs=3000,
-            stopping="gradient",
-            tol=1e-8,
+            stop=Target("gradient", 1e-8),
             **given,
         )
         problem = Problem.build(X, TWO, fit_intercept=True, **given)

@@ -8,9 +8,12 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from antithetic import SGDClassifier, SGDRegressor, minimize
+from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
 from antithetic.problem.optimality import duality_gap, gradient_mapping_norm
 from antithetic.solvers import sgd
+from antithetic.steps import Adaptive
+from antithetic.stopping import Target
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 5)) * np.linspace(0.5, 1.5, 5)
@@ -18,16 +21,16 @@ TWO = (X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=60) > 0.2).astype(int)
 THREE = np.argmax(X[:, :3] + 0.5 * rng.normal(size=(60, 3)), axis=1)
 NUMBERS = X @ np.linspace(-1.0, 2.0, 5) + 0.1 * rng.normal(size=60)
 L2 = 0.05
-RUN = {"l2": L2, "sampling": "shuffle", "epochs": 400}
-FIT = {"alpha": L2, "sampling": "shuffle", "max_iter": 400, "random_state": 0}
+RUN = {"l2": L2, "order": "shuffle", "epochs": 400}
+FIT = {"alpha": L2, "order": "shuffle", "max_iter": 400, "random_state": 0}
 MEASURES = {"gradient": gradient_mapping_norm, "gap": duality_gap}
-BOTH = pytest.mark.parametrize("stopping", ["gradient", "gap"])
+BOTH = pytest.mark.parametrize("of", ["gradient", "gap"])
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 SOLVERS = pytest.mark.parametrize("solver", ["sgd", "svrg", "saga", "sdca"])
 
 
 def steps_of(solver):
-    return {"eta0": 0.5, "learning_rate": "inverse_time"} if solver == "sgd" else {}
+    return {"steps": 0.5} if solver == "sgd" else {}
 
 
 def tol_of(solver):
@@ -40,40 +43,36 @@ def tol_of(solver):
 @BOTH
 @SOLVERS
 @FORMS
-def test_a_run_ends_at_the_first_epoch_that_is_good_enough(stopping, solver, form):
+def test_a_run_ends_at_the_first_epoch_that_is_good_enough(of, solver, form):
     """A run ends at the first epoch below tol; the trace has the measure from the start."""
     tol = tol_of(solver)
-    run = minimize(
-        form(X), TWO, solver=solver, stopping=stopping, tol=tol, **RUN, **steps_of(solver)
-    )
-    measured = run.trace[stopping]
-    assert 0 < run.state.epochs == len(measured) - 1 < 400
+    run = minimize(form(X), TWO, solver=solver, stop=Target(of, tol), **RUN, **steps_of(solver))
+    measured = run.trace[of]
+    assert 0 < run.epochs == len(measured) - 1 < 400
     assert measured[-1] <= tol < measured[1:-1].min(initial=np.inf)
-    assert run.state.stopped
+    assert run.converged
 
 
 @BOTH
 @SOLVERS
-def test_the_measure_is_that_of_the_returned_weights(stopping, solver):
+def test_the_measure_is_that_of_the_returned_weights(of, solver):
     """The measure is that of the returned weights; SDCA's gap uses its own dual variables."""
     run = minimize(
-        X, TWO, solver=solver, stopping=stopping, tol=tol_of(solver), **RUN, **steps_of(solver)
+        X, TWO, solver=solver, stop=Target(of, tol_of(solver)), **RUN, **steps_of(solver)
     )
     problem = Problem.build(X, TWO, l2=L2)
-    dual = {"dual": run.state.memory} if (solver, stopping) == ("sdca", "gap") else {}
-    assert run.trace[stopping][-1] == MEASURES[stopping](problem, run.coef, **dual)
+    dual = {"dual": run.run.own.values} if (solver, of) == ("sdca", "gap") else {}
+    assert run.trace[of][-1] == MEASURES[of](problem, run.coef, **dual)
 
 
 @BOTH
 @SOLVERS
-def test_looking_does_not_change_the_way(stopping, solver):
+def test_looking_does_not_change_the_way(of, solver):
     """The weights are those of a run of as many epochs that nobody looked at."""
     run = minimize(
-        X, TWO, solver=solver, stopping=stopping, tol=tol_of(solver), **RUN, **steps_of(solver)
+        X, TWO, solver=solver, stop=Target(of, tol_of(solver)), **RUN, **steps_of(solver)
     )
-    plain = minimize(
-        X, TWO, solver=solver, **(RUN | {"epochs": run.state.epochs}), **steps_of(solver)
-    )
+    plain = minimize(X, TWO, solver=solver, **(RUN | {"epochs": run.epochs}), **steps_of(solver))
     np.testing.assert_array_equal(run.coef, plain.coef)
 
 
@@ -82,7 +81,7 @@ def test_the_mapping_of_a_penalty_with_a_kink():
     weight = rng.uniform(0.0, 2.0, size=60)
     given = {"l1": 0.05, "l2": 0.01, "fit_intercept": True, "sample_weight": weight}
     run = minimize(
-        X, TWO, solver="saga", stopping="gradient", tol=1e-7, **(RUN | given | {"epochs": 3000})
+        X, TWO, solver="saga", stop=Target("gradient", 1e-7), **(RUN | given | {"epochs": 3000})
     )
     assert (
         run.trace["gradient"][-1]
@@ -94,29 +93,29 @@ def test_the_mapping_of_a_penalty_with_a_kink():
 @pytest.mark.parametrize("loss", ["hinge", "log_loss", "squared_hinge"])
 @pytest.mark.parametrize("l1", [0.0, 0.02])
 def test_the_gap_bounds_the_distance_from_the_least_objective(loss, l1):
-    """At every epoch, of every solver.
+    """The gap is a bound at every epoch of every solver.
 
     Where it ends the run, the objective is within tol of the least.
     """
     solvers = ["sgd"] + ["saga"] * (loss != "hinge") + ["sdca"] * (l1 == 0.0)
     given = {"loss": loss, "l1": l1, "trace": ["objective", "gap"]} | RUN | {"epochs": 1500}
     runs = [
-        minimize(X, TWO, solver=solver, stopping="gap", tol=1e-7, **given, **steps_of(solver))
+        minimize(X, TWO, solver=solver, stop=Target("gap", 1e-7), **given, **steps_of(solver))
         for solver in solvers
     ]
     least = min(run.trace["objective"].min() for run in runs)
     for run in runs:
         assert (run.trace["gap"] >= run.trace["objective"] - least - 1e-12).all()
-        if run.state.stopped:
+        if run.converged:
             assert run.trace["objective"][-1] - least <= 1e-7
     # Here plain SGD comes near, but not near enough.
-    assert any(run.state.stopped for run in runs) or (loss, l1) == ("hinge", 0.02)
+    assert any(run.converged for run in runs) or (loss, l1) == ("hinge", 0.02)
 
 
 def test_the_measure_is_that_of_averaged_weights():
     """Where averages are returned, the measure is theirs."""
-    run = minimize(X, TWO, average=True, stopping="gradient", tol=0.03, eta0=0.5, **RUN)
-    assert run.state.stopped
+    run = minimize(X, TWO, average=True, stop=Target("gradient", 0.03), steps=0.5, **RUN)
+    assert run.converged
     assert run.trace["gradient"][-1] == gradient_mapping_norm(
         Problem.build(X, TWO, l2=L2), run.coef
     )
@@ -128,85 +127,75 @@ def test_the_trace_may_ask_for_the_measure_as_well():
         X,
         TWO,
         solver="saga",
-        stopping="gap",
-        tol=1e-3,
+        stop=Target("gap", 1e-3),
         trace=["gap", "gradient", "objective"],
         **RUN,
     )
-    assert list(run.trace) == ["epoch", "objective", "gradient", "gap"]
+    assert list(run.trace) == ["epoch", "gap", "gradient", "objective"]
     assert len({len(column) for column in run.trace.values()}) == 1
 
 
 def test_a_start_that_is_good_enough_takes_one_epoch():
     """The first epoch is judged after it."""
-    solved = minimize(X, TWO, solver="saga", stopping="gradient", tol=1e-9, **RUN)
+    solved = minimize(X, TWO, solver="saga", stop=Target("gradient", 1e-9), **RUN)
     again = minimize(
-        X, TWO, solver="saga", stopping="gradient", tol=1e-6, coef_init=solved.coef, **RUN
+        X, TWO, solver="saga", stop=Target("gradient", 1e-6), init=(solved.coef, 0.0), **RUN
     )
-    assert again.state.epochs == 1
+    assert again.epochs == 1
 
 
 def test_a_goal_out_of_reach_runs_all_epochs():
     """tol=0, and a run that is too short, end without having stopped."""
     for tol, epochs in ((0.0, 5), (1e-9, 3)):
         run = minimize(
-            X, TWO, solver="saga", stopping="gradient", tol=tol, **(RUN | {"epochs": epochs})
+            X, TWO, solver="saga", stop=Target("gradient", tol), **(RUN | {"epochs": epochs})
         )
-        assert run.state.epochs == epochs
-        assert not run.state.stopped
+        assert run.epochs == epochs
+        assert not run.converged
 
 
 @BOTH
 @pytest.mark.parametrize("solver", ["svrg", "saga", "sdca"])
-def test_a_resumed_run_ends_where_it_would_have(stopping, solver):
+def test_a_resumed_run_ends_where_it_would_have(of, solver):
     """A resumed run has the same bits and trace, and a finished one stays finished."""
-    given = {"solver": solver, "stopping": stopping, "tol": 1e-6} | RUN
+    given = {"solver": solver, "stop": Target(of, 1e-6)} | RUN
     whole = minimize(X, TWO, **given)
     resumed = minimize(X, TWO, resume=minimize(X, TWO, **(given | {"epochs": 3})), **given)
     np.testing.assert_array_equal(whole.coef, resumed.coef)
-    np.testing.assert_array_equal(whole.trace[stopping], resumed.trace[stopping])
-    assert minimize(X, TWO, resume=whole, **given).state.epochs == whole.state.epochs
+    np.testing.assert_array_equal(whole.trace[of], resumed.trace[of])
+    assert minimize(X, TWO, resume=whole, **given).epochs == whole.epochs
 
 
 @BOTH
-def test_a_run_that_was_good_enough_goes_on_to_be_better(stopping):
-    """Resumed with a smaller tol, a run goes on until that is met (or says that tol is another)."""
-    given = {"solver": "saga", "stopping": stopping} | RUN
-    first = minimize(X, TWO, tol=1e-2, **given)
-    second = minimize(X, TWO, tol=1e-6, resume=first, **given)
-    assert second.trace[stopping][-1] <= 1e-6
+def test_a_run_that_was_good_enough_goes_on_to_be_better(of):
+    """Resumed with a smaller tol, a run goes on until that is met."""
+    given = {"solver": "saga"} | RUN
+    first = minimize(X, TWO, stop=Target(of, 1e-2), **given)
+    second = minimize(X, TWO, stop=Target(of, 1e-6), resume=first, **given)
+    assert first.converged
+    assert second.trace[of][-1] <= 1e-6 < first.trace[of][-1]
+
+
+GAP, GRADIENT = {"stop": Target("gap", 1.0)}, {"stop": Target("gradient", 1.0)}
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"stopping": "gradient"}, "needs tol, say 1e-6"),
-        ({"stopping": "gap"}, "needs tol, say 1e-6"),
-        ({"stopping": "time", "tol": 1.0}, "objective, gradient, gap"),
-        ({"stopping": "gradient", "tol": float("nan")}, "tol must be a number"),
-        ({"stopping": "gradient", "tol": 1.0, "loss": "hinge"}, 'use stopping="gap"'),
-        ({"stopping": "gradient", "tol": 1.0, "loss": "perceptron"}, 'or stopping="objective"'),
+        (GRADIENT | {"loss": "hinge"}, 'has a kink.*use stopping="gap"'),
+        (GRADIENT | {"loss": "perceptron"}, 'has a kink.*or stopping="objective"'),
         (
-            {"stopping": "gap", "tol": 1.0, "fit_intercept": True},
+            GAP | {"fit_intercept": True},
             'use fit_intercept=False, .* or stopping="gradient" or "objective"',
         ),
+        (GAP | {"fit_intercept": True, "loss": "hinge"}, 'or stopping="objective"'),
         (
-            {"stopping": "gap", "tol": 1.0, "fit_intercept": True, "loss": "hinge"},
-            'or stopping="objective"',
-        ),
-        (
-            {"stopping": "gap", "tol": 1.0, "l2": 0.0, "l1": 0.1},
+            GAP | {"l2": 0.0, "l1": 0.1},
             'an L2 penalty above 0, alone or beside L1; use stopping="gradient"',
         ),
-        (
-            {"stopping": "gap", "tol": 1.0, "penalty": "group_lasso", "groups": [0] * 5},
-            "L2 and L1 penalties only; got GroupLasso",
-        ),
-        ({"stopping": "gap", "tol": 1.0, "learning_rate": "adaptive"}, "watches the objective"),
-        (
-            {"stopping": "gradient", "tol": 1.0, "learning_rate": "adaptive"},
-            'use another, say "auto"',
-        ),
+        (GAP | {"penalty": GroupLasso([0] * 5), "l1": 0.1}, "L2 and L1 penalties only; got Group"),
+        (GAP | {"steps": Adaptive(0.1)}, r"give stop=Stalled\(tol\)"),
+        (GRADIENT | {"steps": Adaptive(0.1)}, "or use automatic steps"),
         ({"trace": "gradient", "loss": "hinge"}, "has a kink"),
         ({"trace": "gap", "fit_intercept": True}, "fit_intercept=False"),
     ],
@@ -216,7 +205,7 @@ def test_what_cannot_be_measured_is_refused_before_the_first_step(monkeypatch, g
     """The error says what to use instead."""
     monkeypatch.setattr(sgd.Sgd, "epoch", lambda *_: pytest.fail("a step was taken"))
     with pytest.raises(ValueError, match=message):
-        minimize(X, TWO, **({"eta0": 0.1, "l2": L2} | given))
+        minimize(X, TWO, **({"steps": 0.1, "l2": L2} | given))
 
 
 # ---- estimators
@@ -224,19 +213,19 @@ def test_what_cannot_be_measured_is_refused_before_the_first_step(monkeypatch, g
 
 @BOTH
 @SOLVERS
-def test_a_fit_ends_at_the_first_epoch_that_is_good_enough(stopping, solver):
+def test_a_fit_ends_at_the_first_epoch_that_is_good_enough(of, solver):
     """history_ has the measure, n_iter_ the epochs; nothing is warned of."""
     tol = tol_of(solver)
     model = SGDClassifier(
-        "log_loss", fit_intercept=False, solver=solver, stopping=stopping, tol=tol, **FIT
+        "log_loss", fit_intercept=False, solver=solver, stopping=of, tol=tol, **FIT
     ).fit(X, TWO)
-    measured = model.history_[stopping]
+    measured = model.history_[of]
     assert len(measured) == model.n_iter_ < 400
     assert measured[-1] <= tol
     assert (measured[:-1] > tol).all()
-    if (solver, stopping) != ("sdca", "gap"):  # whose dual variables are not kept
+    if (solver, of) != ("sdca", "gap"):  # whose dual variables are not kept
         problem = Problem.build(X, TWO, l2=L2)
-        assert measured[-1] == MEASURES[stopping](problem, model.coef_[0])
+        assert measured[-1] == MEASURES[of](problem, model.coef_[0])
     assert "objective" in model.history_
 
 
@@ -259,13 +248,13 @@ def test_the_gradient_with_intercept_weights_and_numbers(solver, form):
 
 @BOTH
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_each_class_ends_by_itself(stopping, n_jobs):
+def test_each_class_ends_by_itself(of, n_jobs):
     """One-vs-rest problems that are easier end sooner."""
     model = SGDClassifier(
         "log_loss",
         fit_intercept=False,
         solver="saga",
-        stopping=stopping,
+        stopping=of,
         tol=1e-6,
         n_jobs=n_jobs,
         **FIT,
@@ -274,26 +263,26 @@ def test_each_class_ends_by_itself(stopping, n_jobs):
     assert len(set(lengths)) > 1
     assert model.n_iter_ == max(lengths)
     for number, history in enumerate(model.history_):
-        assert history[stopping][-1] <= 1e-6 < history[stopping][:-1].min()
+        assert history[of][-1] <= 1e-6 < history[of][:-1].min()
         problem = Problem.build(X, np.equal(THREE, number), l2=L2)
-        assert MEASURES[stopping](problem, model.coef_[number]) == history[stopping][-1]
+        assert MEASURES[of](problem, model.coef_[number]) == history[of][-1]
 
 
 @BOTH
-def test_too_few_epochs_are_warned_of(stopping):
+def test_too_few_epochs_are_warned_of(of):
     """Too few epochs cause a warning, as with any other stopping rule."""
     model = SGDClassifier(
         "log_loss",
         fit_intercept=False,
         solver="saga",
-        stopping=stopping,
+        stopping=of,
         tol=1e-9,
         **(FIT | {"max_iter": 3}),
     )
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model.fit(X, TWO)
     assert model.n_iter_ == 3
-    assert model.history_[stopping][-1] > 1e-9
+    assert model.history_[of][-1] > 1e-9
 
 
 def test_a_goal_that_the_last_epoch_meets_is_met():
@@ -332,7 +321,7 @@ UNMEASURED = [
     ({"stopping": "gap", "fit_intercept": False, "penalty": "l1"}, "an L2 penalty above 0"),
     ({"stopping": "gap", "fit_intercept": False, "penalty": None}, "an L2 penalty above 0"),
     (
-        {"stopping": "gap", "fit_intercept": False, "penalty": "group_lasso", "groups": [0] * 5},
+        {"stopping": "gap", "fit_intercept": False, "penalty": GroupLasso([0] * 5)},
         "L2 and L1 penalties only",
     ),
 ]
@@ -353,7 +342,7 @@ def test_estimators_refuse_what_cannot_be_measured(given, message):
     ids=str,
 )
 def test_estimators_refuse_before_the_first_step(monkeypatch, given, message):
-    """An epoch of large data is not spent on what cannot be had."""
+    """No epoch is spent on what cannot be measured."""
     monkeypatch.setattr(sgd.Sgd, "epoch", lambda *_: pytest.fail("a step was taken"))
     with pytest.raises(ValueError, match=message):
         SGDClassifier(**({"loss": "log_loss", "learning_rate": "constant"} | given)).fit(X, TWO)

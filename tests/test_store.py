@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -15,6 +16,7 @@ from fingerprints import same
 from scipy import sparse
 
 from antithetic import AntitheticTable, MatchingLoss, pair, pair_rows
+from antithetic.pairing import store
 
 FORMS = {"dense": np.asarray, "csr": sparse.csr_array}
 X = np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
@@ -246,23 +248,31 @@ HOSTILE = {
     "JSON list": archive(meta=described([META])),
     "JSON number": archive(meta=described(3)),
     "JSON null": archive(meta=described(None)),
-    "description too long": archive(meta=({**META, "method": "x" * 70000})),
-    "another format": archive(meta=({**META, "format": "antithetic table 3"})),
-    "no format": archive(
-        meta=described({key: value for key, value in META.items() if key != "format"})
+    "description too long": archive(meta={**META, "method": "x" * 70000}),
+    "no content": archive(meta=described(META)),
+    "another permutation": archive(
+        meta={**META, "content": store._hash({"partner": FIVE})},
+        partner=npy(FIVE[::-1].copy()),
     ),
-    "no method": archive(
-        meta=described({key: value for key, value in META.items() if key != "method"})
-    ),
-    "loss of one number": archive(meta=({**META, "matching_loss": [1.0]})),
-    "loss of a number": archive(meta=({**META, "matching_loss": 1.0})),
-    "loss of text": archive(meta=({**META, "matching_loss": ["a", "b"]})),
-    "loss beyond float64": archive(meta=({**META, "matching_loss": [10**400, 1]})),
-    "infinite width": archive(meta=({**META, "width": float("inf")})),
-    "width of NaN": archive(meta=({**META, "width": float("nan")})),
-    "width of a list": archive(meta=({**META, "width": [2]})),
-    "values of text": archive(meta=({**META, "values": "many"})),
+    "another format": archive(meta={**META, "format": "antithetic table 3"}),
+    "no format": archive(meta={key: value for key, value in META.items() if key != "format"}),
+    "no method": archive(meta={key: value for key, value in META.items() if key != "method"}),
+    "loss of one number": archive(meta={**META, "matching_loss": [1.0]}),
+    "loss of a number": archive(meta={**META, "matching_loss": 1.0}),
+    "loss of text": archive(meta={**META, "matching_loss": ["a", "b"]}),
+    "loss beyond float64": archive(meta={**META, "matching_loss": [10**400, 1]}),
+    "infinite width": archive(meta={**META, "width": float("inf")}),
+    "width of NaN": archive(meta={**META, "width": float("nan")}),
+    "width of a list": archive(meta={**META, "width": [2]}),
+    "values of text": archive(meta={**META, "values": "many"}),
 }
+
+
+def test_an_older_file_is_refused_with_how_to_make_it_again(tmp_path):
+    """A table of an earlier version says that antithetic.pair makes it again."""
+    (tmp_path / "table.npz").write_bytes(archive(meta={**META, "format": "antithetic table 1"}))
+    with pytest.raises(ValueError, match=r"make the table again with antithetic\.pair"):
+        AntitheticTable.load(tmp_path / "table.npz")
 
 
 def test_the_archive_that_hostile_files_are_made_of_is_a_table(tmp_path):

@@ -12,6 +12,7 @@ import numpy as np
 from benchopt import BaseSolver
 
 from antithetic import SGDClassifier
+from antithetic.orders import Balanced
 
 
 class Solver(BaseSolver):
@@ -22,12 +23,12 @@ class Solver(BaseSolver):
     install_cmd = "conda"
     requirements = ["pip::antithetic"]  # noqa: RUF012 - as benchopt reads it
     parameters = {  # noqa: RUF012
-        # weights of a loss with a kink are averaged for SGD; "auto" makes no table, "tree" makes
-        # one, and its seconds count
-        "solver, pairing, average": [
+        # weights of a loss with a kink are averaged for SGD; "auto" makes no table, pairs="tree"
+        # makes one, and its seconds count
+        "solver, order, average": [
             ("sgd", "auto", "linear"),
-            ("sgd", "tree", "linear"),
-            ("sdca", None, False),
+            ("sgd", Balanced(pairs="tree"), "linear"),
+            ("sdca", "auto", False),
         ],
         "random_state": [0],
     }
@@ -50,7 +51,7 @@ class Solver(BaseSolver):
             alpha=1.0 / (self.C * self.X.shape[0]),
             fit_intercept=False,
             solver=self.solver,
-            pairing=self.pairing,
+            order=self.order,
             average=self.average,
             max_iter=n_iter,
             tol=None,

@@ -10,6 +10,7 @@ import numpy as np
 from benchopt import BaseSolver
 
 from antithetic import SGDClassifier
+from antithetic.orders import Balanced
 
 
 class Solver(BaseSolver):
@@ -20,9 +21,9 @@ class Solver(BaseSolver):
     install_cmd = "conda"
     requirements = ["pip::antithetic"]  # noqa: RUF012 - as benchopt reads it
     parameters = {  # noqa: RUF012
-        # "auto" makes no table, which a linear model seldom repays; "tree" makes one, and its
+        # "auto" makes no table, which a linear model seldom repays; pairs="tree" makes one, and its
         # seconds count
-        "solver, pairing": [("sgd", "auto"), ("sgd", "tree"), ("sdca", None)],
+        "solver, order": [("sgd", "auto"), ("sgd", Balanced(pairs="tree")), ("sdca", "auto")],
         "random_state": [0],
     }
 
@@ -50,7 +51,7 @@ class Solver(BaseSolver):
             alpha=self.lmbd / self.X.shape[0],
             fit_intercept=self.fit_intercept,
             solver=self.solver,
-            pairing=self.pairing,
+            order=self.order,
             max_iter=n_iter,
             tol=None,
             random_state=self.random_state,

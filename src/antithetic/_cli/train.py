@@ -176,6 +176,11 @@ def _table_file(order: str, pairs: str | None) -> Path | None:
         raise ValueError(f"--order {order} is not known; use one of auto, {', '.join(ORDERS)}")
     if pairs is None:
         return None
+    if order == "stratified":
+        raise ValueError(
+            "--order stratified needs two units in a batch, and a batch is one pair; leave --pairs"
+            " out, or use another order"
+        )
     if pairs in METHODS:
         if order == "auto":
             raise ValueError(

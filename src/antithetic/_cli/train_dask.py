@@ -77,7 +77,7 @@ def _address(given: str) -> str | None:
         return None
     if "://" not in given and ":" not in given:
         raise ValueError(
-            f"--dask {given} is no address; use 'local', or that of a scheduler, such as"
+            f"--dask {given} is not an address; use 'local', or that of a scheduler, such as"
             " tcp://10.0.0.1:8786"
         )
     return given

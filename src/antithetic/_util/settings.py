@@ -24,11 +24,11 @@ class Settings:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        names = [one.name for one in fields_of(self)]
-        return all(same(getattr(self, name), getattr(other, name)) for name in names)
+        mine, others = values_of(self), values_of(other)
+        return mine.keys() == others.keys() and all(same(mine[k], others[k]) for k in mine)
 
     def __hash__(self) -> int:
-        values = (getattr(self, one.name) for one in fields_of(self))
+        values = values_of(self).values()
         plain = (value for value in values if isinstance(value, (str, int, float, Settings)))
         return hash((type(self).__name__, *plain))
 
@@ -54,6 +54,13 @@ def fields_of(settings: Any) -> tuple[Field[Any], ...]:
     return fields(settings) if is_dataclass(settings) else ()
 
 
+def values_of(settings: Any) -> dict[str, Any]:
+    """Settings by name; of a subclass that is not a dataclass, its attributes."""
+    if is_dataclass(settings):
+        return {one.name: getattr(settings, one.name) for one in fields(settings)}
+    return vars(settings)
+
+
 def same(a: Any, b: Any) -> bool:
     """Whether two values are equal; arrays, and tables made of one, entry by entry."""
     if a is b:
@@ -73,11 +80,20 @@ def same(a: Any, b: Any) -> bool:
 
 
 def abridged(value: Any) -> str:
-    """Text of a value, long arrays shortened; a function is shown by its name."""
+    """Text of a value, long arrays and tables shortened; a function is shown by its name."""
     if isinstance(value, np.ndarray):
         return np.array2string(
             value, separator=", ", threshold=_SHOWN, edgeitems=_SHOWN // 2, max_line_width=1000
         )
+    for name in ("partner", "order"):  # an AntitheticTable, a GroupTable
+        rows = getattr(value, name, None)
+        if isinstance(rows, np.ndarray):
+            size = f", {value.size}" if hasattr(value, "size") else ""
+            return f"{type(value).__name__}({abridged(rows)}{size})"
     if callable(value) and hasattr(value, "__name__"):
         return str(value.__name__)
+    if isinstance(getattr(value, "partner", None), np.ndarray):  # an AntitheticTable
+        return f"{type(value).__name__}({abridged(value.partner)})"
+    if isinstance(getattr(value, "order", None), np.ndarray):  # a GroupTable
+        return f"{type(value).__name__}({abridged(value.order)}, size={value.size})"
     return repr(value)

@@ -113,10 +113,26 @@ def pair(
     parts = OneVsRest(classes if loss.classification else None)
     order, rows_in_all = Shuffle(made), sum(lengths)
     common = Common(loss, ElasticNet(), bool(fit_intercept), parts, rows_in_all, 2, order, (seed,))
+    return BlockTable(
+        _tables(blocks, common, method, coef, intercept),
+        lengths,
+        name,
+        bool(shuffle),
+        blocks,
+        common,
+        tuple(map(name_of, (X, y, sample_weight))),
+        rows,
+        coef,
+        intercept,
+    )
+
+
+def _tables(blocks: Blocks, common: Common, method: Any, coef: Any, intercept: float) -> list[Any]:
+    """Delayed tables, one per block."""
     task = dask.delayed(pair_block, pure=True, traverse=False)
     shared = dask.delayed(common, traverse=False)
     token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
-    tables = [
+    return [
         task(
             number,
             blocks.parts(number),
@@ -128,18 +144,6 @@ def pair(
         )
         for number in range(len(blocks))
     ]
-    return BlockTable(
-        tables,
-        lengths,
-        name,
-        bool(shuffle),
-        blocks,
-        common,
-        tuple(map(name_of, (X, y, sample_weight))),
-        rows,
-        coef,
-        intercept,
-    )
 
 
 def pair_block(

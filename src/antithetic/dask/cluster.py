@@ -63,8 +63,7 @@ def _connected(address: str) -> Iterator[Client]:
         client = Client(address, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise ClusterLostError(
-            f"there is no scheduler to be reached at {address!r} ({error}); check the address, or"
-            " start one"
+            f"no scheduler answers at {address!r} ({error}); check the address, or start one"
         ) from error
     with client:
         yield client

@@ -193,8 +193,7 @@ def _whole(
         if form in ("svmlight", "npz"):
             if target is not None:
                 raise ValueError(
-                    f"{where} says itself where its labels are, so --target {target} cannot be"
-                    " chosen"
+                    f"{where} says itself where its labels are; leave --target {target} out"
                 )
             X, y, names = _read_pair(path, form, width, _MAX_BYTES, named=False)
             return X, y, names, "y"

@@ -1,54 +1,174 @@
-"""What both estimators share: from parameters and blocks to rounds, and from these to attributes.
-
-Predictions block by block.
-"""
+"""What both estimators share: from parameters and blocks to rounds, and to attributes."""
 
 from __future__ import annotations
 
-import copy
 import math
 import os
-from hashlib import blake2b
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils._param_validation import StrOptions
 
 from antithetic.dask import checkpoint
-from antithetic.dask._pair import BlockTable, tables_of
-from antithetic.dask.blocks import Blocks, feature_names, read_blocks
+from antithetic.dask.block_table import BlockTable
+from antithetic.dask.blocks import Blocks
 from antithetic.dask.checkpoint import Progress
 from antithetic.dask.cluster import ClusterLostError, client_of, compute
-from antithetic.dask.fit import Rounds
-from antithetic.dask.predict import Weights, check_names, is_distributed, lazily, score_blocks
-from antithetic.dask.refusals import check_supported
-from antithetic.dask.rounds import Common
+from antithetic.dask.common import Common
+from antithetic.dask.mark import mark_data, mark_settings
+from antithetic.dask.reading import read_blocks
+from antithetic.dask.refusals import WORDS, check_supported, check_words, traced
+from antithetic.dask.rounds import Rounds
 from antithetic.dask.scan import Glance, constant_steps, first_steps, look
 from antithetic.dask.search import Standing
-from antithetic.estimators.base import _LARGEST_SEED, LinearSGD
-from antithetic.solvers import Patience, Steps, Target
-from antithetic.training.tables import check_nest
-from antithetic.training.tasks import Plan
+from antithetic.dask.tables import tables_of
+from antithetic.estimators.fitted import LARGEST_SEED, FittedLinearModel
+from antithetic.orders import Order, Shuffle, Uniform
+from antithetic.orders.in_order import InOrder
+from antithetic.solvers.choice import Choice
+from antithetic.solvers.steps import InverseTime, Steps
+from antithetic.training.automatic import Plan
 
-_NOT_OF_THE_PROBLEM = (
-    "client",
-    "checkpoint",
-    "verbose",
-    "max_iter",
-    "n_jobs",
-    "random_state",
-    "trace",
-)
+# what a checkpoint need not agree in
+_NOT_OF_THE_PROBLEM = ("client", "checkpoint", "verbose", "max_iter", "random_state", "trace")
 
 
-class Distributed(LinearSGD):
-    """Fit and predict on Dask collections.
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockData:
+    """A collection as far as it is known before the first round.
 
-    The classes that inherit from it say how labels are read.
+    Attributes
+    ----------
+    blocks : Blocks
+    glances : list of Glance
+        What was seen of each block.
+    table : BlockTable or None
+        The table that fit was given.
     """
+
+    blocks: Blocks
+    glances: list[Glance]
+    table: BlockTable | None
+
+    @property
+    def rows(self) -> int:
+        """Rows of all blocks."""
+        return sum(one.rows for one in self.glances)
+
+    @property
+    def real(self) -> np.dtype[Any]:
+        """Float type of the rows."""
+        return np.dtype(next(one.kind for one in self.glances if one.rows).split()[0])
+
+
+class BlockModel(FittedLinearModel):
+    """Fit a linear model to blocks; the classes that inherit from it say how labels are read."""
+
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
+        **FittedLinearModel._parameter_constraints,
+        **{name: [StrOptions(set(words))] for name, words in WORDS.items()},
+        "order": [StrOptions(set(WORDS["order"])), Shuffle, Uniform],
+        "trace": [str, tuple, list, None],
+        "client": [object],
+        "checkpoint": [str, os.PathLike, None],
+    }
+
+    def _learn_labels(self, glances: list[Glance]) -> None:
+        """Take over what the blocks say about the labels."""
+        raise NotImplementedError
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        coef_init: Any = None,
+        intercept_init: Any = None,
+        sample_weight: Any = None,
+        *,
+        table: BlockTable | None = None,
+    ) -> Self:
+        """Fit the model, one round of all blocks after the other.
+
+        Parameters
+        ----------
+        X : Dask array or data frame, list of delayed blocks, or array-like
+            Rows, of shape (n_samples, n_features); blocks dense or CSR. Blocks are read again in
+            each round unless they were persisted.
+        y : Dask array or series, list of delayed blocks, or array-like
+            Labels of at least two classes, or numbers, of shape (n_samples,), in the blocks of X or
+            in blocks of known lengths.
+        coef_init, intercept_init : array-like, default=None
+            Weights to begin with.
+        sample_weight : like y, default=None
+            Weights of the rows.
+        table : BlockTable, default=None
+            Tables of these collections, made by :func:`antithetic.dask.pair`; it fills the unset
+            ``pairs`` of ``order``. Where it dealt the rows again, its blocks are trained on.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After Ctrl-C, or when the cluster was lost, it holds the last
+            whole round.
+
+        Raises
+        ------
+        ClusterLostError
+            When the scheduler was lost; with ``checkpoint=``, fitting again goes on from the last
+            round.
+        """
+        self._fit_blocks(X, y, sample_weight, coef_init, intercept_init, table)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, *args: Any, **kwargs: Any) -> None:
+        """Refuse, since a round needs all blocks.
+
+        Parameters
+        ----------
+        X, y, *args, **kwargs
+            Ignored.
+        """
+        raise NotImplementedError(
+            "a round needs all blocks; use fit, with warm_start=True to go on, or"
+            " to_local().partial_fit for one chunk"
+        )
+
+    # ---- from parameters to a plan
+
+    def _validate_params(self) -> None:
+        check_words(self)  # in a sentence, before scikit-learn lists what a parameter may be
+        super()._validate_params()
+
+    def _choice(self, average: bool | int | str) -> Choice:
+        # blocks take plain steps where the loss has a kink, and a search judges all of them
+        return super()._choice(average)._replace(solver="sgd")
+
+    def _planned_order(self, table: BlockTable | None) -> Order:
+        """Return the order of each block, with the pairs of a given table."""
+        order = (self._order() or Shuffle()) if self.shuffle else InOrder()
+        if table is None:
+            return order
+        if not self.shuffle:
+            raise ValueError(
+                "shuffle=False takes the rows in the order given, without table=; use shuffle=True"
+            )
+        if order.pairs is not None:
+            raise ValueError(f"table= is given twice: to fit, and in order={order!r}")
+        return order.but(pairs=table.pairs)
+
+    def _plan(self, common: Common) -> Plan:
+        corrected = (
+            "epochs of corrected steps, the best of a few points along their mean"
+            if self.solver == "svrg"
+            else "epochs are averaged"
+        )
+        why = f"{corrected}; each block has an order of its own"
+        return Plan(common.order, common.batch_size, False, why)
 
     # ---- fitting
 
@@ -61,33 +181,31 @@ class Distributed(LinearSGD):
         intercept_init: Any,
         table: BlockTable | None,
     ) -> None:
+        self._check_together()
         check_supported(self)
         if y is None and table is None:
             raise ValueError(f"{type(self).__name__} needs labels: y is None")
+        if table is not None and not isinstance(table, BlockTable):
+            raise ValueError(
+                f"table= must be what antithetic.dask.pair returns; got {type(table).__name__}"
+            )
         with self._unchanged_on_errors(), client_of(self.client) as client:
-            if table is not None and not isinstance(table, BlockTable):
-                raise ValueError(
-                    f"table= must be what antithetic.dask.pair returns; got {type(table).__name__}"
-                )
             if table is not None:
                 table.check_for(X, y, sample_weight)
-            blocks = (
-                table.blocks
-                if table is not None and table.dealt
-                else read_blocks(X, y, sample_weight, client=client)
-            )
-            seed = (
-                int(check_random_state(self.random_state).randint(_LARGEST_SEED))
-                if self.random_state is not None
-                else 0
-            )
+            if table is not None and table.dealt:
+                blocks = table.blocks
+            else:
+                blocks = read_blocks(X, y, sample_weight, client=client)
+            seed = 0
+            if self.random_state is not None:
+                seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
             glances = compute(client, look(blocks, self._loss(), bool(self.fit_intercept), seed))
             self._learn(blocks, glances)
-            self._train(client, blocks, glances, coef_init, intercept_init, table)
+            self._train(client, BlockData(blocks, glances, table), coef_init, intercept_init)
         self._warn_after_fit()
 
     def _learn(self, blocks: Blocks, glances: list[Glance]) -> None:
-        """Take over what the blocks say about features and labels, once it is known that they agree."""
+        """Take over features and labels, once it is known that the blocks agree."""
         widths = {one.width for one in glances}
         if len(widths) > 1:
             raise ValueError(
@@ -110,220 +228,121 @@ class Distributed(LinearSGD):
         if blocks.names is not None:
             self.feature_names_in_ = blocks.names
 
-    def _common(
-        self, glances: list[Glance], seeds: tuple[int, ...], table: BlockTable | None
-    ) -> Common:
-        weights = getattr(self, "_class_weights", None)
-        return Common(
-            self._loss(),
-            self._penalty(self.n_features_in_),
-            bool(self.fit_intercept),
-            getattr(self, "classes_", None),
-            None if weights is None or (weights == 1.0).all() else weights,
-            sum(one.rows for one in glances),
-            int(self.batch_size),
-            (
-                "in order"
-                if not self.shuffle
-                else "shuffle"
-                if self.sampling == "auto"
-                else self.sampling
-            ),
-            None if table is not None or isinstance(self.nest, str) else check_nest(self.nest),
-            seeds,
-        )
-
-    def _train(
-        self,
-        client: Any,
-        blocks: Blocks,
-        glances: list[Glance],
-        coef_init: Any,
-        intercept_init: Any,
-        table: BlockTable | None,
-    ) -> None:
-        starts = [
-            np.append(coef, intercept)
-            for coef, intercept in self._first_weights(
-                coef_init, intercept_init, self.n_features_in_
-            )
-        ]
-        seeds = tuple(
-            check_random_state(self.random_state).randint(_LARGEST_SEED, size=len(starts)).tolist()
-        )
-        progress = Progress(tuple(Standing.at(start) for start in starts), seeds=seeds)
-        settings, mark = (
-            self._settings() | ({} if table is None else {"table": table.origin}),
-            _mark(glances, starts),
-        )
-        progress = self._resumed(progress, settings, mark)
-        common = self._common(glances, progress.seeds, table)
+    def _train(self, client: Any, seen: BlockData, coef_init: Any, intercept_init: Any) -> None:
+        """Make the rounds, and take over the result; on errors, that of the last whole round."""
+        firsts = self._first_weights(coef_init, intercept_init, self.n_features_in_)
+        starts = [np.append(coef, intercept) for coef, intercept in firsts]
+        rng = check_random_state(self.random_state)
+        seeds = tuple(rng.randint(LARGEST_SEED, size=len(starts)).tolist())
+        begin = Progress(tuple(Standing.at(start) for start in starts), seeds=seeds)
+        mark = {"settings": self._settings(seen), "data": mark_data(seen.glances, starts)}
+        seeded = self.random_state is not None and not hasattr(self.random_state, "randint")
+        progress = checkpoint.resume(self.checkpoint, mark, begin, seeded=seeded)
+        common = self._common(seen, progress.seeds)
         if not progress.steps:
-            progress = Progress(
-                progress.standings, seeds=progress.seeds, steps=self._first_steps(glances, common)
-            )
-        plan = self._plan_of(common, table)
+            progress = replace(progress, steps=self._first_steps(seen, common))
         if self.verbose:
             print(
-                f"{type(self).__name__}: {len(blocks)} blocks of {common.rows} rows in all;"
-                f" {plan.why}"
+                f"{type(self).__name__}: {len(seen.blocks)} blocks of {common.rows} rows in all;"
+                f" {self._plan(common).why}"
             )
-        tables = (
-            tables_of(client, blocks, common, self.pairing, table)
-            if plan.pairing is not None
-            else ()
-        )
-        rounds = self._rounds(client, blocks, tables, common, glances, progress)
+        rounds = self._rounds(client, seen, common, progress)
         try:
             for reached in rounds.run(progress, int(self.max_iter)):
                 progress = reached
                 if self.checkpoint is not None:
-                    checkpoint.save(self.checkpoint, _join(settings, mark), progress)
+                    checkpoint.save(self.checkpoint, mark, progress)
                 if self.verbose:
-                    _say(progress)
+                    _print_round(progress)
         except (KeyboardInterrupt, ClusterLostError):
             if progress.rounds:
-                self._adopt(self._fitted_from(progress, plan, common, glances))
+                self._adopt(self._fitted_from(progress, rounds, seen))
             raise
-        self._adopt(self._fitted_from(progress, plan, common, glances))
+        self._adopt(self._fitted_from(progress, rounds, seen))
 
-    def _rounds(
-        self,
-        client: Any,
-        blocks: Blocks,
-        tables: Any,
-        common: Common,
-        glances: list[Glance],
-        progress: Progress,
-    ) -> Rounds:
-        corrects, automatic = self.solver == "svrg", self.learning_rate == "auto"
-        heaviest = 1.0 if common.class_weights is None else float(common.class_weights.max())
-        together = (
-            1
-            if not len(tables)
-            else (
-                common.nest
-                if isinstance(common.nest, int) and not isinstance(common.nest, bool)
-                else 2
-            )
-        )
-        units = max(1, common.batch_size // together)
-        steps = (
-            constant_steps(glances, units, common.penalty.l2, heaviest)
-            if corrects and automatic
-            else None
-        )
-        found = np.array(progress.steps).reshape(-1, 2)
-        patience: Patience | Target | None = None
-        if self.tol is not None:
-            objective = self.stopping == "objective"
-            patience = (
-                Patience(float(self.tol), int(self.n_iter_no_change))
-                if objective
-                else Target(float(self.tol))
-            )
-        saved = (
-            f" fit again: it goes on from {os.fspath(self.checkpoint)!r}"
-            if self.checkpoint is not None
-            else ""
-        )
-        return Rounds(
-            client,
-            blocks,
-            tables,
-            common,
-            tuple(self._schedule(Steps(*pair)) for pair in found.tolist()),
-            steps,
-            corrects,
-            bool(self._trace()) or self.tol is not None,
-            patience,
-            saved.strip()
-            or "fit again; with checkpoint='fit.npz', say, it would go on from the last round",
-        )
-
-    def _first_steps(self, glances: list[Glance], common: Common) -> tuple[float, ...]:
-        if self.learning_rate != "auto":
-            return (1.0, 0.0) * common.n_problems
-        return tuple(
-            number
-            for problem in range(common.n_problems)
-            for number in first_steps(glances, common, problem)
-        )
-
-    def _resumed(self, begin: Progress, settings: dict[str, str], mark: str) -> Progress:
-        """Return the progress that a checkpoint holds, if there is one.
-
-        It must be of the same fit.
-        """
-        if self.checkpoint is None or not os.path.exists(self.checkpoint):
-            return begin
-        written, progress = checkpoint.load(self.checkpoint)
-        name = os.fspath(self.checkpoint)
-        advice = "delete the file to begin anew, or name another"
-        before, data = written["settings"], written["data"]
-        changed = [key for key in before | settings if before.get(key) != settings.get(key)]
-        if changed:
-            raise ValueError(
-                f"checkpoint {name!r} is of a fit with other parameters"
-                f" ({', '.join(sorted(changed))}); {advice}"
-            )
-        sizes = [[len(one.weights) for one in reached.standings] for reached in (progress, begin)]
-        if data != mark or sizes[0] != sizes[1]:
-            raise ValueError(
-                f"checkpoint {name!r} is of other data, other blocks of them, or other first"
-                f" weights; {advice}"
-            )
-        if (
-            self.random_state is not None
-            and progress.seeds != begin.seeds
-            and not hasattr(self.random_state, "randint")
-        ):
-            raise ValueError(f"checkpoint {name!r} is of a fit with another random_state; {advice}")
-        return progress
-
-    def _settings(self) -> dict[str, str]:
-        """Parameters that a fit depends on, as text."""
-        kept = {
+    def _settings(self, seen: BlockData) -> dict[str, str]:
+        """What a fit depends on besides the data, as text."""
+        given = {
             name: value
             for name, value in self.get_params(deep=False).items()
             if name not in _NOT_OF_THE_PROBLEM
         }
-        return {
-            name: value if isinstance(value, str) else _text(value) for name, value in kept.items()
-        }
+        given["order"] = self._planned_order(seen.table)
+        if seen.table is not None:
+            given["table"] = seen.table.origin
+        return mark_settings(given)
 
-    def _plan_of(self, common: Common, table: BlockTable | None) -> Plan:
-        corrected = (
-            "epochs of corrected steps, the best of a few points along their mean"
-            if self.solver == "svrg"
-            else "epochs are averaged"
-        )
-        pairing: str | None = None
-        if table is not None:
-            pairing = table.method
-        elif isinstance(self.pairing, str) and self.pairing != "auto":
-            pairing = self.pairing
-        elif callable(self.pairing):
-            pairing = getattr(self.pairing, "__name__", type(self.pairing).__name__)
-        return Plan(
-            pairing,
-            common.sampling,
-            common.nest,
-            None,
-            common.batch_size,
-            f"{corrected}; each block has an order of its own",
+    def _common(self, seen: BlockData, seeds: tuple[int, ...]) -> Common:
+        return Common(
+            self._loss(),
+            self._penalty(self.n_features_in_),
+            bool(self.fit_intercept),
+            self._one_vs_rest(),
+            seen.rows,
+            int(self.batch_size),
+            self._planned_order(seen.table),
+            seeds,
         )
 
-    def _fitted_from(
-        self, progress: Progress, plan: Plan, common: Common, glances: list[Glance]
-    ) -> dict[str, Any]:
-        real = np.dtype(next(one.kind for one in glances if one.rows).split()[0])
+    def _first_steps(self, seen: BlockData, common: Common) -> tuple[float, ...]:
+        """First step and decay of each problem, where these are found and not chosen."""
+        numbers: list[float] = []
+        for problem in range(common.n_problems):
+            found = InverseTime(1.0, 0.0)
+            if self.learning_rate == "auto":
+                found = first_steps(seen.glances, common, problem)
+            numbers += [found.eta0, found.decay or 0.0]
+        return tuple(numbers)
+
+    def _steps_from(self, progress: Progress) -> tuple[Steps, ...]:
+        """Steps of each problem: those that were found, or the chosen ones."""
+        found = np.array(progress.steps).reshape(-1, 2).tolist()
+        if self.learning_rate != "auto":
+            return (self._steps(),) * len(found)
+        return tuple(
+            InverseTime(eta0, decay if self.decay is None else self.decay) for eta0, decay in found
+        )
+
+    def _rounds(self, client: Any, seen: BlockData, common: Common, progress: Progress) -> Rounds:
+        corrects, pairs = self.solver == "svrg", common.order.pairs
+        tables = () if pairs is None else tables_of(client, seen.blocks, common, seen.table)
+        constants = None
+        if corrects and self.learning_rate == "auto":
+            together = 1 if pairs is None else 2
+            if pairs is not None and pairs.nest is not None and pairs.nest is not True:
+                together = pairs.nest
+            units = max(1, common.batch_size // together)
+            constants = constant_steps(seen.glances, units, common.penalty.l2, common.heaviest)
+        after_loss = "fit again; with checkpoint='fit.npz', say, it would go on from the last round"
+        if self.checkpoint is not None:
+            after_loss = f"fit again: it goes on from {os.fspath(self.checkpoint)!r}"
+        return Rounds(
+            client,
+            seen.blocks,
+            tables,
+            common,
+            self._steps_from(progress),
+            constants,
+            corrects,
+            bool(traced(self)) or self.tol is not None,
+            self._stop(),
+            after_loss,
+        )
+
+    # ---- from rounds to attributes
+
+    def _fitted_from(self, progress: Progress, rounds: Rounds, seen: BlockData) -> dict[str, Any]:
+        """Attributes of a model after some rounds."""
+        common, plan = rounds.common, self._plan(rounds.common)
         solutions = [
-            (one.weights[:-1].astype(real), float(one.weights[-1])) for one in progress.standings
+            (one.weights[:-1].astype(seen.real), float(one.weights[-1]))
+            for one in progress.standings
         ]
-        found = np.array(progress.steps).reshape(-1, 2)
-        schedules = [self._schedule(Steps(*pair)) for pair in found.tolist()]
-        histories = _histories(progress, self._trace())
+        names = set(traced(self))
+        if rounds.corrects or rounds.measures:
+            names.add("objective")  # which the rounds know anyway
+        histories = _histories(progress, names)
+        schedules = [steps.schedule(common.loss, common.penalty) for steps in rounds.steps]
         return {
             **self._weights_of(solutions),
             "n_iter_": progress.rounds,
@@ -331,147 +350,24 @@ class Distributed(LinearSGD):
             "plan_": plan,
             "history_": histories if len(histories) > 1 else histories[0],
             "_converged": all(one.stopped for one in progress.standings),
-            **self._steps_of(schedules, plan.noise),
+            **self._steps_of([*schedules], plan.noise),
         }
 
-    # ---- using the model
 
-    def to_local(self) -> Any:
-        """Return the model as the estimator of one machine, :class:`antithetic.SGDClassifier` or :class:`antithetic.SGDRegressor`."""
-        check_is_fitted(self)
-        kind = self._local_class
-        names = set(kind().get_params(deep=False))
-        given = {
-            name: value for name, value in self.get_params(deep=False).items() if name in names
-        }
-        local = kind(**given)
-        for name in (
-            "coef_",
-            "intercept_",
-            "classes_",
-            "n_features_in_",
-            "feature_names_in_",
-            "n_iter_",
-            "t_",
-            "_class_weights",
-        ):
-            if hasattr(self, name):
-                setattr(local, name, copy.copy(getattr(self, name)))
-        return local
-
-    def _apply(self, method: str, X: Any, columns: int | None, dtype: Any) -> Any:
-        """Result of a method of the local model: an array, or lazily one of Dask's for a collection of Dask's."""
-        check_is_fitted(self)
-        local = self.to_local()
-        if not is_distributed(X):
-            return getattr(local, method)(X)
-        check_names(getattr(self, "feature_names_in_", None), feature_names(X))
-        return lazily(local, method, X, columns, dtype)
-
-    def predict(self, X: Any) -> Any:
-        """Predict a label or number for each row: lazily for Dask's collections, at once for arrays.
-
-        Parameters
-        ----------
-        X : Dask array or data frame, array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        Dask array or ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        return self._apply(
-            "predict",
-            X,
-            None,
-            self.classes_.dtype if hasattr(self, "classes_") else self.coef_.dtype,
-        )
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy, or for regression the coefficient of determination, block by block: no block leaves its worker.
-
-        Parameters
-        ----------
-        X : Dask array or data frame, array-like or sparse matrix of shape (n_samples, n_features)
-        y : of the same kind and shape (n_samples,)
-        sample_weight : of the same kind and shape (n_samples,), default=None
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        if not is_distributed(X):
-            return float(self.to_local().score(X, y, sample_weight))
-        check_names(getattr(self, "feature_names_in_", None), feature_names(X))
-        weights = Weights(self.coef_, self.intercept_, getattr(self, "classes_", None))
-        with client_of(self.client) as client:
-            return score_blocks(client, weights, read_blocks(X, y, sample_weight, client=client))
-
-    # ---- a client is no value
-
-    def __sklearn_clone__(self) -> Any:
-        given = self.get_params(deep=False)
-        client = given.pop("client")
-        made = type(self)(
-            **{name: clone(value, safe=False) for name, value in given.items()}, client=client
-        )
-        if hasattr(self, "_metadata_request"):
-            made._metadata_request = copy.deepcopy(self._metadata_request)
-        return made
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {**state, "client": None} if not isinstance(state.get("client"), str) else state
-
-
-def _mark(glances: list[Glance], starts: list[NDArray[np.float64]]) -> str:
-    mark = blake2b(digest_size=16)
-    for one in glances:
-        mark.update(f"{one.rows} {one.width} {one.kind} {one.mark};".encode())
-    for start in starts:
-        mark.update(start.tobytes())
-    return mark.hexdigest()
-
-
-def _join(settings: dict[str, str], mark: str) -> dict[str, Any]:
-    return {"settings": settings, "data": mark}
-
-
-def _text(value: Any) -> str:
-    """A parameter as text.
-
-    An object of the user's by its type and attributes, since its address says nothing.
-    """
-    if value is None or isinstance(value, (bool, int, float, np.generic)):
-        return repr(value)
-    if isinstance(value, (list, tuple, dict, np.ndarray)):
-        return blake2b(
-            repr(
-                np.asarray(value, dtype=object).tolist() if not isinstance(value, dict) else value
-            ).encode(),
-            digest_size=8,
-        ).hexdigest()
-    return f"{type(value).__qualname__} {getattr(value, '__name__', '')} {sorted(getattr(value, '__dict__', {}).items())!r}"[
-        :200
-    ]
-
-
-def _histories(progress: Progress, trace: tuple[str, ...]) -> list[dict[str, NDArray[Any]]]:
+def _histories(progress: Progress, names: set[str]) -> list[dict[str, NDArray[Any]]]:
+    """One dict per problem, of what was measured in each round."""
     table = np.array(progress.history).reshape(progress.rounds, -1)
     histories = []
     for k in range(len(progress.standings)):
         columns = {"epoch": np.arange(1, progress.rounds + 1), "seconds": table[:, 0]}
-        columns |= {
-            name: table[:, 1 + 2 * k + place]
-            for place, name in enumerate(("objective", "gradient"))
-            if name in trace
-        }
+        for place, name in enumerate(("objective", "gradient")):
+            if name in names:
+                columns[name] = table[:, 1 + 2 * k + place]
         histories.append(columns)
     return histories
 
 
-def _say(progress: Progress) -> None:
+def _print_round(progress: Progress) -> None:
     seconds, *numbers = progress.history[-1]
     objective = float(np.mean(numbers[::2]))
     known = f", objective {objective:.6g}" if math.isfinite(objective) else ""

@@ -1,116 +1,86 @@
-"""What the estimators of one machine offer and those of a cluster do not: refused before the first task, with what is possible."""
+"""What the estimators do not support on Dask, refused before the first task."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
-from antithetic.problem.losses import PERCEPTRON
-from antithetic.solvers import Steps
-from antithetic.training.tables import check_nest
+from antithetic._core.losses import PERCEPTRON
+from antithetic.estimators.fitted import FittedLinearModel
+from antithetic.orders import Order, Shuffle, Uniform
+from antithetic.problem.penalties import ElasticNet
+from antithetic.training.trace import measures_of
 
-_SOLVERS = ("svrg", "sgd")
-_SAMPLINGS = ("auto", "shuffle", "uniform")
+WORDS = {
+    "learning_rate": ("auto", "inverse_time", "constant", "optimal", "invscaling"),
+    "order": ("auto", "shuffle", "uniform"),
+    "solver": ("svrg", "sgd"),
+    "stopping": ("objective", "gradient"),
+}
+_TRACES = ("objective", "gradient")
 
 
-def check_supported(estimator: Any) -> None:
-    """Raise ValueError for parameters that blocks cannot have."""
-    for reason in _reasons(estimator):
-        if reason is not None:
-            raise ValueError(
-                f"{reason} (on one machine, antithetic.{type(estimator).__name__} takes it)"
+def check_words(model: FittedLinearModel) -> None:
+    """Raise ValueError for words and orders that one machine may know and Dask does not."""
+    for name, allowed in WORDS.items():
+        value = getattr(model, name)
+        is_word = isinstance(value, str) and value not in allowed
+        if is_word or (isinstance(value, Order) and not isinstance(value, (Shuffle, Uniform))):
+            raise ValueError(_unsupported(f"{name}={value!r}", f"use {_listed(allowed)}"))
+
+
+def check_supported(model: FittedLinearModel) -> None:
+    """Raise ValueError for parameters that Dask does not support."""
+    reason = next(_reasons(model), None)
+    if reason is not None:
+        raise ValueError(reason)
+
+
+def traced(model: FittedLinearModel) -> tuple[str, ...]:
+    """Names of what ``trace`` asks for, and of what ``stopping`` needs."""
+    measures = measures_of(() if model.trace is None else model.trace, model._stop())
+    return tuple(measure.name for measure in measures)
+
+
+def _reasons(model: FittedLinearModel) -> Iterator[str]:
+    """Sentences for what is not supported."""
+    order, names, loss = model._order(), traced(model), model._loss()
+    if order is not None and order.pairs is not None:
+        if order.pairs.given is not None:
+            yield _unsupported(
+                "a table in order=",
+                "use a table of antithetic.dask.pair, as fit(..., table=table), or pairs='tree'",
             )
-    own = estimator
-    if own.penalty == "elasticnet" and own.l1_ratio is None:
-        raise ValueError("l1_ratio must be set when penalty is 'elasticnet'")
-    if (own.penalty == "group_lasso") != (own.groups is not None):
-        raise ValueError("penalty='group_lasso' and groups= belong together; give both or neither")
-    if not own.shuffle and (
-        own.sampling not in ("auto", "shuffle") or own.pairing not in (None, "auto")
-    ):
-        raise ValueError(
-            "shuffle=False takes the rows in the order given: leave sampling= and pairing= out"
+        if order.pairs.refresh is not None:
+            what = f"Pairs(refresh={order.pairs.refresh!r})"
+            yield _unsupported(what, "use Pairs without refresh, whose tables are kept")
+    for name in names:
+        if name not in _TRACES:
+            yield _unsupported(f"trace={name!r}", f"use {_listed(_TRACES)}")
+    if "gradient" in names and not _is_smooth(model):
+        yield (
+            "stopping='gradient' and trace='gradient' need a loss and a penalty without a kink,"
+            " since with one the gradient need not vanish; use 'objective' instead"
         )
-    if own.stopping == "gradient" and own.tol is None:
-        raise ValueError(
-            "stopping='gradient' ends a run once that is at most tol, so it needs tol, say 1e-6"
-        )
-    nest = None if isinstance(own.nest, str) else check_nest(own.nest)
-    if nest is not None and own.pairing in (None, "auto"):
-        raise ValueError(
-            "nest= refines a pairing, and 'auto' makes none; name one, say pairing='tree'"
-        )
-    if nest is True and own.sampling == "uniform":
-        raise ValueError(
-            "nested groups are an order, which draws with replacement have not; use"
-            " sampling='shuffle', or nest=8, say"
-        )
-    own._schedule(Steps(1.0, 0.0))
-    if own._loss().code == PERCEPTRON and own.solver != "sgd":
-        raise ValueError(
-            "loss 'perceptron' is least at zero weights, where a search would stay; use"
+    if loss.code == PERCEPTRON and model.solver != "sgd":
+        yield (
+            "loss='perceptron' is smallest at zero weights, where solver='svrg' would stay; use"
             " solver='sgd', or loss='hinge'"
         )
-    if getattr(own, "_skl_callbacks", None):
-        raise ValueError(
-            "callbacks are for the estimators of one machine; here, verbose=1 prints a line per"
-            " round, history_ keeps them"
-        )
 
 
-def _reasons(own: Any) -> Any:
-    """Sentences for what cannot be had, or None."""
-    yield (
-        None
-        if own.solver in _SOLVERS
-        else f"solver={own.solver!r} keeps a number per row; use solver='svrg' or 'sgd'"
-    )
-    yield (
-        None
-        if own.sampling in _SAMPLINGS
-        else (
-            f"sampling={own.sampling!r} cannot be had on blocks, whose orders follow from seed and"
-            " round alone; use 'shuffle' or 'uniform'"
-        )
-    )
-    yield (
-        None
-        if not own.average
-        else "average= cannot be had on blocks, whose models are averaged each round; leave it out"
-    )
-    yield (
-        None
-        if not own.early_stopping
-        else "early_stopping cannot be had on blocks; use tol=, or stopping='gradient'"
-    )
-    yield (
-        None
-        if own.stopping != "gap"
-        else "stopping='gap' cannot be had on blocks; use 'objective' or 'gradient'"
-    )
-    yield (
-        None
-        if own.learning_rate not in ("adaptive", "pa1", "pa2")
-        else (
-            f"learning_rate={own.learning_rate!r} cannot be had on blocks; use 'auto', which finds"
-            " its steps"
-        )
-    )
-    yield (
-        None
-        if own.refresh is None or own.refresh == "auto"
-        else "refresh= cannot be had on blocks; leave it out"
-    )
-    yield None if own.n_strata is None else "n_strata= cannot be had on blocks; leave it out"
-    other = set(own._trace()) - {"objective", "gradient"}
-    yield (
-        None
-        if not other
-        else f"trace={sorted(other)[0]!r} cannot be had on blocks; use 'objective' or 'gradient'"
-    )
-    smooth = own._loss().curvature < float("inf") and own.penalty in (None, "l2")
-    needs = own.stopping == "gradient" or "gradient" in own._trace()
-    yield (
-        None
-        if smooth or not needs
-        else "the gradient need not vanish with a kink in loss or penalty; use stopping='objective'"
-    )
+def _is_smooth(model: FittedLinearModel) -> bool:
+    penalty: Any = model.penalty
+    if penalty is None or isinstance(penalty, (str, ElasticNet)):
+        penalty = model._penalty(1)
+    has_kink = not isinstance(penalty, ElasticNet) or penalty.l1 > 0.0
+    return math.isfinite(model._loss().curvature) and not has_kink
+
+
+def _unsupported(what: str, instead: str) -> str:
+    return f"{what} is not supported on Dask; {instead}"
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}"

@@ -63,7 +63,7 @@ class Rounds:
     after_loss: str
 
     def run(self, progress: Progress, rounds: int) -> Iterator[Progress]:
-        """Yield the progress after each round, until so many are done or all problems are solved."""
+        """Yield the progress after each round, until so many are done or all problems stopped."""
         began = time.perf_counter() - (progress.history[-1][0] if progress.history else 0.0)
         while progress.rounds < rounds and not all(one.stopped for one in progress.standings):
             standings = self._round(list(progress.standings), progress.rounds)
@@ -149,6 +149,13 @@ class Rounds:
         points: list[NDArray[np.float64]],
     ) -> None:
         """Measure points of some problems on all blocks, and go to the best of each."""
+        for k, some in zip(problems, points, strict=True):
+            if not len(some):  # steps diverged, and no point is finite
+                standings[k] = standings[k].staying()
+        problems = tuple(k for k, some in zip(problems, points, strict=True) if len(some))
+        points = [some for some in points if len(some)]
+        if not problems:
+            return
         most = max(len(some) for some in points)
         padded = np.stack(
             [

@@ -76,6 +76,10 @@ class Standing:
         points = np.vstack([self.points, self.weights])[-_MEMORY - 1 :]
         return replace(self, points=points, moves=np.vstack([self.moves, move])[-_MEMORY - 1 :])
 
+    def staying(self) -> Standing:
+        """Stay where it is, and make the next steps shorter."""
+        return replace(self, lowered=self.lowered + 1)
+
     def taking(
         self, points: NDArray[np.float64], values: Vector, gradients: NDArray[np.float64]
     ) -> Standing:
@@ -83,7 +87,7 @@ class Standing:
         values = np.where(np.isfinite(values), values, np.inf)
         best = int(np.argmin(values))
         if not values[best] <= self.value or values[best] == np.inf:
-            return replace(self, lowered=self.lowered + 1)
+            return self.staying()
         return replace(
             self,
             weights=points[best].copy(),

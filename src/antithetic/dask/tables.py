@@ -13,7 +13,7 @@ from antithetic.dask.blocks import Blocks, open_block
 from antithetic.dask.common import Common
 from antithetic.dask.tasks import one_thread
 from antithetic.orders.units import Table
-from antithetic.pairing import AntitheticTable
+from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.pairing._pair import make_table
 from antithetic.pairing.fingerprint import Fingerprint
 from antithetic.pairing.pairer import Pairer
@@ -66,8 +66,9 @@ def _tables_of_block(
                 found.append(None)
                 continue
             table = given or _made(problem, common, common.seed(place, number))
-            is_matched = common.order.once and isinstance(table, AntitheticTable)
-            found.append(matched(table, problem) if is_matched else table)
+            if common.order.once and isinstance(table, AntitheticTable):
+                table = matched(table, problem)
+            found.append(table)
         return found
 
 
@@ -79,6 +80,7 @@ def _made(problem: Problem, common: Common, seed: int) -> Table:
     """Make a table; of groups larger than the block, one of pairs."""
     pairs = common.order.pairs
     assert pairs is not None
+    assert not isinstance(pairs.method, (AntitheticTable, GroupTable))
     nest = pairs.nest
     if nest is not None and nest is not True and nest > problem.n:
         nest = None

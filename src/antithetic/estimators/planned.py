@@ -25,7 +25,7 @@ from antithetic.pairing import AntitheticTable
 from antithetic.pairing.table import check_table, pair_ratio
 from antithetic.problem import Problem
 from antithetic.solvers import SOLVERS, State
-from antithetic.solvers.steps import Auto, Schedule
+from antithetic.solvers.steps import Adaptive, Auto, Constant, Schedule
 from antithetic.training.automatic import Plan, is_worth_averaging, noise_left, plan_order
 from antithetic.training.loop import Run, begin
 from antithetic.training.spec import Spec, make_spec
@@ -122,9 +122,14 @@ class PlannedFit(FittedLinearModel):
             if order is None and table is None:
                 why += _NO_PAIRS
             elif order is None:
-                found, why = found.but(pairs=table), f"table= was given to fit; {why}"
+                found = found.but(pairs=table)
+            if table is not None:
+                why = f"table= was given to fit; {why}"
         else:
             found, why = InOrder(), "shuffle=False: the rows are taken in the order given"
+        if epochs == 1 and found.pairs is not None and found.pairs.refresh not in (None, "step"):
+            # each call makes a table of its rows, which a single epoch leaves as it is
+            found = found.but(pairs=found.pairs.but(refresh=None))
         average = self.average
         if average == "auto":
             automatic = whole and self.learning_rate == "auto" and self.solver == "sgd"
@@ -232,7 +237,9 @@ class PlannedFit(FittedLinearModel):
         measures: tuple[Measure, ...] | None,
     ) -> Spec:
         """Put one problem's run together; without measures it is neither recorded nor stopped."""
-        steps = self._steps()
+        steps, stop = self._steps(), None if measures is None else self._stop()
+        if isinstance(steps, Adaptive) and stop is None:
+            steps = Constant(steps.eta0)  # nothing is watched that could lower them
         return make_spec(
             problem,
             problem.y,
@@ -241,7 +248,7 @@ class PlannedFit(FittedLinearModel):
             steps=steps,
             batch_size=plan.batch_size,
             average=plan.average,
-            stop=None if measures is None else self._stop(),
+            stop=stop,
             trace=measures or (),
             seed=seed,
             steepest=np.inf if isinstance(steps, Auto) else _STEEPEST,

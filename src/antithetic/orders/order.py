@@ -68,6 +68,12 @@ class Order(Settings):
 
     def refuses(self) -> str | None:
         """Why these settings do not go together, and what to use instead; None if they do."""
+        kind = type(self)
+        if kind.rows is Order.rows and kind.draw_from is Order.draw_from:
+            return (
+                f"{kind.__name__} has no method rows(pool, epoch), which gives the rows of an epoch"
+                " in order; write one, or use Given(function)"
+            )
         if not self.once and self.pairs is not None and self.pairs.nest is True:
             return f'{_MORE}"shuffle" or "balanced", or nest=8, say'
         return None
@@ -95,7 +101,8 @@ class RowsInOrder:
         if rows.shape != (self.n,) or rows.dtype.kind not in "iu":
             raise ValueError(
                 f"the order of epoch {epoch} must be {self.n} whole numbers, one for each row; got"
-                f" shape {rows.shape} of {rows.dtype}"
+                f" shape {rows.shape} of {rows.dtype}. In cross-validation the number of rows"
+                " changes: a subclass of Order is told it"
             )
         if not np.array_equal(np.sort(rows), np.arange(self.n)):
             raise ValueError(

@@ -39,6 +39,8 @@ class Loss:
     epsilon : float, default=0.1
         Where ``"huber"`` turns from square to straight, and the insensitive zone of the epsilon
         losses; others ignore it.
+    is_bounded : bool, default=True
+        Whether its slopes are bounded, so that no step can be longer than eta times a row.
 
     Examples
     --------
@@ -52,11 +54,7 @@ class Loss:
     classification: bool
     curvature: float
     epsilon: float = 0.1
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether its slopes are bounded, so that no step can be longer than eta times a row."""
-        return self.code not in (SQUARED_HINGE, SQUARED_ERROR, SQUARED_EPSILON_INSENSITIVE)
+    is_bounded: bool = True
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon >= 0.0):
@@ -179,7 +177,7 @@ class SquaredEpsilonInsensitive(_WithEpsilon):
 
     def __init__(self, epsilon: float = 0.1) -> None:
         name = "squared_epsilon_insensitive"
-        Loss.__init__(self, name, SQUARED_EPSILON_INSENSITIVE, False, 2.0, epsilon)
+        Loss.__init__(self, name, SQUARED_EPSILON_INSENSITIVE, False, 2.0, epsilon, False)
 
 
 LOSSES = {
@@ -187,10 +185,10 @@ LOSSES = {
     for loss in (
         Loss("log_loss", LOG_LOSS, classification=True, curvature=0.25),
         Loss("hinge", HINGE, classification=True, curvature=math.inf),
-        Loss("squared_hinge", SQUARED_HINGE, classification=True, curvature=2.0),
+        Loss("squared_hinge", SQUARED_HINGE, classification=True, curvature=2.0, is_bounded=False),
         Loss("modified_huber", MODIFIED_HUBER, classification=True, curvature=2.0),
         Loss("perceptron", PERCEPTRON, classification=True, curvature=math.inf),
-        Loss("squared_error", SQUARED_ERROR, classification=False, curvature=1.0),
+        Loss("squared_error", SQUARED_ERROR, classification=False, curvature=1.0, is_bounded=False),
         Huber(),
         EpsilonInsensitive(),
         SquaredEpsilonInsensitive(),

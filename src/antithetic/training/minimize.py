@@ -45,7 +45,7 @@ class Result:
     classes : ndarray of shape (2,) or None
         The labels that were taken as -1 and +1.
     run : Run
-        Where the run stands: pass the whole result as ``resume=`` to go on.
+        Where the run stands, without the data: pass the whole result as ``resume=`` to go on.
     settings : dict
         What the run was made with, so that it is resumed with the same.
     """
@@ -270,8 +270,9 @@ def _result(spec: Spec, run: Run, settings: dict[str, Any]) -> Result:
     coef = coef.copy()  # the user's to change, without changing what a resumed run starts from
     names = run.entries[0]
     trace = {name: np.array([entry[name] for entry in run.entries]) for name in names}
+    kept = run._replace(drawing=run.drawing.kept)  # type: ignore[arg-type]  # without the data
     table = run.drawing.table
-    return Result(coef, intercept, trace, table, spec.problem.classes, run, settings)
+    return Result(coef, intercept, trace, table, spec.problem.classes, kept, settings)
 
 
 def _resumed(spec: Spec, resume: Any, settings: dict[str, Any]) -> Run:
@@ -292,11 +293,8 @@ def _resumed(spec: Spec, resume: Any, settings: dict[str, Any]) -> Run:
         run.drawing.table.fingerprint.check(spec.problem.X, spec.y)
     if resume.settings["stop"] != settings["stop"]:
         run = run._replace(patience=Patience(run.patience.best))
-    # the same draws, from these rows
-    drawing = run.drawing
-    return run._replace(
-        drawing=type(drawing)(drawing.table, spec.draws(drawing.table), drawing.worth)
-    )
+    kept: Any = run.drawing
+    return run._replace(drawing=kept.on(spec))
 
 
 def _settings(spec: Spec, average: bool | int | str) -> dict[str, Any]:

@@ -101,6 +101,7 @@ def make_spec(
     batch_size = min(batch_size, problem.n)
     measures = measures_of(trace, stop)
     check_measures(measures, solver, order, problem)
+    _check_watched(stop, measures)
     by_loss = isinstance(stop, Stalled) and stop.of == "objective"
     by_loss = by_loss or any(isinstance(one, Met) for one in measures)
     watch = by_loss or (isinstance(steps, Auto) and not problem.loss.is_bounded)
@@ -135,6 +136,16 @@ def check_stopping(steps: Steps, stop: Stop) -> None:
         raise ValueError(
             "Adaptive steps are lowered when the objective stops falling; give stop=Stalled(tol),"
             " say Stalled(1e-3), or use automatic steps"
+        )
+
+
+def _check_watched(stop: Stop, measures: tuple[Measure, ...]) -> None:
+    """Raise ValueError for a rule that watches what nobody records."""
+    names = {"objective", *(measure.name for measure in measures)}
+    if isinstance(stop, Stalled) and stop.of not in names:
+        raise ValueError(
+            f"{stop!r} watches something that is not in the trace; add it to trace=, or use one of"
+            f" {', '.join(sorted(names))}"
         )
 
 

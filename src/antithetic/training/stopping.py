@@ -38,6 +38,11 @@ class Stalled(Settings):
     def __post_init__(self) -> None:
         object.__setattr__(self, "tol", _check_tol(self.tol, "Stalled"))
         object.__setattr__(self, "epochs", check_count(self.epochs, "epochs of Stalled", least=1))
+        of: Any = self.of
+        if not isinstance(of, str):
+            raise ValueError(
+                f'of of Stalled must be "objective", or a name in the trace; got {of!r}'
+            )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,22 @@ class Drawing:
     table: Table | None
     draws: Draws
     worth: float = 1.0
+
+    @property
+    def kept(self) -> KeptDrawing:
+        """What a resumed run needs of it: not the data."""
+        return KeptDrawing(self.table, self.worth)
+
+
+class KeptDrawing(NamedTuple):
+    """A drawing without the data that it draws from."""
+
+    table: Table | None
+    worth: float
+
+    def on(self, spec: Spec) -> Drawing:
+        """Draw from the data of a spec."""
+        return Drawing(self.table, spec.draws(self.table), self.worth)
 
 
 def first_drawing(spec: Spec, table: Table | None = None) -> Drawing:

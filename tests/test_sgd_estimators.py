@@ -1,6 +1,6 @@
 """The two estimators: scikit-learn's where that is asked for, and what they promise beyond it.
 
-Data forms: test_linear_model_data.py.
+Data forms: test_sgd_estimators_data.py.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from sklearn.utils import check_random_state
 
 import antithetic
 from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize
+from antithetic.orders import Balanced, Shuffle, Uniform
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.solvers import sgd
+from antithetic.steps import Constant, InverseTime, InvScaling
 
 NUMERIC = [name for name, loss in LOSSES.items() if not loss.classification]
 BOTH = pytest.mark.parametrize(
     "kind", [SGDClassifier, SGDRegressor], ids=["classifier", "regressor"]
 )
 # One row per step in the given order, as in scikit-learn.
-PLAIN = {"pairing": None, "sampling": "shuffle", "batch_size": 1, "shuffle": False}
+PLAIN = {"order": "shuffle", "batch_size": 1, "shuffle": False}
 FEW = {"learning_rate": "constant", "eta0": 0.01, "max_iter": 5, "tol": None}
 
 
@@ -75,7 +77,7 @@ def state_of(model):
 def test_every_parameter_of_scikit_learn_is_there(kind):
     """Parameters have scikit-learn's defaults, except learning_rate and average.
 
-    Beyond them, only what DESIGN.md lists, importance and trace.
+    Beyond them, only the six that DESIGN.md lists.
     """
     own, other = (
         inspect.signature(each.__init__).parameters
@@ -88,11 +90,8 @@ def test_every_parameter_of_scikit_learn_is_there(kind):
         "learning_rate": "auto",
         "average": "auto",
     }
-    extra = (
-        "pairing sampling solver batch_size nest refresh decay stopping groups importance n_strata"
-        " allocation trace"
-    )
-    assert [name for name in own if name not in other] == extra.split()
+    extra = ["order", "solver", "batch_size", "decay", "stopping", "trace"]
+    assert [name for name in own if name not in other] == extra
     for method in ("fit", "partial_fit"):
         own, other = (
             inspect.signature(getattr(each, method)).parameters
@@ -239,12 +238,13 @@ def test_l1_penalties_come_near_scikit_learn(penalty):
     assert (own.coef_ == 0.0).any()
 
 
-def test_partial_fit_is_scikit_learns():
+@pytest.mark.parametrize("rate", ["invscaling", "adaptive"])
+def test_partial_fit_is_scikit_learns(rate):
     """Chunks in a row, averaged and not: weights, t_ and n_iter_."""
     for average in (False, True, 37):  # scikit-learn forgets the intercept that is not averaged
         given = {
             "loss": "log_loss",
-            "learning_rate": "invscaling",
+            "learning_rate": rate,
             "average": average,
             "fit_intercept": not average,
         }
@@ -262,33 +262,44 @@ def test_partial_fit_is_scikit_learns():
 # ---- batches and seeds
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"batch_size": 1},
-        {"batch_size": 7, "learning_rate": "invscaling"},
-        {"batch_size": 1000},
-        {"sampling": "uniform", "batch_size": 4},
-        {"pairing": "greedy", "average": "linear"},
-        {"pairing": "tree", "sampling": "uniform"},
-        {"learning_rate": "auto", "average": "epoch"},
-        {"learning_rate": "inverse_time", "decay": 0.3},
-    ],
-    ids=str,
-)
-def test_a_fit_is_a_run_of_minimize(given):
+AS_MINIMIZE = [  # of the estimator, and of minimize
+    ({"batch_size": 1}, {}),
+    ({"batch_size": 7, "learning_rate": "invscaling"}, {"steps": InvScaling(0.05)}),
+    ({"batch_size": 1000}, {}),
+    ({"order": "uniform", "batch_size": 4}, {}),
+    ({"order": Shuffle(pairs="greedy"), "average": "linear"}, {}),
+    ({"order": Uniform(pairs="tree")}, {}),
+    ({"order": Balanced(pairs="greedy"), "batch_size": 4}, {}),
+    ({"learning_rate": "auto", "average": "epoch"}, {"steps": "auto"}),
+    ({"learning_rate": "inverse_time", "decay": 0.3}, {"steps": InverseTime(0.05, 0.3)}),
+]
+
+
+@pytest.mark.parametrize(("given", "steps"), AS_MINIMIZE, ids=str)
+def test_a_fit_is_a_run_of_minimize(given, steps):
     """The same bits, from the seed that random_state draws."""
-    shared = {
-        "loss": "log_loss",
-        "learning_rate": "constant",
-        "eta0": 0.05,
-        "sampling": "shuffle",
-        "pairing": None,
-    } | given
-    model = SGDClassifier(alpha=0.01, max_iter=3, tol=None, random_state=3, **shared).fit(X, TWO)
+    rate = {"learning_rate": "constant", "eta0": 0.05}
+    shared = {"order": "shuffle", "average": False} | given
+    model = SGDClassifier(
+        "log_loss",
+        alpha=0.01,
+        max_iter=3,
+        tol=None,
+        random_state=3,
+        trace="objective",
+        **(rate | shared),
+    ).fit(X, TWO)
     seed = int(check_random_state(3).randint(2**31 - 1, size=1)[0])
+    shared = {name: shared[name] for name in ("order", "average", "batch_size") if name in shared}
     run = minimize(
-        X, TWO, l2=0.01, epochs=3, seed=seed, fit_intercept=True, trace="objective", **shared
+        X,
+        TWO,
+        l2=0.01,
+        epochs=3,
+        seed=seed,
+        fit_intercept=True,
+        trace="objective",
+        **({"steps": Constant(0.05)} | shared | steps),
     )
     np.testing.assert_array_equal(model.coef_[0], run.coef)
     assert model.intercept_[0] == run.intercept
@@ -311,22 +322,29 @@ def test_batches_without_shuffling_take_the_rows_in_order():
 
 @BOTH
 @pytest.mark.parametrize(
-    "given",
+    "order",
     [
-        {"sampling": "uniform"},
-        {"pairing": "greedy"},
-        {"pairing": antithetic.AntitheticTable(np.arange(60))},
+        "uniform",
+        "balanced",
+        Shuffle(pairs="greedy"),
+        Shuffle(pairs=antithetic.AntitheticTable(np.arange(60))),
     ],
+    ids=str,
 )
-def test_an_order_of_ones_own_has_neither_draws_nor_pairs(kind, given):
-    """shuffle=False with draws or pairs is refused."""
-    with pytest.raises(ValueError, match="shuffle=False takes the rows in the order given"):
-        kind(shuffle=False, **given).fit(X, target_of(kind))
+def test_rows_in_the_order_given_have_neither_draws_nor_pairs(kind, order):
+    """shuffle=False with draws or pairs is refused, and so are tables and strata for fit."""
+    message = "shuffle=False takes the rows in the order given"
+    with pytest.raises(ValueError, match=message):
+        kind(shuffle=False, order=order).fit(X, target_of(kind))
+    table = antithetic.AntitheticTable(np.arange(60))
+    for given in ({"table": table}, {"strata": THREE}):
+        with pytest.raises(ValueError, match=message):
+            kind(shuffle=False).fit(X, target_of(kind), **given)
 
 
 def test_a_seed_gives_the_same_bits():
     """A seed gives the same bits in two fits, with one thread and two; another seed differs."""
-    given = {"loss": "log_loss", "pairing": "greedy"}
+    given = {"loss": "log_loss", "order": Balanced(pairs="greedy")}
     models = [
         SGDClassifier(random_state=seed, n_jobs=jobs, **given).fit(X, THREE)
         for seed, jobs in ((1, 1), (1, None), (1, 2), (2, 1))
@@ -430,8 +448,7 @@ def test_the_history_records_what_it_says(kind, average):
     y = target_of(kind)
     given = {
         "trace": ["objective", "variance", "variance_ratio"],
-        "pairing": "greedy",
-        "sampling": "uniform",
+        "order": Uniform(pairs="greedy"),
         "random_state": 0,
     }
     model = kind("huber", alpha=0.01, average=average, **given).fit(X, y, sample_weight=WEIGHTS)
@@ -459,9 +476,9 @@ def test_the_history_records_what_it_says(kind, average):
 
 
 def test_each_class_has_a_history_of_its_own():
-    """A list of dicts, the longest as long as n_iter_; trace=None leaves the seconds."""
-    model = SGDClassifier(trace=None, random_state=0).fit(X, THREE)
-    assert [set(history) for history in model.history_] == [{"epoch", "seconds"}] * 3
+    """A list of dicts, the longest as long as n_iter_."""
+    model = SGDClassifier(random_state=0).fit(X, THREE)
+    assert [set(history) for history in model.history_] == [{"epoch", "objective", "seconds"}] * 3
     assert max(len(history["epoch"]) for history in model.history_) == model.n_iter_
 
 
@@ -684,15 +701,16 @@ def test_first_weights_must_have_the_shape_of_the_last():
         ({"loss": "logistic"}, "'squared_error'"),
         ({"penalty": "l3"}, "'elasticnet'"),
         ({"learning_rate": "fast"}, "'inverse_time'"),
-        ({"pairing": "best"}, "'greedy'"),
-        ({"sampling": "sorted"}, "'balanced'"),
-        ({"nest": 3}, "power of two"),
-        ({"refresh": "often"}, "refresh"),
+        ({"order": "sorted"}, "'balanced'"),
+        ({"order": 3}, "'order' parameter"),
+        ({"order": Shuffle}, "'order' parameter"),
         ({"solver": "adam"}, "'sgd'"),
         ({"average": "sometimes"}, "'linear'"),
         ({"stopping": "loss"}, "'objective'"),
-        ({"trace": "loss"}, "'variance_ratio'"),
-        ({"trace": ["loss"]}, "gap, gradient, objective, partial_sum, variance, variance_ratio"),
+        ({"trace": "loss"}, "'loss' is not known; use some of objective, gradient, gap"),
+        ({"trace": ["loss"]}, "variance, variance_ratio, partial_sum"),
+        ({"trace": ["objective", "distance"]}, r"use trace=\[Distance\(w_star\)\]"),
+        ({"penalty": "group_lasso"}, "'penalty' parameter"),
         ({"batch_size": 0}, "batch_size"),
         ({"alpha": -1.0}, "alpha"),
         ({"decay": -1.0}, "decay"),
@@ -845,8 +863,8 @@ def test_verbose_shows_the_plan_and_a_bar(capsys):
     """The bar on the error stream; without verbose there is nothing."""
     SGDClassifier(**FEW).fit(X, TWO)
     assert capsys.readouterr() == ("", "")
-    SGDClassifier(verbose=1, pairing="greedy", **FEW).fit(X, TWO)
+    SGDClassifier(verbose=1, order=Balanced(pairs="greedy"), **FEW).fit(X, TWO)
     printed, bar = capsys.readouterr()
     assert "epochs" in bar
-    for word in ("SGDClassifier", "balanced", "greedy", "2"):
-        assert word in printed + bar
+    for word in ("SGDClassifier", "Balanced", "greedy", "2 a batch"):
+        assert word in printed

@@ -1,28 +1,30 @@
-"""Samplers: unbiased by enumeration, complete, reproducible, with the stated variance."""
+"""Orders: unbiased by enumeration, complete, reproducible, with the stated variance."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from drive import sampler_of
 from every_draw import every_draw
 from reference import split
 
 import antithetic
-from antithetic.orders import make_sampler
+from antithetic.orders import Shuffle, Uniform
 from antithetic.orders.batches import cut
+from antithetic.orders.words import read_order
 from antithetic.pairing import AntitheticTable, pair_rows
 from antithetic.problem import Problem
 
-ROTATION = AntitheticTable([1, 2, 3, 0])  # a permutation that is no matching
+ROTATION = AntitheticTable([1, 2, 3, 0])  # a permutation that is not a matching
 CASES = [
     pytest.param(
-        sampling,
+        order,
         n,
         size,
         paired,
-        id=f"{sampling}-{n}rows-batch{size}-{'pairs' if paired else 'rows'}",
+        id=f"{order}-{n}rows-batch{size}-{'pairs' if paired else 'rows'}",
     )
-    for sampling, largest in (("uniform", 4), ("shuffle", 5))
+    for order, largest in (("uniform", 4), ("shuffle", 5))
     for n in range(1, largest + 1)
     for size in range(1, n + 1)
     for paired in (False, True)
@@ -46,15 +48,15 @@ def gradients(problem):
     return problem.slopes()[:, None] * problem.X
 
 
-@pytest.mark.parametrize(("sampling", "n", "size", "paired"), CASES)
-def test_every_step_is_unbiased(sampling, n, size, paired, monkeypatch):
+@pytest.mark.parametrize(("order", "n", "size", "paired"), CASES)
+def test_every_step_is_unbiased(order, n, size, paired, monkeypatch):
     """With replacement the expected batch gradient is the gradient.
 
     Once per epoch it is along it, at each step.
     """
     problem = small_problem(n)
     rows, gradient = gradients(problem), problem.data_gradient(problem.slopes())[0]
-    sampler = make_sampler(sampling, n, size, 0, table_of(n) if paired else None)
+    sampler = sampler_of(order, n, size, 0, table_of(n) if paired else None)
     expected, shares = 0.0, 0.0
     for probability, batches in every_draw(sampler, monkeypatch):
         expected = expected + probability * np.array(
@@ -62,7 +64,7 @@ def test_every_step_is_unbiased(sampling, n, size, paired, monkeypatch):
         )
         shares = shares + probability * np.diff(batches.starts) / size
     np.testing.assert_allclose(expected, np.outer(shares, gradient), atol=1e-12)
-    if sampling == "uniform":
+    if order == "uniform":
         np.testing.assert_allclose(shares, 1.0, atol=1e-12)
 
 
@@ -71,7 +73,7 @@ def test_pairs_of_any_permutation_are_unbiased_with_replacement(monkeypatch):
     problem = small_problem(4)
     rows, gradient = gradients(problem), problem.data_gradient(problem.slopes())[0]
     for size in (1, 2, 3):
-        draws = every_draw(make_sampler("uniform", 4, size, 0, ROTATION), monkeypatch)
+        draws = every_draw(sampler_of("uniform", 4, size, 0, ROTATION), monkeypatch)
         expected = sum(
             probability * np.array([rows[batch].mean(axis=0) for batch in split(batches)])
             for probability, batches in draws
@@ -85,7 +87,7 @@ def test_pairs_of_any_permutation_are_unbiased_with_replacement(monkeypatch):
 def test_a_shuffled_epoch_visits_each_row_once(n, size, paired):
     """Each row occurs exactly once, and at most one batch is short (two for odd pairs)."""
     size = min(size, n)
-    batches = make_sampler("shuffle", n, size, 3, table_of(n) if paired else None).batches(7)
+    batches = sampler_of("shuffle", n, size, 3, table_of(n) if paired else None).batches(7)
     lengths = np.diff(batches.starts)
     assert sorted(batches.rows) == list(range(n))
     assert np.count_nonzero(lengths != size) <= (2 if paired and n % 2 and size % 2 == 0 else 1)
@@ -95,49 +97,49 @@ def test_a_shuffled_epoch_visits_each_row_once(n, size, paired):
 
 @pytest.mark.parametrize("n", [9, 12, 25])
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 7])
-@pytest.mark.parametrize("sampling", ["uniform", "shuffle"])
-def test_a_full_batch_is_made_of_pairs(n, size, sampling):
+@pytest.mark.parametrize("order", ["uniform", "shuffle"])
+def test_a_full_batch_is_made_of_pairs(n, size, order):
     """b // 2 whole pairs in every full batch, and one row more if b is odd."""
     table = table_of(n)
-    for batch in split(make_sampler(sampling, n, size, 1, table).batches(0)):
+    for batch in split(sampler_of(order, n, size, 1, table).batches(0)):
         together = sum(1 for row in batch if table.partner[row] in batch)
         assert len(batch) < size or together >= size // 2 * 2
 
 
-@pytest.mark.parametrize("sampling", ["uniform", "shuffle"])
+@pytest.mark.parametrize("order", ["uniform", "shuffle"])
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("paired", [False, True])
-def test_an_epoch_depends_on_seed_and_number_alone(sampling, size, paired):
+def test_an_epoch_depends_on_seed_and_number_alone(order, size, paired):
     """The same seed and epoch give the same batches in any order of asking; others give others."""
     table = table_of(25) if paired else None
-    sampler, again = (make_sampler(sampling, 25, size, 5, table) for _ in range(2))
+    sampler, again = (sampler_of(order, 25, size, 5, table) for _ in range(2))
     later = sampler.batches(4).rows
     sampler.batches(0)
     np.testing.assert_array_equal(later, again.batches(4).rows)
     assert not np.array_equal(later, again.batches(5).rows)
-    assert not np.array_equal(later, make_sampler(sampling, 25, size, 6, table).batches(4).rows)
+    assert not np.array_equal(later, sampler_of(order, 25, size, 6, table).batches(4).rows)
 
 
 def test_an_epoch_with_replacement_has_full_batches_only():
     """An epoch with replacement has ceil(n / b) batches of b."""
-    batches = make_sampler("uniform", 7, 3, 0).batches(0)
+    batches = sampler_of("uniform", 7, 3, 0).batches(0)
     np.testing.assert_array_equal(np.diff(batches.starts), [3, 3, 3])
 
 
 def test_a_batch_of_one_row_follows_the_pairs():
-    """With b = 1 partners follow each other, in both kinds of sampling."""
+    """With b = 1 partners follow each other, in both orders."""
     table = table_of(10)
-    for sampling in ("uniform", "shuffle"):
-        rows = make_sampler(sampling, 10, 1, 2, table).batches(0).rows
+    for order in ("uniform", "shuffle"):
+        rows = sampler_of(order, 10, 1, 2, table).batches(0).rows
         np.testing.assert_array_equal(rows[1::2], table.partner[rows[::2]])
 
 
 def test_indices_are_intp():
     """Row numbers are never floats, nor narrower than a pointer."""
-    for sampling in ("uniform", "shuffle"):
+    for order in ("uniform", "shuffle"):
         for table in (None, table_of(9)):
             for size in (1, 2, 3):
-                batches = make_sampler(sampling, 9, size, 0, table).batches(0)
+                batches = sampler_of(order, 9, size, 0, table).batches(0)
                 assert batches.rows.dtype == batches.starts.dtype == np.intp
 
 
@@ -146,14 +148,14 @@ def test_cut_leaves_the_last_batch_short():
     np.testing.assert_array_equal(cut(np.arange(7), 3).starts, [0, 3, 6, 7])
 
 
-def batch_of_draws(sampling, problem, size, table, monkeypatch):
+def batch_of_draws(order, problem, size, table, monkeypatch):
     """Gradient of the first full batch without the single row in each draw, and probabilities."""
     rows, single = gradients(problem), None
-    if table is not None and sampling == "shuffle":
+    if table is not None and order == "shuffle":
         single = table.single
     found = []
     for probability, batches in every_draw(
-        make_sampler(sampling, problem.n, size, 0, table), monkeypatch
+        sampler_of(order, problem.n, size, 0, table), monkeypatch
     ):
         batch = split(batches)[0]
         if len(batch) == size and single not in batch:
@@ -163,7 +165,7 @@ def batch_of_draws(sampling, problem, size, table, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("sampling", "n", "size", "paired"),
+    ("order", "n", "size", "paired"),
     [
         *[("uniform", 4, size, paired) for size in (1, 2, 3, 4) for paired in (False, True)],
         *[("shuffle", 5, size, False) for size in (1, 2, 3, 5)],
@@ -171,30 +173,34 @@ def batch_of_draws(sampling, problem, size, table, monkeypatch):
         *[("shuffle", 7, size, True) for size in (2, 3, 4)],
     ],
 )
-def test_the_stated_variance_is_that_of_all_draws(sampling, n, size, paired, monkeypatch):
+def test_the_stated_variance_is_that_of_all_draws(order, n, size, paired, monkeypatch):
     """gradient_variance equals the variance over every possible batch, to rounding."""
     problem, table = small_problem(n), table_of(n) if paired else None
-    weights, found = batch_of_draws(sampling, problem, size, table, monkeypatch)
+    weights, found = batch_of_draws(order, problem, size, table, monkeypatch)
     centred = found - weights @ found
     stated = antithetic.gradient_variance(
-        problem.X, problem.y, loss="squared_error", table=table, sampling=sampling, batch_size=size
+        problem.X,
+        problem.y,
+        loss="squared_error",
+        order=read_order(order).but(pairs=table),
+        batch_size=size,
     )
     np.testing.assert_allclose(stated, weights @ (centred**2).sum(axis=1), rtol=1e-10, atol=1e-14)
 
 
-def test_the_variance_of_a_permutation_that_is_no_matching(monkeypatch):
+def test_the_variance_of_a_permutation_that_is_not_a_matching(monkeypatch):
     """Drawn with replacement, it is used as it is; shuffled, it is cut into a matching first."""
     problem = small_problem(4)
     weights, found = batch_of_draws("uniform", problem, 2, ROTATION, monkeypatch)
     stated = antithetic.gradient_variance(
-        problem.X, problem.y, loss="squared_error", table=ROTATION
+        problem.X, problem.y, loss="squared_error", order=Uniform(pairs=ROTATION)
     )
     np.testing.assert_allclose(
         stated, weights @ ((found - weights @ found) ** 2).sum(axis=1), rtol=1e-10
     )
     assert (
         antithetic.gradient_variance(
-            problem.X, problem.y, loss="squared_error", table=ROTATION, sampling="shuffle"
+            problem.X, problem.y, loss="squared_error", order=Shuffle(pairs=ROTATION)
         )
         >= 0.0
     )
@@ -210,8 +216,7 @@ def test_a_batch_of_all_rows_has_no_variance(n):
                 problem.X,
                 problem.y,
                 loss="squared_error",
-                table=table,
-                sampling="shuffle",
+                order=Shuffle(pairs=table),
                 batch_size=size,
             )
             assert stated == 0.0
@@ -219,11 +224,11 @@ def test_a_batch_of_all_rows_has_no_variance(n):
 
 def test_one_row_has_no_variance():
     """One row has variance 0 for every scheme."""
-    for sampling in ("uniform", "shuffle"):
+    for order in ("uniform", "shuffle"):
         for table in (None, AntitheticTable([0])):
             assert (
                 antithetic.gradient_variance(
-                    [[1.0]], [2.0], loss="squared_error", table=table, sampling=sampling
+                    [[1.0]], [2.0], loss="squared_error", order=read_order(order).but(pairs=table)
                 )
                 == 0.0
             )
@@ -232,8 +237,9 @@ def test_one_row_has_no_variance():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: make_sampler("sorted", 4, 2, 0),
-        lambda: antithetic.gradient_variance([[1.0], [2.0]], [0, 1], sampling="sorted"),
+        lambda: read_order("sorted"),
+        lambda: antithetic.gradient_variance([[1.0], [2.0]], [0, 1], order="sorted"),
+        lambda: antithetic.minimize([[1.0], [2.0]], [0, 1], order="sorted"),
     ],
 )
 def test_unknown_names_are_refused_with_the_known_ones(call):

@@ -22,9 +22,10 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_linear_model import BOTH, FEW, NUMBERS, THREE, TWO, WEIGHTS, X, target_of
+from test_sgd_estimators import BOTH, FEW, NUMBERS, THREE, TWO, WEIGHTS, X, target_of
 
 from antithetic import AntitheticTable, SGDClassifier, SGDRegressor, pair
+from antithetic.orders import Balanced, Shuffle, Uniform
 from antithetic.problem.losses import LOSSES
 from antithetic.solvers import sgd
 
@@ -32,7 +33,7 @@ FEW = FEW | {"random_state": 0}
 # The weights stay near zero.
 TRACED = FEW | {
     "loss": "squared_error",
-    "sampling": "uniform",
+    "order": "uniform",
     "trace": "variance_ratio",
     "eta0": 1e-6,
 }
@@ -74,7 +75,7 @@ def unsorted_and_repeated(X):
         {},
         {"average": True},
         {"penalty": "l1", "alpha": 0.01},
-        {"pairing": "greedy"},
+        {"order": Balanced(pairs="greedy")},
         {"early_stopping": True},
     ],
 )
@@ -280,23 +281,25 @@ def assert_gains(model, gains=True):
 
 @BOTH
 @pytest.mark.parametrize(
-    "pairing",
+    "pairs",
     ["greedy", "tree", "optimal", "random", lambda rows: np.roll(np.arange(len(rows)), 1)],
 )
-def test_pairs_are_made_by_name_or_by_a_function(kind, pairing):
+def test_pairs_are_made_by_name_or_by_a_function(kind, pairs):
     """The plan says so; the chosen ones lower the variance, no pairs leave it as it is."""
-    model = kind(pairing=pairing, **TRACED).fit(X, target_of(kind))
-    assert model.plan_.pairing == (pairing if isinstance(pairing, str) else "<lambda>")
-    if pairing in ("greedy", "tree", "optimal"):
+    order = Uniform(pairs=pairs)
+    model = kind(**TRACED | {"order": order}).fit(X, target_of(kind))
+    assert model.plan_.order == order
+    assert model.plan_.order.pairs.name == (pairs if isinstance(pairs, str) else "<lambda>")
+    if pairs in ("greedy", "tree", "optimal"):
         assert_gains(model)
-    for none in (None, "auto"):
-        assert_gains(kind(pairing=none, **TRACED).fit(X, target_of(kind)), gains=False)
+    for none in ("uniform", Uniform(), Uniform(pairs=None)):
+        assert_gains(kind(**TRACED | {"order": none}).fit(X, target_of(kind)), gains=False)
 
 
 @BOTH
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-def test_a_table_takes_the_place_of_pairing(kind, form):
-    """Given to fit or as pairing, it is used; one of other data is refused."""
+def test_a_table_is_given_to_fit_or_in_the_order(kind, form):
+    """Given to fit or as pairs, it is used; given twice, or made for other data, it is refused."""
     y = target_of(kind)
     table = pair(
         X,
@@ -305,10 +308,16 @@ def test_a_table_takes_the_place_of_pairing(kind, form):
         loss="squared_error" if kind is SGDRegressor else "log_loss",
         fit_intercept=True,
     )
-    model = kind(pairing="random", **TRACED).fit(form(X), y, table=table)
+    inside = Uniform(pairs=table)
+    model = kind(**TRACED).fit(form(X), y, table=table)
     assert_gains(model)
-    assert model.plan_.pairing == "optimal"
-    np.testing.assert_array_equal(kind(pairing=table, **TRACED).fit(form(X), y).coef_, model.coef_)
+    assert model.plan_.order == inside
+    assert model.order == "uniform"
+    other = kind(**TRACED | {"order": inside}).fit(form(X), y)
+    np.testing.assert_array_equal(other.coef_, model.coef_)
+    for twice in (inside, Uniform(pairs="random")):
+        with pytest.raises(ValueError, match="table= is given twice: to fit, and in order="):
+            kind(**TRACED | {"order": twice}).fit(form(X), y, table=table)
     changed = X.copy()
     changed[7, 3] += 1.0
     for bad, message in (
@@ -316,21 +325,38 @@ def test_a_table_takes_the_place_of_pairing(kind, form):
         ((X, np.roll(y, 1)), "other"),
         ((X[1:], y[1:]), "60 rows and X has 59"),
     ):
-        for given in ({"table": table}, {}):
-            with pytest.raises(ValueError, match=message):
-                kind(pairing=table, **FEW).fit(form(bad[0]), bad[1], **given)
+        with pytest.raises(ValueError, match=message):
+            kind(order="uniform", **FEW).fit(form(bad[0]), bad[1], table=table)
+        with pytest.raises(ValueError, match=message):
+            kind(order=inside, **FEW).fit(form(bad[0]), bad[1])
     with pytest.raises(ValueError, match="must be an AntitheticTable"):
         kind().fit(X, y, table=np.arange(60))
 
 
 @BOTH
+def test_an_automatic_order_uses_the_table_that_fit_was_given(kind):
+    """The order is chosen as without it, and the plan says where the pairs are from."""
+    y = target_of(kind)
+    loss = "squared_error" if kind is SGDRegressor else "log_loss"
+    table = pair(X, y, "optimal", loss=loss, fit_intercept=True)
+    model = kind(**FEW).fit(X, y, table=table)
+    assert model.plan_.order == Balanced(pairs=table)
+    assert "table= was given to fit" in model.plan_.why
+    assert kind(**FEW).fit(X, y).plan_.order == Balanced()
+    np.testing.assert_array_equal(
+        kind(order=Balanced(pairs=table), **FEW).fit(X, y).coef_, model.coef_
+    )
+
+
+@BOTH
 def test_partial_fit_pairs_its_own_rows(kind):
-    """A pairing by name pairs each chunk; a given table must be made for the chunk."""
+    """A method pairs each chunk; a given table must be made for the chunk."""
     y, table = target_of(kind), AntitheticTable(np.arange(60)[::-1])
     classes = {"classes": [0, 1]} if kind is SGDClassifier else {}
-    model = kind(pairing="greedy", **FEW).partial_fit(X, y, **classes).partial_fit(X[:21], y[:21])
+    model = kind(order=Balanced(pairs="greedy"), **FEW).partial_fit(X, y, **classes)
+    model.partial_fit(X[:21], y[:21])
     assert np.isfinite(model.coef_).all()
-    model = kind(pairing=table, **FEW).partial_fit(X, y, **classes)
+    model = kind(order=Balanced(pairs=table), **FEW).partial_fit(X, y, **classes)
     with pytest.raises(ValueError, match="60 rows and X has 20"):
         model.partial_fit(X[:20], y[:20])
 
@@ -371,7 +397,7 @@ def test_cross_validation_cuts_the_table_to_each_fold(kind, routing):
         )
         for fitted in found["estimator"]:
             assert_gains(fitted)
-            assert fitted.plan_.pairing == "optimal"
+            assert fitted.plan_.order.pairs.name == "optimal"
             assert fitted.t_ == 1 + 40 * fitted.n_iter_
         search = GridSearchCV(model, {"alpha": [1e-4, 1e-2]}, cv=3, error_score="raise").fit(
             X, y, table=table
@@ -565,7 +591,11 @@ def through_joblib(model, path):
 @TARGETS
 @pytest.mark.parametrize(
     "given",
-    [{}, {"average": True, "pairing": "greedy"}, {"penalty": "l1", "class_weight": "balanced"}],
+    [
+        {},
+        {"average": True, "order": Balanced(pairs="greedy")},
+        {"penalty": "l1", "class_weight": "balanced"},
+    ],
     ids=str,
 )
 def test_a_model_outlives_its_process(y, given, tmp_path):
@@ -613,7 +643,7 @@ def test_a_fit_writes_no_parameter(kind):
     before = dict(model.get_params())
     model.fit(X, target_of(kind))
     assert model.get_params() == before
-    assert (model.plan_.batch_size, model.plan_.sampling) == (60, "shuffle")
+    assert (model.plan_.batch_size, model.plan_.order) == (60, Shuffle())
     assert model.plan_.why
 
 

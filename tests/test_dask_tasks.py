@@ -14,28 +14,24 @@ pytest.importorskip("distributed")
 from dask_cases import labelled
 
 import antithetic
+from antithetic.dask.anchored import Anchored
 from antithetic.dask.blocks import Block
-from antithetic.dask.rounds import (
-    Anchored,
-    Common,
-    Points,
-    Start,
-    add_up,
-    epoch_block,
-    measure_block,
-)
+from antithetic.dask.common import Common
 from antithetic.dask.search import Standing, points_along
+from antithetic.dask.tasks import Points, Start, add_up, epoch_block, measure_block
+from antithetic.estimators.one_vs_rest import OneVsRest
+from antithetic.orders import Shuffle, Uniform
 from antithetic.orders.batches import cut
+from antithetic.orders.in_order import InOrder
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.steps import make_schedule
+from antithetic.solvers.steps import Constant, InverseTime
 
 X, Y = labelled(90)
 L2 = 0.1
-SCHEDULE = make_schedule(
-    "constant", eta0=0.05, decay=0.0, alpha=L2, power_t=0.5, loss=LOSSES["log_loss"]
-)
+STEPS = Constant(0.05)
+SCHEDULE = STEPS.schedule(LOSSES["log_loss"], ElasticNet(L2))
 
 
 def common(**changes):
@@ -43,21 +39,17 @@ def common(**changes):
         LOSSES["log_loss"],
         ElasticNet(L2),
         True,
-        np.array([0, 1]),
-        None,
+        OneVsRest(np.array([0, 1])),
         90,
         2,
-        "shuffle",
-        None,
+        Shuffle(),
         (7,),
     )
     return replace(plain, **changes)
 
 
 def start(weights, gradient, **changes):
-    plain = Start(
-        common(), 0, (0,), weights[None], gradient[None], (SCHEDULE,), (True,), (0,), None
-    )
+    plain = Start(common(), 0, (0,), weights[None], gradient[None], (STEPS,), (True,), (0,), None)
     return replace(plain, **changes)
 
 
@@ -91,7 +83,7 @@ def test_sums_over_blocks_are_objective_and_gradient_of_all_rows(form, weight):
 def test_one_block_is_the_problem_of_one_machine():
     """Objective and gradient of a single block are those of `antithetic.minimize`'s problem."""
     result = antithetic.minimize(
-        X, Y, l2=L2, fit_intercept=True, eta0=0.1, epochs=3, trace="objective"
+        X, Y, l2=L2, fit_intercept=True, steps=0.1, epochs=3, trace="objective"
     )
     point = np.append(result.coef, result.intercept)
     losses, _ = measure_block(0, [X, Y, None], Points(common(), (0,), point[None, None]))
@@ -100,15 +92,15 @@ def test_one_block_is_the_problem_of_one_machine():
     )
 
 
-@pytest.mark.parametrize("sampling", ["shuffle", "in order"])
-def test_an_epoch_visits_each_row_of_its_block_once(sampling, monkeypatch):
+@pytest.mark.parametrize("order", [Shuffle(), InOrder()], ids=repr)
+def test_an_epoch_visits_each_row_of_its_block_once(order, monkeypatch):
     """Each block and round has its own order, which is the same whenever it is computed."""
     seen = []
     original = Anchored.epoch
 
-    def watch(self, state, batches, schedule):
+    def watch(self, state, own, batches, schedule):
         seen.append(batches.rows.copy())
-        return original(self, state, batches, schedule)
+        return original(self, state, own, batches, schedule)
 
     monkeypatch.setattr(Anchored, "epoch", watch)
     for block, number in itertools.product((0, 1), (0, 1)):
@@ -117,11 +109,11 @@ def test_an_epoch_visits_each_row_of_its_block_once(sampling, monkeypatch):
                 block,
                 [X, Y, None],
                 (),
-                start(np.ones(6), np.zeros(6), common=common(sampling=sampling), round=number),
+                start(np.ones(6), np.zeros(6), common=common(order=order), round=number),
             )
     assert all(sorted(rows.tolist()) == list(range(90)) for rows in seen)
     assert all(np.array_equal(a, b) for a, b in zip(seen[::2], seen[1::2], strict=True))
-    if sampling == "shuffle":
+    if order == Shuffle():
         assert len({rows.tobytes() for rows in seen}) == 4
 
 
@@ -131,9 +123,9 @@ def test_steps_go_along_the_gradient_of_all_rows():
     weights = np.linspace(-1.0, 1.0, 6)
     data, constant = Problem.build(X, Y, fit_intercept=True).gradient(weights[:-1], weights[-1])
     solver = Anchored(problem, "svrg", anchor=np.append(data, constant))
-    state = solver.init(weights[:-1], weights[-1])
+    state, own = solver.init(weights[:-1], weights[-1])
     for batch in itertools.combinations(range(4), 2):
-        after = solver.epoch(state, cut(np.array(batch), 2), SCHEDULE)
+        after = solver.epoch(state, own, cut(np.array(batch), 2), SCHEDULE).state
         np.testing.assert_allclose(
             after.coef, weights[:-1] - 0.05 * (data + L2 * weights[:-1]), rtol=0, atol=1e-14
         )
@@ -150,14 +142,15 @@ def test_steps_are_unbiased_away_from_the_anchor():
     full = np.random.default_rng(0).normal(size=6)
 
     class FromElsewhere(Anchored):
-        def _remember(self, state):
-            return Anchored._remember(self, state._replace(coef=anchor[:-1], intercept=anchor[-1]))
+        def _remember(self, state, own):
+            there = state._replace(coef=anchor[:-1], intercept=anchor[-1])
+            return Anchored._remember(self, there, own)
 
     solver = FromElsewhere(own, "svrg", anchor=full)
-    state = solver.init(here[:-1], here[-1])
+    state, own_state = solver.init(here[:-1], here[-1])
     moves = []
     for batch in itertools.permutations(range(7), 2):
-        after = solver.epoch(state, cut(np.array(batch), 2), SCHEDULE)
+        after = solver.epoch(state, own_state, cut(np.array(batch), 2), SCHEDULE).state
         moves.append(np.append(after.coef, after.intercept) - here)
     plain = replace(own, penalty=ElasticNet())
     expected = (
@@ -197,6 +190,31 @@ def test_blocks_keep_their_float_type(real):
     )
     assert moves.dtype == np.float64
     assert moves.any()
+
+
+@pytest.mark.parametrize("order", [Shuffle(), Uniform(), InOrder()], ids=repr)
+def test_plain_rounds_of_one_block_are_a_run_of_one_machine(order):
+    """Rounds of plain steps on one block are the epochs of `antithetic.minimize`."""
+    steps, weights = InverseTime(0.1, 0.02), np.zeros(6)
+    for number in range(3):
+        begin = start(
+            weights, np.zeros(6), common=common(order=order), round=number, corrected=(False,)
+        )
+        moves, _ = epoch_block(0, [X, Y, None], (), replace(begin, steps=(steps,)))
+        weights = weights + moves[0]
+    own = antithetic.minimize(
+        X, Y, l2=L2, fit_intercept=True, order=order, steps=steps, epochs=3, seed=7
+    )
+    np.testing.assert_allclose(weights, np.append(own.coef, own.intercept), rtol=0, atol=1e-14)
+
+
+def test_steps_that_diverge_move_nowhere():
+    """A block whose steps overflow says so by NaN, and the search does not go there."""
+    wild = start(np.ones(6), np.zeros(6), steps=(Constant(1e300),))
+    moves, _ = epoch_block(0, [1e10 * X, Y, None], (), wild)
+    assert np.isnan(moves).all()
+    standing = replace(Standing.at(np.ones(6)), value=1.0)
+    assert len(points_along(standing, moves[0])) == 0
 
 
 def test_the_search_never_goes_up():
@@ -247,7 +265,8 @@ def test_weights_that_most_blocks_leave_at_zero_are_zero():
 def test_common_problems_of_classes_are_those_of_one_machine():
     """One against the rest, with weights of the classes."""
     X3, y3 = labelled(60, classes=3)
-    several = common(classes=np.arange(3), class_weights=np.array([1.0, 2.0, 3.0]), seeds=(1, 2, 3))
+    parts = OneVsRest(np.arange(3), np.array([1.0, 2.0, 3.0]))
+    several = common(parts=parts, seeds=(1, 2, 3))
     block = Block(X3, y3, None)
     assert several.n_problems == 3
     for number in range(3):

@@ -23,6 +23,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SCRIPTS = {  # and what each needs, with the extra that has it
+    "shape": {},
     "core": {},
     "pairing": {},
     "estimators": {},

@@ -49,6 +49,7 @@ from antithetic.steps import Constant
 N_BLOCKS, ROUNDS, BATCH, SHOWN = 8, 10, 2, (0, 1, 4, 9)
 SHARES = np.array([1, 1, 2, 3, 5, 8, 13, 30])
 MADE = "made"
+SHUFFLED = Shuffle()
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Rule:
     name: str
     correction: str = "anchors"  # "", "drift", "anchors", "late"
     points: str = "all"  # "", "lengths", "all"
-    order: Order = Shuffle()
+    order: Order = SHUFFLED
     equal: bool = False
 
 

@@ -425,10 +425,8 @@ def solution(name: str) -> np.ndarray:
 def draws(name: str, w: np.ndarray) -> dict[str, Order]:
     """Orders that draw with replacement, for batches of 4 rows, or 2 pairs."""
     X, y = data(name)
-    pairs, pairs_of_w = (
-        first_table(name, None),
-        antithetic.pair(X, y, "tree", coef=w, random_state=0),
-    )
+    pairs = first_table(name, None)
+    pairs_of_w = antithetic.pair(X, y, "tree", coef=w, random_state=0)
     return {
         "rows, uniform": Uniform(),
         "rows, importance, bounds": Importance(),

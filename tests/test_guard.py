@@ -15,6 +15,7 @@ import pytest
 from antithetic.bench import PEERS, Row
 from antithetic.bench.resume import finished_row
 from antithetic.bench.rows import Sink
+from antithetic.orders import Balanced
 from antithetic.problem.losses import get_loss
 from antithetic.problem.penalties import ElasticNet
 from antithetic.training.automatic import is_worth_averaging
@@ -83,10 +84,9 @@ def test_means_of_epochs_are_timed(scripts):
 
     And in the estimator's fit, which has rows enough.
     """
-    guard, _, _ = scripts
-    job = guard.epoch(*guard.csr_rows(), "balanced", "epoch")
-    states = [job() for _ in range(6)]
-    assert all(state.average_weight > 0 for state in states)
+    guard, _, common = scripts
+    job = common.next_epoch(*guard.csr_rows(), Balanced(), average="epoch")
+    assert all(job().own.weight > 0 for _ in range(6))
     assert is_worth_averaging(8 * guard.D, guard.D, get_loss("log_loss"), ElasticNet(1e-4, 0.0))
 
 

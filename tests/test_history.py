@@ -286,13 +286,13 @@ def test_sdca_records_the_exact_objective_by_default(loss, form, weight):
 @pytest.mark.parametrize(
     ("trace", "names"),
     [
-        (None, {"objective"}),
-        ((), {"objective"}),
-        ("objective", {"objective"}),
-        ("variance", {"objective", "variance"}),
-        (["gradient", "partial_sum"], {"objective", "gradient", "partial_sum"}),
-        (Distance(np.zeros(5)), {"objective", "distance"}),
-        (("objective", Distance(np.zeros(5))), {"objective", "distance"}),
+        (None, ["objective"]),
+        ((), ["objective"]),
+        ("objective", ["objective"]),
+        ("variance", ["objective", "variance"]),
+        (["gradient", "partial_sum"], ["objective", "gradient", "partial_sum"]),
+        (Distance(np.zeros(5)), ["objective", "distance"]),
+        (("objective", Distance(np.zeros(5))), ["objective", "distance"]),
     ],
     ids=str,
 )
@@ -303,14 +303,14 @@ def test_the_columns_of_a_history(kind, trace, names):
     given = {"max_iter": 3, "tol": None, "random_state": 0}
     y = TWO if kind is SGDClassifier else NUMBERS
     model = kind(loss, trace=trace, **given).fit(X, y)
-    assert set(model.history_) == {"epoch", "seconds"} | names
+    assert set(model.history_) == {"epoch", "seconds", *names}
     for column in model.history_.values():
         assert column.shape == (3,)
         assert np.isfinite(column).all()
     np.testing.assert_array_equal(model.history_["epoch"], [1, 2, 3])
     assert (np.diff(model.history_["seconds"]) >= 0.0).all()
     scored = kind(loss, trace=trace, **given).fit(X, y, X_val=X, y_val=y)
-    assert set(scored.history_) == {"epoch", "seconds", "validation_score"} | names
+    assert set(scored.history_) == {"epoch", "seconds", "validation_score", *names}
 
 
 @pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor])

@@ -44,7 +44,7 @@ def test_words_that_would_bias_are_rejected():
     np.testing.assert_array_equal(first, second)
 
 
-def test_too_few_words_are_reported_and_all_is_drawn_anew(monkeypatch):
+def test_too_few_words_are_reported_and_all_is_drawn_again(monkeypatch):
     """Rejections beyond the spare words are next to impossible, and harmless."""
     assert not shuffle(np.arange(3), np.array([0, 0], np.uint32))
     monkeypatch.setattr("antithetic._core.random_order.shuffle", lambda *_: False)

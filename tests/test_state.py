@@ -267,8 +267,6 @@ def assert_same_run(one, other):
     assert (one.run.lowered, one.run.easing.eased) == (other.run.lowered, other.run.easing.eased)
 
 
-# a single epoch of SGD may end above where it began
-@pytest.mark.filterwarnings("ignore:the objective rose:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", RUNS)
 @FORMS
 def test_a_run_resumed_after_each_epoch_is_the_uninterrupted_one(name, form):

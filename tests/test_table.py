@@ -95,7 +95,7 @@ def test_pairs_and_single_hold_each_row_once(table):
 @pytest.mark.parametrize("attribute", ["pairs", "single"])
 def test_pairs_of_no_matching_are_refused(partner, attribute):
     """A cycle of three, or more single rows than one, has no pairs: the error says what to call."""
-    with pytest.raises(ValueError, match=r"no matching .*; call to_matching\(X, y\) first"):
+    with pytest.raises(ValueError, match=r"not a matching .*; call to_matching\(X, y\) first"):
         getattr(AntitheticTable(partner), attribute)
 
 

@@ -34,6 +34,8 @@ class Settings:
 
     def __repr__(self) -> str:
         shown = []
+        if not is_dataclass(self):
+            shown = [f"{name}={abridged(value)}" for name, value in vars(self).items()]
         for place, one in enumerate(fields_of(self)):
             value = getattr(self, one.name)
             needed = one.default is MISSING
@@ -58,7 +60,7 @@ def values_of(settings: Any) -> dict[str, Any]:
     """Settings by name; of a subclass that is not a dataclass, its attributes."""
     if is_dataclass(settings):
         return {one.name: getattr(settings, one.name) for one in fields(settings)}
-    return vars(settings)
+    return dict(vars(settings))
 
 
 def same(a: Any, b: Any) -> bool:

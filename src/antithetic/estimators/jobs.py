@@ -100,8 +100,7 @@ def do(job: Job, watch: Watch) -> None:
         job.seen = Seen.of(spec, run)
         if watch(job):
             break
-    if not spec.is_watched_over:  # where they cannot have been too long
-        warn_if_worse(spec, first, run)
+    warn_if_worse(spec, first, run)
 
 
 def do_all(jobs: list[Job], watch: Watch, n_jobs: int | None) -> None:

@@ -102,7 +102,7 @@ class AntitheticTable:
     def _require_matching(self) -> None:
         if not self.is_matching:
             raise ValueError(
-                "this table is no matching (partners are not mutual); call to_matching(X, y) first"
+                "this table is not a matching (partners are not mutual); call to_matching(X, y) first"
             )
 
     def __getitem__(self, key: Any) -> AntitheticTable:

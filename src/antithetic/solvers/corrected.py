@@ -298,7 +298,7 @@ def safe_step(problem: Problem, n_units: int, squares: NDArray[np.float64], kind
     if not np.isfinite(problem.loss.curvature):
         raise ValueError(
             f"loss {problem.loss.name!r} has a kink, so no step size follows from its smoothness;"
-            ' give eta0=, or use solver="sgd"'
+            ' give a constant step, or use solver="sgd"'
         )
     largest = batch_smoothness(problem, n_units, squares, _LEAST_SHARES[kind])
     if not np.isfinite(largest):

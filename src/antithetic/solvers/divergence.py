@@ -44,7 +44,7 @@ def advice(problem: Problem, schedule: Schedule) -> str:
     """Say what to try against steps that are too long."""
     safe = 1.0 / max(problem.row_curvature(), np.finfo(np.float64).tiny)
     first = step_size(*schedule, 0, 0)
-    return f"The first step was {first:.3g}; try eta0={safe:.2g} or less."
+    return f"The first step was {first:.3g}; try {safe:.2g} or less."
 
 
 def finite_objective(problem: Problem, coef: np.ndarray, intercept: float) -> float:

@@ -215,8 +215,11 @@ def present_schedule(spec: Spec, run: Run) -> Schedule:
 
 
 def warn_if_worse(spec: Spec, first: Solution, run: Run) -> None:
-    """Warn of steps that led to an objective above the one that they began with."""
-    if spec.solver_name == "sdca":
+    """Warn of steps that led to an objective above the one that they began with.
+
+    SDCA has no steps, and automatic ones are watched over while they are taken.
+    """
+    if spec.solver_name == "sdca" or spec.is_watched_over:
         return
     problem = spec.problem
     before = problem.objective(*first)

@@ -243,7 +243,8 @@ def sparsity(name: str, seeds: int) -> None:
         f" {X.shape[1]}, and objective"
     )
     print(
-        f"{'alpha':<8}{'epochs':<8}{'ours':>8}{'scikit-learn':>14}{'minimum':>9}{'ours':>14}{'scikit-learn':>14}{'minimum':>11}"
+        f"{'alpha':<8}{'epochs':<8}{'ours':>8}{'scikit-learn':>14}{'minimum':>9}"
+        f"{'ours':>14}{'scikit-learn':>14}{'minimum':>11}"
     )
     for alpha in (1e-4, 1e-3, 1e-2):
         given = Problem.build(X, y, l1=alpha)
@@ -264,7 +265,8 @@ def sparsity(name: str, seeds: int) -> None:
             )
             counts = f"{ours:>8.1f}{peer:>14.1f}{np.count_nonzero(minimum):>9}"
             print(
-                f"{alpha:<8}{epochs:<8}{counts}{f_ours:>14.5f}{f_peer:>14.5f}{given.objective(minimum):>11.5f}",
+                f"{alpha:<8}{epochs:<8}{counts}{f_ours:>14.5f}{f_peer:>14.5f}"
+                f"{given.objective(minimum):>11.5f}",
                 flush=True,
             )
 

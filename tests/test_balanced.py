@@ -420,7 +420,7 @@ def test_the_traced_variance_is_that_of_the_batches_to_come():
 
 def test_the_variance_of_a_balanced_order_is_refused():
     """It has no draw; the message says where to look instead."""
-    with pytest.raises(ValueError, match=r"Balanced\(\) has no draw.*trace"):
+    with pytest.raises(ValueError, match=r"Balanced\(\) are not drawn at random.*trace"):
         antithetic.gradient_variance([[1.0], [2.0]], [0, 1], order="balanced")
 
 

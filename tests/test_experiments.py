@@ -220,7 +220,7 @@ class Runs:
         if len(self.made) == self.stop_at:
             raise KeyboardInterrupt
         self.made.append((name, loss))
-        return run_part(name, loss, seeds=seeds, epochs=epochs, progress=progress)  # type: ignore[arg-type]
+        return run_part(name, loss, seeds=seeds, epochs=epochs, progress=progress)
 
 
 def small(

@@ -65,9 +65,9 @@ def test_a_run_is_resumed_and_traced():
         (lambda _: np.arange(len(X) - 1), f"{len(X)} whole numbers, one for each row"),
         (lambda _: np.arange(len(X)) / 1.0, "whole numbers"),
         (lambda _: None, "whole numbers"),
-        (lambda _: np.zeros(len(X), int), "once, or some rows would count more than others"),
-        (lambda _: np.arange(len(X)) + 1, f"each of 0..{len(X) - 1} once"),
-        (lambda _: np.arange(len(X)) - 1, f"each of 0..{len(X) - 1} once"),
+        (lambda _: np.zeros(len(X), int), "once; otherwise some rows would count more than others"),
+        (lambda _: np.arange(len(X)) + 1, f"each of 0..{len(X) - 1} exactly once"),
+        (lambda _: np.arange(len(X)) - 1, f"each of 0..{len(X) - 1} exactly once"),
     ],
     ids=["too few", "floats", "nothing", "repeated", "beyond", "negative"],
 )
@@ -79,7 +79,7 @@ def test_what_is_not_an_order_of_all_rows_is_refused(order, what):
 
 def test_a_bare_function_is_refused_with_advice():
     """A function in place of an order is refused, and the error names Given."""
-    with pytest.raises(ValueError, match=r"passed as Given\(function\)"):
+    with pytest.raises(ValueError, match=r"wrap it as Given\(function\)"):
         minimize(X, TWO, order=reversed_rows, **RUN)
 
 

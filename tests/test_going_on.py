@@ -261,7 +261,7 @@ def test_a_trace_does_not_change_the_run(start):
 def test_resume_refuses_another_run(changed, named):
     """Resuming another run is refused, and the error names the parameter."""
     given = RUN | {"solver": "saga", "order": "importance"}
-    with pytest.raises(ValueError, match=f"resume= was made with another {named}"):
+    with pytest.raises(ValueError, match=f"resume= was made with different settings: {named} was"):
         minimize(X, TWO, resume=minimize(X, TWO, epochs=1, **given), **(given | changed))
 
 
@@ -278,7 +278,7 @@ def test_resume_refuses_other_chances(earlier, later):
     """Labels, allocations and numbers of one's own are part of a run."""
     given = RUN | {"steps": 0.1}
     first = minimize(X, TWO, epochs=1, order=earlier, **given)
-    with pytest.raises(ValueError, match="resume= was made with another order"):
+    with pytest.raises(ValueError, match="resume= was made with different settings: order"):
         minimize(X, TWO, resume=first, order=later, **given)
 
 
@@ -307,3 +307,22 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(monkeypatch, solver, order):
     np.testing.assert_array_equal(
         minimize(X, TWO, resume=caught.value.result, **given).coef, whole.coef
     )
+
+
+def test_a_single_epoch_is_resumed_as_the_first_of_many():
+    """Automatic steps do not depend on how many epochs were asked for."""
+    given = {"l2": 0.05, "average": "epoch", "order": "shuffle"}
+    first = minimize(X, TWO, epochs=1, **given)
+    whole = minimize(X, TWO, epochs=4, **given)
+    resumed = minimize(X, TWO, epochs=4, resume=first, **given)
+    np.testing.assert_array_equal(resumed.coef, whole.coef)
+
+
+def test_no_step_is_made_up_for_a_class_that_saw_nothing():
+    """Steps are found once every class has had rows that count."""
+    model = SGDClassifier("log_loss", class_weight={0: 0.0, 1: 0.0, 2: 1.0}, random_state=0)
+    for label in (0, 1):  # all rows of this class's own problem have the weight zero
+        rows = X[label == THREE]
+        model.partial_fit(rows, np.full(len(rows), label), classes=[0, 1, 2])
+        assert not hasattr(model, "eta0_")
+    assert len(model.partial_fit(X, THREE).eta0_) == 3

@@ -192,7 +192,7 @@ def test_a_result_is_the_users_to_change(data):
 
 def test_what_is_not_a_table_is_named():
     """An array in place of a table is refused, and the error says how to make one of it."""
-    with pytest.raises(ValueError, match=r"AntitheticTable\(partner\) makes one of an array"):
+    with pytest.raises(ValueError, match=r"AntitheticTable\(partner\) makes one from an array"):
         Uniform(pairs=np.arange(208))
 
 
@@ -232,7 +232,7 @@ def test_float32_loses_neither_small_shrinking_nor_late_averages(form):
 def test_diverging_steps_stop_with_advice_and_the_last_good_result(data):
     """The message names a step that does not diverge."""
     X, y = data
-    with pytest.raises(DivergenceError, match=r"eta0=\S+ or less.*StandardScaler") as caught:
+    with pytest.raises(DivergenceError, match=r"try \S+ or less.*StandardScaler") as caught:
         minimize(X, y, loss="squared_hinge", steps=Constant(100.0), epochs=50)
     assert np.isfinite(caught.value.result.coef).all()
     advised = float(str(caught.value).split("eta0=")[1].split()[0])
@@ -340,9 +340,9 @@ def test_progress_goes_to_the_error_stream(data, capsys):
         ({"loss": "logistic"}, "log_loss"),
         ({"steps": "fast"}, r'steps \'fast\' is not known; use "auto", "optimal".*InverseTime'),
         ({"steps": Adaptive(0.1)}, r"give stop=Stalled\(tol\), say Stalled\(1e-3\)"),
-        ({"steps": None}, "steps NoneType is not known"),
+        ({"steps": None}, "steps of type NoneType is not known"),
         ({"steps": -0.1}, "eta0 of InverseTime must be a finite number above 0; got -0.1"),
-        ({"stop": 1e-3}, r"stop must be None, Stalled\(tol\) or Target"),
+        ({"stop": 1e-3}, r"stop must be None, Stalled\(tol\), Target"),
         ({"epochs": -1}, "epochs"),
         ({"epochs": 1.5}, "epochs"),
         ({"batch_size": 0}, "batch_size"),

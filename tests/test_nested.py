@@ -285,7 +285,7 @@ def test_what_cannot_be_nested_is_refused(order, message):
 def test_a_table_of_pairs_is_not_nested():
     """Given pairs with nest= are refused, with advice; groups are used as they are."""
     X, y = data()
-    with pytest.raises(ValueError, match="name a method, or leave nest out"):
+    with pytest.raises(ValueError, match="name a method instead of the table, or leave nest= out"):
         Pairs(pair(X, y), nest=4)
     groups = pair(X, y, nest=4)
     with pytest.raises(ValueError, match="nest=8 differs from the groups of 4 rows"):

@@ -103,7 +103,7 @@ def test_flat_problems_have_a_mapping():
 @pytest.mark.parametrize("loss", [name for name in LOSSES if name not in SMOOTH])
 def test_a_loss_with_a_kink_has_no_gradient_to_stop_at(loss):
     """A loss with a kink is refused, and the error names the alternatives."""
-    with pytest.raises(ValueError, match=r'has a kink.*stopping="gap".*stopping="objective"'):
+    with pytest.raises(ValueError, match=r'has a kink.*use the "gap".*the "objective"'):
         gradient_mapping_norm(make_problem(loss), np.zeros(D))
 
 
@@ -258,8 +258,8 @@ def test_losses_that_overflow_have_an_infinite_gap():
             {"fit_intercept": True},
             0.0,
             (
-                r'use fit_intercept=False, or add a column of ones, or stopping="gradient" or'
-                r' "objective"'
+                r'use fit_intercept=False, or add a column of ones, or the "gradient" or'
+                r' the "objective"'
             ),
         ),
         ({}, 0.5, "infinite with an intercept"),
@@ -267,14 +267,14 @@ def test_losses_that_overflow_have_an_infinite_gap():
             {"l2": 0.0},
             0.0,
             (
-                r'needs an L2 penalty above 0, alone or beside L1; use stopping="gradient" or'
-                r' "objective"'
+                r'needs an L2 penalty above 0, alone or beside L1; use the "gradient" or'
+                r' the "objective"'
             ),
         ),
         (
             {"l2": 0.0, "loss": "hinge"},
             0.0,
-            r'needs an L2 penalty above 0, alone or beside L1; use stopping="objective"',
+            r'needs an L2 penalty above 0, alone or beside L1; use the "objective"',
         ),
     ],
 )

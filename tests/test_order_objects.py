@@ -203,7 +203,7 @@ METHODS = "auto, greedy, optimal, tree, random"
         (lambda: Pairs("best"), f"method 'best' is not known; use one of {METHODS}"),
         (lambda: Uniform(pairs="best"), f"method 'best' is not known; use one of {METHODS}"),
         (lambda: Uniform(pairs=[1, 0]), "pairs= must be a Pairs.*AntitheticTable.*got list"),
-        (lambda: Uniform(pairs=np.array([1, 0])), r"AntitheticTable\(partner\) makes one of an"),
+        (lambda: Uniform(pairs=np.array([1, 0])), r"AntitheticTable\(partner\) makes one from an"),
         (lambda: Uniform(pairs=Shuffle()), "pairs= must be a Pairs.*got Shuffle"),
         (lambda: Pairs(nest=3), "nest must be a power of two, True .* or None; got 3"),
         (lambda: Pairs(nest=0), "nest must be a whole number, at least 2; got 0"),
@@ -211,14 +211,14 @@ METHODS = "auto, greedy, optimal, tree, random"
         (lambda: Pairs(refresh="daily"), 'refresh \'daily\' is not known; use "auto", "step", a'),
         (lambda: Pairs(refresh=0), "refresh must be a whole number, at least 1; got 0"),
         (lambda: Pairs(refresh=[1, -1]), "refresh must be a whole number, at least 0; got -1"),
-        (lambda: Pairs(TABLE, nest=2), "nest= .*the table given is one of pairs.*leave nest out"),
+        (lambda: Pairs(TABLE, nest=2), "nest= .*but a table of pairs was given.*leave nest="),
         (lambda: Pairs(GROUPS, nest=4), "nest=4 differs from the groups of 2 rows"),
         (lambda: Importance("slopes"), "by 'slopes' is not known; use one of bounds, gradients"),
-        (lambda: Importance(np.ones((2, 2))), r"by must be one column of .*got shape \(2, 2\)"),
-        (lambda: Importance(3.0), r"by must be one column of numbers; got shape \(\)"),
+        (lambda: Importance(np.ones((2, 2))), r"by must be a one-dimensional .*got shape \(2, 2\)"),
+        (lambda: Importance(3.0), r"by must be a one-dimensional array of numbers; got shape \(\)"),
         (lambda: Importance(["a", "b"]), "by must be a word, or real numbers"),
         (lambda: Importance([[1.0], [1.0, 2.0]]), "by must be a word, or real numbers"),
-        (lambda: Stratified("x"), "strata must be labels of the rows, or how many.*got 'x'"),
+        (lambda: Stratified("x"), "strata must be labels of the rows, or the number.*got 'x'"),
         (lambda: Stratified(0), "strata must be a whole number, at least 1; got 0"),
         (lambda: Stratified(2.5), "strata must be a whole number, at least 1; got 2.5"),
         (lambda: Stratified([[0, 1]]), r"strata must be one label per row; got shape \(1, 2\)"),
@@ -270,13 +270,13 @@ def test_auto_is_the_order_of_the_paper():
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        (3, "order int is not known; use one of auto, uniform, shuffle, balanced, importance, str"),
-        (None, "order NoneType is not known; use one of auto, uniform"),
+        (3, "order of type int is not known; use one of auto, uniform, shuffle, balanced, import"),
+        (None, "order of type NoneType is not known; use one of auto, uniform"),
         ("sorted", "order 'sorted' is not known; use one of .*or an object of antithetic.orders"),
         (Balanced, r"order= is the class Balanced; pass an object, Balanced\(\)"),
-        (backwards, r"passed as Given\(function\)"),
-        (Pairs("greedy"), "order Pairs is not known"),
-        (TABLE, "order AntitheticTable is not known"),
+        (backwards, r"wrap it as Given\(function\)"),
+        (Pairs("greedy"), "order of type Pairs is not known"),
+        (TABLE, "order of type AntitheticTable is not known"),
     ],
 )
 def test_what_is_not_an_order_is_refused(order, message):
@@ -478,9 +478,7 @@ def test_an_order_of_ones_own_is_resumed_and_traced(kind):
     resumed = minimize(X, TWO, order=kind(7), resume=first, **given)
     np.testing.assert_array_equal(resumed.coef, whole.coef)
     np.testing.assert_array_equal(resumed.trace["variance"], whole.trace["variance"])
-    with pytest.raises(
-        ValueError, match=r"resume= was made with another order: \w+\(by=7\) instead of \w+\(by=8\)"
-    ):
+    with pytest.raises(ValueError, match=r"settings: order was \w+\(by=7\) and is now \w+\(by=8\)"):
         minimize(X, TWO, order=kind(8), resume=first, **given)
 
 
@@ -515,7 +513,7 @@ def test_an_order_that_leaves_a_row_out_is_refused(kind):
         lambda: SGDClassifier(order=kind(), **FIT).fit(X, TWO),
     ):
         with pytest.raises(
-            ValueError, match=r"each of 0\.\.59 once|60 whole numbers, one for each"
+            ValueError, match=r"each of 0\.\.59 exactly once|60 whole numbers, one for each"
         ):
             use()
 
@@ -537,3 +535,59 @@ def test_an_order_without_a_method_rows_says_so():
     ):
         with pytest.raises(ValueError, match=r"Order has no method rows\(pool, epoch\).*Given"):
             use()
+
+
+@dataclass(frozen=True)
+class _Rolled(Order):
+    by: np.ndarray
+
+    def rows(self, pool, epoch):
+        return np.roll(np.arange(pool.n), int(self.by[0]) + epoch)
+
+
+def test_a_plain_dataclass_with_arrays_is_equal_by_value():
+    """An order of your own needs no `eq=False`: it compares its arrays, and a run is resumed."""
+    order = _Rolled(np.array([3, 1]))
+    assert order == _Rolled(np.array([3, 1])) != _Rolled(np.array([4, 1]))
+    assert hash(order) == hash(_Rolled(np.array([3, 1])))
+    assert repr(order) == "_Rolled([3, 1])"
+    first = minimize(X, TWO, l2=0.1, order=order, epochs=1)
+    again = _Rolled(np.array([3, 1]))
+    assert minimize(X, TWO, l2=0.1, order=again, epochs=2, resume=first).epochs == 2
+
+
+@pytest.mark.parametrize("wrong", [-5, 5])
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_arrays_of_other_data_are_refused_before_they_are_cut(wrong, early_stopping):
+    """With early stopping, too long an array is not cut to some of its entries."""
+    n = N + wrong
+    for order, name in (
+        (Importance(by=np.ones(n)), "by"),
+        (Importance(by=np.ones(n), pairs="greedy"), "by"),
+        (Stratified(np.arange(n) % 2), "strata"),
+    ):
+        model = SGDClassifier(order=order, batch_size=4, early_stopping=early_stopping)
+        with pytest.raises(ValueError, match=rf"{name} must have shape \({N},\)"):
+            model.fit(X, TWO)
+
+
+def test_numbers_of_pairs_are_cut_with_early_stopping():
+    """One number per pair (i, S[i]) is one per row, so the rows held back leave the others."""
+    order = Importance(by=np.arange(1.0, N + 1.0), pairs="greedy")
+    model = SGDClassifier(order=order, early_stopping=True, max_iter=3, tol=None)
+    kept = model.fit(X, TWO).plan_.order.by
+    assert len(kept) < N
+    assert set(kept) < set(order.by)
+
+
+@pytest.mark.parametrize("by", [[1.0, np.nan], [1.0, -1.0], [0.0, 0.0], []])
+def test_wrong_numbers_are_refused_when_the_order_is_made(by):
+    """They are wrong for any data."""
+    with pytest.raises(ValueError, match="by "):
+        Importance(by=by)
+
+
+def test_ragged_strata_are_refused_in_a_sentence():
+    """NumPy's own error does not name the argument."""
+    with pytest.raises(ValueError, match="strata must be one label per row"):
+        Stratified([[1], [2, 3]])

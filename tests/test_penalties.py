@@ -368,12 +368,12 @@ def test_an_elastic_net_has_strengths_of_its_own():
 @pytest.mark.parametrize(
     ("given", "l1", "message"),
     [
-        ("lasso", 0.0, r"use None \(l2= and l1=\), GroupLasso\(groups\), or an object"),
+        ("lasso", 0.0, r"use l2= and l1= without penalty=, or penalty=GroupLasso\(groups\)"),
         ("group_lasso", 0.1, r"'group_lasso' is not known; use .*GroupLasso\(groups\)"),
-        (GroupLasso([0, 0, 1]), 0.0, "has the strength l1=; give it above 0"),
+        (GroupLasso([0, 0, 1]), 0.0, "takes its strength from l1=; set l1= above 0"),
         (GroupLasso([0, 0]), 0.1, r"each of the 3 features, .* got shape \(2,\)"),
         (GroupLasso([[0, 3]]), 0.1, "from 0 to 2; got 0 to 3"),
-        (Lasso(), 0.1, "put it into the penalty"),
+        (Lasso(), 0.1, "make it part of the penalty"),
         (SimpleNamespace(), 0.0, "lacks value, prox, separable"),
     ],
     ids=str,

@@ -111,7 +111,7 @@ def test_partial_fit_and_classes_with_groups():
         for rows in np.split(np.arange(60), 3):
             model.partial_fit(X[rows], THREE[rows], classes=[0, 1, 2])
     assert model.score(X, THREE) > 0.6
-    assert clone(model).set_params(alpha=10.0).fit(X, THREE).coef_.any() == False  # noqa: E712 - numpy's
+    assert not clone(model).set_params(alpha=10.0).fit(X, THREE).coef_.any()
 
 
 def test_a_group_lasso_has_the_life_of_any_parameter():

@@ -334,7 +334,7 @@ def test_a_run_is_not_resumed_with_other_pairs(earlier, later):
     """Resuming with another refresh, nest or method is refused."""
     X, y = data()
     before = minimize(X, y, epochs=1, order=Shuffle(pairs=earlier), **GIVEN)
-    with pytest.raises(ValueError, match="resume= was made with another order"):
+    with pytest.raises(ValueError, match="resume= was made with different settings: order"):
         minimize(X, y, epochs=2, order=Shuffle(pairs=later), resume=before, **GIVEN)
 
 

@@ -18,16 +18,16 @@ NESTED = Pairs("tree", nest=True)
 REFUSED = [
     ({"solver": "adam"}, "sgd, svrg, saga, sdca"),
     ({"order": "sorted"}, "uniform, shuffle, balanced, importance, stratified"),
-    ({"order": 3}, "order int is not known; use one of auto, uniform, .* or an object of"),
+    ({"order": 3}, "order of type int is not known; use one of auto, uniform, .* or an object of"),
     ({"order": Uniform}, r"pass an object, Uniform\(\)"),
     ({"penalty": "l2"}, "GroupLasso"),
     ({"penalty": "group_lasso", "l1": 0.1}, r"GroupLasso\(groups\)"),
-    ({"penalty": GroupLasso(GROUPS)}, "has the strength l1=; give it above 0"),
+    ({"penalty": GroupLasso(GROUPS)}, "takes its strength from l1=; set l1= above 0"),
     ({"penalty": ElasticNet(0.1)}, r"given twice: ElasticNet\(l2, l1\) has strengths"),
-    ({"penalty": Box(), "l1": 0.1}, "put it into the penalty"),
+    ({"penalty": Box(), "l1": 0.1}, "make it part of the penalty"),
     ({"penalty": Box}, r"pass an object of it, Box\(\)"),
     ({"penalty": 3.0}, r"needs value\(w\), prox\(w, step\) and separable"),
-    ({"stop": "gradient"}, r"None, Stalled\(tol\) or Target\("),
+    ({"stop": "gradient"}, r"None, Stalled\(tol\), Target\("),
     ({"solver": "saga", "average": True}, "leave it out"),
     ({"penalty": Box(), "average": True}, "a penalty of your own; leave it out"),
     (
@@ -57,7 +57,7 @@ REFUSED = [
     ({"order": "stratified", "batch_size": 1}, "batch_size of at least 2"),
     ({"order": "importance", "trace": "partial_sum"}, 'use trace="variance"'),
     ({"order": Importance(np.zeros(60))}, "at least one must be positive"),
-    ({"order": Importance(np.eye(60)[0])}, "give it a positive number"),
+    ({"order": Importance(np.eye(60)[0])}, "give it a larger number"),
 ]
 
 
@@ -110,8 +110,8 @@ def test_estimators_refuse_before_the_first_step(given, message):
 @pytest.mark.parametrize(
     ("given", "strata", "message"),
     [
-        ({}, THREE, "belongs to order='stratified'; got order='auto'"),
-        ({"order": "shuffle"}, THREE, r"belongs to order='stratified'; got order=Shuffle\(\)"),
+        ({}, THREE, "needs order='stratified'; got order='auto'"),
+        ({"order": "shuffle"}, THREE, r"needs order='stratified'; got order=Shuffle\(\)"),
         ({"order": "stratified"}, THREE[1:], r"\(60,\), one label per row of X; got \(59,\)"),
         ({"order": "stratified"}, THREE, "batch_size of at least 3, or fewer strata"),
         ({"order": Stratified(2)}, THREE, "strata= is given twice"),

@@ -291,12 +291,12 @@ def test_a_run_is_taken_up_by_another_problem(loss):
     [
         (
             {"loss": "modified_huber"},
-            r'knows the losses "log_loss", .*; got "modified_huber": use solver="saga"',
+            r'supports the losses "log_loss", .*; got "modified_huber"; use solver="saga"',
         ),
-        ({"loss": "perceptron"}, 'got "perceptron": use solver="sgd"'),
+        ({"loss": "perceptron"}, 'got "perceptron"; use solver="sgd"'),
         (
             {"fit_intercept": True},
-            "no intercept that is not penalised: use fit_intercept=False, or add a column of ones",
+            "cannot fit an unpenalised intercept; use fit_intercept=False, or add a column of ones",
         ),
         ({"l1": 0.1}, r'takes an L2 penalty, alone and above 0; .*or solver="saga"'),
         ({"l2": 0.0}, r'takes an L2 penalty, alone and above 0; .*or solver="saga"'),

@@ -135,10 +135,10 @@ def test_a_negative_decay_is_refused(make, decay):
         (lambda: Stalled(None), "tol of Stalled must be a number; got None"),
         (lambda: Stalled(1e-3, epochs=0), "epochs of Stalled must be .*at least 1; got 0"),
         (lambda: Stalled(1e-3, epochs=1.5), "epochs of Stalled must be a whole number"),
-        (lambda: Stalled(1e-3, of=3), 'of of Stalled must be "objective", or a name in the trace'),
-        (lambda: Target("time", 1.0), "Target 'time' is not known; use one of gradient, gap"),
-        (lambda: Target("objective", 1.0), "Target 'objective' is not known; use one of gradient"),
-        (lambda: Target(1e-3, "gap"), "Target 0.001 is not known; use one of gradient, gap"),
+        (lambda: Stalled(1e-3, of=3), 'of= of Stalled must be "objective" or a name in the trace'),
+        (lambda: Target("time", 1.0), "of= of Target must be one of gradient, gap; got 'time'"),
+        (lambda: Target("objective", 1.0), "must be one of gradient, gap; got 'objective'"),
+        (lambda: Target(1e-3, "gap"), "must be one of gradient, gap; got 0.001"),
         (lambda: Target("gap", np.nan), "tol of Target must be a number; got nan"),
         (lambda: Target("gap", None), "tol of Target must be a number; got None"),
     ],
@@ -193,10 +193,10 @@ def test_words_and_numbers_give_the_bits_of_their_objects(given):
     [
         ("fast", "steps 'fast' is not known"),
         ("constant", "steps 'constant' is not known"),
-        (None, "steps NoneType is not known"),
-        (True, "steps bool is not known"),
-        ([0.1], "steps list is not known"),
-        (Constant, "steps type is not known"),
+        (None, "steps of type NoneType is not known"),
+        (True, "steps of type bool is not known"),
+        ([0.1], "steps of type list is not known"),
+        (Constant, "steps <class .*Constant'> is not known"),
     ],
     ids=str,
 )
@@ -218,7 +218,9 @@ def test_minimize_refuses_a_first_step_that_is_not_positive(steps):
 @pytest.mark.parametrize("stop", [1e-3, "gradient", True, ("gap", 1e-3), Stalled])
 def test_minimize_refuses_unknown_rules_for_the_end(stop):
     """A tolerance alone is refused; the error names the two objects."""
-    message = r"stop must be None, Stalled\(tol\) or Target\(gradient \| gap, tol\); got"
+    message = (
+        r'stop must be None, Stalled\(tol\), Target\("gradient", tol\) or Target\("gap", tol\); got'
+    )
     with pytest.raises(ValueError, match=message):
         minimize(X, TWO, stop=stop, **RUN)
     assert check_stop(None) is None
@@ -227,9 +229,7 @@ def test_minimize_refuses_unknown_rules_for_the_end(stop):
 
 def test_minimize_refuses_what_is_not_an_order():
     """The error names the words that are known, and the module of the objects."""
-    message = (
-        "order int is not known; use one of auto, uniform, .*or an object of antithetic.orders"
-    )
+    message = "order of type int is not known; use one of auto, .*or an object of antithetic.orders"
     with pytest.raises(ValueError, match=message):
         minimize(X, TWO, order=3, **RUN)
 

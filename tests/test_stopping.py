@@ -182,16 +182,16 @@ GAP, GRADIENT = {"stop": Target("gap", 1.0)}, {"stop": Target("gradient", 1.0)}
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (GRADIENT | {"loss": "hinge"}, 'has a kink.*use stopping="gap"'),
-        (GRADIENT | {"loss": "perceptron"}, 'has a kink.*or stopping="objective"'),
+        (GRADIENT | {"loss": "hinge"}, 'has a kink.*use the "gap"'),
+        (GRADIENT | {"loss": "perceptron"}, 'has a kink.*(or|use) the "objective"'),
         (
             GAP | {"fit_intercept": True},
-            'use fit_intercept=False, .* or stopping="gradient" or "objective"',
+            'use fit_intercept=False, .* or the "gradient" or the "objective"',
         ),
-        (GAP | {"fit_intercept": True, "loss": "hinge"}, 'or stopping="objective"'),
+        (GAP | {"fit_intercept": True, "loss": "hinge"}, '(or|use) the "objective"'),
         (
             GAP | {"l2": 0.0, "l1": 0.1},
-            'an L2 penalty above 0, alone or beside L1; use stopping="gradient"',
+            'an L2 penalty above 0, alone or beside L1; use the "gradient"',
         ),
         (GAP | {"penalty": GroupLasso([0] * 5), "l1": 0.1}, "L2 and L1 penalties only; got Group"),
         (GAP | {"steps": Adaptive(0.1)}, r"give stop=Stalled\(tol\)"),
@@ -316,7 +316,7 @@ REFUSED = [
     ({"stopping": "time"}, "'gap'"),
 ]
 UNMEASURED = [
-    ({"stopping": "gradient", "loss": "hinge"}, 'use stopping="gap"'),
+    ({"stopping": "gradient", "loss": "hinge"}, 'use the "gap"'),
     ({"stopping": "gap"}, "use fit_intercept=False"),
     ({"stopping": "gap", "fit_intercept": False, "penalty": "l1"}, "an L2 penalty above 0"),
     ({"stopping": "gap", "fit_intercept": False, "penalty": None}, "an L2 penalty above 0"),

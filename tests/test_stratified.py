@@ -263,9 +263,9 @@ PAIRS, GROUPS = AntitheticTable([1, 0, 3, 2, 4]), GroupTable(np.arange(5), 2)
         (None, [1, 2], 2, r"shape \(5,\), one label per row.*fit\(strata=\)"),
         (None, [1.0, np.nan, 1.0, 1.0, 1.0], 2, "NaN, first in row 1"),
         (None, np.array([1, "a", 2, 3, 4], dtype=object), 2, "cannot be compared"),
-        (GROUPS, [1, 2, 1, 2, 1], 4, "groups mix several"),
-        (None, 6, 2, "at most the number of units drawn from, 5; got 6"),
-        (GROUPS, 4, 4, "at most the number of units drawn from, 3; got 4"),
+        (GROUPS, [1, 2, 1, 2, 1], 4, "a group may mix several"),
+        (None, 6, 2, "at most the number of rows, pairs or groups, 5; got 6"),
+        (GROUPS, 4, 4, "at most the number of rows, pairs or groups, 3; got 4"),
         (None, None, 1, "batch_size of at least 2"),
         (PAIRS, None, 3, "batch_size of at least 4"),
         (GROUPS, None, 2, "batch_size of at least 4"),
@@ -368,7 +368,8 @@ def test_fewer_units_than_strata_are_refused(table, least):
     units = Units.of_table(6, table)
     strata = np.arange(len(units)) % 3
     with pytest.raises(
-        ValueError, match=f"3 strata, and has 2 .*batch_size of at least {least}, or fewer strata"
+        ValueError,
+        match=f"3 strata, but has only 2 .*batch_size of at least {least}, or fewer strata",
     ):
         allocate(problem, table, strata, 2)
     labels = 3 if isinstance(table, GroupTable) else strata

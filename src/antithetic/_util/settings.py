@@ -17,6 +17,12 @@ class Settings:
     their defaults appear in the repr. Since nothing can change, copies are the object itself.
     """
 
+    def __init_subclass__(cls) -> None:
+        """Keep these methods in a plain ``@dataclass(frozen=True)``, whose own fail for arrays."""
+        for name in ("__eq__", "__hash__", "__repr__"):
+            if name not in cls.__dict__:
+                setattr(cls, name, getattr(cls, name))
+
     def but(self, **changes: Any) -> Self:
         """Return the same settings with some of them changed."""
         return replace(self, **changes)  # type: ignore[type-var]  # subclasses are dataclasses
@@ -94,8 +100,4 @@ def abridged(value: Any) -> str:
             return f"{type(value).__name__}({abridged(rows)}{size})"
     if callable(value) and hasattr(value, "__name__"):
         return str(value.__name__)
-    if isinstance(getattr(value, "partner", None), np.ndarray):  # an AntitheticTable
-        return f"{type(value).__name__}({abridged(value.partner)})"
-    if isinstance(getattr(value, "order", None), np.ndarray):  # a GroupTable
-        return f"{type(value).__name__}({abridged(value.order)}, size={value.size})"
     return repr(value)

@@ -155,7 +155,7 @@ def check_classes(y: Any, n: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
         raise ValueError(f"y has one class only, {classes.tolist()[0]!r}; a classifier needs two")
     if len(classes) > 2 and labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
         raise ValueError(
-            "y has continuous values, which are no classes; use a regression loss such as"
+            "y has continuous values, which are not classes; use a regression loss such as"
             ' loss="squared_error"'
         )
     return codes.ravel(), classes

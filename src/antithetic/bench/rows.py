@@ -128,7 +128,8 @@ class Sink:
         self.path = Path(path)
         self._own: dict[str, Any] = {"clock": clock, "cpu": cpu_name(), "versions": versions()}
         fresh = not self.path.exists() or self.path.stat().st_size == 0
-        self._file = open(self.path, "a", newline="", encoding="utf-8")  # noqa: SIM115 - closed by __exit__
+        # closed by __exit__
+        self._file = open(self.path, "a", newline="", encoding="utf-8")  # noqa: SIM115
         if fresh:
             self._write(HEADER)
 

@@ -110,8 +110,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
                 do(job, lambda _job: False)
             elif isinstance(start[0], State):  # this class saw nothing, and stays where it was
                 state, own = start
-                unused = Schedule(INVERSE_TIME, 1.0)
-                job.seen = Seen(job.first, state, own, unused, (), False)
+                job.seen = Seen(job.first, state, own, None, (), False)
         fitted = self._fitted(jobs, plan)
         del fitted["history_"]
         if known:  # a chunk may need shorter steps, but those after it need not

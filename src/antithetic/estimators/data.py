@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,8 @@ from scipy import sparse
 
 from antithetic._util.settings import fields_of
 from antithetic.orders import Importance, Order, Stratified
+from antithetic.orders.probabilities import normalised
+from antithetic.orders.strata import own_strata
 from antithetic.pairing import AntitheticTable
 
 
@@ -53,7 +55,7 @@ def filled(order: Order, table: AntitheticTable | None, strata: Any, n: int) -> 
     """Put what fit was given into an order's unset ``pairs`` and ``strata``."""
     if strata is not None:
         if not isinstance(order, Stratified):
-            raise ValueError(f"strata= belongs to order='stratified'; got order={order!r}")
+            raise ValueError(f"strata= needs order='stratified'; got order={order!r}")
         if order.strata is not None:
             raise ValueError(f"strata= is given twice: to fit, and in order={order!r}")
         labels = np.asarray(strata)
@@ -62,16 +64,32 @@ def filled(order: Order, table: AntitheticTable | None, strata: Any, n: int) -> 
                 f"strata must have shape ({n},), one label per row of X; got {labels.shape}"
             )
         order = order.but(strata=labels)
+    _check_lengths(order, n)
     if table is None:
         return order
     if order.pairs is not None:
         raise ValueError(f"table= is given twice: to fit, and in order={order!r}")
     if "pairs" not in {field.name for field in fields_of(order)}:
         raise ValueError(
-            f"{order!r} says by itself which rows come when; leave table= out, or use"
+            f"order={order!r} takes no pairs, so it cannot use a table; leave table= out, or use"
             " order='shuffle'"
         )
     return order.but(pairs=table)
+
+
+def _check_lengths(order: Order, n: int) -> None:
+    """Raise ValueError for an order's own labels or numbers of other data, before these are cut."""
+    if isinstance(order, Stratified) and isinstance(order.strata, np.ndarray):
+        own_strata(order.strata, n)
+    if _has_numbers_of_rows(order):
+        normalised(order.by, n, "by")
+
+
+def _has_numbers_of_rows(order: Order) -> TypeGuard[Importance]:
+    """Whether an order has a number for each row or, which are as many, each pair (i, S[i])."""
+    if not (isinstance(order, Importance) and isinstance(order.by, np.ndarray)):
+        return False
+    return order.pairs is None or order.pairs.nest is None
 
 
 def cut_to(order: Order, rows: NDArray[np.intp]) -> Order:
@@ -80,12 +98,12 @@ def cut_to(order: Order, rows: NDArray[np.intp]) -> Order:
     if pairs is not None and pairs.given is not None:
         if not isinstance(pairs.given, AntitheticTable):
             raise ValueError(
-                "early_stopping holds back some rows, and groups cannot be cut to the others; give"
-                " X_val and y_val to fit instead"
+                "early_stopping holds back some rows, and a GroupTable cannot be cut to the rest;"
+                " pass X_val and y_val to fit instead"
             )
         order = order.but(pairs=pairs.but(method=pairs.given[rows]))
     if isinstance(order, Stratified) and isinstance(order.strata, np.ndarray):
         order = order.but(strata=order.strata[rows])
-    if isinstance(order, Importance) and isinstance(order.by, np.ndarray) and pairs is None:
+    if _has_numbers_of_rows(order):
         order = order.but(by=order.by[rows])
     return order

@@ -24,13 +24,13 @@ Watch = Callable[["Job"], bool]
 class Seen(NamedTuple):
     """A run after an epoch, without the data that it is about.
 
-    ``schedule`` are the steps of the epoch to come.
+    ``schedule`` are the steps of the epoch to come; None where no step was taken.
     """
 
     solution: Solution
     state: State
     own: Any
-    schedule: Schedule
+    schedule: Schedule | None
     entries: tuple[dict[str, float], ...]
     stopped: bool
 

@@ -313,11 +313,11 @@ def _require(true: bool, what: str) -> None:
 
 
 def _refuse(constant: str) -> float:
-    raise ValueError(f"it holds {constant}, which is no weight")
+    raise ValueError(f"it holds {constant}, which is not a weight")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    _require(len({name for name, _ in pairs}) == len(pairs), "an entry stands in it twice")
+    _require(len({name for name, _ in pairs}) == len(pairs), "an entry appears twice")
     return dict(pairs)
 
 

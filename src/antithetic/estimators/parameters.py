@@ -98,13 +98,13 @@ class LinearParameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn is 
         self._check_shuffle()
         if self.stopping != "objective" and self.tol is None:
             raise ValueError(
-                f"stopping={self.stopping!r} ends a run once that is at most tol, so it needs tol,"
-                " say 1e-6"
+                f"stopping={self.stopping!r} needs tol, say 1e-6: a run ends once the"
+                f" {self.stopping} is at most tol; got tol=None"
             )
         if self.stopping != "objective" and self.learning_rate == "adaptive":
             raise ValueError(
                 f"learning_rate='adaptive' watches the objective; with stopping={self.stopping!r}"
-                " use another, say 'auto'"
+                " use another learning rate, say 'auto'"
             )
         check_choice(self._choice(average))
 
@@ -123,8 +123,8 @@ class LinearParameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn is 
         order = self._order()
         if not (order is None or order == ORDERS["shuffle"]()):
             raise ValueError(
-                f"shuffle=False takes the rows in the order given, without order={self.order!r};"
-                " use order='auto'"
+                "shuffle=False takes the rows in the order given, so it does not go with"
+                f" order={self.order!r}; use order='auto', or shuffle=True"
             )
 
     def _order(self) -> Order | None:

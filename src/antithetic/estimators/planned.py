@@ -82,8 +82,8 @@ class PlannedFit(FittedLinearModel):
             raise ValueError("early_stopping should be False with partial_fit")
         if self.early_stopping and self.stopping != "objective":
             raise ValueError(
-                "early_stopping watches the validation score; with"
-                f" stopping={self.stopping!r} leave it out"
+                "early_stopping watches the validation score, so it does not go with"
+                f" stopping={self.stopping!r}; leave one of them out"
             )
         self._check_together(average=self.average != "auto" and self.average)
         check_measures(self._measures(), self.solver, self._order())
@@ -167,12 +167,12 @@ class PlannedFit(FittedLinearModel):
             check_table(table).check(data.X, data.y)
         if not self.shuffle and not (table is None and strata is None):
             raise ValueError(
-                "shuffle=False takes the rows in the order given, without table= or strata=; use"
-                " shuffle=True"
+                "shuffle=False takes the rows in the order given, so it does not go with table= or"
+                " strata=; use shuffle=True"
             )
         if order is None:
             if strata is not None:
-                raise ValueError("strata= belongs to order='stratified'; got order='auto'")
+                raise ValueError("strata= needs order='stratified'; got order='auto'")
             return None
         if order.pairs is not None and order.pairs.given is not None:
             order.pairs.check(self._problem(data, 0), data.y)

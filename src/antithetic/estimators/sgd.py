@@ -202,7 +202,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     >>> round(model.score(X, y), 2)
     0.97
     >>> model.history_["objective"][:2].round(2).tolist()
-    [0.13, 0.12]
+    [0.15, 0.13]
     """
 
     loss_functions = {  # noqa: RUF012 - scikit-learn's name and form

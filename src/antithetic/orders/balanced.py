@@ -16,16 +16,14 @@ from antithetic.orders.pool import Draws, Pool
 from antithetic.orders.random_order import random_order
 from antithetic.pairing import GroupTable
 
-_SKETCHES = (None, "auto")
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Balanced(Order):
-    """Each row once per epoch, in an order that follows the gradients of the epoch before.
+    """Each row once per epoch, in an order chosen from the gradients of the epoch before.
 
-    Partial sums of what deviates from the mean gradient then stay small, so that an epoch ends
-    nearly where full gradient steps would (the rule:
-    :class:`antithetic.orders.balanced.BalancedOrder`). The first epoch is shuffled.
+    Partial sums of deviations from the mean gradient then stay small, so an epoch ends nearly
+    where full gradient steps would (:class:`antithetic.orders.balanced.BalancedOrder` has the
+    rule). The first epoch is shuffled.
 
     Parameters
     ----------
@@ -33,7 +31,7 @@ class Balanced(Order):
         Which rows travel together; None orders single rows.
     sketch : {None, "auto"}, default=None
         None compares whole gradients. "auto" compares a short sketch of them where they are much
-        larger than a row; that of a linear model is one row, which is never shortened.
+        larger than a row; in a linear model a gradient is one row, which is never shortened.
     """
 
     balances: ClassVar[bool] = True
@@ -42,7 +40,7 @@ class Balanced(Order):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pairs", Pairs.of(self.pairs))
-        if self.sketch not in _SKETCHES:
+        if not (self.sketch is None or (isinstance(self.sketch, str) and self.sketch == "auto")):
             raise ValueError(f'sketch must be None or "auto"; got {self.sketch!r}')
 
     def draw_from(self, pool: Pool) -> Draws:

@@ -39,14 +39,15 @@ def gradient_variance(
     loss : str or Loss, default="log_loss"
     order : str or Order, default="uniform"
         How batches are drawn, see :mod:`antithetic.orders`: with replacement, or a full batch of a
-        shuffled epoch. For the latter a table is cut into a matching if need be, and the single
-        row of an odd number is left out. Balanced and nested orders have no draw.
+        shuffled epoch. For the latter a table is turned into a matching if need be, and the single
+        row of an odd number is left out. Balanced and nested orders are not drawn at random, and
+        are refused.
     batch_size : int, default=2
         At most n is used.
     fit_intercept : bool, default=False
     sample_weight : array-like of shape (n,), default=None
     seed : int, default=0
-        Of the table, and of the sample that strata are found from.
+        Seed of the table, and of the sample that strata are found from.
 
     Returns
     -------
@@ -76,7 +77,7 @@ def gradient_variance(
     draws = found.draw_from(Pool(problem, table, batch_size, seed))
     if not draws.is_draw:
         raise ValueError(
-            f"{found!r} has no draw and so no variance; use order='uniform', or"
-            ' minimize(trace="variance"), which measures it along a run'
+            f"batches of {found!r} are not drawn at random, so they have no variance; use"
+            " order='uniform', or minimize(trace=\"variance\"), which measures it during a run"
         )
     return draws.variance(slopes, 0, None)

@@ -34,8 +34,8 @@ class Given(Order):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise ValueError(
-                "Given(function) needs a function from the number of an epoch to all row numbers;"
-                f" got {self.function!r}"
+                "Given(function) needs a function that takes the number of an epoch and returns all"
+                f" row numbers; got {self.function!r}"
             )
 
     def rows(self, pool: Pool, epoch: int) -> Any:  # noqa: ARG002

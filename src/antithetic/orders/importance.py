@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from antithetic.orders.order import Order
 from antithetic.orders.pairs import Pairs
 from antithetic.orders.pool import Draws, Pool
-from antithetic.orders.probabilities import IMPORTANCES, PRIOR_SHARE, unit_probabilities
+from antithetic.orders.probabilities import (
+    IMPORTANCES,
+    PRIOR_SHARE,
+    normalised,
+    unit_probabilities,
+)
 from antithetic.orders.variance import weighted_variance
 from antithetic.orders.weighted import WeightedDraws
 from antithetic.problem.smoothness import squared_norms
@@ -28,7 +33,7 @@ class Importance(Order):
     by : {"bounds", "gradients"} or array-like of shape (units,), default="bounds"
         Probabilities in proportion to bounds of the gradients (for SVRG and SAGA, of how fast they
         change), to the gradients before each epoch, or to numbers of your own: one per row, pair
-        (i, S[i]) or group.
+        (i, partner[i]) or group.
     pairs : Pairs, str, callable, AntitheticTable, GroupTable or None, default=None
         Which rows travel together; None draws single rows.
 
@@ -56,9 +61,14 @@ class Importance(Order):
         try:
             numbers = np.array(self.by, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError("by must be a word, or real numbers, one per unit") from error
+            raise ValueError(
+                "by must be a word, or real numbers, one per row, pair or group"
+            ) from error
         if numbers.ndim != 1:
-            raise ValueError(f"by must be one column of numbers; got shape {numbers.shape}")
+            raise ValueError(
+                f"by must be a one-dimensional array of numbers; got shape {numbers.shape}"
+            )
+        normalised(numbers, len(numbers), "by")  # NaN and the like are refused here
         numbers.flags.writeable = False
         object.__setattr__(self, "by", numbers)
 

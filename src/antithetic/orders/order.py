@@ -30,9 +30,9 @@ class Order(Settings):
     Attributes
     ----------
     once : bool
-        Whether each row is visited once per epoch; a table of pairs is then made a matching.
+        Whether each row is visited once per epoch; a table of pairs is then turned into a matching.
     orders_rows : bool
-        Whether an epoch is an order of all rows, of which partial sums can be looked at.
+        Whether an epoch is a sequence of all rows, whose partial sums can be traced.
     pairs : Pairs or None
         Which rows travel together.
 
@@ -102,11 +102,11 @@ class RowsInOrder:
             raise ValueError(
                 f"the order of epoch {epoch} must be {self.n} whole numbers, one for each row; got"
                 f" shape {rows.shape} of {rows.dtype}. In cross-validation the number of rows"
-                " changes: a subclass of Order is told it"
+                " varies: use a subclass of Order, whose method rows(pool, epoch) gets it as pool.n"
             )
         if not np.array_equal(np.sort(rows), np.arange(self.n)):
             raise ValueError(
-                f"the order of epoch {epoch} must have each of 0..{self.n - 1} once, or some rows"
-                " would count more than others"
+                f"the order of epoch {epoch} must contain each of 0..{self.n - 1} exactly once;"
+                " otherwise some rows would count more than others"
             )
         return cut(rows.astype(np.intp), self.batch_size)

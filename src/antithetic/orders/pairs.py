@@ -19,7 +19,7 @@ from antithetic.problem import Problem
 Table = AntitheticTable | GroupTable
 Method = str | Callable[[Any], Any]
 _WORTH_KEEPING = 0.7  # share of its first reduction of the variance that a table must still have
-_IN_FOLDS = "in cross-validation give it to fit(table=), which is cut to the rows of each fold"
+_IN_FOLDS = "in cross-validation pass it to fit(table=), where it is cut to each fold"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,14 +33,14 @@ class Pairs(Settings):
         ``"random"``, or a function ``rows -> partner``, see :func:`antithetic.pair`; or a table
         that was made for the data.
     nest : int, True or None, default=None
-        Groups of this many rows, a power of two, instead of pairs. True nests to the top, which is
-        an order of the whole epoch: with ``Shuffle`` of each, with fresh flips, with ``Balanced``
-        of the first.
+        Groups of this many rows, a power of two, instead of pairs. True nests to the top, which
+        orders a whole epoch: each one with ``Shuffle``, with fresh flips, and only the first with
+        ``Balanced``.
     refresh : int, collection of int, "auto", "step" or None, default=None
-        Rebuild the table from the gradients of the moment: every so many epochs, before these
-        epochs, or when it has lost a third of the reduction of the variance that it had when it was
+        When to rebuild the table from the current gradients: every so many epochs, before the
+        epochs listed, or once it has lost 30 % of the variance reduction that it had when it was
         made ("auto"; always before the second epoch). "step" is Algorithm 2 to the letter, a new
-        table in each step, for at most 2000 rows: an oracle, not a method.
+        table in each step, for at most 2000 rows: an oracle, not a practical method.
 
     Examples
     --------
@@ -61,14 +61,14 @@ class Pairs(Settings):
         object.__setattr__(self, "refresh", check_refresh(self.refresh))
         if isinstance(self.method, AntitheticTable) and self.nest is not None:
             raise ValueError(
-                "nest= builds groups by a method, and the table given is one of pairs; name a"
-                " method, or leave nest out"
+                "nest= builds groups with a method, but a table of pairs was given; name a method"
+                " instead of the table, or leave nest= out"
             )
         if isinstance(self.method, GroupTable):
             if self.nest not in (None, True, self.method.size):
                 raise ValueError(
-                    f"nest={self.nest} differs from the groups of {self.method.size} rows of the"
-                    " table given; leave it out"
+                    f"nest={self.nest} differs from the groups of {self.method.size} rows in the"
+                    " table given; leave nest= out"
                 )
             if self.nest is None:
                 object.__setattr__(self, "nest", int(self.method.size))
@@ -105,7 +105,7 @@ class Pairs(Settings):
             return
         if len(self.given) != problem.n:
             raise ValueError(
-                f"pairs= holds a table of {len(self.given)} rows and X has {problem.n}; build one"
+                f"pairs= holds a table of {len(self.given)} rows and X has {problem.n}; make one"
                 f" for these data with antithetic.pair; {_IN_FOLDS}"
             )
         self.given.fingerprint.check(problem.X, y)
@@ -192,9 +192,9 @@ def check_method(method: Any) -> None:
         return
     if not isinstance(method, str):
         raise ValueError(
-            "pairs= must be a Pairs, a method's name, a function rows -> partner, an"
-            " AntitheticTable (AntitheticTable(partner) makes one of an array) or a GroupTable; got"
-            f" {type(method).__name__}"
+            f"pairs= must be a Pairs, the name of a method ({', '.join(METHODS)}), a function rows"
+            " -> partner, an AntitheticTable (AntitheticTable(partner) makes one from an array) or"
+            f" a GroupTable; got {type(method).__name__}"
         )
     if method not in METHODS:
         raise ValueError(
@@ -210,7 +210,9 @@ def check_nest(nest: Any) -> int | bool | None:
     if nest is True:
         return True
     if check_count(nest, "nest", least=2) & (nest - 1):
-        raise ValueError(f"nest must be a power of two, True (to the top) or None; got {nest!r}")
+        raise ValueError(
+            f"nest must be a power of two, True (nest to the top) or None; got {nest!r}"
+        )
     return int(nest)
 
 
@@ -220,8 +222,8 @@ def check_refresh(refresh: Any) -> int | tuple[int, ...] | str | None:
         return refresh
     if isinstance(refresh, str):
         raise ValueError(
-            f'refresh {refresh!r} is not known; use "auto", "step", a number of epochs, some'
-            " epochs, or None"
+            f'refresh {refresh!r} is not known; use "auto", "step", a number of epochs, a list'
+            " of epochs, or None"
         )
     if isinstance(refresh, (set, frozenset)) or np.ndim(refresh) == 1:
         return tuple(sorted({check_count(epoch, "refresh", least=0) for epoch in refresh}))

@@ -176,8 +176,9 @@ def _own(problem: Problem, units: Units, given: Any) -> NDArray[np.float64]:
     lost = live & (drawable(chances) == 0.0)
     if lost.any():
         raise ValueError(
-            f"by is 0, or next to it, for unit {int(np.argmax(lost))}, which can have a"
-            " gradient: what is never drawn is missing from every step; give it a positive number"
+            f"by is zero or too small for unit {int(np.argmax(lost))}, whose gradient may differ"
+            " from zero: it would never be drawn, and every step would be biased; give it a larger"
+            " number"
         )
     return chances
 
@@ -190,8 +191,9 @@ def normalised(given: Any, n_units: int, name: str) -> NDArray[np.float64]:
         raise ValueError(f"{name} must be real numbers, one per unit") from error
     if chances.shape != (n_units,):
         raise ValueError(
-            f"{name} must have shape ({n_units},), one number per row, pair (i, S[i]) or group; got"
-            f" {chances.shape}"
+            f"{name} must have shape ({n_units},), one number per row, pair (i, partner[i]) or"
+            f" group; got {chances.shape}; in cross-validation, where rows are left out, use"
+            " by='bounds' or 'gradients'"
         )
     wrong = ~(np.isfinite(chances) & (chances >= 0.0))
     if wrong.any():

@@ -67,11 +67,17 @@ def make_strata(
     """
     units = Units.of_table(problem.n, table)
     if not (strata is None or isinstance(strata, (int, np.integer))):
-        return _own_strata(strata, problem.n, isinstance(table, GroupTable))
+        if isinstance(table, GroupTable):
+            raise ValueError(
+                "strata are labels of rows, and a group may mix several; give the number of strata"
+                " instead, or use rows or pairs"
+            )
+        return own_strata(strata, problem.n)
     n_strata = _as_many_as_units(units, batch_size) if strata is None else int(strata)
     if n_strata > len(units):
         raise ValueError(
-            f"strata must be at most the number of units drawn from, {len(units)}; got {n_strata}"
+            "the number of strata must be at most the number of rows, pairs or groups,"
+            f" {len(units)}; got {n_strata}"
         )
     in_batch = n_strata if batch_size is None else max(n_strata, units.in_batch(batch_size))
     counts = _apportion(np.ones(n_strata), in_batch)
@@ -80,16 +86,13 @@ def make_strata(
         return _cells(_unit_points(sketch(rows, _AXES, seed), units), counts)
 
 
-def _own_strata(given: Any, n: int, grouped: bool) -> NDArray[np.intp]:
-    if grouped:
-        raise ValueError(
-            "strata are labels of rows, and groups mix several; give a number, or use rows or pairs"
-        )
+def own_strata(given: Any, n: int) -> NDArray[np.intp]:
+    """Number labels of n rows from 0; ValueError for labels that do not fit."""
     labels = np.asarray(given)
     if labels.shape != (n,):
         raise ValueError(
             f"strata must have shape ({n},), one label per row of X; got {labels.shape}; in"
-            " cross-validation give them to fit(strata=), which are cut to the rows of each fold"
+            " cross-validation pass them to fit(strata=), where they are cut to each fold"
         )
     if (labels != labels).any():  # NaN differs from itself
         raise ValueError(f"strata has NaN, first in row {int(np.argmax(labels != labels))}")
@@ -107,8 +110,8 @@ def _as_many_as_units(units: Units, batch_size: int | None) -> int:
     in_batch = 1 if batch_size is None else units.in_batch(batch_size)
     if in_batch < 2:
         raise ValueError(
-            "a batch of one unit has no room for two strata; use batch_size of at least"
-            f" {units.least_batch(2)}, or give strata"
+            "a batch of one unit has no room for two strata; use a batch_size of at least"
+            f" {units.least_batch(2)}, or give the strata"
         )
     return min(in_batch, len(units))
 
@@ -208,8 +211,9 @@ def check_room(units: Units, n_units: int, n_strata: int) -> None:
     if n_units < n_strata:
         kind = "pairs" if units.paired else "rows" if units.size == 1 else f"groups of {units.size}"
         raise ValueError(
-            f"a batch must have a unit of each of the {n_strata} strata, and has {n_units}"
-            f" ({kind}); use batch_size of at least {units.least_batch(n_strata)}, or fewer strata"
+            f"a batch needs at least one unit from each of the {n_strata} strata, but has only"
+            f" {n_units} ({kind}); use a batch_size of at least {units.least_batch(n_strata)}, or"
+            " fewer strata"
         )
 
 

@@ -25,9 +25,9 @@ class Stratified(Order):
     Parameters
     ----------
     strata : array-like of shape (n,), int or None, default=None
-        Labels of the rows (a pair has that of its first row); or how many strata to make, by
-        cutting the rows, pairs or groups along their widest directions; None makes as many as a
-        batch has units, unless ``fit(strata=)`` gives labels.
+        Labels of the rows (a pair has the label of its first row), or the number of strata to
+        make by cutting the rows, pairs or groups along their widest directions. None makes as
+        many as a batch has units, unless ``fit(strata=)`` gives labels.
     allocation : {"proportional", "optimal"}, default="proportional"
         How many of a batch come from each stratum: by its size, or also by the spread of its
         gradients before each epoch.
@@ -51,12 +51,16 @@ class Stratified(Order):
             return
         if isinstance(self.strata, str):
             raise ValueError(
-                f"strata must be labels of the rows, or how many to make; got {self.strata!r}"
+                "strata must be labels of the rows, or the number of strata to make; got"
+                f" {self.strata!r}"
             )
-        if np.ndim(self.strata) == 0:
+        try:
+            labels = np.array(self.strata)
+        except ValueError as error:
+            raise ValueError("strata must be one label per row, or the number to make") from error
+        if labels.ndim == 0:
             object.__setattr__(self, "strata", check_count(self.strata, "strata", least=1))
             return
-        labels = np.array(self.strata)
         if labels.ndim != 1:
             raise ValueError(f"strata must be one label per row; got shape {labels.shape}")
         labels.flags.writeable = False

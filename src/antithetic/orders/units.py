@@ -100,8 +100,8 @@ class Units:
             str(size) for size in (below, below + self.size) if 0 < size <= self.n
         )
         raise ValueError(
-            f"a batch of {batch_size} rows is no whole number of groups of {self.size}, which is"
-            " what draws with replacement take; "
+            f"a batch of {batch_size} rows is not a whole number of groups of {self.size}, which"
+            " sampling with replacement needs; "
             f'use batch_size={nearest}, or order="shuffle"'
         )
 

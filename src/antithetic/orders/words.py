@@ -39,9 +39,10 @@ def read_order(order: Any) -> Order:
         )
     if callable(order):
         raise ValueError(
-            "a function that gives the order of each epoch is passed as Given(function)"
+            "order= is a function; wrap it as Given(function), which asks it for the order of"
+            " each epoch"
         )
-    given = repr(order) if isinstance(order, str) else type(order).__name__
+    given = repr(order) if isinstance(order, str) else f"of type {type(order).__name__}"
     raise ValueError(
         f"order {given} is not known; use one of auto, {', '.join(ORDERS)}, or an object of"
         " antithetic.orders"

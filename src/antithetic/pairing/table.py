@@ -102,7 +102,8 @@ class AntitheticTable:
     def _require_matching(self) -> None:
         if not self.is_matching:
             raise ValueError(
-                "this table is not a matching (partners are not mutual); call to_matching(X, y) first"
+                "this table is not a matching (partners are not mutual); call to_matching(X, y)"
+                " first"
             )
 
     def __getitem__(self, key: Any) -> AntitheticTable:
@@ -303,7 +304,7 @@ def check_table(table: Any) -> AntitheticTable:
     """Return a table, or say how to make one of what was given."""
     if not isinstance(table, AntitheticTable):
         raise ValueError(
-            "a table must be an AntitheticTable (AntitheticTable(partner) makes one of an array);"
+            "a table must be an AntitheticTable (AntitheticTable(partner) makes one from an array);"
             f" got {type(table).__name__}"
         )
     return table

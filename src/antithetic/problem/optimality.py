@@ -131,28 +131,28 @@ def check_gradient(problem: Problem) -> None:
     if not np.isfinite(problem.loss.curvature):
         raise ValueError(
             f'loss "{problem.loss.name}" has a kink, so its gradient does not vanish at the'
-            ' optimum; use stopping="gap" (with an L2 penalty and no intercept) or'
-            ' stopping="objective"'
+            ' optimum; use the "gap" (with an L2 penalty and no intercept) or the "objective"'
         )
 
 
 def check_gap(problem: Problem, intercept: float = 0.0) -> ElasticNet:
     """Penalty of a problem that has a duality gap, or an error that says what else to use."""
-    other = '"gradient" or "objective"' if np.isfinite(problem.loss.curvature) else '"objective"'
+    smooth = np.isfinite(problem.loss.curvature)
+    other = 'the "gradient" or the "objective"' if smooth else 'the "objective"'
     penalty: object = problem.penalty
     if problem.fit_intercept or check_number(intercept, "intercept") != 0.0:
         raise ValueError(
             "the duality gap is infinite with an intercept that is not penalised: use"
-            f" fit_intercept=False, or add a column of ones, or stopping={other}"
+            f" fit_intercept=False, or add a column of ones, or {other}"
         )
     if not isinstance(penalty, ElasticNet):
         raise ValueError(
             f"the duality gap is known for L2 and L1 penalties only; got {type(penalty).__name__}:"
-            f" use stopping={other}"
+            f" use {other}"
         )
     if penalty.l2 == 0.0:
         raise ValueError(
-            f"the duality gap needs an L2 penalty above 0, alone or beside L1; use stopping={other}"
+            f"the duality gap needs an L2 penalty above 0, alone or beside L1; use {other}"
         )
     return penalty
 

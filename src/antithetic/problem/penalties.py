@@ -234,7 +234,7 @@ class OwnPenalty:
         if missing:
             lacks = ", ".join(missing)
             raise ValueError(
-                "a penalty of one's own needs value(w), prox(w, step) and separable;"
+                "a penalty of your own needs value(w), prox(w, step) and separable;"
                 f" {self.given!r} lacks {lacks}"
             )
 
@@ -289,17 +289,19 @@ def make_penalty(penalty: Any, d: int, *, l2: float, l1: float) -> Penalty:
         return penalty
     if isinstance(penalty, GroupLasso):
         if l1 == 0.0:
-            raise ValueError("penalty=GroupLasso(groups) has the strength l1=; give it above 0")
+            raise ValueError(
+                "penalty=GroupLasso(groups) takes its strength from l1=; set l1= above 0"
+            )
         return penalty.on(d, l1, l2)
     if isinstance(penalty, str):
         raise ValueError(
-            f"penalty {penalty!r} is not known; use None (l2= and l1=), GroupLasso(groups), or an"
-            " object with value and prox"
+            f"penalty {penalty!r} is not known; use l2= and l1= without penalty=, or"
+            " penalty=GroupLasso(groups), or an object with value, prox and separable"
         )
     if l1 != 0.0:
         raise ValueError(
-            "l1= cannot be added to a penalty of your own, whose prox is not that of the sum; put"
-            " it into the penalty"
+            "l1= cannot be added to a penalty of your own, since the prox of the sum is not known;"
+            " make it part of the penalty"
         )
     return OwnPenalty(penalty, l2)
 
@@ -350,7 +352,9 @@ def _check_lists(groups: tuple[tuple[int, ...], ...], d: int) -> tuple[tuple[int
     """Return the features of each group, once each is known to be one of d, in one group only."""
     flat = [feature for group in groups for feature in group]
     if any(not 0 <= feature < d for feature in flat):
-        raise ValueError(f"groups names features from 0 to {d - 1}; got {min(flat)} to {max(flat)}")
+        raise ValueError(
+            f"groups must name features from 0 to {d - 1}; got {min(flat)} to {max(flat)}"
+        )
     if len(set(flat)) != len(flat):
         twice = next(feature for feature in flat if flat.count(feature) > 1)
         raise ValueError(f"groups has feature {twice} twice; a feature can be in one group only")

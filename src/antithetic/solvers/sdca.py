@@ -232,12 +232,12 @@ def refuses(choice: Choice) -> str | None:
     if not has_dual_step(choice.loss.code):
         names = (f'"{name}"' for name, loss in LOSSES.items() if has_dual_step(loss.code))
         return (
-            f'solver="sdca" knows the losses {", ".join(names)}; got "{choice.loss.name}": use'
+            f'solver="sdca" supports the losses {", ".join(names)}; got "{choice.loss.name}"; use'
             f' solver="{instead}"'
         )
     if choice.fit_intercept:
         return (
-            'solver="sdca" has no intercept that is not penalised: use fit_intercept=False, or add'
+            'solver="sdca" cannot fit an unpenalised intercept; use fit_intercept=False, or add'
             f' a column of ones, or solver="{instead}"'
         )
     if not isinstance(choice.steps, Auto):

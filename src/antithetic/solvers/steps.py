@@ -220,7 +220,8 @@ class InvScaling(Steps):
     def __post_init__(self) -> None:
         object.__setattr__(self, "eta0", _check_positive("eta0", self.eta0, "InvScaling"))
         power: Any = self.power
-        if not (isinstance(power, Real) and math.isfinite(power)):
+        is_number = not isinstance(power, bool) and isinstance(power, Real)
+        if not (is_number and math.isfinite(power)):
             raise ValueError(f"power of InvScaling must be a finite number; got {self.power!r}")
 
     def schedule(self, loss: Loss, penalty: Penalty) -> Schedule:  # noqa: ARG002
@@ -289,7 +290,7 @@ def read_steps(steps: Any, solver: str) -> Steps:
     if not isinstance(steps, bool) and isinstance(steps, Real):
         number = float(steps)
         return InverseTime(number) if solver == "sgd" else Constant(number)
-    given = repr(steps) if isinstance(steps, str) else type(steps).__name__
+    given = repr(steps) if isinstance(steps, (str, type)) else f"of type {type(steps).__name__}"
     raise ValueError(
         f'steps {given} is not known; use "auto", "optimal", a first step size, or an object of'
         " antithetic.steps, say InverseTime(0.1)"

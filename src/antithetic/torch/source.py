@@ -76,8 +76,8 @@ class Source:
         if isinstance(table, AntitheticTable) and not table.is_matching:
             if self.labels is None:
                 raise ValueError(
-                    "the table is no matching (partners are not mutual); call its to_matching(X, y)"
-                    " first"
+                    "the table is not a matching (partners are not mutual); call its"
+                    " to_matching(X, y) first"
                 )
             given = self._labelled()
             table = AntitheticTable(table.partner).to_matching(self.X, given.pop("y"), **given)

@@ -77,8 +77,8 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, result: Result) -> None:
         super().__init__(
-            f"interrupted after {result.epochs} epochs; .result holds them, and resume=.result goes"
-            " on from there"
+            f"interrupted after {result.epochs} epochs; .result holds them, and resume= continues"
+            " from it"
         )
         self.result = result
 
@@ -214,7 +214,8 @@ def minimize(
     found = order_of_the_paper(check_solver(solver)) if _is_auto(order) else read_order(order)
     if found.pairs is not None:
         found.pairs.check(problem, y)
-    noise = noise_left(found, average, problem.n, problem.d, single_epoch=epochs == 1)
+    # a single epoch may be resumed, and is then the first of many
+    noise = noise_left(found, average, problem.n, problem.d, single_epoch=False)
     spec = make_spec(
         problem,
         y,
@@ -245,7 +246,9 @@ def _check_init(init: Any) -> tuple[Any, float] | None:
     if init is None:
         return None
     if not isinstance(init, (tuple, list)) or len(init) != 2 or np.ndim(init[1]) != 0:
-        raise ValueError("init must be a pair: weights of shape (d,), or None, and an intercept")
+        raise ValueError(
+            "init must be a pair (coef, intercept): weights of shape (d,) or None, and a number"
+        )
     return init[0], init[1]
 
 
@@ -285,8 +288,9 @@ def _resumed(spec: Spec, resume: Any, settings: dict[str, Any]) -> Run:
     for name, value in settings.items():
         if name != "stop" and resume.settings.get(name) != value:
             raise ValueError(
-                f"resume= was made with another {name}: {resume.settings.get(name)!r} instead of"
-                f" {value!r}"
+                f"resume= was made with different settings: {name} was"
+                f" {resume.settings.get(name)!r} and is now {value!r}; use the same, or leave"
+                " resume= out"
             )
     run = resume.run
     if run.drawing.table is not None:

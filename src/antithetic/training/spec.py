@@ -164,5 +164,5 @@ def _check_step_by_step(spec: Spec) -> None:
         raise ValueError(
             'refresh="step" makes a table in every step, so at most'
             f" {_MOST_ROWS_STEP_BY_STEP} rows are allowed; X has {problem.n}. Use"
-            ' refresh="auto" or some epochs instead'
+            ' refresh="auto" or a list of epochs instead'
         )

@@ -15,20 +15,21 @@ TARGETS = ("gradient", "gap")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stalled(Settings):
-    """End when the objective no longer falls.
+    """End a run when the objective no longer falls.
 
-    It is the objective met on the way, as in scikit-learn: each row's loss just before the step
-    that it takes part in, plus the penalty. With ``Adaptive`` steps, these are lowered instead.
+    As in scikit-learn, the objective is measured during the epoch: each row's loss just before the
+    step that it takes part in, plus the penalty. ``Adaptive`` steps are lowered instead of ending
+    the run.
 
     Parameters
     ----------
     tol : float
-        By how much it has to fall below the best before.
+        By how much the objective must fall below the best value so far.
     epochs : int, default=5
-        After so many epochs in a row without that, the run ends.
+        The run ends after this many epochs in a row without such a fall.
     of : str, default="objective"
-        What has to fall: the objective, or something in the trace, of which larger is better if its
-        name ends with "score".
+        What has to fall: the objective, or a name in the trace. If the name ends with "score",
+        larger is better.
     """
 
     tol: float
@@ -41,19 +42,19 @@ class Stalled(Settings):
         of: Any = self.of
         if not isinstance(of, str):
             raise ValueError(
-                f'of of Stalled must be "objective", or a name in the trace; got {of!r}'
+                f'of= of Stalled must be "objective" or a name in the trace; got {of!r}'
             )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Target(Settings):
-    """End once an optimality measure is small enough; it is in the trace.
+    """End a run once an optimality measure is small enough; the measure is added to the trace.
 
     Parameters
     ----------
     of : {"gradient", "gap"}
         The norm of the gradient mapping (the gradient, where the penalty is smooth), or the
-        duality gap, which needs an L2 penalty, beside which L1 is allowed, and no intercept.
+        duality gap, which needs an L2 penalty (L1 may be added to it) and no intercept.
     tol : float
         The run ends when the measure is at most this.
     """
@@ -63,7 +64,7 @@ class Target(Settings):
 
     def __post_init__(self) -> None:
         if self.of not in TARGETS:
-            raise ValueError(f"Target {self.of!r} is not known; use one of {', '.join(TARGETS)}")
+            raise ValueError(f"of= of Target must be one of {', '.join(TARGETS)}; got {self.of!r}")
         object.__setattr__(self, "tol", _check_tol(self.tol, "Target"))
 
 
@@ -75,8 +76,8 @@ def check_stop(stop: Any) -> Stop:
     if stop is None or isinstance(stop, (Stalled, Target)):
         return stop
     raise ValueError(
-        f"stop must be None, Stalled(tol) or Target({' | '.join(TARGETS)}, tol); got"
-        f" {type(stop).__name__}"
+        'stop must be None, Stalled(tol), Target("gradient", tol) or Target("gap", tol); got'
+        f" {stop!r}"
     )
 
 

@@ -212,11 +212,14 @@ def check_measures(
     """Raise ValueError for what cannot be measured with a solver, an order or a problem."""
     names = {measure.name for measure in measures}
     if solver == "sdca" and {"variance", "variance_ratio"} & names:
-        raise ValueError('solver="sdca" steps along no gradient that could vary; use trace="gap"')
+        raise ValueError(
+            'solver="sdca" does not step along gradients, so they have no variance to trace; use'
+            ' trace="gap"'
+        )
     if order is not None and not order.orders_rows and "partial_sum" in names:
         raise ValueError(
-            f'trace="partial_sum" needs an order of rows, and order="{name_order(order)}" has none;'
-            ' use trace="variance"'
+            f'trace="partial_sum" needs an order of rows, which order="{name_order(order)}" does'
+            ' not have; use trace="variance"'
         )
     if problem is not None and "gradient" in names:
         check_gradient(problem)

@@ -25,7 +25,7 @@ from solver_cases import (
     target_of,
 )
 
-from antithetic import Interrupted, SGDClassifier, minimize
+from antithetic import Distance, Interrupted, SGDClassifier, minimize
 from antithetic.orders import Balanced, Importance, Pairs, Shuffle, Stratified, Uniform
 from antithetic.penalties import GroupLasso
 from antithetic.solvers import SOLVERS
@@ -326,3 +326,21 @@ def test_no_step_is_made_up_for_a_class_that_saw_nothing():
         model.partial_fit(rows, np.full(len(rows), label), classes=[0, 1, 2])
         assert not hasattr(model, "eta0_")
     assert len(model.partial_fit(X, THREE).eta0_) == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"X": X + 1.0}, "other data"),
+        ({"sample_weight": np.linspace(0.5, 1.5, len(X))}, "other data"),
+        ({"init": (np.ones(X.shape[1]), 0.0)}, "leave init= out"),
+        ({"trace": [Distance(np.ones(X.shape[1]))]}, "trace was"),
+    ],
+    ids=["X", "weights", "init", "trace"],
+)
+def test_a_run_is_not_resumed_on_other_data(changed, message):
+    """Other rows, weights, first weights or traces are refused, not mixed up silently."""
+    given = {"X": X, "y": TWO, "l2": 0.05, "trace": [Distance(np.zeros(X.shape[1]))]}
+    first = minimize(**given, epochs=2)
+    with pytest.raises(ValueError, match=message):
+        minimize(**(given | changed), epochs=4, resume=first)

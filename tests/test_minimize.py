@@ -235,7 +235,7 @@ def test_diverging_steps_stop_with_advice_and_the_last_good_result(data):
     with pytest.raises(DivergenceError, match=r"try \S+ or less.*StandardScaler") as caught:
         minimize(X, y, loss="squared_hinge", steps=Constant(100.0), epochs=50)
     assert np.isfinite(caught.value.result.coef).all()
-    advised = float(str(caught.value).split("eta0=")[1].split()[0])
+    advised = float(str(caught.value).split("try ")[1].split()[0])
     minimize(X, y, loss="squared_hinge", steps=Constant(advised), epochs=5)
 
 

@@ -361,7 +361,9 @@ def test_fit_fills_unset_strata():
     assert outside.plan_.order == Stratified(THREE, "optimal")
 
 
-@pytest.mark.parametrize("pairs", ["greedy", Pairs(refresh=2), pair(X, TWO)], ids=["a", "b", "c"])
+@pytest.mark.parametrize(
+    "pairs", ["greedy", Pairs("tree", refresh=2), pair(X, TWO)], ids=["a", "b", "c"]
+)
 @pytest.mark.parametrize("kind", WITH_PAIRS)
 def test_a_table_given_twice_is_refused(kind, pairs):
     """fit(table=) with an order that has pairs is refused, be it a method, a Pairs or a table."""
@@ -591,3 +593,21 @@ def test_ragged_strata_are_refused_in_a_sentence():
     """NumPy's own error does not name the argument."""
     with pytest.raises(ValueError, match="strata must be one label per row"):
         Stratified([[1], [2, 3]])
+
+
+def test_a_table_given_to_fit_can_be_refreshed():
+    """fit(table=) fills pairs that only say when they are rebuilt; a named method is refused."""
+    table = pair(X, TWO)
+    model = SGDClassifier(order=Shuffle(pairs=Pairs(refresh=1)), max_iter=2, tol=None)
+    assert model.fit(X, TWO, table=table).plan_.order.pairs == Pairs(table, refresh=1)
+    named = SGDClassifier(order=Shuffle(pairs=Pairs("tree", refresh=1)), max_iter=2, tol=None)
+    with pytest.raises(ValueError, match="given twice"):
+        named.fit(X, TWO, table=table)
+
+
+def test_groups_that_do_harm_are_set_aside_for_a_class():
+    """A given GroupTable serves only the classes on which it lowers the variance."""
+    rows = np.lexsort((X[:, 0], THREE))  # neighbours have like gradients
+    order = Shuffle(pairs=GroupTable(rows, 2))
+    with pytest.warns(UserWarning, match="set aside for class"):
+        SGDClassifier("log_loss", order=order, max_iter=2, tol=None).fit(X, THREE)

@@ -9,7 +9,7 @@ import pytest
 import sklearn.linear_model as theirs
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from solver_cases import ALPHA, CORRECTED, EXACT, FEW, FORMS, GROUPS, NUMBERS, THREE, Box, X
+from solver_cases import ALPHA, CORRECTED, EXACT, FEW, FORMS, GROUPS, NUMBERS, THREE, TWO, Box, X
 
 from antithetic import SGDClassifier, SGDRegressor, minimize
 from antithetic.orders import Importance, Shuffle
@@ -232,3 +232,12 @@ def test_an_own_penalty_equals_the_built_in_one():
                 for p in ({"penalty": Lasso()}, {"l1": 0.2})
             )
             np.testing.assert_allclose(own.coef, built_in.coef, atol=1e-12)
+
+
+@pytest.mark.parametrize("rate", ["optimal", "inverse_time", "auto"])
+def test_steps_follow_the_strengths_of_an_elastic_net(rate):
+    """ElasticNet(l2=a) as a penalty is alpha=a: its steps do not come from the unused alpha."""
+    given = {"learning_rate": rate, "max_iter": 5, "tol": None, "random_state": 0}
+    one = SGDClassifier("log_loss", alpha=0.1, **given).fit(X, TWO)
+    other = SGDClassifier("log_loss", penalty=ElasticNet(l2=0.1), **given).fit(X, TWO)
+    np.testing.assert_array_equal(one.coef_, other.coef_)

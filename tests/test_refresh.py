@@ -491,8 +491,8 @@ def test_resume_with_refresh_checks_what_it_is_given():
     optimal, greedy = (Shuffle(pairs=Pairs(method, refresh=2)) for method in ("optimal", "greedy"))
     result = minimize(X, y, order=optimal, epochs=1, **GIVEN)
     for rows, order, resume, message in (
-        (X + 1.0, optimal, result, "other values"),
-        (X, greedy, result, "another order"),
+        (X + 1.0, optimal, result, "other data"),
+        (X, greedy, result, "different settings: order was"),
         (X, optimal, 1, "must be a Result"),
     ):
         with pytest.raises(ValueError, match=message):

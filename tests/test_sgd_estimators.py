@@ -816,7 +816,7 @@ def test_steps_that_are_too_long_come_with_advice(kind):
         ConvergenceWarning, match=r"rose from .* The first step was 10; try \S+ or less"
     ) as caught:
         kind(**(given | {"eta0": 10.0})).fit(X, y)
-    advised = float(str(caught[0].message).split("eta0=")[1].split()[0])
+    advised = float(str(caught[0].message).split("try ")[1].split()[0])
     model = kind(**(given | {"eta0": advised})).fit(X, y)
     assert np.less(*objective(model, X, y))
 

@@ -17,6 +17,7 @@ from antithetic.training.trace import Distance
 
 if TYPE_CHECKING:
     from antithetic.display import ConvergenceDisplay, VarianceDisplay
+    from antithetic.estimators.model_file import LinearModel
     from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __all__ = [
     "DivergenceError",
     "GroupTable",
     "Interrupted",
+    "LinearModel",
     "MatchingLoss",
     "Plan",
     "Quality",
@@ -51,6 +53,7 @@ __all__ = [
 # scikit-learn's estimators take a second to import, which others need not wait for
 _LATER = {
     "ConvergenceDisplay": "display",
+    "LinearModel": "estimators.model_file",
     "SGDClassifier": "estimators.sgd",
     "SGDRegressor": "estimators.sgd",
     "VarianceDisplay": "display",

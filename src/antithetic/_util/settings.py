@@ -13,8 +13,8 @@ _SHOWN = 6  # numbers of an array that a repr shows
 class Settings:
     """Base of the dataclasses behind ``order=``, ``steps=``, ``stop=`` and ``penalty=``.
 
-    Subclasses are ``@dataclass(frozen=True, eq=False, repr=False)``; settings that differ from
-    their defaults appear in the repr. Since nothing can change, copies are the object itself.
+    Subclasses are ``@dataclass(frozen=True)``; settings that differ from their defaults appear in
+    the repr. Since nothing can change, copies are the object itself.
     """
 
     def __init_subclass__(cls) -> None:

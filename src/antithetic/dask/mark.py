@@ -54,4 +54,6 @@ def _text(value: Any) -> str:
         held = (f"{one.name}={_text(getattr(value, one.name))}" for one in fields_of(value))
         return f"{type(value).__name__}({', '.join(held)})"
     attributes = sorted(getattr(value, "__dict__", {}).items())
-    return f"{type(value).__qualname__} {getattr(value, '__name__', '')} {attributes!r}"
+    code = getattr(value, "__code__", None)  # two functions may have one name
+    body = "" if code is None else f"{code.co_code.hex()} {code.co_consts!r}"
+    return f"{type(value).__qualname__} {getattr(value, '__name__', '')} {attributes!r} {body}"

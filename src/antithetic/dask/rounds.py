@@ -20,6 +20,7 @@ from antithetic.problem.penalties import ElasticNet, Penalty
 from antithetic.solvers import DivergenceError
 from antithetic.solvers.divergence import overflow_message
 from antithetic.solvers.steps import Steps
+from antithetic.training.loop import Patience
 from antithetic.training.stopping import Stop, Target
 
 _MOST = 0.5  # share of the rows whose blocks must have a weight at zero for it to be zero
@@ -182,13 +183,8 @@ class Rounds:
             return standing
         if isinstance(stop, Target):
             return replace(standing, stopped=self._gradient_norm(standing) <= stop.tol)
-        waited = 0 if standing.value <= standing.best - stop.tol else standing.waited + 1
-        return replace(
-            standing,
-            best=min(standing.best, standing.value),
-            waited=waited,
-            stopped=waited >= stop.epochs,
-        )
+        best, waited, stopped = Patience(standing.best, standing.waited).after(standing.value, stop)
+        return replace(standing, best=best, waited=waited, stopped=stopped)
 
     def _gradient_norm(self, standing: Standing) -> float:
         full = standing.gradient.copy()

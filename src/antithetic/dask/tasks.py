@@ -140,6 +140,7 @@ def _begun(
     run = begin(spec, earlier=(state, None), schedule=schedule, table=table)
     if not rounds or schedule.code != INVERSE_TIME:
         return run  # only these steps depend on how many there were
+    assert run.drawing.draws is not None
     batches = run.drawing.draws.sampler().batches(rounds)
     return run._replace(state=run.state._replace(steps=rounds * (len(batches.starts) - 1)))
 

@@ -67,8 +67,11 @@ def filled(order: Order, table: AntitheticTable | None, strata: Any, n: int) -> 
     _check_lengths(order, n)
     if table is None:
         return order
-    if order.pairs is not None:
-        raise ValueError(f"table= is given twice: to fit, and in order={order!r}")
+    pairs = order.pairs
+    if pairs is not None:
+        if pairs.method != "auto" or pairs.nest is not None:  # refresh= alone goes with a table
+            raise ValueError(f"table= is given twice: to fit, and in order={order!r}")
+        return order.but(pairs=pairs.but(method=table))
     if "pairs" not in {field.name for field in fields_of(order)}:
         raise ValueError(
             f"order={order!r} takes no pairs, so it cannot use a table; leave table= out, or use"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from antithetic._util.settings import Settings, fields_of, same
+from antithetic._util.settings import Settings, abridged, fields_of, same
 from antithetic.orders import Balanced, Importance, Pairs, Shuffle, Stratified, Uniform
 from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.pairing.fingerprint import Fingerprint
@@ -54,7 +54,7 @@ def describe(value: Any, name: str) -> Any:
             one.name: describe(getattr(value, one.name), name) for one in _changed(value)
         }
     raise ValueError(
-        f"a model file cannot hold {name}={value!r}, which is code of your own; set another"
+        f"a model file cannot hold {name}={abridged(value)}, which is code of your own; set another"
         f" {name} before saving, say with set_params({name}={_default(name)!r})"
     )
 

@@ -67,7 +67,7 @@ class Job:
 
     @property
     def epochs(self) -> int:
-        """Epochs done."""
+        """Epochs of this job that are done."""
         return 0 if self.seen is None else len(self.seen.entries)
 
     @property

@@ -15,10 +15,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from antithetic._util.files import write_atomically
 from antithetic._util.settings import same
 from antithetic.estimators.described import describe, restore
+from antithetic.estimators.fitted import FittedLinearModel
 from antithetic.problem.losses import LOSSES
 
 FORMAT, VERSION = "antithetic linear model", 2
@@ -74,14 +76,15 @@ class LinearModel:
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from antithetic.estimators.model_file import LinearModel
-    >>> model = LinearModel("regressor", "squared_error", [[0.1, 2.0]], [0.5], None, ["a", "b"])
+    >>> import antithetic
+    >>> X, y = antithetic.datasets.load("sonar_scale", return_X_y=True)
+    >>> model = antithetic.SGDClassifier("log_loss", order="shuffle", random_state=0).fit(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "model.json")
-    ...     model.save(path)
-    ...     again = LinearModel.load(path)
-    >>> again.estimator().predict([[10.0, 1.0]]).tolist()
-    [3.5]
+    ...     antithetic.LinearModel.of(model).save(path)
+    ...     again = antithetic.LinearModel.load(path).estimator()
+    >>> again.order, bool((again.predict(X) == model.predict(X)).all())
+    ('shuffle', True)
     """
 
     kind: Kind
@@ -159,6 +162,12 @@ class LinearModel:
         """
         if hasattr(estimator, "to_local"):  # one of a cluster
             estimator = estimator.to_local()
+        if not isinstance(estimator, FittedLinearModel):
+            raise ValueError(
+                "LinearModel.of takes an SGDClassifier or SGDRegressor of antithetic; got"
+                f" {type(estimator).__module__}.{type(estimator).__name__}"
+            )
+        check_is_fitted(estimator)
         classes = estimator.classes_.tolist() if hasattr(estimator, "classes_") else None
         kind: Kind = "regressor" if classes is None else "classifier"
         coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else estimator.coef_

@@ -154,6 +154,8 @@ class LinearParameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn is 
     def _steps(self) -> Steps:
         """Return the step sizes of ``learning_rate`` and what belongs to it."""
         rate, eta0, alpha = self.learning_rate, float(self.eta0), float(self.alpha)
+        if isinstance(self.penalty, ElasticNet):  # which has strengths of its own
+            alpha = self.penalty.l2 + self.penalty.l1
         if rate == "auto":
             return Auto(self.decay)
         if rate == "inverse_time":

@@ -21,8 +21,9 @@ from antithetic.estimators.fitted import LARGEST_SEED, FittedLinearModel
 from antithetic.estimators.jobs import Job
 from antithetic.orders import Order
 from antithetic.orders.in_order import InOrder
+from antithetic.orders.pairs import reduction_of
 from antithetic.pairing import AntitheticTable
-from antithetic.pairing.table import check_table, pair_ratio
+from antithetic.pairing.table import check_table
 from antithetic.problem import Problem
 from antithetic.solvers import SOLVERS, State
 from antithetic.solvers.steps import Adaptive, Auto, Constant, Schedule
@@ -215,8 +216,8 @@ class PlannedFit(FittedLinearModel):
         if not self._y_numeric and (problem.y == problem.y[0]).all():
             return order.but(pairs=None)  # some rows of one class: nothing opposes anything
         given = order.pairs.given
-        if isinstance(given, AntitheticTable) and self._n_problems() > 1:
-            gain = pair_ratio(problem, problem.slopes(), given.partner)
+        if given is not None and self._n_problems() > 1:
+            gain = 1.0 - reduction_of(given, problem, problem.slopes())
             if gain >= 1.0:
                 warn(
                     f"the table is set aside for class {self._one_vs_rest().label(number)!r}"

@@ -10,7 +10,7 @@ from antithetic.orders.order import Order
 from antithetic.orders.pool import Pool
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Given(Order):
     """Rows in the order that a function gives for each epoch.
 

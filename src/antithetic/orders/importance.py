@@ -22,7 +22,7 @@ from antithetic.orders.weighted import WeightedDraws
 from antithetic.problem.smoothness import squared_norms
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Importance(Order):
     """Rows, pairs or groups drawn with replacement by probabilities.
 
@@ -45,7 +45,7 @@ class Importance(Order):
     """
 
     once: ClassVar[bool] = False
-    orders_rows: ClassVar[bool] = False
+    has_partial_sums: ClassVar[bool] = False
     by: Any = "bounds"
     pairs: Any = None
 

@@ -31,8 +31,8 @@ class Order(Settings):
     ----------
     once : bool
         Whether each row is visited once per epoch; a table of pairs is then turned into a matching.
-    orders_rows : bool
-        Whether an epoch is a sequence of all rows, whose partial sums can be traced.
+    has_partial_sums : bool
+        Whether its rows count alike, so that partial sums of their gradients can be traced.
     pairs : Pairs or None
         Which rows travel together.
 
@@ -52,7 +52,7 @@ class Order(Settings):
     """
 
     once: ClassVar[bool] = True
-    orders_rows: ClassVar[bool] = True
+    has_partial_sums: ClassVar[bool] = True
     balances: ClassVar[bool] = False
     pairs: Pairs | None = None  # a field of those orders that take pairs
 
@@ -97,7 +97,11 @@ class RowsInOrder:
 
     def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
         """Batches of an epoch, or ValueError unless each row is in them once."""
-        rows = np.asarray(self.rows(epoch))
+        given = self.rows(epoch)
+        try:
+            rows = np.asarray(given)
+        except ValueError:
+            rows = np.empty(0)  # lists of different lengths
         if rows.shape != (self.n,) or rows.dtype.kind not in "iu":
             raise ValueError(
                 f"the order of epoch {epoch} must be {self.n} whole numbers, one for each row; got"

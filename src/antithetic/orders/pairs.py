@@ -22,7 +22,7 @@ _WORTH_KEEPING = 0.7  # share of its first reduction of the variance that a tabl
 _IN_FOLDS = "in cross-validation pass it to fit(table=), where it is cut to each fold"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Pairs(Settings):
     """Which rows travel together, for the ``pairs=`` of an order.
 

@@ -18,7 +18,7 @@ from antithetic.orders.variance import shuffle_variance
 from antithetic.pairing import GroupTable
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Shuffle(Order):
     """Each row once per epoch, in random order: rows, pairs or groups are shuffled.
 

@@ -18,7 +18,7 @@ from antithetic.orders.units import Units, cumulative, draw, lay_out, members
 from antithetic.orders.variance import stratified_variance
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Stratified(Order):
     """Some rows, pairs or groups of each stratum in every batch, drawn with replacement.
 
@@ -36,14 +36,14 @@ class Stratified(Order):
     """
 
     once: ClassVar[bool] = False
-    orders_rows: ClassVar[bool] = False
+    has_partial_sums: ClassVar[bool] = False
     strata: Any = None
     allocation: str = "proportional"
     pairs: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pairs", Pairs.of(self.pairs))
-        if self.allocation not in ALLOCATIONS:
+        if not isinstance(self.allocation, str) or self.allocation not in ALLOCATIONS:
             raise ValueError(
                 f"allocation {self.allocation!r} is not known; use one of {', '.join(ALLOCATIONS)}"
             )

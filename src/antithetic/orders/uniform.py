@@ -17,7 +17,7 @@ from antithetic.orders.weighted import WeightedDraws
 from antithetic.pairing import GroupTable
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Uniform(Order):
     """Rows, pairs or groups drawn with replacement, each row as likely as any other.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -25,7 +26,8 @@ Weights = NDArray[np.floating]
 
 def _check_strengths(**strengths: float) -> None:
     for name, strength in strengths.items():
-        if not (math.isfinite(strength) and strength >= 0.0):
+        is_number = not isinstance(strength, bool) and isinstance(strength, Real)
+        if not (is_number and math.isfinite(strength) and strength >= 0.0):
             raise ValueError(f"{name} must be a finite number, at least 0; got {strength!r}")
 
 
@@ -86,7 +88,7 @@ class ElasticNet:
         return self.nonsmooth_prox(w, step) / (1.0 + step * self.l2)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class GroupLasso(Settings):
     r"""Whole groups of weights are zero together: :math:`l_1 \sum_g \sqrt{|g|}\, |w_g|`.
 

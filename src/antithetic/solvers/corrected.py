@@ -117,6 +117,13 @@ class Corrected:
         """Weights and intercept to be used: the last ones."""
         return state.coef, state.intercept
 
+    def is_averaged(self, own: Remembered) -> bool:  # noqa: ARG002
+        """False: nothing is averaged."""
+        return False
+
+    def duals(self, own: Remembered) -> None:
+        """None: there are no dual variables."""
+
     def followed(self, state: State, own: Remembered) -> NDArray[np.float64]:
         """Slopes of the gradients that are stepped along: less what is remembered of each row."""
         slopes = self.problem.slopes(state.coef, state.intercept)

@@ -115,6 +115,14 @@ class Sdca:
         """Weights to be used: the last ones, without an intercept."""
         return state.coef, state.intercept
 
+    def is_averaged(self, own: Duals) -> bool:  # noqa: ARG002
+        """False: nothing is averaged."""
+        return False
+
+    def duals(self, own: Duals) -> NDArray[np.float64]:
+        """Dual variable of each row."""
+        return own.values
+
     def followed(self, state: State, own: Duals) -> NDArray[np.float64]:
         """Slopes, less those that the dual variables stand for, which are slopes with a minus."""
         return self.problem.slopes(state.coef, state.intercept) + own.values

@@ -111,6 +111,13 @@ class Sgd:
             return state.coef, state.intercept
         return own.coef.astype(state.coef.dtype), own.intercept
 
+    def is_averaged(self, own: Averages) -> bool:
+        """Whether the solution is an average of weights."""
+        return own.coef is not None
+
+    def duals(self, own: Averages) -> None:
+        """None: there are no dual variables."""
+
     def followed(self, state: State, own: Averages) -> NDArray[np.float64]:  # noqa: ARG002
         """Slopes of the gradients that are stepped along."""
         return self.problem.slopes(state.coef, state.intercept)

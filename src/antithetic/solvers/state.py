@@ -78,5 +78,11 @@ class Solver(Protocol):
     def solution(self, state: State, own: Any) -> Solution:
         """Weights and intercept to be used: the averaged ones where there are such."""
 
+    def is_averaged(self, own: Any) -> bool:
+        """Whether the solution is an average of weights."""
+
+    def duals(self, own: Any) -> NDArray[np.float64] | None:
+        """Dual variables of the rows; None for solvers that have none."""
+
     def followed(self, state: State, own: Any) -> NDArray[np.float64]:
         """Slopes of the gradients that are stepped along: less what is remembered of each row."""

@@ -79,7 +79,7 @@ def _check_decay(value: Any, owner: str) -> float | None:
     return None if value is None else float(value)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Auto(Steps):
     """Steps that are found from the data.
 
@@ -114,7 +114,7 @@ class Auto(Steps):
         )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class InverseTime(Steps):
     """The paper's ``eta0 / (1 + eta0 * decay * t)``, with t in steps, 1 at the first.
 
@@ -139,7 +139,7 @@ class InverseTime(Steps):
         return Schedule(INVERSE_TIME, self.eta0, float(decay))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Constant(Steps):
     """Steps of one size.
 
@@ -159,7 +159,7 @@ class Constant(Steps):
         return Schedule(CONSTANT, self.eta0)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Adaptive(Constant):
     """Steps of one size, divided by 5 whenever the objective no longer falls.
 
@@ -174,7 +174,7 @@ class Adaptive(Constant):
     adapts: ClassVar[bool] = True
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Optimal(Steps):
     """scikit-learn's ``1 / (alpha * (t0 + t))``, with t in samples and t0 by a rule of Bottou.
 
@@ -203,7 +203,7 @@ class Optimal(Steps):
         return None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class InvScaling(Steps):
     """scikit-learn's ``eta0 / t ** power``, with t in samples, 1 at the first.
 
@@ -229,7 +229,7 @@ class InvScaling(Steps):
         return Schedule(INVSCALING, self.eta0, float(self.power))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class PA1(Constant):
     """Passive-aggressive steps: each row x with loss l takes ``min(eta0, l / |x|^2)``.
 
@@ -258,7 +258,7 @@ class PA1(Constant):
         return None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class PA2(PA1):
     """Passive-aggressive steps: each row x with loss l takes ``l / (|x|^2 + 1 / (2 eta0))``.
 
@@ -293,7 +293,7 @@ def read_steps(steps: Any, solver: str) -> Steps:
     given = repr(steps) if isinstance(steps, (str, type)) else f"of type {type(steps).__name__}"
     raise ValueError(
         f'steps {given} is not known; use "auto", "optimal", a first step size, or an object of'
-        " antithetic.steps, say InverseTime(0.1)"
+        " antithetic.steps, say InverseTime(0.1) or Constant(0.1)"
     )
 
 

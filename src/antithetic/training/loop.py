@@ -40,6 +40,11 @@ class Patience(NamedTuple):
     waited: int = 0
     stopped: bool = False
 
+    def after(self, verdict: float, stop: Stalled) -> Patience:
+        """Count epochs in which the verdict did not fall; after so many, stop."""
+        waited = 0 if verdict <= self.best - stop.tol else self.waited + 1  # NaN is no improvement
+        return Patience(min(self.best, verdict), waited, waited >= stop.epochs)
+
 
 class Run(NamedTuple):
     """A run after some epochs. It is replaced as a whole, so another thread may read it any time.
@@ -146,7 +151,9 @@ def train(spec: Spec, run: Run, epochs: int) -> Iterator[Run]:
                 run = run._replace(lowered=run.lowered + 1)
                 continue
             # an average over all epochs is not what was looked at
-            if not np.isnan(reached) and (spec.solver.by_epoch or not _is_averaged(after)):
+            if not np.isnan(reached) and (
+                spec.solver.by_epoch or not spec.solver.is_averaged(after.own)
+            ):
                 after = after._replace(objective=reached)
         check_finite(spec.problem, after.state, run.schedule)
         run = _moved(spec, run, after, drawing)
@@ -156,15 +163,12 @@ def train(spec: Spec, run: Run, epochs: int) -> Iterator[Run]:
 def _epoch(spec: Spec, run: Run, schedule: Schedule) -> tuple[After, Drawing]:
     """Take the steps of an epoch; return also what the next one draws from."""
     draws = run.drawing.draws
+    assert draws is not None
     slopes = spec.solver.followed(run.state, run.own) if draws.follows else None
     batches = draws.sampler(slopes).batches(run.state.epochs, run.order)
     if spec.is_step_by_step:
         return step_by_step(spec, run, batches, schedule)
     return spec.solver.epoch(run.state, run.own, batches, schedule), run.drawing
-
-
-def _is_averaged(after: After) -> bool:
-    return getattr(after.own, "coef", None) is not None
 
 
 def _moved(spec: Spec, run: Run, after: After, drawing: Drawing) -> Run:
@@ -189,19 +193,16 @@ def _moved(spec: Spec, run: Run, after: After, drawing: Drawing) -> Run:
 
 
 def _judged(spec: Spec, run: Run, stop: Stalled) -> Run:
-    """Count epochs in which the verdict did not fall; after so many, lower the step or stop."""
+    """Judge an epoch; where the verdict has not fallen for long, lower the step or stop."""
     if stop.of == "objective":
         verdict = run.loss + spec.problem.penalty.value(run.state.coef)
     else:
         verdict = run.entries[-1][stop.of] * (-1.0 if stop.of.endswith("score") else 1.0)
-    best, waited, _ = run.patience
-    waited = 0 if verdict <= best - stop.tol else waited + 1  # NaN is no improvement
-    patience = Patience(min(best, verdict), waited)
-    if waited < stop.epochs:
-        return run._replace(patience=patience)
-    if spec.steps.adapts and can_be_lowered(present_schedule(spec, run)):
-        return run._replace(patience=patience._replace(waited=0), lowered=run.lowered + 1)
-    return run._replace(patience=patience._replace(stopped=True))
+    patience = run.patience.after(verdict, stop)
+    if patience.stopped and spec.steps.adapts and can_be_lowered(present_schedule(spec, run)):
+        patience = Patience(patience.best)
+        return run._replace(patience=patience, lowered=run.lowered + 1)
+    return run._replace(patience=patience)
 
 
 def present_schedule(spec: Spec, run: Run) -> Schedule:

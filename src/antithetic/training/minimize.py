@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from antithetic._util.progress import progress_bar
 from antithetic._util.validation import check_count
@@ -24,7 +25,9 @@ from antithetic.training.automatic import noise_left, order_of_the_paper
 from antithetic.training.loop import Patience, Run, begin, train, warn_if_worse
 from antithetic.training.spec import Spec, make_spec
 from antithetic.training.stopping import Stalled, Target, check_stop
-from antithetic.training.trace import measure
+from antithetic.training.trace import Distance, measure
+
+_MARKED_ROWS = 256  # by which a resumed run knows its data
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,8 +233,9 @@ def minimize(
         noise=noise,
     )
     settings = _settings(spec, average)
+    start = _check_init(init, resume)
     if resume is None:
-        run = begin(spec, _check_init(init))
+        run = begin(spec, start)
         run = run._replace(entries=(measure(spec, run),))
     else:
         run = _resumed(spec, resume, settings)
@@ -242,9 +246,11 @@ def _is_auto(order: Any) -> bool:
     return isinstance(order, str) and order == "auto"
 
 
-def _check_init(init: Any) -> tuple[Any, float] | None:
+def _check_init(init: Any, resume: Any) -> tuple[Any, float] | None:
     if init is None:
         return None
+    if resume is not None:
+        raise ValueError("resume= goes on from its own weights; leave init= out")
     if not isinstance(init, (tuple, list)) or len(init) != 2 or np.ndim(init[1]) != 0:
         raise ValueError(
             "init must be a pair (coef, intercept): weights of shape (d,) or None, and a number"
@@ -273,7 +279,7 @@ def _result(spec: Spec, run: Run, settings: dict[str, Any]) -> Result:
     coef = coef.copy()  # the user's to change, without changing what a resumed run starts from
     names = run.entries[0]
     trace = {name: np.array([entry[name] for entry in run.entries]) for name in names}
-    kept = run._replace(drawing=run.drawing.kept)  # type: ignore[arg-type]  # without the data
+    kept = run._replace(drawing=run.drawing.without_data())
     table = run.drawing.table
     return Result(coef, intercept, trace, table, spec.problem.classes, kept, settings)
 
@@ -285,6 +291,11 @@ def _resumed(spec: Spec, resume: Any, settings: dict[str, Any]) -> Run:
     """
     if not isinstance(resume, Result):
         raise ValueError(f"resume= must be a Result of minimize; got {type(resume).__name__}")
+    if resume.settings.get("data") != settings["data"]:
+        raise ValueError(
+            "resume= was made with other data; give the same X, y and sample_weight, or leave"
+            " resume= out"
+        )
     for name, value in settings.items():
         if name != "stop" and resume.settings.get(name) != value:
             raise ValueError(
@@ -297,15 +308,15 @@ def _resumed(spec: Spec, resume: Any, settings: dict[str, Any]) -> Run:
         run.drawing.table.fingerprint.check(spec.problem.X, spec.y)
     if resume.settings["stop"] != settings["stop"]:
         run = run._replace(patience=Patience(run.patience.best))
-    kept: Any = run.drawing
-    return run._replace(drawing=kept.on(spec))
+    return run._replace(drawing=run.drawing.on(spec))
 
 
 def _settings(spec: Spec, average: bool | int | str) -> dict[str, Any]:
     """What a resumed run must have in common with the one before."""
     problem = spec.problem
     return {
-        "rows": problem.X.shape,
+        "shape of X": problem.X.shape,
+        "data": _mark_data(problem),
         "float type": problem.X.dtype.name,
         "loss": problem.loss,
         "penalty": _mark(problem.penalty),
@@ -316,9 +327,19 @@ def _settings(spec: Spec, average: bool | int | str) -> dict[str, Any]:
         "batch_size": spec.batch_size,
         "steps": spec.steps,
         "seed": spec.seed,
-        "trace": ("epoch", *(one.name for one in spec.trace)),
+        "trace": tuple(one if isinstance(one, Distance) else one.name for one in spec.trace),
         "stop": spec.stop,
     }
+
+
+def _mark_data(problem: Problem) -> str:
+    """Hash of labels, weights and evenly spaced rows, which tells other data from these."""
+    some = problem.X[:: -(-problem.n // _MARKED_ROWS)]
+    entries = (some.data, some.indices, some.indptr) if sparse.issparse(some) else (some,)
+    mark = hashlib.sha256()
+    for column in (problem.y, problem.weight, *entries):
+        mark.update(b"-" if column is None else np.ascontiguousarray(column).tobytes())
+    return mark.hexdigest()[:16]
 
 
 def _mark(penalty: Penalty) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from antithetic.orders import Order
+from antithetic.orders import Order, Uniform
 from antithetic.orders.pool import Draws, Pool
 from antithetic.orders.units import Table
 from antithetic.problem import Problem
@@ -153,7 +153,7 @@ def _check_step_by_step(spec: Spec) -> None:
     """Raise ValueError where the oracle is not supported."""
     pairs, problem = spec.order.pairs, spec.problem
     assert pairs is not None
-    is_uniform = not spec.order.once and spec.order.orders_rows
+    is_uniform = isinstance(spec.order, Uniform)
     plain = spec.solver_name == "sgd" and pairs.nest is None and spec.batch_size >= 2
     if not (is_uniform and plain and spec.stop is None and not spec.solver.by_epoch):
         raise ValueError(

@@ -13,7 +13,7 @@ from antithetic._util.validation import check_count
 TARGETS = ("gradient", "gap")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Stalled(Settings):
     """End a run when the objective no longer falls.
 
@@ -46,7 +46,7 @@ class Stalled(Settings):
             )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Target(Settings):
     """End a run once an optimality measure is small enough; the measure is added to the trace.
 
@@ -63,7 +63,7 @@ class Target(Settings):
     tol: float
 
     def __post_init__(self) -> None:
-        if self.of not in TARGETS:
+        if not isinstance(self.of, str) or self.of not in TARGETS:
             raise ValueError(f"of= of Target must be one of {', '.join(TARGETS)}; got {self.of!r}")
         object.__setattr__(self, "tol", _check_tol(self.tol, "Target"))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,31 +31,23 @@ class Drawing:
     Attributes
     ----------
     table : AntitheticTable, GroupTable or None
-    draws : Draws
-        The order, applied to it.
+    draws : Draws or None
+        The order, applied to it; None where the data are not kept.
     worth : float
         By how much the table lowered the variance when it was made.
     """
 
     table: Table | None
-    draws: Draws
+    draws: Draws | None
     worth: float = 1.0
 
-    @property
-    def kept(self) -> KeptDrawing:
-        """What a resumed run needs of it: not the data."""
-        return KeptDrawing(self.table, self.worth)
-
-
-class KeptDrawing(NamedTuple):
-    """A drawing without the data that it draws from."""
-
-    table: Table | None
-    worth: float
-
     def on(self, spec: Spec) -> Drawing:
-        """Draw from the data of a spec."""
-        return Drawing(self.table, spec.draws(self.table), self.worth)
+        """Draw from the same table with the data of a spec."""
+        return replace(self, draws=spec.draws(self.table))
+
+    def without_data(self) -> Drawing:
+        """What a resumed run needs of it."""
+        return replace(self, draws=None)
 
 
 def first_drawing(spec: Spec, table: Table | None = None) -> Drawing:
@@ -111,6 +103,7 @@ def automatic_step(spec: Spec, drawing: Drawing) -> float:
     """
     table = drawing.table
     together = 1 if table is None else 2 if isinstance(table, AntitheticTable) else table.size
+    assert drawing.draws is not None
     squares = drawing.draws.drawn_squares(row_squares(spec.problem))
     n_units = max(1, spec.batch_size // together)
     return safe_step(spec.problem, n_units, squares, spec.solver_name)

@@ -23,7 +23,6 @@ from antithetic.problem.optimality import (
     duality_gap,
     gradient_mapping_norm,
 )
-from antithetic.solvers.sdca import Duals
 from antithetic.solvers.state import Solution
 from antithetic.training.stopping import Stop, Target
 
@@ -57,6 +56,7 @@ class View:
         """Exact variance of the gradient that the next batch steps along."""
         state, drawing = self.run.state, self.run.drawing
         followed = self.spec.solver.followed(state, self.run.own)
+        assert drawing.draws is not None
         return drawing.draws.variance(followed, state.epochs, self.run.order)
 
 
@@ -71,7 +71,7 @@ class Measure(Protocol):
         """Its value."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True)
 class Distance(Settings):
     """Distance of the weights from a known solution, for ``trace=``.
 
@@ -88,7 +88,9 @@ class Distance(Settings):
         return "distance"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "w_star", np.array(self.w_star, dtype=np.float64))
+        w_star = np.array(self.w_star, dtype=np.float64)
+        w_star.flags.writeable = False
+        object.__setattr__(self, "w_star", w_star)
 
     def of(self, view: View) -> float:
         """Euclidean distance of the weights, without the intercept."""
@@ -151,8 +153,7 @@ def _objective(view: View) -> float:
 
 
 def _gap(view: View) -> float:
-    own = view.run.own
-    dual = own.values if isinstance(own, Duals) else None
+    dual = view.spec.solver.duals(view.run.own)
     return duality_gap(view.spec.problem, *view.solution, dual=dual)
 
 
@@ -164,6 +165,7 @@ def _variance_ratio(view: View) -> float:
 
 def _partial_sum(view: View) -> float:
     spec, run = view.spec, view.run
+    assert run.drawing.draws is not None
     rows = run.drawing.draws.sampler().batches(run.state.epochs, run.order).rows
     rng = np.random.default_rng((spec.seed, run.state.epochs))
     ours, random = (
@@ -216,7 +218,7 @@ def check_measures(
             'solver="sdca" does not step along gradients, so they have no variance to trace; use'
             ' trace="gap"'
         )
-    if order is not None and not order.orders_rows and "partial_sum" in names:
+    if order is not None and not order.has_partial_sums and "partial_sum" in names:
         raise ValueError(
             f'trace="partial_sum" needs an order of rows, which order="{name_order(order)}" does'
             ' not have; use trace="variance"'

@@ -64,8 +64,7 @@ class LinearModel:
     settings : dict, default={}
         How it was trained: strings, numbers, and None.
     parameters : dict, default={}
-        Parameters of the estimator that are not its defaults, as
-        :func:`antithetic.estimators.described.describe` writes them.
+        Parameters of the estimator that are not its defaults, as plain JSON.
     words : dict of str to list of str, default=None
         For each column of words, the words that have a feature ``name=word``. None: ``name`` is
         what stands before the first ``=``.

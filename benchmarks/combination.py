@@ -28,13 +28,13 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
+from antithetic._core.arguments import Memory
 from common import load, machine
 from scipy import sparse
 from sklearn.datasets import make_classification
 from threadpoolctl import threadpool_limits
 
 import antithetic
-from antithetic._core.arguments import Memory
 from antithetic.dask.anchored import Anchored
 from antithetic.dask.search import Standing, points_along
 from antithetic.orders import Balanced, Order, Shuffle

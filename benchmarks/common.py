@@ -147,7 +147,7 @@ def machine() -> str:
     )
     versions = ", ".join(
         f"{package} {version(package)}"
-        for package in ("antithetic", "numpy", "scipy", "scikit-learn", "numba")
+        for package in ("antithetic", "numpy", "scipy", "scikit-learn")
     )
     busy = (
         f"load of the last minute {os.getloadavg()[0]:.2f}"

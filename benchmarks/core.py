@@ -12,7 +12,6 @@ ANTITHETIC_DATA and are left out, with a line that says so, without it.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -141,42 +140,6 @@ def variance_ratios() -> Iterator[Figure]:
 # ---- processes
 
 
-def compilations() -> Iterator[Figure]:
-    """Functions compiled by a process that finds the cache of another."""
-    with tempfile.TemporaryDirectory() as folder:
-        first, second = (json.loads(child(COMPILE, NUMBA_CACHE_DIR=folder)) for _ in range(2))
-    remark = f"{first['compiled']} in the first; {second['loaded']} loaded from the cache"
-    yield Figure("compilations in a second process", second["compiled"], most=0, remark=remark)
-
-
-COMPILE = """
-import json, sys
-import numpy as np
-from scipy import sparse
-import antithetic
-from antithetic.orders import Shuffle, Uniform
-
-rng = np.random.default_rng(0)
-X, y = rng.normal(size=(301, 5)), rng.integers(2, size=301)
-given = {"steps": 0.1, "epochs": 2, "trace": "variance", "l2": 0.1}
-more = {"l1": 0.1, "average": True, "fit_intercept": True}
-for real in (np.float64, np.float32):
-    for data in (X.astype(real), sparse.csr_array(X.astype(real))):
-        for order in (Uniform(pairs="greedy"), Shuffle(pairs="greedy")):
-            for options in ({}, more):
-                antithetic.minimize(data, y, order=order, **given, **options)
-
-modules = [module for name, module in sys.modules.items() if name.startswith("antithetic")]
-found = {id(f): f for module in modules for f in vars(module).values()}.values()
-functions = [f for f in found if hasattr(f, "stats") and hasattr(f, "py_func")]
-compiled, loaded = (
-    sum(sum(getattr(f.stats, kind).values()) for f in functions)
-    for kind in ("cache_misses", "cache_hits")
-)
-print(json.dumps({"compiled": compiled, "loaded": loaded}))
-"""
-
-
 def import_time(repeats: int) -> Iterator[Figure]:
     """Import seconds of ``antithetic`` divided by those of ``sklearn.linear_model``.
 
@@ -211,7 +174,6 @@ def figures(quick: bool) -> Iterator[Figure]:
     yield from speeds(5 if quick else 21)
     yield from greedy_cost(1 if quick else 3)
     yield from variance_ratios()
-    yield from compilations()
     yield from import_time(3 if quick else 7)
 
 

@@ -186,7 +186,7 @@ def judge(
 
 
 def environment() -> dict[str, str]:
-    packages = ("antithetic", "numpy", "scipy", "scikit-learn", "numba")
+    packages = ("antithetic", "numpy", "scipy", "scikit-learn")
     return {
         "cpu": cpu_name(),
         "python": platform.python_version(),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from antithetic._core.losses import slope
+from reference_losses import slope
 
 
 def dense(problem):

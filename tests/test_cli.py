@@ -108,7 +108,8 @@ def table(tmp_path):
 
 def test_as_a_module():
     done = run_process("--version")
-    assert (done.returncode, done.stdout) == (0, f"antithetic {antithetic.__version__}\n")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"antithetic {antithetic.__version__} (kernels: ")
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])

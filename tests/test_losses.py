@@ -8,6 +8,7 @@ import pickle
 import sys
 from fractions import Fraction
 
+import kernel_losses as losses
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +17,6 @@ from sklearn.linear_model import _sgd_fast
 from strategies import EXTREMES, finite_floats, problems
 
 from antithetic import pair
-from antithetic._core import losses
 from antithetic.losses import EpsilonInsensitive, Huber, SquaredEpsilonInsensitive
 from antithetic.problem.losses import LOSSES, get_loss
 

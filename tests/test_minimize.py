@@ -257,15 +257,16 @@ def test_an_objective_that_rose_is_reported(data):
 def test_ctrl_c_leaves_the_last_whole_epoch(data, monkeypatch):
     """The KeyboardInterrupt holds a result, and resuming it gives the uninterrupted run."""
     whole = minimize(*data, **FEW)
-    kernel, calls = sgd._run_kernel, []
+    kernel, calls = sgd.Sgd.epoch, []
 
     def interrupted(*arguments):
         calls.append(1)
-        kernel(*arguments)
+        after = kernel(*arguments)
         if len(calls) == 2:
             raise KeyboardInterrupt
+        return after
 
-    monkeypatch.setattr(sgd, "_run_kernel", interrupted)
+    monkeypatch.setattr(sgd.Sgd, "epoch", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         minimize(*data, **FEW)
     assert isinstance(caught.value, Interrupted)

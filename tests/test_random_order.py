@@ -7,7 +7,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from antithetic._core.random_order import shuffle
+from antithetic._core.kernels import shuffle
 from antithetic.orders.random_order import random_order
 
 pytestmark = pytest.mark.kernel
@@ -47,7 +47,7 @@ def test_words_that_would_bias_are_rejected():
 def test_too_few_words_are_reported_and_all_is_drawn_again(monkeypatch):
     """Rejections beyond the spare words are next to impossible, and harmless."""
     assert not shuffle(np.arange(3), np.array([0, 0], np.uint32))
-    monkeypatch.setattr("antithetic._core.random_order.shuffle", lambda *_: False)
+    monkeypatch.setattr("antithetic._core.kernels.shuffle", lambda *_: False)
     np.testing.assert_array_equal(
         np.sort(random_order(np.random.default_rng(0), 3000)), np.arange(3000)
     )

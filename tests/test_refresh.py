@@ -468,7 +468,7 @@ def test_an_interrupted_run_resumes_with_the_table_of_its_last_whole_epoch(monke
     """It resumes with that table even though the next one had been made."""
     X, y = data()
     given = {"order": Shuffle(pairs=Pairs("optimal", refresh=[2])), **GIVEN}
-    whole, kernel, calls = minimize(X, y, epochs=4, **given), sgd._run_kernel, []
+    whole, kernel, calls = minimize(X, y, epochs=4, **given), sgd.Sgd.epoch, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -476,7 +476,7 @@ def test_an_interrupted_run_resumes_with_the_table_of_its_last_whole_epoch(monke
             raise KeyboardInterrupt
         return kernel(*arguments)
 
-    monkeypatch.setattr(sgd, "_run_kernel", interrupted)
+    monkeypatch.setattr(sgd.Sgd, "epoch", interrupted)
     with pytest.raises(Interrupted) as stop:
         minimize(X, y, epochs=4, **given)
     monkeypatch.undo()

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from types import SimpleNamespace
 
+import kernel_losses as losses
 import numpy as np
 import pytest
 from drive import drive, sampler_of
@@ -17,7 +18,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 from strategies import weights
 
-from antithetic._core import losses
 from antithetic.orders import Balanced, Shuffle
 from antithetic.orders.batches import Batches, cut
 from antithetic.problem import Problem

@@ -836,7 +836,7 @@ def test_ctrl_c_leaves_the_last_whole_epoch(y, monkeypatch):
     kind = SGDRegressor if y is NUMBERS else SGDClassifier
     given = FEW | {"random_state": 0}
     expected = kind(**(given | {"max_iter": 2})).fit(X, y)
-    kernel, calls = sgd._run_kernel, []
+    kernel, calls = sgd.Sgd.epoch, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -845,7 +845,7 @@ def test_ctrl_c_leaves_the_last_whole_epoch(y, monkeypatch):
             raise KeyboardInterrupt
         return order
 
-    monkeypatch.setattr(sgd, "_run_kernel", interrupted)
+    monkeypatch.setattr(sgd.Sgd, "epoch", interrupted)
     model = kind(**given)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)

@@ -143,11 +143,11 @@ def test_rows_reach_the_solver_uncopied(y, dtype, tmp_path, monkeypatch):
     """
     np.save(tmp_path / "rows.npy", THIN.astype(dtype))
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
-    kernel, seen = sgd._run_kernel, []
+    kernel, seen = sgd.Sgd.epoch, []
     monkeypatch.setattr(
-        sgd,
-        "_run_kernel",
-        lambda problem, *rest: (seen.append(problem.X), kernel(problem, *rest))[1],
+        sgd.Sgd,
+        "epoch",
+        lambda solver, *rest: (seen.append(solver.problem.X), kernel(solver, *rest))[1],
     )
     for rows in (
         THIN.astype(dtype),

@@ -13,14 +13,13 @@ import pytest
 from drive import drive, sampler_of
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import algorithm_2, passive_aggressive, split
+from reference import algorithm_2, cumulative_threshold, passive_aggressive, split
 from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
 from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
 
 from antithetic import datasets, minimize
 from antithetic._core.schedules import step_size
-from antithetic._core.threshold import cumulative_threshold
 from antithetic.orders.batches import cut
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES

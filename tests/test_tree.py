@@ -18,6 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from strategies import integer_rows, permutations
 
 from antithetic import AntitheticTable, datasets, pair, pair_rows
+from antithetic._core import kernels
 from antithetic._util.threads import thread_map
 from antithetic.pairing import greedy, tree
 from antithetic.pairing.coordinates import principal_coordinates
@@ -55,11 +56,7 @@ def is_permutation(partner, n):
 
 def assign(cost):
     """Columns that the kernel gives to the rows."""
-    from antithetic._core.tree import _assign, _make_work
-
-    work = _make_work(len(cost))
-    _assign(cost, len(cost), work)
-    return work.column_of
+    return kernels.assign(np.ascontiguousarray(cost, dtype=np.float64))[0]
 
 
 def least_cost(cost):
@@ -182,13 +179,11 @@ def test_buckets_cut_rows_and_reflections_at_the_same_places(points, leaf, refle
 
     This holds for rows and reflections.
     """
-    from antithetic._core.tree import buckets
-
     n, points = len(points), points.astype(np.float32)
     rows = data.draw(permutations(n))
     others = data.draw(permutations(n)) if reflect else np.empty(0, dtype=np.intp)
     inner, expected_ends = nodes(0, n, leaf)
-    ends = buckets(points, 0, n, leaf, rows, others)
+    ends = kernels.buckets(points, 0, n, leaf, rows, others)
     assert ends.tolist() == expected_ends
     assert np.diff([0, *ends]).max() <= leaf
     assert is_permutation(rows, n)
@@ -201,11 +196,9 @@ def test_buckets_cut_rows_and_reflections_at_the_same_places(points, leaf, refle
 @pytest.mark.kernel
 def test_buckets_leave_the_rest_of_the_rows_alone():
     """Only the part between the bounds is reordered: threads work side by side on one list."""
-    from antithetic._core.tree import buckets
-
     points = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
     rows, others = np.arange(60), np.arange(60)[::-1].copy()
-    assert buckets(points, 20, 50, 8, rows, others).tolist() == nodes(20, 50, 8)[1]
+    assert kernels.buckets(points, 20, 50, 8, rows, others).tolist() == nodes(20, 50, 8)[1]
     for after, before in ((rows, np.arange(60)), (others, np.arange(60)[::-1])):
         assert after[:20].tolist() == before[:20].tolist()
         assert after[50:].tolist() == before[50:].tolist()
@@ -219,7 +212,7 @@ def test_buckets_leave_the_rest_of_the_rows_alone():
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("classes", [2, 4])
 def test_few_rows_through_small_buckets_are_a_table(form, classes):
-    """The whole way on few rows and buckets of 6, with the JIT off as well."""
+    """The whole way on few rows and buckets of 6."""
     X, _ = some_data(50, 3)
     y = np.arange(50) % classes
     with mock.patch.multiple(tree, ONE_LEAF=10, LEAF=6):

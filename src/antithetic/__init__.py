@@ -7,6 +7,7 @@ antithetic table, and :func:`antithetic.gradient_variance` for how much the tabl
 from typing import TYPE_CHECKING, Any
 
 from antithetic import datasets, losses, orders, penalties, steps, stopping
+from antithetic._util.versions import show_versions
 from antithetic.orders.exact import gradient_variance
 from antithetic.pairing import AntitheticTable, GroupTable, MatchingLoss, Quality, pair, pair_rows
 from antithetic.solvers.divergence import DivergenceError
@@ -46,6 +47,7 @@ __all__ = [
     "pair",
     "pair_rows",
     "penalties",
+    "show_versions",
     "steps",
     "stopping",
 ]

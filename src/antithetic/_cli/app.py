@@ -14,6 +14,7 @@ from antithetic._cli.pair import pair
 from antithetic._cli.predict import predict
 from antithetic._cli.reproduce import reproduce
 from antithetic._cli.train import train
+from antithetic._util.versions import describe_kernels
 from antithetic.experiments.settings import package_version
 
 _HELP = """Stochastic gradient descent that converges sooner, by choosing which samples travel \
@@ -69,7 +70,7 @@ if os.environ.get("NO_COLOR"):
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"antithetic {package_version()}")
+        typer.echo(f"antithetic {package_version()} (kernels: {describe_kernels()})")
         raise typer.Exit
 
 

@@ -23,7 +23,7 @@ from antithetic.experiments.settings import package_version
 
 THREADS = 1
 _HEADS = {"data": "set", "l2": "lambda"}
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
+_PACKAGES = ("numpy", "scipy", "scikit-learn")
 _OTHER_PEERS = ("cyanure", "snapml", "vowpalwabbit", "grab-sampler")
 _ONLY_SHOW = ("_cli", "report")  # folders of the package in which nothing is measured
 _NAN = float("nan")

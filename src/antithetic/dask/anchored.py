@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._core.arguments import Memory
-from antithetic.solvers.corrected import Corrected, Remembered
+from antithetic.solvers.corrected import Corrected, Memory, Remembered
 from antithetic.solvers.state import State
 
 

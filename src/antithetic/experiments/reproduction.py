@@ -204,7 +204,7 @@ def _shifted(progress: Progress | None, title: str, place: int, parts: int) -> P
 def versions() -> dict[str, Any]:
     """Versions of what was used, and the machine."""
     found: dict[str, Any] = {"antithetic": package_version(), "python": platform.python_version()}
-    for name in ("numpy", "scipy", "numba", "scikit-learn"):
+    for name in ("numpy", "scipy", "scikit-learn"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:  # a vendored copy, without metadata

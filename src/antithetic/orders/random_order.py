@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._core import kernels
+
 _FEW = 2000  # numbers below which NumPy is as fast
 _WORDS = 2**32
 
@@ -13,12 +15,10 @@ def random_order(rng: np.random.Generator, n: int) -> NDArray[np.intp]:
     """Numbers below n in random order, all orders equally likely."""
     if not _FEW <= n < _WORDS:
         return rng.permutation(n)
-    from antithetic._core.random_order import shuffle
-
     order = np.arange(n)
     # some words are rejected, n^2 / 2^33 of them on average; in the unlikely case that these do not
     # suffice, all is drawn anew
     words = rng.bit_generator.random_raw((n + n * n // _WORDS) // 2 + 64).view(
         np.uint32
     )  # half the time of rng.integers
-    return order if shuffle(order, words) else rng.permutation(n)
+    return order if kernels.shuffle(order, words) else rng.permutation(n)

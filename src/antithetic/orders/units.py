@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._core import kernels
 from antithetic.orders.batches import Batches, cut
 from antithetic.pairing.groups import GroupTable
 from antithetic.pairing.table import AntitheticTable
@@ -131,10 +132,8 @@ def draw(
     rng: np.random.Generator, sums: NDArray[np.float64], size: tuple[int, int]
 ) -> NDArray[np.intp]:
     """Draw by cumulative probabilities; never what has probability 0, whose cell is empty."""
-    from antithetic._core.draw import invert
-
     numbers, drawn = rng.random(size), np.empty(size, np.intp)
-    invert(sums, numbers.ravel(), drawn.reshape(-1))
+    kernels.invert(sums, numbers.ravel(), drawn.reshape(-1))
     return drawn
 
 

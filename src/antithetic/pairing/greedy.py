@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from antithetic._core import kernels
 from antithetic._util.threads import thread_map
 from antithetic._util.validation import Matrix
 from antithetic.pairing.rows import Rows
@@ -40,8 +41,6 @@ def greedy_table(
     Ties go to the lowest index. ``progress`` is called with the number of rows that have their
     partner.
     """
-    from antithetic._core.greedy import choose
-
     n = len(rows)
     partner = np.empty(n, dtype=np.intp)
     free, vectors = np.arange(n), rows.take(slice(None))
@@ -49,7 +48,7 @@ def greedy_table(
     with thread_map(n_jobs) as threads:
         while start < n:
             block = np.arange(start, min(start + size, n))
-            chosen = choose(_candidates(rows, block, free, vectors, threads), len(free))
+            chosen = kernels.choose(_candidates(rows, block, free, vectors, threads), len(free))
             _require_progress(chosen)
             partner[start : start + len(chosen)] = free[chosen]
             start += len(chosen)
@@ -66,13 +65,12 @@ def greedy_pairs(rows: Rows, n_jobs: int | None = None) -> NDArray[np.intp]:
 
     The same as Algorithm 1, but the two rows leave together, so that the result is a matching.
     """
-    from antithetic._core.greedy import choose_pairs
-
     free, vectors = np.arange(len(rows)), rows.take(slice(None))
     pairs, size = [np.empty((0, 2), dtype=np.intp)], _LARGEST_BLOCK
     with thread_map(n_jobs) as threads:
         while len(free):
-            chosen = choose_pairs(_candidates(rows, free[:size], free, vectors, threads), len(free))
+            found = _candidates(rows, free[:size], free, vectors, threads)
+            chosen = kernels.choose_pairs(found, len(free)).reshape(-1, 2)
             _require_progress(chosen)
             pairs.append(free[chosen])
             size = _next_size(size, 2 * len(chosen))
@@ -120,18 +118,18 @@ def _candidates(
 def _candidates_of_share(
     rows: Rows, share: NDArray[np.intp], free: NDArray[np.intp], vectors: Matrix
 ) -> NDArray[np.intp]:
-    from antithetic._core.greedy import offer, offer_all
-
     block = rows.take(share)
     block = block.toarray() if sparse.issparse(block) else block
     values = np.full((len(share), _CANDIDATES), np.inf, dtype=block.dtype)
     positions = np.full((len(share), _CANDIDATES), -1, dtype=np.intp)
     if not sparse.issparse(vectors) and rows.codes is None:
-        offer_all(block, vectors, _TILE, values, positions)
+        for start in range(0, len(vectors), _TILE):
+            products = block @ vectors[start : start + _TILE].T
+            kernels.offer(products, start, values, positions)
         return positions
     columns = np.ascontiguousarray(block.T)
     for start in range(0, vectors.shape[0], _TILE):
         tile = slice(start, start + _TILE)
         products = (vectors[tile] @ columns).T * rows.agreement(share[:, None], free[None, tile])
-        offer(np.ascontiguousarray(products), start, values, positions)
+        kernels.offer(np.ascontiguousarray(products), start, values, positions)
     return positions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._core import kernels
 from antithetic.pairing.greedy import greedy_pairs
 from antithetic.pairing.rows import Rows
 
@@ -18,9 +19,7 @@ def cut_cycles(partner: NDArray[np.intp], rows: Rows) -> NDArray[np.intp]:
     each other, each in turn with the free one that opposes it most. Time O(n d) beside that last
     step.
     """
-    from antithetic._core.matching import alternate_links
-
-    mates = alternate_links(partner, rows.products(partner))
+    mates = kernels.alternate_links(partner, rows.products(partner))
     single = np.flatnonzero(mates < 0)
     if len(single) % 2:
         mates[single[-1]] = single[-1]
@@ -37,11 +36,10 @@ def restrict(partner: NDArray[np.intp], kept: NDArray[np.intp]) -> NDArray[np.in
     that come back to themselves so are linked with one another in pairs; the odd one joins a row
     that was single before, if there is one.
     """
-    from antithetic._core.matching import skip_missing
-
+    kept = np.ascontiguousarray(kept)
     place = np.full(len(partner), -1, dtype=np.intp)
     place[kept] = np.arange(len(kept))
-    repaired = skip_missing(partner, kept, place)
+    repaired = kernels.skip_missing(partner, kept, place)
     alone = np.flatnonzero(repaired == np.arange(len(kept)))
     was_alone = partner[kept[alone]] == kept[alone]
     orphans = alone[~was_alone]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from antithetic._core import kernels
 from antithetic.pairing.optimal import optimal_table
 from antithetic.pairing.rows import Rows, mean_square, rows_ratio
 from antithetic.problem import ratio
@@ -102,9 +103,7 @@ def dual_bound(rows: Rows, rng: np.random.Generator) -> tuple[float, str]:
 
 def _row_duals(rows: Rows, subset: NDArray[np.intp]) -> NDArray[np.float64]:
     """Dual values of the rows of a subset's assignment problem."""
-    from antithetic._core.tree import row_duals
-
-    duals: NDArray[np.float64] = row_duals(_products(rows, subset, subset))
+    duals: NDArray[np.float64] = kernels.assign(_products(rows, subset, subset))[1]
     return duals
 
 

@@ -18,17 +18,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from antithetic._core import kernels
 from antithetic._util.threads import thread_map
 from antithetic.pairing.coordinates import principal_coordinates
 from antithetic.pairing.optimal import optimal_table
 from antithetic.pairing.rows import Rows, pair_variance
+from antithetic.problem.kernel_rows import kernel_rows
 
 LEAF = 32
 ONE_LEAF = 1500
@@ -167,15 +169,17 @@ def _cut(
     points: NDArray[np.float32], order: NDArray[np.intp], reflected: NDArray[np.intp], threads: Any
 ) -> NDArray[np.intp]:
     """Reorder rows, and reflections if any, into buckets, and return where these begin."""
-    from antithetic._core.tree import buckets
-
-    ends = buckets(points, 0, len(order), -(-len(order) // _SHARES), order, reflected).tolist()
+    ends = kernels.buckets(
+        points, 0, len(order), -(-len(order) // _SHARES), order, reflected
+    ).tolist()
     subtrees = list(zip([0, *ends[:-1]], ends, strict=True))
     return np.concatenate(
         [
             [0],
             *threads(
-                lambda bounds: buckets(points, bounds[0], bounds[1], LEAF, order, reflected),
+                lambda bounds: kernels.buckets(
+                    points, bounds[0], bounds[1], LEAF, order, reflected
+                ),
                 subtrees,
             ),
         ]
@@ -201,24 +205,7 @@ def _solve(
 
 def _solver(rows: Rows) -> Callable[..., None]:
     """Return the kernel that solves buckets, bound to the rows."""
-    from antithetic._core.jit import read_only
-    from antithetic._core.tree import Weighing, solve_csr, solve_dense
-
-    real = rows.X.dtype
-    weighing = Weighing(
-        read_only(np.empty(0, real) if rows.scale is None else rows.scale.astype(real, copy=False)),
-        read_only(np.empty(0, np.intp) if rows.codes is None else rows.codes),
-        1.0 / rows.classes,
-        rows.constant**2,
-    )
-    if sparse.issparse(rows.X):
-        X = rows.X
-        return lambda *lists: solve_csr(
-            read_only(X.data),
-            read_only(X.indices),
-            read_only(X.indptr),
-            X.shape[1],
-            weighing,
-            *lists,
-        )
-    return lambda *lists: solve_dense(read_only(rows.X), weighing, *lists)
+    real, held = rows.X.dtype, kernel_rows(rows.X)
+    scale = np.empty(0, real) if rows.scale is None else rows.scale.astype(real)
+    codes = np.empty(0, np.intp) if rows.codes is None else rows.codes
+    return partial(held.solve_buckets, scale, codes, 1.0 / rows.classes, float(rows.constant**2))

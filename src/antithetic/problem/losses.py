@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._core import kernels
 from antithetic._core.losses import (
     EPSILON_INSENSITIVE,
     HINGE,
@@ -66,24 +67,18 @@ class Loss:
 
     def value(self, y: Any, p: Any) -> NDArray[np.float64]:
         """Loss of each prediction, shape (n,)."""
-        from antithetic._core.loss_kernels import values
-
-        return values(self.code, self.epsilon, *_columns(y, p))
+        return _each(kernels.values, self, y, p)
 
     def slope(self, y: Any, p: Any) -> NDArray[np.float64]:
         """Derivative of each loss in its prediction, shape (n,)."""
-        from antithetic._core.loss_kernels import slopes
-
-        return slopes(self.code, self.epsilon, *_columns(y, p))
+        return _each(kernels.slopes, self, y, p)
 
     def conjugate(self, y: Any, u: Any) -> NDArray[np.float64]:
         """Convex conjugate in the prediction at each ``u``, shape (n,).
 
         It is infinite where the loss never has the slope ``u``.
         """
-        from antithetic._core.loss_kernels import conjugates
-
-        return conjugates(self.code, self.epsilon, *_columns(y, u))
+        return _each(kernels.conjugates, self, y, u)
 
     def mean(
         self, y: NDArray[np.float64], p: NDArray[np.float64], weight: NDArray[np.float64] | None
@@ -92,29 +87,22 @@ class Loss:
 
         Float64 columns of one length, None for weights of 1.
         """
-        from antithetic._core.jit import read_only
-        from antithetic._core.loss_kernels import mean_value
-
-        weights = np.empty(0) if weight is None else weight
-        return mean_value(
-            self.code,
-            self.epsilon,
-            read_only(np.ascontiguousarray(y)),
-            read_only(p),
-            read_only(weights),
-        )
+        weights = np.empty(0) if weight is None else np.ascontiguousarray(weight)
+        columns = np.ascontiguousarray(y), np.ascontiguousarray(p), weights
+        return kernels.sum_of_losses(self.code, self.epsilon, *columns) / len(y)
 
 
-def _columns(y: Any, p: Any) -> list[NDArray[np.float64]]:
-    """Labels and predictions as columns of one length, which kernels cannot write to."""
-    from antithetic._core.jit import read_only
-
+def _each(function: Any, loss: Loss, y: Any, p: Any) -> NDArray[np.float64]:
+    """Apply a kernel to columns of labels and numbers, of one length or single numbers."""
     given = [np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in (y, p)]
     shape = np.broadcast_shapes(*(column.shape for column in given))
-    return [
-        read_only(np.ascontiguousarray(column) if column.shape == shape else np.full(shape, column))
+    columns = [
+        np.ascontiguousarray(column) if column.shape == shape else np.full(shape, column)
         for column in given
     ]
+    out = np.empty(shape)
+    function(loss.code, loss.epsilon, *columns, out)
+    return out
 
 
 class _WithEpsilon(Loss):

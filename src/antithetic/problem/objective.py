@@ -7,13 +7,14 @@ penalty adds no variance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from antithetic._core import kernels
 from antithetic._util.validation import (
     Matrix,
     block_rows,
@@ -25,6 +26,7 @@ from antithetic._util.validation import (
     check_weights,
     power_of_two_near,
 )
+from antithetic.problem.kernel_rows import kernel_rows
 from antithetic.problem.losses import Loss, get_loss
 from antithetic.problem.penalties import Penalty, make_penalty
 
@@ -58,6 +60,20 @@ class Problem:
     weight: NDArray[np.float64] | None
     fit_intercept: bool
     classes: NDArray[Any] | None
+    rows: kernels.Rows = field(init=False, repr=False)  # X as the kernels see it, checked once
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", kernel_rows(self.X))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = (self.X, self.y, self.loss, self.penalty, self.weight, self.fit_intercept)
+        return Problem, (*given, self.classes)
+
+    @property
+    def targets(self) -> kernels.Targets:
+        """Labels and weights as the kernels see them."""
+        weight = np.empty(0) if self.weight is None else np.ascontiguousarray(self.weight)
+        return kernels.Targets(np.ascontiguousarray(self.y), weight)
 
     @classmethod
     def build(
@@ -379,10 +395,3 @@ def _weighted_deviations(
         return float(stored @ weighted + zeros @ (centre * centre)), sums
     centred = vectors - centre
     return float(np.einsum("i,ij,ij->", weights, centred, centred)), weights @ centred
-
-
-def ratio(variance: float, reference: float) -> float:
-    """``variance / reference``, with 0 / 0 = 1: neither varies, so neither is better."""
-    if reference == 0.0:
-        return 1.0 if variance == 0.0 else np.inf
-    return variance / reference

@@ -45,7 +45,7 @@ _AT_SGD = "same weights"  # short enough to stand beside its curve
 
 def reproduction_content(found: Reproduction, *, unfinished: bool = False) -> Content:
     """Make the page's content of what was found, as far as it was finished."""
-    versions = ("antithetic", "python", "numpy", "scipy", "numba", "scikit-learn")
+    versions = ("antithetic", "python", "numpy", "scipy", "scikit-learn")
     machine = ("system", "machine", "cores")
     left_out = {"left out": ", ".join(found.left_out)} if found.left_out else {}
     settings = {

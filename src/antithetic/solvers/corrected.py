@@ -23,24 +23,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from antithetic._core.arguments import (
-    Balance,
-    CsrRows,
-    DenseRows,
-    Epoch,
-    Groups,
-    Memory,
-    Model,
-    Rule,
-)
+from antithetic._core.kernels import StepRule
 from antithetic._core.schedules import step_size
 from antithetic._util.validation import check_coef, check_number
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
 from antithetic.problem.penalties import GroupNorms, OwnPenalty
 from antithetic.problem.smoothness import batch_smoothness
+from antithetic.solvers.arguments import kernel_batches, step_rule
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.divergence import DivergenceError, overflow_message
 from antithetic.solvers.state import After, Solution, State
@@ -53,6 +44,18 @@ _STEPS_PER_SMOOTHNESS = 0.5
 # beyond 2.
 _LEAST_SHARES = {"saga": 0.8, "svrg": 0.5}
 _ROUNDING = 1e4  # what a slope may lose, in units of the last place
+
+
+class Memory(NamedTuple):
+    """What corrects a step: slopes (n,), none where nothing is corrected, and their mean gradient.
+
+    The mean gradient (d + 1,) is of the rows' float type, the intercept's last. With ``keeps`` a
+    step renews what it has used (SAGA).
+    """
+
+    slopes: NDArray[np.float64]
+    mean: NDArray[Any]
+    keeps: bool
 
 
 class Remembered(NamedTuple):
@@ -132,32 +135,22 @@ class Corrected:
     def epoch(self, state: State, own: Remembered, batches: Batches, schedule: Schedule) -> After:
         """Take the steps of one more epoch."""
         problem, memory = self.problem, self._remember(state, own)
-        model = Model(
-            state.coef.copy(),
-            np.array([state.intercept]),
-            np.empty(0),
-            np.zeros(1),
-            np.zeros(1),
-            np.zeros(1),
-            np.zeros(0),
-            np.zeros(1),
-        )
-        kernel = _Kernel(problem, batches, memory, model, self._rule(schedule))
+        kernel = _Kernel(problem, batches, memory, state, self._rule(schedule))
         if isinstance(problem.penalty, OwnPenalty):
             self._step_by_step(kernel, state, schedule, problem.penalty)
         else:
-            kernel.run(batches.starts, state.steps, state.samples)
+            kernel.run(batches, state)
         corrects = self.kind != "sgd"
         return After(
             State(
-                model.coef,
-                float(model.intercept[0]),
+                kernel.coef,
+                kernel.intercept,
                 state.steps + len(batches.starts) - 1,
                 state.samples + len(batches.rows),
                 state.epochs + 1,
             ),
             Remembered(memory.slopes, memory.mean.astype(np.float64)) if corrects else Remembered(),
-            float(model.met[0]) / batches.counted if self.watch else np.nan,
+            kernel.met / batches.counted if self.watch else np.nan,
             kernel.balance() if batches.unit else None,
         )
 
@@ -166,14 +159,22 @@ class Corrected:
         kernel: _Kernel, state: State, schedule: Schedule, penalty: OwnPenalty
     ) -> None:
         """Take one step at a time, and after each the proximal step of the user's penalty."""
-        batches, model = kernel.batches, kernel.model
+        batches = kernel.batches
         for batch in range(len(batches.starts) - 1):
-            begin, end = batches.starts[batch : batch + 2]
-            steps, samples = state.steps + batch, state.samples + int(begin)
-            kernel.run(batches.starts[batch : batch + 2], steps, samples)
+            begin, end = batches.starts[batch : batch + 2].tolist()
+            steps, samples = state.steps + batch, state.samples + begin
+            kernel.run(
+                batches._replace(
+                    rows=batches.rows[begin:end],
+                    starts=np.array([0, end - begin]),
+                    factors=None if batches.factors is None else batches.factors[begin:end],
+                ),
+                state._replace(steps=steps, samples=samples),
+                begin,
+            )
             part = (end - begin) / batches.size if batches.factors is None else 1.0
             eta = step_size(*schedule, steps, samples)
-            model.coef[:] = penalty.nonsmooth_prox(model.coef, eta * part)
+            kernel.coef[:] = penalty.nonsmooth_prox(kernel.coef, eta * part)
 
     def _remember(self, state: State, own: Remembered) -> Memory:
         """Slopes to correct by.
@@ -200,101 +201,58 @@ class Corrected:
         data, constant = problem.data_gradient(slopes)
         return Memory(slopes, np.append(data, constant).astype(real), keeps)
 
-    def _rule(self, schedule: Schedule) -> Rule:
-        problem = self.problem
-        return Rule(
-            problem.loss.code,
-            problem.loss.epsilon,
-            float(problem.penalty.l2),
-            float(problem.penalty.l1),
-            *schedule,
-            problem.fit_intercept,
-            0,
-            False,
-            1,
-            self.steepest,
-            self.watch,
-        )
+    def _rule(self, schedule: Schedule) -> StepRule:
+        return step_rule(self.problem, schedule, self.steepest, self.watch)
 
 
 class _Kernel:
-    """A kernel with all but the batches and the time filled in."""
+    """An epoch as far as it has come: weights, and what was met."""
 
     def __init__(
-        self, problem: Problem, batches: Batches, memory: Memory, model: Model, rule: Rule
+        self, problem: Problem, batches: Batches, memory: Memory, state: State, rule: StepRule
     ) -> None:
-        from antithetic._core.jit import read_only, unsigned
-
-        self.batches, self.rule, self.model, self.memory = batches, rule, model, memory
+        self.problem, self.batches, self.memory, self.rule = problem, batches, memory, rule
         self.groups = _layout(problem)
-        self.order = unsigned(batches.rows)
-        self.factors = read_only(np.empty(0) if batches.factors is None else batches.factors)
-        self.pulls = np.empty(len(batches.rows) if batches.unit else 0)
-        real = problem.X.dtype
-        labels = read_only(problem.y.astype(real, copy=False))
-        weights = read_only(
-            np.empty(0, real) if problem.weight is None else problem.weight.astype(real, copy=False)
+        self.coef, self.intercept, self.met = state.coef.copy(), state.intercept, 0.0
+        self.multiples = np.empty(len(batches.rows) if batches.unit else 0)
+
+    def run(self, batches: Batches, state: State, begin: int = 0) -> None:
+        """Take the steps of some batches, whose rows begin at a place of the epoch."""
+        self.intercept, met = self.problem.rows.corrected_epoch(
+            self.problem.targets,
+            kernel_batches(batches, state),
+            self.rule,
+            self.coef,
+            self.intercept,
+            self.memory.slopes,
+            self.memory.mean,
+            self.memory.keeps,
+            *self.groups,
+            self.multiples[begin : begin + len(batches.rows)],
         )
-        self.rows: CsrRows | DenseRows
-        if sparse.issparse(problem.X):
-            X = problem.X
-            self.rows = CsrRows(
-                read_only(X.data),
-                unsigned(read_only(X.indices)),
-                unsigned(read_only(X.indptr)),
-                labels,
-                weights,
-            )
-        else:
-            self.rows = DenseRows(read_only(problem.X), labels, weights)
-
-    def run(self, starts: NDArray[np.intp], steps: int, samples: int) -> None:
-        """Take the steps of some batches."""
-        from antithetic._core.jit import unsigned
-
-        epoch = Epoch(self.order, unsigned(starts), self.batches.size, self.factors, steps, samples)
-        if isinstance(self.rows, CsrRows):
-            from antithetic._core.corrected_csr import corrected_csr_epoch
-
-            corrected_csr_epoch(
-                self.rows, epoch, self.rule, self.model, self.memory, self.groups, self.pulls
-            )
-        else:
-            from antithetic._core.corrected_dense import corrected_dense_epoch
-
-            corrected_dense_epoch(
-                self.rows, epoch, self.rule, self.model, self.memory, self.groups, self.pulls
-            )
+        self.met += met
 
     def balance(self) -> NDArray[np.intp]:
         """Order of the next epoch, from the gradients that the last one stepped along."""
-        from antithetic._core.balance import csr_balance, dense_balance
-        from antithetic._core.jit import unsigned
-
-        following, real = np.empty(len(self.order), np.intp), self.memory.mean.dtype
-        if len(
-            self.memory.slopes
-            # a slope that is what it was differs by rounding all the same, which must not decide an
-            # order
-        ):
-            same = np.abs(self.pulls) <= _ROUNDING * np.finfo(real).eps * np.abs(
-                self.memory.slopes[self.batches.rows]
-            )
-            self.pulls[same] = 0.0
-        balance = Balance(
-            self.batches.unit, unsigned(following), np.zeros(len(self.memory.mean), real)
-        )
-        if isinstance(self.rows, CsrRows):
-            csr_balance(self.rows, self.order, self.pulls, self.rule.fit_intercept, balance)
-        else:
-            dense_balance(self.rows, self.order, self.pulls, self.rule.fit_intercept, balance)
+        batches, slopes = self.batches, self.memory.slopes
+        if len(slopes):
+            # a slope that is what it was differs by rounding all the same, which must not decide
+            rounding = _ROUNDING * np.finfo(self.coef.dtype).eps
+            same = np.abs(self.multiples) <= rounding * np.abs(slopes[batches.rows])
+            self.multiples[same] = 0.0
+        following = np.empty(len(batches.rows), np.intp)
+        intercept, unit = self.problem.fit_intercept, batches.unit
+        rows = np.ascontiguousarray(batches.rows)
+        self.problem.rows.balance(rows, self.multiples, intercept, unit, following)
         return following
 
 
-def _layout(problem: Problem) -> Groups:
+def _layout(problem: Problem) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Members, starts and owners of a group penalty; empty without one."""
     if isinstance(problem.penalty, GroupNorms):
-        return Groups(*problem.penalty.layout(problem.d))
-    return Groups(*(np.empty(0, np.intp) for _ in range(3)))
+        return problem.penalty.layout(problem.d)
+    nothing = np.empty(0, np.intp)
+    return nothing, nothing, nothing
 
 
 def safe_step(problem: Problem, n_units: int, squares: NDArray[np.float64], kind: str) -> float:

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from antithetic._core.dual_arguments import DualModel, DualRows, DualRule, Entries
-from antithetic._core.losses import HINGE, SQUARED_ERROR, SQUARED_HINGE, has_dual_step
+from antithetic._core import kernels
+from antithetic._core.losses import DUAL_STEPS, HINGE, SQUARED_ERROR, SQUARED_HINGE
 from antithetic._util.validation import check_coef, check_number
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
@@ -142,10 +141,21 @@ class Sdca:
             apart = coef.astype(np.float64) - resting.reference
             least = _ROUNDING * float(np.finfo(coef.dtype).eps) * float(coef @ coef)
             gone = max(least, float(apart @ apart))
-        rule = DualRule(self.problem.loss.code, self._share, self.watch, gone, least)
         limits = resting.limits.copy()  # which the kernel changes
-        model = DualModel(coef, duals, resting.signed, limits)
-        met, seen, moved = _run_kernel(self.problem, batches.rows, self.squares, rule, model)
+        met, seen, moved = self.problem.rows.dual_epoch(
+            self.problem.targets,
+            np.ascontiguousarray(batches.rows),
+            self.squares,
+            self.problem.loss.code,
+            self._share,
+            self.watch,
+            gone,
+            least,
+            coef,
+            duals,
+            resting.signed,
+            limits,
+        )
         rests = self.problem.loss.code in (HINGE, SQUARED_HINGE) and not self.watch
         kept = resting._replace(limits=limits, wasted=resting.wasted + seen - moved)
         return After(
@@ -161,11 +171,11 @@ class Sdca:
             return _Resting(nothing, nothing, nothing, self.problem.n)
         if own.resting.wasted <= _WASTE * self.problem.n:
             return own.resting
-        from antithetic._core.sdca_dense import rest_limits
-
-        code = self.problem.loss.code
-        rows = _dual_rows(self.problem, np.empty(0, np.intp), self.squares)
-        signed, limits = rest_limits(code, rows, own.values, self.problem.predictions(coef))
+        n, code = self.problem.n, self.problem.loss.code
+        signed, limits, predictions = np.empty(n), np.empty(n), self.problem.predictions(coef)
+        kernels.rest_limits(
+            code, self.problem.targets, self.squares, own.values, predictions, signed, limits
+        )
         return _Resting(coef.copy(), signed, limits, 0)
 
     @property
@@ -237,8 +247,8 @@ def refuses(choice: Choice) -> str | None:
         )
     if choice.average:
         return choice.refuses_average()
-    if not has_dual_step(choice.loss.code):
-        names = (f'"{name}"' for name, loss in LOSSES.items() if has_dual_step(loss.code))
+    if choice.loss.code not in DUAL_STEPS:
+        names = (f'"{name}"' for name, loss in LOSSES.items() if loss.code in DUAL_STEPS)
         return (
             f'solver="sdca" supports the losses {", ".join(names)}; got "{choice.loss.name}"; use'
             f' solver="{instead}"'
@@ -251,38 +261,3 @@ def refuses(choice: Choice) -> str | None:
     if not isinstance(choice.steps, Auto):
         return 'solver="sdca" has no step size: leave steps at "auto"'
     return None
-
-
-def _run_kernel(
-    problem: Problem,
-    order: NDArray[np.intp],
-    squares: NDArray[np.float64],
-    rule: DualRule,
-    model: DualModel,
-) -> tuple[float, int, int]:
-    """Visit the rows.
-
-    Return the sum of the losses met, and how many rows were looked at and how many moved.
-    """
-    from antithetic._core.jit import read_only, unsigned
-
-    rows = _dual_rows(problem, order, squares)
-    if sparse.issparse(problem.X):
-        from antithetic._core.sdca_csr import csr_dual_epoch
-
-        X = problem.X
-        entries = Entries(
-            read_only(X.data), unsigned(read_only(X.indices)), unsigned(read_only(X.indptr))
-        )
-        return csr_dual_epoch(entries, rows, rule, model)
-    from antithetic._core.sdca_dense import dense_dual_epoch
-
-    return dense_dual_epoch(read_only(problem.X), rows, rule, model)
-
-
-def _dual_rows(problem: Problem, order: NDArray[np.intp], squares: NDArray[np.float64]) -> DualRows:
-    from antithetic._core.jit import read_only, unsigned
-
-    weight = np.empty(0) if problem.weight is None else problem.weight
-    columns = (read_only(np.ascontiguousarray(column)) for column in (problem.y, weight, squares))
-    return DualRows(unsigned(read_only(np.ascontiguousarray(order))), *columns)

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from antithetic._core.arguments import Balance, CsrRows, DenseRows, Epoch, Model, Rule
+from antithetic._core.kernels import Averaging
 from antithetic._util.validation import check_coef, check_count, check_number
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers.arguments import kernel_batches, step_rule
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.state import After, Solution, State
 from antithetic.solvers.steps import Schedule
@@ -35,7 +35,7 @@ class Averages(NamedTuple):
         The averaged intercept, and the sum of the weights of what was averaged.
     received : ndarray of shape (d + 1,) or None
         Of an L1 penalty, what the weights have received of it and, last, what each was charged
-        with (see :mod:`antithetic._core.threshold`).
+        with (see ``_core/cpp/steps.hpp``).
     settled : int
         How often in a row the last weights were found better than the mean of their epoch; from
         ``GIVEN_UP`` on they are the solution.
@@ -54,7 +54,7 @@ class Sgd:
 
     One step is :math:`w \leftarrow \mathrm{soft}\big((1 - \eta l_2) w - \eta\,\bar g,\ \eta
     l_1\big)` with the mean data gradient of the batch, and a threshold that is not forgiven to
-    weights at zero (:mod:`antithetic._core.threshold`); a batch of m rows instead of b takes
+    weights at zero; a batch of m rows instead of b takes
     :math:`\eta m / b`. The factor of the L2 penalty is kept at 0 or more.
 
     Attributes
@@ -131,55 +131,46 @@ class Sgd:
             average_from = 0 if own.settled == GIVEN_UP else 1 + state.samples + skipped
             points = _points_to_average(self.problem)
             average_every = -(-(len(batches.starts) - 1) // points)
+        problem, coef = self.problem, state.coef.copy()
+        average = np.empty(0) if own.coef is None else own.coef.copy()
         received = np.zeros(1) if own.received is None else own.received.copy()
-        model = Model(
-            state.coef.copy(),
-            np.array([state.intercept]),
-            np.empty(0) if own.coef is None else own.coef.copy(),
-            np.array([own.intercept]),
-            np.array([own.weight]),
-            np.zeros(1),
+        following = np.empty(len(batches.rows) if batches.unit else 0, np.intp)
+        found = problem.rows.sgd_epoch(
+            problem.targets,
+            kernel_batches(batches, state),
+            step_rule(problem, schedule, self.steepest, self.watch),
+            Averaging(average_from, self.linear, average_every),
+            coef,
+            state.intercept,
+            average,
+            own.intercept,
+            own.weight,
             received[:-1],
-            received[-1:],
+            received[-1],
+            batches.unit,
+            following,
         )
-        rule = self._rule(schedule, average_from, average_every)
-        order = _run_kernel(self.problem, batches, rule, model, state.steps, state.samples)
+        intercept, average_intercept, average_weight, received[-1], met = found
         after = After(
             State(
-                model.coef,
-                float(model.intercept[0]),
+                coef,
+                intercept,
                 state.steps + len(batches.starts) - 1,
                 state.samples + len(batches.rows),
                 state.epochs + 1,
             ),
             Averages(
-                None if own.coef is None else model.average,
-                float(model.average_intercept[0]),
-                float(model.average_weight[0]),
+                None if own.coef is None else average,
+                average_intercept,
+                average_weight,
                 None if own.received is None else received,
                 own.settled,
             ),
-            float(model.met[0]) / batches.counted if self.watch else np.nan,
-            order,
+            met / batches.counted if self.watch else np.nan,
+            following if batches.unit else None,
         )
         judged = self.by_epoch and own.settled < GIVEN_UP and _is_compared(after.state.epochs)
         return self._settle(after) if judged else after
-
-    def _rule(self, schedule: Schedule, average_from: int, average_every: int) -> Rule:
-        problem = self.problem
-        return Rule(
-            problem.loss.code,
-            problem.loss.epsilon,
-            float(problem.penalty.l2),
-            float(problem.penalty.l1),
-            *schedule,
-            problem.fit_intercept,
-            average_from,
-            self.linear,
-            average_every,
-            self.steepest,
-            self.watch,
-        )
 
     def _settle(self, after: After) -> After:
         """Compare the mean of an epoch with the last weights; give it up the second time."""
@@ -227,44 +218,6 @@ def _without_average(state: State, own: Averages) -> Averages:
 def _points_to_average(problem: Problem) -> int:
     """Most points of an epoch: rows per feature, which cost one entry per row, within bounds."""
     return min(max(problem.n // problem.d, _LEAST_POINTS), _MOST_POINTS)
-
-
-def _run_kernel(
-    problem: Problem, batches: Batches, rule: Rule, model: Model, steps: int, samples: int
-) -> NDArray[np.intp] | None:
-    """Run an epoch; return the order that the next one should have, if it is to be balanced."""
-    from antithetic._core.jit import read_only, unsigned
-
-    real = problem.X.dtype
-    factors = read_only(np.empty(0) if batches.factors is None else batches.factors)
-    epoch = Epoch(
-        unsigned(batches.rows), unsigned(batches.starts), batches.size, factors, steps, samples
-    )
-    labels = read_only(problem.y.astype(real, copy=False))
-    weights = read_only(
-        np.empty(0, real) if problem.weight is None else problem.weight.astype(real, copy=False)
-    )
-    following = np.empty(len(batches.rows) if batches.unit else 0, np.intp)
-    balance = Balance(
-        batches.unit, unsigned(following), np.zeros(problem.d + 1 if batches.unit else 0, real)
-    )
-    if sparse.issparse(problem.X):
-        from antithetic._core.sgd_csr import csr_epoch
-
-        X = problem.X
-        rows = CsrRows(
-            read_only(X.data),
-            unsigned(read_only(X.indices)),
-            unsigned(read_only(X.indptr)),
-            labels,
-            weights,
-        )
-        csr_epoch(rows, epoch, rule, model, balance)
-    else:
-        from antithetic._core.sgd_dense import dense_epoch
-
-        dense_epoch(DenseRows(read_only(problem.X), labels, weights), epoch, rule, model, balance)
-    return following if batches.unit else None
 
 
 def refuses(choice: Choice) -> str | None:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
+from antithetic._core import kernels
 from antithetic._util.validation import check_count
 from antithetic.orders.random_order import random_order
 from antithetic.torch.coordinates import Vectors
@@ -123,8 +124,6 @@ class BalancedBatchSampler(EpochSampler):
 
     def learn(self, rows: Indices, vectors: Vectors, slopes: Vectors) -> None:
         """Place rows whose vectors need no checks."""
-        from antithetic._core.torch_balance import balance
-
         if not len(rows):
             return
         if self.num_replicas > 1 and not np.isin(rows, self._own).all():
@@ -138,7 +137,9 @@ class BalancedBatchSampler(EpochSampler):
             self.signed, self.held = np.zeros(width), np.zeros(width)
         check_width(width, len(self.signed), "vectors")
         given = np.ascontiguousarray(vectors), np.ascontiguousarray(slopes)
-        balance(rows, *given, self.placed, self.following, self.marks, self.signed, self.held)
+        kernels.balance_observed(
+            rows, *given, self.placed, self.following, self.marks, self.signed, self.held
+        )
 
     def _prepare(self, epoch: int) -> None:
         rng = np.random.default_rng((self.seed, epoch, self.rank))

@@ -129,7 +129,7 @@ def minimize(
     l2, l1 : float, default=0.0
         Strengths of the penalties. The quadratic one is part of the gradient, the other a proximal
         step that gives exact zeros: penalty not yet applied to a zero weight is carried forward
-        (see :mod:`antithetic._core.threshold`).
+        (Tsuruoka et al. 2009, as in scikit-learn).
     penalty : ElasticNet, GroupLasso, object or None, default=None
         None means L2 and L1. ``GroupLasso(groups)`` has the strength ``l1``, and ``l2`` is added to
         it. An object with ``value(w)``, ``prox(w, step)`` and ``separable`` is a penalty of one's

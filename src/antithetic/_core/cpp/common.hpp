@@ -1,0 +1,69 @@
+// What every kernel uses: index types, prefetching, and a pulse for interruptions.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <type_traits>
+#include <vector>
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <intrin.h>
+#endif
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#define ANTITHETIC_RESTRICT __restrict
+#else
+#define ANTITHETIC_RESTRICT __restrict__
+#endif
+
+namespace antithetic {
+
+using Index = std::ptrdiff_t;  // row numbers, NumPy's intp
+using Rows = std::span<const Index>;
+
+constexpr Index cache_line = 64;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// Ask for the cache line that holds an address; nothing is read.
+inline void prefetch(const void* address) {
+#if defined(__GNUC__) && defined(__x86_64__)
+  // GCC 12 removes loops that hold nothing but its own builtin
+  asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(address)));
+#elif defined(__GNUC__) || defined(__clang__)
+  __builtin_prefetch(address, 0, 3);
+#elif defined(_M_X64) || defined(_M_IX86)
+  _mm_prefetch(static_cast<const char*>(address), _MM_HINT_T0);
+#else
+  (void)address;
+#endif
+}
+
+// Calls a function now and then, which throws when the user has pressed Ctrl-C. Kernels run without
+// Python's lock, so nobody else would notice.
+class Pulse {
+ public:
+  using Check = void (*)();
+
+  explicit Pulse(Check check) : check_(check) {}
+
+  // Count some entries of work; a check costs a microsecond and comes every few milliseconds.
+  void beat(Index work) {
+    done_ += work;
+    if (done_ >= between_checks) {
+      done_ = 0;
+      check_();
+    }
+  }
+
+ private:
+  static constexpr Index between_checks = Index{1} << 24;
+  Check check_;
+  Index done_ = 0;
+};
+
+}  // namespace antithetic

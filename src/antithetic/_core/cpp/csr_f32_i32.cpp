@@ -1,0 +1,10 @@
+// Kernels of sparse float rows with 32-bit indices.
+#include "row_set_of.hpp"
+
+namespace antithetic {
+
+std::unique_ptr<RowSet> csr_rows(const CsrArrays<float, std::int32_t>& given) {
+  return checked_csr(given);
+}
+
+}  // namespace antithetic

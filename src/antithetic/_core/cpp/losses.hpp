@@ -1,0 +1,228 @@
+// The losses: value and slope of one prediction, conjugate and dual step.
+//
+// A loss is phi(y, p) with the prediction p first multiplied by the sign y of a binary label
+// (margin losses) or compared with a number y (regression). Its slope is the derivative in p; at a
+// kink, the one that scikit-learn takes. Which loss it is, is asked once per row: that costs about
+// a nanosecond, and saves a copy of every kernel per loss.
+#pragma once
+
+#include "common.hpp"
+
+namespace antithetic {
+
+enum LossCode : int {
+  log_loss,
+  hinge,
+  squared_hinge,
+  modified_huber,
+  perceptron,
+  squared_error,
+  huber,
+  epsilon_insensitive,
+  squared_epsilon_insensitive,
+  loss_count
+};
+
+struct Loss {
+  int code;
+  double epsilon;
+
+  bool is_margin() const { return code < squared_error; }
+
+  // Loss of a prediction: infinite only where the true value exceeds the type, never NaN.
+  double value(double y, double p) const;
+
+  // Derivative in the prediction.
+  double slope(double y, double p) const;
+
+  // sup_p p u - phi(y, p): infinite where the loss never has the slope u, never NaN.
+  double conjugate(double y, double u) const;
+
+  bool has_dual_step() const {
+    return code == log_loss || code == hinge || code == squared_hinge || code == squared_error;
+  }
+
+  // Best dual variable b of one row, all others kept: b = -s phi'(y, p + q (b - a)).
+  double dual_step(double y, double weight, double a, double p, double q) const;
+};
+
+inline double Loss::value(double y, double p) const {
+  if (is_margin()) {
+    const double margin = y * p;
+    const double short_of_one = std::max(0.0, 1.0 - margin);
+    switch (code) {
+      case log_loss:
+        return std::log1p(std::exp(-std::abs(margin))) + std::max(0.0, -margin);
+      case hinge:
+        return short_of_one;
+      case squared_hinge:
+        return short_of_one * short_of_one;
+      case modified_huber:
+        return margin >= -1.0 ? short_of_one * short_of_one : -4.0 * margin;
+      default:
+        return std::max(0.0, -margin);  // perceptron
+    }
+  }
+  // Half of |y - p| cannot overflow as the whole can; it is doubled last.
+  const double half = std::abs(0.5 * y - 0.5 * p);
+  if (code == squared_error || (code == huber && half <= 0.5 * epsilon)) return 2.0 * half * half;
+  if (code == huber) return 2.0 * (epsilon * (half - 0.25 * epsilon));
+  const double excess = std::max(0.0, half - 0.5 * epsilon);
+  return code == epsilon_insensitive ? 2.0 * excess : 4.0 * excess * excess;
+}
+
+inline double Loss::slope(double y, double p) const {
+  if (is_margin()) {
+    const double margin = y * p;
+    switch (code) {
+      case log_loss: {
+        const double tail = std::exp(-std::abs(margin));
+        return -y * (margin >= 0.0 ? tail : 1.0) / (1.0 + tail);
+      }
+      case hinge:
+        return margin <= 1.0 ? -y : 0.0;
+      case perceptron:
+        return margin <= 0.0 ? -y : 0.0;
+      case modified_huber:
+        if (margin < -1.0) return -4.0 * y;
+        [[fallthrough]];
+      default:
+        return -2.0 * y * std::max(0.0, 1.0 - margin);
+    }
+  }
+  const double half = 0.5 * p - 0.5 * y;
+  if (code == squared_error || (code == huber && std::abs(half) <= 0.5 * epsilon)) {
+    return 2.0 * half;
+  }
+  const double sign = half > 0.0 ? 1.0 : -1.0;
+  if (code == huber) return sign * epsilon;
+  const double excess = std::max(0.0, std::abs(half) - 0.5 * epsilon);
+  if (code == epsilon_insensitive) return excess > 0.0 ? sign : 0.0;
+  return sign * 4.0 * excess;
+}
+
+inline double Loss::conjugate(double y, double u) const {
+  if (u == 0.0) return 0.0;  // no loss is negative, and each is zero somewhere or tends to it
+  if (is_margin()) {
+    const double against = -y * u;
+    double most = 1.0;
+    if (code == squared_hinge) most = infinity;
+    if (code == modified_huber) most = 4.0;
+    if (against < 0.0 || against > most) return infinity;
+    if (code == log_loss) {
+      if (against >= 1.0) return 0.0;
+      return against * std::log(against) + (1.0 - against) * std::log1p(-against);
+    }
+    if (code == perceptron) return 0.0;
+    return code == hinge ? -against : against * (0.25 * against - 1.0);
+  }
+  const double size = std::abs(u);
+  if ((code == huber && size > epsilon) || (code == epsilon_insensitive && size > 1.0)) {
+    return infinity;
+  }
+  // Quarters cannot overflow as the sum of the wholes can.
+  double centre = u > 0.0 ? 0.25 * y : -0.25 * y;
+  if (code <= huber) return 4.0 * (size * (centre + 0.125 * size));
+  centre += 0.25 * epsilon;
+  return 4.0 * (size * (code == epsilon_insensitive ? centre : centre + 0.0625 * size));
+}
+
+namespace detail {
+
+// New margin z of the logistic loss: z - low = reach / (1 + exp(z)), by Newton's method from below.
+inline double logistic_dual(double y, double weight, double against, double margin, double q) {
+  constexpr int most_steps = 50;      // never reached: it takes fewer than ten
+  constexpr double last_step = 1e-8;  // convergence is quadratic: the error is then below rounding
+  const double reach = weight * q;
+  double low = margin - against * q;
+  const double high = margin + (weight - against) * q;
+  // Mirrored where it is negative, so that z >= 0: the right side less the left is convex there,
+  // and steps that come from below never pass the root.
+  const bool mirrored = low + high <= 0.0;
+  if (mirrored) {
+    low = -high;
+    margin = -margin;
+  }
+  double least = std::max(0.0, low);
+  if (reach > 4.0) {  // a bound near the root, which may be log(reach) away from 0
+    const double far = 1.0 + std::log(reach) + std::max(0.0, -low);
+    if (reach > 2.0 * far) least = std::max(least, std::log(0.5 * reach / far));
+  }
+  double z = std::max(least, margin);
+  for (int step = 0; step < most_steps; ++step) {
+    const double tail = std::exp(-z);
+    const double share = tail / (1.0 + tail);
+    const double before = z;
+    z = std::max(least, z - (z - low - reach * share) / (1.0 + reach * share / (1.0 + tail)));
+    if (std::abs(z - before) <= last_step) break;
+  }
+  const double tail = std::exp(-z);
+  return y * weight * ((mirrored ? 1.0 : tail) / (1.0 + tail));
+}
+
+}  // namespace detail
+
+inline double Loss::dual_step(double y, double weight, double a, double p, double q) const {
+  if (code == squared_error) return a + (weight * (y - p) - a) / (1.0 + weight * q);
+  const double against = y * a;
+  const double margin = y * p;
+  const double short_of_one = 1.0 - margin;
+  if (code == hinge) {
+    // Compared before it is divided by: q may be 0.
+    if (short_of_one >= (weight - against) * q) {
+      return short_of_one > 0.0 || q > 0.0 ? y * weight : a;
+    }
+    if (-short_of_one >= against * q) return 0.0;
+    return y * std::min(std::max(against + short_of_one / q, 0.0), weight);
+  }
+  if (code == squared_hinge) {
+    const double step = (2.0 * weight * short_of_one - against) / (1.0 + 2.0 * weight * q);
+    return y * std::max(0.0, against + step);
+  }
+  return detail::logistic_dual(y, weight, against, margin, q);
+}
+
+// Adds up losses. Logistic ones take one logarithm of a product for many rows.
+class LossSum {
+ public:
+  explicit LossSum(const Loss& loss) : loss_(loss) {}
+
+  void add(double y, double p) {
+    if (loss_.code != log_loss) {
+      total_ += loss_.value(y, p);
+      return;
+    }
+    const double margin = y * p;
+    add_tail(margin, std::exp(-std::abs(margin)));
+  }
+
+  // The logistic loss, of which exp(-|margin|) is known already.
+  void add_tail(double margin, double tail) {
+    total_ += std::max(0.0, -margin);
+    product_ *= 1.0 + tail;
+    if (++factors_ == at_once) flush();
+  }
+
+  void add(double y, double p, double weight) { total_ += weight * loss_.value(y, p); }
+
+  double total() {
+    flush();
+    return total_;
+  }
+
+ private:
+  static constexpr int at_once = 512;  // factors of at most 2: their product is far from overflow
+
+  void flush() {
+    total_ += std::log(product_);
+    product_ = 1.0;
+    factors_ = 0;
+  }
+
+  Loss loss_;
+  double total_ = 0.0;
+  double product_ = 1.0;
+  int factors_ = 0;
+};
+
+}  // namespace antithetic

@@ -1,0 +1,521 @@
+// Python's bindings: arrays in, arrays out. Types, shapes and contiguity are checked by nanobind
+// and in row_set_of.hpp, before a loop begins; then the interpreter's lock is released.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include "draws.hpp"
+#include "row_set.hpp"
+
+namespace nb = nanobind;
+
+namespace antithetic {
+namespace {
+
+template <class T>
+using Column = nb::ndarray<T, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Table = nb::ndarray<T, nb::numpy, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using ReadColumn = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using ReadTable = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using AnyColumn = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::span<const T> read(const ReadColumn<T>& array) {
+  return {array.data(), array.shape(0)};
+}
+
+template <class T>
+std::span<T> write(const Column<T>& array) {
+  return {array.data(), array.shape(0)};
+}
+
+Reals reals(const AnyColumn& array) {
+  const bool is_double = array.dtype() == nb::dtype<double>();
+  if (!is_double && array.dtype() != nb::dtype<float>()) {
+    throw std::invalid_argument("weights must be float32 or float64");
+  }
+  return {array.data(), static_cast<Index>(array.shape(0)), is_double};
+}
+
+// An array that owns what a kernel has found.
+template <class T>
+Column<T> owned(std::vector<T>&& found) {
+  auto* held = new std::vector<T>(std::move(found));
+  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return Column<T>(held->data(), {held->size()}, owner);
+}
+
+// Ctrl-C is looked for with the lock held; only the main thread is told.
+void check_signals() {
+  nb::gil_scoped_acquire lock;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+// Rows, and the arrays that keep them alive.
+class BoundRows {
+ public:
+  template <class Real>
+  static std::unique_ptr<BoundRows> dense(const ReadTable<Real>& X) {
+    auto made = std::make_unique<BoundRows>();
+    made->rows =
+        dense_rows(X.data(), static_cast<Index>(X.shape(0)), static_cast<Index>(X.shape(1)));
+    made->kept_ = nb::make_tuple(nb::cast(X));
+    return made;
+  }
+
+  template <class Real, class Int>
+  static std::unique_ptr<BoundRows> csr(const ReadColumn<Real>& data,
+                                        const ReadColumn<Int>& indices,
+                                        const ReadColumn<Int>& indptr, Index d) {
+    auto made = std::make_unique<BoundRows>();
+    if (indptr.shape(0) == 0 || d < 0)
+      throw std::invalid_argument("indptr is empty, or d negative");
+    const Index n = static_cast<Index>(indptr.shape(0)) - 1;
+    made->rows = csr_rows(CsrArrays<Real, Int>{read(data), read(indices), read(indptr), n, d});
+    made->kept_ = nb::make_tuple(nb::cast(data), nb::cast(indices), nb::cast(indptr));
+    return made;
+  }
+
+  std::unique_ptr<RowSet> rows;
+
+ private:
+  nb::tuple kept_;
+};
+
+// ---- plain structs that Python fills
+
+struct BoundTargets {
+  ReadColumn<double> y, weight;
+  Targets get() const { return {read(y), read(weight)}; }
+};
+
+struct BoundBatches {
+  ReadColumn<Index> rows, starts;
+  Index size;
+  ReadColumn<double> factors;
+  std::int64_t steps, samples;
+  Batches get() const { return {read(rows), read(starts), size, read(factors), steps, samples}; }
+};
+
+auto sgd_epoch(const BoundRows& rows, const BoundTargets& targets, const BoundBatches& batches,
+               const StepRule& rule, const Averaging& averaging, const AnyColumn& coef,
+               double intercept, const Column<double>& average, double average_intercept,
+               double average_weight, const Column<double>& received, double charged, Index unit,
+               const Column<Index>& following) {
+  const SgdArguments given{targets.get(),   batches.get(),   rule,           averaging,
+                           reals(coef),     intercept,       write(average), average_intercept,
+                           average_weight,  write(received), charged,        unit,
+                           write(following)};
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  const auto found = rows.rows->sgd_epoch(given, pulse);
+  return std::make_tuple(found.intercept, found.average_intercept, found.average_weight,
+                         found.charged, found.met);
+}
+
+auto corrected_epoch(const BoundRows& rows, const BoundTargets& targets,
+                     const BoundBatches& batches, const StepRule& rule, const AnyColumn& coef,
+                     double intercept, const Column<double>& slopes, const AnyColumn& mean,
+                     bool keeps, const ReadColumn<Index>& members, const ReadColumn<Index>& starts,
+                     const ReadColumn<Index>& owner, const Column<double>& multiples) {
+  const CorrectedArguments given{
+      targets.get(),   batches.get(), rule,
+      reals(coef),     intercept,     write(slopes),
+      reals(mean),     keeps,         Groups{read(members), read(starts), read(owner)},
+      write(multiples)};
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  const auto found = rows.rows->corrected_epoch(given, pulse);
+  return std::make_tuple(found.intercept, found.met);
+}
+
+auto dual_epoch(const BoundRows& rows, const BoundTargets& targets, const ReadColumn<Index>& order,
+                const ReadColumn<double>& squares, int loss, double share, bool watch, double gone,
+                double gone_at_least, const AnyColumn& coef, const Column<double>& duals,
+                const ReadColumn<double>& signed_margins, const Column<double>& limits) {
+  const DualArguments given{
+      targets.get(),        read(order),
+      read(squares),        DualRule{Loss{loss, 0.0}, share, watch, gone, gone_at_least},
+      reals(coef),          write(duals),
+      read(signed_margins), write(limits)};
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  const auto found = rows.rows->dual_epoch(given, pulse);
+  return std::make_tuple(found.met, found.seen, found.moved);
+}
+
+void balance(const BoundRows& rows, const ReadColumn<Index>& order,
+             const ReadColumn<double>& multiples, bool fit_intercept, Index unit,
+             const Column<Index>& following) {
+  const BalanceArguments given{read(order), read(multiples), fit_intercept, unit, write(following)};
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  rows.rows->balance(given, pulse);
+}
+
+double pass_over_rows(const BoundRows& rows, const BoundTargets& targets, int loss, double epsilon,
+                      const AnyColumn& coef, double intercept, const Column<double>& slopes,
+                      const Column<double>& gradient) {
+  const PassArguments given{targets.get(), Loss{loss, epsilon}, reals(coef),
+                            intercept,     write(slopes),       write(gradient)};
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  return rows.rows->pass_over(given, pulse);
+}
+
+void solve_buckets(const BoundRows& rows, const AnyColumn& scale, const ReadColumn<Index>& codes,
+                   double share, double constant, const ReadColumn<Index>& order,
+                   const ReadColumn<Index>& partners, const ReadColumn<Index>& starts,
+                   const Column<Index>& partner) {
+  const BucketArguments given{reals(scale), read(codes),    share,        constant,
+                              read(order),  read(partners), read(starts), write(partner)};
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  rows.rows->solve_buckets(given, pulse);
+}
+
+// ---- losses of columns
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
+Loss known_loss(int code, double epsilon) {
+  require(0 <= code && code < loss_count, "the loss is not known");
+  return {code, epsilon};
+}
+
+template <double (Loss::*function)(double, double) const>
+void each(int code, double epsilon, const ReadColumn<double>& y, const ReadColumn<double>& p,
+          const Column<double>& out) {
+  const Loss loss = known_loss(code, epsilon);
+  require(y.shape(0) == p.shape(0) && y.shape(0) == out.shape(0), "columns differ in length");
+  const auto labels = read(y), numbers = read(p);
+  const auto found = write(out);
+  nb::gil_scoped_release unlocked;
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    found[i] = (loss.*function)(labels[i], numbers[i]);
+}
+
+double sum_of_column(int code, double epsilon, const ReadColumn<double>& y,
+                     const ReadColumn<double>& p, const ReadColumn<double>& weight) {
+  const Loss loss = known_loss(code, epsilon);
+  require(y.shape(0) == p.shape(0), "columns differ in length");
+  require(weight.shape(0) == 0 || weight.shape(0) == y.shape(0), "columns differ in length");
+  const auto labels = read(y), numbers = read(p), weights = read(weight);
+  nb::gil_scoped_release unlocked;
+  return sum_of_losses(loss, labels, numbers, weights);
+}
+
+double dual_step(int code, double y, double weight, double a, double p, double q) {
+  const Loss loss = known_loss(code, 0.0);
+  require(loss.has_dual_step(), "the loss has no dual step");
+  return loss.dual_step(y, weight, a, p, q);
+}
+
+void rest_limits(int code, const BoundTargets& targets, const ReadColumn<double>& squares,
+                 const ReadColumn<double>& duals, const ReadColumn<double>& predictions,
+                 const Column<double>& margins, const Column<double>& limits) {
+  const Loss loss = known_loss(code, 0.0);
+  const Targets given = targets.get();
+  const std::size_t n = given.y.size();
+  require(squares.shape(0) == n && duals.shape(0) == n && predictions.shape(0) == n &&
+              margins.shape(0) == n && limits.shape(0) == n &&
+              (given.weight.empty() || given.weight.size() == n),
+          "columns differ in length");
+  const auto square = read(squares), dual = read(duals), prediction = read(predictions);
+  const auto margin = write(margins), limit = write(limits);
+  for (std::size_t i = 0; i < n; ++i) {
+    const Index row = static_cast<Index>(i);
+    const double beyond = given.y[i] * prediction[i] - 1.0;
+    margin[i] = square[i] > 0.0 ? beyond / std::sqrt(square[i]) : std::copysign(infinity, beyond);
+    limit[i] = rest_limit(loss, given.y[i], given.weight_of(row), dual[i], margin[i]);
+  }
+}
+
+// ---- draws and pairings
+
+bool shuffle_order(const Column<Index>& order, const ReadColumn<std::uint32_t>& words) {
+  const auto given = write(order);
+  const auto random = read(words);
+  require(given.size() < (std::size_t{1} << 32), "at most 2^32 rows");
+  nb::gil_scoped_release unlocked;
+  return shuffle(given, random);
+}
+
+void invert_sums(const ReadColumn<double>& sums, const ReadColumn<double>& numbers,
+                 const Column<Index>& drawn) {
+  require(sums.shape(0) > 0 && numbers.shape(0) == drawn.shape(0), "lengths do not fit");
+  const auto given = read(sums), random = read(numbers);
+  const auto out = write(drawn);
+  nb::gil_scoped_release unlocked;
+  for (const double number : random) require(number >= 0.0 && number < 1.0, "numbers in [0, 1)");
+  invert(given, random, out);
+}
+
+void balance_seen(const ReadColumn<Index>& rows, const ReadTable<float>& vectors,
+                  const ReadTable<float>& slopes, const Column<bool>& placed,
+                  const Column<Index>& following, const Column<std::int64_t>& marks,
+                  const Column<double>& signed_sum, const Column<double>& held) {
+  const Index n = static_cast<Index>(placed.shape(0));
+  const auto given = read(rows);
+  const std::size_t entries = vectors.shape(1) * slopes.shape(1);
+  require(vectors.shape(0) == given.size() && slopes.shape(0) == given.size(), "one per row");
+  require(signed_sum.shape(0) == entries && held.shape(0) == entries, "sums of the wrong length");
+  const Index room = static_cast<Index>(following.shape(0));
+  require(marks.shape(0) == 3, "marks: three numbers");
+  const auto ends = write(marks);
+  require(ends[2] < n && ends[0] >= 0 && ends[1] <= room && ends[0] <= ends[1], "marks");
+  Index waiting = ends[2] >= 0 ? 1 : 0;
+  for (const Index row : given) {
+    require(0 <= row && row < n, "a row that there is not");
+    waiting += placed.data()[row] ? 0 : 1;
+  }
+  require(waiting <= ends[1] - ends[0] + 1, "more rows than there is room for");
+  const Observed seen{given, vectors.data(), slopes.data(), static_cast<Index>(vectors.shape(1)),
+                      static_cast<Index>(slopes.shape(1))};
+  const auto done = write(placed);
+  const auto out = write(following);
+  const auto sum = write(signed_sum), first = write(held);
+  nb::gil_scoped_release unlocked;
+  balance_observed(seen, done, out, ends, sum, first);
+}
+
+template <class Real>
+void offer_products(const ReadTable<Real>& products, Index first, const Table<Real>& values,
+                    const Table<Index>& positions) {
+  require(values.shape(0) == products.shape(0) && positions.shape(0) == products.shape(0) &&
+              values.shape(1) == positions.shape(1) && values.shape(1) > 0,
+          "lists must have a row per row of products");
+  const Index rows = static_cast<Index>(products.shape(0));
+  const Index length = static_cast<Index>(values.shape(1));
+  const Matrix<const Real> tile{products.data(), rows, static_cast<Index>(products.shape(1))};
+  const Matrix<Real> smallest{values.data(), rows, length};
+  const Matrix<Index> places{positions.data(), rows, length};
+  nb::gil_scoped_release unlocked;
+  offer(tile, first, smallest, places);
+}
+
+Matrix<const Index> candidates(const ReadTable<Index>& positions, Index n_free) {
+  const Matrix<const Index> given{positions.data(), static_cast<Index>(positions.shape(0)),
+                                  static_cast<Index>(positions.shape(1))};
+  require(n_free >= 0, "n_free must not be negative");
+  for (Index k = 0; k < given.rows * given.columns; ++k) {
+    require(given.at[k] < n_free, "a candidate that there is not");
+  }
+  return given;
+}
+
+Column<Index> choose_free(const ReadTable<Index>& positions, Index n_free) {
+  return owned(choose(candidates(positions, n_free), n_free));
+}
+
+Column<Index> choose_free_pairs(const ReadTable<Index>& positions, Index n_free) {
+  const auto given = candidates(positions, n_free);
+  require(given.rows <= n_free, "more rows than free ones");
+  return owned(choose_pairs(given, n_free));
+}
+
+void require_permutation(Rows partner) {
+  std::vector<char> seen(partner.size(), 0);
+  for (const Index row : partner) {
+    require(0 <= row && row < static_cast<Index>(partner.size()), "partner must be a permutation");
+    require(!seen[static_cast<std::size_t>(row)], "partner must be a permutation");
+    seen[static_cast<std::size_t>(row)] = 1;
+  }
+}
+
+Column<Index> cut_cycles(const ReadColumn<Index>& partner, const ReadColumn<double>& products) {
+  require(partner.shape(0) == products.shape(0), "one product per row");
+  const auto given = read(partner);
+  require_permutation(given);
+  std::vector<Index> mates(given.size());
+  alternate_links(given, read(products), mates);
+  return owned(std::move(mates));
+}
+
+Column<Index> skip_missing_rows(const ReadColumn<Index>& partner, const ReadColumn<Index>& kept,
+                                const ReadColumn<Index>& place) {
+  const auto given = read(partner), rows = read(kept), places = read(place);
+  require_permutation(given);
+  require(places.size() == given.size(), "one place per row");
+  for (const Index row : rows) {
+    require(0 <= row && row < static_cast<Index>(given.size()), "a row that there is not");
+    require(places[static_cast<std::size_t>(row)] >= 0, "a kept row must have a place");
+  }
+  std::vector<Index> out(rows.size());
+  skip_missing(given, rows, places, out);
+  return owned(std::move(out));
+}
+
+Column<Index> cut_buckets(const ReadTable<float>& points, Index low, Index high, Index leaf,
+                          const Column<Index>& rows, const Column<Index>& others) {
+  const Index n = static_cast<Index>(points.shape(0));
+  const auto given = write(rows), reflected = write(others);
+  require(leaf >= 1 && 0 <= low && low <= high && high <= static_cast<Index>(given.size()),
+          "low, high or leaf");
+  require(reflected.empty() || reflected.size() == given.size(), "others: as many as rows");
+  const Matrix<const float> cloud{points.data(), n, static_cast<Index>(points.shape(1))};
+  for (const auto list : {given, reflected}) {  // other threads may have the rest
+    if (list.empty()) continue;
+    for (Index k = low; k < high; ++k) {
+      const Index row = list[static_cast<std::size_t>(k)];
+      require(0 <= row && row < n, "a row that there is not");
+      const float* point = cloud.row(row);
+      const bool is_nan = std::any_of(point, point + cloud.columns, [](float x) { return x != x; });
+      require(!is_nan, "points must not be NaN");
+    }
+  }
+  std::vector<Index> ends;
+  {
+    nb::gil_scoped_release unlocked;
+    ends = Buckets(cloud, given, reflected).cut(low, high, leaf);
+  }
+  return owned(std::move(ends));
+}
+
+// Column of each row, and the dual values of the rows.
+auto assign(const ReadTable<double>& cost) {
+  require(cost.shape(0) == cost.shape(1), "the cost must be a square matrix");
+  const Index n = static_cast<Index>(cost.shape(0));
+  for (std::size_t k = 0; k < cost.size(); ++k) {
+    require(std::isfinite(cost.data()[k]), "the cost must be finite");
+  }
+  Assignment<double> assignment(n);
+  {
+    nb::gil_scoped_release unlocked;
+    assignment.solve({cost.data(), n, n}, n);
+  }
+  return std::make_tuple(owned(std::move(assignment.column_of)),
+                         owned(std::move(assignment.row_dual)));
+}
+
+}  // namespace
+}  // namespace antithetic
+
+NB_MODULE(ANTITHETIC_MODULE, m) {
+  using namespace antithetic;
+  m.doc() = "Kernels of antithetic for one instruction set.";
+  m.attr("isa") = ANTITHETIC_ISA_NAME;
+
+  nb::class_<BoundRows>(m, "Rows")
+      .def_static("dense", &BoundRows::dense<float>, nb::arg("X").noconvert())
+      .def_static("dense", &BoundRows::dense<double>, nb::arg("X").noconvert())
+      .def_static("csr", &BoundRows::csr<float, std::int32_t>, nb::arg("data").noconvert(),
+                  nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(), nb::arg("d"))
+      .def_static("csr", &BoundRows::csr<float, std::int64_t>, nb::arg("data").noconvert(),
+                  nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(), nb::arg("d"))
+      .def_static("csr", &BoundRows::csr<double, std::int32_t>, nb::arg("data").noconvert(),
+                  nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(), nb::arg("d"))
+      .def_static("csr", &BoundRows::csr<double, std::int64_t>, nb::arg("data").noconvert(),
+                  nb::arg("indices").noconvert(), nb::arg("indptr").noconvert(), nb::arg("d"))
+      .def_prop_ro(
+          "shape",
+          [](const BoundRows& rows) { return std::make_tuple(rows.rows->n(), rows.rows->d()); })
+      .def("sgd_epoch", &sgd_epoch, nb::arg("targets"), nb::arg("batches"), nb::arg("rule"),
+           nb::arg("averaging"), nb::arg("coef").noconvert(), nb::arg("intercept"),
+           nb::arg("average").noconvert(), nb::arg("average_intercept"), nb::arg("average_weight"),
+           nb::arg("received").noconvert(), nb::arg("charged"), nb::arg("unit"),
+           nb::arg("following").noconvert())
+      .def("corrected_epoch", &corrected_epoch, nb::arg("targets"), nb::arg("batches"),
+           nb::arg("rule"), nb::arg("coef").noconvert(), nb::arg("intercept"),
+           nb::arg("slopes").noconvert(), nb::arg("mean").noconvert(), nb::arg("keeps"),
+           nb::arg("members").noconvert(), nb::arg("starts").noconvert(),
+           nb::arg("owner").noconvert(), nb::arg("multiples").noconvert())
+      .def("dual_epoch", &dual_epoch, nb::arg("targets"), nb::arg("order").noconvert(),
+           nb::arg("squares").noconvert(), nb::arg("loss"), nb::arg("share"), nb::arg("watch"),
+           nb::arg("gone"), nb::arg("gone_at_least"), nb::arg("coef").noconvert(),
+           nb::arg("duals").noconvert(), nb::arg("signed_margins").noconvert(),
+           nb::arg("limits").noconvert())
+      .def("balance", &balance, nb::arg("order").noconvert(), nb::arg("multiples").noconvert(),
+           nb::arg("fit_intercept"), nb::arg("unit"), nb::arg("following").noconvert())
+      .def("pass_over", &pass_over_rows, nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"),
+           nb::arg("coef").noconvert(), nb::arg("intercept"), nb::arg("slopes").noconvert(),
+           nb::arg("gradient").noconvert())
+      .def("solve_buckets", &solve_buckets, nb::arg("scale").noconvert(),
+           nb::arg("codes").noconvert(), nb::arg("share"), nb::arg("constant"),
+           nb::arg("order").noconvert(), nb::arg("partners").noconvert(),
+           nb::arg("starts").noconvert(), nb::arg("partner").noconvert());
+
+  nb::class_<BoundTargets>(m, "Targets")
+      .def(
+          "__init__",
+          [](BoundTargets* self, const ReadColumn<double>& y, const ReadColumn<double>& weight) {
+            new (self) BoundTargets{y, weight};
+          },
+          nb::arg("y").noconvert(), nb::arg("weight").noconvert());
+
+  nb::class_<BoundBatches>(m, "Batches")
+      .def(
+          "__init__",
+          [](BoundBatches* self, const ReadColumn<Index>& rows, const ReadColumn<Index>& starts,
+             Index size, const ReadColumn<double>& factors, std::int64_t steps,
+             std::int64_t samples) {
+            new (self) BoundBatches{rows, starts, size, factors, steps, samples};
+          },
+          nb::arg("rows").noconvert(), nb::arg("starts").noconvert(), nb::arg("size"),
+          nb::arg("factors").noconvert(), nb::arg("steps"), nb::arg("samples"));
+
+  nb::class_<StepRule>(m, "StepRule")
+      .def(
+          "__init__",
+          [](StepRule* self, int loss, double epsilon, double l2, double l1,
+             std::tuple<int, double, double, double> schedule, bool fit_intercept, double steepest,
+             bool watch) {
+            const auto [code, eta0, rate, start] = schedule;
+            new (self)
+                StepRule{Loss{loss, epsilon}, l2,       l1,   Schedule{code, eta0, rate, start},
+                         fit_intercept,       steepest, watch};
+          },
+          nb::arg("loss"), nb::arg("epsilon"), nb::arg("l2"), nb::arg("l1"), nb::arg("schedule"),
+          nb::arg("fit_intercept"), nb::arg("steepest"), nb::arg("watch"));
+
+  nb::class_<Averaging>(m, "Averaging")
+      .def(
+          "__init__",
+          [](Averaging* self, std::int64_t from, bool linear, std::int64_t every) {
+            new (self) Averaging{from, linear, every};
+          },
+          nb::arg("start"), nb::arg("linear"), nb::arg("every"));
+
+  m.def("values", &each<&Loss::value>, nb::arg("loss"), nb::arg("epsilon"),
+        nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
+  m.def("slopes", &each<&Loss::slope>, nb::arg("loss"), nb::arg("epsilon"),
+        nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
+  m.def("conjugates", &each<&Loss::conjugate>, nb::arg("loss"), nb::arg("epsilon"),
+        nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
+  m.def("sum_of_losses", &sum_of_column, nb::arg("loss"), nb::arg("epsilon"),
+        nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("weight").noconvert());
+  m.def("dual_step", &dual_step, nb::arg("loss"), nb::arg("y"), nb::arg("weight"), nb::arg("a"),
+        nb::arg("p"), nb::arg("q"));
+  m.def("rest_limits", &rest_limits, nb::arg("loss"), nb::arg("targets"),
+        nb::arg("squares").noconvert(), nb::arg("duals").noconvert(),
+        nb::arg("predictions").noconvert(), nb::arg("margins").noconvert(),
+        nb::arg("limits").noconvert());
+  m.def("shuffle", &shuffle_order, nb::arg("order").noconvert(), nb::arg("words").noconvert());
+  m.def("invert", &invert_sums, nb::arg("sums").noconvert(), nb::arg("numbers").noconvert(),
+        nb::arg("drawn").noconvert());
+  m.def("balance_observed", &balance_seen, nb::arg("rows").noconvert(),
+        nb::arg("vectors").noconvert(), nb::arg("slopes").noconvert(),
+        nb::arg("placed").noconvert(), nb::arg("following").noconvert(),
+        nb::arg("marks").noconvert(), nb::arg("signed_sum").noconvert(),
+        nb::arg("held").noconvert());
+  m.def("offer", &offer_products<float>, nb::arg("products").noconvert(), nb::arg("first"),
+        nb::arg("values").noconvert(), nb::arg("positions").noconvert());
+  m.def("offer", &offer_products<double>, nb::arg("products").noconvert(), nb::arg("first"),
+        nb::arg("values").noconvert(), nb::arg("positions").noconvert());
+  m.def("choose", &choose_free, nb::arg("positions").noconvert(), nb::arg("n_free"));
+  m.def("choose_pairs", &choose_free_pairs, nb::arg("positions").noconvert(), nb::arg("n_free"));
+  m.def("alternate_links", &cut_cycles, nb::arg("partner").noconvert(),
+        nb::arg("products").noconvert());
+  m.def("skip_missing", &skip_missing_rows, nb::arg("partner").noconvert(),
+        nb::arg("kept").noconvert(), nb::arg("place").noconvert());
+  m.def("buckets", &cut_buckets, nb::arg("points").noconvert(), nb::arg("low"), nb::arg("high"),
+        nb::arg("leaf"), nb::arg("rows").noconvert(), nb::arg("others").noconvert());
+  m.def("assign", &assign, nb::arg("cost").noconvert());
+}

@@ -1,0 +1,112 @@
+// Passes over the data: losses, slopes and gradients of all rows.
+#pragma once
+
+#include <bit>
+
+#include "steps.hpp"
+
+namespace antithetic {
+
+// Exponential of a number that is not positive, to a relative error of 1e-13, of operations that
+// vectorise over rows; NaN stays NaN.
+inline double exp_of_negative(double x) {
+  constexpr double log2_e = 1.4426950408889634;
+  constexpr double log_2 = 0.693145751953125, log_2_rest = 1.4286068203094172e-6;
+  constexpr double least = -708.0;  // where exp is about to leave the normal numbers
+  x = x < least ? least : x;
+  const double k = std::floor(x * log2_e + 0.5);
+  // At most log(2) / 2: thirteen terms of the series are enough.
+  const double r = (x - k * log_2) - k * log_2_rest;
+  double p = r / 6227020800.0 + 1.0 / 479001600.0;
+  p = p * r + 1.0 / 39916800.0;
+  p = p * r + 1.0 / 3628800.0;
+  p = p * r + 1.0 / 362880.0;
+  p = p * r + 1.0 / 40320.0;
+  p = p * r + 1.0 / 5040.0;
+  p = p * r + 1.0 / 720.0;
+  p = p * r + 1.0 / 120.0;
+  p = p * r + 1.0 / 24.0;
+  p = p * r + 1.0 / 6.0;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
+  // 2^k, from the bits of its exponent; where k is NaN it does not matter.
+  const auto exponent = static_cast<std::int64_t>(static_cast<std::int32_t>(k <= 0.0 ? k : 0.0));
+  const std::int64_t bits = (exponent + 1023) * (std::int64_t{1} << 52);
+  return p * std::bit_cast<double>(bits);
+}
+
+// Sum of the logistic losses of some rows, by few logarithms of products.
+inline double sum_of_log_losses(const double* y, const double* p, Index n) {
+  constexpr Index at_once = 512 * lanes<double>;  // factors of at most 2: no product overflows
+  double total = 0.0;
+  for (Index start = 0; start < n; start += at_once) {
+    double linear[lanes<double>] = {}, products[lanes<double>];
+    std::fill(products, products + lanes<double>, 1.0);
+    in_blocks<double>(std::min(at_once, n - start), [&](Index c, auto many) {
+      for (Index lane = 0; lane < many; ++lane) {
+        const double margin = y[start + c + lane] * p[start + c + lane];
+        linear[lane] += margin > 0.0 ? 0.0 : -margin;  // NaN stays
+        products[lane] *= 1.0 + exp_of_negative(-std::abs(margin));
+      }
+    });
+    for (Index lane = 0; lane < lanes<double>; ++lane) {
+      total += linear[lane] + std::log(products[lane]);
+    }
+  }
+  return total;
+}
+
+// Weighted sum of the losses; weight 0 beats an infinite loss.
+inline double sum_of_losses(const Loss& loss, std::span<const double> y, std::span<const double> p,
+                            std::span<const double> weight) {
+  const Index n = static_cast<Index>(y.size());
+  if (loss.code == log_loss && weight.empty()) return sum_of_log_losses(y.data(), p.data(), n);
+  double total = 0.0;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    if (weight.empty()) {
+      total += loss.value(y[i], p[i]);
+    } else if (weight[i] > 0.0) {
+      total += weight[i] * loss.value(y[i], p[i]);
+    }
+  }
+  return total;
+}
+
+// Losses, slopes and the gradient of all rows, in one visit to each: sums of the weighted losses
+// and of the gradients. `slopes` and `gradient` are left out where they are empty.
+template <class RowAccess>
+double pass_over(const RowAccess& rows, const Targets& targets, const Loss& loss,
+                 const typename RowAccess::Real* coef, double intercept, std::span<double> slopes,
+                 std::span<double> gradient, Pulse& pulse) {
+  constexpr Index block = 256;  // rows that stay in the cache between their two visits
+  double scores[block], block_slopes[block], total = 0.0;
+  for (Index start = 0; start < rows.n; start += block) {
+    const Index many = std::min(block, rows.n - start);
+    for (Index k = 0; k < many; ++k) {
+      scores[k] = static_cast<double>(rows.dot(start + k, coef)) + intercept;
+      pulse.beat(rows.length(start + k));
+    }
+    const auto first = static_cast<std::size_t>(start), length = static_cast<std::size_t>(many);
+    const auto y = targets.y.subspan(first, length);
+    const auto weight =
+        targets.has_weights() ? targets.weight.subspan(first, length) : targets.weight;
+    total += sum_of_losses(loss, y, {scores, length}, weight);
+    if (slopes.empty() && gradient.empty()) continue;
+    for (std::size_t k = 0; k < length; ++k) {
+      const double w = weight.empty() ? 1.0 : weight[k];
+      block_slopes[k] = w > 0.0 ? w * loss.slope(y[k], scores[k]) : 0.0;
+    }
+    if (!slopes.empty()) std::copy(block_slopes, block_slopes + many, slopes.begin() + start);
+    if (gradient.empty()) continue;
+    for (Index k = 0; k < many; ++k) {
+      const double slope = block_slopes[k];
+      rows.for_each(start + k, [&](Index j, typename RowAccess::Real entry) {
+        gradient[static_cast<std::size_t>(j)] += slope * static_cast<double>(entry);
+      });
+    }
+  }
+  return total;
+}
+
+}  // namespace antithetic

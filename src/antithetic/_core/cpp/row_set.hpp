@@ -1,0 +1,121 @@
+// The kernels of one kind of rows behind one interface, so that Python's bindings are compiled once
+// and not for each kind. Every argument is checked here, before a loop begins.
+#pragma once
+
+#include <memory>
+
+#include "corrected.hpp"
+#include "pairing.hpp"
+#include "passes.hpp"
+#include "sdca.hpp"
+#include "sgd.hpp"
+
+namespace antithetic {
+
+// An array of float32 or float64, which must be of the rows' type.
+struct Reals {
+  void* data;
+  Index size;
+  bool is_double;
+};
+
+struct SgdArguments {
+  Targets targets;
+  Batches batches;
+  StepRule rule;
+  Averaging averaging;
+  Reals coef;
+  double intercept;
+  std::span<double> average;
+  double average_intercept, average_weight;
+  std::span<double> received;
+  double charged;
+  Index unit;  // rows that stay together where the next order is balanced; 0 where it is not
+  std::span<Index> following;
+};
+
+struct SgdOutcome {
+  double intercept, average_intercept, average_weight, charged, met;
+};
+
+struct CorrectedArguments {
+  Targets targets;
+  Batches batches;
+  StepRule rule;
+  Reals coef;
+  double intercept;
+  std::span<double> slopes;
+  Reals mean;
+  bool keeps;
+  Groups groups;
+  std::span<double> multiples;
+};
+
+struct CorrectedOutcome {
+  double intercept, met;
+};
+
+struct DualArguments {
+  Targets targets;
+  Rows order;
+  std::span<const double> squares;
+  DualRule rule;
+  Reals coef;
+  std::span<double> duals;
+  std::span<const double> signed_margins;
+  std::span<double> limits;
+};
+
+struct BalanceArguments {
+  Rows order;
+  std::span<const double> multiples;
+  bool fit_intercept;
+  Index unit;
+  std::span<Index> following;
+};
+
+struct PassArguments {
+  Targets targets;
+  Loss loss;
+  Reals coef;
+  double intercept;
+  std::span<double> slopes, gradient;
+};
+
+struct BucketArguments {
+  Reals scale;
+  Rows codes;
+  double share, constant;
+  Rows rows, partners, starts;
+  std::span<Index> partner;
+};
+
+class RowSet {
+ public:
+  virtual ~RowSet() = default;
+  virtual Index n() const = 0;
+  virtual Index d() const = 0;
+  virtual bool is_double() const = 0;
+  virtual SgdOutcome sgd_epoch(const SgdArguments&, Pulse&) const = 0;
+  virtual CorrectedOutcome corrected_epoch(const CorrectedArguments&, Pulse&) const = 0;
+  virtual DualOutcome dual_epoch(const DualArguments&, Pulse&) const = 0;
+  virtual void balance(const BalanceArguments&, Pulse&) const = 0;
+  virtual double pass_over(const PassArguments&, Pulse&) const = 0;
+  virtual void solve_buckets(const BucketArguments&, Pulse&) const = 0;
+};
+
+// Rows that live as long as the arrays do; indices of sparse rows are checked.
+std::unique_ptr<RowSet> dense_rows(const float* X, Index n, Index d);
+std::unique_ptr<RowSet> dense_rows(const double* X, Index n, Index d);
+template <class Real, class Int>
+struct CsrArrays {
+  std::span<const Real> data;
+  std::span<const Int> indices, indptr;
+  Index n, d;
+};
+std::unique_ptr<RowSet> csr_rows(const CsrArrays<float, std::int32_t>&);
+std::unique_ptr<RowSet> csr_rows(const CsrArrays<float, std::int64_t>&);
+std::unique_ptr<RowSet> csr_rows(const CsrArrays<double, std::int32_t>&);
+std::unique_ptr<RowSet> csr_rows(const CsrArrays<double, std::int64_t>&);
+
+}  // namespace antithetic

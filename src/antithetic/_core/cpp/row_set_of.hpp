@@ -1,0 +1,212 @@
+// The kernels of one kind of rows: checks, then the templates.
+#pragma once
+
+#include <string>
+
+#include "row_set.hpp"
+
+namespace antithetic {
+
+inline void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
+template <class Number>
+Index length(std::span<Number> numbers) {
+  return static_cast<Index>(numbers.size());
+}
+
+inline void require_rows(Rows rows, Index n, const char* what) {
+  const bool inside =
+      std::all_of(rows.begin(), rows.end(), [n](Index i) { return 0 <= i && i < n; });
+  require(inside, what);
+}
+
+inline void require_targets(const Targets& targets, Index n) {
+  require(length(targets.y) == n, "y must have one entry per row");
+  require(targets.weight.empty() || length(targets.weight) == n, "weights: one entry per row");
+}
+
+inline void require_batches(const Batches& batches, Index n) {
+  const Index many = length(batches.rows);
+  require_rows(batches.rows, n, "a batch names a row that there is not");
+  require(!batches.starts.empty() && batches.starts.front() == 0 && batches.starts.back() == many,
+          "batches must begin at 0 and end with the last row");
+  require(std::is_sorted(batches.starts.begin(), batches.starts.end()),
+          "batches must follow each other");
+  require(batches.size >= 1, "the size of a batch must be at least 1");
+  require(batches.factors.empty() || length(batches.factors) == many, "factors: one per row");
+  require(!batches.factors.empty() || batches.longest() == batches.size,
+          "only batches with factors may have more rows than their size");
+  require(batches.steps >= 0 && batches.samples >= 0, "steps and samples must not be negative");
+}
+
+inline void require_rule(const StepRule& rule) {
+  require(0 <= rule.loss.code && rule.loss.code < loss_count, "the loss is not known");
+  require(constant_step <= rule.schedule.code && rule.schedule.code <= pa2,
+          "the schedule is not known");
+}
+
+inline void require_units(Index unit, Rows order, std::span<Index> following) {
+  require(unit >= 1 && length(following) == length(order), "following: one entry per row");
+}
+
+inline void require_groups(const Groups& groups, Index d) {
+  if (!groups.exist()) return;
+  require(length(groups.members) == d && length(groups.owner) == d,
+          "groups: one entry per feature");
+  require_rows(groups.members, d, "a group names a feature that there is not");
+  require_rows(groups.owner, length(groups.starts), "an owner is not a group");
+  require(groups.starts.front() == 0 && groups.starts.back() <= d &&
+              std::is_sorted(groups.starts.begin(), groups.starts.end()),
+          "groups must follow each other");
+}
+
+template <class RowAccess>
+class RowSetOf final : public RowSet {
+  using Real = typename RowAccess::Real;
+
+ public:
+  explicit RowSetOf(const RowAccess& rows) : rows_(rows) {}
+
+  Index n() const override { return rows_.n; }
+  Index d() const override { return rows_.d; }
+  bool is_double() const override { return sizeof(Real) == sizeof(double); }
+
+  SgdOutcome sgd_epoch(const SgdArguments& given, Pulse& pulse) const override {
+    require_targets(given.targets, rows_.n);
+    require_batches(given.batches, rows_.n);
+    require_rule(given.rule);
+    require(given.averaging.every >= 1, "weights are averaged after every so many steps");
+    require(given.averaging.from <= 0 || length(given.average) == rows_.d, "average: shape (d,)");
+    require(given.rule.l1 <= 0.0 || length(given.received) == rows_.d, "received: shape (d,)");
+    SgdModel<Real> model{reals(given.coef, rows_.d, "coef"),
+                         given.intercept,
+                         given.average,
+                         given.average_intercept,
+                         given.average_weight,
+                         given.received,
+                         given.charged,
+                         0.0};
+    if (given.unit > 0) {
+      require_units(given.unit, given.batches.rows, given.following);
+      SgdEpoch<RowAccess, true>(rows_, given.targets, given.batches, given.rule, given.averaging,
+                                model, given.unit, given.following)
+          .run(pulse);
+    } else {
+      SgdEpoch<RowAccess, false>(rows_, given.targets, given.batches, given.rule, given.averaging,
+                                 model, 1, {})
+          .run(pulse);
+    }
+    return {model.intercept, model.average_intercept, model.average_weight, model.charged,
+            model.met};
+  }
+
+  CorrectedOutcome corrected_epoch(const CorrectedArguments& given, Pulse& pulse) const override {
+    require_targets(given.targets, rows_.n);
+    require_batches(given.batches, rows_.n);
+    require_rule(given.rule);
+    require(!given.rule.schedule.is_passive(), "passive-aggressive steps are SGD's");
+    require(given.slopes.empty() || length(given.slopes) == rows_.n, "slopes: one per row");
+    require(given.multiples.empty() || length(given.multiples) == length(given.batches.rows),
+            "multiples: one per row of the epoch");
+    require_groups(given.groups, rows_.d);
+    CorrectedModel<Real> model{reals(given.coef, rows_.d, "coef"), given.intercept, 0.0};
+    Memory<Real> memory{given.slopes, reals(given.mean, rows_.d + 1, "mean"), given.keeps};
+    require(!memory.keeps || memory.corrects(), "what is kept must be remembered");
+    CorrectedEpoch<RowAccess>(rows_, given.targets, given.batches, given.rule, model, memory,
+                              given.groups, given.multiples)
+        .run(pulse);
+    return {model.intercept, model.met};
+  }
+
+  DualOutcome dual_epoch(const DualArguments& given, Pulse& pulse) const override {
+    require_targets(given.targets, rows_.n);
+    require_rows(given.order, rows_.n, "the order names a row that there is not");
+    require(given.rule.loss.has_dual_step(), "the loss has no dual step");
+    require(length(given.squares) == rows_.n && length(given.duals) == rows_.n,
+            "squares and duals: one entry per row");
+    require(given.limits.empty() ||
+                (length(given.limits) == rows_.n && length(given.signed_margins) == rows_.n),
+            "limits and margins: one entry per row");
+    DualModel<Real> model{reals(given.coef, rows_.d, "coef"), given.duals, given.signed_margins,
+                          given.limits};
+    return DualEpoch<RowAccess>(rows_, given.targets, given.squares, given.rule, model)
+        .run(given.order, pulse);
+  }
+
+  void balance(const BalanceArguments& given, Pulse& pulse) const override {
+    require_rows(given.order, rows_.n, "the order names a row that there is not");
+    require_units(given.unit, given.order, given.following);
+    require(length(given.multiples) == length(given.order), "multiples: one per row of the order");
+    balance_order(rows_, given.order, given.multiples, given.fit_intercept, given.unit,
+                  given.following, pulse);
+  }
+
+  double pass_over(const PassArguments& given, Pulse& pulse) const override {
+    require_targets(given.targets, rows_.n);
+    require(0 <= given.loss.code && given.loss.code < loss_count, "the loss is not known");
+    require(given.slopes.empty() || length(given.slopes) == rows_.n, "slopes: one per row");
+    require(given.gradient.empty() || length(given.gradient) == rows_.d, "gradient: shape (d,)");
+    const auto coef = reals(given.coef, rows_.d, "coef");
+    return antithetic::pass_over(rows_, given.targets, given.loss, coef.data(), given.intercept,
+                                 given.slopes, given.gradient, pulse);
+  }
+
+  void solve_buckets(const BucketArguments& given, Pulse& pulse) const override {
+    const Index many = length(given.rows);
+    require(many == length(given.partners), "rows and partners must be as many");
+    require_rows(given.rows, rows_.n, "a bucket names a row that there is not");
+    require_rows(given.partners, rows_.n, "a bucket names a partner that there is not");
+    require(length(given.partner) == rows_.n, "partner: one entry per row");
+    require(given.codes.empty() || length(given.codes) == rows_.n, "codes: one entry per row");
+    require(!given.starts.empty() && given.starts.front() >= 0 && given.starts.back() <= many &&
+                std::is_sorted(given.starts.begin(), given.starts.end()),
+            "buckets must follow each other");
+    const bool scaled = given.scale.size > 0;
+    const auto scale = scaled ? reals(given.scale, rows_.n, "scale") : std::span<Real>{};
+    const Weighing<Real> weighing{scale, given.codes, given.share, given.constant};
+    Index largest = 0;
+    for (std::size_t k = 1; k < given.starts.size(); ++k) {
+      largest = std::max(largest, given.starts[k] - given.starts[k - 1]);
+    }
+    if (largest == 0) return;
+    BucketSolver<RowAccess> solver(rows_, weighing, given.rows, given.partners, largest,
+                                   given.partner);
+    for (std::size_t k = 1; k < given.starts.size(); ++k) {
+      const Index low = given.starts[k - 1], m = given.starts[k] - low;
+      if (m > 0) pulse.beat(solver.solve(low, m));
+    }
+  }
+
+ private:
+  std::span<Real> reals(const Reals& given, Index size, const char* name) const {
+    if (given.is_double != is_double()) {
+      throw std::invalid_argument(std::string(name) + " must have the float type of the rows");
+    }
+    if (given.size != size) {
+      throw std::invalid_argument(std::string(name) + " has the wrong length");
+    }
+    return {static_cast<Real*>(given.data), static_cast<std::size_t>(size)};
+  }
+
+  RowAccess rows_;
+};
+
+template <class Real, class Int>
+std::unique_ptr<RowSet> checked_csr(const CsrArrays<Real, Int>& given) {
+  const Index entries = length(given.data);
+  require(length(given.indices) == entries, "indices and data must be as many");
+  require(length(given.indptr) == given.n + 1, "indptr must have one entry more than rows");
+  require(given.indptr.front() == 0 && static_cast<Index>(given.indptr.back()) == entries &&
+              std::is_sorted(given.indptr.begin(), given.indptr.end()),
+          "indptr must rise from 0 to the number of entries");
+  bool inside = true;  // without a branch, so that it vectorises
+  for (const Int index : given.indices) inside &= 0 <= index && static_cast<Index>(index) < given.d;
+  require(inside, "a column index is outside of the matrix");
+  using Access = CsrRows<Real, Int>;
+  return std::make_unique<RowSetOf<Access>>(
+      Access{given.data.data(), given.indices.data(), given.indptr.data(), given.n, given.d});
+}
+
+}  // namespace antithetic

@@ -1,0 +1,229 @@
+// Access to rows, dense or compressed: products with vectors, and sums into them.
+//
+// Kernels are templates over these two. Vectors of weights may be interleaved with another vector
+// (stride 2), so that one cache line serves both where a sparse row touches single features.
+#pragma once
+
+#include "sums.hpp"
+
+namespace antithetic {
+
+// Every Stride-th number from an address on.
+template <class Real, int Stride = 1>
+struct Vector {
+  Real* at;
+  Real& operator[](Index j) const { return at[j * Stride]; }
+};
+
+template <class Real>
+struct TwoProducts {
+  Real first, second;
+};
+
+template <class Real>
+struct FourProducts {
+  Real first, second, first_signed, second_signed;
+};
+
+template <class Real_>
+struct DenseRows {
+  using Real = Real_;
+  static constexpr bool is_sparse = false;
+  static constexpr Index ahead = 10;  // rows between the one used and the one prefetched
+
+  const Real* X;
+  Index n, d;
+
+  const Real* row(Index i) const { return X + i * d; }
+  Index length(Index) const { return d; }
+
+  void prefetch_row(Index i) const {
+    const Real* x = row(i);
+    for (Index c = 0; c < d; c += cache_line / static_cast<Index>(sizeof(Real))) prefetch(x + c);
+    prefetch(x + d - 1);
+  }
+
+  // Entries of the row that is `ahead` of place k; the last of an epoch have none.
+  void look_ahead(Rows order, Index k) const {
+    if (k + ahead < static_cast<Index>(order.size())) {
+      prefetch_row(order[static_cast<std::size_t>(k + ahead)]);
+    }
+  }
+
+  template <class Function>
+  void for_each(Index i, Function function) const {
+    const Real* x = row(i);
+    for (Index c = 0; c < d; ++c) function(c, x[c]);
+  }
+
+  Real dot(Index i, const Real* w) const {
+    const Real* x = row(i);
+    Lanes<Real> p;
+    in_blocks<Real>(d, [&](Index c, auto many) { p.template add<many>(x + c, w + c); });
+    return p.total();
+  }
+
+  // Both products in one visit; each has the bits that it has alone.
+  TwoProducts<Real> dots(Index i, Index j, const Real* w) const {
+    const Real *x = row(i), *z = row(j);
+    Lanes<Real> p, q;
+    in_blocks<Real>(d, [&](Index c, auto many) {
+      p.template add<many>(x + c, w + c);
+      q.template add<many>(z + c, w + c);
+    });
+    return {p.total(), q.total()};
+  }
+
+  FourProducts<Real> dots(Index i, Index j, const Real* w, const Real* s) const {
+    const Real *x = row(i), *z = row(j);
+    Lanes<Real> p, q, r, t;
+    in_blocks<Real>(d, [&](Index c, auto many) {
+      p.template add<many>(x + c, w + c);
+      q.template add<many>(z + c, w + c);
+      r.template add<many>(x + c, s + c);
+      t.template add<many>(z + c, s + c);
+    });
+    return {p.total(), q.total(), r.total(), t.total()};
+  }
+
+  void add(Index i, Real a, Real* ANTITHETIC_RESTRICT w) const {
+    const Real* x = row(i);
+    for (Index c = 0; c < d; ++c) w[c] += a * x[c];
+  }
+
+  void add(Index i, Real a, Index j, Real b, Real* ANTITHETIC_RESTRICT w) const {
+    const Real *x = row(i), *z = row(j);
+    for (Index c = 0; c < d; ++c) w[c] += a * x[c] + b * z[c];
+  }
+
+  // Weights and signed sum in one pass.
+  void add(Index i, Real a, Real e, Index j, Real b, Real f, Real* ANTITHETIC_RESTRICT w,
+           Real* ANTITHETIC_RESTRICT s) const {
+    const Real *x = row(i), *z = row(j);
+    for (Index c = 0; c < d; ++c) {
+      w[c] += a * x[c] + b * z[c];
+      s[c] += e * x[c] + f * z[c];
+    }
+  }
+
+  // Weights moved along two rows and against a mean gradient.
+  void add(Index i, Real a, Index j, Real b, Real* ANTITHETIC_RESTRICT w, Real drift,
+           const Real* ANTITHETIC_RESTRICT mean) const {
+    const Real *x = row(i), *z = row(j);
+    for (Index c = 0; c < d; ++c) w[c] += a * x[c] + b * z[c] - drift * mean[c];
+  }
+
+  // The same, and the mean gradient renewed by what changed of the two rows.
+  void add_and_renew(Index i, Real a, Real e, Index j, Real b, Real f, Real* ANTITHETIC_RESTRICT w,
+                     Real drift, Real* ANTITHETIC_RESTRICT mean) const {
+    const Real *x = row(i), *z = row(j);
+    for (Index c = 0; c < d; ++c) {
+      const Real remembered = mean[c];
+      w[c] += a * x[c] + b * z[c] - drift * remembered;
+      mean[c] = remembered + e * x[c] + f * z[c];
+    }
+  }
+
+  double square(Index i) const {
+    const Real* x = row(i);
+    double sum = 0.0;
+    for (Index c = 0; c < d; ++c) sum += static_cast<double>(x[c]) * static_cast<double>(x[c]);
+    return sum;
+  }
+};
+
+template <class Real_, class Int>
+struct CsrRows {
+  using Real = Real_;
+  static constexpr bool is_sparse = true;
+  // Rows ahead whose entries, and whose place, are prefetched.
+  static constexpr Index entries_ahead = 4, starts_ahead = 16;
+
+  const Real* data;
+  const Int* indices;
+  const Int* indptr;
+  Index n, d;
+
+  Index begin(Index i) const { return static_cast<Index>(indptr[i]); }
+  Index end(Index i) const { return static_cast<Index>(indptr[i + 1]); }
+  Index length(Index i) const { return end(i) - begin(i); }
+
+  void look_ahead(Rows order, Index k) const {
+    if (k + starts_ahead >= static_cast<Index>(order.size())) return;
+    prefetch(indptr + order[static_cast<std::size_t>(k + starts_ahead)]);
+    const Index row = order[static_cast<std::size_t>(k + entries_ahead)];
+    constexpr Index line = cache_line / static_cast<Index>(sizeof(Real));
+    for (Index place = begin(row); place < end(row); place += line) {
+      prefetch(data + place);
+      prefetch(indices + place);
+    }
+  }
+
+  template <class Function>
+  void for_each(Index i, Function function) const {
+    for (Index place = begin(i); place < end(i); ++place) {
+      function(static_cast<Index>(indices[place]), data[place]);
+    }
+  }
+
+  // Four sums, since one would wait for itself, and a vectorised one would gather, which is slower.
+  template <int Stride = 1>
+  Real dot(Index i, const Real* w) const {
+    const Index first = begin(i), last = end(i), fours = last - (last - first) % 4;
+    Real a = 0, b = 0, c = 0, e = 0;
+    for (Index place = first; place < fours; place += 4) {
+      a += data[place] * w[Stride * static_cast<Index>(indices[place])];
+      b += data[place + 1] * w[Stride * static_cast<Index>(indices[place + 1])];
+      c += data[place + 2] * w[Stride * static_cast<Index>(indices[place + 2])];
+      e += data[place + 3] * w[Stride * static_cast<Index>(indices[place + 3])];
+    }
+    for (Index place = fours; place < last; ++place) {
+      a += data[place] * w[Stride * static_cast<Index>(indices[place])];
+    }
+    return (a + b) + (c + e);
+  }
+
+  // Products with two interleaved vectors, in the same order of sums as `dot`.
+  TwoProducts<Real> dot_interleaved(Index i, const Real* both) const {
+    const Index first = begin(i), last = end(i), fours = last - (last - first) % 4;
+    Real a[4] = {0, 0, 0, 0}, s[4] = {0, 0, 0, 0};
+    for (Index place = first; place < fours; place += 4) {
+      for (Index lane = 0; lane < 4; ++lane) {
+        const Real* feature = both + 2 * static_cast<Index>(indices[place + lane]);
+        a[lane] += data[place + lane] * feature[0];
+        s[lane] += data[place + lane] * feature[1];
+      }
+    }
+    for (Index place = fours; place < last; ++place) {
+      const Real* feature = both + 2 * static_cast<Index>(indices[place]);
+      a[0] += data[place] * feature[0];
+      s[0] += data[place] * feature[1];
+    }
+    return {(a[0] + a[1]) + (a[2] + a[3]), (s[0] + s[1]) + (s[2] + s[3])};
+  }
+
+  template <int Stride = 1>
+  void add(Index i, Real a, Real* w) const {
+    for (Index place = begin(i); place < end(i); ++place) {
+      w[Stride * static_cast<Index>(indices[place])] += a * data[place];
+    }
+  }
+
+  void add_interleaved(Index i, Real a, Real e, Real* both) const {
+    for (Index place = begin(i); place < end(i); ++place) {
+      Real* feature = both + 2 * static_cast<Index>(indices[place]);
+      feature[0] += a * data[place];
+      feature[1] += e * data[place];
+    }
+  }
+
+  double square(Index i) const {
+    double sum = 0.0;
+    for (Index place = begin(i); place < end(i); ++place) {
+      sum += static_cast<double>(data[place]) * static_cast<double>(data[place]);
+    }
+    return sum;
+  }
+};
+
+}  // namespace antithetic

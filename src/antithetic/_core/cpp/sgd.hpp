@@ -1,0 +1,427 @@
+// One epoch of mini-batch SGD, on dense or sparse rows, with or without a balanced order.
+//
+// The weights are kept as w = s v: shrinking by the L2 penalty changes the scale s alone, and in
+// float32 a factor near 1 would be lost. A step on sparse rows costs only their entries. In terms
+// of v the charges of the L1 penalty just add up, U = sum tau_t / s_t, and a feature pays what it
+// owes when it is next met. Its share of an average over all steps is a sum of q_t s_t v_t, with
+// v_t falling linearly in U_t until it is zero: it comes from running sums of q s and q s U, with
+// the step where zero is reached found by bisection.
+#pragma once
+
+#include "balance.hpp"
+#include "steps.hpp"
+
+namespace antithetic {
+
+// Which weights are averaged: those after every `every`-th step, from so many samples on (0: none);
+// with `linear`, step t has weight t.
+struct Averaging {
+  std::int64_t from;
+  bool linear;
+  std::int64_t every;
+};
+
+// What an epoch changes. The average is empty where nothing is averaged, `received` without an L1
+// penalty: what each weight has received of it; `charged` is what all were charged with.
+template <class Real>
+struct SgdModel {
+  std::span<Real> coef;
+  double intercept;
+  std::span<double> average;
+  double average_intercept, average_weight;
+  std::span<double> received;
+  double charged;
+  double met;
+};
+
+// What features of sparse rows have missed while no row of a batch had them.
+class Missed {
+ public:
+  Missed(Index d, Index n_batches, bool charges, bool averages)
+      : averages_(averages), charges_(charges) {
+    if (!averages) return;
+    const auto steps = static_cast<std::size_t>(n_batches) + 1;
+    seen_.resize(static_cast<std::size_t>(d));
+    sums_.resize(static_cast<std::size_t>(d));
+    scales_.resize(steps);
+    if (charges) {
+      charged_.resize(steps);
+      products_.resize(steps);
+    }
+  }
+
+  // After a step: its share of the average times the scale, and the charges so far.
+  void record(Index step, double scale, double charged) {
+    const auto now = static_cast<std::size_t>(step);
+    scales_[now + 1] = scales_[now] + scale;
+    if (charges_) {
+      charged_[now + 1] = charged;
+      products_[now + 1] = products_[now] + scale * charged;
+    }
+  }
+
+  // Bring one feature up to date before a step.
+  template <class Real>
+  void catch_up(Index feature, Real& weight, SgdModel<Real>& model, Index step) {
+    const auto j = static_cast<std::size_t>(feature), now = static_cast<std::size_t>(step);
+    if (!charges_) {
+      sums_[j] += static_cast<double>(weight) * (scales_[now] - scales_[seen_[j]]);
+      seen_[j] = now;
+      return;
+    }
+    if (averages_) add_share(j, static_cast<double>(weight), model.received[j], model.charged, now);
+    collect(weight, model.received[j], model.charged);
+  }
+
+  // Take from one weight what it owes, and book what it has really paid: float32 may be too coarse
+  // for a small charge.
+  template <class Real>
+  static void collect(Real& weight, double& received, double charged) {
+    const double before = static_cast<double>(weight);
+    weight = static_cast<Real>(cumulative_threshold(before, received, charged));
+    received += static_cast<double>(weight) - before;
+  }
+
+  const std::vector<double>& sums() const { return sums_; }
+
+ private:
+  void add_share(std::size_t j, double weight, double received, double charged, std::size_t now) {
+    const double sign = weight > 0.0 ? 1.0 : -1.0;
+    const double zero = sign * (weight - received);  // the charge at which the weight is zero
+    const std::size_t since = seen_[j];
+    const std::size_t until = zero > charged ? now : last_before(zero, since, now);
+    const double weights = scales_[until] - scales_[since];
+    sums_[j] += sign * (zero * weights - (products_[until] - products_[since]));
+    seen_[j] = now;
+  }
+
+  // Last step after which the charges have added up to less than `zero`.
+  std::size_t last_before(double zero, std::size_t low, std::size_t high) const {
+    while (low < high) {
+      const std::size_t middle = (low + high + 1) / 2;
+      if (charged_[middle] < zero) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return low;
+  }
+
+  bool averages_, charges_;
+  std::vector<std::size_t> seen_;
+  std::vector<double> sums_, scales_, charged_, products_;
+};
+
+template <class RowAccess, bool is_balanced>
+class SgdEpoch {
+  using Real = typename RowAccess::Real;
+  static constexpr bool is_sparse = RowAccess::is_sparse;
+  static constexpr int stride = is_sparse && is_balanced ? 2 : 1;  // weights beside the signed sum
+
+ public:
+  SgdEpoch(const RowAccess& rows, const Targets& targets, const Batches& batches,
+           const StepRule& rule, const Averaging& averaging, SgdModel<Real>& model, Index unit,
+           std::span<Index> following)
+      : rows_(rows),
+        targets_(targets),
+        batches_(batches),
+        rule_(rule),
+        averaging_(averaging),
+        model_(model),
+        unit_(unit),
+        next_(batches.rows, unit, following),
+        slopes_(rule, targets, batches),
+        always_averaged_(averaging.from > 0 && averaging.every == 1),
+        falls_behind_(is_sparse && (always_averaged_ || rule.l1 > 0.0)),
+        missed_(rows.d, batches.count(), rule.l1 > 0.0, is_sparse && always_averaged_) {
+    const auto longest = static_cast<std::size_t>(batches.longest());
+    scores_.resize(longest);
+    shares_.resize(longest);
+    if constexpr (is_balanced) {
+      row_slopes_.resize(longest);
+      signed_slopes_.resize(static_cast<std::size_t>(2 * unit));
+      signed_.resize(static_cast<std::size_t>(rows.d * stride));
+    }
+    if constexpr (stride == 2) {
+      for (Index j = 0; j < rows.d; ++j) signed_[at(2 * j)] = model.coef[at(j)];
+      weights_ = signed_.data();
+      signed_sum_ = signed_.data() + 1;
+    } else {
+      weights_ = model.coef.data();
+      signed_sum_ = signed_.data();
+    }
+  }
+
+  void run(Pulse& pulse) {
+    for (Index batch = 0; batch < batches_.count(); ++batch) {
+      pulse.beat(step(batch));
+    }
+    finish();
+  }
+
+ private:
+  static std::size_t at(Index k) { return static_cast<std::size_t>(k); }
+  Real& weight(Index j) { return weights_[j * stride]; }
+
+  // Take the step of a batch; return how many entries it met.
+  Index step(Index batch) {
+    const Index first = batches_.first(batch), last = batches_.last(batch);
+    const double eta = rule_.schedule.step(batches_.steps + batch, samples_);
+    const double part = batches_.part(batch);
+    // The gradients of one step are the two to be balanced: they are met once.
+    const bool is_twosome = is_balanced && unit_ == 1 && last - first == 2 && first % 2 == 0;
+    const Index met = predict(first, last, batch, is_twosome);
+    const double total = find_shares(first, last, eta);
+    shrink(eta * part, batch);
+    if constexpr (is_balanced) {
+      is_twosome ? move_two(first) : move_and_balance(first, last);
+    } else {
+      move(first, last);
+    }
+    if (rule_.fit_intercept) model_.intercept -= total;
+    if (rule_.l1 > 0.0) charge(eta * part);
+    samples_ += last - first;
+    average(batch);
+    return met;
+  }
+
+  // Scores of the rows, and for a twosome how far their gradients lean along the signed sum.
+  Index predict(Index first, Index last, Index batch, bool is_twosome) {
+    Index met = 0;
+    for (Index k = first; k < last; ++k) {
+      rows_.look_ahead(batches_.rows, k);
+      prefetch_target(k);
+    }
+    if constexpr (is_sparse) {
+      for (Index k = first; k < last; ++k) {
+        const Index i = batches_.row(k);
+        met += rows_.length(i);
+        if (falls_behind_) catch_up(i, batch);
+        if constexpr (is_balanced) {
+          const auto [score, lean] = rows_.dot_interleaved(i, weights_);
+          scores_[at(k - first)] = score;
+          if (is_twosome) leans_[k - first] = lean;
+        } else {
+          scores_[at(k - first)] = rows_.dot(i, weights_);
+        }
+      }
+    } else {
+      met = (last - first) * rows_.d;
+      if (is_twosome) {
+        const auto [p, q, r, t] =
+            rows_.dots(batches_.row(first), batches_.row(first + 1), weights_, signed_sum_);
+        scores_[0] = p;
+        scores_[1] = q;
+        leans_[0] = r;
+        leans_[1] = t;
+        return met;
+      }
+      for (Index k = first; k < last; k += 2) {
+        const Index next = std::min(k + 1, last - 1);  // the last of an odd number with itself
+        const auto [p, q] = rows_.dots(batches_.row(k), batches_.row(next), weights_);
+        scores_[at(next - first)] = q;
+        scores_[at(k - first)] = p;
+      }
+    }
+    return met;
+  }
+
+  void prefetch_target(Index k) const {
+    constexpr Index ahead = 16;
+    if (k + ahead < static_cast<Index>(batches_.rows.size())) {
+      prefetch(targets_.y.data() + batches_.row(k + ahead));
+    }
+  }
+
+  // What each row's gradient is multiplied by; return the intercept's step.
+  double find_shares(Index first, Index last, double eta) {
+    const bool passive = rule_.schedule.is_passive();
+    const double rate = (passive ? 1.0 : eta) / static_cast<double>(batches_.size);
+    double total = 0.0;
+    for (Index k = first; k < last; ++k) {
+      const Index i = batches_.row(k);
+      const double score = static_cast<double>(scores_[at(k - first)]);
+      const double prediction = scale_ * score + model_.intercept;
+      double slope = slopes_.at(k, prediction);
+      if (passive) {
+        const double loss = rule_.loss.value(targets_.label(i), prediction);
+        slope *= rule_.schedule.row_step(loss, rows_.square(i));
+      }
+      slope *= targets_.weight_of(i) * batches_.factor(k);
+      total += rate * slope;
+      shares_[at(k - first)] = -rate * slope;
+      if constexpr (is_balanced) row_slopes_[at(k - first)] = static_cast<Real>(slope);
+    }
+    return total;
+  }
+
+  void shrink(double step, Index batch) {
+    scale_ *= std::max(0.0, 1.0 - step * rule_.l2);
+    if (scale_ >= smallest_scale) return;
+    if (falls_behind_) catch_all_up(batch);
+    rescale();
+  }
+
+  Real share(Index place) const { return static_cast<Real>(shares_[at(place)] / scale_); }
+
+  void move(Index first, Index last) {
+    if constexpr (is_sparse) {
+      for (Index k = first; k < last; ++k) {
+        rows_.template add<stride>(batches_.row(k), share(k - first), weights_);
+      }
+    } else {
+      Index k = first;
+      for (; k + 1 < last; k += 2) {
+        const Index i = batches_.row(k), j = batches_.row(k + 1);
+        rows_.add(i, share(k - first), j, share(k + 1 - first), weights_);
+      }
+      if (k < last) rows_.add(batches_.row(k), share(k - first), weights_);
+    }
+  }
+
+  // Weights and signed sum in one pass over the two rows of a step.
+  void move_two(Index first) {
+    const Index i = batches_.row(first), j = batches_.row(first + 1);
+    Real e = row_slopes_[0], f = -row_slopes_[1];
+    const Real constant = rule_.fit_intercept ? e + f : Real{0};
+    const Real sign = balancing_sign(e * leans_[0] + f * leans_[1] + signed_constant_ * constant);
+    e *= sign;
+    f *= sign;
+    if constexpr (is_sparse) {
+      rows_.add_interleaved(i, share(0), e, weights_);
+      rows_.add_interleaved(j, share(1), f, weights_);
+    } else {
+      rows_.add(i, share(0), e, j, share(1), f, weights_, signed_sum_);
+    }
+    signed_constant_ += sign * constant;
+    next_.place(first, sign > 0);
+  }
+
+  // Units and batches of any sizes: rows are met again where their signs are known.
+  void move_and_balance(Index first, Index last) {
+    move(first, last);
+    for (Index k = first; k < last; ++k) {
+      const Index i = batches_.row(k), position = k % (2 * unit_);
+      const Real slope =
+          position < unit_ ? row_slopes_[at(k - first)] : -row_slopes_[at(k - first)];
+      const Real constant = rule_.fit_intercept ? signed_constant_ : Real{0};
+      lean_ += static_cast<double>(slope * (product_with_signed_sum(i) + constant));
+      signed_slopes_[at(position)] = slope;
+      if (position + 1 == 2 * unit_) balance(k - position);
+    }
+  }
+
+  Real product_with_signed_sum(Index i) const {
+    if constexpr (is_sparse) {
+      return rows_.template dot<stride>(i, signed_sum_);
+    } else {
+      return rows_.dot(i, signed_sum_);
+    }
+  }
+
+  // Two units are over: add their difference to the signed sum, and place them.
+  void balance(Index start) {
+    const Real sign = balancing_sign(static_cast<Real>(lean_));
+    lean_ = 0.0;
+    for (Index k = 0; k < 2 * unit_; ++k) {
+      const Real slope = sign * signed_slopes_[at(k)];
+      const Index i = batches_.row(start + k);
+      if constexpr (is_sparse) {
+        rows_.template add<stride>(i, slope, signed_sum_);
+      } else {
+        rows_.add(i, slope, signed_sum_);
+      }
+      if (rule_.fit_intercept) signed_constant_ += slope;
+    }
+    next_.place(start, sign > 0);
+  }
+
+  void charge(double step) {
+    model_.charged += step * rule_.l1 / scale_;
+    if constexpr (!is_sparse) {
+      for (Index c = 0; c < rows_.d; ++c) {
+        Missed::collect(weights_[c], model_.received[at(c)], model_.charged);
+      }
+    }
+  }
+
+  void average(Index batch) {
+    if (averaging_.from <= 0) return;
+    const std::int64_t steps = batches_.steps + batch + 1;
+    const bool counts = samples_ >= averaging_.from && steps % averaging_.every == 0;
+    const double gain = !counts ? 0.0 : averaging_.linear ? static_cast<double>(steps) : 1.0;
+    if (is_sparse && always_averaged_) missed_.record(batch, gain * scale_, model_.charged);
+    if (!counts) return;
+    const double total = model_.average_weight + gained_ + gain;
+    const double share = gain / total;
+    model_.average_intercept += share * (model_.intercept - model_.average_intercept);
+    if (is_sparse && always_averaged_) {
+      gained_ += gain;
+      return;
+    }
+    if (falls_behind_) catch_all_up(batch + 1);
+    model_.average_weight = total;
+    for (Index j = 0; j < rows_.d; ++j) {
+      double& mean = model_.average[at(j)];
+      mean += share * (scale_ * static_cast<double>(weight(j)) - mean);
+    }
+  }
+
+  void catch_up(Index i, Index step) {
+    rows_.for_each(i, [&](Index j, Real) { missed_.catch_up(j, weight(j), model_, step); });
+  }
+
+  void catch_all_up(Index step) {
+    for (Index j = 0; j < rows_.d; ++j) missed_.catch_up(j, weight(j), model_, step);
+  }
+
+  // Multiply the scale into all that is kept in its units.
+  void rescale() {
+    const Real factor = static_cast<Real>(scale_);
+    for (Index j = 0; j < rows_.d; ++j) weight(j) *= factor;
+    for (double& received : model_.received) received *= scale_;
+    model_.charged *= scale_;
+    scale_ = 1.0;
+  }
+
+  void finish() {
+    if (falls_behind_) catch_all_up(batches_.count());
+    if constexpr (is_balanced) next_.finish();
+    rescale();
+    if constexpr (stride == 2) {
+      for (Index j = 0; j < rows_.d; ++j) model_.coef[at(j)] = signed_[at(2 * j)];
+    }
+    if (gained_ > 0.0) {
+      model_.average_weight += gained_;
+      const double kept = 1.0 - gained_ / model_.average_weight;
+      for (Index j = 0; j < rows_.d; ++j) {
+        double& mean = model_.average[at(j)];
+        mean = kept * mean + missed_.sums()[at(j)] / model_.average_weight;
+      }
+    }
+    model_.met = slopes_.met();
+  }
+
+  const RowAccess& rows_;
+  const Targets& targets_;
+  const Batches& batches_;
+  const StepRule& rule_;
+  const Averaging& averaging_;
+  SgdModel<Real>& model_;
+  const Index unit_;
+  NextOrder next_;
+  Slopes slopes_;
+  const bool always_averaged_, falls_behind_;
+  Missed missed_;
+  std::vector<Real> scores_, row_slopes_, signed_slopes_, signed_;
+  std::vector<double> shares_;
+  Real* weights_ = nullptr;
+  Real* signed_sum_ = nullptr;
+  Real leans_[2] = {0, 0};
+  Real signed_constant_ = 0;
+  double lean_ = 0.0, scale_ = 1.0, gained_ = 0.0;
+  std::int64_t samples_ = batches_.samples;
+};
+
+}  // namespace antithetic

@@ -1,0 +1,45 @@
+"""The compiled kernels for this CPU.
+
+The same C++ is built as one extension module per instruction set, and the best that the CPU can run
+is imported; the environment variable ``ANTITHETIC_ISA`` pins one.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+_LEVELS = {"v4": 4, "v3": 3, "v2": 2}  # x86-64 levels; "plain" on other machines
+
+
+def available() -> tuple[str, ...]:
+    """Instruction sets that were built and that this CPU can run, the best first."""
+    built = [name for name in (*_LEVELS, "plain") if find_spec(f"{__package__}._{name}")]
+    if find_spec(f"{__package__}._cpu") is None:
+        return tuple(built)
+    level = import_module(f"{__package__}._cpu").level()
+    return tuple(name for name in built if _LEVELS.get(name, 0) <= level)
+
+
+def _load() -> ModuleType:
+    names = available()
+    wanted = os.environ.get("ANTITHETIC_ISA") or (names[0] if names else "")
+    if not names:
+        raise ImportError(
+            "antithetic has no kernels that this CPU can run: build it here, with a C++20 compiler,"
+            " by `pip install --no-binary antithetic antithetic`"
+        )
+    if wanted not in names:
+        raise ImportError(
+            f"ANTITHETIC_ISA={wanted!r} is not available here; use one of {', '.join(names)}"
+        )
+    return import_module(f"{__package__}._{wanted}")
+
+
+_module = _load()
+isa: str = _module.isa.removeprefix("_")
+globals().update(
+    {name: getattr(_module, name) for name in dir(_module) if name[0] != "_"} | {"isa": isa}
+)

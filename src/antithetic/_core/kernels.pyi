@@ -1,0 +1,150 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+isa: str
+
+def available() -> tuple[str, ...]: ...
+
+_Column = NDArray[np.float64]
+_Index = NDArray[np.intp]
+_Reals = NDArray[Any]  # of the rows' float type
+
+class Targets:
+    def __init__(self, y: _Column, weight: _Column) -> None: ...
+
+class Batches:
+    def __init__(
+        self, rows: _Index, starts: _Index, size: int, factors: _Column, steps: int, samples: int
+    ) -> None: ...
+
+class StepRule:
+    def __init__(
+        self,
+        loss: int,
+        epsilon: float,
+        l2: float,
+        l1: float,
+        schedule: tuple[int, float, float, float],
+        fit_intercept: bool,
+        steepest: float,
+        watch: bool,
+    ) -> None: ...
+
+class Averaging:
+    def __init__(self, start: int, linear: bool, every: int) -> None: ...
+
+class Rows:
+    @staticmethod
+    def dense(X: _Reals) -> Rows: ...
+    @staticmethod
+    def csr(data: _Reals, indices: NDArray[Any], indptr: NDArray[Any], d: int) -> Rows: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    def sgd_epoch(
+        self,
+        targets: Targets,
+        batches: Batches,
+        rule: StepRule,
+        averaging: Averaging,
+        coef: _Reals,
+        intercept: float,
+        average: _Column,
+        average_intercept: float,
+        average_weight: float,
+        received: _Column,
+        charged: float,
+        unit: int,
+        following: _Index,
+    ) -> tuple[float, float, float, float, float]: ...
+    def corrected_epoch(
+        self,
+        targets: Targets,
+        batches: Batches,
+        rule: StepRule,
+        coef: _Reals,
+        intercept: float,
+        slopes: _Column,
+        mean: _Reals,
+        keeps: bool,
+        members: _Index,
+        starts: _Index,
+        owner: _Index,
+        multiples: _Column,
+    ) -> tuple[float, float]: ...
+    def dual_epoch(
+        self,
+        targets: Targets,
+        order: _Index,
+        squares: _Column,
+        loss: int,
+        share: float,
+        watch: bool,
+        gone: float,
+        gone_at_least: float,
+        coef: _Reals,
+        duals: _Column,
+        signed_margins: _Column,
+        limits: _Column,
+    ) -> tuple[float, int, int]: ...
+    def balance(
+        self, order: _Index, multiples: _Column, fit_intercept: bool, unit: int, following: _Index
+    ) -> None: ...
+    def pass_over(
+        self,
+        targets: Targets,
+        loss: int,
+        epsilon: float,
+        coef: _Reals,
+        intercept: float,
+        slopes: _Column,
+        gradient: _Column,
+    ) -> float: ...
+    def solve_buckets(
+        self,
+        scale: _Reals,
+        codes: _Index,
+        share: float,
+        constant: float,
+        order: _Index,
+        partners: _Index,
+        starts: _Index,
+        partner: _Index,
+    ) -> None: ...
+
+def values(loss: int, epsilon: float, y: _Column, p: _Column, out: _Column) -> None: ...
+def slopes(loss: int, epsilon: float, y: _Column, p: _Column, out: _Column) -> None: ...
+def conjugates(loss: int, epsilon: float, y: _Column, p: _Column, out: _Column) -> None: ...
+def sum_of_losses(loss: int, epsilon: float, y: _Column, p: _Column, weight: _Column) -> float: ...
+def dual_step(loss: int, y: float, weight: float, a: float, p: float, q: float) -> float: ...
+def rest_limits(
+    loss: int,
+    targets: Targets,
+    squares: _Column,
+    duals: _Column,
+    predictions: _Column,
+    margins: _Column,
+    limits: _Column,
+) -> None: ...
+def shuffle(order: _Index, words: NDArray[np.uint32]) -> bool: ...
+def invert(sums: _Column, numbers: _Column, drawn: _Index) -> None: ...
+def balance_observed(
+    rows: _Index,
+    vectors: NDArray[np.float32],
+    slopes: NDArray[np.float32],
+    placed: NDArray[np.bool_],
+    following: _Index,
+    marks: NDArray[np.int64],
+    signed_sum: _Column,
+    held: _Column,
+) -> None: ...
+def offer(products: _Reals, first: int, values: _Reals, positions: _Index) -> None: ...
+def choose(positions: _Index, n_free: int) -> _Index: ...
+def choose_pairs(positions: _Index, n_free: int) -> _Index: ...
+def alternate_links(partner: _Index, products: _Column) -> _Index: ...
+def skip_missing(partner: _Index, kept: _Index, place: _Index) -> _Index: ...
+def buckets(
+    points: NDArray[np.float32], low: int, high: int, leaf: int, rows: _Index, others: _Index
+) -> _Index: ...
+def assign(cost: _Column) -> tuple[_Index, _Column]: ...

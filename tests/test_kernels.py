@@ -1,0 +1,297 @@
+"""The bindings of the kernels: nothing that is passed to them can read or write out of bounds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import kernel_losses
+import numpy as np
+import pytest
+import reference_losses
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from antithetic._core import kernels
+from antithetic._core.losses import DUAL_STEPS
+from antithetic.problem.kernel_rows import kernel_rows
+
+pytestmark = pytest.mark.kernel
+
+N, D = 12, 5
+RULE = (0, 0.1, 0.01, 0.0, (1, 0.1, 0.01, 0.0), True, np.inf, True)
+
+
+def make_rows(dtype=np.float64, index=None):
+    X = np.random.default_rng(0).normal(size=(N, D)).astype(dtype)
+    if index is None:
+        return kernels.Rows.dense(X)
+    S = sparse.csr_array(X)
+    return kernels.Rows.csr(S.data, S.indices.astype(index), S.indptr.astype(index), D)
+
+
+KINDS = [
+    pytest.param(
+        (dtype, index), id=f"{dtype.__name__}-{'dense' if index is None else index.__name__}"
+    )
+    for dtype in (np.float64, np.float32)
+    for index in (None, np.int32, np.int64)
+]
+
+
+def sgd_arguments(dtype):
+    return {
+        "targets": kernels.Targets(np.resize([1.0, -1.0], N), np.empty(0)),
+        "batches": kernels.Batches(np.arange(N), np.arange(0, N + 1, 2), 2, np.empty(0), 0, 0),
+        "rule": kernels.StepRule(*RULE),
+        "averaging": kernels.Averaging(0, False, 1),
+        "coef": np.zeros(D, dtype),
+        "intercept": 0.0,
+        "average": np.empty(0),
+        "average_intercept": 0.0,
+        "average_weight": 0.0,
+        "received": np.empty(0),
+        "charged": 0.0,
+        "unit": 1,
+        "following": np.empty(N, np.intp),
+    }
+
+
+def corrected_arguments(dtype):
+    none = np.empty(0, np.intp)
+    return {
+        "targets": kernels.Targets(np.resize([1.0, -1.0], N), np.empty(0)),
+        "batches": kernels.Batches(np.arange(N), np.arange(0, N + 1, 2), 2, np.empty(0), 0, 0),
+        "rule": kernels.StepRule(*RULE),
+        "coef": np.zeros(D, dtype),
+        "intercept": 0.0,
+        "slopes": np.zeros(N),
+        "mean": np.zeros(D + 1, dtype),
+        "keeps": True,
+        "members": none,
+        "starts": none,
+        "owner": none,
+        "multiples": np.empty(N),
+    }
+
+
+def dual_arguments(dtype):
+    return {
+        "targets": kernels.Targets(np.resize([1.0, -1.0], N), np.empty(0)),
+        "order": np.arange(N),
+        "squares": np.ones(N),
+        "loss": 1,
+        "share": 0.1,
+        "watch": True,
+        "gone": 0.0,
+        "gone_at_least": 0.0,
+        "coef": np.zeros(D, dtype),
+        "duals": np.zeros(N),
+        "signed_margins": np.empty(0),
+        "limits": np.empty(0),
+    }
+
+
+CALLS = {
+    "sgd_epoch": sgd_arguments,
+    "corrected_epoch": corrected_arguments,
+    "dual_epoch": dual_arguments,
+    "balance": lambda _dtype: {
+        "order": np.arange(N),
+        "multiples": np.ones(N),
+        "fit_intercept": True,
+        "unit": 2,
+        "following": np.empty(N, np.intp),
+    },
+    "pass_over": lambda dtype: {
+        "targets": kernels.Targets(np.resize([1.0, -1.0], N), np.empty(0)),
+        "loss": 0,
+        "epsilon": 0.1,
+        "coef": np.zeros(D, dtype),
+        "intercept": 0.0,
+        "slopes": np.empty(N),
+        "gradient": np.zeros(D),
+    },
+    "solve_buckets": lambda dtype: {
+        "scale": np.empty(0, dtype),
+        "codes": np.empty(0, np.intp),
+        "share": 1.0,
+        "constant": 1.0,
+        "order": np.arange(N),
+        "partners": np.arange(N)[::-1].copy(),
+        "starts": np.array([0, 6, N]),
+        "partner": np.empty(N, np.intp),
+    },
+}
+
+
+def wrong_arrays(value):
+    """Arrays like a given one, of other types, shapes and contents, of which most do not fit."""
+    yield value.astype(np.float32 if value.dtype != np.float32 else np.float64)
+    yield value.astype(np.int8)
+    yield value[:, None]
+    yield np.append(value, value)[::2]
+    yield np.append(value, value[:1] if len(value) else np.zeros(1, value.dtype))
+    yield value[:-1].copy()
+    if value.dtype.kind == "i":
+        for far in (-1, N, 10**15, np.iinfo(np.intp).min):
+            for place in (0, -1):
+                if len(value):
+                    changed = value.copy()
+                    changed[place] = far
+                    yield changed
+    yield value.tolist()
+    yield None
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_binding_survives_every_wrong_array(kind, call):
+    """A wrong argument is an error of ours, or harmless; never a crash."""
+    rows, given = make_rows(*kind), CALLS[call](kind[0])
+    getattr(rows, call)(**given)
+    for name, value in given.items():
+        if not isinstance(value, np.ndarray):
+            continue
+        for wrong in wrong_arrays(value):
+            try:
+                getattr(rows, call)(**(CALLS[call](kind[0]) | {name: wrong}))
+            except (TypeError, ValueError):
+                continue
+
+
+@pytest.mark.parametrize("call", ["sgd_epoch", "corrected_epoch"])
+@given(
+    rows=st.lists(st.integers(-3, N + 3), max_size=2 * N),
+    starts=st.lists(st.integers(-3, 2 * N), max_size=8),
+    size=st.integers(-1, 4),
+    unit=st.integers(-1, 5),
+    kind=st.sampled_from([(np.float64, None), (np.float32, np.int32), (np.float64, np.int64)]),
+)
+def test_batches_that_do_not_fit_are_refused(call, rows, starts, size, unit, kind):
+    """Rows beyond the last, batches that overlap or end elsewhere, units of any size."""
+    batches = kernels.Batches(
+        np.array(rows, np.intp), np.array(starts, np.intp), size, np.empty(0), 0, 0
+    )
+    given = CALLS[call](kind[0]) | {"batches": batches}
+    if call == "sgd_epoch":
+        given |= {"unit": unit, "following": np.empty(len(rows), np.intp)}
+    else:
+        given |= {"multiples": np.empty(len(rows))}
+    whole = 0 <= min(rows, default=0) <= max(rows, default=0) < N
+    ends = starts[:1] == [0] and starts[-1:] == [len(rows)] and starts == sorted(starts)
+    fits = whole and ends and size >= 1 and max(np.diff(starts), default=0) <= size
+    if fits:
+        getattr(make_rows(*kind), call)(**given)
+        return
+    with pytest.raises(ValueError, match=r"batch|row|size|begin"):
+        getattr(make_rows(*kind), call)(**given)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"indices": np.array([0, D], np.int32)}, "outside"),
+        ({"indices": np.array([0, -1], np.int32)}, "outside"),
+        ({"indptr": np.array([0, 1, 3], np.int32)}, "indptr"),
+        ({"indptr": np.array([1, 1, 2], np.int32)}, "indptr"),
+        ({"indptr": np.array([0, 2, 1], np.int32)}, "indptr"),
+        ({"indptr": np.empty(0, np.int32)}, "indptr"),
+        ({"indices": np.array([0], np.int32)}, "as many"),
+        ({"d": -1}, "negative"),
+    ],
+)
+def test_sparse_rows_with_wrong_indices_are_refused(changes, message):
+    """Bounds are checked once, when the rows are made."""
+    given = {
+        "data": np.ones(2),
+        "indices": np.array([0, 1], np.int32),
+        "indptr": np.array([0, 1, 2], np.int32),
+        "d": D,
+    }
+    assert kernels.Rows.csr(**given).shape == (2, D)
+    with pytest.raises(ValueError, match=message):
+        kernels.Rows.csr(**(given | changes))
+
+
+@given(st.integers(0, 8), st.floats(-5.0, 5.0), st.floats(-5.0, 5.0), st.floats(0.0, 1.0))
+def test_losses_are_those_of_their_twins(code, y, p, epsilon):
+    """Value, slope and conjugate agree with plain Python."""
+    y = np.sign(y) or 1.0 if code < 5 else y
+    for name in ("value", "slope", "conjugate"):
+        ours = getattr(kernel_losses, name)(code, epsilon, y, p)
+        twin = getattr(reference_losses, name)(code, epsilon, y, p)
+        assert ours == pytest.approx(twin, rel=1e-13, abs=1e-15)
+
+
+@given(
+    st.sampled_from(sorted(DUAL_STEPS)),
+    st.sampled_from([-1.0, 1.0]),
+    st.floats(0.1, 5.0),
+    st.floats(0.0, 1.0),
+    st.floats(-3.0, 3.0),
+    st.floats(0.0, 4.0),
+)
+def test_dual_steps_are_those_of_their_twins(code, y, weight, share, p, q):
+    """The best dual variable of one row agrees with plain Python."""
+    a = y * share * weight
+    ours = kernels.dual_step(code, y, weight, a, p, q)
+    twin = reference_losses.dual_step(code, y, weight, a, p, q)
+    assert ours == pytest.approx(twin, rel=1e-12, abs=1e-12)
+
+
+def test_wrong_instruction_sets_are_named():
+    """An unknown ANTITHETIC_ISA is refused with what there is; each that there is can be pinned."""
+    code = "from antithetic._core import kernels; print(kernels.isa)"
+    for isa in kernels.available():
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"ANTITHETIC_ISA": isa},
+        )
+        assert done.stdout.strip() == isa
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"ANTITHETIC_ISA": "v9"},
+    )
+    assert "use one of" in done.stderr
+
+
+def test_an_epoch_can_be_interrupted():
+    """Ctrl-C ends a kernel within a second, however long its epoch is."""
+    X = np.random.default_rng(0).normal(size=(20_000, 20))
+    rows, order = kernel_rows(X), np.resize(np.arange(20_000), 60_000_000)
+    given = dual_arguments(np.float64) | {
+        "targets": kernels.Targets(np.resize([1.0, -1.0], 20_000), np.empty(0)),
+        "order": order,
+        "squares": np.ones(20_000),
+        "coef": np.zeros(20),
+        "duals": np.zeros(20_000),
+    }
+    pressed = []
+
+    def press():
+        time.sleep(0.3)
+        pressed.append(time.perf_counter())
+        signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            rows.dual_epoch(**given)
+        assert time.perf_counter() - pressed[0] < 1.0
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)

@@ -101,6 +101,25 @@ class Rows:
         slopes: _Column,
         gradient: _Column,
     ) -> float: ...
+    def evaluate(
+        self,
+        targets: Targets,
+        loss: int,
+        epsilon: float,
+        coef: _Column,
+        intercept: float,
+        slopes: _Column,
+        curvatures: _Column,
+        predictions: _Column,
+        gradient: _Column,
+        threads: int,
+    ) -> tuple[float, float, float, float]: ...
+    def combine(self, factors: _Column, total: _Column, threads: int) -> None: ...
+    def gram_product(
+        self, weight: _Column, vector: _Column, constant: float, total: _Column, threads: int
+    ) -> float: ...
+    def weighted_squares(self, weight: _Column, total: _Column) -> None: ...
+    def gram(self, weight: _Column, gram: _Column) -> None: ...
     def solve_buckets(
         self,
         scale: _Reals,
@@ -115,6 +134,27 @@ class Rows:
 
 def values(loss: int, epsilon: float, y: _Column, p: _Column, out: _Column) -> None: ...
 def slopes(loss: int, epsilon: float, y: _Column, p: _Column, out: _Column) -> None: ...
+def curvatures(loss: int, epsilon: float, y: _Column, p: _Column, out: _Column) -> None: ...
+def scale_slopes(
+    targets: Targets,
+    loss: int,
+    epsilon: float,
+    slopes: _Column,
+    curvatures: _Column,
+    predictions: _Column,
+    up: float,
+    down: float,
+    scaled: _Column,
+) -> float: ...
+def descend(
+    hessian: _Column,
+    l1: _Column,
+    start: _Column,
+    slopes: _Column,
+    step: _Column,
+    enough: float,
+    most_sweeps: int,
+) -> None: ...
 def conjugates(loss: int, epsilon: float, y: _Column, p: _Column, out: _Column) -> None: ...
 def sum_of_losses(loss: int, epsilon: float, y: _Column, p: _Column, weight: _Column) -> float: ...
 def dual_step(loss: int, y: float, weight: float, a: float, p: float, q: float) -> float: ...

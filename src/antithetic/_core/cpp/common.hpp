@@ -17,14 +17,21 @@
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #define ANTITHETIC_RESTRICT __restrict
+#define ANTITHETIC_NOINLINE __declspec(noinline)
 #else
 #define ANTITHETIC_RESTRICT __restrict__
+#define ANTITHETIC_NOINLINE __attribute__((noinline))
 #endif
 
 namespace antithetic {
 
 using Index = std::ptrdiff_t;  // row numbers, NumPy's intp
 using Rows = std::span<const Index>;
+
+template <class Number>
+Index length(std::span<Number> numbers) {
+  return static_cast<Index>(numbers.size());
+}
 
 constexpr Index cache_line = 64;
 constexpr double infinity = std::numeric_limits<double>::infinity();

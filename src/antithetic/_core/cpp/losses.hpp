@@ -35,6 +35,10 @@ struct Loss {
   // Derivative in the prediction.
   double slope(double y, double p) const;
 
+  // Second derivative in the prediction, 0 where the loss is straight; at a jump, that of the side
+  // where the loss is not zero.
+  double curvature(double y, double p) const;
+
   // sup_p p u - phi(y, p): infinite where the loss never has the slope u, never NaN.
   double conjugate(double y, double u) const;
 
@@ -99,6 +103,30 @@ inline double Loss::slope(double y, double p) const {
   const double excess = std::max(0.0, std::abs(half) - 0.5 * epsilon);
   if (code == epsilon_insensitive) return excess > 0.0 ? sign : 0.0;
   return sign * 4.0 * excess;
+}
+
+inline double Loss::curvature(double y, double p) const {
+  if (is_margin()) {
+    const double margin = y * p;
+    if (code == log_loss) {
+      const double tail = std::exp(-std::abs(margin)), share = 1.0 / (1.0 + tail);
+      return tail * share * share;
+    }
+    if (code == squared_hinge) return margin <= 1.0 ? 2.0 : 0.0;
+    if (code == modified_huber) return margin <= 1.0 && margin >= -1.0 ? 2.0 : 0.0;
+    return 0.0;
+  }
+  const double half = std::abs(0.5 * y - 0.5 * p);
+  switch (code) {
+    case squared_error:
+      return 1.0;
+    case huber:
+      return half <= 0.5 * epsilon ? 1.0 : 0.0;
+    case squared_epsilon_insensitive:
+      return half >= 0.5 * epsilon ? 2.0 : 0.0;
+    default:
+      return 0.0;
+  }
 }
 
 inline double Loss::conjugate(double y, double u) const {

@@ -7,6 +7,7 @@
 #include <nanobind/stl/unique_ptr.h>
 
 #include "draws.hpp"
+#include "quadratic.hpp"
 #include "row_set.hpp"
 
 namespace nb = nanobind;
@@ -177,6 +178,89 @@ void solve_buckets(const BoundRows& rows, const AnyColumn& scale, const ReadColu
   nb::gil_scoped_release unlocked;
   Pulse pulse(check_signals);
   rows.rows->solve_buckets(given, pulse);
+}
+
+// ---- second order
+
+auto evaluate_rows(const BoundRows& rows, const BoundTargets& targets, int loss, double epsilon,
+                   const ReadColumn<double>& coef, double intercept, const Column<double>& slopes,
+                   const Column<double>& curvatures, const Column<double>& predictions,
+                   const Column<double>& gradient, Index threads) {
+  const Visit visit{write(slopes), write(curvatures), write(predictions)};
+  const EvaluateArguments given{targets.get(), Loss{loss, epsilon}, read(coef), intercept,
+                                visit,         write(gradient),     threads};
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  const auto found = rows.rows->evaluate(given, pulse);
+  return std::make_tuple(found.loss, found.slope, found.slope_square, found.curvature);
+}
+
+double scale_slopes_of_rows(const BoundTargets& targets, int loss, double epsilon,
+                            const ReadColumn<double>& slopes, const ReadColumn<double>& curvatures,
+                            const ReadColumn<double>& predictions, double up, double down,
+                            const Column<double>& scaled) {
+  const SlopeColumns given{read(slopes), read(curvatures), read(predictions)};
+  const auto n = scaled.shape(0);
+  const auto labels = targets.get();
+  const bool fits = labels.y.size() == n && given.slopes.size() == n &&
+                    given.curvatures.size() == n &&
+                    (!labels.has_weights() || labels.weight.size() == n) &&
+                    (loss == log_loss || given.predictions.size() == n);
+  if (!fits) throw std::invalid_argument("slopes, curvatures and predictions: one per row");
+  if (loss < 0 || loss >= loss_count) throw std::invalid_argument("the loss is not known");
+  const auto out = write(scaled);
+  nb::gil_scoped_release unlocked;
+  return scale_slopes(labels, Loss{loss, epsilon}, given, up, down, out);
+}
+
+void combine_rows(const BoundRows& rows, const ReadColumn<double>& factors,
+                  const Column<double>& sum, Index threads) {
+  const auto given = read(factors);
+  const auto out = write(sum);
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  rows.rows->combine(given, out, threads, pulse);
+}
+
+double gram_product_of_rows(const BoundRows& rows, const ReadColumn<double>& weight,
+                            const ReadColumn<double>& vector, double constant,
+                            const Column<double>& sum, Index threads) {
+  const GramProductArguments given{read(weight), read(vector), constant, write(sum), threads};
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  return rows.rows->gram_product(given, pulse);
+}
+
+void weighted_squares_of_rows(const BoundRows& rows, const ReadColumn<double>& weight,
+                              const Column<double>& sum) {
+  const auto given = read(weight);
+  const auto out = write(sum);
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  rows.rows->weighted_squares(given, out, pulse);
+}
+
+void gram_of_rows(const BoundRows& rows, const ReadColumn<double>& weight,
+                  const Table<double>& gram) {
+  const auto given = read(weight);
+  const std::span<double> out(gram.data(), gram.size());
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  rows.rows->gram(given, out, pulse);
+}
+
+void descend_quadratic(const ReadTable<double>& hessian, const ReadColumn<double>& l1,
+                       const ReadColumn<double>& start, const Column<double>& slopes,
+                       const Column<double>& step, double enough, Index most_sweeps) {
+  const auto d = hessian.shape(0);
+  const bool fits = hessian.shape(1) == d && l1.shape(0) == d && start.shape(0) == d &&
+                    slopes.shape(0) == d && step.shape(0) == d;
+  if (!fits) throw std::invalid_argument("a quadratic model needs vectors of one length");
+  const QuadraticModel model{static_cast<Index>(d), hessian.data(), read(l1), read(start)};
+  const auto along = write(slopes), moved = write(step);
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  descend(model, along, moved, enough, most_sweeps, pulse);
 }
 
 // ---- losses of columns
@@ -437,6 +521,18 @@ NB_MODULE(ANTITHETIC_MODULE, m) {
       .def("pass_over", &pass_over_rows, nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"),
            nb::arg("coef").noconvert(), nb::arg("intercept"), nb::arg("slopes").noconvert(),
            nb::arg("gradient").noconvert())
+      .def("evaluate", &evaluate_rows, nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"),
+           nb::arg("coef").noconvert(), nb::arg("intercept"), nb::arg("slopes").noconvert(),
+           nb::arg("curvatures").noconvert(), nb::arg("predictions").noconvert(),
+           nb::arg("gradient").noconvert(), nb::arg("threads"))
+      .def("combine", &combine_rows, nb::arg("factors").noconvert(), nb::arg("total").noconvert(),
+           nb::arg("threads"))
+      .def("gram_product", &gram_product_of_rows, nb::arg("weight").noconvert(),
+           nb::arg("vector").noconvert(), nb::arg("constant"), nb::arg("total").noconvert(),
+           nb::arg("threads"))
+      .def("weighted_squares", &weighted_squares_of_rows, nb::arg("weight").noconvert(),
+           nb::arg("total").noconvert())
+      .def("gram", &gram_of_rows, nb::arg("weight").noconvert(), nb::arg("gram").noconvert())
       .def("solve_buckets", &solve_buckets, nb::arg("scale").noconvert(),
            nb::arg("codes").noconvert(), nb::arg("share"), nb::arg("constant"),
            nb::arg("order").noconvert(), nb::arg("partners").noconvert(),
@@ -487,6 +583,15 @@ NB_MODULE(ANTITHETIC_MODULE, m) {
         nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
   m.def("slopes", &each<&Loss::slope>, nb::arg("loss"), nb::arg("epsilon"),
         nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
+  m.def("curvatures", &each<&Loss::curvature>, nb::arg("loss"), nb::arg("epsilon"),
+        nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
+  m.def("scale_slopes", &scale_slopes_of_rows, nb::arg("targets"), nb::arg("loss"),
+        nb::arg("epsilon"), nb::arg("slopes").noconvert(), nb::arg("curvatures").noconvert(),
+        nb::arg("predictions").noconvert(), nb::arg("up"), nb::arg("down"),
+        nb::arg("scaled").noconvert());
+  m.def("descend", &descend_quadratic, nb::arg("hessian").noconvert(), nb::arg("l1").noconvert(),
+        nb::arg("start").noconvert(), nb::arg("slopes").noconvert(), nb::arg("step").noconvert(),
+        nb::arg("enough"), nb::arg("most_sweeps"));
   m.def("conjugates", &each<&Loss::conjugate>, nb::arg("loss"), nb::arg("epsilon"),
         nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
   m.def("sum_of_losses", &sum_of_column, nb::arg("loss"), nb::arg("epsilon"),

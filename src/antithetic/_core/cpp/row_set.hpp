@@ -8,6 +8,7 @@
 #include "pairing.hpp"
 #include "passes.hpp"
 #include "sdca.hpp"
+#include "second_order.hpp"
 #include "sgd.hpp"
 
 namespace antithetic {
@@ -82,6 +83,23 @@ struct PassArguments {
   std::span<double> slopes, gradient;
 };
 
+struct EvaluateArguments {
+  Targets targets;
+  Loss loss;
+  std::span<const double> coef;
+  double intercept;
+  Visit visit;
+  std::span<double> gradient;
+  Index threads;
+};
+
+struct GramProductArguments {
+  std::span<const double> weight, vector;
+  double constant;
+  std::span<double> sum;
+  Index threads;
+};
+
 struct BucketArguments {
   Reals scale;
   Rows codes;
@@ -102,6 +120,14 @@ class RowSet {
   virtual void balance(const BalanceArguments&, Pulse&) const = 0;
   virtual double pass_over(const PassArguments&, Pulse&) const = 0;
   virtual void solve_buckets(const BucketArguments&, Pulse&) const = 0;
+  virtual Totals evaluate(const EvaluateArguments&, Pulse&) const = 0;
+  virtual void combine(std::span<const double> factors, std::span<double> sum, Index threads,
+                       Pulse&) const = 0;
+  virtual double gram_product(const GramProductArguments&, Pulse&) const = 0;
+  virtual void weighted_squares(std::span<const double> weight, std::span<double> sum,
+                                Pulse&) const = 0;
+  // Of sparse rows only: dense ones have BLAS.
+  virtual void gram(std::span<const double> weight, std::span<double> gram, Pulse&) const = 0;
 };
 
 // Rows that live as long as the arrays do; indices of sparse rows are checked.

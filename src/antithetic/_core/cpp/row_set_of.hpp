@@ -11,11 +11,6 @@ inline void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
-template <class Number>
-Index length(std::span<Number> numbers) {
-  return static_cast<Index>(numbers.size());
-}
-
 inline void require_rows(Rows rows, Index n, const char* what) {
   const bool inside =
       std::all_of(rows.begin(), rows.end(), [n](Index i) { return 0 <= i && i < n; });
@@ -176,6 +171,52 @@ class RowSetOf final : public RowSet {
     for (std::size_t k = 1; k < given.starts.size(); ++k) {
       const Index low = given.starts[k - 1], m = given.starts[k] - low;
       if (m > 0) pulse.beat(solver.solve(low, m));
+    }
+  }
+
+  Totals evaluate(const EvaluateArguments& given, Pulse& pulse) const override {
+    require_targets(given.targets, rows_.n);
+    require(0 <= given.loss.code && given.loss.code < loss_count, "the loss is not known");
+    require(length(given.coef) == rows_.d, "coef: shape (d,)");
+    require(length(given.gradient) == rows_.d, "gradient: shape (d,)");
+    for (const auto& column :
+         {given.visit.slopes, given.visit.curvatures, given.visit.predictions}) {
+      require(column.empty() || length(column) == rows_.n,
+              "slopes, curvatures and predictions: one per row");
+    }
+    return antithetic::evaluate(rows_, given.targets, given.loss, given.coef, given.intercept,
+                                given.visit, given.gradient, given.threads, pulse);
+  }
+
+  void combine(std::span<const double> factors, std::span<double> sum, Index threads,
+               Pulse& pulse) const override {
+    require(length(factors) == rows_.n, "factors: one per row");
+    require(length(sum) == rows_.d, "sum: shape (d,)");
+    antithetic::combine(rows_, factors, sum, threads, pulse);
+  }
+
+  double gram_product(const GramProductArguments& given, Pulse& pulse) const override {
+    require(length(given.weight) == rows_.n, "weights: one per row");
+    require(length(given.vector) == rows_.d && length(given.sum) == rows_.d,
+            "vector and sum: shape (d,)");
+    return antithetic::gram_product(rows_, given.weight, given.vector, given.constant, given.sum,
+                                    given.threads, pulse);
+  }
+
+  void weighted_squares(std::span<const double> weight, std::span<double> sum,
+                        Pulse& pulse) const override {
+    require(length(weight) == rows_.n, "weights: one per row");
+    require(length(sum) == rows_.d, "sum: shape (d,)");
+    antithetic::weighted_squares(rows_, weight, sum, pulse);
+  }
+
+  void gram(std::span<const double> weight, std::span<double> gram, Pulse& pulse) const override {
+    require(length(weight) == rows_.n, "weights: one per row");
+    require(length(gram) == rows_.d * rows_.d, "gram: shape (d, d)");
+    if constexpr (RowAccess::is_sparse) {
+      gram_of_pairs(rows_, weight, gram.data(), pulse);
+    } else {
+      throw std::invalid_argument("dense rows have no pairs of stored entries");
     }
   }
 

@@ -1,0 +1,416 @@
+// What a second-order solver asks of all rows: losses, slopes, curvatures and the gradient in one
+// visit, products with a weighted Gram matrix, and that matrix itself for sparse rows.
+//
+// Weights and sums are float64 whatever the rows are.
+#pragma once
+
+#include <exception>
+#include <thread>
+
+#include "passes.hpp"
+#include "sums.hpp"
+
+namespace antithetic {
+
+// Columns of one visit, each left out where it is empty.
+struct Visit {
+  std::span<double> slopes, curvatures, predictions;
+};
+
+struct Totals {
+  double loss = 0.0, slope = 0.0, slope_square = 0.0, curvature = 0.0;
+
+  void add(const Totals& other) {
+    loss += other.loss;
+    slope += other.slope;
+    slope_square += other.slope_square;
+    curvature += other.curvature;
+  }
+};
+
+// log(1 + e) for e in [0, 1], of operations that vectorise: twice the series of the inverse
+// hyperbolic tangent of e / (2 + e), which is at most 1/3.
+inline double log1p_of_unit(double e) {
+  const double z = e / (2.0 + e), square = z * z;
+  double sum = 1.0 / 35.0;  // written out: loops inside of loops do not vectorise
+  sum = sum * square + 1.0 / 33.0;
+  sum = sum * square + 1.0 / 31.0;
+  sum = sum * square + 1.0 / 29.0;
+  sum = sum * square + 1.0 / 27.0;
+  sum = sum * square + 1.0 / 25.0;
+  sum = sum * square + 1.0 / 23.0;
+  sum = sum * square + 1.0 / 21.0;
+  sum = sum * square + 1.0 / 19.0;
+  sum = sum * square + 1.0 / 17.0;
+  sum = sum * square + 1.0 / 15.0;
+  sum = sum * square + 1.0 / 13.0;
+  sum = sum * square + 1.0 / 11.0;
+  sum = sum * square + 1.0 / 9.0;
+  sum = sum * square + 1.0 / 7.0;
+  sum = sum * square + 1.0 / 5.0;
+  sum = sum * square + 1.0 / 3.0;
+  sum = sum * square + 1.0;
+  return 2.0 * z * sum;
+}
+
+inline double sum_in_lanes(const double* numbers, Index many) {
+  Lanes<double> sums;
+  in_blocks<double>(many, [&](Index c, auto width) {
+    for (Index lane = 0; lane < width; ++lane) sums.sums[lane] += numbers[c + lane];
+  });
+  return sums.total();
+}
+
+inline double sum_of_squares(const double* numbers, Index many) {
+  Lanes<double> sums;
+  in_blocks<double>(many, [&](Index c, auto width) { sums.add<width>(numbers + c, numbers + c); });
+  return sums.total();
+}
+
+// Rows that are visited twice while they are in the cache.
+constexpr Index most_rows_at_once = 256;
+
+// Losses, slopes and curvatures of some predictions. Not inlined, or GCC no longer vectorises it.
+ANTITHETIC_NOINLINE inline void judge_logistic(const double* ANTITHETIC_RESTRICT y,
+                                               const double* ANTITHETIC_RESTRICT predictions,
+                                               Index many, double* ANTITHETIC_RESTRICT losses,
+                                               double* ANTITHETIC_RESTRICT slopes,
+                                               double* ANTITHETIC_RESTRICT curvatures) {
+  for (Index k = 0; k < many; ++k) {
+    const double margin = y[k] * predictions[k];
+    const double tail = exp_of_negative(-std::abs(margin));
+    const double share = 1.0 / (1.0 + tail), small = tail * share;
+    slopes[k] = -y[k] * (margin >= 0.0 ? small : share);
+    curvatures[k] = small * share;
+    losses[k] = log1p_of_unit(tail) + (margin > 0.0 ? 0.0 : -margin);
+  }
+}
+
+// Weighted losses, slopes and curvatures of a few predictions.
+class PredictionBlock {
+ public:
+  double predictions[most_rows_at_once], losses[most_rows_at_once], slopes[most_rows_at_once],
+      curvatures[most_rows_at_once];
+
+  Totals judge(const Targets& targets, const Loss& loss, Index start, Index many) {
+    const double* y = targets.y.data() + start;
+    if (loss.code == log_loss) {
+      judge_logistic(y, predictions, many, losses, slopes, curvatures);
+    } else {
+      for (Index k = 0; k < many; ++k) {
+        losses[k] = loss.value(y[k], predictions[k]);
+        slopes[k] = loss.slope(y[k], predictions[k]);
+        curvatures[k] = loss.curvature(y[k], predictions[k]);
+      }
+    }
+    if (targets.has_weights()) weigh(targets.weight.data() + start, many);
+    return {sum_in_lanes(losses, many), sum_in_lanes(slopes, many), sum_of_squares(slopes, many),
+            sum_in_lanes(curvatures, many)};
+  }
+
+ private:
+  // Weight 0 beats an infinite loss.
+  void weigh(const double* weight, Index many) {
+    for (Index k = 0; k < many; ++k) {
+      const double w = weight[k];
+      losses[k] = w > 0.0 ? w * losses[k] : 0.0;
+      slopes[k] = w > 0.0 ? w * slopes[k] : 0.0;
+      curvatures[k] = w > 0.0 ? w * curvatures[k] : 0.0;
+    }
+  }
+};
+
+// ---- products of a few rows with a vector, and sums of a few rows into one
+
+constexpr Index at_a_time = 4;  // rows whose products share one visit of the vector
+
+// A vector in float64, followed by zeros up to a whole number of lanes: a dense row may then be
+// read beyond its end, into the next, for what is read there is multiplied by zero or added to what
+// nobody looks at.
+class Padded {
+ public:
+  explicit Padded(Index d) : numbers_(static_cast<std::size_t>(padded(d)), 0.0) {}
+  Padded(const double* given, Index d) : Padded(d) { std::copy(given, given + d, data()); }
+
+  static Index padded(Index d) { return (d + lanes<double> - 1) / lanes<double> * lanes<double>; }
+  double* data() { return numbers_.data(); }
+  const double* data() const { return numbers_.data(); }
+  Index size() const { return static_cast<Index>(numbers_.size()); }
+
+ private:
+  std::vector<double> numbers_;
+};
+
+// Rows from the first one on that may be read beyond their ends.
+template <class Real>
+Index roomy_rows(const DenseRows<Real>& rows) {
+  const Index beyond = Padded::padded(rows.d);
+  return rows.n * rows.d < beyond ? 0 : (rows.n * rows.d - beyond) / rows.d + 1;
+}
+
+template <class Real>
+void few_products(const Real* x, Index d, const Padded& vector, double* out) {
+  constexpr Index many = lanes<double>;
+  const double* w = vector.data();
+  double sums[at_a_time][many] = {};
+  for (Index c = 0; c < vector.size(); c += many) {
+    for (Index r = 0; r < at_a_time; ++r) {
+      for (Index lane = 0; lane < many; ++lane) {
+        sums[r][lane] += static_cast<double>(x[r * d + c + lane]) * w[c + lane];
+      }
+    }
+  }
+  for (Index r = 0; r < at_a_time; ++r) {
+    for (Index half = many / 2; half > 0; half /= 2) {
+      for (Index lane = 0; lane < half; ++lane) sums[r][lane] += sums[r][lane + half];
+    }
+    out[r] = sums[r][0];
+  }
+}
+
+template <class Real>
+void products(const DenseRows<Real>& rows, Index start, Index many, const Padded& vector,
+              double* out) {
+  const Index roomy = std::min(many, roomy_rows(rows) - start);
+  Index k = 0;
+  for (; k + at_a_time <= roomy; k += at_a_time) {
+    few_products(rows.row(start + k), rows.d, vector, out + k);
+  }
+  for (; k < many; ++k) {
+    const Real* x = rows.row(start + k);
+    Lanes<double> sum;
+    in_blocks<double>(rows.d, [&](Index c, auto width) {
+      for (Index lane = 0; lane < width; ++lane) {
+        sum.sums[lane] += static_cast<double>(x[c + lane]) * vector.data()[c + lane];
+      }
+    });
+    out[k] = sum.total();
+  }
+}
+
+template <class Real, class Int>
+void products(const CsrRows<Real, Int>& rows, Index start, Index many, const Padded& vector,
+              double* out) {
+  const double* w = vector.data();
+  for (Index k = 0; k < many; ++k) {
+    double a = 0.0, b = 0.0;  // two sums, since one would wait for itself
+    Index place = rows.begin(start + k);
+    const Index last = rows.end(start + k);
+    for (; place + 2 <= last; place += 2) {
+      a += static_cast<double>(rows.data[place]) * w[rows.indices[place]];
+      b += static_cast<double>(rows.data[place + 1]) * w[rows.indices[place + 1]];
+    }
+    if (place < last) a += static_cast<double>(rows.data[place]) * w[rows.indices[place]];
+    out[k] = a + b;
+  }
+}
+
+template <class Real>
+void add_rows(const DenseRows<Real>& rows, Index start, Index many, const double* factors,
+              Padded& sum) {
+  constexpr Index width = lanes<double>;
+  const Index d = rows.d, roomy = std::min(many, roomy_rows(rows) - start);
+  double* ANTITHETIC_RESTRICT g = sum.data();
+  Index k = 0;
+  for (; k + at_a_time <= roomy; k += at_a_time) {
+    const Real *x = rows.row(start + k), *y = x + d, *z = y + d, *t = z + d;
+    const double a = factors[k], b = factors[k + 1], e = factors[k + 2], f = factors[k + 3];
+    for (Index c = 0; c < sum.size(); c += width) {
+      for (Index j = c; j < c + width; ++j) {
+        g[j] += (a * static_cast<double>(x[j]) + b * static_cast<double>(y[j])) +
+                (e * static_cast<double>(z[j]) + f * static_cast<double>(t[j]));
+      }
+    }
+  }
+  for (; k < many; ++k) {
+    const Real* x = rows.row(start + k);
+    for (Index c = 0; c < d; ++c) g[c] += factors[k] * static_cast<double>(x[c]);
+  }
+}
+
+template <class Real, class Int>
+void add_rows(const CsrRows<Real, Int>& rows, Index start, Index many, const double* factors,
+              Padded& sum) {
+  double* g = sum.data();
+  for (Index k = 0; k < many; ++k) {
+    for (Index place = rows.begin(start + k); place < rows.end(start + k); ++place) {
+      g[rows.indices[place]] += factors[k] * static_cast<double>(rows.data[place]);
+    }
+  }
+}
+
+// ---- threads
+
+// Call part(t) for t = 0 .. threads - 1, the first in this thread, and wait for all; an exception
+// of any is thrown here.
+template <class Part>
+void in_threads(Index threads, Part part) {
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(threads));
+  const auto guarded = [&](Index t) {
+    try {
+      part(t);
+    } catch (...) {
+      failures[static_cast<std::size_t>(t)] = std::current_exception();
+    }
+  };
+  std::vector<std::thread> others;
+  for (Index t = 1; t < threads; ++t) others.emplace_back(guarded, t);
+  guarded(0);
+  for (auto& other : others) other.join();
+  for (const auto& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+// Visit blocks of rows that stay in the cache, in threads; each adds to a sum of its own, and the
+// sums are added in the order of the threads. work(block, start, many, thread, sum).
+template <class RowAccess, class Work>
+void over_blocks(const RowAccess& rows, Index threads, std::span<double> total, Pulse& pulse,
+                 Work work) {
+  constexpr Index entries_at_once = Index{1} << 13;
+  const Index entries = std::max<Index>(1, rows.n == 0 ? 1 : rows.length(0));
+  const Index longest = RowAccess::is_sparse ? most_rows_at_once : entries_at_once / entries;
+  const Index at_once = std::clamp<Index>(longest / at_a_time * at_a_time, 16, most_rows_at_once);
+  threads = std::clamp<Index>(threads, 1, std::max<Index>(1, rows.n / at_once));
+  std::vector<Padded> sums(static_cast<std::size_t>(threads), Padded(length(total)));
+  in_threads(threads, [&](Index t) {
+    const Index blocks = (rows.n + at_once - 1) / at_once;
+    const Index last = std::min(rows.n, blocks * (t + 1) / threads * at_once);
+    for (Index start = blocks * t / threads * at_once; start < last; start += at_once) {
+      const Index many = std::min(at_once, last - start);
+      work(start, many, t, sums[static_cast<std::size_t>(t)]);
+      // only this thread is told of Ctrl-C
+      if (t == 0) pulse.beat(many * rows.length(start));
+    }
+  });
+  std::fill(total.begin(), total.end(), 0.0);
+  for (const auto& sum : sums) {
+    for (std::size_t j = 0; j < total.size(); ++j) total[j] += sum.data()[j];
+  }
+}
+
+// ---- what is asked
+
+// Sums over all rows of the weighted losses, slopes, squared slopes and curvatures at some weights,
+// and of the gradients.
+template <class RowAccess>
+Totals evaluate(const RowAccess& rows, const Targets& targets, const Loss& loss,
+                std::span<const double> coef, double intercept, const Visit& visit,
+                std::span<double> gradient, Index threads, Pulse& pulse) {
+  const Padded w(coef.data(), rows.d);
+  std::vector<Totals> totals(static_cast<std::size_t>(std::max<Index>(1, threads)));
+  over_blocks(rows, threads, gradient, pulse, [&](Index start, Index many, Index t, Padded& sum) {
+    PredictionBlock block;
+    products(rows, start, many, w, block.predictions);
+    for (Index k = 0; k < many; ++k) block.predictions[k] += intercept;
+    totals[static_cast<std::size_t>(t)].add(block.judge(targets, loss, start, many));
+    const auto keep = [&](const double* found, std::span<double> column) {
+      if (!column.empty()) std::copy_n(found, many, column.data() + start);
+    };
+    keep(block.slopes, visit.slopes);
+    keep(block.curvatures, visit.curvatures);
+    keep(block.predictions, visit.predictions);
+    add_rows(rows, start, many, block.slopes, sum);
+  });
+  Totals all;
+  for (const auto& part : totals) all.add(part);
+  return all;
+}
+
+// What a dual variable u' of a row costs: s (phi(p) + phi*(u'/s) - p u'/s), zero for u' = s
+// phi'(p). Of the logistic loss it is the divergence of two chances, `kept` times `chance` from
+// `chance`.
+inline double logistic_cost(double weight, double slope, double curvature, double kept) {
+  const double chance = std::abs(slope) / weight;
+  if (chance == 0.0 || kept == 1.0) return 0.0;
+  const double rest = chance > 0.5 ? curvature / weight / chance : 1.0 - chance;
+  const double first = kept > 0.0 ? chance * kept * std::log(kept) : 0.0;
+  const double second = (1.0 - chance * kept) * std::log1p(chance * (1.0 - kept) / rest);
+  return weight * std::max(0.0, first + second);
+}
+
+struct SlopeColumns {
+  std::span<const double> slopes, curvatures, predictions;
+};
+
+// Multiply the slopes above zero by `up` and those below by `down`; return what that costs in all.
+inline double scale_slopes(const Targets& targets, const Loss& loss, const SlopeColumns& given,
+                           double up, double down, std::span<double> scaled) {
+  double total = 0.0;
+  for (std::size_t i = 0; i < scaled.size(); ++i) {
+    const double slope = given.slopes[i], kept = slope > 0.0 ? up : down;
+    const double weight = targets.weight_of(static_cast<Index>(i));
+    scaled[i] = kept * slope;
+    if (kept == 1.0 || !(weight > 0.0)) continue;
+    if (loss.code == log_loss) {
+      total += logistic_cost(weight, slope, given.curvatures[i], kept);
+    } else {
+      const double y = targets.y[i], p = given.predictions[i], u = scaled[i] / weight;
+      total += weight * std::max(0.0, loss.value(y, p) + loss.conjugate(y, u) - u * p);
+    }
+  }
+  return total;
+}
+
+// sum_i factors_i x_i
+template <class RowAccess>
+void combine(const RowAccess& rows, std::span<const double> factors, std::span<double> sum,
+             Index threads, Pulse& pulse) {
+  over_blocks(rows, threads, sum, pulse, [&](Index start, Index many, Index, Padded& part) {
+    add_rows(rows, start, many, factors.data() + start, part);
+  });
+}
+
+// sum_i weight_i (<x_i, vector> + constant) x_i, and the last entry sum_i weight_i (...).
+template <class RowAccess>
+double gram_product(const RowAccess& rows, std::span<const double> weight,
+                    std::span<const double> vector, double constant, std::span<double> sum,
+                    Index threads, Pulse& pulse) {
+  const Padded v(vector.data(), rows.d);
+  std::vector<double> constants(static_cast<std::size_t>(std::max<Index>(1, threads)), 0.0);
+  over_blocks(rows, threads, sum, pulse, [&](Index start, Index many, Index t, Padded& part) {
+    double scores[most_rows_at_once];
+    products(rows, start, many, v, scores);
+    for (Index k = 0; k < many; ++k) {
+      scores[k] = weight[static_cast<std::size_t>(start + k)] * (scores[k] + constant);
+    }
+    constants[static_cast<std::size_t>(t)] += sum_in_lanes(scores, many);
+    add_rows(rows, start, many, scores, part);
+  });
+  double total = 0.0;
+  for (const double part : constants) total += part;
+  return total;
+}
+
+// sum_i weight_i x_ij^2 for each column j
+template <class RowAccess>
+void weighted_squares(const RowAccess& rows, std::span<const double> weight, std::span<double> sum,
+                      Pulse& pulse) {
+  for (Index i = 0; i < rows.n; ++i) {
+    const double w = weight[static_cast<std::size_t>(i)];
+    rows.for_each(i, [&](Index j, typename RowAccess::Real entry) {
+      const double x = static_cast<double>(entry);
+      sum[static_cast<std::size_t>(j)] += w * x * x;
+    });
+    pulse.beat(rows.length(i));
+  }
+}
+
+// sum_i weight_i x_i x_i', each product of two entries added to one side of the diagonal.
+template <class Real, class Int>
+void gram_of_pairs(const CsrRows<Real, Int>& rows, std::span<const double> weight, double* gram,
+                   Pulse& pulse) {
+  for (Index i = 0; i < rows.n; ++i) {
+    const Index first = rows.begin(i), last = rows.end(i);
+    for (Index a = first; a < last; ++a) {
+      const double x = weight[static_cast<std::size_t>(i)] * static_cast<double>(rows.data[a]);
+      double* line = gram + static_cast<Index>(rows.indices[a]) * rows.d;
+      for (Index b = first; b <= a; ++b) {
+        line[rows.indices[b]] += x * static_cast<double>(rows.data[b]);
+      }
+    }
+    pulse.beat((last - first) * (last - first));
+  }
+}
+
+}  // namespace antithetic

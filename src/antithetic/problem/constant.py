@@ -1,0 +1,85 @@
+"""The best constant prediction: where a model begins, and what its gain is measured from."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.problem.losses import Loss
+
+_MOST_STEPS = 100
+_FURTHEST = 30.0  # a share of exp(-30) of one class is as good as none
+
+
+def best_constant(
+    loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64] | None
+) -> tuple[float, float]:
+    """Constant prediction of the least mean loss, and that loss, each row counting as one.
+
+    Parameters
+    ----------
+    loss : Loss
+    y : ndarray of shape (n,)
+        Signs for a classification loss, numbers for regression.
+    weight : ndarray of shape (n,) or None
+        Weights of the rows; None means 1.
+
+    Examples
+    --------
+    >>> from antithetic.problem.losses import LOSSES
+    >>> import numpy as np
+    >>> best_constant(LOSSES["squared_error"], np.array([1.0, 3.0]), None)
+    (2.0, 0.5)
+    """
+    values, shares = _distinct(loss, y, weight)
+    if loss.name == "log_loss":
+        constant = _log_odds(shares)
+    elif loss.name == "squared_error":
+        total = float(shares.sum())
+        constant = float(shares @ values) / total if total > 0.0 else 0.0
+    else:
+        constant = _bisect(loss, values, shares)
+    return constant, float(shares @ loss.value(values, np.full(len(values), constant)))
+
+
+def _distinct(
+    loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64] | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Labels and the share of the loss that each has: of two classes, two of each."""
+    n = len(y)
+    if not loss.classification:
+        return y, np.full(n, 1.0 / n) if weight is None else weight / n
+    if weight is None:
+        positive = float(np.count_nonzero(y > 0.0))
+        total = float(n)
+    else:
+        positive, total = float(weight[y > 0.0].sum()), float(weight.sum())
+    return np.array([-1.0, 1.0]), np.array([max(0.0, total - positive), positive]) / n
+
+
+def _log_odds(shares: NDArray[np.float64]) -> float:
+    if not shares.any():
+        return 0.0
+    with np.errstate(divide="ignore"):
+        odds = float(np.log(shares[1]) - np.log(shares[0]))
+    return float(np.clip(odds, -_FURTHEST, _FURTHEST))
+
+
+def _bisect(loss: Loss, y: NDArray[np.float64], shares: NDArray[np.float64]) -> float:
+    """Where the sum of the slopes changes its sign, which never falls in the prediction."""
+    low, high = float(y.min()), float(y.max())
+    if not shares.any() or low == high:
+        return low if not loss.classification else 0.0
+
+    def slope(p: float) -> float:
+        return float(shares @ loss.slope(y, np.full(len(y), p)))
+
+    for _ in range(_MOST_STEPS):
+        middle = 0.5 * low + 0.5 * high
+        if not low < middle < high:
+            break
+        if slope(middle) < 0.0:
+            low = middle
+        else:
+            high = middle
+    return high if abs(slope(high)) <= abs(slope(low)) else low

@@ -1,0 +1,375 @@
+r"""What a second-order solver asks of the rows: sums over all of them, at given weights.
+
+A point is one vector: the weights and, with an intercept, the intercept of *centred* columns,
+:math:`b' = b + \langle\mu, w\rangle`. Predictions are the same, but columns far from zero no longer
+tie the intercept to every weight.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic._core import kernels
+from antithetic._core.losses import LOG_LOSS
+from antithetic.problem.constant import best_constant
+from antithetic.problem.losses import Loss
+from antithetic.problem.objective import Problem
+from antithetic.problem.penalties import Penalty
+
+Vector = NDArray[np.float64]
+
+_ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
+_FEW_ROWS = 20.0  # a column whose square is mostly that of so few rows is rare
+_ENTRIES_PER_THREAD = 1 << 18  # less work than this is done before a thread has begun
+
+
+class Point(NamedTuple):
+    """The objective and its derivatives at some weights.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (d,) or (d + 1,)
+        Weights, then the intercept of centred columns if there is one.
+    objective : float
+        Mean loss and the quadratic part of the penalty.
+    gradient : ndarray of the shape of ``theta``
+    noise : float
+        Mean squared slope divided by mean curvature: what a sample's optimum differs by.
+    slopes, curvatures : ndarray of shape (n,) or None
+        Of each row, weighted; None where the rows are elsewhere.
+    predictions : ndarray of shape (n,) or None
+        None where the slopes say as much.
+    """
+
+    theta: Vector
+    objective: float
+    gradient: Vector
+    noise: float
+    slopes: Vector | None = None
+    curvatures: Vector | None = None
+    predictions: Vector | None = None
+
+
+class Dual(NamedTuple):
+    """Dual variables of the rows, as far as a bound on the gap needs them.
+
+    Attributes
+    ----------
+    gradient : ndarray of shape (d,)
+        Mean of the rows, times slopes that are allowed.
+    cost : float
+        Mean of what these slopes lack: zero for the slopes of the point itself.
+    up, down : float, default=1.0
+        What slopes above and below zero were multiplied by.
+    """
+
+    gradient: Vector
+    cost: float
+    up: float = 1.0
+    down: float = 1.0
+
+
+class Sums(Protocol):
+    """Rows that give sums, on this machine or on many."""
+
+    n: int
+    size: float  # rows, as many as weights make of them
+    d: int
+    loss: Loss
+    penalty: Penalty
+    fit_intercept: bool
+    is_single: bool  # whether the rows are float32
+
+    def at(self, theta: Vector) -> Point:
+        """Objective and gradient at some weights: one pass over the rows."""
+
+    def hessian(self, point: Point, *, exact: bool = False) -> Vector:
+        """Matrix of second derivatives, the quadratic part of the penalty included."""
+
+    def has_rare_columns(self, point: Point) -> bool:
+        """Whether there are columns of which a sample knows too little."""
+
+    def diagonal(self, point: Point) -> Vector:
+        """Diagonal of the Hessian: one pass over the rows."""
+
+    def times(self, point: Point, vector: Vector) -> Vector:
+        """Product of the Hessian with a vector: one pass over the rows."""
+
+    def constant(self) -> tuple[float, float]:
+        """Best prediction without weights, and its mean loss."""
+
+    def sample(self, size: int, seed: int) -> Sums | None:
+        """Rows drawn at random; None where too few of a class are among them."""
+
+    def dual(self, point: Point) -> Dual:
+        """Slopes that sum to zero where there is an intercept, near those of the point."""
+
+    def dual_cost(self, point: Point, up: float, down: float) -> float:
+        """What it costs to scale the slopes above and below zero by so much."""
+
+
+class RowSums:
+    """Sums over the rows of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    centre : ndarray of shape (d,) or None
+        What is subtracted from each column; None without an intercept.
+    threads : int, default=1
+    """
+
+    def __init__(self, problem: Problem, centre: Vector | None, threads: int = 1) -> None:
+        self.problem, self.centre = problem, centre
+        self.n, self.d = problem.n, problem.d
+        self.loss, self.penalty = problem.loss, problem.penalty
+        self.fit_intercept = problem.fit_intercept
+        self.is_single = problem.X.dtype == np.float32
+        entries = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
+        self.threads = int(min(threads, max(1, entries // _ENTRIES_PER_THREAD)))
+        self._targets = problem.targets
+        self.size = _effective_rows(problem)
+
+    def split(self, theta: Vector) -> tuple[Vector, float]:
+        """Weights and the user's intercept."""
+        if not self.fit_intercept:
+            return theta, 0.0
+        coef = theta[:-1]
+        assert self.centre is not None
+        return coef, float(theta[-1] - self.centre @ coef)
+
+    def join(self, coef: Vector, intercept: float) -> Vector:
+        """Point of some weights and the user's intercept."""
+        if not self.fit_intercept:
+            return np.array(coef, dtype=np.float64)
+        assert self.centre is not None
+        return np.append(coef, intercept + self.centre @ coef)
+
+    def constant(self) -> tuple[float, float]:
+        """Best prediction without weights, and its mean loss."""
+        if not self.fit_intercept:
+            return 0.0, self.problem.loss_at_zero()
+        return best_constant(self.loss, self.problem.y, self.problem.weight)
+
+    def at(self, theta: Vector) -> Point:
+        """Objective and gradient at some weights: one pass over the rows."""
+        problem, d = self.problem, self.d
+        coef, intercept = self.split(theta)
+        slopes, curvatures = np.empty(self.n), np.empty(self.n)
+        predictions = np.empty(0 if self.loss.code == LOG_LOSS else self.n)
+        gradient = np.empty(len(theta))
+        loss, slope, square, curvature = problem.rows.evaluate(
+            self._targets,
+            self.loss.code,
+            self.loss.epsilon,
+            np.ascontiguousarray(coef),
+            intercept,
+            slopes,
+            curvatures,
+            predictions,
+            gradient[:d],
+            self.threads,
+        )
+        self._average(gradient, slope)
+        l2 = self.penalty.l2
+        if l2:
+            gradient[:d] += l2 * coef
+        objective = loss / self.n + 0.5 * l2 * float(coef @ coef)
+        noise = square / curvature if curvature > 0.0 else 0.0
+        return Point(theta, objective, gradient, noise, slopes, curvatures, predictions)
+
+    def _average(self, sums: Vector, constant: float) -> None:
+        """Divide sums over rows by their number, those of centred columns where there are such."""
+        sums[: self.d] /= self.n
+        if self.fit_intercept:
+            assert self.centre is not None
+            sums[-1] = constant / self.n
+            sums[: self.d] -= sums[-1] * self.centre
+
+    def times(self, point: Point, vector: Vector) -> Vector:
+        """Product of the Hessian with a vector: one pass over the rows."""
+        assert point.curvatures is not None
+        along, constant = self.split(vector)
+        product = np.empty(len(vector))
+        total = self.problem.rows.gram_product(
+            point.curvatures,
+            np.ascontiguousarray(along),
+            constant,
+            product[: self.d],
+            self.threads,
+        )
+        self._average(product, total)
+        product[: self.d] += self.penalty.l2 * along
+        return product
+
+    def diagonal(self, point: Point) -> Vector:
+        """Diagonal of the Hessian: one pass over the rows."""
+        assert point.curvatures is not None
+        squares = np.zeros(len(point.theta))
+        self.problem.rows.weighted_squares(point.curvatures, squares[: self.d])
+        if self.fit_intercept:
+            assert self.centre is not None
+            sums = np.empty(self.d)
+            self.problem.rows.combine(point.curvatures, sums, self.threads)
+            squares[-1] = point.curvatures.sum()
+            squares[:-1] += self.centre * (self.centre * squares[-1] - 2.0 * sums)
+        squares /= self.n
+        squares[: self.d] += self.penalty.l2
+        return squares
+
+    def hessian(self, point: Point, *, exact: bool = False) -> Vector:
+        """Matrix of second derivatives; products of float32 unless it is to be exact."""
+        assert point.curvatures is not None
+        weight = point.curvatures
+        if sparse.issparse(self.problem.X) and self._has_few_pairs():
+            hessian = self._gram_of_pairs(weight)
+        else:
+            hessian = self._gram_of_blocks(weight, np.float64 if exact else np.float32)
+            if not exact and not np.isfinite(hessian).all():
+                hessian = self._gram_of_blocks(weight, np.float64)
+        hessian /= self.n
+        places = np.arange(self.d)
+        hessian[places, places] += self.penalty.l2
+        return hessian
+
+    def _has_few_pairs(self) -> bool:
+        """Whether pairs of stored entries are fewer than full rows are worth."""
+        lengths = np.diff(self.problem.X.indptr).astype(np.float64)
+        return bool(16.0 * float(lengths @ lengths) < self.n * float(self.d) ** 2)
+
+    def _gram_of_pairs(self, weight: Vector) -> Vector:
+        d, D = self.d, self.d + self.fit_intercept
+        gram = np.zeros((d, d))
+        self.problem.rows.gram(weight, gram)
+        whole = np.empty((D, D))
+        np.add(gram, gram.T, out=whole[:d, :d])
+        places = np.arange(d)
+        whole[places, places] *= 0.5
+        if self.fit_intercept:
+            assert self.centre is not None
+            sums, total = np.empty(d), float(weight.sum())
+            self.problem.rows.combine(weight, sums, self.threads)
+            whole[:d, :d] -= np.outer(self.centre, sums) + np.outer(
+                sums - total * self.centre, self.centre
+            )
+            whole[:d, d] = whole[d, :d] = sums - total * self.centre
+            whole[d, d] = total
+        return whole
+
+    def _gram_of_blocks(self, weight: Vector, kind: Any) -> Vector:
+        d, D, X = self.d, self.d + self.fit_intercept, self.problem.X
+        roots = np.sqrt(weight)
+        gram = np.zeros((D, D))
+        at_once = max(1, min(self.n, _ENTRIES_AT_ONCE // max(1, D)))
+        buffer = np.empty((at_once, D), dtype=kind)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, self.n, at_once):
+                part = slice(start, min(self.n, start + at_once))
+                block = buffer[: part.stop - part.start]
+                columns, root = block[:, :d], roots[part, None]
+                rows = X[part].toarray() if sparse.issparse(X) else X[part]
+                if self.centre is None:
+                    np.multiply(rows, root, out=columns, casting="same_kind")
+                else:
+                    np.subtract(rows, self.centre, out=columns, casting="same_kind")
+                    np.multiply(columns, root, out=columns, casting="same_kind")
+                    block[:, d:] = root
+                gram += block.T @ block
+        return gram
+
+    def has_rare_columns(self, point: Point) -> bool:
+        """Whether a column's square is that of so few rows that others may have a larger one."""
+        X = self.problem.X
+        if sparse.issparse(X):
+            counts = np.bincount(X.indices, minlength=self.d)
+            return bool((counts < _FEW_ROWS).any())
+        centre = 0.0 if self.centre is None else self.centre
+        assert point.curvatures is not None
+        top = np.maximum(X.max(axis=0) - centre, centre - X.min(axis=0)).astype(np.float64)
+        squares = self.diagonal(point)[: self.d] - self.penalty.l2
+        mean = float(point.curvatures.mean())
+        return bool((_FEW_ROWS * mean * top * top > squares * self.n).any())
+
+    def sample(self, size: int, seed: int) -> RowSums | None:
+        """Rows drawn at random, evenly from the first to the last of each class.
+
+        Fewer than five of a class are too few, and give None.
+        """
+        problem, rng = self.problem, np.random.default_rng(seed)
+        if problem.loss.classification:
+            positive = problem.y > 0.0
+            parts = [np.flatnonzero(positive), np.flatnonzero(~positive)]
+            parts = [part for part in parts if len(part)]
+        else:
+            parts = [np.arange(self.n)]
+        chosen = []
+        for part in parts:
+            many = round(size * len(part) / self.n)
+            if many < min(5, len(part)):
+                return None
+            cells = (np.arange(many) + rng.random(many)) * (len(part) / many)
+            chosen.append(part[np.minimum(cells.astype(np.intp), len(part) - 1)])
+        rows = np.concatenate(chosen)
+        weight = None if problem.weight is None else problem.weight[rows]
+        if weight is not None and not weight.any():
+            return None
+        some = Problem(
+            problem.X[rows],
+            problem.y[rows],
+            problem.loss,
+            problem.penalty,
+            weight,
+            problem.fit_intercept,
+            problem.classes,
+        )
+        return RowSums(some, self.centre, self.threads)
+
+    def dual(self, point: Point) -> Dual:
+        """Slopes that sum to zero, as the dual of an intercept must, near those of the point.
+
+        Without an intercept all slopes will do, and cost nothing.
+        """
+        if not self.fit_intercept:
+            return Dual(point.gradient - self.penalty.l2 * point.theta, 0.0)
+        slopes = point.slopes
+        assert slopes is not None
+        up, down = float(slopes[slopes > 0.0].sum()), -float(slopes[slopes < 0.0].sum())
+        smaller = min(up, down)
+        scales = (smaller / up if up > 0.0 else 1.0, smaller / down if down > 0.0 else 1.0)
+        scaled, cost = self._scale(point, *scales)
+        gradient = np.empty(self.d)
+        self.problem.rows.combine(scaled, gradient, self.threads)
+        return Dual(gradient / self.n, cost, *scales)
+
+    def dual_cost(self, point: Point, up: float, down: float) -> float:
+        """What it costs to scale the slopes above and below zero by so much."""
+        return self._scale(point, up, down)[1]
+
+    def _scale(self, point: Point, up: float, down: float) -> tuple[Vector, float]:
+        scaled, nothing = np.empty(self.n), np.empty(0)
+        assert point.slopes is not None
+        assert point.curvatures is not None
+        cost = kernels.scale_slopes(
+            self._targets,
+            self.loss.code,
+            self.loss.epsilon,
+            point.slopes,
+            point.curvatures,
+            nothing if point.predictions is None else point.predictions,
+            up,
+            down,
+            scaled,
+        )
+        return scaled, cost / self.n
+
+
+def _effective_rows(problem: Problem) -> float:
+    """Number of equal rows that would say as much."""
+    if problem.weight is None:
+        return float(problem.n)
+    square = float(problem.weight @ problem.weight)
+    return float(problem.weight.sum()) ** 2 / square if square > 0.0 else 1.0

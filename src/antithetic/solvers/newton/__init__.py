@@ -1,0 +1,113 @@
+"""Newton's method on growing samples: any accuracy, no step size, columns of any scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.problem import Problem
+from antithetic.problem.curvature import RowSums
+from antithetic.solvers.newton.solve import Newton, Progress, solve
+
+_ROWS_OF_CENTRE = 1000
+
+
+class Solved(NamedTuple):
+    """Weights that minimise the objective, and how near to the optimum they are.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (d,)
+    intercept : float
+    gap : float
+        Bound on the objective's distance from its optimum, in units of that of the best constant
+        prediction.
+    certified : bool
+        Whether the gap is a bound; without a penalty it is an estimate.
+    iterations : int
+        Iterations over all rows.
+    ended : str
+        "gap" where it is small enough, "rounding" where no better weights were found, "max_iter".
+    sizes : tuple of int
+        Rows of the samples that came first.
+    method : str
+        "newton" or "conjugate gradients".
+    """
+
+    coef: NDArray[np.float64]
+    intercept: float
+    gap: float
+    certified: bool
+    iterations: int
+    ended: str
+    sizes: tuple[int, ...]
+    method: str
+
+
+def solve_problem(
+    problem: Problem,
+    *,
+    tol: float,
+    max_iter: int,
+    start: tuple[NDArray[np.float64], float] | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    watch: Callable[[Solved], object] | None = None,
+) -> Solved:
+    """Minimise the objective of a problem whose loss is smooth.
+
+    Parameters
+    ----------
+    problem : Problem
+    tol : float
+        The run ends when the objective is this near to its optimum, in units of what the best
+        constant prediction is away from it.
+    max_iter : int
+        Most iterations over all rows.
+    start : tuple of ndarray and float, default=None
+        Weights and intercept to begin with, instead of samples.
+    seed : int, default=0
+        Of the samples.
+    threads : int, default=1
+        For passes over the rows; matrix products use those of BLAS.
+    watch : callable, default=None
+        Called with the solution before each iteration over all rows.
+
+    Examples
+    --------
+    >>> from antithetic.problem import Problem
+    >>> problem = Problem.build([[1.0], [-2.0], [0.5]], [1, -1, -1], l2=0.1)
+    >>> solved = solve_problem(problem, tol=1e-6, max_iter=100)
+    >>> solved.ended, solved.gap <= 1e-6
+    ('gap', True)
+    """
+    sums = RowSums(problem, _centre(problem) if problem.fit_intercept else None, threads)
+    newton = Newton(sums, tol, seed)
+
+    def solved(progress: Progress) -> Solved:
+        coef, intercept = sums.split(progress.point.theta)
+        ended = progress.ended or "max_iter"
+        return Solved(
+            np.array(coef),
+            intercept,
+            progress.gap,
+            progress.certified,
+            progress.iterations,
+            ended,
+            newton.sizes,
+            newton.method,
+        )
+
+    theta = None if start is None else sums.join(*start)
+    watching = None if watch is None else lambda progress: watch(solved(progress))
+    return solved(solve(newton, max_iter, theta, watching))
+
+
+def _centre(problem: Problem) -> NDArray[np.float64]:
+    """Roughly the mean of each column, from evenly spaced rows."""
+    some = problem.X[:: max(1, problem.n // _ROWS_OF_CENTRE)]
+    centre = np.asarray(some.mean(axis=0), dtype=np.float64).ravel()
+    return np.where(np.isfinite(centre), centre, 0.0)  # a mean that overflows centres nothing

@@ -1,0 +1,113 @@
+r"""Growing samples of the rows: early on noise is cheap, so few rows are enough.
+
+Each level is solved to its statistical accuracy, :math:`\kappa d / m` of m rows, beyond which more
+digits would be noise; its solution and its Hessian are where the next level begins.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from antithetic.problem.curvature import Point, Sums, Vector
+from antithetic.solvers.newton.models import Model
+from antithetic.solvers.newton.search import search, value
+
+_LEAST_ROWS = 1500  # fewer are not worth a sample
+_ACCURACY = 0.15
+_GROWTH = 8.0
+_MOST_STEPS = 30
+_MARGIN = 5.0  # passes by which a new Hessian must be the cheaper way
+
+
+def level_sizes(n: int, d: int) -> list[int]:
+    """Sizes of the samples, none where all rows are few."""
+    top = min(n / 3.0, max(n / 8.0, 20.0 * d))
+    if n < _LEAST_ROWS or top < 2.0 * d:
+        return []
+    first = max(500.0, 5.0 * d, n / 64.0)
+    if top <= 1.5 * first:
+        return [int(top)]
+    steps = math.ceil(math.log(top / first) / math.log(_GROWTH))
+    return [int(first * (top / first) ** (k / steps)) for k in range(steps + 1)]
+
+
+def is_worth_renewing(
+    decrement: float, target: float, ratio: float, passes: float, margin: float = _MARGIN
+) -> bool:
+    """Whether a new Hessian, which costs so many passes, is cheaper than to go on with this one.
+
+    ``ratio`` is what the last step left of the decrement.
+    """
+    if not decrement > target > 0.0:
+        return False
+    if ratio >= 1.0:
+        return True
+    to_go = math.log(decrement / target) / math.log(1.0 / max(ratio, 1e-30))
+    return to_go > passes + margin
+
+
+class Warm(NamedTuple):
+    """Where the samples led to.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (d,) or (d + 1,)
+    has_rare : bool
+        Whether the last sample knew too little of some columns.
+    sizes : tuple of int
+        Rows of the samples.
+    """
+
+    theta: Vector
+    has_rare: bool
+    sizes: tuple[int, ...]
+
+
+def solve_levels(sums: Sums, model: Model, zero: Vector, seed: int) -> Warm | None:
+    """Return weights from samples that grow, and leave their Hessian in the model.
+
+    None means that there were no samples, so that the model is as it was.
+    """
+    found: list[Vector] = []
+    sizes: list[int] = []
+    has_hessian = has_rare = False
+    for level, size in enumerate(level_sizes(sums.n, sums.d)):
+        some = sums.sample(size, seed + level)
+        if some is None:
+            continue
+        starts = [some.at(zero), *(some.at(theta) for theta in found)]
+        point = min(starts, key=lambda start: value(some, start))
+        if not has_hessian:
+            model.renew(some, starts[0])
+            has_hessian = True
+        point = _solve_level(some, model, point)
+        model.renew(some, point)
+        step = model.propose(point).step  # a step with the new Hessian costs no pass
+        found = [point.theta, point.theta + step]
+        has_rare = some.has_rare_columns(point)
+        sizes.append(some.n)
+    return Warm(found[-1], has_rare, tuple(sizes)) if found else None
+
+
+def _solve_level(sums: Sums, model: Model, point: Point) -> Point:
+    ratio, before = 2.0 * sums.d / sums.size, np.inf
+    for _ in range(_MOST_STEPS):
+        proposal = model.propose(point)
+        target = 0.5 * _ACCURACY * point.noise * sums.d / sums.size
+        if proposal.decrement <= target:
+            break
+        if np.isfinite(before):
+            ratio = proposal.decrement / before
+        if is_worth_renewing(proposal.decrement, target, ratio, model.passes):
+            model.renew(sums, point)
+            proposal = model.propose(point)
+            ratio = 0.0
+        found = search(sums, point, proposal)
+        if found is None:
+            break
+        model.learn(point, found[0])
+        before, point = proposal.decrement, found[0]
+    return point

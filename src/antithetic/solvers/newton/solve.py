@@ -1,0 +1,199 @@
+"""The whole method: samples that grow, then all rows, until a bound on the gap is small enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from antithetic.problem.certificate import certified_gap
+from antithetic.problem.curvature import Point, Sums, Vector
+from antithetic.solvers.newton.levels import is_worth_renewing, solve_levels
+from antithetic.solvers.newton.models import Conjugate, Model, Proposal, QuasiNewton, WithL1
+from antithetic.solvers.newton.search import search, value
+
+_FEW_ROWS = 1500  # below which digits cost nothing
+_FREE_DIGITS = 1e-10
+_ROUNDING = {False: 1e-12, True: 1e-6}  # of the constant's objective, by whether rows are float32
+_MOST_COLUMNS = 4000  # of a Hessian that is formed
+_AGAIN = 0.25  # what an estimate must fall to before the bound is computed once more
+
+
+class Progress(NamedTuple):
+    """A run after some iterations over all rows. It is replaced as a whole.
+
+    Attributes
+    ----------
+    point : Point
+    iterations : int
+    gap : float
+        Bound on the objective's distance from its optimum, in units of ``unit``; infinite where it
+        is not known yet.
+    certified : bool
+        Whether the gap is a bound rather than an estimate.
+    ended : str
+        Why the run has ended: "gap", "rounding", or "" while it has not.
+    """
+
+    point: Point
+    iterations: int = 0
+    gap: float = np.inf
+    certified: bool = False
+    ended: str = ""
+
+
+class Newton:
+    """Newton's method on growing samples, one iteration over all rows at a time.
+
+    Parameters
+    ----------
+    sums : Sums
+    tol : float
+        The run ends when the objective is this near to its optimum, in units of what the best
+        constant prediction is away from it.
+    seed : int, default=0
+        Of the samples.
+    """
+
+    def __init__(self, sums: Sums, tol: float, seed: int = 0) -> None:
+        self.sums, self._seed = sums, seed
+        self.tol = min(tol, _FREE_DIGITS) if sums.n < _FEW_ROWS else tol
+        self._constant, self.zero_objective = sums.constant()
+        self._model = self._choose()
+        self._passes = 1.0 if sums.n < _FEW_ROWS else 0.0
+        self._ratio, self._last = 0.1, np.inf
+        self._asked = np.inf  # the estimate at which the bound was computed last
+        self._is_exact = self._is_fresh = False
+        self.sizes: tuple[int, ...] = ()
+
+    @property
+    def method(self) -> str:
+        """How steps are found."""
+        return "conjugate gradients" if isinstance(self._model, Conjugate) else "newton"
+
+    def _choose(self) -> Model:
+        sums = self.sums
+        if sums.penalty.l1 > 0.0:
+            return WithL1(sums.penalty.l1)
+        if sums.d <= min(_MOST_COLUMNS, max(2 * sums.n, 300)):
+            return QuasiNewton()
+        return Conjugate()
+
+    def start(self, theta: Vector | None = None) -> Progress:
+        """First pass over all rows, from the solution of the samples or from given weights."""
+        sums = self.sums
+        zero = np.zeros(sums.d + sums.fit_intercept)
+        if sums.fit_intercept:
+            zero[-1] = self._constant
+        warm = None
+        if theta is None and not isinstance(self._model, Conjugate):
+            warm = solve_levels(sums, self._model, zero, self._seed)
+        if warm is None:
+            point = sums.at(zero if theta is None else theta)
+            self._renew(point)
+            return Progress(point)
+        self.sizes = warm.sizes
+        point = sums.at(warm.theta)
+        if not value(sums, point) <= self.zero_objective:
+            point = sums.at(zero)
+        self._ratio = 2.0 * sums.d / warm.sizes[-1]
+        if warm.has_rare:
+            self._model.raise_diagonal(sums.diagonal(point))
+        return Progress(point)
+
+    def _renew(self, point: Point, *, exact: bool = False) -> None:
+        self._model.renew(self.sums, point, exact=exact or self.sums.n < _FEW_ROWS)
+        self._is_exact, self._is_fresh = exact or self.sums.n < _FEW_ROWS, True
+        self._ratio = 0.1
+
+    def allowed(self, point: Point) -> float:
+        """Gap at which the run ends."""
+        gained = self.zero_objective - value(self.sums, point)
+        return max(self.tol * gained, _ROUNDING[self.sums.is_single] * self.zero_objective)
+
+    def unit(self, point: Point) -> float:
+        """What gaps are measured in: the constant's distance from the optimum, at least."""
+        return self.allowed(point) / self.tol if self.tol > 0.0 else 1.0
+
+    def judge(self, progress: Progress, proposal: Proposal) -> tuple[Progress, float]:
+        """Bound the gap if it may be small enough; return also the decrement to aim at."""
+        point = progress.point
+        allowed = self.allowed(point)
+        estimate = self._estimate(point, proposal)
+        if estimate <= allowed and estimate <= _AGAIN * self._asked:
+            self._asked = estimate
+            progress = self.bound(progress, proposal)
+            if progress.gap <= self.tol:
+                progress = progress._replace(ended="gap")
+        if not estimate > 0.0:
+            return progress, proposal.decrement
+        return progress, proposal.decrement * min(1.0, allowed / estimate)
+
+    def bound(self, progress: Progress, proposal: Proposal | None = None) -> Progress:
+        """Bound the gap where there is a penalty, and estimate it where there is none."""
+        point, sums = progress.point, self.sums
+        penalty = sums.penalty
+        certified = penalty.l2 > 0.0 or penalty.l1 > 0.0
+        if certified:
+            gap = certified_gap(sums, point)
+        else:
+            if not self._is_fresh or not self._is_exact:
+                self._renew(point, exact=True)
+                proposal = None
+            gap = (proposal or self._model.propose(point)).decrement
+        return progress._replace(gap=gap / self.unit(point), certified=certified)
+
+    def _estimate(self, point: Point, proposal: Proposal) -> float:
+        """What the bound will be, as far as it is known without another pass."""
+        penalty, d = self.sums.penalty, self.sums.d
+        if penalty.l1 > 0.0 or penalty.l2 == 0.0:
+            return proposal.decrement
+        gradient = point.gradient[:d]
+        return max(proposal.decrement, float(gradient @ gradient) / (2.0 * penalty.l2))
+
+    def step(self, progress: Progress) -> Progress:
+        """One more iteration over all rows, or the end."""
+        point = progress.point
+        proposal = self._model.propose(point)
+        progress, target = self.judge(progress, proposal)
+        if progress.ended:
+            return progress
+        if np.isfinite(self._last):
+            self._ratio = proposal.decrement / self._last
+        passes, margin = (0.0, 0.0) if self._passes else (self._model.passes, 5.0)
+        is_stale = isinstance(self._model, Conjugate) or is_worth_renewing(
+            proposal.decrement, target, self._ratio, passes, margin
+        )
+        if is_stale and not self._is_fresh:
+            self._renew(point)
+            proposal = self._model.propose(point)
+        found = search(self.sums, point, proposal)
+        if found is None and not (self._is_fresh and self._is_exact):
+            self._renew(point, exact=True)
+            proposal = self._model.propose(point)
+            found = search(self.sums, point, proposal)
+        if found is None:
+            return self.bound(progress)._replace(ended="rounding")
+        self._model.learn(point, found[0])
+        self._last, self._is_fresh = proposal.decrement, False
+        return Progress(found[0], progress.iterations + 1)
+
+
+def solve(
+    newton: Newton,
+    max_iter: int,
+    theta: Vector | None = None,
+    watch: Callable[[Progress], object] | None = None,
+) -> Progress:
+    """Iterate until the gap is small enough, and at most so often."""
+    progress = newton.start(theta)
+    while not progress.ended and progress.iterations < max_iter:
+        if watch is not None:
+            watch(progress)
+        progress = newton.step(progress)
+    if not progress.ended:
+        progress = newton.bound(progress)
+        if progress.gap <= newton.tol:
+            progress = progress._replace(ended="gap")
+    return progress

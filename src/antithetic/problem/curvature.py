@@ -87,14 +87,17 @@ class Sums(Protocol):
     def at(self, theta: Vector) -> Point:
         """Objective and gradient at some weights: one pass over the rows."""
 
-    def hessian(self, point: Point, *, exact: bool = False) -> Vector:
-        """Matrix of second derivatives, the quadratic part of the penalty included."""
+    def hessian(self, point: Point, *, exact: bool = False, careful: bool = False) -> Vector:
+        """Matrix of second derivatives, the quadratic part of the penalty included.
+
+        Where it is to be careful, it is that of a quadratic function above the objective instead.
+        """
 
     def has_rare_columns(self, point: Point) -> bool:
         """Whether there are columns of which a sample knows too little."""
 
-    def diagonal(self, point: Point) -> Vector:
-        """Diagonal of the Hessian: one pass over the rows."""
+    def diagonal(self, point: Point, *, careful: bool = False) -> Vector:
+        """Diagonal of :meth:`hessian`: one pass over the rows."""
 
     def times(self, point: Point, vector: Vector) -> Vector:
         """Product of the Hessian with a vector: one pass over the rows."""
@@ -206,25 +209,29 @@ class RowSums:
         product[: self.d] += self.penalty.l2 * along
         return product
 
-    def diagonal(self, point: Point) -> Vector:
-        """Diagonal of the Hessian: one pass over the rows."""
+    def diagonal(self, point: Point, *, careful: bool = False) -> Vector:
+        """Diagonal of :meth:`hessian`: one pass over the rows."""
         assert point.curvatures is not None
+        weight = self._curvatures_above(point) if careful else point.curvatures
         squares = np.zeros(len(point.theta))
-        self.problem.rows.weighted_squares(point.curvatures, squares[: self.d])
+        self.problem.rows.weighted_squares(weight, squares[: self.d])
         if self.fit_intercept:
             assert self.centre is not None
             sums = np.empty(self.d)
-            self.problem.rows.combine(point.curvatures, sums, self.threads)
-            squares[-1] = point.curvatures.sum()
+            self.problem.rows.combine(weight, sums, self.threads)
+            squares[-1] = weight.sum()
             squares[:-1] += self.centre * (self.centre * squares[-1] - 2.0 * sums)
         squares /= self.n
         squares[: self.d] += self.penalty.l2
         return squares
 
-    def hessian(self, point: Point, *, exact: bool = False) -> Vector:
-        """Matrix of second derivatives; products of float32 unless it is to be exact."""
+    def hessian(self, point: Point, *, exact: bool = False, careful: bool = False) -> Vector:
+        """Matrix of second derivatives; products of float32 unless it is to be exact.
+
+        Where it is to be careful, it is that of a quadratic function above the objective instead.
+        """
         assert point.curvatures is not None
-        weight = point.curvatures
+        weight = self._curvatures_above(point) if careful else point.curvatures
         if sparse.issparse(self.problem.X) and self._has_few_pairs():
             hessian = self._gram_of_pairs(weight)
         else:
@@ -235,6 +242,13 @@ class RowSums:
         places = np.arange(self.d)
         hessian[places, places] += self.penalty.l2
         return hessian
+
+    def _curvatures_above(self, point: Point) -> Vector:
+        """Curvatures of parabolas that touch each row's loss and are nowhere below it."""
+        problem = self.problem
+        predictions = problem.predictions(*self.split(point.theta))
+        above = self.loss.curvatures_above(problem.y, predictions)
+        return above if problem.weight is None else above * problem.weight
 
     def _has_few_pairs(self) -> bool:
         """Whether pairs of stored entries are fewer than full rows are worth."""

@@ -73,6 +73,21 @@ class Loss:
         """Derivative of each loss in its prediction, shape (n,)."""
         return _each(kernels.slopes, self, y, p)
 
+    def curvatures_above(self, y: Any, p: Any) -> NDArray[np.float64]:
+        """Curvature of a parabola that touches each loss and is nowhere below it, shape (n,).
+
+        Infinite bounds, of losses with a kink or an exponential, are replaced by the curvature.
+        """
+        if self.code == LOG_LOSS:
+            half = np.maximum(np.abs(np.atleast_1d(p)) * 0.5, 1e-6)
+            return np.asarray(np.tanh(half) / (4.0 * half))
+        if self.code == HUBER:
+            apart = np.abs(np.atleast_1d(np.asarray(y, dtype=np.float64) - p))
+            return np.asarray(self.epsilon / np.maximum(apart, self.epsilon))
+        if math.isfinite(self.curvature):
+            return np.full(np.shape(np.atleast_1d(p)), self.curvature)
+        return _each(kernels.curvatures, self, y, p)
+
     def conjugate(self, y: Any, u: Any) -> NDArray[np.float64]:
         """Convex conjugate in the prediction at each ``u``, shape (n,).
 

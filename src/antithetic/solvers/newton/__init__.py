@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from antithetic.problem import Problem
 from antithetic.problem.curvature import RowSums
-from antithetic.solvers.newton.solve import Newton, Progress, solve
+from antithetic.solvers.newton.iterations import Newton, Progress, solve
 
 _ROWS_OF_CENTRE = 1000
 

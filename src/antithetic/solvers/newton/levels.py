@@ -19,6 +19,7 @@ _LEAST_ROWS = 1500  # fewer are not worth a sample
 _ACCURACY = 0.15
 _GROWTH = 8.0
 _MOST_STEPS = 30
+_MOST_FREE = 20.0  # of a level's accuracy: what a step may promise that nobody checks
 _MARGIN = 5.0  # passes by which a new Hessian must be the cheaper way
 
 
@@ -83,31 +84,40 @@ def solve_levels(sums: Sums, model: Model, zero: Vector, seed: int) -> Warm | No
         if not has_hessian:
             model.renew(some, starts[0])
             has_hessian = True
+        if has_rare:
+            model.raise_diagonal(some.diagonal(point, careful=True))
         point = _solve_level(some, model, point)
         model.renew(some, point)
-        step = model.propose(point).step  # a step with the new Hessian costs no pass
-        found = [point.theta, point.theta + step]
+        found = [point.theta]
+        proposal = model.propose(point)
+        if proposal.decrement <= _MOST_FREE * _accuracy(some, point):
+            found.append(point.theta + proposal.step)  # which costs no pass
         has_rare = some.has_rare_columns(point)
         sizes.append(some.n)
     return Warm(found[-1], has_rare, tuple(sizes)) if found else None
 
 
+def _accuracy(sums: Sums, point: Point) -> float:
+    """Decrement beyond which more digits would be noise."""
+    return 0.5 * _ACCURACY * point.noise * sums.d / sums.size
+
+
 def _solve_level(sums: Sums, model: Model, point: Point) -> Point:
-    ratio, before = 2.0 * sums.d / sums.size, np.inf
+    ratio, before, trials = 2.0 * sums.d / sums.size, np.inf, 1
     for _ in range(_MOST_STEPS):
         proposal = model.propose(point)
-        target = 0.5 * _ACCURACY * point.noise * sums.d / sums.size
+        target = _accuracy(sums, point)
         if proposal.decrement <= target:
             break
         if np.isfinite(before):
             ratio = proposal.decrement / before
         if is_worth_renewing(proposal.decrement, target, ratio, model.passes):
-            model.renew(sums, point)
+            model.renew(sums, point, careful=trials > 1)
             proposal = model.propose(point)
             ratio = 0.0
         found = search(sums, point, proposal)
         if found is None:
             break
         model.learn(point, found[0])
-        before, point = proposal.decrement, found[0]
+        before, (point, trials) = proposal.decrement, found
     return point

@@ -46,7 +46,9 @@ class Model(Protocol):
     def passes(self) -> float:
         """What it costs to renew the model, in passes over the rows."""
 
-    def renew(self, sums: Sums, point: Point, *, exact: bool = False) -> None:
+    def renew(
+        self, sums: Sums, point: Point, *, exact: bool = False, careful: bool = False
+    ) -> None:
         """Take the Hessian of these rows at this point."""
 
     def raise_diagonal(self, diagonal: Vector) -> None:
@@ -94,9 +96,11 @@ class QuasiNewton:
         self._pairs: list[tuple[Vector, Vector, float]] = []
         self.passes = 1.0
 
-    def renew(self, sums: Sums, point: Point, *, exact: bool = False) -> None:
+    def renew(
+        self, sums: Sums, point: Point, *, exact: bool = False, careful: bool = False
+    ) -> None:
         """Take the Hessian of these rows at this point, and forget the steps before."""
-        self._hessian = sums.hessian(point, exact=exact)
+        self._hessian = sums.hessian(point, exact=exact, careful=careful)
         self._factor = Factor(self._hessian)
         self._pairs = []
         self.passes = hessian_passes(sums)
@@ -148,9 +152,11 @@ class WithL1:
         self._hessian: Vector | None = None
         self.passes = 1.0
 
-    def renew(self, sums: Sums, point: Point, *, exact: bool = False) -> None:
+    def renew(
+        self, sums: Sums, point: Point, *, exact: bool = False, careful: bool = False
+    ) -> None:
         """Take the Hessian of these rows at this point."""
-        self._hessian = sums.hessian(point, exact=exact)
+        self._hessian = sums.hessian(point, exact=exact, careful=careful)
         self._strengths = np.full(len(point.theta), self._l1)
         self._strengths[sums.d :] = 0.0
         self.passes = hessian_passes(sums)
@@ -186,7 +192,14 @@ class Conjugate:
         self._first = 0.0
         self.passes = 1.0
 
-    def renew(self, sums: Sums, point: Point, *, exact: bool = False) -> None:  # noqa: ARG002
+    def renew(
+        self,
+        sums: Sums,
+        point: Point,
+        *,
+        exact: bool = False,
+        careful: bool = False,  # noqa: ARG002
+    ) -> None:
         """Take the diagonal of the Hessian of these rows at this point, to scale columns by."""
         self._sums, self._diagonal = sums, np.maximum(sums.diagonal(point), 1e-300)
         self._first = float(point.gradient @ (point.gradient / self._diagonal))

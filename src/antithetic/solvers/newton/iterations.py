@@ -62,7 +62,7 @@ class Newton:
         self._constant, self.zero_objective = sums.constant()
         self._model = self._choose()
         self._passes = 1.0 if sums.n < _FEW_ROWS else 0.0
-        self._ratio, self._last = 0.1, np.inf
+        self._ratio, self._last, self._trials = 0.1, np.inf, 1
         self._asked = np.inf  # the estimate at which the bound was computed last
         self._is_exact = self._is_fresh = False
         self.sizes: tuple[int, ...] = ()
@@ -99,11 +99,16 @@ class Newton:
             point = sums.at(zero)
         self._ratio = 2.0 * sums.d / warm.sizes[-1]
         if warm.has_rare:
-            self._model.raise_diagonal(sums.diagonal(point))
+            self._model.raise_diagonal(sums.diagonal(point, careful=True))
         return Progress(point)
 
     def _renew(self, point: Point, *, exact: bool = False) -> None:
-        self._model.renew(self.sums, point, exact=exact or self.sums.n < _FEW_ROWS)
+        self._model.renew(
+            self.sums,
+            point,
+            exact=exact or self.sums.n < _FEW_ROWS,
+            careful=self._trials > 1 and not exact,
+        )
         self._is_exact, self._is_fresh = exact or self.sums.n < _FEW_ROWS, True
         self._ratio = 0.1
 
@@ -177,7 +182,8 @@ class Newton:
             return self.bound(progress)._replace(ended="rounding")
         self._model.learn(point, found[0])
         self._last, self._is_fresh = proposal.decrement, False
-        return Progress(found[0], progress.iterations + 1)
+        point, self._trials = found
+        return Progress(point, progress.iterations + 1)
 
 
 def solve(

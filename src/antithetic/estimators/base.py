@@ -12,7 +12,7 @@ from antithetic.estimators.data import TrainingData, cut_to
 from antithetic.estimators.jobs import Job, Seen, do, do_all, epochs_bar, keep, kept
 from antithetic.estimators.planned import PlannedFit
 from antithetic.pairing import AntitheticTable
-from antithetic.solvers import State
+from antithetic.solvers import SOLVERS, State
 from antithetic.solvers.steps import Schedule
 from antithetic.training.automatic import Plan
 from antithetic.training.trace import check_measures
@@ -88,10 +88,9 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
         self._adopt(self._fitted(jobs, plan))
 
     def _partial_fit(self, data: TrainingData, first: bool) -> None:
-        if self.solver == "sdca":
+        if not SOLVERS[self.solver].has_steps:
             raise ValueError(
-                "solver='sdca' has a dual variable for each row, so it needs all rows at once; use"
-                " fit, or solver='sgd'"
+                f"solver={self.solver!r} needs all rows at once; use fit, or solver='sgd'"
             )
         d, k = data.X.shape[1], self._n_problems()
         starts = [(np.zeros(d), 0.0)] * k if first else self._later_states(d)

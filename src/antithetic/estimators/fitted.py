@@ -15,6 +15,7 @@ from sklearn.linear_model._base import SparseCoefMixin
 from antithetic._util.warnings import warn
 from antithetic.estimators.one_vs_rest import OneVsRest
 from antithetic.estimators.parameters import LinearParameters
+from antithetic.solvers import SOLVERS
 from antithetic.solvers.state import Solution
 from antithetic.solvers.steps import Schedule
 
@@ -72,7 +73,8 @@ class FittedLinearModel(SparseCoefMixin, LinearParameters):  # type: ignore[misc
     def _steps_of(self, schedules: list[Schedule | None], noise: float) -> dict[str, Any]:
         """Attributes that hold the steps which were found."""
         found = [schedule for schedule in schedules if schedule is not None]
-        if self.learning_rate != "auto" or self.solver == "sdca" or len(found) < len(schedules):
+        is_found = self.learning_rate == "auto" and SOLVERS[self.solver].has_steps
+        if not is_found or len(found) < len(schedules):
             return {}
         return {
             "_steps_of_solver": self.solver,

@@ -93,6 +93,9 @@ class Sums(Protocol):
         Where it is to be careful, it is that of a quadratic function above the objective instead.
         """
 
+    def hessian_of(self, point: Point, columns: NDArray[np.intp]) -> Vector:
+        """Matrix of second derivatives along some columns, and the intercept."""
+
     def has_rare_columns(self, point: Point) -> bool:
         """Whether there are columns of which a sample knows too little."""
 
@@ -101,6 +104,9 @@ class Sums(Protocol):
 
     def times(self, point: Point, vector: Vector) -> Vector:
         """Product of the Hessian with a vector: one pass over the rows."""
+
+    def scales(self, point: Point) -> Vector:
+        """Squared unit of each column, in curvature."""
 
     def constant(self) -> tuple[float, float]:
         """Best prediction without weights, and its mean loss."""
@@ -225,6 +231,24 @@ class RowSums:
         squares[: self.d] += self.penalty.l2
         return squares
 
+    def scales(self, point: Point) -> Vector:
+        """Squared unit of each column: its mean square where it is not zero, in curvature.
+
+        How often a column is zero does not change its unit.
+        """
+        assert point.curvatures is not None
+        X, weight = self.problem.X, float(point.curvatures.mean())
+        scales = np.full(len(point.theta), weight)
+        if sparse.issparse(X):
+            sums = np.bincount(X.indices, weights=np.square(X.data), minlength=self.d)
+            squares = sums / np.maximum(1, np.bincount(X.indices, minlength=self.d))
+        else:
+            squares = np.einsum("ij,ij->j", X, X, dtype=np.float64) / self.n
+            if self.centre is not None:
+                squares = np.maximum(squares - self.centre**2, 1e-6 * squares)
+        scales[: self.d] = weight * squares + self.penalty.l2
+        return scales
+
     def hessian(self, point: Point, *, exact: bool = False, careful: bool = False) -> Vector:
         """Matrix of second derivatives; products of float32 unless it is to be exact.
 
@@ -242,6 +266,21 @@ class RowSums:
         places = np.arange(self.d)
         hessian[places, places] += self.penalty.l2
         return hessian
+
+    def hessian_of(self, point: Point, columns: NDArray[np.intp]) -> Vector:
+        """Matrix of second derivatives along some columns, and the intercept."""
+        problem = self.problem
+        part = Problem(
+            problem.X[:, columns],
+            problem.y,
+            problem.loss,
+            problem.penalty,
+            problem.weight,
+            problem.fit_intercept,
+            problem.classes,
+        )
+        centre = None if self.centre is None else self.centre[columns]
+        return RowSums(part, centre, self.threads).hessian(point)
 
     def _curvatures_above(self, point: Point) -> Vector:
         """Curvatures of parabolas that touch each row's loss and are nowhere below it."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers import corrected, sdca, sgd
+from antithetic.solvers import corrected, newton, sdca, sgd
 from antithetic.solvers.choice import SolverKind
 from antithetic.solvers.corrected import Corrected
 from antithetic.solvers.divergence import DivergenceError
@@ -35,11 +35,16 @@ def _make_sdca(problem: Problem, _average: Any, _steepest: float, watch: bool) -
     return make_sdca(problem, watch=watch)
 
 
+def _make_newton(problem: Problem, _average: Any, _steepest: float, watch: bool) -> Solver:
+    return newton.make_newton(problem, watch=watch)
+
+
 SOLVERS = {
     "sgd": SolverKind(_make_sgd, sgd.refuses),
     "svrg": SolverKind(partial(_make_corrected, "svrg"), corrected.refuses),
     "saga": SolverKind(partial(_make_corrected, "saga"), corrected.refuses),
-    "sdca": SolverKind(_make_sdca, sdca.refuses),
+    "sdca": SolverKind(_make_sdca, sdca.refuses, has_steps=False),
+    "newton": SolverKind(_make_newton, newton.refuses, has_steps=False),
 }
 
 

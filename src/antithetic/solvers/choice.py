@@ -56,10 +56,13 @@ class SolverKind:
         ``make(problem, average, steepest, watch) -> Solver``
     refuses : callable
         From a :class:`Choice` to why it cannot be and what to use instead, or None.
+    has_steps : bool, default=True
+        Whether it steps along gradients of batches, by a step size.
     """
 
     make: Callable[..., Solver]
     refuses: Callable[[Choice], str | None]
+    has_steps: bool = True
 
 
 def name_penalty(penalty: Penalty) -> str:

@@ -164,6 +164,26 @@ class Sdca:
             met / visits if self.watch else np.nan,
         )
 
+    def visit(
+        self, order: NDArray[np.intp], coef: NDArray[Any], duals: NDArray[np.float64]
+    ) -> None:
+        """Visit rows in an order, and move weights and dual variables in place."""
+        nothing = np.empty(0)
+        self.problem.rows.dual_epoch(
+            self.problem.targets,
+            order,
+            self.squares,
+            self.problem.loss.code,
+            self._share,
+            False,
+            0.0,
+            0.0,
+            coef,
+            duals,
+            nothing,
+            nothing,
+        )
+
     def _rest(self, own: Duals, coef: NDArray[Any]) -> _Resting:
         """What is known of the rows that rest, from a new reference if the old one has served."""
         nothing = np.empty(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from antithetic.orders import Balanced, Order, Shuffle, Uniform
+from antithetic.orders.in_order import InOrder
 from antithetic.orders.words import name_order
 from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import ElasticNet, Penalty
@@ -43,8 +44,10 @@ class Plan:
 def order_of_the_paper(solver: str) -> Order:
     """Return the order that `minimize` means by "auto": the paper's draws.
 
-    SDCA, which the paper does not have, visits each row once.
+    SDCA and Newton's method, which the paper does not have, visit each row once.
     """
+    if solver == "newton":
+        return InOrder()
     return Shuffle() if solver == "sdca" else Uniform()
 
 
@@ -57,6 +60,8 @@ def best_order(
     as many features as rows nothing is to be gained, and each epoch costs up to a half more. Its
     first epoch is random.
     """
+    if solver == "newton":
+        return InOrder(), "all rows in each iteration: no order differs from another"
     if solver in ("saga", "sdca"):
         why = "reshuffled, since balanced orders are for solvers 'sgd' and 'svrg'"
         return Shuffle(), why

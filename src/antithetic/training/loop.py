@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from antithetic._core.schedules import INVERSE_TIME
 from antithetic._util.warnings import warn
 from antithetic.orders.units import Table
+from antithetic.solvers import SOLVERS
 from antithetic.solvers.corrected import check_shrinking
 from antithetic.solvers.divergence import advice, check_finite
 from antithetic.solvers.state import After, Solution, State
@@ -125,7 +126,7 @@ def find_schedule(spec: Spec, drawing: Drawing, state: State) -> Schedule:
     problem, steps = spec.problem, spec.steps
     if not isinstance(steps, Auto):
         return steps.schedule(problem.loss, problem.penalty)
-    if spec.solver_name == "sdca":
+    if not SOLVERS[spec.solver_name].has_steps:
         return Schedule(INVERSE_TIME, 1.0)  # which nobody looks at
     if spec.solver_name != "sgd":
         return Schedule(INVERSE_TIME, automatic_step(spec, drawing), steps.decay or 0.0)
@@ -218,9 +219,9 @@ def present_schedule(spec: Spec, run: Run) -> Schedule:
 def warn_if_worse(spec: Spec, first: Solution, run: Run) -> None:
     """Warn of steps that led to an objective above the one that they began with.
 
-    SDCA has no steps, and automatic ones are watched over while they are taken.
+    Some solvers have no steps, and automatic ones are watched over while they are taken.
     """
-    if spec.solver_name == "sdca" or spec.is_watched_over:
+    if not SOLVERS[spec.solver_name].has_steps or spec.is_watched_over:
         return
     problem = spec.problem
     before = problem.objective(*first)

@@ -145,10 +145,12 @@ def minimize(
         ``"uniform"``, ``"shuffle"``, ``"balanced"``, ``"importance"``, ``"stratified"``, or an
         object of :mod:`antithetic.orders` with settings of its own. "auto" is ``"uniform"``, as in
         the paper, and ``"shuffle"`` for SDCA.
-    solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
+    solver : {"sgd", "svrg", "saga", "sdca", "newton"}, default="sgd"
         SVRG and SAGA correct gradients by what they remember of each row (see
         :mod:`antithetic.solvers.corrected`); SDCA maximises the dual row by row, for an L2 penalty
-        without an intercept (see :mod:`antithetic.solvers.sdca`).
+        without an intercept (see :mod:`antithetic.solvers.sdca`); Newton's method, for losses
+        without a kink, finishes to any accuracy in a few epochs, each one pass over all rows (see
+        :mod:`antithetic.solvers.newton`).
     batch_size : int, default=2
         Rows of a step, at most n: ``batch_size / 2`` pairs if there are pairs, and one more row if
         it is odd.

@@ -23,6 +23,7 @@ from antithetic.problem.optimality import (
     duality_gap,
     gradient_mapping_norm,
 )
+from antithetic.solvers import SOLVERS
 from antithetic.solvers.state import Solution
 from antithetic.training.stopping import Stop, Target
 
@@ -213,10 +214,10 @@ def check_measures(
 ) -> None:
     """Raise ValueError for what cannot be measured with a solver, an order or a problem."""
     names = {measure.name for measure in measures}
-    if solver == "sdca" and {"variance", "variance_ratio"} & names:
+    if not SOLVERS[solver].has_steps and {"variance", "variance_ratio"} & names:
         raise ValueError(
-            'solver="sdca" does not step along gradients, so they have no variance to trace; use'
-            ' trace="gap"'
+            f'solver="{solver}" does not step along gradients, so they have no variance to trace;'
+            ' use trace="gap"'
         )
     if order is not None and not order.has_partial_sums and "partial_sum" in names:
         raise ValueError(

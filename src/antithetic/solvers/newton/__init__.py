@@ -8,9 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._util.threads import count_threads
 from antithetic.problem import Problem
 from antithetic.problem.curvature import RowSums
+from antithetic.solvers.newton.dual_start import dual_start
 from antithetic.solvers.newton.iterations import Newton, Progress, solve
+from antithetic.solvers.newton.solver import NewtonSolver, refuses
+
+__all__ = ["NewtonSolver", "Solved", "make_newton", "refuses", "solve_problem", "sums_of"]
 
 _ROWS_OF_CENTRE = 1000
 
@@ -61,30 +66,31 @@ def solve_problem(
 
     Parameters
     ----------
-    problem : Problem
-    tol : float
-        The run ends when the objective is this near to its optimum, in units of what the best
-        constant prediction is away from it.
-    max_iter : int
-        Most iterations over all rows.
-    start : tuple of ndarray and float, default=None
-        Weights and intercept to begin with, instead of samples.
-    seed : int, default=0
-        Of the samples.
-    threads : int, default=1
-        For passes over the rows; matrix products use those of BLAS.
-    watch : callable, default=None
-        Called with the solution before each iteration over all rows.
+        problem : Problem
+        tol : float
+            The run ends when the objective is this near to its optimum, in units of what the best
+            constant prediction is away from it.
+        max_iter : int
+            Most iterations over all rows.
+        start : tuple of ndarray and float, default=None
+            Weights and intercept to begin with, instead of samples.
+        seed : int, default=0
+            Of the samples.
+        threads : int, default=1
+            For passes over the rows; matrix products use those of BLAS.
+        watch : callable, default=None
+            Called with the solution before each iteration over all rows.
 
     Examples
     --------
-    >>> from antithetic.problem import Problem
-    >>> problem = Problem.build([[1.0], [-2.0], [0.5]], [1, -1, -1], l2=0.1)
-    >>> solved = solve_problem(problem, tol=1e-6, max_iter=100)
-    >>> solved.ended, solved.gap <= 1e-6
-    ('gap', True)
+        >>> from antithetic._util.threads import count_threads
+    from antithetic.problem import Problem
+        >>> problem = Problem.build([[1.0], [-2.0], [0.5]], [1, -1, -1], l2=0.1)
+        >>> solved = solve_problem(problem, tol=1e-6, max_iter=100)
+        >>> solved.ended, solved.gap <= 1e-6
+        ('gap', True)
     """
-    sums = RowSums(problem, _centre(problem) if problem.fit_intercept else None, threads)
+    sums = sums_of(problem, threads)
     newton = Newton(sums, tol, seed)
 
     def solved(progress: Progress) -> Solved:
@@ -102,8 +108,22 @@ def solve_problem(
         )
 
     theta = None if start is None else sums.join(*start)
+    if start is None and newton.method == "conjugate gradients":
+        coef = dual_start(problem, seed)
+        if coef is not None:
+            theta = sums.join(coef, newton.constant)
     watching = None if watch is None else lambda progress: watch(solved(progress))
     return solved(solve(newton, max_iter, theta, watching))
+
+
+def sums_of(problem: Problem, threads: int = 1) -> RowSums:
+    """Sums over the rows of a problem, of centred columns if there is an intercept."""
+    return RowSums(problem, _centre(problem) if problem.fit_intercept else None, threads)
+
+
+def make_newton(problem: Problem, *, watch: bool = False) -> NewtonSolver:
+    """Return Newton's method on a problem."""
+    return NewtonSolver(problem, sums_of(problem, count_threads(None)), watch)
 
 
 def _centre(problem: Problem) -> NDArray[np.float64]:

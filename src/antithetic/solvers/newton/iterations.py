@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -10,14 +11,21 @@ import numpy as np
 from antithetic.problem.certificate import certified_gap
 from antithetic.problem.curvature import Point, Sums, Vector
 from antithetic.solvers.newton.levels import is_worth_renewing, solve_levels
-from antithetic.solvers.newton.models import Conjugate, Model, Proposal, QuasiNewton, WithL1
+from antithetic.solvers.newton.models import (
+    Conjugate,
+    Model,
+    Proposal,
+    QuasiNewton,
+    WithL1,
+    WorkingSet,
+)
 from antithetic.solvers.newton.search import search, value
 
 _FEW_ROWS = 1500  # below which digits cost nothing
 _FREE_DIGITS = 1e-10
 _ROUNDING = {False: 1e-12, True: 1e-6}  # of the constant's objective, by whether rows are float32
 _MOST_COLUMNS = 4000  # of a Hessian that is formed
-_AGAIN = 0.25  # what an estimate must fall to before the bound is computed once more
+_AGAIN = 1.5  # of the gap that is allowed: where a bound is expected, it is computed
 
 
 class Progress(NamedTuple):
@@ -59,35 +67,48 @@ class Newton:
     def __init__(self, sums: Sums, tol: float, seed: int = 0) -> None:
         self.sums, self._seed = sums, seed
         self.tol = min(tol, _FREE_DIGITS) if sums.n < _FEW_ROWS else tol
-        self._constant, self.zero_objective = sums.constant()
+        self.constant, self.zero_objective = sums.constant()
         self._model = self._choose()
         self._passes = 1.0 if sums.n < _FEW_ROWS else 0.0
         self._ratio, self._last, self._trials = 0.1, np.inf, 1
-        self._asked = np.inf  # the estimate at which the bound was computed last
+        self._looseness = 1.0  # what the last bound was, divided by what was expected
         self._is_exact = self._is_fresh = False
         self.sizes: tuple[int, ...] = ()
 
     @property
     def method(self) -> str:
         """How steps are found."""
-        return "conjugate gradients" if isinstance(self._model, Conjugate) else "newton"
+        names = {Conjugate: "conjugate gradients", WorkingSet: "working set"}
+        return names.get(type(self._model), "newton")
+
+    @property
+    def _renews_always(self) -> bool:
+        """Whether the model is that of one point only."""
+        return isinstance(self._model, (Conjugate, WorkingSet))
 
     def _choose(self) -> Model:
         sums = self.sums
-        if sums.penalty.l1 > 0.0:
-            return WithL1(sums.penalty.l1)
+        l1 = sums.penalty.l1
+        if l1 > 0.0:
+            return WithL1(l1) if sums.d <= _MOST_COLUMNS else WorkingSet(l1)
         if sums.d <= min(_MOST_COLUMNS, max(2 * sums.n, 300)):
             return QuasiNewton()
         return Conjugate()
+
+    def copy(self) -> Newton:
+        """Return a copy that goes its own way."""
+        other = copy.copy(self)
+        other._model = copy.copy(self._model)
+        return other
 
     def start(self, theta: Vector | None = None) -> Progress:
         """First pass over all rows, from the solution of the samples or from given weights."""
         sums = self.sums
         zero = np.zeros(sums.d + sums.fit_intercept)
         if sums.fit_intercept:
-            zero[-1] = self._constant
+            zero[-1] = self.constant
         warm = None
-        if theta is None and not isinstance(self._model, Conjugate):
+        if theta is None and not self._renews_always:
             warm = solve_levels(sums, self._model, zero, self._seed)
         if warm is None:
             point = sums.at(zero if theta is None else theta)
@@ -119,21 +140,25 @@ class Newton:
 
     def unit(self, point: Point) -> float:
         """What gaps are measured in: the constant's distance from the optimum, at least."""
-        return self.allowed(point) / self.tol if self.tol > 0.0 else 1.0
+        if self.tol > 0.0:
+            return self.allowed(point) / self.tol
+        return max(self.zero_objective - value(self.sums, point), np.finfo(np.float64).tiny)
 
     def judge(self, progress: Progress, proposal: Proposal) -> tuple[Progress, float]:
         """Bound the gap if it may be small enough; return also the decrement to aim at."""
         point = progress.point
         allowed = self.allowed(point)
         estimate = self._estimate(point, proposal)
-        if estimate <= allowed and estimate <= _AGAIN * self._asked:
-            self._asked = estimate
+        expected = self._looseness * estimate
+        if expected <= _AGAIN * allowed:
             progress = self.bound(progress, proposal)
             if progress.gap <= self.tol:
-                progress = progress._replace(ended="gap")
-        if not estimate > 0.0:
+                return progress._replace(ended="gap"), 0.0
+            self._looseness = progress.gap * self.unit(point) / max(estimate, 1e-300)
+            expected = self._looseness * estimate
+        if not expected > 0.0:
             return progress, proposal.decrement
-        return progress, proposal.decrement * min(1.0, allowed / estimate)
+        return progress, proposal.decrement * min(1.0, allowed / expected)
 
     def bound(self, progress: Progress, proposal: Proposal | None = None) -> Progress:
         """Bound the gap where there is a penalty, and estimate it where there is none."""
@@ -167,7 +192,7 @@ class Newton:
         if np.isfinite(self._last):
             self._ratio = proposal.decrement / self._last
         passes, margin = (0.0, 0.0) if self._passes else (self._model.passes, 5.0)
-        is_stale = isinstance(self._model, Conjugate) or is_worth_renewing(
+        is_stale = self._renews_always or is_worth_renewing(
             proposal.decrement, target, self._ratio, passes, margin
         )
         if is_stale and not self._is_fresh:

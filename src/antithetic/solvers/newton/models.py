@@ -18,7 +18,10 @@ from antithetic.problem.curvature import Point, Sums, Vector
 _MOST_PAIRS = 10
 _LEAST_CURVATURE = 1e-10  # of a pair that is kept, relative to the lengths of its vectors
 _MOST_PRODUCTS = 300  # of the Hessian with a vector, for one step
+_LEFT_OVER = 0.1  # of the squared residual of a linear system that is solved roughly
 _MOST_SWEEPS = 1000
+_ENOUGH = 1e-4  # of what the first sweep gained: a sweep that gains less is the last
+_FEW_WORKING, _MOST_WORKING = 200, 2000  # columns added to those in use
 _FIRST_SHIFT = 1e-12  # of the diagonal of a matrix that rounding made indefinite
 
 
@@ -156,10 +159,13 @@ class WithL1:
         self, sums: Sums, point: Point, *, exact: bool = False, careful: bool = False
     ) -> None:
         """Take the Hessian of these rows at this point."""
-        self._hessian = sums.hessian(point, exact=exact, careful=careful)
-        self._strengths = np.full(len(point.theta), self._l1)
-        self._strengths[sums.d :] = 0.0
+        self.take(sums.hessian(point, exact=exact, careful=careful), sums.d)
         self.passes = hessian_passes(sums)
+
+    def take(self, hessian: Vector, d: int) -> None:
+        """Take a Hessian, whose first d columns are penalised."""
+        self._hessian, self._strengths = hessian, np.full(len(hessian), self._l1)
+        self._strengths[d:] = 0.0
 
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Make the model at least as curved along each column."""
@@ -167,7 +173,7 @@ class WithL1:
         places = np.arange(len(diagonal))
         self._hessian[places, places] = np.maximum(diagonal, self._hessian[places, places])
 
-    def propose(self, point: Point, enough: float = 1e-8) -> Proposal:
+    def propose(self, point: Point, enough: float = _ENOUGH) -> Proposal:
         """Step to the minimum of the model with its penalty."""
         assert self._hessian is not None
         slopes, step = point.gradient.copy(), np.zeros(len(point.theta))
@@ -183,13 +189,17 @@ class WithL1:
         """A quadratic model with a penalty learns nothing from steps."""
 
 
-class Conjugate:
-    """Newton's step by conjugate gradients, where a Hessian would be too large to form."""
+class WorkingSet:
+    """A quadratic model with an L1 penalty of the columns that may be in use, of very many.
 
-    def __init__(self) -> None:
-        self._sums: Sums | None = None
-        self._diagonal: Vector | None = None
-        self._first = 0.0
+    These are the columns whose weights are not zero, and those whose slopes exceed the penalty, the
+    steepest first; the others follow in later steps.
+    """
+
+    def __init__(self, l1: float) -> None:
+        self._l1 = l1
+        self._inner = WithL1(l1)
+        self._columns = np.empty(0, dtype=np.intp)
         self.passes = 1.0
 
     def renew(
@@ -197,33 +207,80 @@ class Conjugate:
         sums: Sums,
         point: Point,
         *,
-        exact: bool = False,
+        exact: bool = False,  # noqa: ARG002
         careful: bool = False,  # noqa: ARG002
     ) -> None:
-        """Take the diagonal of the Hessian of these rows at this point, to scale columns by."""
-        self._sums, self._diagonal = sums, np.maximum(sums.diagonal(point), 1e-300)
-        self._first = float(point.gradient @ (point.gradient / self._diagonal))
+        """Choose the columns, and take their Hessian at this point."""
+        coef, slopes = point.theta[: sums.d], np.abs(point.gradient[: sums.d])
+        used = coef != 0.0
+        tempting = np.flatnonzero(~used & (slopes > self._l1))
+        room = min(_MOST_WORKING, max(_FEW_WORKING, 2 * int(used.sum())))
+        steepest = tempting[np.argsort(-slopes[tempting], kind="stable")[:room]]
+        columns = np.union1d(np.flatnonzero(used), steepest)
+        self._inner.take(sums.hessian_of(point, columns), len(columns))
+        self._columns = np.append(columns, np.arange(sums.d, len(point.theta)))
+
+    def raise_diagonal(self, diagonal: Vector) -> None:
+        """Make the model at least as curved along each column."""
+        self._inner.raise_diagonal(diagonal[self._columns])
+
+    def propose(self, point: Point) -> Proposal:
+        """Step along the columns in use."""
+        some = point._replace(
+            theta=point.theta[self._columns], gradient=point.gradient[self._columns]
+        )
+        proposal = self._inner.propose(some)
+        step = np.zeros(len(point.theta))
+        step[self._columns] = proposal.step
+        return proposal._replace(step=step)
+
+    def learn(self, before: Point, after: Point) -> None:
+        """A quadratic model with a penalty learns nothing from steps."""
+
+
+class Conjugate:
+    """Newton's step by conjugate gradients, where a Hessian would be too large to form."""
+
+    def __init__(self) -> None:
+        self._sums: Sums | None = None
+        self._scales: Vector | None = None
+        self.passes = 1.0
+
+    def renew(
+        self,
+        sums: Sums,
+        point: Point,
+        *,
+        exact: bool = False,  # noqa: ARG002
+        careful: bool = False,  # noqa: ARG002
+    ) -> None:
+        """Take the scales of the columns once: products are those of each point anyway."""
+        self._sums = sums
+        if self._scales is None:
+            self._scales = np.maximum(sums.scales(point), np.finfo(np.float64).tiny)
 
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Not needed: products are those of all rows."""
 
     def propose(self, point: Point) -> Proposal:
-        """Solve for Newton's step, the more accurately the nearer the optimum is."""
+        """Solve for Newton's step, roughly: the next one has a better Hessian."""
         assert self._sums is not None
-        assert self._diagonal is not None
+        assert self._scales is not None
         step, rest = np.zeros(len(point.theta)), -point.gradient
-        scaled = rest / self._diagonal
+        scaled = rest / self._scales
         along, now = scaled.copy(), float(rest @ scaled)
-        start = now
-        most = max(1e-24, min(0.01, now / self._first if self._first > 0.0 else 0.0))
+        enough = _LEFT_OVER * now
         for _ in range(_MOST_PRODUCTS):
-            if not now > most * start:
+            if not now > enough:
                 break
             product = self._sums.times(point, along)
-            length = now / float(along @ product)
+            curvature = float(along @ product)
+            if not curvature > 0.0:  # straight as far as rounding lets us see
+                break
+            length = now / curvature
             step += length * along
             rest -= length * product
-            scaled = rest / self._diagonal
+            scaled = rest / self._scales
             before, now = now, float(rest @ scaled)
             along = scaled + (now / before) * along
         slope = float(point.gradient @ step)

@@ -1,0 +1,126 @@
+"""Newton's method as one of the solvers: an epoch is an iteration over all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._util.validation import check_coef, check_number
+from antithetic.orders.batches import Batches
+from antithetic.orders.in_order import InOrder
+from antithetic.problem import Problem
+from antithetic.problem.curvature import RowSums
+from antithetic.solvers.choice import Choice
+from antithetic.solvers.newton.iterations import Newton, Progress
+from antithetic.solvers.newton.search import value
+from antithetic.solvers.state import After, Solution, State
+from antithetic.solvers.steps import Auto, Schedule
+
+_FIRST_SEED = 0  # of the samples: a problem has one solution, whatever the seed of the run
+
+
+class Memory(NamedTuple):
+    """What Newton's method keeps: its model of the objective, and how far it has come."""
+
+    newton: Newton
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewtonSolver:
+    """Newton's method on growing samples, for a loss without a kink.
+
+    The first epoch has the samples as well. Once no better weights can be found, epochs cost
+    nothing and change nothing.
+
+    Attributes
+    ----------
+    problem : Problem
+    sums : RowSums
+    """
+
+    problem: Problem
+    sums: RowSums
+    watch: bool = False
+
+    @property
+    def by_epoch(self) -> bool:
+        """False: nothing is averaged."""
+        return False
+
+    def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, None]:
+        """State before the first iteration."""
+        found = check_coef(coef, self.problem.d, "coef of init")
+        return State(found, check_number(intercept, "intercept of init")), None
+
+    def take_up(self, state: State, own: Any) -> tuple[State, Memory | None]:
+        """State of an earlier run; its model is of use to a run of the same data only."""
+        known = own if isinstance(own, Memory) and own.newton.sums is self.sums else None
+        return state._replace(coef=state.coef.astype(np.float64)), known
+
+    def solution(self, state: State, own: Any) -> Solution:  # noqa: ARG002
+        """Weights and intercept to be used: the last ones."""
+        return state.coef, state.intercept
+
+    def is_averaged(self, own: Any) -> bool:  # noqa: ARG002
+        """False: nothing is averaged."""
+        return False
+
+    def duals(self, own: Any) -> None:  # noqa: ARG002
+        """None: there are no dual variables."""
+        return
+
+    def followed(self, state: State, own: Any) -> NDArray[np.float64]:  # noqa: ARG002
+        """Slopes at the weights."""
+        return self.problem.slopes(state.coef, state.intercept)
+
+    def epoch(
+        self,
+        state: State,
+        own: Memory | None,
+        batches: Batches,  # noqa: ARG002
+        schedule: Schedule,  # noqa: ARG002
+    ) -> After:
+        """Iterate once more over all rows; there are no batches and no step size."""
+        newton, progress = self._begin(state) if own is None else own
+        if not progress.ended:
+            newton = newton.copy()  # an interrupted epoch leaves the last one as it was
+            progress = newton.step(progress)
+        coef, intercept = self.sums.split(progress.point.theta)
+        after = State(
+            np.array(coef),
+            intercept,
+            state.steps + 1,
+            state.samples + self.problem.n,
+            state.epochs + 1,
+        )
+        objective = value(self.sums, progress.point)
+        loss = objective - self.problem.penalty.value(coef)
+        return After(after, Memory(newton, progress), loss, objective=objective)
+
+    def _begin(self, state: State) -> Memory:
+        newton = Newton(self.sums, 0.0, _FIRST_SEED)
+        is_given = state.coef.any() or state.intercept != 0.0
+        theta = self.sums.join(state.coef, state.intercept) if is_given else None
+        return Memory(newton, newton.start(theta))
+
+
+def refuses(choice: Choice) -> str | None:
+    """Newton's method needs a second derivative, and a penalty whose model it can minimise."""
+    if choice.has_kink:
+        return (
+            f'solver="newton" needs a loss without a kink; got "{choice.loss.name}"; use'
+            ' solver="sgd"'
+        )
+    if choice.penalty_name in ("group lasso", "own"):
+        return 'solver="newton" takes L2 and L1 penalties; use solver="saga"'
+    if choice.order is not None and not isinstance(choice.order, InOrder):
+        return 'solver="newton" visits all rows in each iteration: leave order at "auto"'
+    if choice.average:
+        return choice.refuses_average()
+    if not isinstance(choice.steps, Auto) or choice.steps.decay is not None:
+        return 'solver="newton" has no step size: leave steps at "auto"'
+    return None

@@ -59,17 +59,17 @@ def eased_rate(rate: float, least: float, easing: Easing) -> float:
 def unless_wrong(spec: Spec, run: Run, after: After) -> float:
     """Objective after an epoch; infinite if it went wrong.
 
-    That is, it ended worse than it began, and than zero weights, or it overflowed. This costs a
-    pass or two over the data, so after the first epoch it is asked only if the losses met on the
-    way were above those of zero weights, which bounded slopes do not lead to; NaN where it is not
-    asked.
+    That is, it ended worse than it began and than zero weights, or it overflowed. The check costs
+    one or two passes over the data. It is skipped where the losses met on the way were at most
+    those of zero weights: in all epochs with bounded slopes, in all but the first with others.
+    After the first epoch, bounded slopes are never checked. NaN means that nothing was checked.
     """
     problem, solver = spec.problem, spec.solver
-    later = run.state.epochs > 0
-    if later and (problem.loss.is_bounded or not solver.watch):
+    later, bounded = run.state.epochs > 0, problem.loss.is_bounded
+    if later and (bounded or not solver.watch):
         return np.nan
     at_zero = problem.loss_at_zero()
-    if later and after.loss <= at_zero:
+    if (later or (bounded and solver.watch)) and after.loss <= at_zero:
         return np.nan
     reached = _reached(spec, after)
     if not reached > at_zero > 0.0:

@@ -76,7 +76,8 @@ inline double Loss::slope(double y, double p) const {
     const double margin = y * p;
     switch (code) {
       case log_loss: {
-        return -y * logistic<1>(margin).share;
+        const double tail = std::exp(-std::abs(margin));  // to the last digit before it is zero
+        return -y * (margin >= 0.0 ? tail : 1.0) / (1.0 + tail);
       }
       case hinge:
         return margin <= 1.0 ? -y : 0.0;

@@ -80,7 +80,8 @@ struct DenseRows {
   ANTITHETIC_INLINE void add(Index i, Real a, Index j, Real b, Real* w) const {
     const Real *x = row(i), *z = row(j);
     in_blocks<Real>(d, [&](Index c, auto many) {
-      put(w + c, block_at<many>(w + c) + a * block_at<many>(x + c) + b * block_at<many>(z + c));
+      const auto first = block_at<many>(x + c), second = block_at<many>(z + c);
+      put(w + c, block_at<many>(w + c) + (a * first + b * second));
     });
   }
 

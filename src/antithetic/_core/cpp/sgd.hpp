@@ -198,10 +198,13 @@ class SgdEpoch {
     const auto [bare_i, bare_j] = slopes_.at_two(first, p, q);
     const double slope_i = weighed(first, bare_i, p), slope_j = weighed(first + 1, bare_j, q);
     shrink(eta * part, batch);
-    const double rate = rate_of(eta), per_scale = -rate * per_scale_;
-    const Real a = static_cast<Real>(per_scale * slope_i);
-    const Real b = static_cast<Real>(per_scale * slope_j);
-    if (rule_.fit_intercept) model_.intercept -= rate * (slope_i + slope_j);
+    // the same operations as in a batch of many, so that the bits are the same
+    const double rate = rate_of(eta);
+    const Real a = static_cast<Real>(-rate * slope_i * per_scale_);
+    const Real b = static_cast<Real>(-rate * slope_j * per_scale_);
+    double total = rate * slope_i;
+    total += rate * slope_j;
+    if (rule_.fit_intercept) model_.intercept -= total;
     if constexpr (is_balanced) {
       Real e = static_cast<Real>(slope_i), f = -static_cast<Real>(slope_j);
       const Real constant = rule_.fit_intercept ? e + f : Real{0};

@@ -174,7 +174,7 @@ class LogisticRegression(LogisticModel):
         C, l1_ratio = self._read_penalty()
         self._check_solver()
         with self._unchanged_on_errors():
-            data = self._read_classes(X, y, sample_weight)
+            data = self._weigh(self._read_classes(X, y, sample_weight))
             penalty = strengths(C, l1_ratio, data.X.shape[0])
             start = self._first_weights(data.X.shape[1])
             with threads_for(self.n_jobs) as threads, fit_context(self, data.shown(), 1):

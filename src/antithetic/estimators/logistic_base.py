@@ -76,9 +76,12 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
             )
 
     def _read_classes(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        """Check the data; their weights are those of rows times those of classes."""
         data = self._read(X, y, sample_weight, reset=True)
         self.classes_ = check_classes(classes_of(data.y))
+        return data
+
+    def _weigh(self, data: TrainingData) -> TrainingData:
+        """Multiply the weights of rows with those of their classes."""
         weight = data.weight
         if self.class_weight is not None:
             of_row = np.searchsorted(self.classes_, data.y)

@@ -108,7 +108,7 @@ class Fit(NamedTuple):
 
     def is_short_of(self, tol: float) -> bool:
         """Whether the fit ended before its gap was small enough."""
-        return self.ended != "gap" and not self.gap <= max(tol, LEAST_TOL)
+        return self.ended in ("max_iter", "rounding") and not self.gap <= max(tol, LEAST_TOL)
 
 
 def strengths(C: float, l1_ratio: float, n: int) -> ElasticNet:

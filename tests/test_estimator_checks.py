@@ -35,7 +35,7 @@ PARTIAL = ("check_n_features_in_after_fitting", "check_estimators_partial_fit_n_
 DEFAULTS = [SGDClassifier(), SGDRegressor()]
 LOGISTIC = [
     LogisticRegression(),
-    LogisticRegression(l1_ratio=0.5, fit_intercept=False),
+    LogisticRegression(l1_ratio=0.5),
     LogisticRegressionCV(Cs=3, cv=3),
 ]
 VARIANTS = [

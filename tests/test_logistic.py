@@ -268,13 +268,28 @@ def test_too_few_iterations_are_named():
     assert model.n_iter_.tolist() == [1]
 
 
-@pytest.mark.parametrize("change", ["scale", "offset"])
-def test_the_column_that_is_the_cause_is_named(change):
+@pytest.mark.parametrize(
+    ("factor", "offset", "word"),
+    [
+        (1e7, 0.0, "much larger scale"),
+        (1.0, 1e6, "far from zero"),
+        (1e200, 0.0, "values up to"),
+    ],
+)
+def test_the_column_that_is_the_cause_is_named(factor, offset, word):
     frame = pd.DataFrame(make_data(n=5000)[0], columns=list("abcdef"))
-    frame["d"] = frame["d"] * 1e7 if change == "scale" else frame["d"] + 1e6
-    word = "much larger scale" if change == "scale" else "far from zero"
-    with pytest.warns(ConvergenceWarning, match=f"column 'd' is.*{word}.*StandardScaler"):
+    frame["d"] = frame["d"] * factor + offset
+    with pytest.warns(ConvergenceWarning, match=f"column 'd'.*{word}.*StandardScaler"):
         LogisticRegression(tol=1e-10, max_iter=1, C=1e4).fit(frame, make_data(n=5000)[1])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("factor", [1e-200, 1e150, 1e200])
+def test_rows_of_any_size_show_no_overflow(factor):
+    """Warnings of overflow would be errors here."""
+    model = LogisticRegression().fit(X * factor, Y)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.predict_log_proba(X * factor)).all()
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

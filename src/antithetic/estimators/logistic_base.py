@@ -22,7 +22,7 @@ from antithetic.estimators.linear import LinearEstimator
 from antithetic.estimators.logistic_fit import (
     LEAST_TOL,
     Effort,
-    Fit,
+    LogisticFit,
     NewtonPlan,
     are_separated,
     seed_of,
@@ -113,11 +113,13 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
 
     # ---- the fit
 
-    def _run(self, data: TrainingData, penalty: ElasticNet, start: Any, threads: int) -> Fit:
+    def _run(
+        self, data: TrainingData, penalty: ElasticNet, start: Any, threads: int
+    ) -> LogisticFit:
         """Fit, and take over the result; on Ctrl-C, that before the last iteration."""
         n, d = data.X.shape
 
-        def fitted(fit: Fit) -> dict[str, Any]:
+        def fitted(fit: LogisticFit) -> dict[str, Any]:
             plan = NewtonPlan.of(fit, n, d, threads, is_warm=start is not None)
             return _attributes(fit, data.X.dtype) | {"plan_": plan}
 
@@ -143,18 +145,19 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
 
     def _solve(
         self, data: TrainingData, penalties: list[ElasticNet], start: Any, effort: Effort
-    ) -> list[Fit]:
+    ) -> list[LogisticFit]:
         """Minimise with each penalty in turn, each from the weights of the one before.
 
         ``start`` holds weights of shape (k, d) and intercepts of shape (k,) for the first, or is
         None.
         """
         solve = self._fit_two if len(self.classes_) == 2 else self._fit_many
-        return solve(data, penalties, start, effort)
+        with np.errstate(over="ignore", invalid="ignore"):  # rows that large end by rounding
+            return solve(data, penalties, start, effort)
 
     def _fit_two(
         self, data: TrainingData, penalties: list[ElasticNet], start: Any, effort: Effort
-    ) -> list[Fit]:
+    ) -> list[LogisticFit]:
         target = np.where(data.y == self.classes_[1], 1.0, -1.0)
         loss, intercept = LOSSES["log_loss"], bool(self.fit_intercept)
         watch = effort.watch
@@ -167,15 +170,15 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
                 start=None if start is None else (start[0][0], float(start[1][0])),
                 seed=effort.seed,
                 threads=effort.threads,
-                watch=None if watch is None else lambda solved: watch(Fit.of(solved)),
+                watch=None if watch is None else lambda solved: watch(LogisticFit.of(solved)),
             )
-            found.append(Fit.of(solved))
+            found.append(LogisticFit.of(solved))
             start = found[-1].coef, found[-1].intercept
         return found
 
     def _fit_many(
         self, data: TrainingData, penalties: list[ElasticNet], start: Any, effort: Effort
-    ) -> list[Fit]:
+    ) -> list[LogisticFit]:
         del data, penalties, start, effort
         labels = self.classes_.tolist()
         shown = ", ".join(repr(label) for label in labels[:5]) + ", ..." * (len(labels) > 5)
@@ -185,13 +188,13 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
             " sklearn.multiclass.OneVsRestClassifier"
         )
 
-    def _warn_after_fit(self, fit: Fit, data: TrainingData, C: float) -> None:
+    def _warn_after_fit(self, fit: LogisticFit, data: TrainingData, C: float) -> None:
         if np.isinf(C) and are_separated(data, self.classes_, fit):
             warn(separation(), ConvergenceWarning)
         elif fit.is_short_of(float(self.tol)):
             warn(self._shortfall(fit, data.X, C), ConvergenceWarning)
 
-    def _shortfall(self, fit: Fit, X: Any, C: float) -> str:
+    def _shortfall(self, fit: LogisticFit, X: Any, C: float) -> str:
         names = getattr(self, "feature_names_in_", None)
         return shortfall(fit, X, tol=float(self.tol), C=C, max_iter=int(self.max_iter), names=names)
 
@@ -244,7 +247,7 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         return tags
 
 
-def _attributes(fit: Fit, dtype: Any) -> dict[str, Any]:
+def _attributes(fit: LogisticFit, dtype: Any) -> dict[str, Any]:
     return {
         "coef_": fit.coef.astype(dtype, copy=False),
         "intercept_": fit.intercept.astype(dtype, copy=False),

@@ -21,6 +21,7 @@ from antithetic.solvers.newton import Solved
 
 LEAST_TOL = 1e-16  # no smaller gap is known in float64
 _FAR = 1e4  # times its spread, or another column's size: a column that rounding may come from
+_WEAK = 1e8  # a C of which more iterations may be of no use
 _ROWS_LOOKED_AT = 10_000
 
 
@@ -47,7 +48,7 @@ class NewtonPlan:
     why: str
 
     @classmethod
-    def of(cls, fit: Fit, n: int, d: int, threads: int, *, is_warm: bool) -> NewtonPlan:
+    def of(cls, fit: LogisticFit, n: int, d: int, threads: int, *, is_warm: bool) -> NewtonPlan:
         """Plan of a fit of so many rows and features."""
         if fit.samples:
             first = "samples first, since noise is cheap far from the optimum"
@@ -74,17 +75,17 @@ class Effort(NamedTuple):
     seed : int
     threads : int
     watch : callable or None
-        Called with the :class:`Fit` before each iteration over all rows.
+        Called with the :class:`LogisticFit` before each iteration over all rows.
     """
 
     tol: float
     max_iter: int
     seed: int
     threads: int
-    watch: Callable[[Fit], object] | None = None
+    watch: Callable[[LogisticFit], object] | None = None
 
 
-class Fit(NamedTuple):
+class LogisticFit(NamedTuple):
     """Weights of one fit, a row of them for two classes and one per class for more.
 
     ``gap``, ``certified``, ``iterations``, ``ended``, ``samples`` and ``method`` are those of
@@ -101,7 +102,7 @@ class Fit(NamedTuple):
     method: str
 
     @classmethod
-    def of(cls, solved: Solved) -> Fit:
+    def of(cls, solved: Solved) -> LogisticFit:
         """Fit of two classes."""
         coef, intercept = solved.coef[None, :], np.array([solved.intercept])
         return cls(coef, intercept, *solved[2:])
@@ -142,7 +143,7 @@ def threads_for(n_jobs: int | None) -> Iterator[int]:
 # ---- warnings
 
 
-def are_separated(data: TrainingData, classes: NDArray[Any], fit: Fit) -> bool:
+def are_separated(data: TrainingData, classes: NDArray[Any], fit: LogisticFit) -> bool:
     """Whether every row that counts is on the right side, so that longer weights are better."""
     scores = data.X @ fit.coef.T.astype(data.X.dtype) + fit.intercept
     if len(classes) == 2:
@@ -165,14 +166,15 @@ def separation() -> str:
 
 
 def shortfall(
-    fit: Fit, X: Any, *, tol: float, C: float, max_iter: int, names: NDArray[Any] | None
+    fit: LogisticFit, X: Any, *, tol: float, C: float, max_iter: int, names: NDArray[Any] | None
 ) -> str:
     """Say why a fit ended early, which column or setting is the cause, and what to do."""
     gap = f"the gap to the optimum is {fit.gap:.1e} and tol={tol:g}"
     column = _odd_column(X, names)
     if fit.ended == "max_iter":
-        more = f" {column}." if column else ""
-        return f"max_iter={max_iter} ended the fit: {gap}. Increase max_iter.{more}"
+        weak = f" or decrease C={C:g}" if _WEAK < C < np.inf else ""
+        more = f" The likely cause: {column}." if column else ""
+        return f"max_iter={max_iter} ended the fit: {gap}. Increase max_iter{weak}.{more}"
     kind = X.dtype.name
     if column:
         return f"rounding in {kind} ended the fit: {gap}. The likely cause: {column}."
@@ -185,11 +187,17 @@ def shortfall(
 def _odd_column(X: Any, names: NDArray[Any] | None) -> str:
     """Name a column that is far from zero or of another scale; empty if there is none."""
     rows = X[:: max(1, X.shape[0] // _ROWS_LOOKED_AT)]
-    largest = float(np.abs(rows.data if sparse.issparse(rows) else rows).max(initial=0.0))
-    unit = largest if 0.0 < largest < np.inf else 1.0  # squares neither overflow nor vanish
-    rows = (rows if sparse.issparse(rows) else sparse.csr_array(rows)) / unit
-    mean = np.ravel(rows.mean(axis=0)).astype(np.float64)
-    square = np.ravel(rows.multiply(rows).mean(axis=0)).astype(np.float64)
+    tops = np.ravel(sparse.csr_array(abs(rows)).max(axis=0).toarray()).astype(np.float64)
+    j = int(tops.argmax())
+    if tops[j] > np.sqrt(np.sqrt(np.finfo(X.dtype).max)):
+        return (
+            f"{_name(j, names)} has values up to {tops[j]:.1e}, whose products overflow: divide it,"
+            " say with StandardScaler"
+        )
+    unit = tops[j] if tops[j] > 0.0 else 1.0  # squares do not vanish
+    rows = sparse.csr_array(rows).astype(np.float64) / unit
+    mean = np.ravel(rows.mean(axis=0))
+    square = np.ravel(rows.multiply(rows).mean(axis=0))
     spread = np.sqrt(np.maximum(square - mean * mean, square * np.finfo(np.float64).eps))
     size = np.sqrt(square)
     far = np.divide(np.abs(mean), spread, out=np.zeros_like(mean), where=spread > 0.0)

@@ -14,13 +14,15 @@ from sklearn.utils.validation import _check_method_params
 
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.logistic import LogisticRegression
-from antithetic.estimators.logistic_fit import Effort, Fit, strengths
+from antithetic.estimators.logistic_fit import Effort, LogisticFit, strengths
 from antithetic.problem.penalties import ElasticNet
 
 Fold: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
 Place: TypeAlias = tuple[int, int]  # of an l1_ratio and of a C
-Solve: TypeAlias = Callable[[TrainingData, list[ElasticNet], Any, Effort], list[Fit]]
-Score: TypeAlias = Callable[[list[Fit], TrainingData, NDArray[np.intp]], NDArray[np.float64]]
+Solve: TypeAlias = Callable[[TrainingData, list[ElasticNet], Any, Effort], list[LogisticFit]]
+Score: TypeAlias = Callable[
+    [list[LogisticFit], TrainingData, NDArray[np.intp]], NDArray[np.float64]
+]
 
 _AT_ONCE = ("accuracy", "neg_log_loss")
 _MOST_LOSS = -float(np.log(np.finfo(np.float64).eps))
@@ -29,7 +31,7 @@ _MOST_LOSS = -float(np.log(np.finfo(np.float64).eps))
 class Path(NamedTuple):
     """Fits of one fold with one ``l1_ratio``, in the order in which ``Cs`` were given."""
 
-    fits: list[Fit]
+    fits: list[LogisticFit]
     scores: NDArray[np.float64]
 
 
@@ -55,7 +57,7 @@ def scores_of(
     classes: NDArray[Any],
     scoring: Any,
     params: dict[str, Any],
-    fits: list[Fit],
+    fits: list[LogisticFit],
     data: TrainingData,
     test: NDArray[np.intp],
 ) -> NDArray[np.float64]:
@@ -77,7 +79,7 @@ def scores_of(
 
 
 def _scores_at_once(
-    scoring: str, fits: list[Fit], X: Any, is_second: NDArray[np.bool_], weight: Any
+    scoring: str, fits: list[LogisticFit], X: Any, is_second: NDArray[np.bool_], weight: Any
 ) -> NDArray[np.float64]:
     """Score all fits of two classes in one pass: scikit-learn's checks take longer than fits."""
     coef = np.concatenate([fit.coef for fit in fits])
@@ -143,7 +145,7 @@ class Paths:
             [[[self._row(fit) for fit in path.fits] for path in fold] for fold in self.found]
         )
 
-    def _row(self, fit: Fit) -> NDArray[np.float64]:
+    def _row(self, fit: LogisticFit) -> NDArray[np.float64]:
         return np.column_stack([fit.coef, fit.intercept]) if self.fit_intercept else fit.coef
 
     def best(self) -> Place:

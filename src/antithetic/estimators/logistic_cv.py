@@ -125,7 +125,7 @@ class LogisticRegressionCV(LogisticRegression):
     >>> X, y = antithetic.datasets.load("sonar_scale", return_X_y=True)
     >>> model = antithetic.LogisticRegressionCV(Cs=[0.01, 0.1, 1.0, 10.0]).fit(X, y)
     >>> model.C_, model.scores_.shape
-    (1.0, (5, 1, 4))
+    (0.1, (5, 1, 4))
     """
 
     __metadata_request__score = {"sample_weight": "$UNUSED$"}  # noqa: RUF012 - scikit-learn's form

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from antithetic.problem.certificate import certified_gap
-from antithetic.problem.curvature import Point, Sums, Vector
+from antithetic.problem.sums import Evaluation, Sums, Vector
 from antithetic.solvers.newton.levels import is_worth_renewing, solve_levels
 from antithetic.solvers.newton.models import (
     Conjugate,
@@ -28,12 +28,12 @@ _MOST_COLUMNS = 4000  # of a Hessian that is formed
 _AGAIN = 1.5  # of the gap that is allowed: where a bound is expected, it is computed
 
 
-class Progress(NamedTuple):
+class Iterate(NamedTuple):
     """A run after some iterations over all rows. It is replaced as a whole.
 
     Attributes
     ----------
-    point : Point
+    point : Evaluation
     iterations : int
     gap : float
         Bound on the objective's distance from its optimum, in units of ``unit``; infinite where it
@@ -44,7 +44,7 @@ class Progress(NamedTuple):
         Why the run has ended: "gap", "rounding", or "" while it has not.
     """
 
-    point: Point
+    point: Evaluation
     iterations: int = 0
     gap: float = np.inf
     certified: bool = False
@@ -101,7 +101,7 @@ class Newton:
         other._model = copy.copy(self._model)
         return other
 
-    def start(self, theta: Vector | None = None) -> Progress:
+    def start(self, theta: Vector | None = None) -> Iterate:
         """First pass over all rows, from the solution of the samples or from given weights."""
         sums = self.sums
         zero = np.zeros(sums.d + sums.fit_intercept)
@@ -113,7 +113,7 @@ class Newton:
         if warm is None:
             point = sums.at(zero if theta is None else theta)
             self._renew(point)
-            return Progress(point)
+            return Iterate(point)
         self.sizes = warm.sizes
         point = sums.at(warm.theta)
         if not value(sums, point) <= self.zero_objective:
@@ -121,9 +121,9 @@ class Newton:
         self._ratio = 2.0 * sums.d / warm.sizes[-1]
         if warm.has_rare:
             self._model.raise_diagonal(sums.diagonal(point, careful=True))
-        return Progress(point)
+        return Iterate(point)
 
-    def _renew(self, point: Point, *, exact: bool = False) -> None:
+    def _renew(self, point: Evaluation, *, exact: bool = False) -> None:
         self._model.renew(
             self.sums,
             point,
@@ -133,18 +133,18 @@ class Newton:
         self._is_exact, self._is_fresh = exact or self.sums.n < _FEW_ROWS, True
         self._ratio = 0.1
 
-    def allowed(self, point: Point) -> float:
+    def allowed(self, point: Evaluation) -> float:
         """Gap at which the run ends."""
         gained = self.zero_objective - value(self.sums, point)
         return max(self.tol * gained, _ROUNDING[self.sums.is_single] * self.zero_objective)
 
-    def unit(self, point: Point) -> float:
+    def unit(self, point: Evaluation) -> float:
         """What gaps are measured in: the constant's distance from the optimum, at least."""
         if self.tol > 0.0:
             return self.allowed(point) / self.tol
         return max(self.zero_objective - value(self.sums, point), np.finfo(np.float64).tiny)
 
-    def judge(self, progress: Progress, proposal: Proposal) -> tuple[Progress, float]:
+    def judge(self, progress: Iterate, proposal: Proposal) -> tuple[Iterate, float]:
         """Bound the gap if it may be small enough; return also the decrement to aim at."""
         point = progress.point
         allowed = self.allowed(point)
@@ -160,7 +160,7 @@ class Newton:
             return progress, proposal.decrement
         return progress, proposal.decrement * min(1.0, allowed / expected)
 
-    def bound(self, progress: Progress, proposal: Proposal | None = None) -> Progress:
+    def bound(self, progress: Iterate, proposal: Proposal | None = None) -> Iterate:
         """Bound the gap where there is a penalty, and estimate it where there is none."""
         point, sums = progress.point, self.sums
         penalty = sums.penalty
@@ -174,7 +174,7 @@ class Newton:
             gap = (proposal or self._model.propose(point)).decrement
         return progress._replace(gap=gap / self.unit(point), certified=certified)
 
-    def _estimate(self, point: Point, proposal: Proposal) -> float:
+    def _estimate(self, point: Evaluation, proposal: Proposal) -> float:
         """What the bound will be, as far as it is known without another pass."""
         penalty, d = self.sums.penalty, self.sums.d
         if penalty.l1 > 0.0 or penalty.l2 == 0.0:
@@ -182,7 +182,7 @@ class Newton:
         gradient = point.gradient[:d]
         return max(proposal.decrement, float(gradient @ gradient) / (2.0 * penalty.l2))
 
-    def step(self, progress: Progress) -> Progress:
+    def step(self, progress: Iterate) -> Iterate:
         """One more iteration over all rows, or the end."""
         point = progress.point
         proposal = self._model.propose(point)
@@ -208,15 +208,15 @@ class Newton:
         self._model.learn(point, found[0])
         self._last, self._is_fresh = proposal.decrement, False
         point, self._trials = found
-        return Progress(point, progress.iterations + 1)
+        return Iterate(point, progress.iterations + 1)
 
 
 def solve(
     newton: Newton,
     max_iter: int,
     theta: Vector | None = None,
-    watch: Callable[[Progress], object] | None = None,
-) -> Progress:
+    watch: Callable[[Iterate], object] | None = None,
+) -> Iterate:
     """Iterate until the gap is small enough, and at most so often."""
     progress = newton.start(theta)
     while not progress.ended and progress.iterations < max_iter:

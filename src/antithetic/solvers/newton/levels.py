@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antithetic.problem.curvature import Point, Sums, Vector
+from antithetic.problem.sums import Evaluation, Sums, Vector
 from antithetic.solvers.newton.models import Model
 from antithetic.solvers.newton.search import search, value
 
@@ -97,12 +97,12 @@ def solve_levels(sums: Sums, model: Model, zero: Vector, seed: int) -> Warm | No
     return Warm(found[-1], has_rare, tuple(sizes)) if found else None
 
 
-def _accuracy(sums: Sums, point: Point) -> float:
+def _accuracy(sums: Sums, point: Evaluation) -> float:
     """Decrement beyond which more digits would be noise."""
     return 0.5 * _ACCURACY * point.noise * sums.d / sums.size
 
 
-def _solve_level(sums: Sums, model: Model, point: Point) -> Point:
+def _solve_level(sums: Sums, model: Model, point: Evaluation) -> Evaluation:
     ratio, before, trials = 2.0 * sums.d / sums.size, np.inf, 1
     for _ in range(_MOST_STEPS):
         proposal = model.propose(point)

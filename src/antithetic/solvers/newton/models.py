@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from antithetic._core import kernels
-from antithetic.problem.curvature import Point, Sums, Vector
+from antithetic.problem.sums import Evaluation, Sums, Vector
 
 _MOST_PAIRS = 10
 _LEAST_CURVATURE = 1e-10  # of a pair that is kept, relative to the lengths of its vectors
@@ -50,17 +50,17 @@ class Model(Protocol):
         """What it costs to renew the model, in passes over the rows."""
 
     def renew(
-        self, sums: Sums, point: Point, *, exact: bool = False, careful: bool = False
+        self, sums: Sums, point: Evaluation, *, exact: bool = False, careful: bool = False
     ) -> None:
         """Take the Hessian of these rows at this point."""
 
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Make the model at least as curved along each column."""
 
-    def propose(self, point: Point) -> Proposal:
+    def propose(self, point: Evaluation) -> Proposal:
         """Step from a point."""
 
-    def learn(self, before: Point, after: Point) -> None:
+    def learn(self, before: Evaluation, after: Evaluation) -> None:
         """Take note of a step that was taken."""
 
 
@@ -100,7 +100,7 @@ class QuasiNewton:
         self.passes = 1.0
 
     def renew(
-        self, sums: Sums, point: Point, *, exact: bool = False, careful: bool = False
+        self, sums: Sums, point: Evaluation, *, exact: bool = False, careful: bool = False
     ) -> None:
         """Take the Hessian of these rows at this point, and forget the steps before."""
         self._hessian = sums.hessian(point, exact=exact, careful=careful)
@@ -116,7 +116,7 @@ class QuasiNewton:
         self._hessian[places, places] = raised
         self._factor = Factor(self._hessian)
 
-    def propose(self, point: Point) -> Proposal:
+    def propose(self, point: Evaluation) -> Proposal:
         """Step of L-BFGS; the decrement is that of the Hessian alone."""
         assert self._factor is not None
         gradient = point.gradient
@@ -138,7 +138,7 @@ class QuasiNewton:
             return Proposal(-newton, -2.0 * decrement, decrement)
         return Proposal(-step, slope, decrement)
 
-    def learn(self, before: Point, after: Point) -> None:
+    def learn(self, before: Evaluation, after: Evaluation) -> None:
         """Keep the pair of a step and the change of the gradient along it."""
         moved, change = after.theta - before.theta, after.gradient - before.gradient
         along = float(moved @ change)
@@ -156,7 +156,7 @@ class WithL1:
         self.passes = 1.0
 
     def renew(
-        self, sums: Sums, point: Point, *, exact: bool = False, careful: bool = False
+        self, sums: Sums, point: Evaluation, *, exact: bool = False, careful: bool = False
     ) -> None:
         """Take the Hessian of these rows at this point."""
         self.take(sums.hessian(point, exact=exact, careful=careful), sums.d)
@@ -173,7 +173,7 @@ class WithL1:
         places = np.arange(len(diagonal))
         self._hessian[places, places] = np.maximum(diagonal, self._hessian[places, places])
 
-    def propose(self, point: Point, enough: float = _ENOUGH) -> Proposal:
+    def propose(self, point: Evaluation, enough: float = _ENOUGH) -> Proposal:
         """Step to the minimum of the model with its penalty."""
         assert self._hessian is not None
         slopes, step = point.gradient.copy(), np.zeros(len(point.theta))
@@ -185,7 +185,7 @@ class WithL1:
         curved = 0.5 * float((slopes - point.gradient) @ step)
         return Proposal(step, slope, max(0.0, -(slope + curved)))
 
-    def learn(self, before: Point, after: Point) -> None:
+    def learn(self, before: Evaluation, after: Evaluation) -> None:
         """A quadratic model with a penalty learns nothing from steps."""
 
 
@@ -205,7 +205,7 @@ class WorkingSet:
     def renew(
         self,
         sums: Sums,
-        point: Point,
+        point: Evaluation,
         *,
         exact: bool = False,  # noqa: ARG002
         careful: bool = False,  # noqa: ARG002
@@ -224,7 +224,7 @@ class WorkingSet:
         """Make the model at least as curved along each column."""
         self._inner.raise_diagonal(diagonal[self._columns])
 
-    def propose(self, point: Point) -> Proposal:
+    def propose(self, point: Evaluation) -> Proposal:
         """Step along the columns in use."""
         some = point._replace(
             theta=point.theta[self._columns], gradient=point.gradient[self._columns]
@@ -234,7 +234,7 @@ class WorkingSet:
         step[self._columns] = proposal.step
         return proposal._replace(step=step)
 
-    def learn(self, before: Point, after: Point) -> None:
+    def learn(self, before: Evaluation, after: Evaluation) -> None:
         """A quadratic model with a penalty learns nothing from steps."""
 
 
@@ -249,7 +249,7 @@ class Conjugate:
     def renew(
         self,
         sums: Sums,
-        point: Point,
+        point: Evaluation,
         *,
         exact: bool = False,  # noqa: ARG002
         careful: bool = False,  # noqa: ARG002
@@ -262,7 +262,7 @@ class Conjugate:
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Not needed: products are those of all rows."""
 
-    def propose(self, point: Point) -> Proposal:
+    def propose(self, point: Evaluation) -> Proposal:
         """Solve for Newton's step, roughly: the next one has a better Hessian."""
         assert self._sums is not None
         assert self._scales is not None
@@ -286,7 +286,7 @@ class Conjugate:
         slope = float(point.gradient @ step)
         return Proposal(step, slope, -0.5 * slope)
 
-    def learn(self, before: Point, after: Point) -> None:
+    def learn(self, before: Evaluation, after: Evaluation) -> None:
         """Every step has the Hessian of its own point: there is nothing to learn."""
 
 

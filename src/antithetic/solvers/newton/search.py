@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from antithetic.problem.curvature import Point, Sums, Vector
+from antithetic.problem.sums import Evaluation, Sums, Vector
 from antithetic.solvers.newton.models import Proposal
 
 _ENOUGH = 1e-4  # share of the expected fall that a step must keep
@@ -13,13 +13,13 @@ _MOST_TRIALS = 25
 _SHORTEST, _LONGEST = 0.05, 0.8  # of the step before, where a trial was too long
 
 
-def value(sums: Sums, point: Point) -> float:
+def value(sums: Sums, point: Evaluation) -> float:
     """Objective of a point, the whole penalty included."""
     l1 = sums.penalty.l1
     return point.objective + (l1 * float(np.abs(point.theta[: sums.d]).sum()) if l1 else 0.0)
 
 
-def search(sums: Sums, start: Point, proposal: Proposal) -> tuple[Point, int] | None:
+def search(sums: Sums, start: Evaluation, proposal: Proposal) -> tuple[Evaluation, int] | None:
     """Return a better point along the step and how many passes it took; None if there is none.
 
     The whole step is tried first. It will do if the objective falls by enough or, where rounding
@@ -49,7 +49,7 @@ def search(sums: Sums, start: Point, proposal: Proposal) -> tuple[Point, int] | 
     return None
 
 
-def _slope(sums: Sums, point: Point, step: Vector) -> float:
+def _slope(sums: Sums, point: Evaluation, step: Vector) -> float:
     """Slope of the objective along the step at its end, the penalty's kinks as a chord."""
     smooth = float(point.gradient @ step)
     l1 = sums.penalty.l1

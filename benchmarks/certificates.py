@@ -272,7 +272,7 @@ def main() -> int:
         case = Case.draw(seed)
         try:
             outcome = judge(case)
-        except Exception as failure:  # noqa: BLE001
+        except Exception as failure:
             faults += 1
             print(f"{seed}: {describe(case)}: {failure!r}", flush=True)
             continue

@@ -113,10 +113,9 @@ class RowSums:
         product[: self.d] += self.penalty.l2 * along
         return product
 
-    def diagonal(self, point: Evaluation, *, careful: bool = False) -> Vector:
+    def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
         """Diagonal of :meth:`hessian`: one pass over the rows."""
-        assert point.curvatures is not None
-        weight = self._curvatures_above(point) if careful else point.curvatures
+        weight = self._curvatures(point, care)
         squares = np.zeros(len(point.theta))
         self.problem.rows.weighted_squares(weight, squares[: self.d])
         if self.fit_intercept:
@@ -147,13 +146,16 @@ class RowSums:
         scales[: self.d] = weight * squares + self.penalty.l2
         return scales
 
-    def hessian(self, point: Evaluation, *, exact: bool = False, careful: bool = False) -> Vector:
+    def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
         """Matrix of second derivatives; products of float32 unless it is to be exact.
 
-        Where it is to be careful, it is that of a quadratic function above the objective instead.
+        ``care`` is a share of the curvatures of parabolas above each row's loss, which rows have at
+        least: with 1, the matrix is that of a quadratic function above the objective.
         """
-        assert point.curvatures is not None
-        weight = self._curvatures_above(point) if careful else point.curvatures
+        return self._gram(self._curvatures(point, care), exact)
+
+    def _gram(self, weight: Vector, exact: bool) -> Vector:
+        """Weighted mean of the rows' products, and the curvature of the penalty."""
         if sparse.issparse(self.problem.X) and self._has_few_pairs():
             hessian = self._gram_of_pairs(weight)
         else:
@@ -165,8 +167,15 @@ class RowSums:
         hessian[places, places] += self.penalty.l2
         return hessian
 
-    def hessian_of(self, point: Evaluation, columns: NDArray[np.intp]) -> Vector:
-        """Matrix of second derivatives along some columns, and the intercept."""
+    def hessian_of(
+        self,
+        point: Evaluation,
+        columns: NDArray[np.intp],
+        *,
+        exact: bool = False,
+        care: float = 0.0,
+    ) -> Vector:
+        """Part of :meth:`hessian` that belongs to some columns, and the intercept."""
         problem = self.problem
         part = Problem(
             problem.X[:, columns],
@@ -178,9 +187,22 @@ class RowSums:
             problem.classes,
         )
         centre = None if self.centre is None else self.centre[columns]
-        return RowSums(part, centre, self.threads).hessian(point)
+        return RowSums(part, centre, self.threads)._gram(self._curvatures(point, care), exact)
 
-    def _curvatures_above(self, point: Evaluation) -> Vector:
+    def curvature_above(self, point: Evaluation, vector: Vector) -> float:
+        """Curvature along a vector of a function above the mean loss: one pass over the rows."""
+        along = self.problem.predictions(*self.split(vector))
+        with np.errstate(over="ignore"):
+            return float(self._above(point) @ (along * along)) / self.n
+
+    def _curvatures(self, point: Evaluation, care: float) -> Vector:
+        """Curvatures of the rows, at least a share of those of parabolas above their losses."""
+        assert point.curvatures is not None
+        if care == 0.0:
+            return point.curvatures
+        return np.maximum(point.curvatures, care * self._above(point))
+
+    def _above(self, point: Evaluation) -> Vector:
         """Curvatures of parabolas that touch each row's loss and are nowhere below it."""
         problem = self.problem
         predictions = problem.predictions(*self.split(point.theta))
@@ -294,6 +316,8 @@ class RowSums:
         scaled, cost = self._scale(point, *scales)
         gradient = np.empty(self.d)
         self.problem.rows.combine(scaled, gradient, self.threads)
+        assert self.centre is not None
+        gradient -= float(scaled.sum()) * self.centre  # the sum is zero but for rounding
         return Dual(gradient / self.n, cost, *scales)
 
     def dual_cost(self, point: Evaluation, up: float, down: float) -> float:

@@ -78,23 +78,34 @@ class Sums(Protocol):
     def at(self, theta: Vector) -> Evaluation:
         """Objective and gradient at some weights: one pass over the rows."""
 
-    def hessian(self, point: Evaluation, *, exact: bool = False, careful: bool = False) -> Vector:
+    def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
         """Matrix of second derivatives, the quadratic part of the penalty included.
 
-        Where it is to be careful, it is that of a quadratic function above the objective instead.
+        ``care`` is a share of the curvatures of parabolas above each row's loss, which rows have at
+        least: with 1, the matrix is that of a quadratic function above the objective.
         """
 
-    def hessian_of(self, point: Evaluation, columns: NDArray[np.intp]) -> Vector:
-        """Matrix of second derivatives along some columns, and the intercept."""
+    def hessian_of(
+        self,
+        point: Evaluation,
+        columns: NDArray[np.intp],
+        *,
+        exact: bool = False,
+        care: float = 0.0,
+    ) -> Vector:
+        """Part of :meth:`hessian` that belongs to some columns, and the intercept."""
 
     def has_rare_columns(self, point: Evaluation) -> bool:
         """Whether there are columns of which a sample knows too little."""
 
-    def diagonal(self, point: Evaluation, *, careful: bool = False) -> Vector:
+    def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
         """Diagonal of :meth:`hessian`: one pass over the rows."""
 
     def times(self, point: Evaluation, vector: Vector) -> Vector:
         """Product of the Hessian with a vector: one pass over the rows."""
+
+    def curvature_above(self, point: Evaluation, vector: Vector) -> float:
+        """Curvature along a vector of a function above the mean loss: one pass over the rows."""
 
     def scales(self, point: Evaluation) -> Vector:
         """Squared unit of each column, in curvature."""

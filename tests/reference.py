@@ -219,3 +219,52 @@ def cumulative_threshold(weight, received, charged):
     if weight < 0.0:  # NaN is neither, and is left for the divergence check
         return min(0.0, weight + max(0.0, charged - received))
     return weight
+
+
+def evaluate(X, y, weight, loss, coef, intercept):
+    """Weighted loss, slope, squared slope and curvature in all; those of rows; the gradient."""
+    p = np.asarray(X, dtype=float) @ coef + intercept
+    losses, slopes = loss.value(y, p), loss.slope(y, p)
+    curvatures = curvature(loss, y, p)
+    if weight is not None:
+        losses, slopes, curvatures = weight * losses, weight * slopes, weight * curvatures
+    totals = losses.sum(), slopes.sum(), slopes @ slopes, curvatures.sum()
+    return totals, slopes, curvatures, p, np.asarray(X, dtype=float).T @ slopes
+
+
+def curvature(loss, y, p):
+    """Second derivative of each loss; at a jump, that of the side where the loss is not zero."""
+    margin, apart, epsilon = y * p, np.abs(y - p), loss.epsilon
+    with np.errstate(over="ignore"):
+        share = 1.0 / (1.0 + np.exp(-np.abs(margin)))
+    return {
+        "log_loss": share * (1.0 - share),
+        "squared_hinge": 2.0 * (margin <= 1.0),
+        "modified_huber": 2.0 * (np.abs(margin) <= 1.0),
+        "squared_error": np.ones(len(p)),
+        "huber": 1.0 * (apart <= epsilon),
+        "squared_epsilon_insensitive": 2.0 * (apart >= epsilon),
+    }[loss.name]
+
+
+def scale_slopes(y, weight, loss, slopes, predictions, up, down):
+    """Slopes above zero times ``up``, those below times ``down``; what that costs each row.
+
+    A dual variable u of a row costs phi(p) + phi*(u) - p u, which is zero at its slope.
+    """
+    scaled = slopes * np.where(slopes > 0.0, up, down)
+    weight = np.ones(len(y)) if weight is None else weight
+    u = np.divide(scaled, weight, out=np.zeros(len(y)), where=weight > 0.0)
+    return scaled, weight * (loss.value(y, predictions) + loss.conjugate(y, u) - predictions * u)
+
+
+def descend(hessian, l1, start, gradient, sweeps):
+    """Coordinate descent on <g, s> + s' H s / 2 + sum_j l1_j |start_j + s_j|, from s = 0."""
+    at, slopes = start.copy(), gradient.copy()
+    for _ in range(sweeps):
+        for j in range(len(at)):
+            wanted = hessian[j, j] * at[j] - slopes[j]
+            after = np.sign(wanted) * max(0.0, abs(wanted) - l1[j]) / hessian[j, j]
+            slopes += hessian[j] * (after - at[j])
+            at[j] = after
+    return at - start, slopes

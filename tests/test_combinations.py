@@ -64,6 +64,7 @@ PENALTY_OF_ESTIMATOR = {
 }
 OTHER_WORDS = {  # what the refusals may name as alternatives: each must itself be allowed
     'order="shuffle"': {"order": "shuffle"},
+    'order="auto"': {"order": "auto", "pairs": "rows"},
     'solver="saga"': {"solver": "saga"},
     'solver="sgd"': {"solver": "sgd"},
     'solver="svrg"': {"solver": "svrg"},
@@ -156,7 +157,8 @@ def tried(data, chosen, loss, kind):
 def test_the_axes_are_those_of_the_package():
     """The matrix has all solvers and orders, and each value occurs in a working combination."""
     working = [chosen for chosen in every_combination() if refusal(chosen) is None]
-    for axis, values in zip(Combination._fields, (PAIRS, ORDERS, SOLVERS, PENALTIES), strict=True):
+    axes = (PAIRS, ("auto", *ORDERS), SOLVERS, PENALTIES)
+    for axis, values in zip(Combination._fields, axes, strict=True):
         assert {getattr(chosen, axis) for chosen in working} == set(values)
 
 

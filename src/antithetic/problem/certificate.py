@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from antithetic.problem.curvature import Point, Sums, Vector
+from antithetic.problem.sums import Evaluation, Sums, Vector
 
 
-def certified_gap(sums: Sums, point: Point) -> float:
+def certified_gap(sums: Sums, point: Evaluation) -> float:
     """Bound on the objective's distance from its optimum; infinite without a penalty."""
     penalty, coef = sums.penalty, point.theta[: sums.d]
     if penalty.l2 == 0.0 and penalty.l1 == 0.0:

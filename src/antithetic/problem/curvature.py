@@ -1,13 +1,8 @@
-r"""What a second-order solver asks of the rows: sums over all of them, at given weights.
-
-A point is one vector: the weights and, with an intercept, the intercept of *centred* columns,
-:math:`b' = b + \langle\mu, w\rangle`. Predictions are the same, but columns far from zero no longer
-tie the intercept to every weight.
-"""
+"""Sums over the rows of a problem, as a second-order solver asks for them."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,109 +11,12 @@ from scipy import sparse
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS
 from antithetic.problem.constant import best_constant
-from antithetic.problem.losses import Loss
 from antithetic.problem.objective import Problem
-from antithetic.problem.penalties import Penalty
-
-Vector = NDArray[np.float64]
+from antithetic.problem.sums import Dual, Evaluation, Vector
 
 _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
 _FEW_ROWS = 20.0  # a column whose square is mostly that of so few rows is rare
 _ENTRIES_PER_THREAD = 1 << 18  # less work than this is done before a thread has begun
-
-
-class Point(NamedTuple):
-    """The objective and its derivatives at some weights.
-
-    Attributes
-    ----------
-    theta : ndarray of shape (d,) or (d + 1,)
-        Weights, then the intercept of centred columns if there is one.
-    objective : float
-        Mean loss and the quadratic part of the penalty.
-    gradient : ndarray of the shape of ``theta``
-    noise : float
-        Mean squared slope divided by mean curvature: what a sample's optimum differs by.
-    slopes, curvatures : ndarray of shape (n,) or None
-        Of each row, weighted; None where the rows are elsewhere.
-    predictions : ndarray of shape (n,) or None
-        None where the slopes say as much.
-    """
-
-    theta: Vector
-    objective: float
-    gradient: Vector
-    noise: float
-    slopes: Vector | None = None
-    curvatures: Vector | None = None
-    predictions: Vector | None = None
-
-
-class Dual(NamedTuple):
-    """Dual variables of the rows, as far as a bound on the gap needs them.
-
-    Attributes
-    ----------
-    gradient : ndarray of shape (d,)
-        Mean of the rows, times slopes that are allowed.
-    cost : float
-        Mean of what these slopes lack: zero for the slopes of the point itself.
-    up, down : float, default=1.0
-        What slopes above and below zero were multiplied by.
-    """
-
-    gradient: Vector
-    cost: float
-    up: float = 1.0
-    down: float = 1.0
-
-
-class Sums(Protocol):
-    """Rows that give sums, on this machine or on many."""
-
-    n: int
-    size: float  # rows, as many as weights make of them
-    d: int
-    loss: Loss
-    penalty: Penalty
-    fit_intercept: bool
-    is_single: bool  # whether the rows are float32
-
-    def at(self, theta: Vector) -> Point:
-        """Objective and gradient at some weights: one pass over the rows."""
-
-    def hessian(self, point: Point, *, exact: bool = False, careful: bool = False) -> Vector:
-        """Matrix of second derivatives, the quadratic part of the penalty included.
-
-        Where it is to be careful, it is that of a quadratic function above the objective instead.
-        """
-
-    def hessian_of(self, point: Point, columns: NDArray[np.intp]) -> Vector:
-        """Matrix of second derivatives along some columns, and the intercept."""
-
-    def has_rare_columns(self, point: Point) -> bool:
-        """Whether there are columns of which a sample knows too little."""
-
-    def diagonal(self, point: Point, *, careful: bool = False) -> Vector:
-        """Diagonal of :meth:`hessian`: one pass over the rows."""
-
-    def times(self, point: Point, vector: Vector) -> Vector:
-        """Product of the Hessian with a vector: one pass over the rows."""
-
-    def scales(self, point: Point) -> Vector:
-        """Squared unit of each column, in curvature."""
-
-    def constant(self) -> tuple[float, float]:
-        """Best prediction without weights, and its mean loss."""
-
-    def sample(self, size: int, seed: int) -> Sums | None:
-        """Rows drawn at random; None where too few of a class are among them."""
-
-    def dual(self, point: Point) -> Dual:
-        """Slopes that sum to zero where there is an intercept, near those of the point."""
-
-    def dual_cost(self, point: Point, up: float, down: float) -> float:
-        """What it costs to scale the slopes above and below zero by so much."""
 
 
 class RowSums:
@@ -152,7 +50,7 @@ class RowSums:
         return coef, float(theta[-1] - self.centre @ coef)
 
     def join(self, coef: Vector, intercept: float) -> Vector:
-        """Point of some weights and the user's intercept."""
+        """Evaluation of some weights and the user's intercept."""
         if not self.fit_intercept:
             return np.array(coef, dtype=np.float64)
         assert self.centre is not None
@@ -164,7 +62,7 @@ class RowSums:
             return 0.0, self.problem.loss_at_zero()
         return best_constant(self.loss, self.problem.y, self.problem.weight)
 
-    def at(self, theta: Vector) -> Point:
+    def at(self, theta: Vector) -> Evaluation:
         """Objective and gradient at some weights: one pass over the rows."""
         problem, d = self.problem, self.d
         coef, intercept = self.split(theta)
@@ -189,7 +87,7 @@ class RowSums:
             gradient[:d] += l2 * coef
         objective = loss / self.n + 0.5 * l2 * float(coef @ coef)
         noise = square / curvature if curvature > 0.0 else 0.0
-        return Point(theta, objective, gradient, noise, slopes, curvatures, predictions)
+        return Evaluation(theta, objective, gradient, noise, slopes, curvatures, predictions)
 
     def _average(self, sums: Vector, constant: float) -> None:
         """Divide sums over rows by their number, those of centred columns where there are such."""
@@ -199,7 +97,7 @@ class RowSums:
             sums[-1] = constant / self.n
             sums[: self.d] -= sums[-1] * self.centre
 
-    def times(self, point: Point, vector: Vector) -> Vector:
+    def times(self, point: Evaluation, vector: Vector) -> Vector:
         """Product of the Hessian with a vector: one pass over the rows."""
         assert point.curvatures is not None
         along, constant = self.split(vector)
@@ -215,10 +113,9 @@ class RowSums:
         product[: self.d] += self.penalty.l2 * along
         return product
 
-    def diagonal(self, point: Point, *, careful: bool = False) -> Vector:
+    def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
         """Diagonal of :meth:`hessian`: one pass over the rows."""
-        assert point.curvatures is not None
-        weight = self._curvatures_above(point) if careful else point.curvatures
+        weight = self._curvatures(point, care)
         squares = np.zeros(len(point.theta))
         self.problem.rows.weighted_squares(weight, squares[: self.d])
         if self.fit_intercept:
@@ -231,7 +128,7 @@ class RowSums:
         squares[: self.d] += self.penalty.l2
         return squares
 
-    def scales(self, point: Point) -> Vector:
+    def scales(self, point: Evaluation) -> Vector:
         """Squared unit of each column: its mean square where it is not zero, in curvature.
 
         How often a column is zero does not change its unit.
@@ -249,13 +146,16 @@ class RowSums:
         scales[: self.d] = weight * squares + self.penalty.l2
         return scales
 
-    def hessian(self, point: Point, *, exact: bool = False, careful: bool = False) -> Vector:
+    def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
         """Matrix of second derivatives; products of float32 unless it is to be exact.
 
-        Where it is to be careful, it is that of a quadratic function above the objective instead.
+        ``care`` is a share of the curvatures of parabolas above each row's loss, which rows have at
+        least: with 1, the matrix is that of a quadratic function above the objective.
         """
-        assert point.curvatures is not None
-        weight = self._curvatures_above(point) if careful else point.curvatures
+        return self._gram(self._curvatures(point, care), exact)
+
+    def _gram(self, weight: Vector, exact: bool) -> Vector:
+        """Weighted mean of the rows' products, and the curvature of the penalty."""
         if sparse.issparse(self.problem.X) and self._has_few_pairs():
             hessian = self._gram_of_pairs(weight)
         else:
@@ -267,8 +167,15 @@ class RowSums:
         hessian[places, places] += self.penalty.l2
         return hessian
 
-    def hessian_of(self, point: Point, columns: NDArray[np.intp]) -> Vector:
-        """Matrix of second derivatives along some columns, and the intercept."""
+    def hessian_of(
+        self,
+        point: Evaluation,
+        columns: NDArray[np.intp],
+        *,
+        exact: bool = False,
+        care: float = 0.0,
+    ) -> Vector:
+        """Part of :meth:`hessian` that belongs to some columns, and the intercept."""
         problem = self.problem
         part = Problem(
             problem.X[:, columns],
@@ -280,9 +187,22 @@ class RowSums:
             problem.classes,
         )
         centre = None if self.centre is None else self.centre[columns]
-        return RowSums(part, centre, self.threads).hessian(point)
+        return RowSums(part, centre, self.threads)._gram(self._curvatures(point, care), exact)
 
-    def _curvatures_above(self, point: Point) -> Vector:
+    def curvature_above(self, point: Evaluation, vector: Vector) -> float:
+        """Curvature along a vector of a function above the mean loss: one pass over the rows."""
+        along = self.problem.predictions(*self.split(vector))
+        with np.errstate(over="ignore"):
+            return float(self._above(point) @ (along * along)) / self.n
+
+    def _curvatures(self, point: Evaluation, care: float) -> Vector:
+        """Curvatures of the rows, at least a share of those of parabolas above their losses."""
+        assert point.curvatures is not None
+        if care == 0.0:
+            return point.curvatures
+        return np.maximum(point.curvatures, care * self._above(point))
+
+    def _above(self, point: Evaluation) -> Vector:
         """Curvatures of parabolas that touch each row's loss and are nowhere below it."""
         problem = self.problem
         predictions = problem.predictions(*self.split(point.theta))
@@ -334,7 +254,7 @@ class RowSums:
                 gram += block.T @ block
         return gram
 
-    def has_rare_columns(self, point: Point) -> bool:
+    def has_rare_columns(self, point: Evaluation) -> bool:
         """Whether a column's square is that of so few rows that others may have a larger one."""
         X = self.problem.X
         if sparse.issparse(X):
@@ -381,7 +301,7 @@ class RowSums:
         )
         return RowSums(some, self.centre, self.threads)
 
-    def dual(self, point: Point) -> Dual:
+    def dual(self, point: Evaluation) -> Dual:
         """Slopes that sum to zero, as the dual of an intercept must, near those of the point.
 
         Without an intercept all slopes will do, and cost nothing.
@@ -396,13 +316,15 @@ class RowSums:
         scaled, cost = self._scale(point, *scales)
         gradient = np.empty(self.d)
         self.problem.rows.combine(scaled, gradient, self.threads)
+        assert self.centre is not None
+        gradient -= float(scaled.sum()) * self.centre  # the sum is zero but for rounding
         return Dual(gradient / self.n, cost, *scales)
 
-    def dual_cost(self, point: Point, up: float, down: float) -> float:
+    def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
         """What it costs to scale the slopes above and below zero by so much."""
         return self._scale(point, up, down)[1]
 
-    def _scale(self, point: Point, up: float, down: float) -> tuple[Vector, float]:
+    def _scale(self, point: Evaluation, up: float, down: float) -> tuple[Vector, float]:
         scaled, nothing = np.empty(self.n), np.empty(0)
         assert point.slopes is not None
         assert point.curvatures is not None

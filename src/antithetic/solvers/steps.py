@@ -101,8 +101,8 @@ class Auto(Steps):
 
     def refuses(self, solver: str, loss: Loss, penalty: Penalty) -> str | None:
         """Why no step can be found; None if one can."""
-        if solver == "sdca" and self.decay is not None:
-            return 'solver="sdca" has no step size; leave the decay out'
+        if solver in ("sdca", "newton") and self.decay is not None:
+            return f'solver="{solver}" has no step size; leave the decay out'
         if solver not in ("svrg", "saga") or math.isfinite(loss.curvature):
             return None
         is_l2 = isinstance(penalty, ElasticNet) and penalty.l2 > 0.0 == penalty.l1

@@ -15,6 +15,7 @@ from antithetic.problem.penalties import ElasticNet, GroupLasso, OwnPenalty, Pen
 from antithetic.solvers import SOLVERS
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.steps import Auto
+from antithetic.training.automatic import order_of_the_paper
 from antithetic.training.spec import reason_against
 
 PAIRS: dict[str, Pairs | None] = {
@@ -48,7 +49,10 @@ PENALTIES: dict[str, Penalty] = {
 
 
 class Combination(NamedTuple):
-    """One choice on each axis: names in ``PAIRS``, ``ORDERS``, ``SOLVERS`` and ``PENALTIES``."""
+    """One choice on each axis: names in ``PAIRS``, ``ORDERS``, ``SOLVERS`` and ``PENALTIES``.
+
+    The order may also be "auto", which has no pairs.
+    """
 
     pairs: str
     order: str
@@ -57,6 +61,8 @@ class Combination(NamedTuple):
 
     def make_order(self) -> Order:
         """Return the order as an object."""
+        if self.order == "auto":
+            return order_of_the_paper(self.solver)
         return ORDERS[self.order](pairs=PAIRS[self.pairs])  # type: ignore[call-arg]
 
 
@@ -81,6 +87,8 @@ def refusal(chosen: Combination, *, loss: str = "log_loss") -> str | None:
 def every_combination() -> Iterator[Combination]:
     """All there are, in order."""
     for solver in SOLVERS:
+        for penalty in PENALTIES:
+            yield Combination("rows", "auto", solver, penalty)
         for order in ORDERS:
             for pairs in PAIRS:
                 for penalty in PENALTIES:
@@ -102,7 +110,7 @@ def matrix() -> str:
             f"| order | {' | '.join(PAIRS)} |",
             "|---|" + "---|" * len(PAIRS),
         ]
-        for order in ORDERS:
+        for order in ("auto", *ORDERS):
             cells = [_cell(pairs, order, solver, reasons) for pairs in PAIRS]
             lines.append(f"| {order} | {' | '.join(cells)} |")
         parts.append("\n".join(lines))
@@ -112,6 +120,8 @@ def matrix() -> str:
 
 def _cell(pairs: str, order: str, solver: str, reasons: dict[str, int]) -> str:
     """Penalties that work in one place of the matrix, and numbers of the reasons against others."""
+    if order == "auto" and PAIRS[pairs] is not None:
+        return "-"
     working, numbers = [], []
     for penalty in PENALTIES:
         reason = refusal(Combination(pairs, order, solver, penalty))

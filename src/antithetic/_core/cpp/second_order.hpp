@@ -5,6 +5,7 @@
 #pragma once
 
 #include <exception>
+#include <system_error>
 #include <thread>
 
 #include "passes.hpp"
@@ -152,7 +153,8 @@ class Padded {
 template <class Real>
 Index roomy_rows(const DenseRows<Real>& rows) {
   const Index beyond = Padded::padded(rows.d);
-  return rows.n * rows.d < beyond ? 0 : (rows.n * rows.d - beyond) / rows.d + 1;
+  if (rows.d == 0 || rows.n * rows.d < beyond) return 0;
+  return (rows.n * rows.d - beyond) / rows.d + 1;
 }
 
 template <class Real>
@@ -243,7 +245,7 @@ void add_rows(const CsrRows<Real, Int>& rows, Index start, Index many, const dou
 // ---- threads
 
 // Call part(t) for t = 0 .. threads - 1, the first in this thread, and wait for all; an exception
-// of any is thrown here.
+// of any is thrown here. Parts that the system has no thread for are done in this one.
 template <class Part>
 void in_threads(Index threads, Part part) {
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(threads));
@@ -255,8 +257,14 @@ void in_threads(Index threads, Part part) {
     }
   };
   std::vector<std::thread> others;
-  for (Index t = 1; t < threads; ++t) others.emplace_back(guarded, t);
+  others.reserve(static_cast<std::size_t>(threads));
+  Index begun = 1;
+  try {
+    for (; begun < threads; ++begun) others.emplace_back(guarded, begun);
+  } catch (const std::system_error&) {
+  }
   guarded(0);
+  for (Index t = begun; t < threads; ++t) guarded(t);
   for (auto& other : others) other.join();
   for (const auto& failure : failures) {
     if (failure) std::rethrow_exception(failure);
@@ -299,7 +307,8 @@ Totals evaluate(const RowAccess& rows, const Targets& targets, const Loss& loss,
                 std::span<const double> coef, double intercept, const Visit& visit,
                 std::span<double> gradient, Index threads, Pulse& pulse) {
   const Padded w(coef.data(), rows.d);
-  std::vector<Totals> totals(static_cast<std::size_t>(std::max<Index>(1, threads)));
+  threads = std::clamp<Index>(threads, 1, std::max<Index>(1, rows.n));
+  std::vector<Totals> totals(static_cast<std::size_t>(threads));
   over_blocks(rows, threads, gradient, pulse, [&](Index start, Index many, Index t, Padded& sum) {
     PredictionBlock block;
     products(rows, start, many, w, block.predictions);
@@ -368,7 +377,8 @@ double gram_product(const RowAccess& rows, std::span<const double> weight,
                     std::span<const double> vector, double constant, std::span<double> sum,
                     Index threads, Pulse& pulse) {
   const Padded v(vector.data(), rows.d);
-  std::vector<double> constants(static_cast<std::size_t>(std::max<Index>(1, threads)), 0.0);
+  threads = std::clamp<Index>(threads, 1, std::max<Index>(1, rows.n));
+  std::vector<double> constants(static_cast<std::size_t>(threads), 0.0);
   over_blocks(rows, threads, sum, pulse, [&](Index start, Index many, Index t, Padded& part) {
     double scores[most_rows_at_once];
     products(rows, start, many, v, scores);

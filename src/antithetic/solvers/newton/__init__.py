@@ -12,7 +12,7 @@ from antithetic._util.threads import count_threads
 from antithetic.problem import Problem
 from antithetic.problem.curvature import RowSums
 from antithetic.solvers.newton.dual_start import dual_start
-from antithetic.solvers.newton.iterations import Newton, Progress, solve
+from antithetic.solvers.newton.iterations import Iterate, Newton, solve
 from antithetic.solvers.newton.solver import NewtonSolver, refuses
 
 __all__ = ["NewtonSolver", "Solved", "make_newton", "refuses", "solve_problem", "sums_of"]
@@ -39,7 +39,8 @@ class Solved(NamedTuple):
     sizes : tuple of int
         Rows of the samples that came first.
     method : str
-        "newton" or "conjugate gradients".
+        How steps were found: "newton", "conjugate gradients" or, with an L1 penalty and very many
+        columns, "working set".
     """
 
     coef: NDArray[np.float64]
@@ -66,34 +67,33 @@ def solve_problem(
 
     Parameters
     ----------
-        problem : Problem
-        tol : float
-            The run ends when the objective is this near to its optimum, in units of what the best
-            constant prediction is away from it.
-        max_iter : int
-            Most iterations over all rows.
-        start : tuple of ndarray and float, default=None
-            Weights and intercept to begin with, instead of samples.
-        seed : int, default=0
-            Of the samples.
-        threads : int, default=1
-            For passes over the rows; matrix products use those of BLAS.
-        watch : callable, default=None
-            Called with the solution before each iteration over all rows.
+    problem : Problem
+    tol : float
+        The run ends when the objective is this near to its optimum, in units of what the best
+        constant prediction is away from it.
+    max_iter : int
+        Most iterations over all rows.
+    start : tuple of ndarray and float, default=None
+        Weights and intercept to begin with, instead of samples.
+    seed : int, default=0
+        Of the samples.
+    threads : int, default=1
+        For passes over the rows; matrix products use those of BLAS.
+    watch : callable, default=None
+        Called with the solution before each iteration over all rows.
 
     Examples
     --------
-        >>> from antithetic._util.threads import count_threads
-    from antithetic.problem import Problem
-        >>> problem = Problem.build([[1.0], [-2.0], [0.5]], [1, -1, -1], l2=0.1)
-        >>> solved = solve_problem(problem, tol=1e-6, max_iter=100)
-        >>> solved.ended, solved.gap <= 1e-6
-        ('gap', True)
+    >>> from antithetic.problem import Problem
+    >>> problem = Problem.build([[1.0], [-2.0], [0.5]], [1, -1, -1], l2=0.1)
+    >>> solved = solve_problem(problem, tol=1e-6, max_iter=100)
+    >>> solved.ended, solved.gap <= 1e-6
+    ('gap', True)
     """
     sums = sums_of(problem, threads)
     newton = Newton(sums, tol, seed)
 
-    def solved(progress: Progress) -> Solved:
+    def solved(progress: Iterate) -> Solved:
         coef, intercept = sums.split(progress.point.theta)
         ended = progress.ended or "max_iter"
         return Solved(

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antithetic.problem.curvature import Point, Sums, Vector
+from antithetic.problem.sums import Evaluation, Sums, Vector
 from antithetic.solvers.newton.models import Model
-from antithetic.solvers.newton.search import search, value
+from antithetic.solvers.newton.search import next_care, search, value
 
 _LEAST_ROWS = 1500  # fewer are not worth a sample
 _ACCURACY = 0.15
@@ -35,9 +35,7 @@ def level_sizes(n: int, d: int) -> list[int]:
     return [int(first * (top / first) ** (k / steps)) for k in range(steps + 1)]
 
 
-def is_worth_renewing(
-    decrement: float, target: float, ratio: float, passes: float, margin: float = _MARGIN
-) -> bool:
+def is_worth_renewing(decrement: float, target: float, ratio: float, passes: float) -> bool:
     """Whether a new Hessian, which costs so many passes, is cheaper than to go on with this one.
 
     ``ratio`` is what the last step left of the decrement.
@@ -46,8 +44,8 @@ def is_worth_renewing(
         return False
     if ratio >= 1.0:
         return True
-    to_go = math.log(decrement / target) / math.log(1.0 / max(ratio, 1e-30))
-    return to_go > passes + margin
+    to_go = math.log(decrement / target) / -math.log(max(ratio, 1e-30))
+    return to_go > passes + _MARGIN
 
 
 class Warm(NamedTuple):
@@ -85,7 +83,7 @@ def solve_levels(sums: Sums, model: Model, zero: Vector, seed: int) -> Warm | No
             model.renew(some, starts[0])
             has_hessian = True
         if has_rare:
-            model.raise_diagonal(some.diagonal(point, careful=True))
+            model.raise_diagonal(some.diagonal(point, care=1.0))
         point = _solve_level(some, model, point)
         model.renew(some, point)
         found = [point.theta]
@@ -97,13 +95,13 @@ def solve_levels(sums: Sums, model: Model, zero: Vector, seed: int) -> Warm | No
     return Warm(found[-1], has_rare, tuple(sizes)) if found else None
 
 
-def _accuracy(sums: Sums, point: Point) -> float:
+def _accuracy(sums: Sums, point: Evaluation) -> float:
     """Decrement beyond which more digits would be noise."""
     return 0.5 * _ACCURACY * point.noise * sums.d / sums.size
 
 
-def _solve_level(sums: Sums, model: Model, point: Point) -> Point:
-    ratio, before, trials = 2.0 * sums.d / sums.size, np.inf, 1
+def _solve_level(sums: Sums, model: Model, point: Evaluation) -> Evaluation:
+    ratio, before, care = 2.0 * sums.d / sums.size, np.inf, 0.0
     for _ in range(_MOST_STEPS):
         proposal = model.propose(point)
         target = _accuracy(sums, point)
@@ -112,12 +110,13 @@ def _solve_level(sums: Sums, model: Model, point: Point) -> Point:
         if np.isfinite(before):
             ratio = proposal.decrement / before
         if is_worth_renewing(proposal.decrement, target, ratio, model.passes):
-            model.renew(sums, point, careful=trials > 1)
+            model.renew(sums, point, care=care)
             proposal = model.propose(point)
             ratio = 0.0
         found = search(sums, point, proposal)
         if found is None:
             break
-        model.learn(point, found[0])
-        before, (point, trials) = proposal.decrement, found
+        model.learn(point, found.point)
+        care = next_care(sums, point, proposal, found, care)
+        before, point = proposal.decrement, found.point
     return point

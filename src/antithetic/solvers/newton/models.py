@@ -13,14 +13,16 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from antithetic._core import kernels
-from antithetic.problem.curvature import Point, Sums, Vector
+from antithetic.problem.sums import Evaluation, Sums, Vector
 
 _MOST_PAIRS = 10
 _LEAST_CURVATURE = 1e-10  # of a pair that is kept, relative to the lengths of its vectors
 _MOST_PRODUCTS = 300  # of the Hessian with a vector, for one step
 _LEFT_OVER = 0.1  # of the squared residual of a linear system that is solved roughly
-_MOST_SWEEPS = 1000
+_SWEEPS, _MOST_ROUNDS = 10, 200  # of coordinate descent, between steps along the weights in use
 _ENOUGH = 1e-4  # of what the first sweep gained: a sweep that gains less is the last
+_SHARES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # of a step where weights change sign
+_LEFT_OUT = 1e-6  # of a step's gain: a round that gains less is the last
 _FEW_WORKING, _MOST_WORKING = 200, 2000  # columns added to those in use
 _FIRST_SHIFT = 1e-12  # of the diagonal of a matrix that rounding made indefinite
 
@@ -50,17 +52,17 @@ class Model(Protocol):
         """What it costs to renew the model, in passes over the rows."""
 
     def renew(
-        self, sums: Sums, point: Point, *, exact: bool = False, careful: bool = False
+        self, sums: Sums, point: Evaluation, *, exact: bool = False, care: float = 0.0
     ) -> None:
         """Take the Hessian of these rows at this point."""
 
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Make the model at least as curved along each column."""
 
-    def propose(self, point: Point) -> Proposal:
+    def propose(self, point: Evaluation) -> Proposal:
         """Step from a point."""
 
-    def learn(self, before: Point, after: Point) -> None:
+    def learn(self, before: Evaluation, after: Evaluation) -> None:
         """Take note of a step that was taken."""
 
 
@@ -100,10 +102,10 @@ class QuasiNewton:
         self.passes = 1.0
 
     def renew(
-        self, sums: Sums, point: Point, *, exact: bool = False, careful: bool = False
+        self, sums: Sums, point: Evaluation, *, exact: bool = False, care: float = 0.0
     ) -> None:
         """Take the Hessian of these rows at this point, and forget the steps before."""
-        self._hessian = sums.hessian(point, exact=exact, careful=careful)
+        self._hessian = sums.hessian(point, exact=exact, care=care)
         self._factor = Factor(self._hessian)
         self._pairs = []
         self.passes = hessian_passes(sums)
@@ -116,7 +118,7 @@ class QuasiNewton:
         self._hessian[places, places] = raised
         self._factor = Factor(self._hessian)
 
-    def propose(self, point: Point) -> Proposal:
+    def propose(self, point: Evaluation) -> Proposal:
         """Step of L-BFGS; the decrement is that of the Hessian alone."""
         assert self._factor is not None
         gradient = point.gradient
@@ -138,7 +140,7 @@ class QuasiNewton:
             return Proposal(-newton, -2.0 * decrement, decrement)
         return Proposal(-step, slope, decrement)
 
-    def learn(self, before: Point, after: Point) -> None:
+    def learn(self, before: Evaluation, after: Evaluation) -> None:
         """Keep the pair of a step and the change of the gradient along it."""
         moved, change = after.theta - before.theta, after.gradient - before.gradient
         along = float(moved @ change)
@@ -156,10 +158,11 @@ class WithL1:
         self.passes = 1.0
 
     def renew(
-        self, sums: Sums, point: Point, *, exact: bool = False, careful: bool = False
+        self, sums: Sums, point: Evaluation, *, exact: bool = False, care: float = 0.0
     ) -> None:
         """Take the Hessian of these rows at this point."""
-        self.take(sums.hessian(point, exact=exact, careful=careful), sums.d)
+        # in float32 it may be indefinite, and descent along columns would not end
+        self.take(sums.hessian(point, exact=True, care=care), sums.d)
         self.passes = hessian_passes(sums)
 
     def take(self, hessian: Vector, d: int) -> None:
@@ -173,19 +176,61 @@ class WithL1:
         places = np.arange(len(diagonal))
         self._hessian[places, places] = np.maximum(diagonal, self._hessian[places, places])
 
-    def propose(self, point: Point, enough: float = _ENOUGH) -> Proposal:
+    def propose(self, point: Evaluation) -> Proposal:
         """Step to the minimum of the model with its penalty."""
         assert self._hessian is not None
         slopes, step = point.gradient.copy(), np.zeros(len(point.theta))
-        kernels.descend(
-            self._hessian, self._strengths, point.theta, slopes, step, enough, _MOST_SWEEPS
-        )
-        kinks = float(self._strengths @ (np.abs(point.theta + step) - np.abs(point.theta)))
-        slope = float(point.gradient @ step) + kinks
-        curved = 0.5 * float((slopes - point.gradient) @ step)
-        return Proposal(step, slope, max(0.0, -(slope + curved)))
+        best = 0.0
+        for _ in range(_MOST_ROUNDS):
+            kernels.descend(
+                self._hessian, self._strengths, point.theta, slopes, step, _ENOUGH, _SWEEPS
+            )
+            before, best = best, self._expect(point, slopes, step)[1]
+            if best - before <= _LEFT_OUT * best:
+                break
+            self._finish(point.theta, slopes, step)
+        slope, fall = self._expect(point, slopes, step)
+        return Proposal(step, slope, max(0.0, fall))
 
-    def learn(self, before: Point, after: Point) -> None:
+    def _expect(self, point: Evaluation, slopes: Vector, step: Vector) -> tuple[float, float]:
+        """Slope along a step, the penalty's kinks included, and how far the model falls."""
+        before, after = point.theta, point.theta + step
+        # what a weight adds is small where it is used already: sums of its parts would be rounding
+        sign = np.where(before != 0.0, np.sign(before), np.sign(after))
+        bent = np.where(before * after < 0.0, 2.0 * np.abs(after), 0.0)
+        slope = float((point.gradient + self._strengths * sign) @ step + self._strengths @ bent)
+        curved = 0.5 * float((slopes - point.gradient) @ step)
+        return slope, -(slope + curved)
+
+    def _finish(self, start: Vector, slopes: Vector, step: Vector) -> None:
+        """Go to the minimum of the model along the weights in use; those that change sign get zero.
+
+        Coordinate descent finds out which weights these are, but takes many sweeps where columns
+        are alike. Slopes and step are changed in place.
+        """
+        assert self._hessian is not None
+        at = start + step
+        is_used = ((at != 0.0) | (self._strengths == 0.0)) & (np.diagonal(self._hessian) > 0.0)
+        used = np.flatnonzero(is_used)
+        if not len(used):
+            return
+        lines, before, strengths = self._hessian[used], at[used], self._strengths[used]
+        along = Factor(lines[:, used]).solve(-(slopes[used] + strengths * np.sign(before)))
+        crosses = (strengths > 0.0) & (before * (before + along) < 0.0)
+        first = float(np.min(-before[crosses] / along[crosses], initial=1.0))
+        # too many at once may lead uphill, the first alone never does
+        for length in (1.0, *(share for share in _SHARES if share > first), first):
+            after = before + length * along
+            after[crosses & (before * after <= 0.0)] = 0.0
+            change = after - before
+            bent = change @ lines
+            slope = float((slopes[used] + strengths * np.sign(before)) @ change)
+            if slope + 0.5 * float(bent[used] @ change) < 0.0:
+                slopes += bent
+                step[used] = after - start[used]
+                return
+
+    def learn(self, before: Evaluation, after: Evaluation) -> None:
         """A quadratic model with a penalty learns nothing from steps."""
 
 
@@ -203,12 +248,7 @@ class WorkingSet:
         self.passes = 1.0
 
     def renew(
-        self,
-        sums: Sums,
-        point: Point,
-        *,
-        exact: bool = False,  # noqa: ARG002
-        careful: bool = False,  # noqa: ARG002
+        self, sums: Sums, point: Evaluation, *, exact: bool = False, care: float = 0.0
     ) -> None:
         """Choose the columns, and take their Hessian at this point."""
         coef, slopes = point.theta[: sums.d], np.abs(point.gradient[: sums.d])
@@ -217,14 +257,14 @@ class WorkingSet:
         room = min(_MOST_WORKING, max(_FEW_WORKING, 2 * int(used.sum())))
         steepest = tempting[np.argsort(-slopes[tempting], kind="stable")[:room]]
         columns = np.union1d(np.flatnonzero(used), steepest)
-        self._inner.take(sums.hessian_of(point, columns), len(columns))
+        self._inner.take(sums.hessian_of(point, columns, exact=exact, care=care), len(columns))
         self._columns = np.append(columns, np.arange(sums.d, len(point.theta)))
 
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Make the model at least as curved along each column."""
         self._inner.raise_diagonal(diagonal[self._columns])
 
-    def propose(self, point: Point) -> Proposal:
+    def propose(self, point: Evaluation) -> Proposal:
         """Step along the columns in use."""
         some = point._replace(
             theta=point.theta[self._columns], gradient=point.gradient[self._columns]
@@ -234,7 +274,7 @@ class WorkingSet:
         step[self._columns] = proposal.step
         return proposal._replace(step=step)
 
-    def learn(self, before: Point, after: Point) -> None:
+    def learn(self, before: Evaluation, after: Evaluation) -> None:
         """A quadratic model with a penalty learns nothing from steps."""
 
 
@@ -249,10 +289,10 @@ class Conjugate:
     def renew(
         self,
         sums: Sums,
-        point: Point,
+        point: Evaluation,
         *,
         exact: bool = False,  # noqa: ARG002
-        careful: bool = False,  # noqa: ARG002
+        care: float = 0.0,  # noqa: ARG002
     ) -> None:
         """Take the scales of the columns once: products are those of each point anyway."""
         self._sums = sums
@@ -262,7 +302,7 @@ class Conjugate:
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Not needed: products are those of all rows."""
 
-    def propose(self, point: Point) -> Proposal:
+    def propose(self, point: Evaluation) -> Proposal:
         """Solve for Newton's step, roughly: the next one has a better Hessian."""
         assert self._sums is not None
         assert self._scales is not None
@@ -286,7 +326,7 @@ class Conjugate:
         slope = float(point.gradient @ step)
         return Proposal(step, slope, -0.5 * slope)
 
-    def learn(self, before: Point, after: Point) -> None:
+    def learn(self, before: Evaluation, after: Evaluation) -> None:
         """Every step has the Hessian of its own point: there is nothing to learn."""
 
 

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from antithetic.problem.curvature import Point, Sums, Vector
+from antithetic.problem.sums import Evaluation, Sums, Vector
 from antithetic.solvers.newton.models import Proposal
 
 _ENOUGH = 1e-4  # share of the expected fall that a step must keep
 _FLAT = 0.1  # of the first slope: what may be left of it where rounding hides the fall
 _MOST_TRIALS = 25
+_KEPT = 0.25  # of the promised fall: a full step that keeps less needs the care it had
+_LESS, _LEAST_CARE = 0.3, 1e-14
 _SHORTEST, _LONGEST = 0.05, 0.8  # of the step before, where a trial was too long
 
 
-def value(sums: Sums, point: Point) -> float:
+def value(sums: Sums, point: Evaluation) -> float:
     """Objective of a point, the whole penalty included."""
     l1 = sums.penalty.l1
     return point.objective + (l1 * float(np.abs(point.theta[: sums.d]).sum()) if l1 else 0.0)
 
 
-def search(sums: Sums, start: Point, proposal: Proposal) -> tuple[Point, int] | None:
-    """Return a better point along the step and how many passes it took; None if there is none.
+class Found(NamedTuple):
+    """A better point along a step.
+
+    Attributes
+    ----------
+    point : Evaluation
+    length : float
+        Share of the step that was taken.
+    """
+
+    point: Evaluation
+    length: float
+
+
+def search(sums: Sums, start: Evaluation, proposal: Proposal) -> Found | None:
+    """Return a better point along the step; None if there is none.
 
     The whole step is tried first. It will do if the objective falls by enough or, where rounding
     hides the fall, if the slope along it has become small.
@@ -29,16 +47,16 @@ def search(sums: Sums, start: Point, proposal: Proposal) -> tuple[Point, int] | 
     if not slope < 0.0:
         return None
     rounding = 4.0 * float(np.finfo(np.float64).eps) * abs(before)
-    for trial in range(1, _MOST_TRIALS + 1):
+    for _ in range(_MOST_TRIALS):
         point = sums.at(start.theta + length * proposal.step)
         after = value(sums, point)
         if np.isfinite(after):
             if after <= before + _ENOUGH * length * slope:
-                return point, trial
+                return Found(point, length)
             left = _slope(sums, point, proposal.step)
             is_flat = -(1.0 - 2.0 * _FLAT) * slope >= left >= 0.9 * slope
             if after <= before + rounding and is_flat:
-                return point, trial
+                return Found(point, length)
             # where the slope would be zero, if it changed evenly
             share = slope / (slope - left) if left > slope else _LONGEST
             length *= float(np.clip(share, _SHORTEST, _LONGEST))
@@ -49,11 +67,27 @@ def search(sums: Sums, start: Point, proposal: Proposal) -> tuple[Point, int] | 
     return None
 
 
-def _slope(sums: Sums, point: Point, step: Vector) -> float:
+def next_care(
+    sums: Sums, start: Evaluation, proposal: Proposal, found: Found, care: float
+) -> float:
+    """Care that the next Hessian takes: the share of curvatures above the losses that rows have.
+
+    A step that had to be shortened would have had about the right length with this care; after
+    steps that kept what they promised there is less and less of it.
+    """
+    if found.length == 1.0:
+        fall = value(sums, start) - value(sums, found.point)
+        if fall < _KEPT * proposal.decrement:
+            return care
+        return _LESS * care if care > _LEAST_CARE else 0.0
+    above = found.length * sums.curvature_above(start, proposal.step)
+    needed = -proposal.slope / above if above > 0.0 else 1.0
+    return max(care, min(1.0, needed))
+
+
+def _slope(sums: Sums, point: Evaluation, step: Vector) -> float:
     """Slope of the objective along the step at its end, the penalty's kinks as a chord."""
-    smooth = float(point.gradient @ step)
-    l1 = sums.penalty.l1
-    if not l1:
-        return smooth
+    slopes = point.gradient.copy()
     coef, along = point.theta[: sums.d], step[: sums.d]
-    return smooth + l1 * float(np.where(coef != 0.0, np.sign(coef) * along, np.abs(along)).sum())
+    slopes[: sums.d] += sums.penalty.l1 * np.where(coef != 0.0, np.sign(coef), np.sign(along))
+    return float(slopes @ step)

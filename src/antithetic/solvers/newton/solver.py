@@ -14,7 +14,7 @@ from antithetic.orders.in_order import InOrder
 from antithetic.problem import Problem
 from antithetic.problem.curvature import RowSums
 from antithetic.solvers.choice import Choice
-from antithetic.solvers.newton.iterations import Newton, Progress
+from antithetic.solvers.newton.iterations import Iterate, Newton
 from antithetic.solvers.newton.search import value
 from antithetic.solvers.state import After, Solution, State
 from antithetic.solvers.steps import Auto, Schedule
@@ -22,11 +22,11 @@ from antithetic.solvers.steps import Auto, Schedule
 _FIRST_SEED = 0  # of the samples: a problem has one solution, whatever the seed of the run
 
 
-class Memory(NamedTuple):
+class NewtonMemory(NamedTuple):
     """What Newton's method keeps: its model of the objective, and how far it has come."""
 
     newton: Newton
-    progress: Progress
+    progress: Iterate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,9 +56,9 @@ class NewtonSolver:
         found = check_coef(coef, self.problem.d, "coef of init")
         return State(found, check_number(intercept, "intercept of init")), None
 
-    def take_up(self, state: State, own: Any) -> tuple[State, Memory | None]:
+    def take_up(self, state: State, own: Any) -> tuple[State, NewtonMemory | None]:
         """State of an earlier run; its model is of use to a run of the same data only."""
-        known = own if isinstance(own, Memory) and own.newton.sums is self.sums else None
+        known = own if isinstance(own, NewtonMemory) and own.newton.sums is self.sums else None
         return state._replace(coef=state.coef.astype(np.float64)), known
 
     def solution(self, state: State, own: Any) -> Solution:  # noqa: ARG002
@@ -80,7 +80,7 @@ class NewtonSolver:
     def epoch(
         self,
         state: State,
-        own: Memory | None,
+        own: NewtonMemory | None,
         batches: Batches,  # noqa: ARG002
         schedule: Schedule,  # noqa: ARG002
     ) -> After:
@@ -99,13 +99,13 @@ class NewtonSolver:
         )
         objective = value(self.sums, progress.point)
         loss = objective - self.problem.penalty.value(coef)
-        return After(after, Memory(newton, progress), loss, objective=objective)
+        return After(after, NewtonMemory(newton, progress), loss, objective=objective)
 
-    def _begin(self, state: State) -> Memory:
+    def _begin(self, state: State) -> NewtonMemory:
         newton = Newton(self.sums, 0.0, _FIRST_SEED)
         is_given = state.coef.any() or state.intercept != 0.0
         theta = self.sums.join(state.coef, state.intercept) if is_given else None
-        return Memory(newton, newton.start(theta))
+        return NewtonMemory(newton, newton.start(theta))
 
 
 def refuses(choice: Choice) -> str | None:
@@ -116,11 +116,14 @@ def refuses(choice: Choice) -> str | None:
             ' solver="sgd"'
         )
     if choice.penalty_name in ("group lasso", "own"):
-        return 'solver="newton" takes L2 and L1 penalties; use solver="saga"'
+        return 'solver="newton" supports L2 and L1 penalties; use solver="svrg"'
     if choice.order is not None and not isinstance(choice.order, InOrder):
-        return 'solver="newton" visits all rows in each iteration: leave order at "auto"'
+        return (
+            'solver="newton" visits all rows in each iteration, so it has no order; use'
+            ' order="auto", or solver="svrg"'
+        )
     if choice.average:
         return choice.refuses_average()
-    if not isinstance(choice.steps, Auto) or choice.steps.decay is not None:
+    if not isinstance(choice.steps, Auto):
         return 'solver="newton" has no step size: leave steps at "auto"'
     return None

@@ -33,7 +33,7 @@ from antithetic.estimators.one_vs_rest import check_classes, classes_of, weights
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton import solve_problem
+from antithetic.solvers.newton import solve_path
 
 
 class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
@@ -161,20 +161,17 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         target = np.where(data.y == self.classes_[1], 1.0, -1.0)
         loss, intercept = LOSSES["log_loss"], bool(self.fit_intercept)
         watch = effort.watch
-        found = []
-        for penalty in penalties:
-            solved = solve_problem(
-                Problem(data.X, target, loss, penalty, data.weight, intercept, None),
-                tol=effort.tol,
-                max_iter=effort.max_iter,
-                start=None if start is None else (start[0][0], float(start[1][0])),
-                seed=effort.seed,
-                threads=effort.threads,
-                watch=None if watch is None else lambda solved: watch(LogisticFit.of(solved)),
-            )
-            found.append(LogisticFit.of(solved))
-            start = found[-1].coef, found[-1].intercept
-        return found
+        found = solve_path(
+            Problem(data.X, target, loss, penalties[0], data.weight, intercept, None),
+            penalties,
+            tol=effort.tol,
+            max_iter=effort.max_iter,
+            start=None if start is None else (start[0][0], float(start[1][0])),
+            seed=effort.seed,
+            threads=effort.threads,
+            watch=None if watch is None else lambda solved: watch(LogisticFit.of(solved)),
+        )
+        return [LogisticFit.of(solved) for solved in found]
 
     def _fit_many(
         self, data: TrainingData, penalties: list[ElasticNet], start: Any, effort: Effort

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,10 +13,10 @@ from antithetic.datasets._arrow import _open as open_arrow
 from antithetic.datasets._arrow import read_arrow
 from antithetic.datasets._numpy_file import read_npy
 from antithetic.datasets._read_file import _form, _read_pair
-from antithetic.datasets._stream import Lines, open_stream
+from antithetic.datasets._stream import open_stream
 from antithetic.datasets._svmlight import dense_if_full, read_svmlight
 from antithetic.datasets._table import ColumnChoice, NamedColumns, rows_and_labels
-from antithetic.datasets._text_table import _SAMPLED_LINES, _layout, read_text_table
+from antithetic.datasets._text_table import read_text_table, sampled_layout
 from antithetic.estimators.model_file import LinearModel, feature_keys
 
 Key: TypeAlias = tuple[str, str | None]
@@ -168,9 +167,7 @@ def _read_table(path: Path, form: str, model: LinearModel) -> NamedColumns:
 def _columns(path: Path, form: str) -> list[str]:
     """Names of all columns of a file."""
     if form == "text":
-        with open_stream(path, _MAX_BYTES) as stream:
-            sample = list(islice(Lines(stream, str(path)).text(), _SAMPLED_LINES))
-        return _layout(path, _MAX_BYTES, sample, None)[0].names
+        return sampled_layout(path, _MAX_BYTES, None)[0].names
     try:
         pyarrow = import_module("pyarrow")
     except ImportError as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -73,11 +75,7 @@ def choose(
 def check_names(names: list[str], where: str) -> None:
     """Refuse a name that two columns have."""
     if len(set(names)) < len(names):
-        twice = (
-            sorted({name for name in names if names.count(name) > 1})[:5]
-            if len(names) < 10_000
-            else ["..."]
-        )
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)[:5]
         raise ValueError(
             f"{where} has more than one column called {', '.join(map(repr, twice))}; columns need"
             " different names"
@@ -98,7 +96,13 @@ def find_columns(columns: Sequence[Column], names: list[str], where: str) -> lis
     """Positions of several columns, which must differ."""
     if isinstance(columns, str):
         raise ValueError(f"features must be a list of columns; got the string {columns!r}")
-    found = [find_column(column, names, where) for column in columns]
+    places = {name: place for place, name in enumerate(names)}
+    found = [
+        places[column]
+        if isinstance(column, str) and column in places
+        else find_column(column, names, where)
+        for column in columns
+    ]
     if not found or len(set(found)) < len(found):
         raise ValueError(
             f"features must name at least one column, and none twice; got {list(columns)!r}"
@@ -140,7 +144,8 @@ def rows_and_labels(
             y,
             [table.names[column] for column in choice.features],
         )
-    blocks, names = zip(*(_block(table, column) for column in choice.features), strict=True)
+    runs = groupby(choice.features, key=lambda column: column if column in table.words else None)
+    blocks, names = zip(*(_block(table, list(run)) for _, run in runs), strict=True)
     X = sparse.hstack(blocks, format="csr")
     check_rows(X, where)
     return dense_if_full(X), y, [name for block in names for name in block]
@@ -156,9 +161,11 @@ def text_columns_error(names: list[str], where: str, example: str = "") -> Value
     )
 
 
-def _block(table: NamedColumns, column: int) -> tuple[sparse.csr_array, list[str]]:
+def _block(table: NamedColumns, columns: list[int]) -> tuple[sparse.csr_array, list[str]]:
+    """Neighbouring columns of numbers, or the zeros and ones of a single column of words."""
+    column = columns[0]
     if column not in table.words:
-        return sparse.csr_array(table.values[:, [column]]), [table.names[column]]
+        return sparse.csr_array(table.values[:, columns]), [table.names[each] for each in columns]
     words = table.words[column]
     order = sorted(range(len(words)), key=words.__getitem__)
     rank = np.empty(len(words), dtype=np.int32)

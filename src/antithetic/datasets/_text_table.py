@@ -27,6 +27,8 @@ from antithetic.datasets._table import (
 
 _DELIMITERS = ",;\t"
 _SAMPLED_LINES = 200
+_SAMPLED_CHARACTERS = 1 << 20  # of wide tables, a few lines show as much as many of narrow ones
+_FEWEST_SAMPLED = 5
 _MISSING = {"", "na", "n/a", "nan", "null", "?", "-nan", "+nan"}
 
 
@@ -53,9 +55,7 @@ def read_text_table(
     header: bool | None,
 ) -> tuple[NamedColumns, ColumnChoice]:
     """Read a table; columns that are not used may hold anything."""
-    with open_stream(path, max_bytes) as stream:
-        sample = list(islice(Lines(stream, str(path)).text(), _SAMPLED_LINES))
-    layout, rows = _layout(path, max_bytes, sample, header)
+    layout, rows = sampled_layout(path, max_bytes, header)
     choice = choose(layout.names, target, features, str(path))
     text = {
         column
@@ -80,9 +80,12 @@ def read_text_table(
             raise ValueError(f"{path}: {doubt}") from doubt
 
 
-def _layout(
-    path: Path, max_bytes: int, sample: list[str], header: bool | None
+def sampled_layout(
+    path: Path, max_bytes: int, header: bool | None
 ) -> tuple[_Layout, list[list[str]]]:
+    """Delimiter, names and header as the first lines show them, and the rows among these lines."""
+    with open_stream(path, max_bytes) as stream:
+        sample = _sample(Lines(stream, str(path)).text())
     delimiter = _delimiter(path, sample)
     reader = csv.reader(sample, delimiter=delimiter)
     try:
@@ -103,6 +106,16 @@ def _layout(
     return _Layout(path, max_bytes, delimiter, names, skip), rows
 
 
+def _sample(lines: Iterator[str]) -> list[str]:
+    sample, characters = list[str](), 0
+    for line in islice(lines, _SAMPLED_LINES):
+        sample.append(line)
+        characters += len(line)
+        if characters > _SAMPLED_CHARACTERS and len(sample) >= _FEWEST_SAMPLED:
+            break
+    return sample
+
+
 def _delimiter(path: Path, sample: list[str]) -> str:
     """Find the delimiter that cuts most first lines into equally many fields, two or more."""
 
@@ -115,8 +128,9 @@ def _delimiter(path: Path, sample: list[str]) -> str:
 
     if not any(line.strip() for line in sample):
         raise ValueError(f"{path} has no rows")
-    best = max(_DELIMITERS, key=score)
-    if score(best) == (0, 0):
+    scores = {delimiter: score(delimiter) for delimiter in _DELIMITERS}
+    best = max(scores, key=scores.__getitem__)
+    if scores[best] == (0, 0):
         raise ValueError(
             f"{path} is no table: its first line has no comma, semicolon or tab, and it is not"
             " SVMlight text either"
@@ -157,11 +171,8 @@ def _parse(layout: _Layout, choice: ColumnChoice, text: set[int]) -> NamedColumn
     converters: dict[int | str, Callable[[str], float]] = {
         column: _encoder(known) for column, known in codes.items()
     }
-    converters |= {
-        column: lambda _word: 0.0
-        for column in range(len(layout.names))
-        if column not in choice.used
-    }
+    unused = set(range(len(layout.names))).difference(choice.used)
+    converters |= dict.fromkeys(unused, lambda _word: 0.0)
     with layout.lines() as lines:
         try:
             values: NDArray[np.float64] = np.loadtxt(

@@ -13,9 +13,9 @@ import numpy as np
 import typer
 
 from antithetic._cli import console
-from antithetic._cli.data import check_place
+from antithetic._cli.data import DEFAULT_BYTES, check_place, in_options, make_reading
 from antithetic._cli.features import read_features
-from antithetic._cli.guard import Debug, Json, guarded
+from antithetic._cli.guard import Debug, DecimalComma, Json, MaxBytes, guarded
 from antithetic._util.files import write_atomically
 from antithetic.estimators.model_file import LinearModel
 
@@ -43,6 +43,8 @@ def predict(
             "--out", "-o", metavar="FILE", help="CSV file to write.", show_default="the screen"
         ),
     ] = None,
+    decimal_comma: DecimalComma = False,
+    max_bytes: MaxBytes = DEFAULT_BYTES,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
@@ -59,7 +61,9 @@ def predict(
     if out is not None:
         check_place(out, model, file)
     held = LinearModel.load(model)
-    X, notes = read_features(file, held)
+    with in_options():
+        reading = make_reading(decimal_comma=decimal_comma, max_bytes=max_bytes)
+        X, notes = read_features(file, held, reading)
     for note in notes:
         console.warn(note)
     columns = predictions(held, X.astype(np.float64, copy=False))

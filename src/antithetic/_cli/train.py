@@ -10,9 +10,21 @@ import numpy as np
 import typer
 
 from antithetic._cli import console
-from antithetic._cli.data import Data, check_place, read_data
+from antithetic._cli.data import DEFAULT_BYTES, Data, check_place, make_reading, read_data
 from antithetic._cli.features import first_index, words_by_column
-from antithetic._cli.guard import Debug, Json, LossName, OneHot, Target, guarded
+from antithetic._cli.guard import (
+    Dates,
+    Debug,
+    DecimalComma,
+    Features,
+    Json,
+    LeaveOut,
+    LossName,
+    MaxBytes,
+    OneHot,
+    Target,
+    guarded,
+)
 from antithetic._cli.trained import Trained
 from antithetic.estimators.model_file import is_model_file
 from antithetic.orders import Order
@@ -106,6 +118,11 @@ def train(
     tol: _Tol = 1e-4,
     intercept: _Intercept = True,
     one_hot: OneHot = False,
+    features: Features = None,
+    leave_out: LeaveOut = None,
+    dates: Dates = False,
+    decimal_comma: DecimalComma = False,
+    max_bytes: MaxBytes = DEFAULT_BYTES,
     seed: _Seed = 0,
     dask: _Dask = None,
     checkpoint: _Checkpoint = None,
@@ -126,6 +143,7 @@ def train(
       antithetic train "clicks/*.parquet" --model clicks.json --dask tcp://10.0.0.1:8786
     """
     table = _table_file(order, pairs)
+    reading = make_reading(target, features, leave_out, one_hot, dates, decimal_comma, max_bytes)
     _check_model_place(model, file, table)
     if checkpoint is not None and dask is None:
         raise ValueError("--checkpoint belongs to --dask; leave it out, or name a cluster")
@@ -141,20 +159,20 @@ def train(
         "random_state": seed,
     }
     if dask is not None:
-        if pairs is not None or one_hot:
+        if pairs is not None or one_hot or dates:
             raise ValueError(
-                "--pairs and --one-hot need all rows at once; leave them out with --dask"
+                "--pairs, --one-hot and --dates need all rows at once; leave them out with --dask"
             )
         from antithetic._cli.train_dask import train_on_cluster
 
         return train_on_cluster(
-            file, model, target, chosen, address=dask, checkpoint=checkpoint, as_json=as_json
+            file, model, reading, chosen, address=dask, checkpoint=checkpoint, as_json=as_json
         )
-    data = read_data(file, target=target, loss=loss, one_hot=one_hot)
+    data = read_data(file, reading, loss=loss)
     partners = None if table is None else _table_of(table)
     name = pairs if table is None else table.name
     trained = _fit(data, chosen | {"loss": data.loss, "pairs": name}, partners)
-    trained.save(model, table=None if table is None else table.name, **_features(data, one_hot))
+    trained.save(model, table=None if table is None else table.name, **_features(data))
     if not as_json:
         heading = f"{console.plain(file.name)}: {data.shape}"
         trained.show(heading, [data.note] if data.note else [], passes="epochs", model=model)
@@ -216,19 +234,20 @@ def _holds_groups(path: Path) -> bool:
     return True
 
 
-def _features(data: Data, one_hot: bool) -> dict[str, Any]:
+def _features(data: Data) -> dict[str, Any]:
     """Give what the model must know about the columns, to find them in another file."""
-    names = data.feature_names
+    names, one_hot = data.feature_names, data.reading.one_hot
     words = (
-        words_by_column(data.path, names, data.target) if one_hot and names is not None else None
+        words_by_column(data.path, names, data.reading) if one_hot and names is not None else None
     )
-    first = first_index(data.path, names, data.X.shape[1])
+    first = first_index(data.path, names, data.X.shape[1], data.reading.max_bytes)
     return {
         "feature_names": names,
         "target_name": data.target_name,
         "one_hot": one_hot,
         "words": words,
         "first_index": first,
+        "dates": data.date_names or None,
     }
 
 

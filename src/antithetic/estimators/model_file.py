@@ -38,7 +38,7 @@ _ENTRIES = (
     "settings",
     "parameters",
 )
-_OPTIONAL = ("words", "first_index")
+_OPTIONAL = ("words", "first_index", "dates")
 _BEGINNING = 4096  # bytes among which a model file says what it is
 
 
@@ -71,6 +71,8 @@ class LinearModel:
     first_index : {0, 1}, default=None
         Index of the first feature in SVMlight files. None: by the names, where these are ``x0, x1,
         ...`` or ``x1, x2, ...``.
+    dates : list of str, default=None
+        Features that are days since 1970, made of dates.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class LinearModel:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     words: Mapping[str, list[str]] | None = None
     first_index: int | None = None
+    dates: list[str] | None = None
 
     def __post_init__(self) -> None:
         _require(
@@ -147,6 +150,11 @@ class LinearModel:
             first is None or (type(first) is int and first in (0, 1)),
             f"first_index is {first!r}, neither 0 nor 1",
         )
+        dates = self.dates
+        _require(
+            dates is None or (isinstance(dates, list) and set(dates) <= set(names or [])),
+            "dates must name features of the model",
+        )
         object.__setattr__(self, "coef", coef)
         object.__setattr__(self, "intercept", intercept)
 
@@ -157,7 +165,7 @@ class LinearModel:
         Parameters that hold code of the user's, such as ``order=Given(function)``, are refused; a
         random state that is not a number is left out. ``about`` is what an estimator does not
         know: ``feature_names``, ``target_name``,
-        ``one_hot``, ``settings``, ``words``, ``first_index``.
+        ``one_hot``, ``settings``, ``words``, ``first_index``, ``dates``.
         """
         if hasattr(estimator, "to_local"):  # one of a cluster
             estimator = estimator.to_local()

@@ -80,7 +80,7 @@ def test_advice_names_options_that_exist(people, tmp_path, command):
         (["--leave-out", "label", "--target", "label"], "is the target and cannot be left out"),
         (["--max-bytes", "much"], "--max-bytes much"),
         (["--leave-out", "note", "--leave-out", "seen", "--max-bytes", "1K"], "larger --max-bytes"),
-        (["--dask", "local", "--dates"], "--dates need all rows"),
+        (["--dask", "local", "--dates"], "need all rows at once"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(people, tmp_path, options, message):

@@ -198,3 +198,17 @@ def test_the_report_opens_whatever_the_file_is_called(tmp_path):
         assert "<img" in json.loads(
             browser.run("JSON.stringify(document.querySelector('h1').textContent)")
         )
+
+
+@pytest.mark.parametrize("name", ["report.html", "curves.csv", "train.py"])
+def test_foreign_files_are_not_overwritten(tmp_path, name):
+    """They are refused before any work; what an earlier comparison left is replaced."""
+    path, out = write_table(tmp_path / "data.csv", *data()), tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("mine")
+    _, error = run("compare", path, *FAST, "--out", out, code=1)
+    assert f"{name} exists and is not part of a report" in " ".join(error.split())
+    assert (out / name).read_text() == "mine"
+    (out / name).unlink()
+    for _ in range(2):
+        run("compare", path, "--epochs", 1, "--seeds", 1, "--out", out)

@@ -13,7 +13,14 @@ import numpy as np
 import typer
 
 from antithetic._cli import console
-from antithetic._cli.data import DEFAULT_BYTES, Data, make_reading, read_data, refuse_inputs
+from antithetic._cli.data import (
+    DEFAULT_BYTES,
+    Data,
+    make_reading,
+    read_data,
+    refuse_foreign,
+    refuse_inputs,
+)
 from antithetic._cli.guard import (
     Dates,
     Debug,
@@ -105,6 +112,7 @@ def compare(
     if out is not None:
         for name in _FILES:
             refuse_inputs(out / name, file)
+        refuse_foreign(out, _FILES)
     reading = make_reading(target, features, leave_out, one_hot, dates, decimal_comma, max_bytes)
     data = read_data(file, reading, loss=loss)
     X, y, notes = _problem(data, rows)

@@ -16,6 +16,7 @@ from antithetic._cli.console import plain
 from antithetic.datasets import read_file
 from antithetic.datasets._reading import Reading
 from antithetic.problem.losses import LOSSES
+from antithetic.report.page import is_page
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two
 _MOST_CLASSES = 20  # whole numbers of more than so many values are taken for a quantity
@@ -167,6 +168,19 @@ def refuse_inputs(path: Path, *inputs: Path | None) -> None:
         if given is not None and path.is_file() and given.exists() and path.samefile(given):
             raise ValueError(
                 f"{path} would be written over {given}, which is to be read; name another file"
+            )
+
+
+def refuse_foreign(folder: Path, names: Sequence[str]) -> None:
+    """Refuse to write a report over files that no report of ours stands beside."""
+    page = folder / names[0]
+    if page.is_file() and (is_page(page) or not page.stat().st_size):
+        return
+    for name in names:
+        if (folder / name).exists():
+            raise ValueError(
+                f"{folder / name} exists and is not part of a report of antithetic; name another"
+                " folder with --out, or move it away first"
             )
 
 

@@ -20,6 +20,8 @@ from antithetic._util.files import write_atomically
 from antithetic.report.content import Content, Figure, PageClaim, PageTable
 from antithetic.report.payload import payload, to_json
 
+_MARK = '<meta name="generator" content="antithetic">'
+_BEGINNING = 1024  # bytes among which a page says who wrote it
 _SCRIPTS = ("tools.js", "chart.js", "explorer.js", "page.js")
 _NUMBER = re.compile(
     r"(?<![\w.,-])[\N{MINUS SIGN}+-]?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?"
@@ -37,6 +39,12 @@ def write_page(content: Content, path: str | Path) -> None:
     path : str or Path
     """
     write_atomically(path, render(content).encode("utf-8", "replace"))
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a page that :func:`write_page` wrote."""
+    with open(path, "rb") as file:
+        return _MARK.encode("ascii") in file.read(_BEGINNING)
 
 
 def render(content: Content) -> str:
@@ -70,6 +78,7 @@ def render(content: Content) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
+{_MARK}
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">

@@ -85,6 +85,7 @@ def predict(
 def predictions(model: LinearModel, X: Any) -> dict[str, Any]:
     """Columns of the answer: those of the estimator that was saved, to the last bit."""
     estimator = model.estimator()
+    _refuse_overflow(model, X)
     columns: dict[str, Any] = {"prediction": estimator.predict(X).tolist()}
     if model.classes is None:
         return columns
@@ -103,6 +104,17 @@ def predictions(model: LinearModel, X: Any) -> dict[str, Any]:
             for label, values in zip(labels, estimator.predict_proba(X).T, strict=True)
         }
     return columns
+
+
+def _refuse_overflow(model: LinearModel, X: Any) -> None:
+    """Raise ValueError for rows whose products with the weights are not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(np.asarray(X @ model.coef.T) + model.intercept).all(axis=1)
+    if not finite.all():
+        raise ValueError(
+            f"row {int(np.argmin(finite))} has no finite prediction: the weights of the model, up"
+            f" to {np.abs(model.coef).max():.3g}, are too large for its features"
+        )
 
 
 def _csv(columns: dict[str, Any]) -> str:

@@ -39,6 +39,7 @@ _ENTRIES = (
     "parameters",
 )
 _OPTIONAL = ("words", "first_index", "dates")
+_LARGEST = 1e300  # a weight; beyond it, features of common sizes give infinite predictions
 _BEGINNING = 4096  # bytes among which a model file says what it is
 
 
@@ -347,6 +348,10 @@ def _numbers(value: Any, axes: int, what: str) -> NDArray[np.float64]:
     )
     array = array.astype(np.float64)
     _require(bool(np.isfinite(array).all()), f"{what} has numbers that are not finite")
+    largest = float(np.abs(array).max(initial=0.0))
+    _require(
+        largest <= _LARGEST, f"{what} has {largest:.3g}, with which predictions would overflow"
+    )
     return array
 
 

@@ -14,7 +14,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
-from antithetic._util.validation import canonical_csr, check_weights
+from antithetic._util.validation import (
+    canonical_csr,
+    check_weights,
+    refuse_dates_and_masks,
+    refuse_mixed_labels,
+)
 from antithetic._util.warnings import warn
 from antithetic.estimators.data import TrainingData, filled, is_checked
 from antithetic.estimators.fitted import LARGEST_SEED, FittedLinearModel
@@ -143,6 +148,10 @@ class PlannedFit(FittedLinearModel):
     # ---- from data to jobs
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> TrainingData:
+        refuse_dates_and_masks(X, "X")
+        refuse_dates_and_masks(y, "y")
+        if not self._y_numeric:
+            refuse_mixed_labels(y)
         X, y = validate_data(
             self,
             X,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from sklearn.linear_model._base import SparseCoefMixin
 from antithetic._util.warnings import warn
 from antithetic.estimators.one_vs_rest import OneVsRest
 from antithetic.estimators.parameters import LinearParameters
+from antithetic.estimators.used_columns import Narrowed, widen_all
 from antithetic.solvers.state import Solution
 from antithetic.solvers.steps import Schedule
 
@@ -64,8 +65,10 @@ class FittedLinearModel(SparseCoefMixin, LinearParameters):  # type: ignore[misc
             )
         return list(zip(coef.reshape(k, d), intercept.reshape(k).tolist(), strict=True))
 
-    def _weights_of(self, solutions: list[Solution]) -> dict[str, NDArray[Any]]:
-        coef = np.stack([coef for coef, _ in solutions])
+    def _weights_of(
+        self, solutions: list[Solution], narrowed: Sequence[Narrowed | None] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        coef = widen_all(narrowed or [None] * len(solutions), solutions)
         intercept = np.array([intercept for _, intercept in solutions], dtype=coef.dtype)
         return {"coef_": self._shape(coef), "intercept_": intercept}
 

@@ -40,8 +40,9 @@ def ease(before: State, after: State, easing: Easing) -> Easing:
 
     They were short of where they were going.
     """
-    moved = np.append(after.coef - before.coef, after.intercept - before.intercept)
-    moved, aligned = moved.astype(np.float64), 0
+    moved, aligned = np.empty(len(after.coef) + 1), 0
+    np.subtract(after.coef, before.coef, out=moved[:-1])
+    moved[-1] = after.intercept - before.intercept
     if easing.moved is not None:
         together = float(moved @ easing.moved)
         lengths = np.sqrt(float(moved @ moved) * float(easing.moved @ easing.moved))

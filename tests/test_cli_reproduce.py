@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -420,3 +421,17 @@ def test_a_foreign_page_is_not_overwritten(tmp_path, name):
     assert f"{name} exists and is not part of a report" in " ".join(error.split())
     assert (tmp_path / name).read_text() == "<html>my own report</html>"
     assert not (tmp_path / "parts").exists()
+
+
+def test_the_summary_says_wins_in_plain_words(made):
+    """How often an order ends nearer, how often farther, and how often nobody can tell."""
+    out, _ = made
+    page = payload(out)
+    wins = [sentence for sentence in page["summary"] if "ends nearer" in sentence]
+    assert len(wins) == 2
+    for sentence in wins:
+        assert re.search(r"\*\*in \d+ of \d+ cases, farther in \d+", sentence)
+        assert "clearly" not in sentence
+    variances = [figure for figure in page["figures"] if figure["id"].endswith("-variance")]
+    assert variances
+    assert all(figure["fromZero"] and not figure["logY"] for figure in variances)

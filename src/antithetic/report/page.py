@@ -184,7 +184,7 @@ def _table(table: PageTable) -> str:
         f'<th scope="col" class="{"number" if number else "text"}">{escape(str(column))}</th>'
         for column, number in zip(table.columns, right, strict=True)
     )
-    rows = "".join("<tr>" + "".join(map(_table_cell, row)) + "</tr>" for row in table.rows)
+    rows = "".join(f"<tr>{_row_head(row[0])}{_cells(row[1:])}</tr>" for row in table.rows)
     title = escape(table.title)
     return (
         f'<h3>{title}</h3><div class="scroll" tabindex="0" role="region" aria-label="{title}">'
@@ -194,6 +194,15 @@ def _table(table: PageTable) -> str:
 
 def _is_number(cell: object) -> bool:
     return isinstance(cell, int | float | np.integer | np.floating) and not isinstance(cell, bool)
+
+
+def _row_head(cell: Any) -> str:
+    """First cell of a row, which stays in view when a table is scrolled."""
+    return _table_cell(cell).replace("<td", '<th scope="row"').replace("</td>", "</th>")
+
+
+def _cells(row: Iterable[Any]) -> str:
+    return "".join(map(_table_cell, row))
 
 
 def _table_cell(cell: Any) -> str:

@@ -518,7 +518,9 @@ def test_saved_models_predict_the_same(tmp_path):
 
 
 def test_an_interrupted_fit_keeps_its_last_weights(monkeypatch):
-    solve = importlib.import_module("antithetic.solvers.newton.solve")  # a function has its name
+    solve = importlib.import_module(
+        "antithetic.solvers.newton.iterations"
+    )  # a function has its name
     step, calls = solve.Newton.step, []
 
     def interrupted(self, progress):

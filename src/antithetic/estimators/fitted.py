@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from antithetic._util.warnings import warn
 from antithetic.estimators.one_vs_rest import OneVsRest
 from antithetic.estimators.parameters import LinearParameters
+from antithetic.estimators.used_columns import Narrowed, widen_all
 from antithetic.solvers import SOLVERS
 from antithetic.solvers.state import Solution
 from antithetic.solvers.steps import Schedule
@@ -58,8 +60,10 @@ class FittedLinearModel(LinearParameters):
             )
         return list(zip(coef.reshape(k, d), intercept.reshape(k).tolist(), strict=True))
 
-    def _weights_of(self, solutions: list[Solution]) -> dict[str, NDArray[Any]]:
-        coef = np.stack([coef for coef, _ in solutions])
+    def _weights_of(
+        self, solutions: list[Solution], narrowed: Sequence[Narrowed | None] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        coef = widen_all(narrowed or [None] * len(solutions), solutions)
         intercept = np.array([intercept for _, intercept in solutions], dtype=coef.dtype)
         return {"coef_": self._shape(coef), "intercept_": intercept}
 

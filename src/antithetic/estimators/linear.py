@@ -16,7 +16,12 @@ from sklearn.linear_model._base import SparseCoefMixin
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import validate_data
 
-from antithetic._util.validation import canonical_csr, check_weights
+from antithetic._util.validation import (
+    canonical_csr,
+    check_weights,
+    refuse_dates_and_masks,
+    refuse_mixed_labels,
+)
 from antithetic.estimators.data import TrainingData, is_checked
 
 
@@ -46,6 +51,10 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         )
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> TrainingData:
+        refuse_dates_and_masks(X, "X")
+        refuse_dates_and_masks(y, "y")
+        if not self._y_numeric:
+            refuse_mixed_labels(y)
         X, y = validate_data(
             self,
             X,

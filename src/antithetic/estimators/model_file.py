@@ -40,10 +40,11 @@ _ENTRIES = (
     "settings",
     "parameters",
 )
-_OPTIONAL = ("words", "first_index", "estimator_name")
+_OPTIONAL = ("words", "first_index", "dates", "estimator_name")
 _LOGISTIC: dict[str, type[LogisticRegression]] = {
     kind.__name__: kind for kind in (LogisticRegression, LogisticRegressionCV)
 }
+_LARGEST = 1e300  # a weight; beyond it, features of common sizes give infinite predictions
 _BEGINNING = 4096  # bytes among which a model file says what it is
 
 
@@ -76,6 +77,8 @@ class LinearModel:
     first_index : {0, 1}, default=None
         Index of the first feature in SVMlight files. None: by the names, where these are ``x0, x1,
         ...`` or ``x1, x2, ...``.
+    dates : list of str, default=None
+        Features that are days since 1970, made of dates.
     estimator_name : str, default=None
         Class of the estimator. None: ``SGDClassifier`` or ``SGDRegressor``.
 
@@ -105,6 +108,7 @@ class LinearModel:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     words: Mapping[str, list[str]] | None = None
     first_index: int | None = None
+    dates: list[str] | None = None
     estimator_name: str | None = None
 
     def __post_init__(self) -> None:
@@ -160,6 +164,11 @@ class LinearModel:
             first is None or (type(first) is int and first in (0, 1)),
             f"first_index is {first!r}, neither 0 nor 1",
         )
+        dates = self.dates
+        _require(
+            dates is None or (isinstance(dates, list) and set(dates) <= set(names or [])),
+            "dates must name features of the model",
+        )
         object.__setattr__(self, "coef", coef)
         object.__setattr__(self, "intercept", intercept)
 
@@ -170,7 +179,7 @@ class LinearModel:
         Parameters that hold code of the user's, such as ``order=Given(function)``, are refused; a
         random state that is not a number is left out. ``about`` is what an estimator does not
         know: ``feature_names``, ``target_name``,
-        ``one_hot``, ``settings``, ``words``, ``first_index``.
+        ``one_hot``, ``settings``, ``words``, ``first_index``, ``dates``.
         """
         if hasattr(estimator, "to_local"):  # one of a cluster
             estimator = estimator.to_local()
@@ -371,6 +380,10 @@ def _numbers(value: Any, axes: int, what: str) -> NDArray[np.float64]:
     )
     array = array.astype(np.float64)
     _require(bool(np.isfinite(array).all()), f"{what} has numbers that are not finite")
+    largest = float(np.abs(array).max(initial=0.0))
+    _require(
+        largest <= _LARGEST, f"{what} has {largest:.3g}, with which predictions would overflow"
+    )
     return array
 
 

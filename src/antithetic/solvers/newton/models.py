@@ -165,7 +165,12 @@ class WithL1:
         self.passes = 1.0
 
     def renew(
-        self, sums: Sums, point: Evaluation, *, exact: bool = False, care: float = 0.0
+        self,
+        sums: Sums,
+        point: Evaluation,
+        *,
+        exact: bool = False,  # noqa: ARG002
+        care: float = 0.0,
     ) -> None:
         """Take the Hessian of these rows at this point."""
         # in float32 it may be indefinite, and descent along columns would not end

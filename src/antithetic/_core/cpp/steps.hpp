@@ -67,7 +67,7 @@ class Slopes {
         targets_(targets),
         batches_(batches),
         is_plain_(!targets.has_weights() && batches.factors.empty()),
-        is_logistic_(rule.loss.code == log_loss && (is_plain_ || !rule.watch)),
+        is_logistic_(rule.loss.code == log_loss),
         met_(rule.loss) {}
 
   // Slope of the row at a place before weights and factors; the loss met is counted with them.
@@ -75,7 +75,7 @@ class Slopes {
     if (!is_logistic_) return cut(slope_of_any(place, prediction));
     const double y = targets_.label(batches_.row(place));
     const auto found = logistic<1>(y * prediction);
-    if (rule_.watch) met_.add_logistic(found);
+    if (rule_.watch) add_logistic(place, prediction, found);
     return cut(-y * found.share);
   }
 
@@ -87,8 +87,8 @@ class Slopes {
       const double z = targets_.label(batches_.row(place + 1));
       const auto found = logistic<2>(Block<double, 2>{y * first, z * second});
       if (rule_.watch) {
-        met_.add_logistic({found.share[0], found.linear[0], found.factor[0]});
-        met_.add_logistic({found.share[1], found.linear[1], found.factor[1]});
+        add_logistic(place, first, {found.share[0], found.linear[0], found.factor[0]});
+        add_logistic(place + 1, second, {found.share[1], found.linear[1], found.factor[1]});
       }
       return {cut(-y * found.share[0]), cut(-z * found.share[1])};
     }
@@ -100,13 +100,28 @@ class Slopes {
   double met() { return met_.total(); }
 
  private:
-  ANTITHETIC_OUTLINE double slope_of_any(Index place, double prediction) {
+  ANTITHETIC_INLINE void add_logistic(Index place, double prediction, const Logistic<1>& found) {
+    if (is_plain_) {
+      met_.add_logistic(found);
+    } else {
+      add_weighted(place, prediction);
+    }
+  }
+
+  ANTITHETIC_OUTLINE void add_weighted(Index place, double prediction) {
     const Index i = batches_.row(place);
-    const double y = targets_.label(i);
+    const double weight = targets_.weight_of(i);
+    if (weight > 0.0) {  // weight 0 beats an infinite loss
+      met_.add(targets_.label(i), prediction, weight * batches_.factor(place));
+    }
+  }
+
+  ANTITHETIC_OUTLINE double slope_of_any(Index place, double prediction) {
+    const double y = targets_.label(batches_.row(place));
     if (rule_.watch && is_plain_) {
       met_.add(y, prediction);
-    } else if (rule_.watch && targets_.weight_of(i) > 0.0) {  // weight 0 beats an infinite loss
-      met_.add(y, prediction, targets_.weight_of(i) * batches_.factor(place));
+    } else if (rule_.watch) {
+      add_weighted(place, prediction);
     }
     return rule_.loss.slope(y, prediction);
   }

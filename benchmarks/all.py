@@ -27,6 +27,7 @@ SCRIPTS = {  # and what each needs, with the extra that has it
     "core": {},
     "pairing": {},
     "estimators": {},
+    "losses": {},
     "orders": {},
     "composition": {},
     "torch_batches": {"torch": "torch"},

@@ -21,7 +21,7 @@ from antithetic._util.files import write_atomically
 from antithetic._util.settings import same
 from antithetic.estimators.described import describe, restore
 from antithetic.estimators.fitted import FittedLinearModel
-from antithetic.problem.losses import LOSSES
+from antithetic.problem.losses import read_loss
 
 FORMAT, VERSION = "antithetic linear model", 2
 MAX_BYTES = 1 << 30
@@ -51,7 +51,7 @@ class LinearModel:
     ----------
     kind : {"classifier", "regressor"}
     loss : str
-        It was trained with.
+        It was trained with: a word, or an object of `antithetic.losses` such as ``Quantile(0.9)``.
     coef : array-like of shape (k, d)
         One row, or for K > 2 classes one per class.
     intercept : array-like of shape (k,)
@@ -109,7 +109,8 @@ class LinearModel:
             f"kind is {self.kind!r}, neither 'classifier' nor 'regressor'",
         )
         _require(
-            isinstance(self.loss, str) and self.loss in LOSSES, f"loss {self.loss!r} is not known"
+            isinstance(self.loss, str) and read_loss(self.loss) is not None,
+            f"loss {self.loss!r} is not known",
         )
         coef, intercept = _numbers(self.coef, 2, "coef"), _numbers(self.intercept, 1, "intercept")
         _require(
@@ -181,7 +182,7 @@ class LinearModel:
         coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else estimator.coef_
         return cls(
             kind,
-            estimator.loss,
+            estimator.loss if isinstance(estimator.loss, str) else repr(estimator.loss),
             np.atleast_2d(coef),
             estimator.intercept_,
             classes,
@@ -203,9 +204,9 @@ class LinearModel:
         """Make an estimator with the parameters of the one that was saved."""
         from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
 
-        kind = SGDClassifier if self.kind == "classifier" else SGDRegressor
+        kind: Any = SGDClassifier if self.kind == "classifier" else SGDRegressor
         given = {name: restore(value) for name, value in self.parameters.items()}
-        made = kind(loss=self.loss, **given)
+        made = kind(loss=read_loss(self.loss), **given)
         made._validate_params()
         return made
 

@@ -487,6 +487,8 @@ NB_MODULE(ANTITHETIC_MODULE, m) {
         nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
   m.def("slopes", &each<&Loss::slope>, nb::arg("loss"), nb::arg("epsilon"),
         nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
+  m.def("curvatures", &each<&Loss::curvature>, nb::arg("loss"), nb::arg("epsilon"),
+        nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
   m.def("conjugates", &each<&Loss::conjugate>, nb::arg("loss"), nb::arg("epsilon"),
         nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
   m.def("sum_of_losses", &sum_of_column, nb::arg("loss"), nb::arg("epsilon"),

@@ -28,6 +28,7 @@ SCRIPTS = {  # and what each needs, with the extra that has it
     "start": {},
     "pairing": {},
     "estimators": {},
+    "losses": {},
     "orders": {},
     "composition": {},
     "torch_batches": {"torch": "torch"},

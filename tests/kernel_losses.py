@@ -7,7 +7,7 @@ import numpy as np
 from antithetic._core import kernels
 from antithetic._core.losses import DUAL_STEPS, LOG_LOSS
 
-__all__ = ["LOG_LOSS", "conjugate", "dual_step", "has_dual_step", "slope", "value"]
+__all__ = ["LOG_LOSS", "conjugate", "curvature", "dual_step", "has_dual_step", "slope", "value"]
 
 
 def _at(function, code, epsilon, y, p):
@@ -22,6 +22,10 @@ def value(code, epsilon, y, p):
 
 def slope(code, epsilon, y, p):
     return _at(kernels.slopes, code, epsilon, y, p)
+
+
+def curvature(code, epsilon, y, p):
+    return _at(kernels.curvatures, code, epsilon, y, p)
 
 
 def conjugate(code, epsilon, y, u):

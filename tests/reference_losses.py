@@ -11,8 +11,11 @@ from antithetic._core.losses import (
     LOG_LOSS,
     MODIFIED_HUBER,
     PERCEPTRON,
+    QUANTILE,
+    SQUARED_EPSILON_INSENSITIVE,
     SQUARED_ERROR,
     SQUARED_HINGE,
+    TWEEDIE,
 )
 
 
@@ -30,6 +33,10 @@ def value(code: int, epsilon: float, y: float, p: float) -> float:
         if code == MODIFIED_HUBER:
             return short * short if margin >= -1.0 else -4.0 * margin
         return max(0.0, -margin)  # PERCEPTRON
+    if code == QUANTILE:
+        return epsilon * (y - p) if p < y else (1.0 - epsilon) * (p - y)
+    if code == TWEEDIE:
+        return _tweedie_deviance(epsilon, y, p) / 2.0
     # half of |y - p| cannot overflow as the whole can; it is doubled last, so that only a true
     # value too large is infinite
     half = abs(0.5 * y - 0.5 * p)
@@ -55,6 +62,11 @@ def slope(code: int, epsilon: float, y: float, p: float) -> float:
         if code == MODIFIED_HUBER and margin < -1.0:
             return -4.0 * y
         return -2.0 * y * max(0.0, 1.0 - margin)
+    if code == QUANTILE:
+        return -epsilon if p < y else 1.0 - epsilon if p > y else 0.0
+    if code == TWEEDIE:
+        mean = math.exp(p)
+        return mean ** (2.0 - epsilon) - y * mean ** (1.0 - epsilon)
     half = 0.5 * p - 0.5 * y
     if code == SQUARED_ERROR or (code == HUBER and abs(half) <= 0.5 * epsilon):
         return 2.0 * half
@@ -65,6 +77,37 @@ def slope(code: int, epsilon: float, y: float, p: float) -> float:
     if code == EPSILON_INSENSITIVE:
         return sign if excess > 0.0 else 0.0
     return sign * 4.0 * excess
+
+
+def _tweedie_deviance(power: float, y: float, p: float) -> float:
+    """Unit deviance of the mean exp(p), as it is written in textbooks."""
+    mean = math.exp(p)
+    if power == 1.0:
+        return 2.0 * ((y * math.log(y / mean) if y > 0.0 else 0.0) - y + mean)
+    if power == 2.0:
+        return 2.0 * (math.log(mean / y) + y / mean - 1.0)
+    a, b = 1.0 - power, 2.0 - power
+    return 2.0 * (y**b / (a * b) - y * mean**a / a + mean**b / b)
+
+
+def curvature(code: int, epsilon: float, y: float, p: float) -> float:
+    """Second derivative of a smooth loss in ``p``."""
+    margin, error = y * p, abs(y - p)
+    if code == LOG_LOSS:
+        share = 1.0 / (1.0 + math.exp(-abs(margin)))
+        return share * (1.0 - share)
+    if code == SQUARED_HINGE:
+        return 2.0 if margin < 1.0 else 0.0
+    if code == MODIFIED_HUBER:
+        return 2.0 if -1.0 <= margin < 1.0 else 0.0
+    if code == HUBER:
+        return 1.0 if error <= epsilon else 0.0
+    if code == SQUARED_EPSILON_INSENSITIVE:
+        return 2.0 if error > epsilon else 0.0
+    if code == TWEEDIE:
+        mean, a, b = math.exp(p), 2.0 - epsilon, epsilon - 1.0
+        return a * mean**a + b * y * mean**-b
+    return 1.0  # SQUARED_ERROR
 
 
 def conjugate(code: int, epsilon: float, y: float, u: float) -> float:

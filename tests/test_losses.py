@@ -200,7 +200,7 @@ def test_the_curvature_bounds_how_fast_the_slope_changes(name):
     for y in (-1.0, 1.0):
         slopes = [losses.slope(loss.code, EPSILON, y, p) for p in PREDICTIONS.tolist()]
         assert (
-            np.abs(np.diff(slopes)) <= loss.curvature * np.diff(PREDICTIONS) * (1.0 + 1e-12)
+            np.abs(np.diff(slopes)) <= loss.largest_curvature * np.diff(PREDICTIONS) * (1.0 + 1e-12)
         ).all()
 
 

@@ -19,7 +19,7 @@ from antithetic.problem.penalties import OwnPenalty
 
 pytestmark = pytest.mark.kernel
 
-SMOOTH = [name for name, loss in LOSSES.items() if math.isfinite(loss.curvature)]
+SMOOTH = [name for name, loss in LOSSES.items() if math.isfinite(loss.largest_curvature)]
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 N, D = 30, 4
 

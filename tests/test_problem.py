@@ -16,7 +16,7 @@ from antithetic.problem import Problem, ratio
 from antithetic.problem.losses import LOSSES
 
 FORMS = {"dense": np.asarray, "csr": sparse.csr_array}
-SMOOTH = [name for name, loss in LOSSES.items() if np.isfinite(loss.curvature)]
+SMOOTH = [name for name, loss in LOSSES.items() if np.isfinite(loss.largest_curvature)]
 PLAIN = {  # as scikit-learn's user guide writes them
     "log_loss": lambda y, p: np.log1p(np.exp(-y * p)),
     "hinge": lambda y, p: np.maximum(0.0, 1.0 - y * p),

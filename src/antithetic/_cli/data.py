@@ -15,7 +15,7 @@ import numpy as np
 from antithetic._cli.console import plain
 from antithetic.datasets import read_file
 from antithetic.datasets._reading import Reading
-from antithetic.problem.losses import LOSSES
+from antithetic.problem.losses import ALL_LOSSES
 from antithetic.report.page import is_page
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two
@@ -112,8 +112,8 @@ def read_data(path: Path, reading: Reading, *, loss: str | None) -> Data:
 
     The loss, where none is given, is logistic for classes and squared for numbers.
     """
-    if loss is not None and loss not in LOSSES:
-        raise ValueError(f"--loss {loss} is not known; use one of {', '.join(LOSSES)}")
+    if loss is not None and loss not in ALL_LOSSES:
+        raise ValueError(f"--loss {loss} is not known; use one of {', '.join(ALL_LOSSES)}")
     with in_options():
         found = read_file(path, **asdict(reading))
     classes, y, note = found.classes, found.target, ""
@@ -126,7 +126,7 @@ def read_data(path: Path, reading: Reading, *, loss: str | None) -> Data:
         loss = "squared_error"
     if loss is None:
         loss = "squared_error" if classes is None else "log_loss"
-    if LOSSES[loss].classification:
+    if ALL_LOSSES[loss].classification:
         if classes is None:
             raise ValueError(
                 f"{path}: {found.target_name!r} holds numbers that are no classes; use a loss for"

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ParamSpec
 import typer
 
 from antithetic._cli import console
-from antithetic.problem.losses import LOSSES
+from antithetic.problem.losses import ALL_LOSSES
 
 P = ParamSpec("P")
 ERROR, INTERRUPTED = 1, 130
@@ -76,7 +76,7 @@ LossName = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help=f"One of {', '.join(LOSSES)}.",
+        help=f"One of {', '.join(ALL_LOSSES)}.",
         show_default="log_loss for classes, squared_error for numbers",
     ),
 ]

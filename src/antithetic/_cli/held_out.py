@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._cli.data import Data
+from antithetic.problem.losses import LOSSES, get_loss
 
 DEFAULT_SHARE = 0.2
 _FEWEST_ROWS = 10  # a score of fewer says nothing
@@ -27,7 +28,7 @@ class HeldOut:
     score : float
         Of a model trained on the others.
     constant : float
-        Of the constant that is best on the others: the most frequent class, or the mean.
+        Of the constant that is best on the others: the most frequent class, the mean, a quantile.
     """
 
     rows: int
@@ -69,14 +70,15 @@ def hold_out(
     if data.classes is not None:
         constant = float(np.mean(y[held] == labels[np.argmax(counts)]))
     else:
-        constant = _score_of_mean(y[kept].astype(float), y[held].astype(float))
+        constant = _score_of_constant(data.loss, y[kept].astype(float), y[held].astype(float))
     return HeldOut(count, score, constant), ""
 
 
-def _score_of_mean(kept: NDArray[np.float64], held: NDArray[np.float64]) -> float:
-    """R2 of the mean of the kept rows; at most 0, which is that of the mean of the held-out."""
-    spread = float(np.var(held))
-    return 0.0 if spread == 0.0 else -float((kept.mean() - held.mean()) ** 2) / spread
+def _score_of_constant(name: str, kept: NDArray[np.float64], held: NDArray[np.float64]) -> float:
+    """R2 or D2 of the best constant of the kept rows; at most 0, that of the held-out rows' own."""
+    loss = get_loss("squared_error" if name in LOSSES else name)
+    constant = np.full(len(held), loss.best_constant(kept, None))
+    return loss.deviance_share(held, constant, None)
 
 
 def _as_float(X: Any) -> Any:

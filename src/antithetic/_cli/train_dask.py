@@ -10,7 +10,7 @@ from antithetic._cli import console
 from antithetic._cli.data import check_place, in_options
 from antithetic._cli.trained import Trained
 from antithetic.datasets._reading import Reading
-from antithetic.problem.losses import LOSSES
+from antithetic.problem.losses import ALL_LOSSES
 
 
 def train_on_cluster(
@@ -34,11 +34,11 @@ def train_on_cluster(
     except ImportError as error:
         raise ImportError(f"--dask needs Dask: pip install 'antithetic[dask]' ({error})") from error
     loss = chosen["loss"]
-    if loss is not None and loss not in LOSSES:
-        raise ValueError(f"--loss {loss} is not known; use one of {', '.join(LOSSES)}")
+    if loss is not None and loss not in ALL_LOSSES:
+        raise ValueError(f"--loss {loss} is not known; use one of {', '.join(ALL_LOSSES)}")
     if checkpoint is not None:
         check_place(checkpoint, model)
-    quantity = None if loss is None else not LOSSES[loss].classification
+    quantity = None if loss is None else not ALL_LOSSES[loss].classification
     with client_of(_address(address)) as client:
         with in_options():
             data = open_files(file, reading, client, quantity=quantity)

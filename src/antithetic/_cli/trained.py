@@ -12,6 +12,7 @@ from antithetic._cli.held_out import HeldOut
 from antithetic.estimators.model_file import LinearModel
 from antithetic.experiments.settings import package_version
 from antithetic.orders.words import name_order
+from antithetic.problem.losses import LOSSES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +28,7 @@ class Trained:
     seconds : float
         Time of the fit.
     score : float
-        R2 or accuracy on the rows of the fit.
+        R2, D2 or accuracy on the rows of the fit.
     held_out : HeldOut or None
         Scores on rows that a second fit did not see.
     """
@@ -42,7 +43,9 @@ class Trained:
     @property
     def score_name(self) -> str:
         """What the score is."""
-        return "accuracy" if hasattr(self.estimator, "classes_") else "R2"
+        if hasattr(self.estimator, "classes_"):
+            return "accuracy"
+        return "R2" if self.chosen["loss"] in LOSSES else "D2"
 
     def save(self, model: Path, *, table: str | None, **features: Any) -> None:
         """Write the model with its settings; ``features`` is what it must know of the columns."""

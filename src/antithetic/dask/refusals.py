@@ -9,6 +9,7 @@ from typing import Any
 from antithetic._core.losses import PERCEPTRON
 from antithetic.estimators.fitted import FittedLinearModel
 from antithetic.orders import Order, Shuffle, Uniform
+from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.training.trace import measures_of
 
@@ -63,6 +64,11 @@ def _reasons(model: FittedLinearModel) -> Iterator[str]:
             "stopping='gradient' and trace='gradient' need a loss and a penalty without a kink,"
             " since with one the gradient need not vanish; use 'objective' instead"
         )
+    if loss.name not in LOSSES:
+        yield (
+            f"loss={loss.name!r} is not supported on Dask; use antithetic.SGDRegressor and its"
+            " partial_fit, block by block"
+        )
     if loss.code == PERCEPTRON and model.solver != "sgd":
         yield (
             "loss='perceptron' is smallest at zero weights, where solver='svrg' would stay; use"
@@ -75,7 +81,7 @@ def _is_smooth(model: FittedLinearModel) -> bool:
     if penalty is None or isinstance(penalty, (str, ElasticNet)):
         penalty = model._penalty(1)
     has_kink = not isinstance(penalty, ElasticNet) or penalty.l1 > 0.0
-    return math.isfinite(model._loss().curvature) and not has_kink
+    return math.isfinite(model._loss().largest_curvature) and not has_kink
 
 
 def _unsupported(what: str, instead: str) -> str:

@@ -152,9 +152,9 @@ def _curvatures(problem: Problem) -> tuple[float, float]:
 
     Infinite for a loss with a kink.
     """
-    if not np.isfinite(problem.loss.curvature):
+    if not np.isfinite(problem.loss.largest_curvature):
         return np.inf, np.inf
-    worst = problem.loss.curvature * typical_square(row_squares(problem), _LEAST_SHARE)
+    worst = problem.loss.largest_curvature * typical_square(row_squares(problem), _LEAST_SHARE)
     some = problem
     if problem.n > _POWER_ROWS:
         rows = np.linspace(0, problem.n - 1, _POWER_ROWS).astype(np.intp)

@@ -129,6 +129,8 @@ def _check_linear(estimator: Any) -> Loss:
         raise ValueError(
             f"{own} has the loss {loss.name} of a classifier but no classes_; {advice}"
         )
+    if isinstance(estimator.loss, Loss):
+        return loss
     return loss.with_epsilon(getattr(estimator, "epsilon", loss.epsilon))
 
 

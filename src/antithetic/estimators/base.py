@@ -44,6 +44,9 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
             table = None if table is None else table[rows]
         if data.weight is not None and not data.weight.any():
             raise ValueError("sample_weight is zero for every row; at least one must be positive")
+        goes_on = self.warm_start and getattr(self, "coef_", None) is not None
+        if coef_init is None and intercept_init is None and not goes_on:
+            starts = self._first_intercepts(data, starts)
         wide, narrowed = data, self._narrowed(data, order, starts)
         if narrowed is not None:
             data = data._replace(X=narrowed.columns.narrow(data.X))
@@ -61,6 +64,15 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
             )
             self._solve(jobs, wide, plan, narrowed)
         self._warn_after_fit()
+
+    def _first_intercepts(self, data: TrainingData, starts: list[Any]) -> list[Any]:
+        """Begin with the intercept that the loss asks for."""
+        loss = self._loss()
+        if not self.fit_intercept or loss.classification:
+            return starts
+        loss.check_targets(data.y)
+        first = loss.first_intercept(data.y, data.weight)
+        return [(coef, first) for coef, _ in starts]
 
     def _narrowed(
         self, data: TrainingData, order: Order | None, starts: list[Any]
@@ -133,6 +145,8 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
                 zeros = self._weights_of([(np.zeros(d, data.X.dtype), 0.0)] * k)
                 self._adopt({**zeros, "t_": 1, "n_iter_": 0})
             return
+        if first:
+            starts = self._first_intercepts(data, starts)
         order = self._given_order(data, None, None)
         narrowed = self._narrowed_chunk(data, order, starts)
         if narrowed[0] is not None:

@@ -23,7 +23,7 @@ from antithetic.estimators.described import describe, restore
 from antithetic.estimators.fitted import FittedLinearModel
 from antithetic.estimators.logistic import LogisticRegression
 from antithetic.estimators.logistic_cv import LogisticRegressionCV
-from antithetic.problem.losses import LOSSES
+from antithetic.problem.losses import read_loss
 
 FORMAT, VERSION = "antithetic linear model", 2
 MAX_BYTES = 1 << 30
@@ -56,7 +56,7 @@ class LinearModel:
     ----------
     kind : {"classifier", "regressor"}
     loss : str
-        It was trained with.
+        It was trained with: a word, or an object of `antithetic.losses` such as ``Quantile(0.9)``.
     coef : array-like of shape (k, d)
         One row, or for K > 2 classes one per class.
     intercept : array-like of shape (k,)
@@ -117,7 +117,8 @@ class LinearModel:
             f"kind is {self.kind!r}, neither 'classifier' nor 'regressor'",
         )
         _require(
-            isinstance(self.loss, str) and self.loss in LOSSES, f"loss {self.loss!r} is not known"
+            isinstance(self.loss, str) and read_loss(self.loss) is not None,
+            f"loss {self.loss!r} is not known",
         )
         coef, intercept = _numbers(self.coef, 2, "coef"), _numbers(self.intercept, 1, "intercept")
         _require(
@@ -196,7 +197,7 @@ class LinearModel:
         coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else estimator.coef_
         return cls(
             kind,
-            "log_loss" if is_logistic else estimator.loss,
+            "log_loss" if is_logistic else _word_of(estimator.loss),
             np.atleast_2d(coef),
             estimator.intercept_,
             classes,
@@ -231,8 +232,8 @@ class LinearModel:
         if self.estimator_name is not None:
             made = _LOGISTIC[self.estimator_name](**given)
         else:
-            kind = SGDClassifier if self.kind == "classifier" else SGDRegressor
-            made = kind(loss=self.loss, **given)
+            kind: Any = SGDClassifier if self.kind == "classifier" else SGDRegressor
+            made = kind(loss=read_loss(self.loss), **given)
         made._validate_params()
         return made
 
@@ -400,3 +401,8 @@ def _are_classes(classes: Any, tasks: int) -> bool:
         isinstance(label, bool | int | float) and math.isfinite(label) for label in classes
     )
     return (words or numbers) and all(a < b for a, b in pairwise(classes))
+
+
+def _word_of(loss: Any) -> str:
+    """A loss as a model file has it."""
+    return loss if isinstance(loss, str) else repr(loss)

@@ -65,6 +65,10 @@ class LinearParameters(LinearEstimator):
 
     def _check_together(self, *, average: bool | int | str = False) -> None:
         """Check what depends on more than one parameter, before data are seen."""
+        if getattr(self, "_y_numeric", False) and self._loss().classification:
+            raise ValueError(
+                f"loss={self.loss!r} is one for classes; use a loss for numbers, or SGDClassifier"
+            )
         if self.penalty == "elasticnet" and self.l1_ratio is None:
             raise ValueError("l1_ratio must be set when penalty is 'elasticnet'")
         self._check_shuffle()
@@ -106,7 +110,8 @@ class LinearParameters(LinearEstimator):
         )
 
     def _loss(self) -> Loss:
-        return get_loss(self.loss).with_epsilon(float(self.epsilon))
+        loss = get_loss(self.loss)
+        return loss if isinstance(self.loss, Loss) else loss.with_epsilon(float(self.epsilon))
 
     def _penalty(self, d: int) -> Penalty:
         """Penalty of so many weights."""

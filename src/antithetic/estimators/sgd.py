@@ -17,7 +17,12 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from antithetic._util.validation import refuse_dates_and_masks, refuse_indices
+from antithetic._util.validation import (
+    check_column,
+    check_weights,
+    refuse_dates_and_masks,
+    refuse_indices,
+)
 from antithetic.estimators.base import LinearSGD
 from antithetic.estimators.callbacks import with_callbacks
 from antithetic.estimators.data import TrainingData
@@ -30,7 +35,7 @@ from antithetic.estimators.one_vs_rest import (
 )
 from antithetic.orders import Order
 from antithetic.pairing import AntitheticTable
-from antithetic.problem.losses import LOSSES
+from antithetic.problem.losses import ALL_LOSSES, LOSSES, Loss
 
 _BALANCED = (
     "class_weight 'balanced' is not supported for partial_fit. In order to use 'balanced' weights,"
@@ -472,9 +477,12 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
 
     Parameters
     ----------
-    loss : str, default="squared_error"
-        ``"squared_error"``, ``"huber"``, ``"epsilon_insensitive"`` or
-        ``"squared_epsilon_insensitive"``.
+    loss : str or Loss, default="squared_error"
+        ``"squared_error"``, ``"huber"``, ``"epsilon_insensitive"``,
+        ``"squared_epsilon_insensitive"``, ``"quantile"``, and with a log link, so that predictions
+        are exponentials of the linear ones, ``"poisson"``, ``"gamma"`` and ``"tweedie"``. Objects
+        of :mod:`antithetic.losses` set their parameters: ``Quantile(0.9)``, ``Tweedie(1.7)``,
+        ``Huber(1.35)``; ``epsilon`` is then ignored.
     penalty : {"l2", "l1", "elasticnet"}, GroupLasso, object or None, default="l2"
         Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``.
         The L1 part gives exact zeros: penalty not yet applied to a zero weight is carried forward.
@@ -610,18 +618,20 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     """
 
     loss_functions = {  # noqa: RUF012 - scikit-learn's name and form
-        name: (loss.name, loss.epsilon) for name, loss in LOSSES.items() if not loss.classification
+        name: (loss.name, loss.epsilon)
+        for name, loss in ALL_LOSSES.items()
+        if not loss.classification
     }
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
         **LinearSGD._parameter_constraints,
-        "loss": [StrOptions(set(loss_functions))],
+        "loss": [StrOptions(set(loss_functions)), Loss],
     }
     _splitter = ShuffleSplit
     _y_numeric = True
 
     def __init__(
         self,
-        loss: str = "squared_error",
+        loss: str | Loss = "squared_error",
         *,
         penalty: Any = "l2",
         alpha: float = 0.0001,
@@ -771,22 +781,52 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         refuse_dates_and_masks(X, "X")
         refuse_indices(X, "X")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        predictions: NDArray[Any] = (
-            safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
-        )
-        return predictions.ravel()
+        linear: NDArray[Any] = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+        return self._loss().means(linear.ravel())
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the spread of y that the model explains: 1 at best, 0 for the best constant.
+
+        For the losses of scikit-learn's class of this name it is R2, of squared errors. For
+        ``"quantile"``, ``"poisson"``, ``"gamma"`` and ``"tweedie"`` it is D2, of the loss itself,
+        as in scikit-learn's ``PoissonRegressor``: squared errors do not judge a quantile.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        loss = self._loss()
+        if loss.name in LOSSES:
+            return float(super().score(X, y, sample_weight))
+        predictions = self.predict(X)
+        target = check_column(y, len(predictions), "y")
+        loss.check_targets(target)
+        weight = check_weights(sample_weight, len(target))
+        with np.errstate(divide="ignore"):
+            linear = np.log(predictions) if loss.has_log_link else predictions
+        return loss.deviance_share(target, linear.astype(np.float64), weight)
 
     def _one_vs_rest(self) -> OneVsRest:
         return OneVsRest()
 
     def _check_targets(self, y: NDArray[Any]) -> None:
-        """Any number is a target."""
+        """Refuse numbers that the loss is not defined for."""
+        self._loss().check_targets(y)
 
     def _score(
         self, data: TrainingData, target: NDArray[np.float64], coef: NDArray[Any], intercept: float
     ) -> float:
-        """Coefficient of determination."""
-        return float(r2_score(target, data.X @ coef + intercept, sample_weight=data.weight))
+        """R2, or the D2 of losses that scikit-learn's class does not have."""
+        loss, linear = self._loss(), data.X @ coef + intercept
+        if loss.name in LOSSES:
+            return float(r2_score(target, linear, sample_weight=data.weight))
+        return loss.deviance_share(target, linear.astype(np.float64), data.weight)
 
     def _shape(self, coef: NDArray[Any]) -> NDArray[Any]:
         return coef.reshape(-1)

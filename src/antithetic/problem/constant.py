@@ -37,6 +37,8 @@ def best_constant(
     elif loss.name == "squared_error":
         total = float(shares.sum())
         constant = float(shares @ values) / total if total > 0.0 else 0.0
+    elif loss.has_log_link:
+        constant = loss.best_constant(y, weight)
     else:
         constant = _bisect(loss, values, shares)
     return constant, float(shares @ loss.value(values, np.full(len(values), constant)))

@@ -63,6 +63,7 @@ class Problem:
     rows: kernels.Rows = field(init=False, repr=False)  # X as the kernels see it, checked once
 
     def __post_init__(self) -> None:
+        self.loss.check_targets(self.y)
         object.__setattr__(self, "rows", kernel_rows(self.X))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -345,7 +346,7 @@ class Problem:
             else:
                 square = float(np.einsum("i,ij,ij->", self.weight, self.X, self.X))
         weight = self.n if self.weight is None else float(self.weight.sum())
-        curvature = self.loss.curvature if np.isfinite(self.loss.curvature) else 1.0
+        curvature = self.loss.typical_curvature(self.y, self.fit_intercept)
         return curvature * (square + self.fit_intercept * weight) / self.n + self.penalty.l2
 
     def safe_unit(self, slopes: NDArray[np.float64]) -> float:

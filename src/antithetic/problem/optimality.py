@@ -128,7 +128,7 @@ def duality_gap(problem: Problem, coef: Any, intercept: float = 0.0, dual: Any =
 
 def check_gradient(problem: Problem) -> None:
     """Raise ValueError for a problem whose gradient does not vanish, and say what else to use."""
-    if not np.isfinite(problem.loss.curvature):
+    if not problem.loss.is_smooth:
         raise ValueError(
             f'loss "{problem.loss.name}" has a kink, so its gradient does not vanish at the'
             ' optimum; use the "gap" (with an L2 penalty and no intercept) or the "objective"'
@@ -137,7 +137,7 @@ def check_gradient(problem: Problem) -> None:
 
 def check_gap(problem: Problem, intercept: float = 0.0) -> ElasticNet:
     """Penalty of a problem that has a duality gap, or an error that says what else to use."""
-    smooth = np.isfinite(problem.loss.curvature)
+    smooth = problem.loss.is_smooth
     other = 'the "gradient" or the "objective"' if smooth else 'the "objective"'
     penalty: object = problem.penalty
     if problem.fit_intercept or check_number(intercept, "intercept") != 0.0:

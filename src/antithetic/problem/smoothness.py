@@ -54,7 +54,7 @@ def smoothness(problem: Problem) -> float:
 
     Infinite for a loss with a kink.
     """
-    if not np.isfinite(problem.loss.curvature):
+    if not np.isfinite(problem.loss.largest_curvature):
         return np.inf
     trace = float(row_squares(problem).mean())
     if not np.isfinite(trace):
@@ -74,7 +74,7 @@ def smoothness(problem: Problem) -> float:
             largest = _norm(vector, constant)
     # The trace is a bound as well.
     bound = min(_MARGIN * _rounded(largest), trace) if np.isfinite(largest) else trace
-    return problem.loss.curvature * bound + problem.penalty.l2
+    return problem.loss.largest_curvature * bound + problem.penalty.l2
 
 
 def batch_smoothness(
@@ -85,7 +85,7 @@ def batch_smoothness(
     ``squares`` are those of :func:`row_squares`, or of whatever is drawn; what counts is their
     :func:`typical_square`.
     """
-    worst = problem.loss.curvature * typical_square(squares, least_share)
+    worst = problem.loss.largest_curvature * typical_square(squares, least_share)
     mean = smoothness(problem) - problem.penalty.l2
     return (worst + (n_units - 1) * min(mean, worst)) / n_units + problem.penalty.l2
 

@@ -28,7 +28,7 @@ class Choice(NamedTuple):
     @property
     def has_kink(self) -> bool:
         """Whether the slope of the loss jumps."""
-        return not math.isfinite(self.loss.curvature)
+        return not math.isfinite(self.loss.largest_curvature)
 
     @property
     def penalty_name(self) -> str:

@@ -260,7 +260,7 @@ def safe_step(problem: Problem, n_units: int, squares: NDArray[np.float64], kind
 
     ``squares`` are the weighted squares of what is drawn.
     """
-    if not np.isfinite(problem.loss.curvature):
+    if not np.isfinite(problem.loss.largest_curvature):
         raise ValueError(
             f"loss {problem.loss.name!r} has a kink, so no step size follows from its smoothness;"
             ' give a constant step, or use solver="sgd"'

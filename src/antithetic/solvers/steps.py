@@ -103,10 +103,15 @@ class Auto(Steps):
         """Why no step can be found; None if one can."""
         if solver in ("sdca", "newton") and self.decay is not None:
             return f'solver="{solver}" has no step size; leave the decay out'
-        if solver not in ("svrg", "saga") or math.isfinite(loss.curvature):
+        if solver not in ("svrg", "saga") or math.isfinite(loss.largest_curvature):
             return None
         is_l2 = isinstance(penalty, ElasticNet) and penalty.l2 > 0.0 == penalty.l1
         dual = ', or solver="sdca"' if loss.code == HINGE and is_l2 else ""
+        if loss.is_smooth:
+            return (
+                f"the curvature of loss {loss.name!r} grows exponentially, so no step size for"
+                f' solver={solver!r} follows from it; give a constant step, or use solver="sgd"'
+            )
         return (
             f"loss {loss.name!r} has a kink, so no step size for solver={solver!r} follows from its"
             " smoothness; give a constant step, or use a loss without a kink, or"

@@ -125,7 +125,8 @@ def minimize(
     loss : str or Loss, default="log_loss"
         ``"log_loss"``, ``"hinge"``, ``"squared_hinge"``, ``"modified_huber"``, ``"perceptron"``;
         for regression ``"squared_error"``, ``"huber"``, ``"epsilon_insensitive"``,
-        ``"squared_epsilon_insensitive"``; or an object of :mod:`antithetic.losses`.
+        ``"squared_epsilon_insensitive"``, ``"quantile"``, ``"poisson"``, ``"gamma"``,
+        ``"tweedie"``; or an object of :mod:`antithetic.losses`.
     l2, l1 : float, default=0.0
         Strengths of the penalties. The quadratic one is part of the gradient, the other a proximal
         step that gives exact zeros: penalty not yet applied to a zero weight is carried forward
@@ -140,7 +141,8 @@ def minimize(
     sample_weight : array-like of shape (n,), default=None
         Weight of each row's loss.
     init : tuple of array-like of shape (d,) and float, default=None
-        Weights and intercept to begin with; None means zero.
+        Weights and intercept to begin with; None means zero, and for quantile and log-link losses
+        the best constant as the intercept.
     order : str or Order, default="auto"
         ``"uniform"``, ``"shuffle"``, ``"balanced"``, ``"importance"``, ``"stratified"``, or an
         object of :mod:`antithetic.orders` with settings of its own. "auto" is ``"uniform"``, as in
@@ -235,7 +237,7 @@ def minimize(
         noise=noise,
     )
     settings = _settings(spec, average)
-    start = _check_init(init, resume)
+    start = _check_init(init, resume, problem)
     if resume is None:
         run = begin(spec, start)
         run = run._replace(entries=(measure(spec, run),))
@@ -248,9 +250,12 @@ def _is_auto(order: Any) -> bool:
     return isinstance(order, str) and order == "auto"
 
 
-def _check_init(init: Any, resume: Any) -> tuple[Any, float] | None:
+def _check_init(init: Any, resume: Any, problem: Problem) -> tuple[Any, float] | None:
     if init is None:
-        return None
+        has_first = problem.fit_intercept and not problem.loss.classification
+        return (
+            (None, problem.loss.first_intercept(problem.y, problem.weight)) if has_first else None
+        )
     if resume is not None:
         raise ValueError("resume= goes on from its own weights; leave init= out")
     if not isinstance(init, (tuple, list)) or len(init) != 2 or np.ndim(init[1]) != 0:

@@ -1,4 +1,4 @@
-// The losses: value and slope of one prediction, conjugate and dual step.
+// The losses: value, slope and curvature of one prediction, conjugate and dual step.
 //
 // A loss is phi(y, p) with the prediction p first multiplied by the sign y of a binary label
 // (margin losses) or compared with a number y (regression). Its slope is the derivative in p; at a
@@ -20,12 +20,15 @@ enum LossCode : int {
   huber,
   epsilon_insensitive,
   squared_epsilon_insensitive,
+  quantile,  // its parameter is the quantile
+  tweedie,   // its parameter is the power, from 1 (Poisson) to 2 (gamma); p is the logarithm of the
+             // mean
   loss_count
 };
 
 struct Loss {
   int code;
-  double epsilon;
+  double epsilon;  // or the quantile, or the power
 
   bool is_margin() const { return code < squared_error; }
 
@@ -35,8 +38,7 @@ struct Loss {
   // Derivative in the prediction.
   double slope(double y, double p) const;
 
-  // Second derivative in the prediction, 0 where the loss is straight; at a jump, that of the side
-  // where the loss is not zero.
+  // Second derivative in the prediction; 0 for the straight parts of losses with a kink.
   double curvature(double y, double p) const;
 
   // sup_p p u - phi(y, p): infinite where the loss never has the slope u, never NaN.
@@ -49,6 +51,64 @@ struct Loss {
   // Best dual variable b of one row, all others kept: b = -s phi'(y, p + q (b - a)).
   double dual_step(double y, double weight, double a, double p, double q) const;
 };
+
+namespace detail {
+
+// Half the Tweedie deviance of power 1 + b, with a = 1 - b, of the mean exp(p):
+// y^a ((exp(a t) - 1) / a + (exp(-b t) - 1) / b) with t = p - log y, and its limits for a or b of
+// 0.
+inline double tweedie_value(double power, double y, double p) {
+  const double b = power - 1.0, a = 1.0 - b;
+  if (y <= 0.0) return std::exp(a * p) / a;
+  const double t = p - std::log(y);
+  const double up = a > 0.0 ? std::expm1(a * t) / a : t;
+  const double down = b > 0.0 ? std::expm1(-b * t) / b : -t;
+  return std::pow(y, a) * std::max(0.0, up + down);
+}
+
+inline double tweedie_slope(double power, double y, double p) {
+  const double b = power - 1.0;
+  return std::exp((1.0 - b) * p) - (y > 0.0 ? y * std::exp(-b * p) : 0.0);
+}
+
+inline double tweedie_curvature(double power, double y, double p) {
+  const double b = power - 1.0, a = 1.0 - b;
+  const double up = a > 0.0 ? a * std::exp(a * p) : 0.0;
+  return up + (b > 0.0 && y > 0.0 ? b * y * std::exp(-b * p) : 0.0);
+}
+
+// Prediction at which the slope is u: bisection between bounds, by Newton's steps where they stay
+// within.
+inline double tweedie_prediction(double power, double y, double u) {
+  const double b = power - 1.0, a = 1.0 - b;
+  if (y <= 0.0 || b == 0.0) return std::log(u + y) / a;
+  if (a == 0.0) return std::log(y) - std::log1p(-u);
+  const double centre = std::log(y), level = std::pow(y, a);
+  double low = centre, high = std::max(centre, std::log(std::max(u, 0.0) + level) / a);
+  if (u < 0.0) {
+    high = centre;
+    low = -std::log((level - u) / y) / b;
+  }
+  double p = centre;
+  for (int step = 0; step < 200 && high - low > 1e-15 * std::max(1.0, std::abs(p)); ++step) {
+    const double excess = tweedie_slope(power, y, p) - u;
+    (excess > 0.0 ? high : low) = p;
+    const double newton = p - excess / tweedie_curvature(power, y, p);
+    p = newton > low && newton < high ? newton : 0.5 * (low + high);
+  }
+  return p;
+}
+
+inline double tweedie_conjugate(double power, double y, double u) {
+  const double b = power - 1.0;
+  if ((y <= 0.0 && u < 0.0) || (b == 0.0 && u < -y) || (b == 1.0 && u > 1.0)) return infinity;
+  if (b == 0.0 && u == -y) return y > 0.0 ? y - y * std::log(y) : 0.0;
+  if (b == 1.0 && u == 1.0) return std::log(y) + 1.0;
+  const double p = tweedie_prediction(power, y, u);
+  return p * u - tweedie_value(power, y, p);
+}
+
+}  // namespace detail
 
 inline double Loss::value(double y, double p) const {
   if (is_margin()) {
@@ -67,10 +127,12 @@ inline double Loss::value(double y, double p) const {
         return std::max(0.0, -margin);  // perceptron
     }
   }
+  if (code == tweedie) return detail::tweedie_value(epsilon, y, p);
   // Half of |y - p| cannot overflow as the whole can; it is doubled last.
   const double half = std::abs(0.5 * y - 0.5 * p);
   if (code == squared_error || (code == huber && half <= 0.5 * epsilon)) return 2.0 * half * half;
   if (code == huber) return 2.0 * (epsilon * (half - 0.25 * epsilon));
+  if (code == quantile) return 2.0 * (half * (p < y ? epsilon : 1.0 - epsilon));
   const double excess = std::max(0.0, half - 0.5 * epsilon);
   return code == epsilon_insensitive ? 2.0 * excess : 4.0 * excess * excess;
 }
@@ -94,6 +156,8 @@ inline double Loss::slope(double y, double p) const {
         return -2.0 * y * std::max(0.0, 1.0 - margin);
     }
   }
+  if (code == tweedie) return detail::tweedie_slope(epsilon, y, p);
+  if (code == quantile) return p < y ? -epsilon : (p > y ? 1.0 - epsilon : 0.0);
   const double half = 0.5 * p - 0.5 * y;
   if (code == squared_error || (code == huber && std::abs(half) <= 0.5 * epsilon)) {
     return 2.0 * half;
@@ -106,24 +170,25 @@ inline double Loss::slope(double y, double p) const {
 }
 
 inline double Loss::curvature(double y, double p) const {
-  if (is_margin()) {
-    const double margin = y * p;
-    if (code == log_loss) {
-      const double tail = std::exp(-std::abs(margin)), share = 1.0 / (1.0 + tail);
-      return tail * share * share;
-    }
-    if (code == squared_hinge) return margin <= 1.0 ? 2.0 : 0.0;
-    if (code == modified_huber) return margin <= 1.0 && margin >= -1.0 ? 2.0 : 0.0;
-    return 0.0;
-  }
-  const double half = std::abs(0.5 * y - 0.5 * p);
+  const double margin = y * p;
+  const double distance = std::abs(0.5 * y - 0.5 * p);
   switch (code) {
+    case log_loss: {
+      const double tail = std::exp(-std::abs(margin));
+      return tail / ((1.0 + tail) * (1.0 + tail));
+    }
+    case squared_hinge:
+      return margin < 1.0 ? 2.0 : 0.0;
+    case modified_huber:
+      return margin < 1.0 && margin >= -1.0 ? 2.0 : 0.0;
     case squared_error:
       return 1.0;
     case huber:
-      return half <= 0.5 * epsilon ? 1.0 : 0.0;
+      return distance <= 0.5 * epsilon ? 1.0 : 0.0;
     case squared_epsilon_insensitive:
-      return half >= 0.5 * epsilon ? 2.0 : 0.0;
+      return distance > 0.5 * epsilon ? 2.0 : 0.0;
+    case tweedie:
+      return detail::tweedie_curvature(epsilon, y, p);
     default:
       return 0.0;
   }
@@ -131,6 +196,8 @@ inline double Loss::curvature(double y, double p) const {
 
 inline double Loss::conjugate(double y, double u) const {
   if (u == 0.0) return 0.0;  // no loss is negative, and each is zero somewhere or tends to it
+  if (code == tweedie) return detail::tweedie_conjugate(epsilon, y, u);
+  if (code == quantile) return u < -epsilon || u > 1.0 - epsilon ? infinity : u * y;
   if (is_margin()) {
     const double against = -y * u;
     double most = 1.0;

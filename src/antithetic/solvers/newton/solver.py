@@ -110,7 +110,7 @@ class NewtonSolver:
 
 def refuses(choice: Choice) -> str | None:
     """Newton's method needs a second derivative, and a penalty whose model it can minimise."""
-    if choice.has_kink:
+    if not choice.loss.is_smooth:
         return (
             f'solver="newton" needs a loss without a kink; got "{choice.loss.name}"; use'
             ' solver="sgd"'

@@ -1,0 +1,182 @@
+"""A loss: a function of one target and one prediction, known to the kernels by a number."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._core import kernels
+from antithetic._core.losses import HUBER, LOG_LOSS, MODIFIED_HUBER, TWEEDIE
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A loss by name, with its parameter.
+
+    Parameters
+    ----------
+    name : str
+        Its scikit-learn name.
+    code : int
+        What the kernels know it by.
+    classification : bool
+        Whether labels are two classes (mapped to -1 and +1) or numbers.
+    largest_curvature : float
+        Bound on the second derivative in ``p``; infinite where the loss has a kink, or grows
+        exponentially.
+    epsilon : float, default=0.1
+        The loss's parameter: where ``"huber"`` turns from square to straight, the insensitive zone
+        of the epsilon losses, the quantile, the power of Tweedie losses; others ignore it.
+    is_bounded : bool, default=True
+        Whether its slopes are bounded, so that no step can be longer than eta times a row.
+
+    Examples
+    --------
+    >>> from antithetic.losses import LOSSES
+    >>> LOSSES["hinge"].value([1.0, -1.0], [0.5, 0.5])
+    array([0.5, 1.5])
+    """
+
+    name: str
+    code: int
+    classification: bool
+    largest_curvature: float
+    epsilon: float = 0.1
+    is_bounded: bool = True
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.epsilon) and self.epsilon >= 0.0):
+            raise ValueError(f"epsilon must be a finite number, at least 0; got {self.epsilon!r}")
+
+    @property
+    def may_overshoot(self) -> bool:
+        """Whether steps that suit most rows can throw the weights far beyond where they were.
+
+        Slopes that are unbounded do so, and those of ``"modified_huber"``, four times as steep as
+        where its curve begins.
+        """
+        return not self.is_bounded or self.code == MODIFIED_HUBER
+
+    def with_epsilon(self, epsilon: float) -> Loss:  # noqa: ARG002
+        """Return the loss with another parameter, where it has one."""
+        return self
+
+    @property
+    def has_log_link(self) -> bool:
+        """Whether a linear prediction is the logarithm of what is predicted."""
+        return self.code == TWEEDIE
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether it has a slope everywhere, and so :meth:`curvature` says how that changes."""
+        return math.isfinite(self.largest_curvature) or self.has_log_link
+
+    def means(self, p: NDArray[Any]) -> NDArray[Any]:
+        """What linear predictions predict: themselves, or with a log link their exponentials."""
+        if not self.has_log_link:
+            return p
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(p))
+
+    def check_targets(self, y: NDArray[np.float64]) -> None:
+        """Raise ValueError for targets that the loss is not defined for, naming the first row."""
+
+    def typical_curvature(
+        self,
+        y: NDArray[np.float64],  # noqa: ARG002
+        fit_intercept: bool,  # noqa: ARG002
+    ) -> float:
+        """Curvature that steps are made for; 1 for a loss with a kink."""
+        return self.largest_curvature if math.isfinite(self.largest_curvature) else 1.0
+
+    def first_intercept(
+        self,
+        y: NDArray[np.float64],  # noqa: ARG002
+        weight: NDArray[np.float64] | None,  # noqa: ARG002
+    ) -> float:
+        """Intercept that a run begins with unless another is given."""
+        return 0.0
+
+    def deviance_share(
+        self, y: NDArray[np.float64], p: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> float:
+        """Share of the deviance that linear predictions explain: D2, at most 1.
+
+        0 is that of the best constant.
+        """
+        best = np.full(len(y), self.best_constant(y, weight))
+        left, all_of_it = self.mean(y, p, weight), self.mean(y, best, weight)
+        if all_of_it > 0.0:
+            return 1.0 - left / all_of_it
+        return 1.0 if left == 0.0 else 0.0
+
+    def best_constant(self, y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
+        """Linear prediction of the mean."""
+        return float(np.average(y, weights=weight))
+
+    def value(self, y: Any, p: Any) -> NDArray[np.float64]:
+        """Loss of each prediction, shape (n,)."""
+        return _each(kernels.values, self, y, p)
+
+    def slope(self, y: Any, p: Any) -> NDArray[np.float64]:
+        """Derivative of each loss in its prediction, shape (n,)."""
+        return _each(kernels.slopes, self, y, p)
+
+    def curvature(self, y: Any, p: Any) -> NDArray[np.float64]:
+        """Second derivative of each loss in its prediction, shape (n,).
+
+        Losses with a kink have none: ValueError.
+        """
+        if not self.is_smooth:
+            raise ValueError(f"loss {self.name!r} has a kink, and so no curvature")
+        return _each(kernels.curvatures, self, y, p)
+
+    def curvatures_above(self, y: Any, p: Any) -> NDArray[np.float64]:
+        """Curvature of a parabola that touches each loss and is nowhere below it, shape (n,).
+
+        Losses that grow exponentially have none: theirs is the curvature itself.
+        """
+        if self.code == LOG_LOSS:
+            half = np.maximum(np.abs(np.atleast_1d(p)) * 0.5, 1e-6)
+            return np.asarray(np.tanh(half) / (4.0 * half))
+        if self.code == HUBER:
+            apart = np.abs(np.atleast_1d(np.asarray(y, dtype=np.float64) - p))
+            return np.asarray(self.epsilon / np.maximum(apart, self.epsilon))
+        if math.isfinite(self.largest_curvature):
+            return np.full(np.shape(np.atleast_1d(p)), self.largest_curvature)
+        return self.curvature(y, p)
+
+    def conjugate(self, y: Any, u: Any) -> NDArray[np.float64]:
+        """Convex conjugate in the prediction at each ``u``, shape (n,).
+
+        It is infinite where the loss never has the slope ``u``.
+        """
+        return _each(kernels.conjugates, self, y, u)
+
+    def mean(
+        self, y: NDArray[np.float64], p: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> float:
+        """Mean of the weighted losses, each row counting as one.
+
+        Float64 columns of one length, None for weights of 1.
+        """
+        weights = np.empty(0) if weight is None else np.ascontiguousarray(weight)
+        columns = np.ascontiguousarray(y), np.ascontiguousarray(p), weights
+        return kernels.sum_of_losses(self.code, self.epsilon, *columns) / len(y)
+
+
+def _each(function: Any, loss: Loss, y: Any, p: Any) -> NDArray[np.float64]:
+    """Apply a kernel to columns of labels and numbers, of one length or single numbers."""
+    given = [np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in (y, p)]
+    shape = np.broadcast_shapes(*(column.shape for column in given))
+    columns = [
+        np.ascontiguousarray(column) if column.shape == shape else np.full(shape, column)
+        for column in given
+    ]
+    out = np.empty(shape)
+    function(loss.code, loss.epsilon, *columns, out)
+    return out

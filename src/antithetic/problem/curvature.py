@@ -41,6 +41,11 @@ class RowSums:
         self._targets = problem.targets
         self.size = _effective_rows(problem)
 
+    @property
+    def columns(self) -> int:
+        """Length of a point: columns and, if there is one, the intercept."""
+        return self.d + self.fit_intercept
+
     def split(self, theta: Vector) -> tuple[Vector, float]:
         """Weights and the user's intercept."""
         if not self.fit_intercept:

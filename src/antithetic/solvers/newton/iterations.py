@@ -25,6 +25,7 @@ _FEW_ROWS = 1500  # below which digits cost nothing
 _FREE_DIGITS = 1e-10
 _FREE_ITERATIONS = 50  # after which no more digits than were asked for are free
 _ROUNDING = {False: 1e-12, True: 1e-6}  # of the constant's objective, by whether rows are float32
+_LAST_DIGITS, _MOST_IDLE = 4.0 * float(np.finfo(np.float64).eps), 3
 _MOST_COLUMNS = 4000  # of a Hessian that is formed
 _AGAIN = 1.5  # of the gap that is allowed: where a bound is expected, it is computed
 
@@ -73,6 +74,7 @@ class Newton:
         self._ratio, self._last, self._care = 0.1, np.inf, 0.0
         self._looseness = 1.0  # what the last bound was, divided by what was expected
         self._is_exact = self._is_fresh = False
+        self._idle = 0
         self.sizes: tuple[int, ...] = ()
 
     @property
@@ -95,10 +97,13 @@ class Newton:
             return QuasiNewton()
         return Conjugate()
 
-    def copy(self) -> Newton:
-        """Return a copy that goes its own way."""
+    def on(self, sums: Sums | None) -> Newton:
+        """Return a copy that goes its own way, on these rows; without any it is small to keep."""
         other = copy.copy(self)
         other._model = copy.copy(self._model)
+        other.sums = sums  # type: ignore[assignment]  # it is kept without rows, never used so
+        if isinstance(other._model, Conjugate):
+            other._model.sums = sums
         return other
 
     def start(self, theta: Vector | None = None) -> Iterate:
@@ -216,9 +221,18 @@ class Newton:
         if found is None:
             return self.close(progress, "rounding")
         self._model.learn(point, found.point)
+        self._idle = self._idle + 1 if self._is_idle(point, found.point, proposal) else 0
         self._last, self._is_fresh = proposal.decrement, False
         self._care = next_care(self.sums, point, proposal, found, self._care)
-        return Iterate(found.point, progress.iterations + 1)
+        after = Iterate(found.point, progress.iterations + 1)
+        return after if self._idle < _MOST_IDLE else self.close(after, "rounding")
+
+    def _is_idle(self, before: Evaluation, after: Evaluation, proposal: Proposal) -> bool:
+        """Whether a step changed nothing but the last digits, and neither did the one before."""
+        now = value(self.sums, after)
+        fall = value(self.sums, before) - now
+        is_flat = fall <= _LAST_DIGITS * abs(now)
+        return is_flat and proposal.decrement > 0.5 * self._last
 
     def _is_stale(self, proposal: Proposal, target: float) -> bool:
         """Whether a new Hessian is worth its passes before the step to come."""

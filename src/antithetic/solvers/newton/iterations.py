@@ -27,6 +27,7 @@ _FREE_ITERATIONS = 50  # after which no more digits than were asked for are free
 _ROUNDING = {False: 1e-12, True: 1e-6}  # of the constant's objective, by whether rows are float32
 _LAST_DIGITS, _MOST_IDLE = 4.0 * float(np.finfo(np.float64).eps), 3
 _MOST_COLUMNS = 4000  # of a Hessian that is formed
+_POOR = 0.3  # of the decrement that a step with a new Hessian leaves: its digits may be too few
 _AGAIN = 1.5  # of the gap that is allowed: where a bound is expected, it is computed
 
 
@@ -69,11 +70,12 @@ class Newton:
     def __init__(self, sums: Sums, tol: float, seed: int = 0) -> None:
         self.sums, self.tol, self._seed = sums, tol, seed
         self._is_small = sums.n < _FEW_ROWS
+        self._needs_exact = self._is_small  # Hessians, where digits are free or float32 has too few
         self.constant, self.zero_objective = sums.constant()
         self._model = self._choose()
         self._ratio, self._last, self._care = 0.1, np.inf, 0.0
         self._looseness = 1.0  # what the last bound was, divided by what was expected
-        self._is_exact = self._is_fresh = False
+        self._is_exact = self._is_fresh = self._was_fresh = False
         self._idle = 0
         self.sizes: tuple[int, ...] = ()
 
@@ -132,10 +134,10 @@ class Newton:
         self._model.renew(
             self.sums,
             point,
-            exact=exact or self._is_small,
+            exact=exact or self._needs_exact,
             care=self._care,
         )
-        self._is_exact, self._is_fresh = exact or self._is_small, True
+        self._is_exact, self._is_fresh = exact or self._needs_exact, True
         self._ratio = 0.1
 
     def unit(self, point: Evaluation) -> float:
@@ -208,6 +210,7 @@ class Newton:
             return progress
         if np.isfinite(self._last):
             self._ratio = proposal.decrement / self._last
+            self._needs_exact |= self._was_fresh and self._ratio > _POOR
         if self._is_stale(proposal, target):
             self._renew(point)
             proposal = self._model.propose(point)
@@ -222,7 +225,7 @@ class Newton:
             return self.close(progress, "rounding")
         self._model.learn(point, found.point)
         self._idle = self._idle + 1 if self._is_idle(point, found.point, proposal) else 0
-        self._last, self._is_fresh = proposal.decrement, False
+        self._last, self._was_fresh, self._is_fresh = proposal.decrement, self._is_fresh, False
         self._care = next_care(self.sums, point, proposal, found, self._care)
         after = Iterate(found.point, progress.iterations + 1)
         return after if self._idle < _MOST_IDLE else self.close(after, "rounding")

@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 SCRIPTS = {  # and what each needs, with the extra that has it
     "shape": {},
     "core": {},
+    "start": {},
     "pairing": {},
     "estimators": {},
     "orders": {},

@@ -670,3 +670,56 @@ def test_what_a_stream_cannot_encode_is_replaced(tmp_path):
     done = run_process("predict", tmp_path / "model.json", path, PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert "probability ?" in done.stdout
+
+
+# ---- the score on held-out rows
+
+
+def test_train_compares_unseen_rows_with_a_constant(tmp_path):
+    """The score is that of a model that did not see these rows; the model itself saw all."""
+    X, y = data(200)
+    path, model = write_table(tmp_path / "data.csv", X, y), tmp_path / "model.json"
+    found = run_json("train", path, "-m", model, "--epochs", 5)
+    rows = np.random.default_rng((0, 200)).permutation(200)
+    held, kept = np.sort(rows[:40]), np.sort(rows[40:])
+    given = {"loss": "log_loss", "max_iter": 5, "tol": 1e-4, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        part = antithetic.SGDClassifier(**given).fit(X[kept], y[kept])
+        whole = antithetic.SGDClassifier(**given).fit(X, y)
+    labels, counts = np.unique(y[kept], return_counts=True)
+    assert found["validation"] == {
+        "rows": 40,
+        "score": part.score(X[held], y[held]),
+        "constant": np.mean(y[held] == labels[np.argmax(counts)]),
+    }
+    np.testing.assert_array_equal(LinearModel.load(model).coef, whole.coef_)
+    out, _ = run("train", path, "-m", model, "--epochs", 5)
+    assert "accuracy on 40 held-out rows" in out
+    assert "a constant prediction has" in out
+
+
+def test_the_constant_of_a_regression_is_the_mean(tmp_path):
+    X, _ = data(100)
+    path = write_table(tmp_path / "data.csv", X, X @ [1.0, -2.0, 0.5])
+    found = run_json("train", path, "-m", tmp_path / "model.json", "--validation", 0.5)
+    assert found["validation"]["rows"] == 50
+    assert found["validation"]["score"] > 0.9
+    assert -0.2 < found["validation"]["constant"] <= 0.0
+
+
+def test_a_table_serves_the_rows_that_are_not_held_out(tmp_path, table):
+    """The table of a file is cut to the rows of the second fit."""
+    run("pair", table, "-o", tmp_path / "table.npz")
+    found = run_json(
+        "train", table, "-m", tmp_path / "model.json", "--pairs", tmp_path / "table.npz"
+    )
+    assert found["validation"]["rows"] == 16
+
+
+@pytest.mark.parametrize(("rows", "options"), [(80, ["--validation", 0]), (20, [])])
+def test_without_held_out_rows_there_is_no_score(tmp_path, rows, options):
+    path = write_table(tmp_path / "data.csv", *data(rows))
+    assert run_json("train", path, "-m", tmp_path / "m.json", *options)["validation"] is None
+    out, _ = run("train", path, "-m", tmp_path / "m.json", *options)
+    assert ("too few to hold some out" in out) == (rows == 20)

@@ -15,6 +15,7 @@ from browser import find_chromium, open_browser
 from test_cli import data, run, run_json, write, write_table
 
 import antithetic
+from antithetic.datasets._reading import Reading
 from antithetic.orders import Balanced
 from antithetic.report.of_comparison import advice_beside
 from antithetic.steps import InverseTime
@@ -79,10 +80,10 @@ def test_the_snippet_has_the_steps_that_were_measured(tmp_path, monkeypatch):
 
     path = write_table(tmp_path / "data.csv", *data())
     monkeypatch.chdir(tmp_path)
-    held = read_data(path.relative_to(tmp_path), target=None, loss=None, one_hot=False)
+    held = read_data(path.relative_to(tmp_path), Reading(), loss=None)
     found = compare_orders(held.X, held.y, loss="log_loss", alpha=1e-2, epochs=3, seeds=1)
     names = {}
-    code = snippet(held, found, epochs=3, one_hot=False)
+    code = snippet(held, found, epochs=3)
     exec(code, names)
     best, model = found.recommended, names["model"]
     assert (model.eta0, model.decay, model.learning_rate, model.batch_size) == (
@@ -118,11 +119,11 @@ def test_the_snippet_of_every_order_runs(compared, name, monkeypatch, capsys):
     from antithetic._cli.data import read_data
 
     path, _, _ = compared
-    held = read_data(path, target="label", loss=None, one_hot=False)
+    held = read_data(path, Reading(target="label"), loss=None)
     found = compare_orders(held.X, held.y, loss="log_loss", alpha=1e-2, epochs=1, seeds=1)
     one = next(one for one in found.measured if one.name == name)
     monkeypatch.setattr(Comparison, "recommended", property(lambda _self: one))
-    exec(snippet(held, found, epochs=3, one_hot=False), {})
+    exec(snippet(held, found, epochs=3), {})
     assert float(capsys.readouterr().out) > 0.5
 
 
@@ -197,3 +198,17 @@ def test_the_report_opens_whatever_the_file_is_called(tmp_path):
         assert "<img" in json.loads(
             browser.run("JSON.stringify(document.querySelector('h1').textContent)")
         )
+
+
+@pytest.mark.parametrize("name", ["report.html", "curves.csv", "train.py"])
+def test_foreign_files_are_not_overwritten(tmp_path, name):
+    """They are refused before any work; what an earlier comparison left is replaced."""
+    path, out = write_table(tmp_path / "data.csv", *data()), tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("mine")
+    _, error = run("compare", path, *FAST, "--out", out, code=1)
+    assert f"{name} exists and is not part of a report" in " ".join(error.split())
+    assert (out / name).read_text() == "mine"
+    (out / name).unlink()
+    for _ in range(2):
+        run("compare", path, "--epochs", 1, "--seeds", 1, "--out", out)

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import antithetic
 from antithetic._cli.app import app
 from antithetic.dask.files import _pieces, open_files
+from antithetic.datasets._reading import Reading
 from antithetic.estimators.model_file import LinearModel
 
 X, Y = labelled(400, 3)
@@ -77,7 +78,7 @@ def test_files_become_blocks(client, tmp_path, form):
     """Files become blocks in the order of their names, each read where it is needed."""
     from antithetic.dask import SGDClassifier
 
-    found = open_files(write(tmp_path, form), None, client)
+    found = open_files(write(tmp_path, form), Reading(), client)
     assert len(found.X) == 4
     assert found.classes.tolist() == (["no", "yes"] if form in ("csv", "parquet") else [0, 1])
     model = SGDClassifier(
@@ -96,7 +97,7 @@ def test_row_groups_of_a_large_parquet_file_are_blocks(client, tmp_path, monkeyp
     path = write(tmp_path, "parquet") / "part0.parquet"
     monkeypatch.setattr(files, "_BYTES_OF_A_BLOCK", 1)
     assert [piece.groups for piece in _pieces(str(path))] == [(0,), (1,), (2,), (3,)]
-    found = open_files(path, None, client)
+    found = open_files(path, Reading(), client)
     rows = client.gather(client.compute(found.X))
     np.testing.assert_array_equal(np.concatenate(rows), X[np.argsort(WORDS, kind="stable")[:100]])
 
@@ -167,17 +168,17 @@ def test_other_columns_and_no_files_are_named(client, tmp_path):
     write(tmp_path, "csv")
     (tmp_path / "part2.csv").write_text("a,b,d,label\n1,2,3,yes\n1,2,4,no\n")
     with pytest.raises(ValueError, match=r"part2\.csv has other columns than the first file"):
-        open_files(tmp_path, None, client)
+        open_files(tmp_path, Reading(), client)
     with pytest.raises(ValueError, match="there are no files at"):
-        open_files(tmp_path / "*.parquet", None, client)
+        open_files(tmp_path / "*.parquet", Reading(), client)
 
 
 def test_quantities_are_told_from_classes(client, tmp_path):
     """Fractions are regression targets, as on one machine."""
     write_csv(tmp_path / "part0.csv", X, X @ np.ones(3))
-    assert open_files(tmp_path, None, client).classes is None
+    assert open_files(tmp_path, Reading(), client).classes is None
     write_csv(tmp_path / "part0.csv", X, Y)
-    assert open_files(tmp_path, None, client).classes.tolist() == [0.0, 1.0]
+    assert open_files(tmp_path, Reading(), client).classes.tolist() == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(

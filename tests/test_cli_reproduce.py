@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -49,8 +50,8 @@ def page(made):
         yield browser
 
 
-def payload(out):
-    text = (out / "report.html").read_text(encoding="utf-8")
+def payload(out, page="report.html"):
+    text = (out / page).read_text(encoding="utf-8")
     return json.loads(
         text.split('<script type="application/json" id="data">')[1].split("</script>")[0]
     )
@@ -402,8 +403,35 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path):
     kept = {path.stem.rpartition("-")[0] for path in (out / "parts").glob("*.json")}
     assert "sonar_scale-log_loss" in kept
     assert len(kept) < 4
-    assert (out / "report.html").stat().st_size > 10_000
-    assert "interrupted" in payload(out)["summary"][0]
+    assert not (out / "report.html").exists()
+    assert (out / "report-partial.html").stat().st_size > 10_000
+    assert "interrupted" in payload(out, "report-partial.html")["summary"][0]
     found = run_json(*given, "--resume")
+    assert not (out / "report-partial.html").exists()
     assert set(found["resumed"]) == kept
     assert len(payload(out)["figures"]) == 12
+
+
+@pytest.mark.parametrize("name", ["report.html", "report-partial.html"])
+def test_a_foreign_page_is_not_overwritten(tmp_path, name):
+    """It is refused before any work, and our own page is replaced."""
+    (tmp_path / name).write_text("<html>my own report</html>")
+    given = ("reproduce", *TINY, "--out", tmp_path, "--no-images")
+    _, error = run(*given, code=1)
+    assert f"{name} exists and is not part of a report" in " ".join(error.split())
+    assert (tmp_path / name).read_text() == "<html>my own report</html>"
+    assert not (tmp_path / "parts").exists()
+
+
+def test_the_summary_says_wins_in_plain_words(made):
+    """How often an order ends nearer, how often farther, and how often nobody can tell."""
+    out, _ = made
+    page = payload(out)
+    wins = [sentence for sentence in page["summary"] if "ends nearer" in sentence]
+    assert len(wins) == 2
+    for sentence in wins:
+        assert re.search(r"\*\*in \d+ of \d+ cases, farther in \d+", sentence)
+        assert "clearly" not in sentence
+    variances = [figure for figure in page["figures"] if figure["id"].endswith("-variance")]
+    assert variances
+    assert all(figure["fromZero"] and not figure["logY"] for figure in variances)

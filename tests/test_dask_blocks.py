@@ -10,7 +10,7 @@ pytest.importorskip("dask")
 pytest.importorskip("distributed")
 import dask
 import dask.array as da
-from dask_cases import in_blocks, labelled
+from dask_cases import cluster, in_blocks, labelled
 
 from antithetic.dask.blocks import Recipe, open_block
 from antithetic.dask.reading import delayed_parts, read_blocks
@@ -241,3 +241,109 @@ def test_no_rows_in_memory_are_one_empty_block():
     """No rows in memory, dense or sparse, are one empty block."""
     for rows in (X[:0], sparse.csr_array(X[:0])):
         assert [part.X.shape for part in opened(read_blocks(rows, Y[:0]))] == [(0, 5)]
+
+
+def frames(orders):
+    """Delayed frames of 20 rows each, with their columns in these orders."""
+    pd = pytest.importorskip("pandas")
+    whole = pd.DataFrame(X, columns=list("abcde"))
+    cuts = [whole.iloc[20 * k : 20 * k + 20][list(order)] for k, order in enumerate(orders)]
+    labels = [dask.delayed(Y[20 * k : 20 * k + 20]) for k in range(len(orders))]
+    return [dask.delayed(cut) for cut in cuts], labels
+
+
+def test_delayed_frames_are_matched_by_the_names_of_their_columns():
+    """Columns in another order are those of the same names, in blocks and in a fitted model."""
+    from antithetic.dask import SGDClassifier
+
+    mixed = read_blocks(*frames(["abcde", "edcba", "bacde"]))
+    np.testing.assert_array_equal(joined(mixed)[0], X)
+    assert mixed.names.tolist() == list("abcde")
+    with cluster(processes=False) as client:
+        fits = [
+            SGDClassifier("log_loss", max_iter=3, tol=None, random_state=0, client=client)
+            for _ in range(2)
+        ]
+        fits[0].fit(*frames(["abcde"] * 3))
+        fits[1].fit(*frames(["abcde", "edcba", "bacde"]))
+        np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+        assert fits[1].feature_names_in_.tolist() == list("abcde")
+        same, mixed = frames(["abcde"] * 3), frames(["abcde", "bacde", "edcba"])
+        assert fits[1].score(*mixed) == fits[0].score(*same)
+        with pytest.raises(ValueError, match="in this order"):
+            fits[1].score(*frames(["edcba"]))
+        with pytest.raises(ValueError, match="feature names"):
+            fits[1].predict(frames(["edcba"])[0]).compute(scheduler="sync")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda cut: cut.rename(columns={"a": "A"}), r"block 1 of X has the columns \['A', 'b'"),
+        (lambda cut: cut[["a", "a", "b", "c", "d"]], "all blocks need the same columns"),
+        (lambda cut: cut[["a"]], r"\['a'\], and the first block has \['a', 'b', 'c', 'd', 'e'\]"),
+    ],
+    ids=["other names", "a name twice", "too few"],
+)
+def test_delayed_frames_of_other_columns_are_refused(change, message):
+    parts, labels = frames(["abcde", "abcde"])
+    blocks = read_blocks([parts[0], dask.delayed(change)(parts[1])], labels)
+    with pytest.raises(ValueError, match=message):
+        opened(blocks)
+
+
+def test_columns_with_numbers_for_names_are_matched_too():
+    pd = pytest.importorskip("pandas")
+    whole = pd.DataFrame(X)
+    cuts = [whole.iloc[:30], whole.iloc[30:][[4, 3, 2, 1, 0]]]
+    blocks = read_blocks(
+        list(map(dask.delayed, cuts)), [dask.delayed(Y[:30]), dask.delayed(Y[30:])]
+    )
+    np.testing.assert_array_equal(joined(blocks)[0], X)
+    assert blocks.names is None
+
+
+def unreadable():
+    raise FileNotFoundError(2, "No such file or directory", "part-1.csv")
+
+
+def broken():
+    raise KeyError("no such table")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (unreadable, OSError, r"block 1 of {} could not be read: .*part-1\.csv"),
+        (broken, RuntimeError, r"block 1 of {} could not be read: 'no such table'"),
+        (lambda: None, ValueError, "block 1 of {} is None"),
+    ],
+    ids=["no file", "an error of another kind", "None"],
+)
+@pytest.mark.parametrize("column", ["X", "y", "sample_weight"])
+def test_a_block_that_cannot_be_read_is_named(make, kind, message, column):
+    """Whatever the user's function raises, the error says which block it was."""
+    given = {
+        "X": [dask.delayed(X[:30]), dask.delayed(X[30:])],
+        "y": [dask.delayed(Y[:30]), dask.delayed(Y[30:])],
+        "sample_weight": [dask.delayed(np.ones(30)), dask.delayed(np.ones(30))],
+    }
+    given[column][1] = dask.delayed(make)()
+    with pytest.raises(kind, match=message.format(column)):
+        opened(read_blocks(**given))
+
+
+def test_the_error_of_a_block_reaches_the_user_of_a_cluster():
+    from antithetic.dask import SGDClassifier
+
+    parts = [dask.delayed(X[:30]), dask.delayed(unreadable)()]
+    with cluster(processes=False) as client:
+        model = SGDClassifier("log_loss", client=client)
+        with pytest.raises(OSError, match="block 1 of X could not be read"):
+            model.fit(parts, [dask.delayed(Y[:30]), dask.delayed(Y[30:])])
+
+
+def test_what_is_not_rows_is_named():
+    parts = [dask.delayed(X[:30]), dask.delayed("rows")]
+    with pytest.raises(ValueError, match=r"block 1 of X must be rows.*'str'"):
+        opened(read_blocks(parts, [dask.delayed(Y[:30]), dask.delayed(Y[30:])]))

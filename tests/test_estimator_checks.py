@@ -12,7 +12,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import antithetic
-from antithetic import SGDClassifier, SGDRegressor
+from antithetic import LogisticRegression, LogisticRegressionCV, SGDClassifier, SGDRegressor
 from antithetic.orders import Balanced
 
 REPEATED = (
@@ -28,9 +28,16 @@ UNWEIGHTED = (
     " 0.0001 make it worse, which ends the fit"
 )
 
+FEW_OF_A_CLASS = "a class of this check has fewer rows than there are folds, as in scikit-learn"
+
 PARTIAL = ("check_n_features_in_after_fitting", "check_estimators_partial_fit_n_features")
 
 DEFAULTS = [SGDClassifier(), SGDRegressor()]
+LOGISTIC = [
+    LogisticRegression(),
+    LogisticRegression(l1_ratio=0.5),
+    LogisticRegressionCV(Cs=3, cv=3),
+]
 VARIANTS = [
     SGDClassifier(loss="log_loss", penalty="elasticnet", learning_rate="optimal", average=True),
     SGDRegressor(loss="huber", penalty="elasticnet", average=True),
@@ -58,6 +65,12 @@ def expected(estimator):
     return failures
 
 
+def expected_of_logistic(estimator):
+    if isinstance(estimator, LogisticRegressionCV):
+        return {"check_class_weight_balanced_linear_classifier": FEW_OF_A_CLASS}
+    return {}
+
+
 def run(estimator, check):
     try:
         check(estimator)
@@ -70,6 +83,11 @@ def run(estimator, check):
 
 @parametrize_with_checks(DEFAULTS, expected_failed_checks=expected)
 def test_an_estimator_keeps_the_conventions(estimator, check):
+    run(estimator, check)
+
+
+@parametrize_with_checks(LOGISTIC, expected_failed_checks=expected_of_logistic)
+def test_a_logistic_regression_keeps_the_conventions(estimator, check):
     run(estimator, check)
 
 
@@ -89,9 +107,9 @@ def test_what_scipy_must_be_told_of_before_it_is_imported():
     """Array API input: checked where SCIPY_ARRAY_API is set, hence in a process of its own."""
     code = """
 from sklearn.utils.estimator_checks import check_array_api_input
-from antithetic import SGDClassifier, SGDRegressor
+from antithetic import LogisticRegression, SGDClassifier, SGDRegressor
 
-for estimator in (SGDClassifier(), SGDRegressor()):
+for estimator in (LogisticRegression(), SGDClassifier(), SGDRegressor()):
     check_array_api_input(type(estimator).__name__, estimator, "numpy")
 """
     environment = {

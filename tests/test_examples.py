@@ -35,6 +35,15 @@ def line(text, beginning):
     return next(line for line in text.splitlines() if line.startswith(beginning))
 
 
+def test_logistic_regressions_reach_the_optimum_of_unscaled_columns(run):
+    printed = run("logistic")
+    for name in ("sonar_scale", "splice_scale", "diabetes_scale"):
+        ours, theirs = numbers(line(printed, name))
+        assert ours <= 1e-10
+        assert theirs > 1e-2
+    assert "the best of 10 values of C" in printed
+
+
 def test_antithetic_pairs_save_variance_throughout(run):
     printed = run("variance")
     ratios = [numbers(row)[-1] for row in re.findall(r"^  \d+ .*$", printed, flags=re.MULTILINE)]

@@ -304,7 +304,7 @@ def test_only_what_a_reproduction_writes_is_ever_removed(tmp_path: Path) -> None
     assert not any((folder / name).exists() for name in names)
     assert all((folder / name).exists() for name in others)
     assert manifest.read_manifest(folder) is None
-    for damaged in ("{", "[]", '{"settings": 1, "complete": true, "files": []}'):
+    for damaged in ("{", "[]", '{"settings": 1, "files": []}'):
         (folder / "manifest.json").write_text(damaged)
         assert manifest.read_manifest(folder) is None
 

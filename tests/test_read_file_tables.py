@@ -357,3 +357,47 @@ def test_the_index_of_pandas_is_no_feature(arrow, tmp_path):
 
     parquet.write_table(arrow.Table.from_pandas(frame), tmp_path / "data.parquet")
     assert read_file(tmp_path / "data.parquet").feature_names == ["a"]
+
+
+def test_wide_tables_are_read_in_linear_time(tmp_path, monkeypatch):
+    """The used columns are listed a fixed number of times, however many columns there are."""
+    from antithetic.datasets import _table
+
+    counted = []
+    used = _table.ColumnChoice.used.fget
+    counter = property(lambda choice: (counted.append(1), used(choice))[1])
+    monkeypatch.setattr(_table.ColumnChoice, "used", counter)
+    width = 3000
+    path = tmp_path / "wide.csv"
+    names = [f"f{number}" for number in range(width)]
+    rows = "".join(",".join([str(row)] * width) + f",{row}\n" for row in range(3))
+    path.write_text(",".join([*names, "y"]) + "\n" + rows)
+    found = read_file(path, features=names[::-1])
+    assert found.data.shape == (3, width)
+    assert found.feature_names == names[::-1]
+    assert found.data[2].tolist() == [2.0] * width
+    assert len(counted) <= 4
+
+
+def test_a_million_columns_are_read(tmp_path):
+    """Width alone is no reason to fail, nor to take minutes: columns are looked up by hash."""
+    width = 1_000_000
+    path = tmp_path / "million.csv"
+    zeros = ",".join(["0.5"] * (width - 1))
+    names = ",".join([f"f{number}" for number in range(width - 1)])
+    path.write_text(f"{names},y\n" + "".join(f"{zeros},{label}\n" for label in (0, 1, 0)))
+    chosen = [f"f{number}" for number in range(0, width - 1, 2)]
+    found = read_file(path, features=chosen)
+    assert found.data.shape == (3, 500_000)
+    assert found.target.tolist() == [0.0, 1.0, 0.0]
+
+
+def test_the_first_lines_of_a_wide_table_are_enough_to_know_it(tmp_path):
+    """Words in every row are found, though only a few lines of a wide table are sampled."""
+    width = 60_000
+    path = tmp_path / "wide.csv"
+    row = ",".join(["0.123456"] * width)
+    path.write_text("".join(f"{row},word{number % 2}\n" for number in range(30)))
+    found = read_file(path)
+    assert found.data.shape == (30, width)
+    assert found.classes.tolist() == ["word0", "word1"]

@@ -314,7 +314,7 @@ def test_numbers_of_tables():
         '<td class="number">\N{MINUS SIGN}3</td>',
         '<td class="number">0.1235</td>',
         '<td class="number">\N{EN DASH}</td>',
-        "<td>True</td>",
+        '<th scope="row">True</th>',
     ):
         assert cell in page
 

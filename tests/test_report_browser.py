@@ -525,3 +525,59 @@ def test_an_empty_page_opens(browser, tmp_path):
     browser.open(tmp_path / "page.html")
     assert browser.run("document.documentElement.classList.contains('alive')")
     assert browser.problems() == []
+
+
+def test_on_a_phone_one_group_is_shown_at_a_time(browser, path):
+    """The menu chooses among the sets, which makes the page shorter; elsewhere all are shown."""
+    browser.prefer()
+    shown = """[...document.querySelectorAll("#figures .group")].map(
+        (group) => getComputedStyle(group).display !== "none")"""
+    menu = "getComputedStyle(document.querySelector('#figures .menu')).display"
+    browser.size(390, 740, phone=True)
+    browser.open(path)
+    assert browser.run(shown) == [True, False, True]  # sonar, diabetes, and what has no group
+    assert browser.run(menu) == "block"
+    options = "[...document.querySelectorAll('#figures option')].map((one) => one.textContent)"
+    assert browser.run(options) == ["sonar", "diabetes"]
+    browser.run("document.querySelector('#figures select').value = 'diabetes'")
+    browser.run("document.querySelector('#figures select').dispatchEvent(new Event('change'))")
+    browser.settle()
+    assert browser.run(shown) == [False, True, True]
+    widths = """[...document.querySelectorAll("#figure-figure-2 svg")].map(
+        (drawing) => drawing.getBoundingClientRect().width)"""
+    assert max(browser.run(widths)) > 250  # it was drawn when it came into view
+    browser.size(1280, 900)
+    browser.open(path)
+    assert browser.run(shown) == [True, True, True]
+    assert browser.run(menu) == "none"
+    assert browser.problems() == []
+
+
+def test_row_labels_stay_in_view_when_a_table_is_scrolled(browser, tmp_path):
+    columns = ["data", *(f"a long name of column {k}" for k in range(9))]
+    rows = [[name, *map(float, range(9))] for name in ("sonar", "splice")]
+    write_page(Content("Wide", tables=[PageTable("Wide", columns, rows)]), tmp_path / "wide.html")
+    browser.prefer()
+    browser.size(390, 740, phone=True)
+    browser.open(tmp_path / "wide.html")
+    left = "document.querySelector('.scroll tbody th').getBoundingClientRect().left"
+    before = browser.run(left)
+    browser.run("document.querySelector('.scroll').scrollLeft = 300")
+    assert browser.run("document.querySelector('.scroll').scrollLeft") == 300
+    assert abs(browser.run(left) - before) < 1
+    assert browser.run("document.querySelector('.scroll tbody th').scope") == "row"
+
+
+@pytest.mark.parametrize("from_zero", [True, False])
+def test_an_axis_starts_at_zero_if_asked(browser, tmp_path, from_zero):
+    """Values far above zero, as variances may be, are not blown up."""
+    curve = Series("SGD", [0, 1, 2], [10.0, 9.5, 9.0])
+    figure = Figure("variance", "Variance", [curve], from_zero=from_zero)
+    write_page(Content("Axis", figures=[figure]), tmp_path / "axis.html")
+    browser.prefer()
+    browser.size(1280, 900)
+    browser.open(tmp_path / "axis.html")
+    ticks = browser.run(
+        "[...document.querySelectorAll('.chart svg text')].map((t) => t.textContent)"
+    )
+    assert ("0" in ticks[: ticks.index("10") + 1 if "10" in ticks else None][:1]) == from_zero

@@ -131,3 +131,16 @@ def test_a_loss_with_a_kink_has_no_safe_step(solver):
         safe_step(problem, 1, row_squares(problem), solver)
     with pytest.raises(ValueError, match=r'give a constant step, .* or solver="sgd"'):
         minimize(np.eye(2), [0, 1], loss="hinge", solver=solver)
+
+
+@pytest.mark.parametrize("seed", [33, 66])
+def test_later_epochs_of_modified_huber_are_watched(seed):
+    """An epoch that ends worse than it began, and than zero, is done again with shorter steps."""
+    rng = np.random.default_rng(seed)
+    d = int(rng.integers(2, 20))
+    X = rng.normal(size=(60, d)) * rng.lognormal(size=d)
+    y = (X[:, 0] + 0.5 * rng.normal(size=60) > 0.0).astype(int)
+    model = SGDClassifier(
+        "modified_huber", random_state=seed, trace="objective", tol=None, max_iter=60
+    ).fit(X, y)
+    assert max(model.history_["objective"]) <= 1.0  # that of zero weights

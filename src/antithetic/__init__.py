@@ -18,6 +18,8 @@ from antithetic.training.trace import Distance
 
 if TYPE_CHECKING:
     from antithetic.display import ConvergenceDisplay, VarianceDisplay
+    from antithetic.estimators.logistic import LogisticRegression
+    from antithetic.estimators.logistic_cv import LogisticRegressionCV
     from antithetic.estimators.model_file import LinearModel
     from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
 
@@ -31,6 +33,8 @@ __all__ = [
     "GroupTable",
     "Interrupted",
     "LinearModel",
+    "LogisticRegression",
+    "LogisticRegressionCV",
     "MatchingLoss",
     "Plan",
     "Quality",
@@ -56,6 +60,8 @@ __all__ = [
 _LATER = {
     "ConvergenceDisplay": "display",
     "LinearModel": "estimators.model_file",
+    "LogisticRegression": "estimators.logistic",
+    "LogisticRegressionCV": "estimators.logistic_cv",
     "SGDClassifier": "estimators.sgd",
     "SGDRegressor": "estimators.sgd",
     "VarianceDisplay": "display",

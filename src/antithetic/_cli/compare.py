@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +13,30 @@ import numpy as np
 import typer
 
 from antithetic._cli import console
-from antithetic._cli.data import Data, read_data, refuse_inputs
-from antithetic._cli.guard import Debug, Json, LabelledFile, LossName, OneHot, Target, guarded
+from antithetic._cli.data import (
+    DEFAULT_BYTES,
+    Data,
+    make_reading,
+    read_data,
+    refuse_foreign,
+    refuse_inputs,
+)
+from antithetic._cli.guard import (
+    Dates,
+    Debug,
+    DecimalComma,
+    Features,
+    Json,
+    LabelledFile,
+    LeaveOut,
+    LossName,
+    MaxBytes,
+    OneHot,
+    Target,
+    guarded,
+)
 from antithetic._util.files import write_atomically
+from antithetic.datasets._reading import Reading
 from antithetic.experiments.reproduction import versions
 from antithetic.report import write_page
 from antithetic.report.images import draw_figures
@@ -67,6 +89,11 @@ def compare(
     seeds: _Seeds = 3,
     rows: _Rows = _MOST_ROWS,
     one_hot: OneHot = False,
+    features: Features = None,
+    leave_out: LeaveOut = None,
+    dates: Dates = False,
+    decimal_comma: DecimalComma = False,
+    max_bytes: MaxBytes = DEFAULT_BYTES,
     out: _Out = None,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
@@ -85,13 +112,15 @@ def compare(
     if out is not None:
         for name in _FILES:
             refuse_inputs(out / name, file)
-    data = read_data(file, target=target, loss=loss, one_hot=one_hot)
+        refuse_foreign(out, _FILES)
+    reading = make_reading(target, features, leave_out, one_hot, dates, decimal_comma, max_bytes)
+    data = read_data(file, reading, loss=loss)
     X, y, notes = _problem(data, rows)
     with console.progress() as tell:
         found = compare_orders(
             X, y, loss=data.loss, alpha=alpha, epochs=epochs, seeds=seeds, progress=tell
         )
-        code = snippet(data, found, epochs=epochs, one_hot=one_hot)
+        code = snippet(data, found, epochs=epochs)
         settings = {
             "file": file.name,
             "loss": data.loss,
@@ -145,7 +174,7 @@ def _problem(data: Data, most: int) -> tuple[Any, Any, list[str]]:
     return X, y, notes
 
 
-def snippet(data: Data, found: Comparison, *, epochs: int, one_hot: bool) -> str:
+def snippet(data: Data, found: Comparison, *, epochs: int) -> str:
     """Python code that trains the recommended estimator on the user's file.
 
     It uses the steps that were measured.
@@ -161,10 +190,11 @@ def snippet(data: Data, found: Comparison, *, epochs: int, one_hot: bool) -> str
         steps = best.steps
         given |= {"learning_rate": "inverse_time", "eta0": steps.eta0, "decay": steps.decay}
     given |= {"max_iter": epochs, "tol": None, "random_state": 0}
+    defaults = asdict(Reading(progress=data.reading.progress))
     options = "".join(
         f", {key}={value!r}"
-        for key, value in (("target", data.target), ("one_hot", one_hot or None))
-        if value is not None
+        for key, value in asdict(data.reading).items()
+        if value != defaults[key]
     )
     arguments = "".join(f"    {key}={value!r},\n" for key, value in given.items())
     objects = [type(best.order).__name__, *(["Pairs"] if best.order.pairs is not None else [])]

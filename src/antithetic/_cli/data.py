@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +14,25 @@ import numpy as np
 
 from antithetic._cli.console import plain
 from antithetic.datasets import read_file
+from antithetic.datasets._reading import Reading
 from antithetic.problem.losses import LOSSES
+from antithetic.report.page import is_page
 
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two
 _MOST_CLASSES = 20  # whole numbers of more than so many values are taken for a quantity
+
+
+DEFAULT_BYTES = "8G"
+_OPTIONS = {
+    "pass one_hot=True": "use --one-hot",
+    "pass dates=True": "use --dates",
+    "pass decimal=','": "use --decimal-comma",
+    "with leave_out=": "with --leave-out",
+    "that leave_out= could": "that --leave-out could",
+    "with features=": "with --features",
+    "say which with target=": "say which with --target",
+    "give a larger max_bytes if": "give a larger --max-bytes if",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,8 +48,10 @@ class Data:
     classes : ndarray or None
         None for regression.
     loss : str
-    target : str, int or None
-        As the user gave it.
+    reading : Reading
+        As the user asked for it.
+    date_names : list of str
+        Features that were dates.
     note : str
         What was decided for the user, if anything.
     """
@@ -41,7 +63,8 @@ class Data:
     target_name: str
     classes: Any
     loss: str
-    target: str | int | None
+    reading: Reading
+    date_names: list[str]
     note: str = ""
 
     @property
@@ -52,18 +75,47 @@ class Data:
         return f"{n} row{'s' if n != 1 else ''}, {d} feature{'s' if d != 1 else ''}, {task}"
 
 
-def read_data(path: Path, *, target: str | None, loss: str | None, one_hot: bool) -> Data:
+def make_reading(
+    target: str | None = None,
+    features: Sequence[str] | None = None,
+    leave_out: Sequence[str] | None = None,
+    one_hot: bool = False,
+    dates: bool = False,
+    decimal_comma: bool = False,
+    max_bytes: str = DEFAULT_BYTES,
+) -> Reading:
+    """Make of the options of a command the parameters of `read_file`."""
+    if features and leave_out:
+        raise ValueError("--features and --leave-out cannot be combined; use one of them")
+    return Reading(
+        target=column_of(target),
+        features=[_column(name) for name in features] if features else None,
+        leave_out=tuple(_column(name) for name in leave_out or ()),
+        one_hot=one_hot,
+        dates=dates,
+        decimal="," if decimal_comma else ".",
+        max_bytes=_bytes(max_bytes),
+        progress=sys.stderr.isatty(),
+    )
+
+
+def _bytes(given: str) -> int:
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?B)?\s*", given.upper())
+    size = 0 if found is None else int(float(found[1]) * (1 << _UNITS[found[2]]))
+    if size < 1:
+        raise ValueError(f"--max-bytes {given}: give bytes, or a number with K, M or G, such as 8G")
+    return size
+
+
+def read_data(path: Path, reading: Reading, *, loss: str | None) -> Data:
     """Read a file.
 
     The loss, where none is given, is logistic for classes and squared for numbers.
     """
     if loss is not None and loss not in LOSSES:
         raise ValueError(f"--loss {loss} is not known; use one of {', '.join(LOSSES)}")
-    column = column_of(target)
-    try:
-        found = read_file(path, target=column, one_hot=one_hot)
-    except ValueError as error:
-        raise ValueError(_in_options(str(error))) from error
+    with in_options():
+        found = read_file(path, **asdict(reading))
     classes, y, note = found.classes, found.target, ""
     numbers = np.asarray(y).dtype.kind in "biuf"
     if loss is None and classes is not None and numbers and len(classes) > _MOST_CLASSES:
@@ -88,7 +140,16 @@ def read_data(path: Path, *, target: str | None, loss: str | None, one_hot: bool
             )
         classes = None
     return Data(
-        path, found.data, y, found.feature_names, found.target_name, classes, loss, column, note
+        path,
+        found.data,
+        y,
+        found.feature_names,
+        found.target_name,
+        classes,
+        loss,
+        reading,
+        found.date_names,
+        note,
     )
 
 
@@ -110,17 +171,35 @@ def refuse_inputs(path: Path, *inputs: Path | None) -> None:
             )
 
 
+def refuse_foreign(folder: Path, names: Sequence[str]) -> None:
+    """Refuse to write a report over files that no report of ours stands beside."""
+    page = folder / names[0]
+    if page.is_file() and (is_page(page) or not page.stat().st_size):
+        return
+    for name in names:
+        if (folder / name).exists():
+            raise ValueError(
+                f"{folder / name} exists and is not part of a report of antithetic; name another"
+                " folder with --out, or move it away first"
+            )
+
+
 def column_of(target: str | None) -> str | int | None:
     """Make a number of a column given by its number."""
-    return int(target) if target is not None and target.lstrip("-").isdecimal() else target
+    return None if target is None else _column(target)
 
 
-def _in_options(message: str) -> str:
-    """Say the parameters of Python as options of the command."""
-    for parameter, option in (
-        ("pass one_hot=True", "use --one-hot"),
-        (", or choose others with features=", ""),
-        ("say which with target=", "say which with --target"),
-    ):
-        message = message.replace(parameter, option)
-    return message
+def _column(given: str) -> str | int:
+    return int(given) if given.lstrip("-").isdecimal() else given
+
+
+@contextmanager
+def in_options() -> Iterator[None]:
+    """Have errors name the options of the command instead of the parameters of Python."""
+    try:
+        yield
+    except ValueError as error:
+        message = str(error)
+        for parameter, option in _OPTIONS.items():
+            message = message.replace(parameter, option)
+        raise ValueError(message) from error

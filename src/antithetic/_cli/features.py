@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -11,32 +11,33 @@ import numpy as np
 from scipy import sparse
 
 from antithetic.datasets._arrow import _open as open_arrow
-from antithetic.datasets._arrow import read_arrow
 from antithetic.datasets._numpy_file import read_npy
-from antithetic.datasets._read_file import _form, _read_pair
-from antithetic.datasets._stream import Lines, open_stream
+from antithetic.datasets._read_file import _form, _read_pair, read_table
+from antithetic.datasets._reading import Reading
+from antithetic.datasets._stream import open_stream
 from antithetic.datasets._svmlight import dense_if_full, read_svmlight
 from antithetic.datasets._table import ColumnChoice, NamedColumns, rows_and_labels
-from antithetic.datasets._text_table import _SAMPLED_LINES, _layout, read_text_table
+from antithetic.datasets._text_table import sampled_layout
 from antithetic.estimators.model_file import LinearModel, feature_keys
 
 Key: TypeAlias = tuple[str, str | None]
-_MAX_BYTES = 8 << 30
 
 
-def read_features(path: Path, model: LinearModel) -> tuple[Any, list[str]]:
+def read_features(path: Path, model: LinearModel, reading: Reading) -> tuple[Any, list[str]]:
     """Read the features of a model, in its order, and what there is to say about them.
+
+    Of ``reading``, the columns are the model's.
 
     Raises
     ------
     ValueError
         The file is damaged, or lacks features; the message names them.
     """
-    form = _form(path, _MAX_BYTES)
+    form = _form(path, reading.max_bytes)
     if form == "svmlight":
-        return _read_svmlight(path, model), []
+        return _read_svmlight(path, model, reading), []
     if form == "npz":
-        X, _, names = _read_pair(path, form, None, _MAX_BYTES, named=False)
+        X, _, names = _read_pair(path, form, None, reading, named=False)
         if names is None or model.feature_names is None:
             return _same_width(X, model.coef.shape[1], path), []
         return _take(
@@ -50,41 +51,38 @@ def read_features(path: Path, model: LinearModel) -> tuple[Any, list[str]]:
             f"the model has no names of features, and {path} is a table; give it SVMlight or npz"
             " rows"
         )
-    table = _read_table(path, form, model)
+    table = _read_table(path, form, model, reading)
     X, _, _ = rows_and_labels(
         table, ColumnChoice(0, list(range(len(table.names)))), model.one_hot, str(path)
     )
     return _take(X, _table_keys(table), feature_keys(model), path)
 
 
-def first_index(path: Path, names: list[str] | None, d: int) -> int | None:
+def first_index(path: Path, names: list[str] | None, d: int, max_bytes: int) -> int | None:
     """Index of the first feature in an SVMlight file, or of what has no names of its own.
 
     Else None.
     """
     if names is not None:
         return _first_of(names)
-    if _form(path, _MAX_BYTES) != "svmlight":
+    if _form(path, max_bytes) != "svmlight":
         return 1
-    with open_stream(path, _MAX_BYTES) as stream:  # so many features that they got no names
+    with open_stream(path, max_bytes) as stream:  # so many features that they got no names
         return read_svmlight(stream, str(path), d)[2]
 
 
-def words_by_column(path: Path, names: list[str], target: str | int | None) -> dict[str, list[str]]:
+def words_by_column(path: Path, names: list[str], reading: Reading) -> dict[str, list[str]]:
     """Words of each column that was one-hot encoded, whatever the columns are called."""
-    form = _form(path, _MAX_BYTES)
+    form = _form(path, reading.max_bytes)
     if form in ("svmlight", "npz", "npy"):
         return {}
-    if not any("=" in name for name in _columns(path, form)):
+    if not any("=" in name for name in _columns(path, form, reading)):
         found: dict[str, list[str]] = {}
         for column, equals, word in (name.partition("=") for name in names):
             if equals:
                 found.setdefault(column, []).append(word)
         return found
-    if form == "text":
-        table, choice = read_text_table(path, _MAX_BYTES, target, None, True, None)
-    else:
-        table, choice = read_arrow(path, form, _MAX_BYTES, target, None)
+    table, choice = read_table(path, form, reading)
     return {
         table.names[place]: sorted(table.words[place])
         for place in choice.features
@@ -103,7 +101,7 @@ def _first_of(names: list[str]) -> int | None:
     )
 
 
-def _read_svmlight(path: Path, model: LinearModel) -> Any:
+def _read_svmlight(path: Path, model: LinearModel, reading: Reading) -> Any:
     """Rows of numbered features.
 
     The number of the first one is the model's, since a file need not hold it.
@@ -122,7 +120,7 @@ def _read_svmlight(path: Path, model: LinearModel) -> Any:
             f"the model does not say whether features are numbered from 0 or from 1, as {path}"
             " needs; give it npz rows"
         )
-    with open_stream(path, _MAX_BYTES) as stream:
+    with open_stream(path, reading.max_bytes, progress=reading.progress) as stream:
         X, _, _ = read_svmlight(stream, str(path), model.coef.shape[1], first=first)
     return dense_if_full(X)
 
@@ -139,11 +137,11 @@ def _table_keys(table: NamedColumns) -> list[Key]:
     return keys
 
 
-def _read_table(path: Path, form: str, model: LinearModel) -> NamedColumns:
+def _read_table(path: Path, form: str, model: LinearModel, reading: Reading) -> NamedColumns:
     """Read the columns of a table that the model knows."""
     if form == "npy":
-        return read_npy(path, _MAX_BYTES)
-    columns = _columns(path, form)
+        return read_npy(path, reading.max_bytes, reading.progress)
+    columns = _columns(path, form, reading)
     known = {column for column, _ in feature_keys(model)}
     used = [name for name in columns if name in known]
     if not used:
@@ -153,24 +151,33 @@ def _read_table(path: Path, form: str, model: LinearModel) -> NamedColumns:
             f"{path} has one column only; add a second one, of anything, for it to be read as a"
             " table"
         )
-    # the reader wants a target, which is only read, never judged: one of the columns will do
-    target = used[-1] if len(used) > 1 else next(name for name in columns if name != used[0])
+    dates = set(model.dates or ())
+    # The reader wants a target, which is only read, never judged: one of the columns will do, but
+    # not one of dates, which would stay words.
+    target = next(
+        (name for name in (*reversed(used), *columns) if [name] != used and name not in dates), None
+    )
+    if target is None:
+        raise ValueError(f"{path} holds dates only; add a column of anything else")
     features = [name for name in used if name != target]
-    if form == "text":
-        table, _ = read_text_table(path, _MAX_BYTES, target, features, model.one_hot, None)
-    else:
-        table, _ = read_arrow(path, form, _MAX_BYTES, target, features)
+    reading = replace(
+        reading, target=target, features=features, one_hot=model.one_hot, dates=bool(dates)
+    )
+    table, _ = read_table(path, form, reading)
     kept = [place for place, name in enumerate(table.names) if name in used]
+    found = {table.names[place] for place in table.dates}
+    if wrong := [table.names[place] for place in kept if table.names[place] in dates - found]:
+        raise ValueError(
+            f"{path} has no dates in column {wrong[0]!r}, as the rows the model was trained on had"
+        )
     words_of = {kept.index(place): held for place, held in table.words.items() if place in kept}
     return NamedColumns([table.names[place] for place in kept], table.values[:, kept], words_of)
 
 
-def _columns(path: Path, form: str) -> list[str]:
+def _columns(path: Path, form: str, reading: Reading) -> list[str]:
     """Names of all columns of a file."""
     if form == "text":
-        with open_stream(path, _MAX_BYTES) as stream:
-            sample = list(islice(Lines(stream, str(path)).text(), _SAMPLED_LINES))
-        return _layout(path, _MAX_BYTES, sample, None)[0].names
+        return sampled_layout(path, reading)[0].names
     try:
         pyarrow = import_module("pyarrow")
     except ImportError as error:

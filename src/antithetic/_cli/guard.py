@@ -40,6 +40,38 @@ OneHot = Annotated[
 ]
 
 
+Features = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--features",
+        metavar="COLUMN",
+        help="A column to use, by name or number; repeat it for more.",
+        show_default="all but the target",
+    ),
+]
+LeaveOut = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--leave-out",
+        metavar="COLUMN",
+        help="A column to leave out, by name or number; repeat it for more.",
+        show_default=False,
+    ),
+]
+Dates = Annotated[
+    bool, typer.Option("--dates", help="Turn columns of ISO 8601 dates into days since 1970.")
+]
+DecimalComma = Annotated[
+    bool, typer.Option("--decimal-comma", help="Numbers in FILE are written as 1,5.")
+]
+MaxBytes = Annotated[
+    str,
+    typer.Option(
+        "--max-bytes",
+        metavar="SIZE",
+        help="Most to read, after decompression: bytes, or a number with K, M or G.",
+    ),
+]
 LossName = Annotated[
     str | None,
     typer.Option(

@@ -11,8 +11,20 @@ from typing import Annotated, Any
 import typer
 
 from antithetic._cli import console
-from antithetic._cli.data import Data, check_place, read_data
-from antithetic._cli.guard import Debug, Json, LabelledFile, OneHot, Target, guarded
+from antithetic._cli.data import DEFAULT_BYTES, Data, check_place, make_reading, read_data
+from antithetic._cli.guard import (
+    Dates,
+    Debug,
+    DecimalComma,
+    Features,
+    Json,
+    LabelledFile,
+    LeaveOut,
+    MaxBytes,
+    OneHot,
+    Target,
+    guarded,
+)
 from antithetic.pairing import GroupTable
 from antithetic.pairing import pair as make_table
 from antithetic.pairing._pair import METHODS
@@ -59,6 +71,11 @@ def pair(
     loss: _Loss = None,
     intercept: _Intercept = True,
     one_hot: OneHot = False,
+    features: Features = None,
+    leave_out: LeaveOut = None,
+    dates: Dates = False,
+    decimal_comma: DecimalComma = False,
+    max_bytes: MaxBytes = DEFAULT_BYTES,
     seed: _Seed = 0,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
@@ -80,7 +97,8 @@ def pair(
     check_place(out, file)
     if out.suffix != ".npz":
         raise ValueError(f"--out {out} should end in .npz, which is what a table is")
-    data = read_data(file, target=target, loss=loss, one_hot=one_hot)
+    reading = make_reading(target, features, leave_out, one_hot, dates, decimal_comma, max_bytes)
+    data = read_data(file, reading, loss=loss)
     groups = _group_size(nest)
     began = time.perf_counter()
     table = make_table(

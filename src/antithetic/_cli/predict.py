@@ -13,9 +13,9 @@ import numpy as np
 import typer
 
 from antithetic._cli import console
-from antithetic._cli.data import check_place
+from antithetic._cli.data import DEFAULT_BYTES, check_place, in_options, make_reading
 from antithetic._cli.features import read_features
-from antithetic._cli.guard import Debug, Json, guarded
+from antithetic._cli.guard import Debug, DecimalComma, Json, MaxBytes, guarded
 from antithetic._util.files import write_atomically
 from antithetic.estimators.model_file import LinearModel
 
@@ -43,6 +43,8 @@ def predict(
             "--out", "-o", metavar="FILE", help="CSV file to write.", show_default="the screen"
         ),
     ] = None,
+    decimal_comma: DecimalComma = False,
+    max_bytes: MaxBytes = DEFAULT_BYTES,
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
@@ -59,7 +61,9 @@ def predict(
     if out is not None:
         check_place(out, model, file)
     held = LinearModel.load(model)
-    X, notes = read_features(file, held)
+    with in_options():
+        reading = make_reading(decimal_comma=decimal_comma, max_bytes=max_bytes)
+        X, notes = read_features(file, held, reading)
     for note in notes:
         console.warn(note)
     columns = predictions(held, X.astype(np.float64, copy=False))
@@ -81,6 +85,7 @@ def predict(
 def predictions(model: LinearModel, X: Any) -> dict[str, Any]:
     """Columns of the answer: those of the estimator that was saved, to the last bit."""
     estimator = model.estimator()
+    _refuse_overflow(model, X)
     columns: dict[str, Any] = {"prediction": estimator.predict(X).tolist()}
     if model.classes is None:
         return columns
@@ -99,6 +104,17 @@ def predictions(model: LinearModel, X: Any) -> dict[str, Any]:
             for label, values in zip(labels, estimator.predict_proba(X).T, strict=True)
         }
     return columns
+
+
+def _refuse_overflow(model: LinearModel, X: Any) -> None:
+    """Raise ValueError for rows whose products with the weights are not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(np.asarray(X @ model.coef.T) + model.intercept).all(axis=1)
+    if not finite.all():
+        raise ValueError(
+            f"row {int(np.argmin(finite))} has no finite prediction: the weights of the model, up"
+            f" to {np.abs(model.coef).max():.3g}, are too large for its features"
+        )
 
 
 def _csv(columns: dict[str, Any]) -> str:

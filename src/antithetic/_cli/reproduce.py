@@ -12,6 +12,7 @@ import typer
 
 from antithetic import datasets
 from antithetic._cli import console
+from antithetic._cli.data import refuse_foreign
 from antithetic._cli.guard import Debug, InterruptedWithAdvice, Json, guarded
 from antithetic.experiments import LAMBDAS, LOSSES, Reproduction, ReproductionInterrupted, write_csv
 from antithetic.experiments import reproduce as run_experiments
@@ -93,6 +94,8 @@ def reproduce(
     names = tuple(only) if only else _QUICK_SETS if quick else tuple(LAMBDAS)
     losses = tuple(_NAMES.get(name, name) for name in loss) if loss else LOSSES
     seeds, epochs = seeds or (2 if quick else 5), epochs or (3 if quick else 20)
+    refuse_foreign(out, (PAGE,))
+    refuse_foreign(out, (PARTIAL_PAGE,))
     out.mkdir(parents=True, exist_ok=True)
     if download:
         for name in names:
@@ -137,20 +140,19 @@ def write_report(
     """Write page, tables and pictures; yield their paths, the page first, each when it is there.
 
     Figures and tables of an earlier run that are not of this one are removed. An unfinished run
-    beside the report of a finished one writes a page of another name and nothing else.
+    writes a page of another name and nothing else: what is beside it stays that of a finished one.
     """
     content, before = reproduction_content(found, unfinished=unfinished), read_manifest(out)
-    if unfinished and (out / PAGE).exists() and (before is None or before.complete):
+    now = fingerprint([part.settings for part in found.parts])
+    if unfinished:
         write_page(content, out / PARTIAL_PAGE)
-        if before is not None:
-            write_manifest(
-                out, replace(before, files=tuple(dict.fromkeys([*before.files, PARTIAL_PAGE])))
-            )
+        held = Manifest(now, ()) if before is None else before
+        files = tuple(dict.fromkeys([*held.files, PARTIAL_PAGE]))
+        write_manifest(out, replace(held, files=files))
         yield out / PARTIAL_PAGE
         return
     write_page(content, out / PAGE)
     yield out / PAGE
-    now = fingerprint([part.settings for part in found.parts])
     written = {PAGE, *(f"csv/{name}.csv" for name in TABLES)}
     pictures = {f"figures/{figure.id}.{ending}" for figure in content.figures for ending in FORMATS}
     # Images of the same settings are the same.
@@ -160,7 +162,7 @@ def write_report(
         )
     if before is not None:
         remove(out, before.files if before.settings != now else set(before.files) - written)
-    write_manifest(out, Manifest(now, not unfinished, tuple(sorted(written))))
+    write_manifest(out, Manifest(now, tuple(sorted(written))))
     yield from write_csv(found, out / "csv")
     if images:
         yield from draw_figures(content.figures, out / "figures")

@@ -10,9 +10,22 @@ import numpy as np
 import typer
 
 from antithetic._cli import console
-from antithetic._cli.data import Data, check_place, read_data
+from antithetic._cli.data import DEFAULT_BYTES, Data, check_place, make_reading, read_data
 from antithetic._cli.features import first_index, words_by_column
-from antithetic._cli.guard import Debug, Json, LossName, OneHot, Target, guarded
+from antithetic._cli.guard import (
+    Dates,
+    Debug,
+    DecimalComma,
+    Features,
+    Json,
+    LeaveOut,
+    LossName,
+    MaxBytes,
+    OneHot,
+    Target,
+    guarded,
+)
+from antithetic._cli.held_out import DEFAULT_SHARE, hold_out
 from antithetic._cli.trained import Trained
 from antithetic.estimators.model_file import is_model_file
 from antithetic.orders import Order
@@ -73,6 +86,16 @@ _Intercept = Annotated[
     bool, typer.Option("--intercept/--no-intercept", help="Whether to fit an intercept.")
 ]
 _Seed = Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bits.")]
+_Validation = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        max=0.9,
+        metavar="SHARE",
+        help="Share of rows held out for a score; the model is then trained on all rows.",
+        show_default=f"{DEFAULT_SHARE}, none with --dask",
+    ),
+]
 _Dask = Annotated[
     str | None,
     typer.Option(
@@ -106,6 +129,12 @@ def train(
     tol: _Tol = 1e-4,
     intercept: _Intercept = True,
     one_hot: OneHot = False,
+    features: Features = None,
+    leave_out: LeaveOut = None,
+    dates: Dates = False,
+    decimal_comma: DecimalComma = False,
+    max_bytes: MaxBytes = DEFAULT_BYTES,
+    validation: _Validation = None,
     seed: _Seed = 0,
     dask: _Dask = None,
     checkpoint: _Checkpoint = None,
@@ -126,9 +155,8 @@ def train(
       antithetic train "clicks/*.parquet" --model clicks.json --dask tcp://10.0.0.1:8786
     """
     table = _table_file(order, pairs)
+    reading = make_reading(target, features, leave_out, one_hot, dates, decimal_comma, max_bytes)
     _check_model_place(model, file, table)
-    if checkpoint is not None and dask is None:
-        raise ValueError("--checkpoint belongs to --dask; leave it out, or name a cluster")
     chosen: dict[str, Any] = {
         "loss": loss,
         "alpha": alpha,
@@ -141,23 +169,24 @@ def train(
         "random_state": seed,
     }
     if dask is not None:
-        if pairs is not None or one_hot:
+        if pairs is not None or one_hot or dates or validation:
             raise ValueError(
-                "--pairs and --one-hot need all rows at once; leave them out with --dask"
+                "--pairs, --one-hot, --dates and --validation need all rows at once; leave them out"
+                " with --dask"
             )
         from antithetic._cli.train_dask import train_on_cluster
 
         return train_on_cluster(
-            file, model, target, chosen, address=dask, checkpoint=checkpoint, as_json=as_json
+            file, model, reading, chosen, address=dask, checkpoint=checkpoint, as_json=as_json
         )
-    data = read_data(file, target=target, loss=loss, one_hot=one_hot)
-    partners = None if table is None else _table_of(table)
-    name = pairs if table is None else table.name
-    trained = _fit(data, chosen | {"loss": data.loss, "pairs": name}, partners)
-    trained.save(model, table=None if table is None else table.name, **_features(data, one_hot))
+    if checkpoint is not None:
+        raise ValueError("--checkpoint belongs to --dask; leave it out, or name a cluster")
+    data = read_data(file, reading, loss=loss)
+    chosen |= {"loss": data.loss, "pairs": pairs if table is None else table.name}
+    trained, notes = _fit(data, chosen, None if table is None else _table_of(table), validation)
+    trained.save(model, table=None if table is None else table.name, **_features(data))
     if not as_json:
-        heading = f"{console.plain(file.name)}: {data.shape}"
-        trained.show(heading, [data.note] if data.note else [], passes="epochs", model=model)
+        trained.show(f"{console.plain(file.name)}: {data.shape}", notes, model=model)
     return trained.summary(model)
 
 
@@ -216,19 +245,20 @@ def _holds_groups(path: Path) -> bool:
     return True
 
 
-def _features(data: Data, one_hot: bool) -> dict[str, Any]:
+def _features(data: Data) -> dict[str, Any]:
     """Give what the model must know about the columns, to find them in another file."""
-    names = data.feature_names
+    names, one_hot = data.feature_names, data.reading.one_hot
     words = (
-        words_by_column(data.path, names, data.target) if one_hot and names is not None else None
+        words_by_column(data.path, names, data.reading) if one_hot and names is not None else None
     )
-    first = first_index(data.path, names, data.X.shape[1])
+    first = first_index(data.path, names, data.X.shape[1], data.reading.max_bytes)
     return {
         "feature_names": names,
         "target_name": data.target_name,
         "one_hot": one_hot,
         "words": words,
         "first_index": first,
+        "dates": data.date_names or None,
     }
 
 
@@ -237,17 +267,26 @@ def _order(word: str, method: str | None) -> str | Order:
     return word if method is None else ORDERS[word](pairs=method)  # type: ignore[call-arg]
 
 
-def _fit(data: Data, chosen: dict[str, Any], table: AntitheticTable | None) -> Trained:
+def _fit(
+    data: Data, chosen: dict[str, Any], table: AntitheticTable | None, share: float | None
+) -> tuple[Trained, list[str]]:
+    """Train on all rows, once more without a share of them for a score, and give notes on it."""
     from antithetic.estimators.sgd import SGDClassifier, SGDRegressor  # a second of import
 
     given = {name: value for name, value in chosen.items() if name != "pairs"}
     if table is None:
         given["order"] = _order(chosen["order"], chosen["pairs"])
-    estimator = (SGDRegressor if data.classes is None else SGDClassifier)(**given)
+    kind = SGDRegressor if data.classes is None else SGDClassifier
+    X, y = data.X.astype(np.float64, copy=False), np.asarray(data.y)
     began = time.perf_counter()
-    estimator.fit(data.X.astype(np.float64, copy=False), data.y, table=table)
+    estimator = kind(**given).fit(X, y, table=table)
     seconds = time.perf_counter() - began
-    rows = np.asarray(data.X, float) if isinstance(data.X, np.ndarray) else data.X
-    return Trained(
-        estimator, chosen, data.X.shape[0], seconds, float(estimator.score(rows, data.y))
-    )
+    score = float(estimator.score(X, y))
+
+    def fit_part(rows: Any) -> Any:
+        return kind(**given).fit(X[rows], y[rows], table=None if table is None else table[rows])
+
+    share = DEFAULT_SHARE if share is None else share
+    held_out, note = hold_out(data, share, chosen["random_state"], fit_part)
+    trained = Trained(estimator, chosen, X.shape[0], seconds, score, held_out)
+    return trained, [each for each in (data.note, note) if each]

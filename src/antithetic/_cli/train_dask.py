@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from antithetic._cli import console
-from antithetic._cli.data import check_place, column_of
+from antithetic._cli.data import check_place, in_options
 from antithetic._cli.trained import Trained
+from antithetic.datasets._reading import Reading
 from antithetic.problem.losses import LOSSES
 
 
 def train_on_cluster(
     file: Path,
     model: Path,
-    target: str | None,
+    reading: Reading,
     chosen: dict[str, Any],
     *,
     address: str,
@@ -39,7 +40,8 @@ def train_on_cluster(
         check_place(checkpoint, model)
     quantity = None if loss is None else not LOSSES[loss].classification
     with client_of(_address(address)) as client:
-        data = open_files(file, column_of(target), client, quantity=quantity)
+        with in_options():
+            data = open_files(file, reading, client, quantity=quantity)
         chosen = chosen | {
             "loss": loss or ("squared_error" if data.classes is None else "log_loss")
         }

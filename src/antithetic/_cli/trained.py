@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from antithetic._cli import console
+from antithetic._cli.held_out import HeldOut
 from antithetic.estimators.model_file import LinearModel
 from antithetic.experiments.settings import package_version
 from antithetic.orders.words import name_order
@@ -27,6 +28,8 @@ class Trained:
         Time of the fit.
     score : float
         R2 or accuracy on the rows of the fit.
+    held_out : HeldOut or None
+        Scores on rows that a second fit did not see.
     """
 
     estimator: Any
@@ -34,6 +37,7 @@ class Trained:
     rows: int
     seconds: float
     score: float
+    held_out: HeldOut | None = None
 
     @property
     def score_name(self) -> str:
@@ -50,7 +54,9 @@ class Trained:
         }
         LinearModel.of(self.estimator, settings=self.chosen | about, **features).save(model)
 
-    def show(self, heading: str, notes: Sequence[str], *, passes: str, model: Path) -> None:
+    def show(
+        self, heading: str, notes: Sequence[str], *, model: Path, passes: str = "epochs"
+    ) -> None:
         """Print what was done, for people; ``passes`` is what the estimator's iterations are."""
         console.say(heading, "bold")
         for note in notes:
@@ -59,6 +65,12 @@ class Trained:
             f"{self.chosen['loss']}, {self.estimator.n_iter_} {passes} in {self.seconds:.2f} s;"
             f" {self.score_name} on these rows {self.score:.4f}"
         )
+        if self.held_out is not None:
+            found = self.held_out
+            console.say(
+                f"{self.score_name} on {found.rows} held-out rows {found.score:.4f}; a constant"
+                f" prediction has {found.constant:.4f}"
+            )
         console.say(self.estimator.plan_.why, "dim")
         console.say(f"model written to {console.plain(model)}")
 
@@ -70,6 +82,7 @@ class Trained:
             "model": model,
             "seconds": self.seconds,
             self.score_name.lower(): self.score,
+            "validation": None if self.held_out is None else asdict(self.held_out),
             "epochs": self.estimator.n_iter_,
             "settings": self.chosen,
             "plan": {

@@ -5,16 +5,25 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 _SECONDS_BETWEEN_LINES = 5.0
 
 
 @contextmanager
-def progress_bar(description: str, total: int, show: bool) -> Iterator[Callable[[int], None]]:
-    """Give a function that is told how much of ``total`` is done."""
+def progress_bar(
+    description: str, total: int, show: bool, after: float = 0.0
+) -> Iterator[Callable[[int], None]]:
+    """Give a function that is told how much of ``total`` is done.
+
+    The bar appears ``after`` so many seconds, so that short jobs leave no trace.
+    """
     if not show:
         yield lambda _done: None
+        return
+    if after > 0.0:
+        with ExitStack() as stack:
+            yield _late(stack, description, total, after)
         return
     try:
         from rich.console import Console
@@ -25,6 +34,19 @@ def progress_bar(description: str, total: int, show: bool) -> Iterator[Callable[
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task(description, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+def _late(stack: ExitStack, description: str, total: int, after: float) -> Callable[[int], None]:
+    began = time.monotonic()
+    shown: list[Callable[[int], None]] = []
+
+    def update(done: int) -> None:
+        if not shown and time.monotonic() - began >= after:
+            shown.append(stack.enter_context(progress_bar(description, total, True)))
+        for tell in shown:
+            tell(done)
+
+    return update
 
 
 def _lines(description: str, total: int) -> Callable[[int], None]:

@@ -31,13 +31,29 @@ def count_threads(n_jobs: int | None) -> int:
     return check_count(n_jobs, "n_jobs", least=1)
 
 
+def default_threads() -> int:
+    """Return the number of threads where the user has not said it: as many as BLAS would take."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        given = os.environ.get(name, "")
+        if given.isdecimal() and int(given) > 0:
+            return min(int(given), count_threads(None))
+    return count_threads(None)
+
+
+@contextmanager
+def limit_blas(threads: int) -> Iterator[None]:
+    """Let BLAS use so many threads."""
+    with _blas().limit(limits=threads, user_api="blas"):
+        yield
+
+
 @contextmanager
 def thread_map(
     n_jobs: int | None,
 ) -> Iterator[Callable[[Callable[[Item], Outcome], list[Item]], list[Outcome]]]:
     """Give a ``map`` that runs in threads, in which BLAS uses one thread each."""
     threads = count_threads(n_jobs)
-    with _blas().limit(limits=1, user_api="blas"):
+    with limit_blas(1):
         if threads == 1:
             yield lambda function, items: [function(item) for item in items]
             return

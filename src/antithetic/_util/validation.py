@@ -16,6 +16,7 @@ from scipy import sparse
 Matrix: TypeAlias = Any
 
 BLOCK_ENTRIES = 1 << 20
+MIXED = "y mixes labels that cannot be compared (numbers with strings, or None); use one kind"
 
 
 def check_rows(X: Any, name: str = "X") -> Matrix:
@@ -25,6 +26,7 @@ def check_rows(X: Any, name: str = "X") -> Matrix:
     the right form already is not copied. Raises ValueError naming the first row that holds NaN or
     infinity.
     """
+    refuse_dates_and_masks(X, name)
     if sparse.issparse(X):
         rows = _check_csr(X, name)
         finite = np.isfinite(rows.data)
@@ -44,6 +46,58 @@ def check_rows(X: Any, name: str = "X") -> Matrix:
             f"{name} has NaN or infinity, first in row {row}; remove or impute such rows"
         )
     return rows
+
+
+def refuse_dates_and_masks(X: Any, name: str) -> None:
+    """Refuse what NumPy would make numbers of without a word: dates, and masked entries."""
+    if isinstance(X, np.ma.MaskedArray):
+        masked = np.ma.getmaskarray(X)
+        if masked.any():
+            row = np.argwhere(masked)[0][0] if masked.ndim else 0
+            raise ValueError(
+                f"{name} has masked entries, first in row {row}; fill them in, with"
+                f" {name}.filled(value), or remove such rows"
+            )
+    columns, types = getattr(X, "columns", None), getattr(X, "dtypes", None)
+    if columns is not None and types is not None:
+        dated = [column for column, kind in zip(columns, types, strict=False) if _is_date(kind)]
+        if dated:
+            raise ValueError(
+                f"{name} has dates or durations in column {dated[0]!r}; make them numbers first,"
+                " days since a date, say"
+            )
+    elif _is_date(getattr(X, "dtype", None)):
+        raise ValueError(
+            f"{name} holds dates or durations ({X.dtype}); make them numbers first, days since a"
+            " date, say"
+        )
+
+
+def _is_date(kind: Any) -> bool:
+    """Whether a type of NumPy, pandas or Polars is one of dates or durations."""
+    if getattr(kind, "kind", None) in ("m", "M"):
+        return True
+    # those of Polars and of Arrow in pandas have no such letter
+    return str(kind).lower().startswith(("date", "duration", "timestamp", "time"))
+
+
+def refuse_indices(X: Any, name: str) -> None:
+    """Refuse compressed matrices with an index outside, which would read foreign memory."""
+    if not sparse.issparse(X) or X.format not in ("csr", "csc") or not X.nnz:
+        return
+    width = X.shape[1 if X.format == "csr" else 0]
+    if X.indices.min() < 0 or X.indices.max() >= width:
+        raise ValueError(f"{name} has an index outside of its shape {X.shape}; it is damaged")
+
+
+def refuse_mixed_labels(y: Any) -> None:
+    """Refuse words among numbers: of a list, NumPy would make words, and objects have no order."""
+    if isinstance(y, np.ndarray) and y.dtype.kind == "O":
+        y = y.ravel().tolist()
+    if isinstance(y, (list, tuple)):
+        words = {isinstance(label, str) for label in y if isinstance(label, (str, numbers.Number))}
+        if len(words) > 1:
+            raise ValueError(MIXED)
 
 
 def _check_dense(X: Any, name: str) -> NDArray[np.floating]:
@@ -89,6 +143,7 @@ def _float_type(dtype: np.dtype[Any], name: str) -> type[np.floating]:
 
 def check_column(values: Any, n: int, name: str) -> NDArray[np.float64]:
     """Return ``n`` finite numbers as float64."""
+    refuse_dates_and_masks(values, name)
     column = np.asarray(values)
     if column.shape == (n, 1):
         column = column.ravel()
@@ -119,6 +174,7 @@ def check_weights(
     """
     if sample_weight is None:
         return None
+    refuse_dates_and_masks(sample_weight, "sample_weight")
     given = np.asarray(sample_weight)
     weight = check_column(
         np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n, "sample_weight"
@@ -136,6 +192,8 @@ def check_classes(y: Any, n: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
 
     At least two are needed.
     """
+    refuse_dates_and_masks(y, "y")
+    refuse_mixed_labels(y)
     labels = np.asarray(y)
     if labels.shape == (n, 1):
         labels = labels.ravel()
@@ -148,9 +206,7 @@ def check_classes(y: Any, n: int) -> tuple[NDArray[np.intp], NDArray[Any]]:
     try:
         classes, codes = np.unique(labels, return_inverse=True)
     except TypeError as error:
-        raise ValueError(
-            "y mixes labels that cannot be compared (numbers with strings, or None); use one kind"
-        ) from error
+        raise ValueError(MIXED) from error
     if len(classes) < 2:
         raise ValueError(f"y has one class only, {classes.tolist()[0]!r}; a classifier needs two")
     if len(classes) > 2 and labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
@@ -226,8 +282,10 @@ def power_of_two_near(values: NDArray[np.floating], beside: float = 0.0) -> floa
     return float(np.ldexp(1.0, min(-int(np.frexp(largest)[1]), 1000)))
 
 
-def check_count(count: Any, name: str, least: int) -> int:
-    """Return a whole number that is at least ``least``."""
+def check_count(count: Any, name: str, least: int, most: int | None = None) -> int:
+    """Return a whole number from ``least`` to ``most``."""
     if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < least:
         raise ValueError(f"{name} must be a whole number, at least {least}; got {count!r}")
+    if most is not None and int(count) > most:
+        raise ValueError(f"{name} must be a whole number, at most {most}; got {count!r}")
     return int(count)

@@ -30,6 +30,17 @@ class Recipe:
         return get_sync(self.graph, self.key)
 
 
+class Expected(NamedTuple):
+    """What is known of all blocks: labels of the columns, if these are frames, and what is given.
+
+    Columns of a frame are matched by their labels, as in a frame that holds all rows.
+    """
+
+    columns: list[Any] | None = None
+    has_labels: bool = True
+    has_weights: bool = True
+
+
 class Block(NamedTuple):
     """Checked rows, labels as given, and weights of the rows, None where all are 1."""
 
@@ -50,6 +61,8 @@ class Blocks:
         ``y`` and ``weight`` may be None.
     names : ndarray of str or None
         Names of the features.
+    columns : list or None
+        Labels of the columns of frames, names or numbers, in the order of the first block.
     held : tuple
         Collections whose data the cluster holds, kept so that it goes on holding them.
     """
@@ -58,24 +71,40 @@ class Blocks:
     y: list[Any] | None
     weight: list[Any] | None
     names: NDArray[Any] | None = None
+    columns: list[Any] | None = None
     held: tuple[Any, ...] = ()
 
     def __len__(self) -> int:
         return len(self.X)
 
     def parts(self, number: int) -> list[Any]:
-        """Rows, labels and weights of a block, for :func:`open_block`; what is missing is None."""
+        """Rows, labels and weights of a block, for :func:`open_block`; what is missing is None.
+
+        The last entry says what to expect of them.
+        """
+        given = (self.X, self.y, self.weight)
         return [
-            None if column is None else column[number] for column in (self.X, self.y, self.weight)
+            *(None if column is None else column[number] for column in given),
+            Expected(self.columns, self.y is not None, self.weight is not None),
         ]
 
 
 def open_block(number: int, parts: Sequence[Any]) -> Block:
     """Read and check a block, in the task that needs it; errors name the block."""
-    X, y, weight = (part.read() if isinstance(part, Recipe) else part for part in parts)
-    X = X.to_numpy() if hasattr(X, "to_numpy") else X
-    n = X.shape[0]
+    expected = (
+        parts[3] if len(parts) > 3 else Expected(None, *(part is not None for part in parts[1:]))
+    )
     name = f"block {number} of X"
+    X = read_part(parts[0], name)
+    y = read_part(parts[1], f"block {number} of y") if expected.has_labels else None
+    weight = (
+        read_part(parts[2], f"block {number} of sample_weight") if expected.has_weights else None
+    )
+    if hasattr(X, "to_numpy"):
+        X = _in_order(X, expected.columns, name).to_numpy()
+    if not hasattr(X, "shape"):
+        raise ValueError(f"{name} must be rows, an array, CSR matrix or frame; got {type(X)}")
+    n = X.shape[0]
     try:
         rows = check_rows(X, name) if n else _no_rows(X)
         labels = None if y is None else _labels(y, n)
@@ -90,11 +119,45 @@ def open_block(number: int, parts: Sequence[Any]) -> Block:
 
 def open_labels(number: int, part: Any) -> NDArray[Any]:
     """Read and check the labels of a block, without its rows."""
-    values = part.read() if isinstance(part, Recipe) else part
+    values = read_part(part, f"block {number} of y")
     try:
         return _labels(values, len(values))
     except ValueError as error:
         raise ValueError(f"block {number}: {error}") from error
+
+
+def read_part(part: Any, name: str) -> Any:
+    """Run a recipe, if a part is one; errors say which block could not be read."""
+    try:
+        value = part.read() if isinstance(part, Recipe) else part
+    except MemoryError:
+        raise
+    except Exception as error:
+        kind = next(
+            (kind for kind in (ValueError, OSError) if isinstance(error, kind)), RuntimeError
+        )
+        reason = str(error) or type(error).__name__
+        raise kind(f"{name} could not be read: {reason}") from error
+    if value is None:
+        raise ValueError(f"{name} is None; each delayed block must return its part of the data")
+    return value
+
+
+def _in_order(frame: Any, columns: list[Any] | None, name: str) -> Any:
+    """Return the columns of a frame in the order of the first block's."""
+    own = list(getattr(frame, "columns", ()))
+    if columns is None or own == columns:
+        return frame
+    if len(set(own)) < len(own) or set(own) != set(columns):
+        raise ValueError(
+            f"{name} has the columns {_shown(own)}, and the first block has {_shown(columns)}; all"
+            " blocks need the same columns"
+        )
+    return frame[columns]
+
+
+def _shown(columns: list[Any]) -> str:
+    return f"[{', '.join(map(repr, columns[:10]))}{', ...' if len(columns) > 10 else ''}]"
 
 
 def _no_rows(X: Any) -> Any:

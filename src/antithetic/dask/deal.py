@@ -44,7 +44,7 @@ def deal(
             sizes.append(sum(len(_part(lengths[k], k, len(members), seed, place)) for k in members))
     has_weights = blocks.weight is not None
     return (
-        Blocks(X, y, weight if has_weights else None, blocks.names, blocks.held),
+        Blocks(X, y, weight if has_weights else None, blocks.names, held=blocks.held),
         rows,
         tuple(sizes),
     )

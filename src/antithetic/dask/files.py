@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,13 +16,11 @@ from numpy.typing import NDArray
 from antithetic._util.validation import check_rows
 from antithetic.dask.blocks import join_classes, open_labels
 from antithetic.dask.cluster import compute
-from antithetic.datasets._arrow import _gather, _is_text, read_arrow
-from antithetic.datasets._numpy_file import read_npy
-from antithetic.datasets._read_file import _form, _read_pair
+from antithetic.datasets._arrow import _gather, _kind
+from antithetic.datasets._read_file import _form, _read_pair, _refuse_columns, read_table
+from antithetic.datasets._reading import Reading
 from antithetic.datasets._table import choose, rows_and_labels
-from antithetic.datasets._text_table import read_text_table
 
-_MAX_BYTES = 8 << 30
 _BYTES_OF_A_BLOCK = 1 << 27  # row groups of Parquet are joined up to it
 _MOST_CLASSES = 20  # as on one machine: whole numbers of more values are a quantity
 
@@ -48,7 +47,7 @@ class _Piece(NamedTuple):
 
 def open_files(
     data: str | os.PathLike[str],
-    target: str | int | None,
+    reading: Reading,
     client: Any,
     *,
     quantity: bool | None = None,
@@ -60,11 +59,13 @@ def open_files(
     predicted; None lets them decide as on one machine.
     """
     data = os.fspath(data)
+    reading = replace(reading, progress=False)  # bars of several workers would mix
     if _is_zarr(data):
+        _refuse_columns(reading, data)
         X, y, names, target_name = *_zarr(data), None, "y"
     else:
         pieces = _pieces(data)
-        first = dask.delayed(_columns, pure=False)(pieces[0], target)
+        first = dask.delayed(_columns, pure=False, traverse=False)(pieces[0], reading)
         names, target_name = compute(client, [first])[0]
         read = dask.delayed(_read, pure=False, traverse=False)
         rows = dask.delayed(_rows, pure=False, traverse=False)
@@ -72,11 +73,11 @@ def open_files(
             data, np.random.default_rng().integers(1 << 60).item()
         )  # a file of this name may have changed
         X = [
-            rows(piece, target, names, dask_key_name=(f"antithetic-rows-{token}", k))
+            rows(piece, reading, names, dask_key_name=(f"antithetic-rows-{token}", k))
             for k, piece in enumerate(pieces)
         ]
         y = [
-            read(piece, target, names, dask_key_name=(f"antithetic-labels-{token}", k))
+            read(piece, reading, names, dask_key_name=(f"antithetic-labels-{token}", k))
             for k, piece in enumerate(pieces)
         ]
     return Labelled(X, y, names, target_name, _classes(client, y, quantity))
@@ -153,23 +154,21 @@ def _cut(path: str) -> list[_Piece]:
     return [_Piece(path, tuple(groups)) for groups in pieces] if len(pieces) > 1 else [_Piece(path)]
 
 
-def _columns(piece: _Piece, target: str | int | None) -> tuple[list[str] | None, str]:
-    _, _, names, target_name = _whole(piece, target)
+def _columns(piece: _Piece, reading: Reading) -> tuple[list[str] | None, str]:
+    _, _, names, target_name = _whole(piece, reading)
     return names, target_name
 
 
-def _rows(piece: _Piece, target: str | int | None, expected: list[str] | None) -> Any:
-    return _checked(piece, target, expected)[0]
+def _rows(piece: _Piece, reading: Reading, expected: list[str] | None) -> Any:
+    return _checked(piece, reading, expected)[0]
 
 
-def _read(piece: _Piece, target: str | int | None, expected: list[str] | None) -> Any:
-    return _checked(piece, target, expected)[1]
+def _read(piece: _Piece, reading: Reading, expected: list[str] | None) -> Any:
+    return _checked(piece, reading, expected)[1]
 
 
-def _checked(
-    piece: _Piece, target: str | int | None, expected: list[str] | None
-) -> tuple[Any, Any]:
-    X, y, names, _ = _whole(piece, target, None if expected is None else len(expected))
+def _checked(piece: _Piece, reading: Reading, expected: list[str] | None) -> tuple[Any, Any]:
+    X, y, names, _ = _whole(piece, reading, None if expected is None else len(expected))
     if names != expected:
         raise ValueError(
             f"{piece.path} has other columns than the first file: {names} instead of {expected}"
@@ -178,7 +177,7 @@ def _checked(
 
 
 def _whole(
-    piece: _Piece, target: str | int | None, width: int | None = None
+    piece: _Piece, reading: Reading, width: int | None = None
 ) -> tuple[Any, Any, list[str] | None, str]:
     """Rows, labels, names of the features and of the labels.
 
@@ -187,28 +186,19 @@ def _whole(
     path = Path(piece.path)
     where = str(path)
     if piece.groups is not None:
-        table, choice = _read_groups(piece, target)
+        table, choice = _read_groups(piece, reading)
     else:
-        form = _form(path, _MAX_BYTES)
+        form = _form(path, reading.max_bytes)
         if form in ("svmlight", "npz"):
-            if target is not None:
-                raise ValueError(
-                    f"{where} says itself where its labels are; leave --target {target} out"
-                )
-            X, y, names = _read_pair(path, form, width, _MAX_BYTES, named=False)
+            _refuse_columns(reading, where)
+            X, y, names = _read_pair(path, form, width, reading, named=False)
             return X, y, names, "y"
-        if form == "npy":
-            table = read_npy(path, _MAX_BYTES)
-            choice = choose(table.names, target, None, where)
-        elif form == "text":
-            table, choice = read_text_table(path, _MAX_BYTES, target, None, False, None)
-        else:
-            table, choice = read_arrow(path, form, _MAX_BYTES, target, None)
+        table, choice = read_table(path, form, reading)
     X, y, names = rows_and_labels(table, choice, False, where)
     return X, y, names, table.names[choice.target]
 
 
-def _read_groups(piece: _Piece, target: str | int | None) -> Any:
+def _read_groups(piece: _Piece, reading: Reading) -> Any:
     """Read some row groups of a Parquet file."""
     pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     with parquet.ParquetFile(piece.path) as reader:
@@ -217,11 +207,12 @@ def _read_groups(piece: _Piece, target: str | int | None) -> Any:
             for name in reader.schema_arrow.names
             if not (name.startswith("__index_level_") and name.endswith("__"))
         ]
-        choice = choose(names, target, None, piece.path)
+        choice = choose(names, reading, piece.path)
         used = [names[column] for column in choice.used]
-        text = [_is_text(pa, reader.schema_arrow.field(name), piece.path) for name in used]
+        schema = reader.schema_arrow
+        kinds = [_kind(pa, schema.field(name), False, piece.path) for name in used]
         batches = reader.iter_batches(columns=used, row_groups=list(piece.groups or ()))
-        return _gather(batches, used, text, pa, piece.path), choice.among_used()
+        return _gather(batches, used, kinds, pa, piece.path), choice.among_used()
 
 
 def _classes(client: Any, y: list[Any], quantity: bool | None) -> NDArray[Any] | None:

@@ -80,10 +80,11 @@ class BlockPredictor:
         if not is_distributed(X):
             return float(self.to_local().score(X, y, sample_weight))
         fitted: Any = self
-        check_names(getattr(self, "feature_names_in_", None), feature_names(X))
         weights = Weights(fitted.coef_, fitted.intercept_, getattr(self, "classes_", None))
         with client_of(fitted.client) as client:
-            return score_blocks(client, weights, read_blocks(X, y, sample_weight, client=client))
+            blocks = read_blocks(X, y, sample_weight, client=client)
+            check_names(getattr(self, "feature_names_in_", None), blocks.names)
+            return score_blocks(client, weights, blocks)
 
     def _apply(self, method: str, X: Any, columns: int | None, dtype: Any) -> Any:
         """Call a method of the local model: lazily for a collection of Dask's."""

@@ -14,8 +14,8 @@ from distributed import Future
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic.dask.blocks import Blocks, Recipe
-from antithetic.dask.cluster import compute
+from antithetic.dask.blocks import Blocks, Recipe, read_part
+from antithetic.dask.cluster import compute, compute_anywhere
 
 _BYTES_OF_A_BLOCK = 1 << 26  # of rows that come as one array
 
@@ -33,15 +33,38 @@ def read_blocks(X: Any, y: Any = None, sample_weight: Any = None, *, client: Any
         _Column.of(sample_weight, "sample_weight", client, like=rows),
     )
     held = tuple(column.held for column in (rows, labels, weights) if column.held is not None)
-    return Blocks(rows.parts or [], labels.parts, weights.parts, feature_names(X), held)
+    columns = _columns(X, rows, client)
+    names = None if columns is None else _names(columns)
+    return Blocks(rows.parts or [], labels.parts, weights.parts, names, columns, held)
+
+
+def _columns(X: Any, rows: _Column, client: Any) -> list[Any] | None:
+    """Labels of the columns of frames; of delayed blocks, the first one must be read for them."""
+    if not isinstance(X, (list, tuple)):
+        columns = getattr(X, "columns", None)
+        return None if columns is None else list(columns)
+    if not rows.parts or not is_dask_collection(X[0]):
+        return None
+    task = dask.delayed(_columns_of, pure=False, traverse=False)(rows.parts[0])
+    found: list[Any] | None = compute_anywhere(client, [task])[0]
+    return found
+
+
+def _columns_of(part: Any) -> list[Any] | None:
+    columns = getattr(read_part(part, "block 0 of X"), "columns", None)
+    return None if columns is None else list(columns)
 
 
 def feature_names(X: Any) -> NDArray[Any] | None:
     """Names of the columns of a data frame, if they are all strings."""
     columns = getattr(X, "columns", None)
-    if columns is None or not all(isinstance(name, str) for name in columns):
+    return None if columns is None else _names(list(columns))
+
+
+def _names(columns: list[Any]) -> NDArray[Any] | None:
+    if not all(isinstance(name, str) for name in columns):
         return None
-    return np.array(list(columns), dtype=object)
+    return np.array(columns, dtype=object)
 
 
 class _Column(NamedTuple):
@@ -186,7 +209,7 @@ def _lengths(like: _Column, client: Any) -> tuple[int, ...]:
 
 
 def _length(part: Any) -> int:
-    return int((part.read() if isinstance(part, Recipe) else part).shape[0])
+    return int(read_part(part, "a block of X").shape[0])
 
 
 def _check_alike(column: _Column, like: _Column, name: str) -> None:

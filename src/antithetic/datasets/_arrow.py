@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.datasets._table import Column, ColumnChoice, NamedColumns, choose
+from antithetic.datasets._reading import Reading
+from antithetic.datasets._table import DATES, ColumnChoice, NamedColumns, choose, with_dates
+
+_SECONDS_OF_A_DAY = 86_400
 
 
-def read_arrow(
-    path: Path, form: str, max_bytes: int, target: Column | None, features: Sequence[Column] | None
-) -> tuple[NamedColumns, ColumnChoice]:
+def read_arrow(path: Path, form: str, reading: Reading) -> tuple[NamedColumns, ColumnChoice]:
     """Read the columns that are used, batch by batch; the others may hold anything.
 
     ``form`` is "parquet", "arrow" or "arrow stream".
@@ -37,15 +38,20 @@ def read_arrow(
                 for name in schema.names
                 if not (name.startswith("__index_level_") and name.endswith("__"))
             ]
-            choice = choose(names, target, features, str(path))
+            choice = choose(names, reading, str(path))
             used = [names[column] for column in choice.used]
-            text = [_is_text(pa, schema.field(name), str(path)) for name in used]
+            kinds = [_kind(pa, schema.field(name), reading.dates, str(path)) for name in used]
             table = _gather(
-                _batches(reader, form, used, max_bytes, str(path)), used, text, pa, str(path)
+                _batches(reader, form, used, reading.max_bytes, str(path)),
+                used,
+                kinds,
+                pa,
+                str(path),
             )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is damaged, or no {form} file: {error}") from error
-    return table, choice.among_used()
+    choice = choice.among_used()
+    return with_dates(table, choice.features, str(path)) if reading.dates else table, choice
 
 
 @contextmanager
@@ -62,19 +68,25 @@ def _open(pa: Any, path: Path, form: str) -> Iterator[Any]:
         yield reader
 
 
-def _is_text(pa: Any, field: Any, where: str) -> bool:
+def _kind(pa: Any, field: Any, dates: bool, where: str) -> str:
+    """What a column holds: "numbers", "text" or "dates"."""
     types = pa.types
     kind = field.type.value_type if types.is_dictionary(field.type) else field.type
     if any(
         test(kind)
         for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     ):
-        return False
+        return "numbers"
     if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
-        return True
+        return "text"
+    advice = ""
+    if types.is_date(kind) or types.is_timestamp(kind):
+        if dates:
+            return "dates"
+        advice = f"{DATES}, or "
     raise ValueError(
-        f"{where}: column {field.name!r} has type {field.type}, neither numbers nor text; leave it"
-        " out with features="
+        f"{where}: column {field.name!r} has type {field.type}, neither numbers nor text; {advice}"
+        "leave it out with leave_out="
     )
 
 
@@ -104,10 +116,10 @@ def _batches(reader: Any, form: str, used: list[str], max_bytes: int, where: str
 
 
 def _gather(
-    batches: Iterator[Any], used: list[str], text: list[bool], pa: Any, where: str
+    batches: Iterator[Any], used: list[str], kinds: list[str], pa: Any, where: str
 ) -> NamedColumns:
     words: dict[int, dict[str, int]] = {
-        column: {} for column, is_text in enumerate(text) if is_text
+        column: {} for column, kind in enumerate(kinds) if kind == "text"
     }
     blocks: list[NDArray[np.float64]] = []
     n = 0
@@ -120,6 +132,8 @@ def _gather(
             )
             if pa.types.is_dictionary(values.type):
                 values = values.dictionary_decode()
+            if kinds[column] == "dates":
+                values = _days(values, pa)
             block[:, column] = (
                 _encoded(values, words[column], pa)
                 if column in words
@@ -130,8 +144,17 @@ def _gather(
     if not n:
         raise ValueError(f"{where} has columns and no rows")
     return NamedColumns(
-        used, np.concatenate(blocks), {column: list(known) for column, known in words.items()}
+        used,
+        np.concatenate(blocks),
+        {column: list(known) for column, known in words.items()},
+        frozenset(column for column, kind in enumerate(kinds) if kind == "dates"),
     )
+
+
+def _days(values: Any, pa: Any) -> Any:
+    """Days since 1970, as in text, of dates and of times."""
+    moments = values.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+    return pa.array(moments.to_numpy(zero_copy_only=False) / (_SECONDS_OF_A_DAY * 1e6))
 
 
 def _check_present(is_missing: Any, rows_before: int, what: str) -> None:

@@ -21,9 +21,9 @@ _LABELS = ("y", "target", "labels")
 _PARTS = ("data", "indices", "indptr", "shape")
 
 
-def read_npy(path: Path, max_bytes: int) -> NamedColumns:
+def read_npy(path: Path, max_bytes: int, progress: bool = False) -> NamedColumns:
     """Read an array of numbers with two axes as a table whose columns are called x1, x2, ..."""
-    with open_stream(path, max_bytes) as stream:
+    with open_stream(path, max_bytes, progress=progress) as stream:
         array = _array(stream, str(path), max_bytes)
         if stream.read(1):
             raise ValueError(f"{path} has more bytes than its array")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from antithetic._util.validation import check_classes, check_column, check_count, check_rows
 from antithetic.datasets._arrow import read_arrow
 from antithetic.datasets._numpy_file import read_npy, read_npz
+from antithetic.datasets._reading import MAX_BYTES, Column, Reading
 from antithetic.datasets._stream import Lines, beginning, open_stream
 from antithetic.datasets._svmlight import (
     MOST_FEATURES,
@@ -21,7 +22,14 @@ from antithetic.datasets._svmlight import (
     looks_like_svmlight,
     read_svmlight,
 )
-from antithetic.datasets._table import Column, check_names, choose, find_columns, rows_and_labels
+from antithetic.datasets._table import (
+    ColumnChoice,
+    NamedColumns,
+    check_names,
+    choose,
+    find_columns,
+    rows_and_labels,
+)
 from antithetic.datasets._text_table import read_text_table
 
 _MAGIC = {
@@ -51,10 +59,14 @@ def read_file(
     *,
     target: Column | None = None,
     features: Sequence[Column] | None = None,
+    leave_out: Sequence[Column] = (),
     one_hot: bool = False,
+    dates: bool = False,
+    decimal: str = ".",
     header: bool | None = None,
     n_features: int | None = None,
-    max_bytes: int = 8 << 30,
+    max_bytes: int = MAX_BYTES,
+    progress: bool = False,
 ) -> Any:
     r"""Read rows and labels from a file.
 
@@ -73,9 +85,17 @@ def read_file(
         class or y, else the last.
     features : sequence of str or int, default=None
         Columns with the features, in the order wanted. Default: all others.
+    leave_out : sequence of str or int, default=()
+        Columns of a table that are neither features nor target; they may hold anything.
     one_hot : bool, default=False
         Replace a column of words by columns ``name=word`` of zeros and ones, one for each word.
         Otherwise such a column is an error.
+    dates : bool, default=False
+        Replace ISO 8601 dates and times, such as 2024-05-31 or 2024-05-31T08:15, by the days since
+        1970. Otherwise such a column is an error.
+    decimal : {".", ","}, default="."
+        What separates the fraction of a number in CSV files. With a comma, fields are separated by
+        semicolons or tabs, and a number that has a point is refused.
     header : bool, default=None
         Whether a CSV file begins with the names of its columns. Default: it does if its first line
         has no number, and the next ones have some or no name occurs twice.
@@ -85,6 +105,8 @@ def read_file(
         unless ``features`` are chosen.
     max_bytes : int, default=8 GiB
         Most bytes to read, counted after decompression.
+    progress : bool, default=False
+        Show a bar on the error stream when reading takes more than a second.
 
     Returns
     -------
@@ -93,7 +115,7 @@ def read_file(
         stored; ``target`` (n,), numbers or strings; ``classes``, the labels in ascending order
         (None where the target is continuous), and ``target_names``, the same as strings;
         ``feature_names`` (None for more than 2^20 features that have none); ``target_name``;
-        ``name``, that of the file; ``DESCR``.
+        ``date_names``, the features that were dates; ``name``, that of the file; ``DESCR``.
 
     Raises
     ------
@@ -116,33 +138,48 @@ def read_file(
     """
     path = Path(path)
     where = str(path)
-    max_bytes = check_count(max_bytes, "max_bytes", 1)
+    reading = Reading(
+        target, features, leave_out, one_hot, dates, decimal, header, max_bytes, progress
+    )
     n_features = None if n_features is None else check_count(n_features, "n_features", 1)
     form = _form(path, max_bytes)
+    date_names: list[str] = []
     if form in ("svmlight", "npz"):
-        if target is not None:
-            raise ValueError(
-                f"{where} says itself where its labels are, so target={target!r} cannot be chosen"
-            )
-        X, y, names = _read_pair(path, form, n_features, max_bytes, named=features is not None)
+        _refuse_columns(reading, where)
+        X, y, names = _read_pair(path, form, n_features, reading, named=features is not None)
         target_name = "y"
         if features is not None and names is not None:
             chosen = find_columns(features, names, where)
             X, names = X[:, chosen], [names[column] for column in chosen]
     else:
-        if form == "npy":
-            table = read_npy(path, max_bytes)
-            choice = choose(table.names, target, features, where)
-        elif form == "text":
-            table, choice = read_text_table(path, max_bytes, target, features, one_hot, header)
-        else:
-            table, choice = read_arrow(path, form, max_bytes, target, features)
+        table, choice = read_table(path, form, reading)
         X, y, names = rows_and_labels(table, choice, one_hot, where)
         target_name = table.names[choice.target]
+        date_names = [table.names[column] for column in sorted(table.dates)]
     X = check_rows(X, where)
     if n_features is not None and features is None and X.shape[1] != n_features:
         raise ValueError(f"{path} has {X.shape[1]} features, not n_features={n_features}")
-    return _bunch(path, X, y, names, target_name)
+    return _bunch(path, X, y, names, target_name, date_names)
+
+
+def read_table(path: Path, form: str, reading: Reading) -> tuple[NamedColumns, ColumnChoice]:
+    """Read a file whose columns have names."""
+    if form == "npy":
+        table = read_npy(path, reading.max_bytes, reading.progress)
+        return table, choose(table.names, reading, str(path))
+    return read_text_table(path, reading) if form == "text" else read_arrow(path, form, reading)
+
+
+def _refuse_columns(reading: Reading, where: str) -> None:
+    if reading.target is not None:
+        raise ValueError(
+            f"{where} says itself where its labels are, so target={reading.target!r} cannot be"
+            " chosen"
+        )
+    if reading.leave_out:
+        raise ValueError(
+            f"{where} has no columns that leave_out= could name; give it CSV, Parquet, Arrow or npy"
+        )
 
 
 def _form(path: Path, max_bytes: int) -> str:
@@ -172,7 +209,7 @@ def _form(path: Path, max_bytes: int) -> str:
 
 
 def _read_pair(
-    path: Path, form: str, n_features: int | None, max_bytes: int, named: bool
+    path: Path, form: str, n_features: int | None, reading: Reading, named: bool
 ) -> tuple[Any, NDArray[Any], list[str] | None]:
     """Rows, labels, and the names of features.
 
@@ -181,11 +218,11 @@ def _read_pair(
     where = str(path)
     first, names = 1, None
     if form == "svmlight":
-        with open_stream(path, max_bytes) as stream:
+        with open_stream(path, reading.max_bytes, progress=reading.progress) as stream:
             X, y, first = read_svmlight(stream, where, n_features)
         X = dense_if_full(X)
     else:
-        X, y, names = read_npz(path, max_bytes)
+        X, y, names = read_npz(path, reading.max_bytes)
     d = X.shape[1]
     if n_features is None and d > MOST_FEATURES:
         raise ValueError(
@@ -208,7 +245,14 @@ def _read_pair(
     return X, y, names
 
 
-def _bunch(path: Path, X: Any, y: NDArray[Any], names: list[str] | None, target_name: str) -> Any:
+def _bunch(
+    path: Path,
+    X: Any,
+    y: NDArray[Any],
+    names: list[str] | None,
+    target_name: str,
+    date_names: list[str],
+) -> Any:
     try:
         classes = _classes(y, X.shape[0])
     except ValueError as error:
@@ -232,6 +276,7 @@ def _bunch(path: Path, X: Any, y: NDArray[Any], names: list[str] | None, target_
         ),
         feature_names=names,
         target_name=target_name,
+        date_names=date_names,
         name=path.name,
         DESCR=f"{path.name}: {X.shape[0]} rows, {X.shape[1]} features, {kind}.",
     )

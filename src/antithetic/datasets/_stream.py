@@ -12,16 +12,19 @@ import lzma
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from antithetic._util.progress import progress_bar
+
 _OPENERS: dict[bytes, Any] = {
-    b"\x1f\x8b": gzip.GzipFile,
+    b"\x1f\x8b": gzip.open,
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ\x00": lzma.LZMAFile,
 }
+_PATIENCE = 1.0  # seconds of reading before a bar is shown
 _DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
 _LONGEST_LINE = 1 << 26  # a line is held in memory as a whole, so it needs a limit of its own
 
@@ -43,39 +46,52 @@ def beginning(path: Path, where: str) -> bytes:
 
 @contextmanager
 def open_stream(
-    path: Path, max_bytes: int, where: str | None = None
+    path: Path, max_bytes: int, where: str | None = None, *, progress: bool = False
 ) -> Iterator[io.BufferedReader]:
     """Open a file, through gzip, bzip2 or xz where it begins like one of them.
 
     The byte after ``max_bytes`` is a ValueError.
 
-    Errors name ``where``, by default the path.
+    Errors name ``where``, by default the path. ``progress`` shows a bar if it takes long.
     """
     where = where or str(path)
     first = beginning(path, where)
     opener = next((opener for magic, opener in _OPENERS.items() if first.startswith(magic)), None)
-    packed = opener is not None
     with (
-        open(path, "rb") if opener is None else opener(path) as source,
-        limited(source, where, max_bytes, packed) as stream,
+        open(path, "rb") as file,
+        file if opener is None else opener(file, "rb") as source,
+        progress_bar(f"reading {path.name}", path.stat().st_size, progress, _PATIENCE) as tell,
+        # How much of a packed file is behind is known by its packed bytes alone.
+        limited(source, where, max_bytes, opener is not None, lambda: tell(file.tell())) as stream,
     ):
         yield stream
 
 
 def limited(
-    source: IO[bytes], where: str, max_bytes: int, packed: bool = True
+    source: IO[bytes],
+    where: str,
+    max_bytes: int,
+    packed: bool = True,
+    tell: Callable[[], None] = lambda: None,
 ) -> io.BufferedReader:
     """Wrap a stream so that reading past the limit raises ValueError.
 
-    So does damaged content, if the stream is ``packed``.
+    So does damaged content, if the stream is ``packed``. ``tell`` is called after each piece.
     """
-    return io.BufferedReader(_Limited(source, where, max_bytes, packed), 1 << 18)
+    return io.BufferedReader(_Limited(source, where, max_bytes, packed, tell), 1 << 18)
 
 
 class _Limited(io.RawIOBase):
-    def __init__(self, source: IO[bytes], where: str, max_bytes: int, packed: bool) -> None:
+    def __init__(
+        self,
+        source: IO[bytes],
+        where: str,
+        max_bytes: int,
+        packed: bool,
+        tell: Callable[[], None],
+    ) -> None:
         self._source, self._where, self._max_bytes, self._packed = source, where, max_bytes, packed
-        self._left = max_bytes
+        self._left, self._tell = max_bytes, tell
 
     def readable(self) -> bool:
         return True
@@ -97,6 +113,7 @@ class _Limited(io.RawIOBase):
             )
         self._left -= len(chunk)
         buffer[: len(chunk)] = chunk
+        self._tell()
         return len(chunk)
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._util.validation import check_rows
+from antithetic.datasets._reading import Column, Reading, days, is_date
 from antithetic.datasets._svmlight import dense_if_full
 
-Column: TypeAlias = str | int
+ONE_HOT = "pass one_hot=True to have a column of zeros and ones for each word"
+DATES = "pass dates=True to have days since 1970"
 _TARGETS = {"target", "label", "class", "y"}
 
 
@@ -21,12 +25,14 @@ _TARGETS = {"target", "label", "class", "y"}
 class NamedColumns:
     """Numbers, one column for each name.
 
-    A column in ``words`` holds positions in that list of words instead.
+    A column in ``words`` holds positions in that list of words instead, one in ``dates`` days since
+    1970.
     """
 
     names: list[str]
     values: NDArray[np.float64]
     words: dict[int, list[str]] = field(default_factory=dict)
+    dates: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +53,32 @@ class ColumnChoice:
         return ColumnChoice(position[self.target], [position[column] for column in self.features])
 
 
-def choose(
-    names: list[str], target: Column | None, features: Sequence[Column] | None, where: str
-) -> ColumnChoice:
+def choose(names: list[str], reading: Reading, where: str) -> ColumnChoice:
     """Find the columns that were asked for, by name or by number from 0 (from -1 backwards)."""
     check_names(names, where)
-    label = _default_target(names, where) if target is None else find_column(target, names, where)
-    if features is None:
-        chosen = [column for column in range(len(names)) if column != label]
+    dropped = {find_column(column, names, where) for column in reading.leave_out}
+    if reading.target is None:
+        label = _default_target(names, dropped, where)
     else:
-        chosen = find_columns(features, names, where)
+        label = find_column(reading.target, names, where)
+    if label in dropped:
+        raise ValueError(f"{where}: column {names[label]!r} is the target and cannot be left out")
+    if reading.features is None:
+        chosen = [
+            column for column in range(len(names)) if column != label and column not in dropped
+        ]
+    else:
+        chosen = find_columns(reading.features, names, where)
         if label in chosen:
             raise ValueError(
                 f"{where}: column {names[label]!r} is the target, so it cannot be a feature; name"
                 " another target or other features"
             )
     if not chosen:
+        left = " left" if dropped else ""
         raise ValueError(
-            f"{where} has one column only, {names[label]!r}; labels and at least one feature are"
-            " needed"
+            f"{where} has one column only{left}, {names[label]!r}; labels and at least one feature"
+            " are needed"
         )
     return ColumnChoice(label, chosen)
 
@@ -73,32 +86,37 @@ def choose(
 def check_names(names: list[str], where: str) -> None:
     """Refuse a name that two columns have."""
     if len(set(names)) < len(names):
-        twice = (
-            sorted({name for name in names if names.count(name) > 1})[:5]
-            if len(names) < 10_000
-            else ["..."]
-        )
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)[:5]
         raise ValueError(
             f"{where} has more than one column called {', '.join(map(repr, twice))}; columns need"
             " different names"
         )
 
 
-def _default_target(names: list[str], where: str) -> int:
-    called = [column for column, name in enumerate(names) if name.lower() in _TARGETS]
+def _default_target(names: list[str], dropped: set[int], where: str) -> int:
+    left = [column for column in range(len(names)) if column not in dropped]
+    if not left:
+        raise ValueError(f"{where}: all columns are left out")
+    called = [column for column in left if names[column].lower() in _TARGETS]
     if len(called) > 1:
         raise ValueError(
             f"{where}: {' and '.join(repr(names[column]) for column in called)} could all be the"
             " labels; say which with target="
         )
-    return called[0] if called else len(names) - 1
+    return called[0] if called else left[-1]
 
 
 def find_columns(columns: Sequence[Column], names: list[str], where: str) -> list[int]:
     """Positions of several columns, which must differ."""
     if isinstance(columns, str):
         raise ValueError(f"features must be a list of columns; got the string {columns!r}")
-    found = [find_column(column, names, where) for column in columns]
+    places = {name: place for place, name in enumerate(names)}
+    found = [
+        places[column]
+        if isinstance(column, str) and column in places
+        else find_column(column, names, where)
+        for column in columns
+    ]
     if not found or len(set(found)) < len(found):
         raise ValueError(
             f"features must name at least one column, and none twice; got {list(columns)!r}"
@@ -121,6 +139,27 @@ def find_column(column: Column, names: list[str], where: str) -> int:
     return int(column) % len(names)
 
 
+def with_dates(table: NamedColumns, features: Sequence[int], where: str) -> NamedColumns:
+    """Turn features whose words are all dates into days since 1970."""
+    found = set[int]()
+    for column in features:
+        words = table.words.get(column, [])
+        strange = [word for word in words if not is_date(word)]
+        if len(strange) > len(words) / 2 or not words:
+            continue
+        if strange:
+            raise ValueError(
+                f"{where}: column {table.names[column]!r} holds dates, and {strange[0][:100]!r},"
+                " which is not an ISO 8601 date such as 2024-05-31 or 2024-05-31T08:15; correct it,"
+                " or leave the column out with leave_out="
+            )
+        numbers = np.array([days(word) for word in words])
+        table.values[:, column] = numbers[table.values[:, column].astype(np.intp)]
+        found.add(column)
+    words_left = {column: words for column, words in table.words.items() if column not in found}
+    return NamedColumns(table.names, table.values, words_left, table.dates | found)
+
+
 def rows_and_labels(
     table: NamedColumns, choice: ColumnChoice, one_hot: bool, where: str
 ) -> tuple[Any, NDArray[Any], list[str]]:
@@ -130,7 +169,13 @@ def rows_and_labels(
     """
     text = [column for column in choice.features if column in table.words]
     if text and not one_hot:
-        raise text_columns_error([table.names[column] for column in text], where)
+        dated = [column for column in text if all(map(is_date, table.words[column]))]
+        raise text_columns_error(
+            [table.names[column] for column in dated or text],
+            where,
+            "dates" if dated else "text",
+            DATES if dated else ONE_HOT,
+        )
     y: NDArray[Any] = table.values[:, choice.target].copy()
     if choice.target in table.words:
         y = np.array(table.words[choice.target])[y.astype(np.intp)]
@@ -140,25 +185,30 @@ def rows_and_labels(
             y,
             [table.names[column] for column in choice.features],
         )
-    blocks, names = zip(*(_block(table, column) for column in choice.features), strict=True)
+    runs = groupby(choice.features, key=lambda column: column if column in table.words else None)
+    blocks, names = zip(*(_block(table, list(run)) for _, run in runs), strict=True)
     X = sparse.hstack(blocks, format="csr")
     check_rows(X, where)
     return dense_if_full(X), y, [name for block in names for name in block]
 
 
-def text_columns_error(names: list[str], where: str, example: str = "") -> ValueError:
+def text_columns_error(
+    names: list[str], where: str, kind: str = "text", advice: str = ONE_HOT
+) -> ValueError:
     """What to say about columns that are not numbers."""
     shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
     return ValueError(
         f"{where}: column{'s' if len(names) > 1 else ''} {shown}"
-        f" hold{'' if len(names) > 1 else 's'} text{example}; pass one_hot=True to have a column of"
-        " zeros and ones for each word, or choose others with features="
+        f" hold{'' if len(names) > 1 else 's'} {kind}; {advice}, or leave"
+        f" {'them' if len(names) > 1 else 'it'} out with leave_out="
     )
 
 
-def _block(table: NamedColumns, column: int) -> tuple[sparse.csr_array, list[str]]:
+def _block(table: NamedColumns, columns: list[int]) -> tuple[sparse.csr_array, list[str]]:
+    """Neighbouring columns of numbers, or the zeros and ones of a single column of words."""
+    column = columns[0]
     if column not in table.words:
-        return sparse.csr_array(table.values[:, [column]]), [table.names[column]]
+        return sparse.csr_array(table.values[:, columns]), [table.names[each] for each in columns]
     words = table.words[column]
     order = sorted(range(len(words)), key=words.__getitem__)
     rank = np.empty(len(words), dtype=np.int32)

@@ -6,7 +6,7 @@ The second pass reports line numbers.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -16,74 +16,104 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic.datasets._reading import Reading, is_date
 from antithetic.datasets._stream import Lines, open_stream
 from antithetic.datasets._table import (
-    Column,
+    DATES,
+    ONE_HOT,
     ColumnChoice,
     NamedColumns,
     choose,
     text_columns_error,
+    with_dates,
 )
 
 _DELIMITERS = ",;\t"
 _SAMPLED_LINES = 200
+_SAMPLED_CHARACTERS = 1 << 20  # of wide tables, a few lines show as much as many of narrow ones
+_FEWEST_SAMPLED = 5
 _MISSING = {"", "na", "n/a", "nan", "null", "?", "-nan", "+nan"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
     path: Path
-    max_bytes: int
+    reading: Reading
     delimiter: str
     names: list[str]
     skip: int  # lines of the header
 
     @contextmanager
     def lines(self) -> Iterator[Iterator[str]]:
-        with open_stream(self.path, self.max_bytes) as stream:
+        how = self.reading
+        with open_stream(self.path, how.max_bytes, progress=how.progress) as stream:
             yield islice(Lines(stream, str(self.path)).text(), self.skip, None)
 
 
-def read_text_table(
-    path: Path,
-    max_bytes: int,
-    target: Column | None,
-    features: Sequence[Column] | None,
-    one_hot: bool,
-    header: bool | None,
-) -> tuple[NamedColumns, ColumnChoice]:
+def read_text_table(path: Path, reading: Reading) -> tuple[NamedColumns, ColumnChoice]:
     """Read a table; columns that are not used may hold anything."""
-    with open_stream(path, max_bytes) as stream:
-        sample = list(islice(Lines(stream, str(path)).text(), _SAMPLED_LINES))
-    layout, rows = _layout(path, max_bytes, sample, header)
-    choice = choose(layout.names, target, features, str(path))
+    layout, rows = sampled_layout(path, reading)
+    choice = choose(layout.names, reading, str(path))
     text = {
         column
         for column in choice.used
-        if any(_is_word(row[column]) for row in rows if column < len(row))
+        if any(_is_word(row[column], reading) for row in rows if column < len(row))
     }
-    if not one_hot and (wrong := [column for column in choice.features if column in text]):
-        if any(
-            len(row) != len(layout.names) or any(_is_number(row[column]) for column in wrong)
-            for row in rows
-        ):
-            # Numbers with a word among them, or a ragged row: find the line.
-            _look_closely(layout, choice, text - set(wrong))
-        raise text_columns_error([layout.names[column] for column in wrong], str(path))
+    if not reading.one_hot:
+        _refuse_words(layout, choice, text, rows)
     try:
-        return _parse(layout, choice, text), choice
+        table = _parse(layout, choice, text)
     except _DoubtfulError as doubt:
         text |= _look_closely(layout, choice, text)
         try:
-            return _parse(layout, choice, text), choice
+            table = _parse(layout, choice, text)
         except _DoubtfulError:
             raise ValueError(f"{path}: {doubt}") from doubt
+    return with_dates(table, choice.features, str(path)) if reading.dates else table, choice
 
 
-def _layout(
-    path: Path, max_bytes: int, sample: list[str], header: bool | None
-) -> tuple[_Layout, list[list[str]]]:
-    delimiter = _delimiter(path, sample)
+def _refuse_words(
+    layout: _Layout, choice: ColumnChoice, text: set[int], rows: list[list[str]]
+) -> None:
+    """Raise ValueError where features hold words in the first lines."""
+    reading, width = layout.reading, len(layout.names)
+
+    def all_are(test: Callable[[str], bool], column: int) -> bool:
+        return all(test(row[column]) for row in rows if column < len(row))
+
+    dated = {column for column in text if all_are(is_date, column)}
+    wrong = [
+        column
+        for column in choice.features
+        if column in text and not (reading.dates and column in dated)
+    ]
+    if not wrong:
+        return
+    if any(
+        len(row) != width or any(reading.is_number(row[column]) for column in wrong) for row in rows
+    ):
+        # Numbers with a word among them, or a ragged row: find the line.
+        _look_closely(layout, choice, text - set(wrong))
+    kind, advice = "text", ONE_HOT
+    if dates := [column for column in wrong if column in dated]:
+        wrong, kind, advice = dates, "dates", DATES
+    elif commas := [column for column in wrong if all_are(_has_decimal_comma, column)]:
+        wrong, kind = commas, "numbers with decimal commas"
+        advice = "pass decimal=',' to read them"
+    raise text_columns_error(
+        [layout.names[column] for column in wrong], str(layout.path), kind, advice
+    )
+
+
+def _has_decimal_comma(field: str) -> bool:
+    return Reading(decimal=",").is_number(field)
+
+
+def sampled_layout(path: Path, reading: Reading) -> tuple[_Layout, list[list[str]]]:
+    """Delimiter, names and header as the first lines show them, and the rows among these lines."""
+    with open_stream(path, reading.max_bytes) as stream:
+        sample = _sample(Lines(stream, str(path)).text())
+    delimiter = _delimiter(path, sample, reading)
     reader = csv.reader(sample, delimiter=delimiter)
     try:
         first = next(row for row in reader if row)
@@ -91,19 +121,28 @@ def _layout(
         rows = [row for row in reader if row]
     except csv.Error as error:
         raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
-    if header is None:
-        header = _is_header(first, rows)
+    header = _is_header(first, rows, reading) if reading.header is None else reading.header
     if not header:
         return _Layout(
-            path, max_bytes, delimiter, [f"x{number}" for number in range(1, len(first) + 1)], 0
+            path, reading, delimiter, [f"x{number}" for number in range(1, len(first) + 1)], 0
         ), [first, *rows]
     if not rows:
         raise ValueError(f"{path} has a header and no rows")
     names = [name.strip() or f"x{number}" for number, name in enumerate(first, 1)]
-    return _Layout(path, max_bytes, delimiter, names, skip), rows
+    return _Layout(path, reading, delimiter, names, skip), rows
 
 
-def _delimiter(path: Path, sample: list[str]) -> str:
+def _sample(lines: Iterator[str]) -> list[str]:
+    sample, characters = list[str](), 0
+    for line in islice(lines, _SAMPLED_LINES):
+        sample.append(line)
+        characters += len(line)
+        if characters > _SAMPLED_CHARACTERS and len(sample) >= _FEWEST_SAMPLED:
+            break
+    return sample
+
+
+def _delimiter(path: Path, sample: list[str], reading: Reading) -> str:
     """Find the delimiter that cuts most first lines into equally many fields, two or more."""
 
     def score(delimiter: str) -> tuple[int, int]:
@@ -115,36 +154,32 @@ def _delimiter(path: Path, sample: list[str]) -> str:
 
     if not any(line.strip() for line in sample):
         raise ValueError(f"{path} has no rows")
-    best = max(_DELIMITERS, key=score)
-    if score(best) == (0, 0):
+    allowed = [delimiter for delimiter in _DELIMITERS if delimiter != reading.decimal]
+    scores = {delimiter: score(delimiter) for delimiter in allowed}
+    best = max(scores, key=scores.__getitem__)
+    if scores[best] == (0, 0):
         raise ValueError(
-            f"{path} is no table: its first line has no comma, semicolon or tab, and it is not"
-            " SVMlight text either"
+            f"{path} is no table: its first line has no"
+            f" {'comma, ' if ',' in allowed else ''}semicolon or tab, and it is not SVMlight text"
+            " either"
         )
     return best
 
 
-def _is_header(first: list[str], rows: list[list[str]]) -> bool:
+def _is_header(first: list[str], rows: list[list[str]], reading: Reading) -> bool:
     """Whether the first line holds names.
 
     It holds no number, and either the rows hold numbers or no name occurs twice, unlike in rows of
     words.
     """
-    if any(_is_number(name) for name in first):
+    if any(map(reading.is_number, first)):
         return False
-    return any(_is_number(field) for row in rows for field in row) or len(set(first)) == len(first)
+    has_numbers = any(reading.is_number(field) for row in rows for field in row)
+    return has_numbers or len(set(first)) == len(first)
 
 
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return "_" not in word  # Python's own way of writing numbers
-
-
-def _is_word(field: str) -> bool:
-    return not _is_number(field) and field.strip().lower() not in _MISSING
+def _is_word(field: str, reading: Reading) -> bool:
+    return not reading.is_number(field) and field.strip().lower() not in _MISSING
 
 
 class _DoubtfulError(Exception):
@@ -157,11 +192,10 @@ def _parse(layout: _Layout, choice: ColumnChoice, text: set[int]) -> NamedColumn
     converters: dict[int | str, Callable[[str], float]] = {
         column: _encoder(known) for column, known in codes.items()
     }
-    converters |= {
-        column: lambda _word: 0.0
-        for column in range(len(layout.names))
-        if column not in choice.used
-    }
+    unused = set(range(len(layout.names))).difference(choice.used)
+    converters |= dict.fromkeys(unused, lambda _word: 0.0)
+    if layout.reading.decimal != ".":  # which the C reader does not know
+        converters |= dict.fromkeys(set(choice.used) - text, layout.reading.number)
     with layout.lines() as lines:
         try:
             values: NDArray[np.float64] = np.loadtxt(
@@ -179,9 +213,8 @@ def _parse(layout: _Layout, choice: ColumnChoice, text: set[int]) -> NamedColumn
                 raise
             raise _DoubtfulError(str(error)) from error
     words = {column: list(known) for column, known in codes.items()}
-    mixed = any(
-        any(map(_is_number, words[column])) for column in choice.features if column in words
-    )
+    is_number = layout.reading.is_number
+    mixed = any(any(map(is_number, words[column])) for column in choice.features if column in words)
     missing = any(word.lower() in _MISSING for known in codes.values() for word in known)
     if values.shape[1] != len(layout.names) or missing or mixed or not np.isfinite(values).all():
         raise _DoubtfulError("it has missing or mixed values")
@@ -211,15 +244,10 @@ def _look_closely(layout: _Layout, choice: ColumnChoice, text: set[int]) -> set[
                         f"{where} has {len(row)} fields instead of {len(layout.names)}"
                     )
                 for column in choice.features:
-                    _check_field(
-                        row[column].strip(),
-                        f"column {layout.names[column]!r}",
-                        where,
-                        column in text,
-                    )
+                    _check_field(layout, row[column].strip(), column, where, column in text)
                 label = row[choice.target].strip()
-                _check_field(label, f"column {layout.names[choice.target]!r}", where, None)
-                if not _is_number(label):
+                _check_field(layout, label, choice.target, where, None)
+                if not layout.reading.is_number(label):
                     found.add(choice.target)
         except csv.Error as error:
             raise ValueError(
@@ -228,18 +256,19 @@ def _look_closely(layout: _Layout, choice: ColumnChoice, text: set[int]) -> set[
     return found
 
 
-def _check_field(field: str, column: str, where: str, words: bool | None) -> None:
+def _check_field(layout: _Layout, field: str, place: int, where: str, words: bool | None) -> None:
     """Refuse what is missing or infinite, and a word among numbers or a number among words.
 
     ``words=None`` takes both.
     """
+    column = f"column {layout.names[place]!r}"
     if field.lower() in _MISSING:
         raise ValueError(
             f"{where} has no value in {column} ({field!r}); remove or fill in such rows, or leave"
-            " the column out with features="
+            " the column out with leave_out="
         )
-    if _is_number(field):
-        if not isfinite(float(field)):
+    if layout.reading.is_number(field):
+        if not isfinite(layout.reading.number(field)):
             raise ValueError(f"{where} has the infinite value {field!r} in {column}")
         if words:
             raise ValueError(
@@ -249,5 +278,5 @@ def _check_field(field: str, column: str, where: str, words: bool | None) -> Non
     elif words is False:
         raise ValueError(
             f"{where} has the word {field[:100]!r} in {column}, which has numbers in other rows;"
-            " correct it, or leave it out with features="
+            " correct it, or leave it out with leave_out="
         )

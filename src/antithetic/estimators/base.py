@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ from antithetic.estimators.callbacks import CallbackSupportMixin, fit_context, w
 from antithetic.estimators.data import TrainingData, cut_to
 from antithetic.estimators.jobs import Job, Seen, do, do_all, epochs_bar, keep, kept
 from antithetic.estimators.planned import PlannedFit
+from antithetic.estimators.used_columns import Narrowed, UsedColumns, from_weights, is_ours
+from antithetic.orders import Order
 from antithetic.pairing import AntitheticTable
+from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers import SOLVERS, State
 from antithetic.solvers.steps import Schedule
 from antithetic.training.automatic import Plan
@@ -40,17 +44,41 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
             table = None if table is None else table[rows]
         if data.weight is not None and not data.weight.any():
             raise ValueError("sample_weight is zero for every row; at least one must be positive")
+        wide, narrowed = data, self._narrowed(data, order, starts)
+        if narrowed is not None:
+            data = data._replace(X=narrowed.columns.narrow(data.X))
+            starts = [(narrowed.start(), intercept) for _, intercept in starts]
+            if validation is not None:
+                validation = validation._replace(X=validation.X[:, narrowed.columns.used])
         plan = self._plan(data, order, table, epochs=self.max_iter, whole=True)
         if self.verbose:
             print(f"{type(self).__name__}: {plan.order!r}, {plan.batch_size} a batch ({plan.why})")
         self._check_data(data, plan)
-        with fit_context(self, data.shown(), self._n_problems()):
+        with fit_context(self, wide.shown(), self._n_problems()):
             known = self._known_steps(plan.noise) if self.warm_start else None
             jobs = self._jobs(
                 data, starts, plan, epochs=self.max_iter, known=known, validation=validation
             )
-            self._solve(jobs, data, plan)
+            self._solve(jobs, wide, plan, narrowed)
         self._warn_after_fit()
+
+    def _narrowed(
+        self, data: TrainingData, order: Order | None, starts: list[Any]
+    ) -> Narrowed | None:
+        """Say how to leave out columns without entries; None where all must take part.
+
+        Tables, orders and measures of one's own may look at all columns.
+        """
+        if not (self.penalty is None or isinstance(self.penalty, (str, ElasticNet))):
+            return None
+        if order is not None and (order.pairs is not None or not is_ours(order)):
+            return None
+        if not all(is_ours(measure) and measure.name != "distance" for measure in self._measures()):
+            return None
+        columns = UsedColumns.of(data.X)
+        if columns is None or any(coef.any() for coef, _ in starts):
+            return None
+        return Narrowed(columns)
 
     def _check_data(self, data: TrainingData, plan: Plan) -> None:
         """Refuse what these data do not allow, before the first problem is begun."""
@@ -67,10 +95,16 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
                     " positive"
                 )
 
-    def _solve(self, jobs: list[Job], data: TrainingData, plan: Plan) -> None:
+    def _solve(
+        self, jobs: list[Job], data: TrainingData, plan: Plan, narrowed: Narrowed | None
+    ) -> None:
         """Train, and take over the result; on Ctrl-C, that of the last whole epochs."""
+        widened = [narrowed] * len(jobs)
         ended = watch_epochs(
-            self, jobs, data.shown(), lambda: self._fitted([job.copy() for job in jobs], plan)
+            self,
+            jobs,
+            data.shown(),
+            lambda: self._fitted([job.copy() for job in jobs], plan, widened),
         )
         try:
             with epochs_bar(sum(job.most_epochs for job in jobs), bool(self.verbose)) as advance:
@@ -83,9 +117,9 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
         except KeyboardInterrupt:
             so_far = [job.copy() for job in jobs]
             if any(job.epochs for job in so_far):
-                self._adopt(self._fitted(so_far, plan))
+                self._adopt(self._fitted(so_far, plan, widened))
             raise
-        self._adopt(self._fitted(jobs, plan))
+        self._adopt(self._fitted(jobs, plan, widened))
 
     def _partial_fit(self, data: TrainingData, first: bool) -> None:
         if not SOLVERS[self.solver].has_steps:
@@ -99,7 +133,15 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
                 zeros = self._weights_of([(np.zeros(d, data.X.dtype), 0.0)] * k)
                 self._adopt({**zeros, "t_": 1, "n_iter_": 0})
             return
-        plan = self._plan(data, self._given_order(data, None, None), epochs=1, whole=False)
+        order = self._given_order(data, None, None)
+        narrowed = self._narrowed_chunk(data, order, starts)
+        if narrowed[0] is not None:
+            data = data._replace(X=narrowed[0].columns.narrow(data.X, extra=1))
+            starts = [
+                start if one is None else one.narrow_start(start)
+                for one, start in zip(narrowed, starts, strict=True)
+            ]
+        plan = self._plan(data, order, epochs=1, whole=False)
         known = self._known_steps(plan.noise)
         jobs = self._jobs(data, starts, plan, epochs=1, known=known, quiet=True)
         parts = self._one_vs_rest()
@@ -110,26 +152,46 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
             elif isinstance(start[0], State):  # this class saw nothing, and stays where it was
                 state, own = start
                 job.seen = Seen(job.first, state, own, None, (), False)
-        fitted = self._fitted(jobs, plan)
+        fitted = self._fitted(jobs, plan, narrowed)
         del fitted["history_"]
         if known:  # a chunk may need shorter steps, but those after it need not
             fitted |= self._steps_of(list(known), plan.noise)
         self._adopt(fitted)
 
+    def _narrowed_chunk(
+        self, data: TrainingData, order: Order | None, starts: list[Any]
+    ) -> list[Narrowed | None]:
+        """Say for each problem how to leave out columns without entries; None for all columns."""
+        as_they_are: list[Narrowed | None] = [None] * len(starts)
+        plain = self.solver == "sgd" and self.average in ("auto", False)
+        penalty = self.penalty is None or self.penalty == "l2"
+        if not (plain and penalty and (order is None or is_ours(order))):
+            return as_they_are
+        columns = UsedColumns.of(data.X)
+        coefs = [first.coef if isinstance(first, State) else first for first, _ in starts]
+        if columns is None or any(coef is None or len(coef) != columns.width for coef in coefs):
+            return as_they_are
+        return [from_weights(columns, coef) for coef in coefs]
+
     # ---- from jobs to attributes, and back
 
-    def _fitted(self, jobs: list[Job], plan: Plan) -> dict[str, Any]:
+    def _fitted(
+        self, jobs: list[Job], plan: Plan, narrowed: Sequence[Narrowed | None]
+    ) -> dict[str, Any]:
         """Attributes of a model that is made of the jobs as they stand."""
         seen, histories = [job.seen for job in jobs], [job.history() for job in jobs]
         averages = plan.average != "epoch"
         return {
-            **self._weights_of([job.solution for job in jobs]),
+            **self._weights_of([job.solution for job in jobs], narrowed),
             "n_iter_": max(job.epochs for job in jobs),
             "t_": 1 + max(0 if one is None else one.state.samples for one in seen),
             "plan_": plan,
             "history_": histories if len(jobs) > 1 else histories[0],
             "_converged": all(one is not None and one.stopped for one in seen),
-            "_states": [None if one is None else keep(one, averages=averages) for one in seen],
+            "_states": [
+                _kept_wide(one, averages, columns)
+                for one, columns in zip(seen, narrowed, strict=True)
+            ],
             **self._steps_of([None if one is None else one.schedule for one in seen], plan.noise),
         }
 
@@ -164,3 +226,13 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
             rate = max(more * decay, min(decay, l2)) if self.decay is None else self.decay
             known.append(Schedule(INVERSE_TIME, float(eta0), float(rate)))
         return known
+
+
+def _kept_wide(
+    seen: Seen | None, averages: bool, narrowed: Narrowed | None
+) -> dict[str, Any] | None:
+    """State of a run, with the weights of all columns."""
+    if seen is None:
+        return None
+    kept_state = keep(seen, averages=averages)
+    return kept_state if narrowed is None else narrowed.widen_state(kept_state)

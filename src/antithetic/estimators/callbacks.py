@@ -1,4 +1,4 @@
-"""scikit-learn's callbacks (1.9 and later): a fit is a task, and its epochs are leaves.
+"""scikit-learn's callbacks (1.9 and later): a fit is a task, its epochs or iterations are leaves.
 
 Of more than two classes, each is a task in between.
 """
@@ -23,7 +23,18 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks
         return method
 
 
-__all__ = ["CallbackSupportMixin", "fit_context", "watch_epochs", "with_callbacks"]
+__all__ = [
+    "CallbackSupportMixin",
+    "Iterations",
+    "StoppedByCallback",
+    "fit_context",
+    "watch_epochs",
+    "with_callbacks",
+]
+
+
+class StoppedByCallback(Exception):  # noqa: N818 - not an error
+    """A callback asks for the end of a fit."""
 
 
 @contextmanager
@@ -80,3 +91,46 @@ def watch_epochs(
         return stop
 
     return end
+
+
+class Iterations:
+    """Tasks of a fit that is watched before each iteration.
+
+    Parameters
+    ----------
+    estimator : object
+    shown : dict
+        What callbacks are given to see: X, y and metadata.
+    fitted : callable
+        Gives the public attributes of a model, from what is watched.
+    """
+
+    def __init__(
+        self, estimator: Any, shown: dict[str, Any], fitted: Callable[[Any], dict[str, Any]]
+    ) -> None:
+        has_callbacks = bool(getattr(estimator, "_skl_callbacks", None))
+        self._root = estimator._callback_fit_ctx if has_callbacks else None
+        self._seen, self._fitted = {"estimator": estimator, **shown}, fitted
+        self._task: Any = None
+        self.last: Any = None
+
+    def watch(self, state: Any) -> None:
+        """End the iteration that led to a state, and begin the next."""
+        self.last = state
+        if self._root is None:
+            return
+        if self.end(state):
+            raise StoppedByCallback
+        self._task = self._root.subcontext(task_name="iteration")
+        self._task.call_on_fit_task_begin(**self._seen)
+
+    def end(self, state: Any) -> bool:
+        """End the iteration that led to a state; True if a callback asks for the end."""
+        if self._task is None:
+            return False
+        task, self._task = self._task, None
+        return bool(
+            task.call_on_fit_task_end(
+                **self._seen, reconstruction_attributes=lambda: self._fitted(state)
+            )
+        )

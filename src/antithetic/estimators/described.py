@@ -39,7 +39,8 @@ def describe(value: Any, name: str) -> Any:
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, (float, np.floating)):
-        return float(value)
+        # JSON has no infinity, which C may be
+        return float(value) if np.isfinite(value) else {"class": "float", "value": str(value)}
     if isinstance(value, (list, tuple)):
         return [describe(one, name) for one in value]
     if isinstance(value, dict):
@@ -88,6 +89,8 @@ def restore(held: Any) -> Any:
         return held
     name = held.get("class")
     given = {key: value for key, value in held.items() if key != "class"}
+    if name == "float":
+        return float(given["value"])
     if name == "dict":
         return {restore(key): restore(value) for key, value in given["items"]}
     if name == "array":

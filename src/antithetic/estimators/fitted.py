@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model._base import SparseCoefMixin
 
 from antithetic._util.warnings import warn
 from antithetic.estimators.one_vs_rest import OneVsRest
 from antithetic.estimators.parameters import LinearParameters
+from antithetic.estimators.used_columns import Narrowed, widen_all
 from antithetic.solvers import SOLVERS
 from antithetic.solvers.state import Solution
 from antithetic.solvers.steps import Schedule
@@ -23,7 +21,7 @@ LARGEST_SEED = np.iinfo(np.int32).max
 _STEPS = ("eta0_", "decay_", "_steps_of_solver", "_noise_of_steps")
 
 
-class FittedLinearModel(SparseCoefMixin, LinearParameters):  # type: ignore[misc]  # untyped
+class FittedLinearModel(LinearParameters):
     """What estimators of one machine and of a cluster do with weights."""
 
     def _one_vs_rest(self) -> OneVsRest:
@@ -36,9 +34,6 @@ class FittedLinearModel(SparseCoefMixin, LinearParameters):  # type: ignore[misc
     def _shape(self, coef: NDArray[Any]) -> NDArray[Any]:
         """Shape of ``coef_``, from one row of weights per problem."""
         return coef
-
-    def _dense_coef(self) -> NDArray[Any]:
-        return self.coef_.toarray() if sparse.issparse(self.coef_) else np.asarray(self.coef_)
 
     def _first_weights(self, coef_init: Any, intercept_init: Any, d: int) -> list[Solution]:
         """Check the weights that a fit begins with, one pair per problem.
@@ -65,8 +60,10 @@ class FittedLinearModel(SparseCoefMixin, LinearParameters):  # type: ignore[misc
             )
         return list(zip(coef.reshape(k, d), intercept.reshape(k).tolist(), strict=True))
 
-    def _weights_of(self, solutions: list[Solution]) -> dict[str, NDArray[Any]]:
-        coef = np.stack([coef for coef, _ in solutions])
+    def _weights_of(
+        self, solutions: list[Solution], narrowed: Sequence[Narrowed | None] | None = None
+    ) -> dict[str, NDArray[Any]]:
+        coef = widen_all(narrowed or [None] * len(solutions), solutions)
         intercept = np.array([intercept for _, intercept in solutions], dtype=coef.dtype)
         return {"coef_": self._shape(coef), "intercept_": intercept}
 
@@ -88,21 +85,6 @@ class FittedLinearModel(SparseCoefMixin, LinearParameters):  # type: ignore[misc
             self.__dict__.pop(name, None)
         self.__dict__.update(fitted)
 
-    @contextmanager
-    def _unchanged_on_errors(self) -> Iterator[None]:
-        """Leave a model whose new fit fails as it was."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            if self.__dict__.get("coef_") is not before.get("coef_"):
-                raise  # it was fitted; a warning or an interruption came after that
-            for name in set(self.__dict__) - set(before):
-                if not name.startswith(("_skl", "_callback")):  # scikit-learn removes these itself
-                    del self.__dict__[name]
-            self.__dict__.update(before)
-            raise
-
     def _warn_after_fit(self) -> None:
         # by the objective, the last epoch counts as one too few, as in scikit-learn
         unfinished = self.stopping == "objective" or not self._converged
@@ -118,11 +100,6 @@ class FittedLinearModel(SparseCoefMixin, LinearParameters):  # type: ignore[misc
                 " error in 1.10. Use values in the range [0.0, inf) instead.",
                 FutureWarning,
             )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _one_or_all(values: list[float]) -> Any:

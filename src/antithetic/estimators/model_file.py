@@ -21,6 +21,8 @@ from antithetic._util.files import write_atomically
 from antithetic._util.settings import same
 from antithetic.estimators.described import describe, restore
 from antithetic.estimators.fitted import FittedLinearModel
+from antithetic.estimators.logistic import LogisticRegression
+from antithetic.estimators.logistic_cv import LogisticRegressionCV
 from antithetic.problem.losses import LOSSES
 
 FORMAT, VERSION = "antithetic linear model", 2
@@ -38,7 +40,11 @@ _ENTRIES = (
     "settings",
     "parameters",
 )
-_OPTIONAL = ("words", "first_index")
+_OPTIONAL = ("words", "first_index", "dates", "estimator_name")
+_LOGISTIC: dict[str, type[LogisticRegression]] = {
+    kind.__name__: kind for kind in (LogisticRegression, LogisticRegressionCV)
+}
+_LARGEST = 1e300  # a weight; beyond it, features of common sizes give infinite predictions
 _BEGINNING = 4096  # bytes among which a model file says what it is
 
 
@@ -71,6 +77,10 @@ class LinearModel:
     first_index : {0, 1}, default=None
         Index of the first feature in SVMlight files. None: by the names, where these are ``x0, x1,
         ...`` or ``x1, x2, ...``.
+    dates : list of str, default=None
+        Features that are days since 1970, made of dates.
+    estimator_name : str, default=None
+        Class of the estimator. None: ``SGDClassifier`` or ``SGDRegressor``.
 
     Examples
     --------
@@ -98,6 +108,8 @@ class LinearModel:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     words: Mapping[str, list[str]] | None = None
     first_index: int | None = None
+    dates: list[str] | None = None
+    estimator_name: str | None = None
 
     def __post_init__(self) -> None:
         _require(
@@ -135,6 +147,11 @@ class LinearModel:
             isinstance(self.target_name, str) and isinstance(self.one_hot, bool),
             "target_name or one_hot",
         )
+        _require(
+            self.estimator_name is None
+            or (self.kind == "classifier" and self.loss == "log_loss" and self._is_logistic),
+            f"estimator_name is {self.estimator_name!r}, not one of {', '.join(_LOGISTIC)}",
+        )
         for name in ("settings", "parameters"):
             _require(isinstance(getattr(self, name), Mapping), f"{name} must be an object")
         self._unfitted()  # parameters that an estimator would refuse
@@ -147,23 +164,30 @@ class LinearModel:
             first is None or (type(first) is int and first in (0, 1)),
             f"first_index is {first!r}, neither 0 nor 1",
         )
+        dates = self.dates
+        _require(
+            dates is None or (isinstance(dates, list) and set(dates) <= set(names or [])),
+            "dates must name features of the model",
+        )
         object.__setattr__(self, "coef", coef)
         object.__setattr__(self, "intercept", intercept)
 
     @classmethod
     def of(cls, estimator: Any, **about: Any) -> LinearModel:
-        """Take the weights and parameters of a fitted SGD estimator.
+        """Take the weights and parameters of a fitted estimator of this package.
 
         Parameters that hold code of the user's, such as ``order=Given(function)``, are refused; a
         random state that is not a number is left out. ``about`` is what an estimator does not
         know: ``feature_names``, ``target_name``,
-        ``one_hot``, ``settings``, ``words``, ``first_index``.
+        ``one_hot``, ``settings``, ``words``, ``first_index``, ``dates``.
         """
         if hasattr(estimator, "to_local"):  # one of a cluster
             estimator = estimator.to_local()
-        if not isinstance(estimator, FittedLinearModel):
+        is_logistic = isinstance(estimator, LogisticRegression)
+        if not (is_logistic or isinstance(estimator, FittedLinearModel)):
             raise ValueError(
-                "LinearModel.of takes an SGDClassifier or SGDRegressor of antithetic; got"
+                "LinearModel.of takes an SGDClassifier, SGDRegressor, LogisticRegression or"
+                " LogisticRegressionCV of antithetic; got"
                 f" {type(estimator).__module__}.{type(estimator).__name__}"
             )
         check_is_fitted(estimator)
@@ -172,11 +196,16 @@ class LinearModel:
         coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else estimator.coef_
         return cls(
             kind,
-            estimator.loss,
+            "log_loss" if is_logistic else estimator.loss,
             np.atleast_2d(coef),
             estimator.intercept_,
             classes,
-            **{"feature_names": None, "parameters": _parameters(estimator), **about},
+            **{
+                "feature_names": None,
+                "parameters": _parameters(estimator),
+                "estimator_name": _logistic_name(estimator) if is_logistic else None,
+                **about,
+            },
         )
 
     def estimator(self) -> Any:
@@ -190,13 +219,20 @@ class LinearModel:
         made.intercept_, made.n_features_in_ = self.intercept.copy(), self.coef.shape[1]
         return made
 
+    @property
+    def _is_logistic(self) -> bool:
+        return isinstance(self.estimator_name, str) and self.estimator_name in _LOGISTIC
+
     def _unfitted(self) -> Any:
         """Make an estimator with the parameters of the one that was saved."""
         from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
 
-        kind = SGDClassifier if self.kind == "classifier" else SGDRegressor
         given = {name: restore(value) for name, value in self.parameters.items()}
-        made = kind(loss=self.loss, **given)
+        if self.estimator_name is not None:
+            made = _LOGISTIC[self.estimator_name](**given)
+        else:
+            kind = SGDClassifier if self.kind == "classifier" else SGDRegressor
+            made = kind(loss=self.loss, **given)
         made._validate_params()
         return made
 
@@ -262,6 +298,11 @@ class LinearModel:
             raise ValueError(
                 f"{os.fspath(path)} is not a model file, or it is damaged: {error}"
             ) from error
+
+
+def _logistic_name(estimator: LogisticRegression) -> str:
+    """Name of the class, or for one of the user's of the class that it extends."""
+    return next(kind.__name__ for kind in type(estimator).__mro__ if kind.__name__ in _LOGISTIC)
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
@@ -339,6 +380,10 @@ def _numbers(value: Any, axes: int, what: str) -> NDArray[np.float64]:
     )
     array = array.astype(np.float64)
     _require(bool(np.isfinite(array).all()), f"{what} has numbers that are not finite")
+    largest = float(np.abs(array).max(initial=0.0))
+    _require(
+        largest <= _LARGEST, f"{what} has {largest:.3g}, with which predictions would overflow"
+    )
     return array
 
 

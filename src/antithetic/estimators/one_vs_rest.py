@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._util.validation import MIXED
+
 _WHOLE = 2**53  # below it a float tells whole numbers from others
 
 
@@ -67,7 +69,10 @@ def classes_of(y: NDArray[Any]) -> NDArray[Any]:
         ends = np.array([y.min(), y.max()])
         if ends[0] != ends[1] and ((y == ends[0]) | (y == ends[1])).all():
             return ends
-    return np.unique(y)
+    try:
+        return np.unique(y)
+    except TypeError as error:
+        raise ValueError(MIXED) from error
 
 
 def check_classes(classes: NDArray[Any]) -> NDArray[Any]:

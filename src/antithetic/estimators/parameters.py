@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-from functools import cache
 from numbers import Integral, Real
 from typing import Any
 
-from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    validate_parameter_constraints,
-)
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from antithetic.estimators.linear import LinearEstimator
 from antithetic.orders import Order
 from antithetic.orders.words import ORDERS, read_order
 from antithetic.problem.losses import Loss, get_loss
@@ -42,17 +35,8 @@ _WITH_ETA0: dict[str, type[Constant]] = {
 }
 
 
-class LinearParameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """What all estimators share: parameters, which become the parts of a run."""
-
-    _doc_link_module = "antithetic"
-    _doc_link_template = (
-        "https://antithetic.readthedocs.io/en/stable/generated/antithetic.{estimator_name}.html"
-    )
-    _y_numeric: bool
-
-    def _doc_link_url_param_generator(self) -> dict[str, str]:
-        return {"estimator_name": type(self).__name__}
+class LinearParameters(LinearEstimator):
+    """What all SGD estimators share: parameters, which become the parts of a run."""
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
         "penalty": [
@@ -78,18 +62,6 @@ class LinearParameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn is 
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "decay": [Interval(Real, 0, None, closed="left"), None],
     }
-
-    def _validate_params(self) -> None:
-        """Check each parameter by itself, as in scikit-learn, but no default twice.
-
-        That takes longer than an epoch of few rows.
-        """
-        allowed = _allowed_defaults(type(self))  # type: ignore[arg-type]  # of instances
-        given = {name: getattr(self, name) for name in allowed}
-        changed = {name: value for name, value in given.items() if value is not allowed[name]}
-        validate_parameter_constraints(
-            self._parameter_constraints, changed, caller_name=type(self).__name__
-        )
 
     def _check_together(self, *, average: bool | int | str = False) -> None:
         """Check what depends on more than one parameter, before data are seen."""
@@ -182,22 +154,3 @@ class LinearParameters(BaseEstimator):  # type: ignore[misc]  # scikit-learn is 
         by_score = getattr(self, "early_stopping", False)
         of = "validation_score" if by_score else "objective"
         return Stalled(float(self.tol), int(self.n_iter_no_change), of)
-
-
-@cache
-def _allowed_defaults(estimator: type[LinearParameters]) -> dict[str, Any]:
-    """Parameters of a class, each with its default if that is allowed.
-
-    Else with something that no value is.
-    """
-    parameters = inspect.signature(estimator.__init__).parameters
-    constraints, found = estimator._parameter_constraints, {}
-    for name in estimator._get_param_names():
-        found[name] = parameters[name].default
-        try:
-            validate_parameter_constraints(
-                constraints, {name: found[name]}, caller_name=estimator.__name__
-            )
-        except ValueError:
-            found[name] = object()
-    return found

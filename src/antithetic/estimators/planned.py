@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
-from antithetic._util.validation import canonical_csr, check_weights
 from antithetic._util.warnings import warn
-from antithetic.estimators.data import TrainingData, filled, is_checked
+from antithetic.estimators.data import TrainingData, filled
 from antithetic.estimators.fitted import LARGEST_SEED, FittedLinearModel
 from antithetic.estimators.jobs import Job
 from antithetic.orders import Order
@@ -141,23 +138,6 @@ class PlannedFit(FittedLinearModel):
         return Plan(found, batch_size, average, why, noise)
 
     # ---- from data to jobs
-
-    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> TrainingData:
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            reset=reset,
-            y_numeric=self._y_numeric,
-            skip_check_array=is_checked(X, y),
-        )
-        weight = None
-        if sample_weight is not None:
-            weight = check_weights(sample_weight, X.shape[0], all_zero=True)
-        return TrainingData(canonical_csr(X) if sparse.issparse(X) else X, y, weight)
 
     def _given_order(
         self, data: TrainingData, table: AntitheticTable | None, strata: Any

@@ -17,6 +17,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from antithetic._util.validation import refuse_dates_and_masks, refuse_indices
 from antithetic.estimators.base import LinearSGD
 from antithetic.estimators.callbacks import with_callbacks
 from antithetic.estimators.data import TrainingData
@@ -399,6 +400,23 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         right = (data.X @ coef + intercept > 0.0) == (target > 0.0)
         return float(np.average(right, weights=data.weight))
 
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Distance of each row to the hyperplanes, times the length of the weights.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Of two classes, above 0 for the second.
+        """
+        refuse_dates_and_masks(X, "X")
+        refuse_indices(X, "X")
+        scores: NDArray[Any] = super().decision_function(X)
+        return scores
+
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probability of each class, for the losses ``"log_loss"`` and ``"modified_huber"``.
@@ -750,6 +768,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
+        refuse_dates_and_masks(X, "X")
+        refuse_indices(X, "X")
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         predictions: NDArray[Any] = (
             safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_

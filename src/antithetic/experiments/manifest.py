@@ -25,14 +25,11 @@ class Manifest:
     ----------
     settings : str
         Fingerprint of all that the numbers depend on.
-    complete : bool
-        Whether the run was finished.
     files : tuple of str
         Paths below the folder, with slashes.
     """
 
     settings: str
-    complete: bool
     files: tuple[str, ...]
 
 
@@ -40,12 +37,12 @@ def read_manifest(folder: Path) -> Manifest | None:
     """Read the list of a folder; None where there is none, or it cannot be read."""
     try:
         given = json.loads((folder / _NAME).read_text(encoding="utf-8"))
-        settings, complete, files = given["settings"], given["complete"], given["files"]
+        settings, files = given["settings"], given["files"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    if not (isinstance(settings, str) and isinstance(complete, bool) and isinstance(files, list)):
+    if not (isinstance(settings, str) and isinstance(files, list)):
         return None
-    return Manifest(settings, complete, tuple(name for name in files if isinstance(name, str)))
+    return Manifest(settings, tuple(name for name in files if isinstance(name, str)))
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

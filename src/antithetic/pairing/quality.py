@@ -62,6 +62,8 @@ def measure_quality(
 ) -> Quality:
     """Quality of a table whose variance ratio is known."""
     products = rows.products(partner)
+    with np.errstate(divide="ignore", over="ignore"):  # infinite, of rows beyond 1e154
+        mean_product = float(products.mean() / np.float64(rows.unit) ** 2)
     if len(rows) <= EXACT_ROWS:
         best, best_by = rows_ratio(rows, optimal_table(rows)), "assignment"
     else:
@@ -70,7 +72,7 @@ def measure_quality(
         best = found  # the best table was found: only rounding tells the two apart
     return Quality(
         found,
-        float(products.mean() / rows.unit**2),
+        mean_product,
         float((products < 0.0).mean()),
         None if labels is None else float((labels != labels[partner]).mean()),
         best,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS
 from antithetic.problem.constant import best_constant
 from antithetic.problem.objective import Problem
+from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Dual, Evaluation, Vector
 
 _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
@@ -45,6 +47,12 @@ class RowSums:
     def columns(self) -> int:
         """Length of a point: columns and, if there is one, the intercept."""
         return self.d + self.fit_intercept
+
+    def with_penalty(self, penalty: Penalty) -> RowSums:
+        """The same rows with another penalty."""
+        other = copy.copy(self)
+        other.penalty = penalty
+        return other
 
     def split(self, theta: Vector) -> tuple[Vector, float]:
         """Weights and the user's intercept."""
@@ -186,7 +194,7 @@ class RowSums:
             problem.X[:, columns],
             problem.y,
             problem.loss,
-            problem.penalty,
+            self.penalty,
             problem.weight,
             problem.fit_intercept,
             problem.classes,
@@ -299,7 +307,7 @@ class RowSums:
             problem.X[rows],
             problem.y[rows],
             problem.loss,
-            problem.penalty,
+            self.penalty,
             weight,
             problem.fit_intercept,
             problem.classes,

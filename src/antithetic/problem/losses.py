@@ -61,6 +61,15 @@ class Loss:
         if not (math.isfinite(self.epsilon) and self.epsilon >= 0.0):
             raise ValueError(f"epsilon must be a finite number, at least 0; got {self.epsilon!r}")
 
+    @property
+    def may_overshoot(self) -> bool:
+        """Whether steps that suit most rows can throw the weights far beyond where they were.
+
+        Slopes that are unbounded do so, and those of ``"modified_huber"``, four times as steep as
+        where its curve begins.
+        """
+        return not self.is_bounded or self.code == MODIFIED_HUBER
+
     def with_epsilon(self, epsilon: float) -> Loss:  # noqa: ARG002
         """Return the loss with another parameter, where it has one."""
         return self

@@ -131,7 +131,16 @@ class Problem:
     def objective(self, coef: Any, intercept: float = 0.0) -> float:
         """Mean loss plus penalty."""
         weights = check_coef(coef, self.d)
-        return self.mean_loss(self._predictions(weights, intercept)) + self.penalty.value(weights)
+        total = self.rows.pass_over(
+            self.targets,
+            self.loss.code,
+            self.loss.epsilon,
+            np.ascontiguousarray(weights, self.X.dtype),
+            intercept,
+            np.empty(0),
+            np.empty(0),
+        )
+        return total / self.n + self.penalty.value(weights)
 
     def mean_loss(self, predictions: NDArray[np.float64]) -> float:
         """Weighted mean loss of the given predictions, shape (n,)."""

@@ -73,7 +73,8 @@ class ElasticNet:
     def value(self, w: Weights) -> float:
         """Value of the penalty."""
         w = w.astype(np.float64, copy=False)
-        return float(0.5 * self.l2 * (w @ w) + self.l1 * np.abs(w).sum())
+        straight = self.l1 * np.abs(w).sum() if self.l1 > 0.0 else 0.0
+        return float(0.5 * self.l2 * (w @ w) + straight)
 
     def smooth_gradient(self, w: Weights) -> Weights:
         """Gradient of the quadratic part."""

@@ -112,7 +112,7 @@ class Chart {
     );
     const y = scale(values, this.logY, box.bottom, box.top);
     this.drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", focusable: "false" });
-    if (x && y) this.fillIn(series, x, widen(y, 0.04), box, labels);
+    if (x && y) this.fillIn(series, x, widen(y, 0.04, data.fromZero), box, labels);
     else
       this.drawing.append(
         svg("text", { x: width / 2, y: height / 2, class: "empty", "text-anchor": "middle" }, "nothing to show on this scale"),

@@ -78,6 +78,9 @@ class Figure:
     log_x, log_y : bool, default=False
         Logarithmic axes to begin with; the reader can change that of y. What is not positive is a
         gap there.
+    from_zero : bool, default=False
+        Whether an axis of y that is not logarithmic starts at 0, so that heights can be compared
+        between figures.
     group : str, default=""
         Figures of one group, say of one data set, stand side by side under its name.
     """
@@ -90,6 +93,7 @@ class Figure:
     y_label: str = ""
     log_x: bool = False
     log_y: bool = False
+    from_zero: bool = False
     group: str = ""
 
     def __post_init__(self) -> None:

@@ -103,6 +103,8 @@ def draw_figure(
         if figure.log_y and any((series.y > 0).any() for series in figure.series):
             ax.set_yscale("log")
             _power_ticks(ax)
+        elif figure.from_zero:
+            ax.set_ylim(bottom=0.0)
         title = f"{figure.group}: {figure.title}" if figure.group else figure.title
         ax.set_title(escaped(title), fontsize=9, loc="left", wrap=True)
         ax.set(xlabel=escaped(figure.x_label), ylabel=escaped(figure.y_label))

@@ -140,6 +140,7 @@ def _figures(found: Comparison) -> list[Figure]:
             " independent rows. Of an order without a draw, the mean over its batches.",
             "epoch",
             "variance ratio",
+            from_zero=True,
         ),
     ]
 

@@ -121,14 +121,14 @@ def _summary(found: Reproduction) -> Iterator[str]:
         f" independent ones before the first step, and {_span(ratios[:, -1])} after the last."
     )
     yield (
-        f"SGD-as ends nearer to the optimum than SGD **{_wins(parts, 'SGD-as', 'SGD')}** cases (by"
-        " more than two standard errors)."
+        f"SGD-as ends nearer to the optimum than SGD **{_wins(parts, 'SGD-as', 'SGD')}**. Nearer"
+        " and farther mean by more than two standard errors of the runs."
     )
     yield (
         "Against plain reshuffling, which the paper does not compare with and which needs no"
-        f" table, it is nearer **{_wins(parts, 'SGD-as', 'reshuffled')}**; our nested order"
-        f" **{_wins(parts, 'nested order', 'reshuffled')}**, and the balanced order, without a"
-        f" table, **{_wins(parts, 'balanced', 'reshuffled')}**."
+        f" table, SGD-as ends nearer **{_wins(parts, 'SGD-as', 'reshuffled')}**. Our nested order"
+        f" ends nearer **{_wins(parts, 'nested order', 'reshuffled')}**, and the balanced order,"
+        f" which needs no table either, **{_wins(parts, 'balanced', 'reshuffled')}**."
     )
     if found.left_out:
         yield f"Left out, since they are not on this computer: {', '.join(found.left_out)}."
@@ -141,10 +141,10 @@ def _span(values: NDArray[np.float64]) -> str:
 
 def _wins(parts: Sequence[Part], method: str, other: str) -> str:
     outcomes = [compare(part.end_gap(method), part.end_gap(other)) for part in parts]
-    return (
-        f"clearly in {outcomes.count('better')}, clearly not in {outcomes.count('worse')} of"
-        f" {len(parts)}"
-    )
+    better, worse = outcomes.count("better"), outcomes.count("worse")
+    rest = len(parts) - better - worse
+    unclear = f", and too close to tell in {rest}" if rest else ""
+    return f"in {better} of {len(parts)} cases, farther in {worse}{unclear}"
 
 
 def _paper_figures(part: Part) -> list[Figure]:
@@ -166,6 +166,7 @@ def _paper_figures(part: Part) -> list[Figure]:
             f" is that of SGD-as at the weights of SGD. Mean and range of {seeds} seeds.",
             "epoch",
             "variance",
+            from_zero=True,
             group=group,
         ),
         Figure(

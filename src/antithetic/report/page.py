@@ -20,6 +20,8 @@ from antithetic._util.files import write_atomically
 from antithetic.report.content import Content, Figure, PageClaim, PageTable
 from antithetic.report.payload import payload, to_json
 
+_MARK = '<meta name="generator" content="antithetic">'
+_BEGINNING = 1024  # bytes among which a page says who wrote it
 _SCRIPTS = ("tools.js", "chart.js", "explorer.js", "page.js")
 _NUMBER = re.compile(
     r"(?<![\w.,-])[\N{MINUS SIGN}+-]?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?"
@@ -37,6 +39,12 @@ def write_page(content: Content, path: str | Path) -> None:
     path : str or Path
     """
     write_atomically(path, render(content).encode("utf-8", "replace"))
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a page that :func:`write_page` wrote."""
+    with open(path, "rb") as file:
+        return _MARK.encode("ascii") in file.read(_BEGINNING)
 
 
 def render(content: Content) -> str:
@@ -70,6 +78,7 @@ def render(content: Content) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
+{_MARK}
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
@@ -175,7 +184,7 @@ def _table(table: PageTable) -> str:
         f'<th scope="col" class="{"number" if number else "text"}">{escape(str(column))}</th>'
         for column, number in zip(table.columns, right, strict=True)
     )
-    rows = "".join("<tr>" + "".join(map(_table_cell, row)) + "</tr>" for row in table.rows)
+    rows = "".join(f"<tr>{_row_head(row[0])}{_cells(row[1:])}</tr>" for row in table.rows)
     title = escape(table.title)
     return (
         f'<h3>{title}</h3><div class="scroll" tabindex="0" role="region" aria-label="{title}">'
@@ -185,6 +194,15 @@ def _table(table: PageTable) -> str:
 
 def _is_number(cell: object) -> bool:
     return isinstance(cell, int | float | np.integer | np.floating) and not isinstance(cell, bool)
+
+
+def _row_head(cell: Any) -> str:
+    """First cell of a row, which stays in view when a table is scrolled."""
+    return _table_cell(cell).replace("<td", '<th scope="row"').replace("</td>", "</th>")
+
+
+def _cells(row: Iterable[Any]) -> str:
+    return "".join(map(_table_cell, row))
 
 
 def _table_cell(cell: Any) -> str:

@@ -68,6 +68,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
         "yLabel": figure.y_label,
         "logX": figure.log_x,
         "logY": figure.log_y,
+        "fromZero": figure.from_zero,
         "group": figure.group,
         "series": [_series(series, log=figure.log_x) for series in figure.series],
     }

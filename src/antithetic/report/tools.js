@@ -64,9 +64,9 @@ function scale(values, log, from, to) {
   return { log, low, high, from, to };
 }
 
-// Room above and below; from zero where that costs little, since lengths above zero are what the eye compares.
-function widen(s, part) {
-  const fromZero = !s.log && s.low >= 0 && s.low < 0.5 * s.high;
+// Room above and below; from zero where that is asked for or costs little, since lengths above zero are what the eye compares.
+function widen(s, part, asked = false) {
+  const fromZero = !s.log && s.low >= 0 && (asked || s.low < 0.5 * s.high);
   return { ...s, low: fromZero ? 0 : s.low - part * (s.high - s.low), high: s.high + part * (s.high - s.low) };
 }
 

@@ -21,6 +21,7 @@ from antithetic.solvers.steps import Schedule
 _LEAST_POINTS, _MOST_POINTS = 64, 256  # of an epoch that are averaged
 GIVEN_UP = 2  # times in a row that last weights were better than a mean
 _FIRST_COMPARED = 4  # epochs after which a mean is first compared with the last weights
+_MOST_SAMPLES = np.iinfo(np.int64).max  # what the kernels count up to
 _MOST_SKIPPED = 10_000  # rows of the first epoch on the way to where the optimum is
 
 
@@ -200,7 +201,9 @@ def make_sgd(
         )
     return Sgd(
         problem,
-        check_count(int(average) if isinstance(average, bool) else average, "average", least=0),
+        check_count(
+            int(average) if isinstance(average, bool) else average, "average", 0, _MOST_SAMPLES
+        ),
         False,
         steepest,
         watch,

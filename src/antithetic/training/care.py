@@ -1,9 +1,9 @@
 """What is watched over where steps were found and not chosen.
 
 An epoch is done again with shorter steps when it led to worse weights than it began with, and than
-zero (after the first epoch, only with losses whose slopes are unbounded, and if the solver
-watches). The decay is halved, down to a least one, after every three epochs that all go the same
-way: the steps have then become too short.
+zero (after the first epoch, only with losses that may overshoot, and if the solver watches). The
+decay is halved, down to a least one, after every three epochs that all go the same way: the steps
+have then become too short.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from antithetic.training.loop import Run
 
 MOST_LOWERINGS, _MOST_EASINGS = 30, 60
+_FEW_ROWS = 1000  # a pass over them costs next to nothing, and a single one can spoil an epoch
 # cosine between the ways of two epochs, and how often in a row
 _SAME_WAY, _EPOCHS_THE_SAME_WAY = 0.7, 3
 
@@ -39,8 +40,9 @@ def ease(before: State, after: State, easing: Easing) -> Easing:
 
     They were short of where they were going.
     """
-    moved = np.append(after.coef - before.coef, after.intercept - before.intercept)
-    moved, aligned = moved.astype(np.float64), 0
+    moved, aligned = np.empty(len(after.coef) + 1), 0
+    np.subtract(after.coef, before.coef, out=moved[:-1])
+    moved[-1] = after.intercept - before.intercept
     if easing.moved is not None:
         together = float(moved @ easing.moved)
         lengths = np.sqrt(float(moved @ moved) * float(easing.moved @ easing.moved))
@@ -59,22 +61,28 @@ def eased_rate(rate: float, least: float, easing: Easing) -> float:
 def unless_wrong(spec: Spec, run: Run, after: After) -> float:
     """Objective after an epoch; infinite if it went wrong.
 
-    That is, it ended worse than it began, and than zero weights, or it overflowed. This costs a
-    pass or two over the data, so after the first epoch it is asked only if the losses met on the
-    way were above those of zero weights, which bounded slopes do not lead to; NaN where it is not
-    asked.
+    That is, it ended worse than it began and than zero weights, or it overflowed. The check costs
+    one or two passes over the data. Of many rows it is skipped where the losses met on the way were
+    at most those of zero weights, but for the first epoch of unbounded slopes. After the first
+    epoch, only losses that may overshoot are checked. NaN means that nothing was checked.
     """
     problem, solver = spec.problem, spec.solver
     later = run.state.epochs > 0
-    if later and (problem.loss.is_bounded or not solver.watch):
+    if later and not (problem.loss.may_overshoot and solver.watch):
         return np.nan
     at_zero = problem.loss_at_zero()
-    if later and after.loss <= at_zero:
+    may_skip = later or (problem.loss.is_bounded and solver.watch)
+    if may_skip and after.loss <= at_zero and problem.n > _FEW_ROWS:
         return np.nan
     reached = _reached(spec, after)
     if not reached > at_zero > 0.0:
         return reached
-    return np.inf if reached > _reached(spec, After(run.state, run.own)) else reached
+    # Short steps stay where the last weights are, which may be worse than the mean of an epoch.
+    began = max(
+        _reached(spec, After(run.state, run.own)),
+        finite_objective(problem, run.state.coef, run.state.intercept),
+    )
+    return np.inf if reached > began else reached
 
 
 def _reached(spec: Spec, after: After) -> float:

@@ -104,7 +104,7 @@ def make_spec(
     _check_watched(stop, measures)
     by_loss = isinstance(stop, Stalled) and stop.of == "objective"
     by_loss = by_loss or any(isinstance(one, Met) for one in measures)
-    watch = by_loss or (isinstance(steps, Auto) and not problem.loss.is_bounded)
+    watch = by_loss or (isinstance(steps, Auto) and problem.loss.may_overshoot)
     made = make_solver(solver, problem, average, steepest=steepest, watch=watch)
     spec = Spec(problem, y, order, solver, made, steps, stop, measures, seed, batch_size, noise)
     if spec.is_step_by_step:

@@ -7,14 +7,19 @@
 // unit stay last.
 #pragma once
 
+#include <bit>
+
 #include "common.hpp"
 
 namespace antithetic {
 
 // Sign with which the difference of two units is added, from its product with the signed sum.
+// Nobody could predict it, so it is made of bits: compilers turn a choice of numbers into a branch.
 template <class Real>
 Real balancing_sign(Real lean) {
-  return lean <= Real{0} ? Real{1} : Real{-1};
+  using Bits = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
+  const Bits is_negative = lean <= Real{0} ? 0 : 1;
+  return std::bit_cast<Real>(std::bit_cast<Bits>(Real{1}) | is_negative << (8 * sizeof(Bits) - 1));
 }
 
 class NextOrder {
@@ -31,7 +36,8 @@ class NextOrder {
   // the other way round.
   void place(Index start, bool in_order) {
     back_ -= unit_;
-    const Index first = in_order ? front_ : back_, second = in_order ? back_ : front_;
+    const Index between = (back_ - front_) & -static_cast<Index>(!in_order);
+    const Index first = front_ + between, second = back_ - between;
     for (Index k = 0; k < unit_; ++k) {
       following_[at(first + k)] = order_[at(start + k)];
       following_[at(second + k)] = order_[at(start + unit_ + k)];

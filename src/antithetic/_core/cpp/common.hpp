@@ -17,10 +17,12 @@
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #define ANTITHETIC_RESTRICT __restrict
-#define ANTITHETIC_NOINLINE __declspec(noinline)
+#define ANTITHETIC_INLINE __forceinline
+#define ANTITHETIC_OUTLINE __declspec(noinline)
 #else
 #define ANTITHETIC_RESTRICT __restrict__
-#define ANTITHETIC_NOINLINE __attribute__((noinline))
+#define ANTITHETIC_INLINE inline __attribute__((always_inline))
+#define ANTITHETIC_OUTLINE __attribute__((noinline))
 #endif
 
 namespace antithetic {

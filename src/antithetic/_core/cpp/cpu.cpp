@@ -27,4 +27,10 @@ PyModuleDef module = {
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__cpu() { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__cpu() {
+  PyObject* made = PyModule_Create(&module);
+#ifdef Py_GIL_DISABLED
+  if (made != nullptr) PyUnstable_Module_SetGIL(made, Py_MOD_GIL_NOT_USED);
+#endif
+  return made;
+}

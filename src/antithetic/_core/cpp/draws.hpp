@@ -79,16 +79,14 @@ inline void balance_observed(const Observed& seen, std::span<bool> placed,
       }
       continue;
     }
-    Lanes<double> lean;
+    double lean = 0.0;
     for (Index j = 0; j < seen.n_slopes; ++j, entry += seen.width) {
-      const double* sum = signed_sum.data() + j * seen.width;
       for (Index c = 0; c < seen.width; ++c) {
         entry[c] -= static_cast<double>(slopes[j]) * static_cast<double>(vector[c]);
       }
-      in_blocks<double>(seen.width,
-                        [&](Index c, auto many) { lean.template add<many>(sum + c, entry + c); });
+      lean += products<double, 1>(seen.width, {signed_sum.data() + j * seen.width}, {entry})[0];
     }
-    const double sign = balancing_sign(lean.total());
+    const double sign = balancing_sign(lean);
     for (std::size_t c = 0; c < held.size(); ++c) signed_sum[c] += sign * held[c];
     --marks[1];
     following[static_cast<std::size_t>(sign > 0.0 ? marks[0] : marks[1])] = marks[2];

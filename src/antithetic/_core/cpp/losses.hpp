@@ -6,7 +6,7 @@
 // a nanosecond, and saves a copy of every kernel per loss.
 #pragma once
 
-#include "common.hpp"
+#include "logistic.hpp"
 
 namespace antithetic {
 
@@ -80,7 +80,7 @@ inline double Loss::slope(double y, double p) const {
     const double margin = y * p;
     switch (code) {
       case log_loss: {
-        const double tail = std::exp(-std::abs(margin));
+        const double tail = std::exp(-std::abs(margin));  // to the last digit before it is zero
         return -y * (margin >= 0.0 ? tail : 1.0) / (1.0 + tail);
       }
       case hinge:
@@ -220,15 +220,13 @@ class LossSum {
       total_ += loss_.value(y, p);
       return;
     }
-    const double margin = y * p;
-    add_tail(margin, std::exp(-std::abs(margin)));
+    add_logistic(logistic<1>(y * p));
   }
 
-  // The logistic loss, of which exp(-|margin|) is known already.
-  void add_tail(double margin, double tail) {
-    total_ += std::max(0.0, -margin);
-    product_ *= 1.0 + tail;
-    if (++factors_ == at_once) flush();
+  void add_logistic(const Logistic<1>& found) {
+    total_ += found.linear;
+    product_ *= found.factor;
+    if ((factors_ += 1) >= at_once) flush();
   }
 
   void add(double y, double p, double weight) { total_ += weight * loss_.value(y, p); }

@@ -1,40 +1,9 @@
 // Passes over the data: losses, slopes and gradients of all rows.
 #pragma once
 
-#include <bit>
-
 #include "steps.hpp"
 
 namespace antithetic {
-
-// Exponential of a number that is not positive, to a relative error of 1e-13, of operations that
-// vectorise over rows; NaN stays NaN.
-inline double exp_of_negative(double x) {
-  constexpr double log2_e = 1.4426950408889634;
-  constexpr double log_2 = 0.693145751953125, log_2_rest = 1.4286068203094172e-6;
-  constexpr double least = -708.0;  // where exp is about to leave the normal numbers
-  x = x < least ? least : x;
-  const double k = std::floor(x * log2_e + 0.5);
-  // At most log(2) / 2: thirteen terms of the series are enough.
-  const double r = (x - k * log_2) - k * log_2_rest;
-  double p = r / 6227020800.0 + 1.0 / 479001600.0;
-  p = p * r + 1.0 / 39916800.0;
-  p = p * r + 1.0 / 3628800.0;
-  p = p * r + 1.0 / 362880.0;
-  p = p * r + 1.0 / 40320.0;
-  p = p * r + 1.0 / 5040.0;
-  p = p * r + 1.0 / 720.0;
-  p = p * r + 1.0 / 120.0;
-  p = p * r + 1.0 / 24.0;
-  p = p * r + 1.0 / 6.0;
-  p = p * r + 0.5;
-  p = p * r + 1.0;
-  p = p * r + 1.0;
-  // 2^k, from the bits of its exponent; where k is NaN it does not matter.
-  const auto exponent = static_cast<std::int64_t>(static_cast<std::int32_t>(k <= 0.0 ? k : 0.0));
-  const std::int64_t bits = (exponent + 1023) * (std::int64_t{1} << 52);
-  return p * std::bit_cast<double>(bits);
-}
 
 // Sum of the logistic losses of some rows, by few logarithms of products.
 inline double sum_of_log_losses(const double* y, const double* p, Index n) {
@@ -47,7 +16,7 @@ inline double sum_of_log_losses(const double* y, const double* p, Index n) {
       for (Index lane = 0; lane < many; ++lane) {
         const double margin = y[start + c + lane] * p[start + c + lane];
         linear[lane] += margin > 0.0 ? 0.0 : -margin;  // NaN stays
-        products[lane] *= 1.0 + exp_of_negative(-std::abs(margin));
+        products[lane] *= 1.0 + exp_of_negative<1>(-std::abs(margin));
       }
     });
     for (Index lane = 0; lane < lanes<double>; ++lane) {

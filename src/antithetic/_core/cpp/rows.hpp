@@ -56,54 +56,46 @@ struct DenseRows {
     for (Index c = 0; c < d; ++c) function(c, x[c]);
   }
 
-  Real dot(Index i, const Real* w) const {
-    const Real* x = row(i);
-    Lanes<Real> p;
-    in_blocks<Real>(d, [&](Index c, auto many) { p.template add<many>(x + c, w + c); });
-    return p.total();
-  }
+  Real dot(Index i, const Real* w) const { return products<Real, 1>(d, {row(i)}, {w})[0]; }
 
   // Both products in one visit; each has the bits that it has alone.
-  TwoProducts<Real> dots(Index i, Index j, const Real* w) const {
-    const Real *x = row(i), *z = row(j);
-    Lanes<Real> p, q;
-    in_blocks<Real>(d, [&](Index c, auto many) {
-      p.template add<many>(x + c, w + c);
-      q.template add<many>(z + c, w + c);
-    });
-    return {p.total(), q.total()};
+  ANTITHETIC_INLINE TwoProducts<Real> dots(Index i, Index j, const Real* w) const {
+    const auto [p, q] = products<Real, 2>(d, {row(i), row(j)}, {w, w});
+    return {p, q};
   }
 
-  FourProducts<Real> dots(Index i, Index j, const Real* w, const Real* s) const {
+  ANTITHETIC_INLINE FourProducts<Real> dots(Index i, Index j, const Real* w, const Real* s) const {
     const Real *x = row(i), *z = row(j);
-    Lanes<Real> p, q, r, t;
-    in_blocks<Real>(d, [&](Index c, auto many) {
-      p.template add<many>(x + c, w + c);
-      q.template add<many>(z + c, w + c);
-      r.template add<many>(x + c, s + c);
-      t.template add<many>(z + c, s + c);
-    });
-    return {p.total(), q.total(), r.total(), t.total()};
+    const auto [p, q, r, t] = products<Real, 4>(d, {x, z, x, z}, {w, w, s, s});
+    return {p, q, r, t};
   }
 
-  void add(Index i, Real a, Real* ANTITHETIC_RESTRICT w) const {
+  void add(Index i, Real a, Real* w) const {
     const Real* x = row(i);
-    for (Index c = 0; c < d; ++c) w[c] += a * x[c];
+    in_blocks<Real>(d, [&](Index c, auto many) {
+      put(w + c, block_at<many>(w + c) + a * block_at<many>(x + c));
+    });
   }
 
-  void add(Index i, Real a, Index j, Real b, Real* ANTITHETIC_RESTRICT w) const {
+  ANTITHETIC_INLINE void add(Index i, Real a, Index j, Real b, Real* w) const {
     const Real *x = row(i), *z = row(j);
-    for (Index c = 0; c < d; ++c) w[c] += a * x[c] + b * z[c];
+    in_blocks<Real>(d, [&](Index c, auto many) {
+      const auto first = block_at<many>(x + c), second = block_at<many>(z + c);
+      put(w + c, block_at<many>(w + c) + (a * first + b * second));
+    });
   }
 
   // Weights and signed sum in one pass.
-  void add(Index i, Real a, Real e, Index j, Real b, Real f, Real* ANTITHETIC_RESTRICT w,
-           Real* ANTITHETIC_RESTRICT s) const {
+  ANTITHETIC_INLINE void add(Index i, Real a, Real e, Index j, Real b, Real f, Real* w,
+                             Real* s) const {
     const Real *x = row(i), *z = row(j);
-    for (Index c = 0; c < d; ++c) {
-      w[c] += a * x[c] + b * z[c];
-      s[c] += e * x[c] + f * z[c];
-    }
+    in_blocks<Real>(d, [&](Index c, auto many) {
+      const auto first = block_at<many>(x + c), second = block_at<many>(z + c);
+      const auto moved = block_at<many>(w + c) + (a * first + b * second);
+      const auto summed = block_at<many>(s + c) + (e * first + f * second);
+      put(w + c, moved);
+      put(s + c, summed);
+    });
   }
 
   // Weights moved along two rows and against a mean gradient.

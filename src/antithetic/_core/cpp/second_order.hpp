@@ -54,32 +54,39 @@ inline double log1p_of_unit(double e) {
   return 2.0 * z * sum;
 }
 
-inline double sum_in_lanes(const double* numbers, Index many) {
-  Lanes<double> sums;
+// Sum of term(k) for k = 0 .. many - 1, in lanes.
+template <class Term>
+inline double sum_of(Index many, Term term) {
+  double sums[lanes<double>] = {};
   in_blocks<double>(many, [&](Index c, auto width) {
-    for (Index lane = 0; lane < width; ++lane) sums.sums[lane] += numbers[c + lane];
+    for (Index lane = 0; lane < width; ++lane) sums[lane] += term(c + lane);
   });
-  return sums.total();
+  for (Index half = lanes<double> / 2; half > 0; half /= 2) {
+    for (Index lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  }
+  return sums[0];
+}
+
+inline double sum_in_lanes(const double* numbers, Index many) {
+  return sum_of(many, [&](Index k) { return numbers[k]; });
 }
 
 inline double sum_of_squares(const double* numbers, Index many) {
-  Lanes<double> sums;
-  in_blocks<double>(many, [&](Index c, auto width) { sums.add<width>(numbers + c, numbers + c); });
-  return sums.total();
+  return sum_of(many, [&](Index k) { return numbers[k] * numbers[k]; });
 }
 
 // Rows that are visited twice while they are in the cache.
 constexpr Index most_rows_at_once = 256;
 
 // Losses, slopes and curvatures of some predictions. Not inlined, or GCC no longer vectorises it.
-ANTITHETIC_NOINLINE inline void judge_logistic(const double* ANTITHETIC_RESTRICT y,
-                                               const double* ANTITHETIC_RESTRICT predictions,
-                                               Index many, double* ANTITHETIC_RESTRICT losses,
-                                               double* ANTITHETIC_RESTRICT slopes,
-                                               double* ANTITHETIC_RESTRICT curvatures) {
+ANTITHETIC_OUTLINE inline void judge_logistic(const double* ANTITHETIC_RESTRICT y,
+                                              const double* ANTITHETIC_RESTRICT predictions,
+                                              Index many, double* ANTITHETIC_RESTRICT losses,
+                                              double* ANTITHETIC_RESTRICT slopes,
+                                              double* ANTITHETIC_RESTRICT curvatures) {
   for (Index k = 0; k < many; ++k) {
     const double margin = y[k] * predictions[k];
-    const double tail = exp_of_negative(-std::abs(margin));
+    const double tail = exp_of_negative<1>(-std::abs(margin));
     const double share = 1.0 / (1.0 + tail), small = tail * share;
     slopes[k] = -y[k] * (margin >= 0.0 ? small : share);
     curvatures[k] = small * share;
@@ -180,13 +187,7 @@ void products(const DenseRows<Real>& rows, Index start, Index many, const Padded
   }
   for (; k < many; ++k) {
     const Real* x = rows.row(start + k);
-    Lanes<double> sum;
-    in_blocks<double>(rows.d, [&](Index c, auto width) {
-      for (Index lane = 0; lane < width; ++lane) {
-        sum.sums[lane] += static_cast<double>(x[c + lane]) * vector.data()[c + lane];
-      }
-    });
-    out[k] = sum.total();
+    out[k] = sum_of(rows.d, [&](Index c) { return static_cast<double>(x[c]) * vector.data()[c]; });
   }
 }
 
@@ -354,7 +355,8 @@ inline double scale_slopes(const Targets& targets, const Loss& loss, const Slope
     if (loss.code == log_loss) {
       total += logistic_cost(weight, slope, given.curvatures[i], kept);
     } else {
-      const double y = targets.y[i], p = given.predictions[i], u = scaled[i] / weight;
+      // a quotient of weighted slopes might be beyond the steepest slope, where the cost is infinite
+      const double y = targets.y[i], p = given.predictions[i], u = kept * loss.slope(y, p);
       total += weight * std::max(0.0, loss.value(y, p) + loss.conjugate(y, u) - u * p);
     }
   }

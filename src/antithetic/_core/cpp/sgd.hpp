@@ -134,23 +134,19 @@ class SgdEpoch {
         slopes_(rule, targets, batches),
         always_averaged_(averaging.from > 0 && averaging.every == 1),
         falls_behind_(is_sparse && (always_averaged_ || rule.l1 > 0.0)),
-        missed_(rows.d, batches.count(), rule.l1 > 0.0, is_sparse && always_averaged_) {
+        missed_(rows.d, batches.count(), rule.l1 > 0.0, is_sparse && always_averaged_),
+        vectors_(stride * rows.d),
+        signed_(is_balanced && stride == 1 ? rows.d : 0) {
     const auto longest = static_cast<std::size_t>(batches.longest());
     scores_.resize(longest);
     shares_.resize(longest);
     if constexpr (is_balanced) {
       row_slopes_.resize(longest);
       signed_slopes_.resize(static_cast<std::size_t>(2 * unit));
-      signed_.resize(static_cast<std::size_t>(rows.d * stride));
     }
-    if constexpr (stride == 2) {
-      for (Index j = 0; j < rows.d; ++j) signed_[at(2 * j)] = model.coef[at(j)];
-      weights_ = signed_.data();
-      signed_sum_ = signed_.data() + 1;
-    } else {
-      weights_ = model.coef.data();
-      signed_sum_ = signed_.data();
-    }
+    weights_ = vectors_.data();
+    signed_sum_ = stride == 2 ? weights_ + 1 : signed_.data();
+    for (Index j = 0; j < rows.d; ++j) weight(j) = model.coef[at(j)];
   }
 
   void run(Pulse& pulse) {
@@ -167,63 +163,19 @@ class SgdEpoch {
   // Take the step of a batch; return how many entries it met.
   Index step(Index batch) {
     const Index first = batches_.first(batch), last = batches_.last(batch);
-    const double eta = rule_.schedule.step(batches_.steps + batch, samples_);
-    const double part = batches_.part(batch);
-    // The gradients of one step are the two to be balanced: they are met once.
-    const bool is_twosome = is_balanced && unit_ == 1 && last - first == 2 && first % 2 == 0;
-    const Index met = predict(first, last, batch, is_twosome);
-    const double total = find_shares(first, last, eta);
-    shrink(eta * part, batch);
-    if constexpr (is_balanced) {
-      is_twosome ? move_two(first) : move_and_balance(first, last);
-    } else {
-      move(first, last);
-    }
-    if (rule_.fit_intercept) model_.intercept -= total;
-    if (rule_.l1 > 0.0) charge(eta * part);
-    samples_ += last - first;
-    average(batch);
-    return met;
-  }
-
-  // Scores of the rows, and for a twosome how far their gradients lean along the signed sum.
-  Index predict(Index first, Index last, Index batch, bool is_twosome) {
-    Index met = 0;
     for (Index k = first; k < last; ++k) {
       rows_.look_ahead(batches_.rows, k);
       prefetch_target(k);
     }
-    if constexpr (is_sparse) {
-      for (Index k = first; k < last; ++k) {
-        const Index i = batches_.row(k);
-        met += rows_.length(i);
-        if (falls_behind_) catch_up(i, batch);
-        if constexpr (is_balanced) {
-          const auto [score, lean] = rows_.dot_interleaved(i, weights_);
-          scores_[at(k - first)] = score;
-          if (is_twosome) leans_[k - first] = lean;
-        } else {
-          scores_[at(k - first)] = rows_.dot(i, weights_);
-        }
-      }
-    } else {
-      met = (last - first) * rows_.d;
-      if (is_twosome) {
-        const auto [p, q, r, t] =
-            rows_.dots(batches_.row(first), batches_.row(first + 1), weights_, signed_sum_);
-        scores_[0] = p;
-        scores_[1] = q;
-        leans_[0] = r;
-        leans_[1] = t;
-        return met;
-      }
-      for (Index k = first; k < last; k += 2) {
-        const Index next = std::min(k + 1, last - 1);  // the last of an odd number with itself
-        const auto [p, q] = rows_.dots(batches_.row(k), batches_.row(next), weights_);
-        scores_[at(next - first)] = q;
-        scores_[at(k - first)] = p;
-      }
-    }
+    const double eta = rule_.schedule.step(batches_.steps + batch, samples_);
+    const double part = batches_.part(batch);
+    // The gradients of one step are the two to be balanced: they are met once.
+    const bool is_twosome = last - first == 2 && (!is_balanced || (unit_ == 1 && first % 2 == 0));
+    const Index met = is_twosome ? step_of_two(first, batch, eta, part)
+                                 : step_of_many(first, last, batch, eta, part);
+    if (rule_.l1 > 0.0) charge(eta * part);
+    samples_ += last - first;
+    average(batch);
     return met;
   }
 
@@ -234,36 +186,140 @@ class SgdEpoch {
     }
   }
 
+  // A batch of two rows, which is what most are: nothing but the vectors passes through memory.
+  ANTITHETIC_INLINE Index step_of_two(Index first, Index batch, double eta, double part) {
+    const Index i = batches_.row(first), j = batches_.row(first + 1);
+    if (falls_behind_) {
+      catch_up(i, batch);
+      catch_up(j, batch);
+    }
+    const auto [score_i, score_j, lean_i, lean_j] = products_of_two(i, j);
+    const double p = prediction(score_i), q = prediction(score_j);
+    const auto [bare_i, bare_j] = slopes_.at_two(first, p, q);
+    const double slope_i = weighed(first, bare_i, p), slope_j = weighed(first + 1, bare_j, q);
+    shrink(eta * part, batch);
+    // the same operations as in a batch of many, so that the bits are the same
+    const double rate = rate_of(eta);
+    const Real a = static_cast<Real>(-rate * slope_i * per_scale_);
+    const Real b = static_cast<Real>(-rate * slope_j * per_scale_);
+    double total = rate * slope_i;
+    total += rate * slope_j;
+    if (rule_.fit_intercept) model_.intercept -= total;
+    if constexpr (is_balanced) {
+      Real e = static_cast<Real>(slope_i), f = -static_cast<Real>(slope_j);
+      const Real constant = rule_.fit_intercept ? e + f : Real{0};
+      const Real sign = balancing_sign(e * lean_i + f * lean_j + signed_constant_ * constant);
+      e *= sign;
+      f *= sign;
+      if constexpr (is_sparse) {
+        rows_.add_interleaved(i, a, e, weights_);
+        rows_.add_interleaved(j, b, f, weights_);
+      } else {
+        rows_.add(i, a, e, j, b, f, weights_, signed_sum_);
+      }
+      signed_constant_ += sign * constant;
+      next_.place(first, sign > 0);
+    } else if constexpr (is_sparse) {
+      rows_.add(i, a, weights_);
+      rows_.add(j, b, weights_);
+    } else {
+      rows_.add(i, a, j, b, weights_);
+    }
+    return rows_.length(i) + rows_.length(j);
+  }
+
+  // Scores of two rows, and how far their gradients lean along the signed sum.
+  ANTITHETIC_INLINE FourProducts<Real> products_of_two(Index i, Index j) const {
+    if constexpr (is_sparse && is_balanced) {
+      const auto [score_i, lean_i] = rows_.dot_interleaved(i, weights_);
+      const auto [score_j, lean_j] = rows_.dot_interleaved(j, weights_);
+      return {score_i, score_j, lean_i, lean_j};
+    } else if constexpr (is_sparse) {
+      return {rows_.dot(i, weights_), rows_.dot(j, weights_), 0, 0};
+    } else if constexpr (is_balanced) {
+      return rows_.dots(i, j, weights_, signed_sum_);
+    } else {
+      const auto [score_i, score_j] = rows_.dots(i, j, weights_);
+      return {score_i, score_j, 0, 0};
+    }
+  }
+
+  ANTITHETIC_OUTLINE Index step_of_many(Index first, Index last, Index batch, double eta,
+                                        double part) {
+    const Index met = predict(first, last, batch);
+    const double total = find_shares(first, last, eta);
+    shrink(eta * part, batch);
+    move(first, last);
+    if constexpr (is_balanced) balance_batch(first, last);
+    if (rule_.fit_intercept) model_.intercept -= total;
+    return met;
+  }
+
+  Index predict(Index first, Index last, Index batch) {
+    Index met = 0;
+    if constexpr (is_sparse) {
+      for (Index k = first; k < last; ++k) {
+        const Index i = batches_.row(k);
+        met += rows_.length(i);
+        if (falls_behind_) catch_up(i, batch);
+        scores_[at(k - first)] = rows_.template dot<stride>(i, weights_);
+      }
+    } else {
+      met = (last - first) * rows_.d;
+      for (Index k = first; k < last; k += 2) {
+        const Index next = std::min(k + 1, last - 1);  // the last of an odd number with itself
+        const auto [p, q] = rows_.dots(batches_.row(k), batches_.row(next), weights_);
+        scores_[at(next - first)] = q;
+        scores_[at(k - first)] = p;
+      }
+    }
+    return met;
+  }
+
+  // What multiplies the slopes: passive steps are in them already.
+  double rate_of(double eta) const {
+    return (rule_.schedule.is_passive() ? 1.0 : eta) / static_cast<double>(batches_.size);
+  }
+
+  double prediction(Real score) const {
+    return scale_ * static_cast<double>(score) + model_.intercept;
+  }
+
+  // What the row at a place is multiplied by to make its gradient: the slope of its prediction,
+  // with its weight and factor.
+  ANTITHETIC_INLINE double weighed(Index place, double slope, double predicted) const {
+    const Index i = batches_.row(place);
+    if (rule_.schedule.is_passive()) {
+      const double loss = rule_.loss.value(targets_.label(i), predicted);
+      slope *= rule_.schedule.row_step(loss, rows_.square(i));
+    }
+    return slope * (targets_.weight_of(i) * batches_.factor(place));
+  }
+
   // What each row's gradient is multiplied by; return the intercept's step.
   double find_shares(Index first, Index last, double eta) {
-    const bool passive = rule_.schedule.is_passive();
-    const double rate = (passive ? 1.0 : eta) / static_cast<double>(batches_.size);
+    const double rate = rate_of(eta);
     double total = 0.0;
     for (Index k = first; k < last; ++k) {
-      const Index i = batches_.row(k);
-      const double score = static_cast<double>(scores_[at(k - first)]);
-      const double prediction = scale_ * score + model_.intercept;
-      double slope = slopes_.at(k, prediction);
-      if (passive) {
-        const double loss = rule_.loss.value(targets_.label(i), prediction);
-        slope *= rule_.schedule.row_step(loss, rows_.square(i));
-      }
-      slope *= targets_.weight_of(i) * batches_.factor(k);
-      total += rate * slope;
-      shares_[at(k - first)] = -rate * slope;
-      if constexpr (is_balanced) row_slopes_[at(k - first)] = static_cast<Real>(slope);
+      const double predicted = prediction(scores_[at(k - first)]);
+      const double found = weighed(k, slopes_.at(k, predicted), predicted);
+      total += rate * found;
+      shares_[at(k - first)] = -rate * found;
+      if constexpr (is_balanced) row_slopes_[at(k - first)] = static_cast<Real>(found);
     }
     return total;
   }
 
   void shrink(double step, Index batch) {
     scale_ *= std::max(0.0, 1.0 - step * rule_.l2);
-    if (scale_ >= smallest_scale) return;
-    if (falls_behind_) catch_all_up(batch);
-    rescale();
+    if (scale_ < smallest_scale) {
+      if (falls_behind_) catch_all_up(batch);
+      rescale();
+    }
+    per_scale_ = 1.0 / scale_;
   }
 
-  Real share(Index place) const { return static_cast<Real>(shares_[at(place)] / scale_); }
+  Real share(Index place) const { return static_cast<Real>(shares_[at(place)] * per_scale_); }
 
   void move(Index first, Index last) {
     if constexpr (is_sparse) {
@@ -280,27 +336,8 @@ class SgdEpoch {
     }
   }
 
-  // Weights and signed sum in one pass over the two rows of a step.
-  void move_two(Index first) {
-    const Index i = batches_.row(first), j = batches_.row(first + 1);
-    Real e = row_slopes_[0], f = -row_slopes_[1];
-    const Real constant = rule_.fit_intercept ? e + f : Real{0};
-    const Real sign = balancing_sign(e * leans_[0] + f * leans_[1] + signed_constant_ * constant);
-    e *= sign;
-    f *= sign;
-    if constexpr (is_sparse) {
-      rows_.add_interleaved(i, share(0), e, weights_);
-      rows_.add_interleaved(j, share(1), f, weights_);
-    } else {
-      rows_.add(i, share(0), e, j, share(1), f, weights_, signed_sum_);
-    }
-    signed_constant_ += sign * constant;
-    next_.place(first, sign > 0);
-  }
-
   // Units and batches of any sizes: rows are met again where their signs are known.
-  void move_and_balance(Index first, Index last) {
-    move(first, last);
+  void balance_batch(Index first, Index last) {
     for (Index k = first; k < last; ++k) {
       const Index i = batches_.row(k), position = k % (2 * unit_);
       const Real slope =
@@ -389,9 +426,7 @@ class SgdEpoch {
     if (falls_behind_) catch_all_up(batches_.count());
     if constexpr (is_balanced) next_.finish();
     rescale();
-    if constexpr (stride == 2) {
-      for (Index j = 0; j < rows_.d; ++j) model_.coef[at(j)] = signed_[at(2 * j)];
-    }
+    for (Index j = 0; j < rows_.d; ++j) model_.coef[at(j)] = weight(j);
     if (gained_ > 0.0) {
       model_.average_weight += gained_;
       const double kept = 1.0 - gained_ / model_.average_weight;
@@ -414,13 +449,13 @@ class SgdEpoch {
   Slopes slopes_;
   const bool always_averaged_, falls_behind_;
   Missed missed_;
-  std::vector<Real> scores_, row_slopes_, signed_slopes_, signed_;
+  AlignedVector<Real> vectors_, signed_;
+  std::vector<Real> scores_, row_slopes_, signed_slopes_;
   std::vector<double> shares_;
   Real* weights_ = nullptr;
   Real* signed_sum_ = nullptr;
-  Real leans_[2] = {0, 0};
   Real signed_constant_ = 0;
-  double lean_ = 0.0, scale_ = 1.0, gained_ = 0.0;
+  double lean_ = 0.0, scale_ = 1.0, per_scale_ = 1.0, gained_ = 0.0;
   std::int64_t samples_ = batches_.samples;
 };
 

@@ -63,39 +63,52 @@ struct StepRule {
 class Slopes {
  public:
   Slopes(const StepRule& rule, const Targets& targets, const Batches& batches)
-      : rule_(rule), targets_(targets), batches_(batches), met_(rule.loss) {}
+      : rule_(rule),
+        targets_(targets),
+        batches_(batches),
+        is_plain_(!targets.has_weights() && batches.factors.empty()),
+        is_logistic_(rule.loss.code == log_loss && (is_plain_ || !rule.watch)),
+        met_(rule.loss) {}
 
   // Slope of the row at a place before weights and factors; the loss met is counted with them.
-  double at(Index place, double prediction) {
-    const Index i = batches_.row(place);
-    const double y = targets_.label(i);
-    double slope;
-    if (rule_.loss.code == log_loss) {
-      const double margin = y * prediction, tail = std::exp(-std::abs(margin));
-      slope = -y * (margin >= 0.0 ? tail : 1.0) / (1.0 + tail);
-      if (rule_.watch && is_plain()) {
-        met_.add_tail(margin, tail);
-        return cut(slope);
+  ANTITHETIC_INLINE double at(Index place, double prediction) {
+    if (!is_logistic_) return cut(slope_of_any(place, prediction));
+    const double y = targets_.label(batches_.row(place));
+    const auto found = logistic<1>(y * prediction);
+    if (rule_.watch) met_.add_logistic(found);
+    return cut(-y * found.share);
+  }
+
+  // Slopes of the rows at a place and the next.
+  ANTITHETIC_INLINE std::array<double, 2> at_two(Index place, double first, double second) {
+#if defined(__GNUC__) || defined(__clang__)
+    if (is_logistic_) {
+      const double y = targets_.label(batches_.row(place));
+      const double z = targets_.label(batches_.row(place + 1));
+      const auto found = logistic<2>(Block<double, 2>{y * first, z * second});
+      if (rule_.watch) {
+        met_.add_logistic({found.share[0], found.linear[0], found.factor[0]});
+        met_.add_logistic({found.share[1], found.linear[1], found.factor[1]});
       }
-    } else {
-      slope = rule_.loss.slope(y, prediction);
+      return {cut(-y * found.share[0]), cut(-z * found.share[1])};
     }
-    if (rule_.watch) watch(place, i, y, prediction);
-    return cut(slope);
+#endif
+    const double slope = at(place, first);
+    return {slope, at(place + 1, second)};
   }
 
   double met() { return met_.total(); }
 
  private:
-  bool is_plain() const { return !targets_.has_weights() && batches_.factors.empty(); }
-
-  void watch(Index place, Index i, double y, double prediction) {
-    if (is_plain()) {
+  ANTITHETIC_OUTLINE double slope_of_any(Index place, double prediction) {
+    const Index i = batches_.row(place);
+    const double y = targets_.label(i);
+    if (rule_.watch && is_plain_) {
       met_.add(y, prediction);
-      return;
+    } else if (rule_.watch && targets_.weight_of(i) > 0.0) {  // weight 0 beats an infinite loss
+      met_.add(y, prediction, targets_.weight_of(i) * batches_.factor(place));
     }
-    const double weight = targets_.weight_of(i);  // weight 0 beats an infinite loss
-    if (weight > 0.0) met_.add(y, prediction, weight * batches_.factor(place));
+    return rule_.loss.slope(y, prediction);
   }
 
   double cut(double slope) const {
@@ -106,6 +119,7 @@ class Slopes {
   const StepRule& rule_;
   const Targets& targets_;
   const Batches& batches_;
+  const bool is_plain_, is_logistic_;  // whether the quick way will do
   LossSum met_;
 };
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,11 +12,20 @@ from numpy.typing import NDArray
 from antithetic._util.threads import count_threads
 from antithetic.problem import Problem
 from antithetic.problem.curvature import RowSums
+from antithetic.problem.penalties import Penalty
 from antithetic.solvers.newton.dual_start import dual_start
 from antithetic.solvers.newton.iterations import Iterate, Newton, solve
 from antithetic.solvers.newton.solver import NewtonSolver, refuses
 
-__all__ = ["NewtonSolver", "Solved", "make_newton", "refuses", "solve_problem", "sums_of"]
+__all__ = [
+    "NewtonSolver",
+    "Solved",
+    "make_newton",
+    "refuses",
+    "solve_path",
+    "solve_problem",
+    "sums_of",
+]
 
 _ROWS_OF_CENTRE = 1000
 
@@ -90,30 +100,75 @@ def solve_problem(
     >>> solved.ended, solved.gap <= 1e-6
     ('gap', True)
     """
-    sums = sums_of(problem, threads)
-    newton = Newton(sums, tol, seed)
+    return solve_path(
+        problem,
+        [problem.penalty],
+        tol=tol,
+        max_iter=max_iter,
+        start=start,
+        seed=seed,
+        threads=threads,
+        watch=watch,
+    )[0]
 
-    def solved(progress: Iterate) -> Solved:
-        coef, intercept = sums.split(progress.point.theta)
-        ended = progress.ended or "max_iter"
-        return Solved(
-            np.array(coef),
-            intercept,
-            progress.gap,
-            progress.certified,
-            progress.iterations,
-            ended,
-            newton.sizes,
-            newton.method,
-        )
 
-    theta = None if start is None else sums.join(*start)
-    if start is None and newton.method == "conjugate gradients":
-        coef = dual_start(problem, seed)
-        if coef is not None:
-            theta = sums.join(coef, newton.constant)
-    watching = None if watch is None else lambda progress: watch(solved(progress))
-    return solved(solve(newton, max_iter, theta, watching))
+def solve_path(
+    problem: Problem,
+    penalties: Sequence[Penalty],
+    *,
+    tol: float,
+    max_iter: int,
+    start: tuple[NDArray[np.float64], float] | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    watch: Callable[[Solved], object] | None = None,
+) -> list[Solved]:
+    """Minimise with each of several penalties, strong ones first, in place of the problem's own.
+
+    Each begins where the one before ended: with its weights, its pass over the rows and its
+    Hessian. Parameters are those of :func:`solve_problem`.
+    """
+    sums, newton, found = sums_of(problem, threads), None, []
+    for penalty in penalties:
+        sums = sums.with_penalty(penalty)
+        if newton is None:
+            newton = Newton(sums, tol, seed)
+            iterate = newton.start(_first_weights(problem, sums, newton, start, seed))
+        else:
+            newton, iterate = newton.follow(sums, iterate)
+        solved = partial(_solved, sums, newton)
+        watching = None if watch is None else lambda now: watch(solved(now))  # noqa: B023
+        iterate = solve(newton, iterate, max_iter, watching)
+        found.append(solved(iterate))
+    return found
+
+
+def _first_weights(
+    problem: Problem,
+    sums: RowSums,
+    newton: Newton,
+    start: tuple[NDArray[np.float64], float] | None,
+    seed: int,
+) -> NDArray[np.float64] | None:
+    """Weights to begin with: those given, or a few epochs on the dual where these pay."""
+    if start is not None:
+        return sums.join(*start)
+    coef = dual_start(problem, seed) if newton.method == "conjugate gradients" else None
+    return None if coef is None else sums.join(coef, newton.constant)
+
+
+def _solved(sums: RowSums, newton: Newton, iterate: Iterate) -> Solved:
+    coef, intercept = sums.split(iterate.point.theta)
+    return Solved(
+        np.array(coef),
+        intercept,
+        iterate.gap,
+        iterate.certified,
+        iterate.iterations,
+        iterate.ended or "max_iter",
+        newton.sizes,
+        newton.method,
+    )
 
 
 def sums_of(problem: Problem, threads: int = 1) -> RowSums:

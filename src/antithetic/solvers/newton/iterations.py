@@ -26,6 +26,7 @@ _FREE_DIGITS = 1e-10
 _FREE_ITERATIONS = 50  # after which no more digits than were asked for are free
 _ROUNDING = {False: 1e-12, True: 1e-6}  # of the constant's objective, by whether rows are float32
 _LAST_DIGITS, _MOST_IDLE = 4.0 * float(np.finfo(np.float64).eps), 3
+_RATIO_OF_OTHERS = 0.3  # what a step leaves of the decrement, with a Hessian of other weights
 _MOST_COLUMNS = 4000  # of a Hessian that is formed
 _POOR = 0.3  # of the decrement that a step with a new Hessian leaves: its digits may be too few
 _AGAIN = 1.5  # of the gap that is allowed: where a bound is expected, it is computed
@@ -107,6 +108,26 @@ class Newton:
         if isinstance(other._model, Conjugate):
             other._model.sums = sums
         return other
+
+    def follow(self, sums: Sums, last: Iterate) -> tuple[Newton, Iterate]:
+        """Newton's method with another penalty, which begins where this one ended.
+
+        The rows need not be visited for it: only what the penalty adds is new.
+        """
+        other = Newton(sums, self.tol, self._seed)
+        added, coef = sums.penalty.l2 - self.sums.penalty.l2, last.point.theta[: sums.d]
+        gradient = last.point.gradient.copy()
+        gradient[: sums.d] += added * coef
+        objective = last.point.objective + 0.5 * added * float(coef @ coef)
+        point = last.point._replace(objective=objective, gradient=gradient)
+        model = copy.copy(self._model)
+        if isinstance(model, (QuasiNewton, WithL1)) and type(model) is type(other._model):
+            model.change_penalty(sums.d, added, sums.penalty.l1)
+            other._model, other._ratio, other._care = model, _RATIO_OF_OTHERS, self._care
+            other._needs_exact = self._needs_exact
+        else:
+            other._renew(point)
+        return other, Iterate(point)
 
     def start(self, theta: Vector | None = None) -> Iterate:
         """First pass over all rows, from the solution of the samples or from given weights."""
@@ -248,12 +269,11 @@ class Newton:
 
 def solve(
     newton: Newton,
+    progress: Iterate,
     max_iter: int,
-    theta: Vector | None = None,
     watch: Callable[[Iterate], object] | None = None,
 ) -> Iterate:
     """Iterate until the gap is small enough, and at most so often."""
-    progress = newton.start(theta)
     while not progress.ended and progress.iterations < max_iter:
         if watch is not None:
             watch(progress)

@@ -118,6 +118,13 @@ class QuasiNewton:
         self._hessian[places, places] = raised
         self._factor = Factor(self._hessian)
 
+    def change_penalty(self, d: int, added: float, l1: float) -> None:  # noqa: ARG002
+        """Add so much to the L2 penalty of the first d columns."""
+        assert self._hessian is not None
+        self._hessian = _with_diagonal(self._hessian, d, added)
+        self._factor = Factor(self._hessian)
+        self._pairs = []
+
     def propose(self, point: Evaluation) -> Proposal:
         """Step of L-BFGS; the decrement is that of the Hessian alone."""
         assert self._factor is not None
@@ -180,6 +187,12 @@ class WithL1:
         assert self._hessian is not None
         places = np.arange(len(diagonal))
         self._hessian[places, places] = np.maximum(diagonal, self._hessian[places, places])
+
+    def change_penalty(self, d: int, added: float, l1: float) -> None:
+        """Add so much to the L2 penalty of the first d columns, and take another L1 penalty."""
+        assert self._hessian is not None
+        self._l1 = l1
+        self.take(_with_diagonal(self._hessian, d, added), d)
 
     def propose(self, point: Evaluation) -> Proposal:
         """Step to the minimum of the model with its penalty."""
@@ -333,6 +346,14 @@ class Conjugate:
 
     def learn(self, before: Evaluation, after: Evaluation) -> None:
         """Every step has the Hessian of its own point: there is nothing to learn."""
+
+
+def _with_diagonal(hessian: Vector, d: int, added: float) -> Vector:
+    """Hessian with a number added to the first d entries of its diagonal."""
+    changed = hessian.copy()
+    places = np.arange(d)
+    changed[places, places] += added
+    return changed
 
 
 def hessian_passes(sums: Sums) -> float:

@@ -1,0 +1,114 @@
+"""What every linear estimator shares: checks of parameters and data, weights that can be sparse."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.linear_model._base import SparseCoefMixin
+from sklearn.utils._param_validation import validate_parameter_constraints
+from sklearn.utils.validation import validate_data
+
+from antithetic._util.validation import (
+    canonical_csr,
+    check_weights,
+    refuse_dates_and_masks,
+    refuse_mixed_labels,
+)
+from antithetic.estimators.data import TrainingData, is_checked
+
+
+class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # untyped
+    """A linear model as scikit-learn expects it."""
+
+    _doc_link_module = "antithetic"
+    _doc_link_template = (
+        "https://antithetic.readthedocs.io/en/stable/generated/antithetic.{estimator_name}.html"
+    )
+    _parameter_constraints: dict[str, list[Any]]
+    _y_numeric: bool
+
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        return {"estimator_name": type(self).__name__}
+
+    def _validate_params(self) -> None:
+        """Check each parameter by itself, as in scikit-learn, but no default twice.
+
+        That takes longer than an epoch of few rows.
+        """
+        allowed = _allowed_defaults(type(self))  # type: ignore[arg-type]  # of instances
+        given = {name: getattr(self, name) for name in allowed}
+        changed = {name: value for name, value in given.items() if value is not allowed[name]}
+        validate_parameter_constraints(
+            self._parameter_constraints, changed, caller_name=type(self).__name__
+        )
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> TrainingData:
+        refuse_dates_and_masks(X, "X")
+        refuse_dates_and_masks(y, "y")
+        if not self._y_numeric:
+            refuse_mixed_labels(y)
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            order="C",
+            reset=reset,
+            y_numeric=self._y_numeric,
+            skip_check_array=is_checked(X, y),
+        )
+        weight = None
+        if sample_weight is not None:
+            weight = check_weights(sample_weight, X.shape[0], all_zero=True)
+        return TrainingData(canonical_csr(X) if sparse.issparse(X) else X, y, weight)
+
+    def _dense_coef(self) -> NDArray[Any]:
+        return self.coef_.toarray() if sparse.issparse(self.coef_) else np.asarray(self.coef_)
+
+    @contextmanager
+    def _unchanged_on_errors(self) -> Iterator[None]:
+        """Leave a model whose new fit fails as it was."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            if self.__dict__.get("coef_") is not before.get("coef_"):
+                raise  # it was fitted; a warning or an interruption came after that
+            for name in set(self.__dict__) - set(before):
+                if not name.startswith(("_skl", "_callback")):  # scikit-learn removes these itself
+                    del self.__dict__[name]
+            self.__dict__.update(before)
+            raise
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+@cache
+def _allowed_defaults(estimator: type[LinearEstimator]) -> dict[str, Any]:
+    """Parameters of a class, each with its default if that is allowed.
+
+    Else with something that no value is.
+    """
+    parameters = inspect.signature(estimator.__init__).parameters
+    constraints, found = estimator._parameter_constraints, {}
+    for name in estimator._get_param_names():
+        found[name] = parameters[name].default
+        try:
+            validate_parameter_constraints(
+                constraints, {name: found[name]}, caller_name=estimator.__name__
+            )
+        except ValueError:
+            found[name] = object()
+    return found

@@ -1,0 +1,254 @@
+"""What logistic regressions share: data, one fit after the other, warnings, predictions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model._base import LinearClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from antithetic._util.warnings import warn
+from antithetic.estimators.callbacks import (
+    CallbackSupportMixin,
+    Iterations,
+    StoppedByCallback,
+)
+from antithetic.estimators.data import TrainingData
+from antithetic.estimators.linear import LinearEstimator
+from antithetic.estimators.logistic_fit import (
+    LEAST_TOL,
+    Effort,
+    LogisticFit,
+    NewtonPlan,
+    are_separated,
+    seed_of,
+    separation,
+    shortfall,
+)
+from antithetic.estimators.one_vs_rest import check_classes, classes_of, weights_of_classes
+from antithetic.problem import Problem
+from antithetic.problem.losses import LOSSES
+from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers.newton import solve_path
+
+
+class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
+    CallbackSupportMixin, LinearClassifierMixin, LinearEstimator
+):
+    """A logistic regression whose public parameters its subclasses have."""
+
+    _y_numeric = False
+
+    # ---- parameters and data
+
+    def _read_penalty(self) -> tuple[float, float]:
+        """Return ``C`` and ``l1_ratio``, as ``penalty`` says where it is given."""
+        l1_ratio = 0.0 if self.l1_ratio is None else float(self.l1_ratio)
+        if self.penalty == "deprecated":
+            return float(self.C), l1_ratio
+        if self.penalty == "elasticnet":
+            if self.l1_ratio is None:
+                raise ValueError("l1_ratio must be a number with penalty='elasticnet'; got None")
+            return float(self.C), l1_ratio
+        if self.penalty is None:
+            if self.C != 1.0:
+                warn(f"penalty=None means C=inf: C={self.C!r} is ignored", UserWarning)
+            return np.inf, 0.0
+        meant = {"l2": 0.0, "l1": 1.0}[self.penalty]
+        if l1_ratio not in (0.0, meant):
+            warn(
+                f"penalty={self.penalty!r} means l1_ratio={meant:g}: l1_ratio={self.l1_ratio!r} is"
+                " ignored; leave penalty out",
+                UserWarning,
+            )
+        return float(self.C), meant
+
+    def _check_solver(self) -> None:
+        if self.solver == "liblinear" and self.fit_intercept:
+            warn(
+                "solver='liblinear' penalises the intercept in scikit-learn; this class never does,"
+                " whatever solver= says, so the weights differ slightly",
+                UserWarning,
+            )
+
+    def _read_classes(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        data = self._read(X, y, sample_weight, reset=True)
+        self.classes_ = check_classes(classes_of(data.y))
+        return data
+
+    def _weigh(self, data: TrainingData) -> TrainingData:
+        """Multiply the weights of rows with those of their classes."""
+        weight = data.weight
+        if self.class_weight is not None:
+            of_row = np.searchsorted(self.classes_, data.y)
+            counts = np.bincount(of_row, weight, minlength=len(self.classes_))
+            by_class = weights_of_classes(
+                self.class_weight, self.classes_, data.y, None if weight is None else counts
+            )
+            if by_class is not None:
+                weight = by_class[of_row] if weight is None else by_class[of_row] * weight
+        if weight is not None and not weight.any():
+            raise ValueError(
+                "sample_weight times class_weight is zero for every row; at least one must be"
+                " positive"
+            )
+        return data._replace(weight=weight)
+
+    def _first_weights(self, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Weights and intercepts of the last fit, with warm_start."""
+        if not self.warm_start or getattr(self, "coef_", None) is None:
+            return None
+        coef = np.asarray(self._dense_coef(), dtype=np.float64)
+        k = 1 if len(self.classes_) == 2 else len(self.classes_)
+        if coef.shape != (k, d):
+            raise ValueError(
+                f"warm_start=True begins with the weights of the last fit, of shape {coef.shape};"
+                f" these data need {(k, d)}: fit a new estimator"
+            )
+        return coef, np.asarray(self.intercept_, dtype=np.float64)
+
+    # ---- the fit
+
+    def _run(
+        self, data: TrainingData, penalty: ElasticNet, start: Any, threads: int
+    ) -> LogisticFit:
+        """Fit, and take over the result; on Ctrl-C, that before the last iteration."""
+        n, d = data.X.shape
+
+        def fitted(fit: LogisticFit) -> dict[str, Any]:
+            plan = NewtonPlan.of(fit, n, d, threads, is_warm=start is not None)
+            return _attributes(fit, data.X.dtype) | {"plan_": plan}
+
+        iterations = Iterations(self, data.shown(), fitted)
+        effort = self._effort(threads)._replace(watch=iterations.watch)
+        try:
+            fit = self._solve(data, [penalty], start, effort)[0]
+            iterations.end(fit)
+        except StoppedByCallback:
+            fit = iterations.last._replace(ended="callback")
+        except KeyboardInterrupt:
+            if iterations.last is not None:
+                self.__dict__.update(fitted(iterations.last))
+            raise
+        self.__dict__.update(fitted(fit))
+        if self.verbose:
+            print(f"{type(self).__name__}: gap {fit.gap:.1e} ({self.plan_.why})")
+        return fit
+
+    def _effort(self, threads: int) -> Effort:
+        tol = max(float(self.tol), LEAST_TOL)
+        return Effort(tol, int(self.max_iter), seed_of(self.random_state), threads)
+
+    def _solve(
+        self, data: TrainingData, penalties: list[ElasticNet], start: Any, effort: Effort
+    ) -> list[LogisticFit]:
+        """Minimise with each penalty in turn, each from the weights of the one before.
+
+        ``start`` holds weights of shape (k, d) and intercepts of shape (k,) for the first, or is
+        None.
+        """
+        solve = self._fit_two if len(self.classes_) == 2 else self._fit_many
+        with np.errstate(over="ignore", invalid="ignore"):  # rows that large end by rounding
+            return solve(data, penalties, start, effort)
+
+    def _fit_two(
+        self, data: TrainingData, penalties: list[ElasticNet], start: Any, effort: Effort
+    ) -> list[LogisticFit]:
+        target = np.where(data.y == self.classes_[1], 1.0, -1.0)
+        loss, intercept = LOSSES["log_loss"], bool(self.fit_intercept)
+        watch = effort.watch
+        found = solve_path(
+            Problem(data.X, target, loss, penalties[0], data.weight, intercept, None),
+            penalties,
+            tol=effort.tol,
+            max_iter=effort.max_iter,
+            start=None if start is None else (start[0][0], float(start[1][0])),
+            seed=effort.seed,
+            threads=effort.threads,
+            watch=None if watch is None else lambda solved: watch(LogisticFit.of(solved)),
+        )
+        return [LogisticFit.of(solved) for solved in found]
+
+    def _fit_many(
+        self, data: TrainingData, penalties: list[ElasticNet], start: Any, effort: Effort
+    ) -> list[LogisticFit]:
+        del data, penalties, start, effort
+        labels = self.classes_.tolist()
+        shown = ", ".join(repr(label) for label in labels[:5]) + ", ..." * (len(labels) > 5)
+        raise ValueError(
+            "Only binary classification is supported. The type of the target is multiclass: y has"
+            f" {len(labels)} classes ({shown}). Wrap the estimator in"
+            " sklearn.multiclass.OneVsRestClassifier"
+        )
+
+    def _warn_after_fit(self, fit: LogisticFit, data: TrainingData, C: float) -> None:
+        if np.isinf(C) and are_separated(data, self.classes_, fit):
+            warn(separation(), ConvergenceWarning)
+        elif fit.is_short_of(float(self.tol)):
+            warn(self._shortfall(fit, data.X, C), ConvergenceWarning)
+
+    def _shortfall(self, fit: LogisticFit, X: Any, C: float) -> str:
+        names = getattr(self, "feature_names_in_", None)
+        return shortfall(fit, X, tol=float(self.tol), C=C, max_iter=int(self.max_iter), names=names)
+
+    # ---- predictions
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Probability of each class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        scores = self._scores(X)
+        if scores.ndim > 1:
+            return softmax(scores, axis=1)  # type: ignore[no-any-return]  # SciPy is untyped
+        return np.stack([expit(-scores), expit(scores)], axis=1)
+
+    def predict_log_proba(self, X: Any) -> NDArray[Any]:
+        """Logarithm of the probability of each class.
+
+        It is finite where the probability itself would be rounded to zero.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        scores = self._scores(X)
+        if scores.ndim > 1:
+            return log_softmax(scores, axis=1)  # type: ignore[no-any-return]  # SciPy is untyped
+        return np.stack([log_expit(-scores), log_expit(scores)], axis=1)
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        check_is_fitted(self)
+        scores: NDArray[Any] = self.decision_function(X)
+        return scores
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _attributes(fit: LogisticFit, dtype: Any) -> dict[str, Any]:
+    return {
+        "coef_": fit.coef.astype(dtype, copy=False),
+        "intercept_": fit.intercept.astype(dtype, copy=False),
+        "n_iter_": np.array([fit.iterations], dtype=np.int32),
+        "gap_": float(fit.gap),
+        "gap_certified_": bool(fit.certified),
+    }

@@ -1,0 +1,368 @@
+"""Logistic regression whose penalty is chosen by cross-validation."""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.model_selection import check_cv
+from sklearn.utils import Bunch
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _raise_for_params,
+    _routing_enabled,
+    process_routing,
+)
+
+from antithetic._util.threads import count_threads, default_threads, thread_map
+from antithetic._util.warnings import warn
+from antithetic.estimators.data import TrainingData
+from antithetic.estimators.logistic import LogisticRegression
+from antithetic.estimators.logistic_fit import strengths, threads_for
+from antithetic.estimators.logistic_paths import Fold, Path, Paths, find_path, scores_of
+
+_OWN = LogisticRegression._parameter_constraints
+
+
+class LogisticRegressionCV(LogisticRegression):
+    r"""Logistic regression whose ``C`` and ``l1_ratio`` are chosen by cross-validation.
+
+    It is scikit-learn's ``LogisticRegressionCV`` by the method of :class:`LogisticRegression`.
+
+    Each fold goes through the values of ``C`` from strong to weak penalties and begins each fit
+    with the weights of the one before; folds run in threads. Where scikit-learn 1.9 warns that a
+    default will change (``l1_ratios``, ``scoring``, ``use_legacy_attributes``), the default here
+    is the new one.
+
+    Parameters
+    ----------
+    Cs : int or array-like of float, default=10
+        Values of ``C`` to try, or their number: they are then spaced evenly by their logarithms
+        from 1e-4 to 1e4.
+    l1_ratios : array-like of float or None, default=(0.0,)
+        Shares of the L1 part to try. None means what ``penalty`` says, else 0.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which is not penalised.
+    cv : int, cross-validation generator, iterable or None, default=None
+        Folds, as in scikit-learn: None means five stratified ones.
+    dual : bool, default=False
+        Ignored: it is scikit-learn's.
+    penalty : {"l2", "l1", "elasticnet"}, default="deprecated"
+        The older way to say ``l1_ratios=(0,)`` and ``l1_ratios=(1,)``. It is translated without a
+        warning. The default leaves it to ``l1_ratios``.
+    scoring : str, callable or None, default="neg_log_loss"
+        What the folds are compared by. None means accuracy.
+    solver : str, default="lbfgs"
+        Ignored: scikit-learn's solvers are accepted, so that code can switch by its import alone.
+        With "liblinear" there is a warning, as that penalises the intercept.
+    tol : float, default=1e-4
+        How near to its optimum each fit ends; see :class:`LogisticRegression`.
+    max_iter : int, default=100
+        Most iterations over all rows, of each fit.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, multiplied with ``sample_weight``. "balanced" is ``n_samples /
+        (n_classes * count)`` of all rows, where rows count by their weights.
+    n_jobs : int or None, default=None
+        Threads: folds share them, and the last fit has all. None means as many as BLAS would take,
+        -1 all cores.
+    verbose : int, default=0
+        1 or more prints what was chosen.
+    refit : bool, default=True
+        Whether to fit all rows with the best ``C`` and ``l1_ratio``. Else the weights are the mean
+        of those of each fold's best.
+    intercept_scaling : float, default=1.0
+        Ignored: it is scikit-learn's.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the samples, not of the folds. None is always the same seed.
+    use_legacy_attributes : bool, default=False
+        Whether ``C_``, ``l1_ratio_``, ``scores_``, ``coefs_paths_`` and ``n_iter_`` have the form
+        of scikit-learn up to 1.9: dicts by class, and arrays with an entry per class.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, in order.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights of the features.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Intercepts; zero without one.
+    Cs_ : ndarray of shape (n_cs,)
+        Values of ``C`` that were tried.
+    l1_ratios_ : ndarray of shape (n_l1_ratios,)
+        Shares of the L1 part that were tried.
+    coefs_paths_ : ndarray of shape (n_folds, n_l1_ratios, n_cs, n_classes, n_features + 1)
+        Weights of all fits, intercepts last (without them, ``n_features``); of two classes one row.
+    scores_ : ndarray of shape (n_folds, n_l1_ratios, n_cs)
+        Score of each fit on the rows that its fold left out.
+    C_ : float
+        The best ``C``; with ``refit=False``, the mean of each fold's best.
+    l1_ratio_ : float
+        The best ``l1_ratio``, in the same way.
+    n_iter_ : ndarray of shape (n_folds, n_l1_ratios, n_cs)
+        Iterations over all rows of the fold, of each fit.
+    gap_, gap_certified_, plan_
+        Those of the last fit, with ``refit=True``; see :class:`LogisticRegression`.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (``n_features_in_``,)
+        Their names, where the columns of X have such.
+
+    See Also
+    --------
+    LogisticRegression : The same with a ``C`` that is given.
+
+    Examples
+    --------
+    >>> import antithetic
+    >>> X, y = antithetic.datasets.load("sonar_scale", return_X_y=True)
+    >>> model = antithetic.LogisticRegressionCV(Cs=[0.01, 0.1, 1.0, 10.0]).fit(X, y)
+    >>> model.C_, model.scores_.shape
+    (0.1, (5, 1, 4))
+    """
+
+    __metadata_request__score = {"sample_weight": "$UNUSED$"}  # noqa: RUF012 - scikit-learn's form
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
+        **{name: _OWN[name] for name in _OWN if name not in ("C", "l1_ratio", "warm_start")},
+        "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
+        "l1_ratios": ["array-like", None],
+        "cv": ["cv_object"],
+        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
+        "refit": ["boolean"],
+        "penalty": [StrOptions({"l1", "l2", "elasticnet", "deprecated"})],
+        "use_legacy_attributes": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = 10,
+        l1_ratios: Any = (0.0,),
+        fit_intercept: bool = True,
+        cv: Any = None,
+        dual: bool = False,
+        penalty: str = "deprecated",
+        scoring: Any = "neg_log_loss",
+        solver: str = "lbfgs",
+        tol: float = 1e-4,
+        max_iter: int = 100,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        refit: bool = True,
+        intercept_scaling: float = 1.0,
+        random_state: Any = None,
+        use_legacy_attributes: bool = False,
+    ) -> None:
+        self.Cs = Cs
+        self.l1_ratios = l1_ratios
+        self.fit_intercept = fit_intercept
+        self.cv = cv
+        self.dual = dual
+        self.penalty = penalty
+        self.scoring = scoring
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.refit = refit
+        self.intercept_scaling = intercept_scaling
+        self.random_state = random_state
+        self.use_legacy_attributes = use_legacy_attributes
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> LogisticRegressionCV:
+        """Choose ``C`` and ``l1_ratio``, and fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows. C-contiguous float64 and float32 and CSR matrices of these are not copied.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, at least 0, multiplied with ``class_weight`` in fits. Scores are
+            weighted by them too.
+        **params : dict
+            For the splitter and the scorer, by scikit-learn's metadata routing.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        _raise_for_params(params, self, "fit")
+        Cs, l1_ratios = self._read_grid()
+        self._check_solver()
+        with self._unchanged_on_errors():
+            data = self._read_classes(X, y, sample_weight)
+            self._check_class_weight()
+            data = self._weigh(data)
+            routed = self._route_fit(sample_weight, params)
+            splitter = check_cv(self.cv, data.y, classifier=True)
+            folds = list(splitter.split(data.X, data.y, **routed.splitter.split))
+            paths = self._find_paths(data, folds, Cs, l1_ratios, routed.scorer.score)
+            fitted = self._choose(data, paths)
+            self.__dict__.update(fitted)
+            self._warn_of_paths(data, folds, paths)
+        return self
+
+    # ---- parameters
+
+    def _read_grid(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the values of ``C`` and ``l1_ratio`` that are tried."""
+        is_count = isinstance(self.Cs, Integral)
+        Cs = np.logspace(-4, 4, int(self.Cs)) if is_count else np.asarray(self.Cs, np.float64)
+        if Cs.ndim != 1 or not len(Cs) or not (Cs > 0.0).all():
+            raise ValueError(f"Cs must be a number of values or positive values; got {self.Cs!r}")
+        if self.penalty in ("l1", "l2"):
+            return Cs, np.array([1.0 if self.penalty == "l1" else 0.0])
+        if self.l1_ratios is None and self.penalty == "deprecated":
+            return Cs, np.zeros(1)
+        message = f"l1_ratios must be numbers between 0 and 1; got {self.l1_ratios!r}"
+        try:
+            ratios = np.asarray(self.l1_ratios, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(message) from error
+        if ratios.ndim != 1 or not len(ratios) or not ((ratios >= 0.0) & (ratios <= 1.0)).all():
+            raise ValueError(message)
+        return Cs, ratios
+
+    def _check_class_weight(self) -> None:
+        if isinstance(self.class_weight, dict):
+            unknown = set(self.class_weight) - set(self.classes_.tolist())
+            if unknown:
+                raise ValueError(
+                    "The given class_weight dict must have the class labels as keys; y has"
+                    f" {self.classes_.tolist()}, not {sorted(unknown, key=repr)}"
+                )
+
+    # ---- folds
+
+    def _route_fit(self, sample_weight: Any, params: dict[str, Any]) -> Any:
+        if _routing_enabled():
+            return process_routing(self, "fit", sample_weight=sample_weight, **params)
+        score = dict(params)
+        if sample_weight is not None:
+            score["sample_weight"] = sample_weight
+        return Bunch(splitter=Bunch(split={}), scorer=Bunch(score=score))
+
+    def _find_paths(
+        self,
+        data: TrainingData,
+        folds: list[Any],
+        Cs: NDArray[np.float64],
+        l1_ratios: NDArray[np.float64],
+        score_params: dict[str, Any],
+    ) -> Paths:
+        threads = default_threads() if self.n_jobs is None else count_threads(self.n_jobs)
+        at_once = min(threads, len(folds))
+        effort = self._effort(threads // at_once)
+        scores = partial(scores_of, self.classes_, self.scoring, score_params)
+
+        def follow(fold: Fold) -> list[Path]:
+            train = data.take(fold[0])
+            return [
+                find_path(train, data, fold[1], Cs, float(l1_ratio), effort, self._solve, scores)
+                for l1_ratio in l1_ratios
+            ]
+
+        with thread_map(at_once) as run:
+            found = run(follow, folds)
+        return Paths(Cs, l1_ratios, found, bool(self.fit_intercept))
+
+    def _choose(self, data: TrainingData, paths: Paths) -> dict[str, Any]:
+        """Attributes of the best fit, or of the mean of each fold's best."""
+        d = data.X.shape[1]
+        if self.refit:
+            place = paths.best()
+            C, l1_ratio = float(paths.Cs[place[1]]), float(paths.l1_ratios[place[0]])
+            mean = paths.mean_of([place] * len(paths.found))
+            start = mean[:, :d], mean[:, d] if self.fit_intercept else np.zeros(len(mean))
+            penalty = strengths(C, l1_ratio, data.X.shape[0])
+            with threads_for(self.n_jobs) as threads:
+                fit = self._run(data, penalty, start, threads)
+            self._warn_after_fit(fit, data, C)
+        else:
+            places = paths.best_of_each()
+            C = float(np.mean([paths.Cs[place[1]] for place in places]))
+            l1_ratio = float(np.mean([paths.l1_ratios[place[0]] for place in places]))
+            mean = paths.mean_of(places)
+            self.coef_ = mean[:, :d].astype(data.X.dtype)
+            last = mean[:, d] if self.fit_intercept else np.zeros(len(mean))
+            self.intercept_ = last.astype(data.X.dtype)
+        found = {"Cs_": paths.Cs, "l1_ratios_": paths.l1_ratios, "C_": C, "l1_ratio_": l1_ratio}
+        found |= {"coefs_paths_": paths.coefs(), "scores_": paths.scores()}
+        found["n_iter_"] = paths.iterations()
+        return paths.legacy(found, self.classes_) if self.use_legacy_attributes else found
+
+    def _warn_of_paths(self, data: TrainingData, folds: list[Fold], paths: Paths) -> None:
+        short = [
+            (number, C, fit)
+            for number, found in enumerate(paths.found)
+            for path in found
+            for C, fit in zip(paths.Cs.tolist(), path.fits, strict=True)
+            if np.isfinite(C) and fit.is_short_of(float(self.tol))
+        ]
+        if not short:
+            return
+        number, C, fit = short[0]
+        why = self._shortfall(fit, data.X[folds[number][0]], C)
+        warn(
+            f"{len(short)} fits of the cross-validation ended early; the first of them, with"
+            f" C={C:g} in fold {number}: {why}",
+            ConvergenceWarning,
+        )
+
+    # ---- scores
+
+    def score(self, X: Any, y: Any, *, sample_weight: Any = None, **score_params: Any) -> float:
+        """Score by ``scoring``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+        **score_params : dict
+            For the scorer, by scikit-learn's metadata routing.
+
+        Returns
+        -------
+        float
+        """
+        _raise_for_params(score_params, self, "score")
+        if sample_weight is not None:
+            score_params["sample_weight"] = sample_weight
+        if _routing_enabled():
+            score_params = process_routing(self, "score", **score_params).scorer.score
+        return float(self._get_scorer()(self, X, y, **score_params))
+
+    def get_metadata_routing(self) -> Any:
+        """Metadata that the splitter and the scorer ask for.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        scoring = MethodMapping().add(caller="score", callee="score")
+        scoring.add(caller="fit", callee="score")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        router.add(
+            splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split")
+        )
+        return router.add(scorer=self._get_scorer(), method_mapping=scoring)
+
+    def _get_scorer(self) -> Any:
+        return get_scorer("accuracy" if self.scoring is None else self.scoring)

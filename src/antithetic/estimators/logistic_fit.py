@@ -1,0 +1,222 @@
+"""Fits of a logistic regression: its penalty and threads, what was chosen, and warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from antithetic._util.threads import count_threads, default_threads, limit_blas
+from antithetic.estimators.data import TrainingData
+from antithetic.estimators.fitted import LARGEST_SEED
+from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers.newton import Solved
+
+LEAST_TOL = 1e-16  # no smaller gap is known in float64
+_FAR = 1e4  # times its spread, or another column's size: a column that rounding may come from
+_WEAK = 1e8  # a C of which more iterations may be of no use
+_ROWS_LOOKED_AT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class NewtonPlan:
+    """What a fit chose by itself, and why.
+
+    Attributes
+    ----------
+    method : str
+        How steps are found: "newton" (from a matrix of second derivatives) or "conjugate
+        gradients".
+    samples : tuple of int
+        Rows of the samples that were solved before all rows were; empty if there were none.
+    threads : int
+        Most threads of a pass over the rows; few rows use fewer.
+    why : str
+        The reasons in a sentence.
+    """
+
+    method: str
+    samples: tuple[int, ...]
+    threads: int
+    why: str
+
+    @classmethod
+    def of(cls, fit: LogisticFit, n: int, d: int, threads: int, *, is_warm: bool) -> NewtonPlan:
+        """Plan of a fit of so many rows and features."""
+        if fit.samples:
+            first = "samples first, since noise is cheap far from the optimum"
+        elif is_warm:
+            first = "all rows from the start, since it began with given weights"
+        else:
+            first = f"all rows from the start, since {n} rows of {d} features leave no room for one"
+            first += " sample"
+        matrix = (
+            f"a matrix of {d} x {d} second derivatives is small enough"
+            if fit.method == "newton"
+            else f"a matrix of {d} x {d} second derivatives would cost more than its products"
+        )
+        return cls(fit.method, fit.samples, threads, f"{first}; {fit.method}, since {matrix}")
+
+
+class Effort(NamedTuple):
+    """How far a fit goes.
+
+    Attributes
+    ----------
+    tol : float
+    max_iter : int
+    seed : int
+    threads : int
+    watch : callable or None
+        Called with the :class:`LogisticFit` before each iteration over all rows.
+    """
+
+    tol: float
+    max_iter: int
+    seed: int
+    threads: int
+    watch: Callable[[LogisticFit], object] | None = None
+
+
+class LogisticFit(NamedTuple):
+    """Weights of one fit, a row of them for two classes and one per class for more.
+
+    ``gap``, ``certified``, ``iterations``, ``ended``, ``samples`` and ``method`` are those of
+    :class:`antithetic.solvers.newton.Solved`.
+    """
+
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    gap: float
+    certified: bool
+    iterations: int
+    ended: str
+    samples: tuple[int, ...]
+    method: str
+
+    @classmethod
+    def of(cls, solved: Solved) -> LogisticFit:
+        """Fit of two classes."""
+        coef, intercept = solved.coef[None, :], np.array([solved.intercept])
+        return cls(coef, intercept, *solved[2:])
+
+    def is_short_of(self, tol: float) -> bool:
+        """Whether the fit ended before its gap was small enough."""
+        return self.ended in ("max_iter", "rounding") and not self.gap <= max(tol, LEAST_TOL)
+
+
+def strengths(C: float, l1_ratio: float, n: int) -> ElasticNet:
+    """Penalty of a mean over n rows that is the same as scikit-learn's of ``C`` times a sum."""
+    strength = 0.0 if np.isinf(C) else 1.0 / (C * n) if C * n > 0.0 else np.inf
+    if not np.isfinite(strength):
+        raise ValueError(f"C={C!r} is so small that 1 / (C * n_samples) overflows; raise it")
+    return ElasticNet((1.0 - l1_ratio) * strength, l1_ratio * strength)
+
+
+def seed_of(random_state: Any) -> int:
+    """Seed of the samples; None is always the same one, so that fits repeat."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(LARGEST_SEED))
+
+
+@contextmanager
+def threads_for(n_jobs: int | None) -> Iterator[int]:
+    """Give the number of threads; BLAS keeps to it where it is given."""
+    if n_jobs is None:  # BLAS has its own default, and a limit takes longer than a small fit
+        yield default_threads()
+        return
+    threads = count_threads(n_jobs)
+    with limit_blas(threads):
+        yield threads
+
+
+# ---- warnings
+
+
+def are_separated(data: TrainingData, classes: NDArray[Any], fit: LogisticFit) -> bool:
+    """Whether every row that counts is on the right side, so that longer weights are better."""
+    scores = data.X @ fit.coef.T.astype(data.X.dtype) + fit.intercept
+    if len(classes) == 2:
+        margins = np.where(data.y == classes[1], scores[:, 0], -scores[:, 0])
+    else:
+        own = np.searchsorted(classes, data.y)[:, None]
+        others = scores.copy()
+        np.put_along_axis(others, own, -np.inf, axis=1)
+        margins = np.take_along_axis(scores, own, axis=1)[:, 0] - others.max(axis=1)
+    return bool((margins[slice(None) if data.weight is None else data.weight > 0.0] > 0.0).all())
+
+
+def separation() -> str:
+    """Say that there is no optimum."""
+    return (
+        "the classes are perfectly separated (all training margins are positive) and C is infinite,"
+        " so no optimum exists: longer weights are always better, and coef_ is only where the fit"
+        " ended. Use a finite C, say the default C=1.0"
+    )
+
+
+def shortfall(
+    fit: LogisticFit, X: Any, *, tol: float, C: float, max_iter: int, names: NDArray[Any] | None
+) -> str:
+    """Say why a fit ended early, which column or setting is the cause, and what to do."""
+    gap = f"the gap to the optimum is {fit.gap:.1e} and tol={tol:g}"
+    column = _odd_column(X, names)
+    if fit.ended == "max_iter":
+        weak = f" or decrease C={C:g}" if _WEAK < C < np.inf else ""
+        more = f" The likely cause: {column}." if column else ""
+        return f"max_iter={max_iter} ended the fit: {gap}. Increase max_iter{weak}.{more}"
+    kind = X.dtype.name
+    if column:
+        return f"rounding in {kind} ended the fit: {gap}. The likely cause: {column}."
+    return (
+        f"rounding in {kind} ended the fit: {gap}. The likely cause: the penalty is so weak"
+        f" (C={C:g}) that the objective is flat around the optimum. Decrease C or increase tol."
+    )
+
+
+def _odd_column(X: Any, names: NDArray[Any] | None) -> str:
+    """Name a column that is far from zero or of another scale; empty if there is none."""
+    rows = X[:: max(1, X.shape[0] // _ROWS_LOOKED_AT)]
+    tops = np.ravel(sparse.csr_array(abs(rows)).max(axis=0).toarray()).astype(np.float64)
+    j = int(tops.argmax())
+    if tops[j] > np.sqrt(np.sqrt(np.finfo(X.dtype).max)):
+        return (
+            f"{_name(j, names)} has values up to {tops[j]:.1e}, whose products overflow: divide it,"
+            " say with StandardScaler"
+        )
+    unit = tops[j] if tops[j] > 0.0 else 1.0  # squares do not vanish
+    rows = sparse.csr_array(rows).astype(np.float64) / unit
+    mean = np.ravel(rows.mean(axis=0))
+    square = np.ravel(rows.multiply(rows).mean(axis=0))
+    spread = np.sqrt(np.maximum(square - mean * mean, square * np.finfo(np.float64).eps))
+    size = np.sqrt(square)
+    far = np.divide(np.abs(mean), spread, out=np.zeros_like(mean), where=spread > 0.0)
+    far[spread <= 1e-7 * size] = 0.0  # a constant column does no harm
+    j = int(far.argmax())
+    if far[j] > _FAR:
+        return (
+            f"{_name(j, names)} is far from zero (mean {mean[j] * unit:.1e}, standard deviation"
+            f" {spread[j] * unit:.1e}): subtract its mean, say with StandardScaler"
+        )
+    typical = float(np.median(size[size > 0.0])) if size.any() else 0.0
+    j = int(size.argmax())
+    if typical > 0.0 and size[j] > _FAR * typical:
+        return (
+            f"{_name(j, names)} is on a much larger scale (root mean square {size[j] * unit:.1e},"
+            f" the median column {typical * unit:.1e}): divide it, say with StandardScaler"
+        )
+    return ""
+
+
+def _name(column: int, names: NDArray[Any] | None) -> str:
+    return f"column {column}" if names is None else f"column {names[column]!r}"

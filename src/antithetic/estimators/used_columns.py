@@ -1,0 +1,137 @@
+"""Very wide sparse rows: a fit works on the columns that have entries, and on no others.
+
+A column without entries has no gradient. From zero, its weight stays zero; from elsewhere, plain
+steps with an L2 penalty multiply all such weights by the same factor, which one more empty column
+whose weight begins at 1 tells. So no epoch costs anything in proportion to the width of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic.solvers.state import Solution, State
+
+_WORTH = 2  # times as many columns as entries
+_SORTED = 16  # from so many on, sorting the entries is faster than marking columns
+
+
+class UsedColumns(NamedTuple):
+    """Columns of a matrix that have entries.
+
+    Attributes
+    ----------
+    used : ndarray of shape (k,)
+        Their numbers, in ascending order.
+    width : int
+        Number of all columns.
+    """
+
+    used: NDArray[np.intp]
+    width: int
+
+    @classmethod
+    def of(cls, X: Any) -> UsedColumns | None:
+        """Find them; None where most columns have entries, or X is dense."""
+        if not sparse.issparse(X) or X.shape[1] < _WORTH * max(1, X.nnz):
+            return None
+        if X.shape[1] > _SORTED * X.nnz:
+            used = np.unique(X.indices).astype(np.intp)
+        else:
+            has_entries = np.zeros(X.shape[1], bool)
+            has_entries[X.indices] = True
+            used = np.flatnonzero(has_entries)
+        return cls(used if len(used) else np.zeros(1, np.intp), X.shape[1])
+
+    def narrow(self, X: Any, *, extra: int = 0) -> sparse.csr_array:
+        """Keep the used columns of the rows, and add so many empty ones behind them."""
+        place = np.empty(self.width, dtype=X.indices.dtype)
+        place[self.used] = np.arange(len(self.used))
+        shape = (X.shape[0], len(self.used) + extra)
+        return sparse.csr_array((X.data, place[X.indices], X.indptr), shape=shape)
+
+
+class Narrowed(NamedTuple):
+    """A start with the weights of the used columns, and how to make wide weights again.
+
+    Attributes
+    ----------
+    columns : UsedColumns
+    before : ndarray of shape (width,) or None
+        Weights that the start was made of; None for zeros.
+    rest : float
+        Length of the weights of the other columns, the weight of the empty column behind the used
+        ones; so the penalty is that of all weights.
+    """
+
+    columns: UsedColumns
+    before: NDArray[Any] | None = None
+    rest: float = 0.0
+
+    def start(self) -> NDArray[Any]:
+        """Weights to begin with."""
+        if self.before is None:
+            return np.zeros(len(self.columns.used))
+        return np.append(self.before[self.columns.used], self.rest).astype(self.before.dtype)
+
+    def widen(self, weights: NDArray[Any]) -> NDArray[Any]:
+        """Weights of all columns."""
+        if self.before is None:
+            wide = np.zeros(self.columns.width, weights.dtype)
+            wide[self.columns.used] = weights
+            return wide
+        factor = weights[-1] / self.rest if self.rest > 0.0 else 1.0
+        wide = (self.before * factor).astype(weights.dtype, copy=False)
+        wide[self.columns.used] = weights[:-1]
+        return wide
+
+    def narrow_start(self, start: Any) -> Any:
+        """Narrow weights and intercept, or a state and what was kept of an earlier run."""
+        first, own = start
+        if isinstance(first, State):
+            return first._replace(coef=self.start()), own
+        return self.start(), own
+
+    def widen_state(self, kept: dict[str, Any]) -> dict[str, Any]:
+        """Make wide what `keep` gives of a run."""
+        own = dict(kept["own"])
+        if own["coef"] is not None:
+            own["coef"] = self.widen(own["coef"])
+        if own["received"] is not None:
+            own["received"] = np.append(self.widen(own["received"][:-1]), own["received"][-1])
+        coef = kept["coef"]
+        return kept | {"coef": None if coef is None else self.widen(coef), "own": own}
+
+
+def widen_all(narrowed: Sequence[Narrowed | None], solutions: list[Solution]) -> NDArray[Any]:
+    """Weights of all columns, one row per problem; zeros that nobody touches cost nothing."""
+    coefs = [coef for coef, _ in solutions]
+    first = narrowed[0]
+    if first is None:
+        return np.stack(coefs)
+    if len(coefs) == 1:
+        return first.widen(coefs[0])[np.newaxis]
+    wide = np.zeros((len(coefs), first.columns.width), coefs[0].dtype)
+    for row, one, coef in zip(wide, narrowed, coefs, strict=True):
+        assert one is not None
+        if one.before is None:
+            row[one.columns.used] = coef
+        else:
+            row[:] = one.widen(coef)
+    return wide
+
+
+def from_weights(columns: UsedColumns, coef: NDArray[Any]) -> Narrowed:
+    """Narrow weights that plain steps with an L2 penalty go on from."""
+    some = coef[columns.used].astype(np.float64)
+    square = float(np.dot(coef, coef)) - float(some @ some)
+    return Narrowed(columns, coef, float(np.sqrt(max(0.0, square))))
+
+
+def is_ours(part: object) -> bool:
+    """Whether a part is of this package, and so known not to look at the number of columns."""
+    return type(part).__module__.partition(".")[0] == "antithetic"

@@ -1,0 +1,148 @@
+"""Input that NumPy would take without a word, or that breaks deep inside, is refused in words."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from antithetic import SGDClassifier, SGDRegressor, minimize, pair
+from antithetic.estimators.model_file import LinearModel
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 3))
+Y = (X[:, 0] + 0.3 * RNG.normal(size=60) > 0.0).astype(int)
+DATES = np.arange(180).reshape(60, 3).astype("datetime64[D]")
+
+
+def fit(rows, labels, **more):
+    SGDClassifier("log_loss", max_iter=2, tol=None).fit(rows, labels, **more)
+
+
+def fit_regression(rows, labels, **more):
+    SGDRegressor(max_iter=2, tol=None).fit(rows, labels, **more)
+
+
+def fit_partly(rows, labels, **more):
+    SGDClassifier("log_loss").partial_fit(rows, labels, classes=[0, 1], **more)
+
+
+def predict(rows, _labels):
+    SGDClassifier("log_loss", max_iter=2, tol=None).fit(X, Y).predict(rows)
+
+
+def predict_number(rows, _labels):
+    SGDRegressor(max_iter=2, tol=None).fit(X, Y).predict(rows)
+
+
+def descend(rows, labels, **more):
+    minimize(rows, labels, epochs=1, **more)
+
+
+CALLS = [fit, fit_regression, fit_partly, descend, pair]
+
+
+@pytest.mark.parametrize("call", [*CALLS, predict, predict_number])
+@pytest.mark.parametrize("rows", [DATES, DATES - DATES[0]], ids=["dates", "durations"])
+def test_dates_are_refused_by_all(call, rows):
+    """What fit refuses, predict refuses too."""
+    with pytest.raises(ValueError, match="X holds dates or durations"):
+        call(rows, Y)
+
+
+@pytest.mark.parametrize("call", [*CALLS, predict, predict_number])
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_a_column_of_dates_is_named(call, zone):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": X[:, 0], "seen": pd.date_range("2020", periods=60, tz=zone)})
+    with pytest.raises(ValueError, match="dates or durations in column 'seen'"):
+        call(frame, Y)
+
+
+@pytest.mark.parametrize("call", [*CALLS, predict, predict_number])
+def test_masked_rows_are_refused(call):
+    """A mask says that values are missing: using what lies under it would be silently wrong."""
+    mask = np.zeros(X.shape, bool)
+    mask[7, 1] = True
+    with pytest.raises(ValueError, match="X has masked entries, first in row 7"):
+        call(np.ma.masked_array(X, mask), Y)
+    call(np.ma.masked_array(X), Y)  # nothing is missing
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_masked_labels_and_weights_are_refused(call):
+    masked = np.arange(60) == 5
+    with pytest.raises(ValueError, match="y has masked entries, first in row 5"):
+        call(X, np.ma.masked_array(Y, masked))
+    with pytest.raises(ValueError, match="sample_weight has masked entries, first in row 5"):
+        call(X, Y, sample_weight=np.ma.masked_array(np.ones(60), masked))
+
+
+@pytest.mark.parametrize("call", [fit, fit_partly, descend, pair])
+@pytest.mark.parametrize(
+    "labels", [[1, "a"] * 30, np.array([1, "a"] * 30, dtype=object), (0.5, "a") * 30]
+)
+def test_labels_that_mix_words_and_numbers_are_refused(call, labels):
+    """NumPy makes words of the numbers in a list, and cannot sort objects."""
+    with pytest.raises(ValueError, match="y mixes labels that cannot be compared"):
+        call(X, labels)
+
+
+@pytest.mark.parametrize("average", [2**63, 2**70])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda average: SGDClassifier("log_loss", average=average).fit(X, Y),
+        lambda average: minimize(X, Y, average=average),
+    ],
+)
+def test_averages_that_would_never_begin_are_refused(call, average):
+    with pytest.raises(ValueError, match=f"average must be .* at most {2**63 - 1}; got {average}"):
+        call(average)
+
+
+@pytest.mark.parametrize("size", [1e150, 1e300, 1e307])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("method", ["optimal", "greedy", "tree"])
+def test_rows_of_any_size_are_paired_alike(method, make, size):
+    """Rows whose squares overflow get the pairs of the same rows in another unit."""
+    power = 2.0 ** np.floor(np.log2(size))  # which changes no digit
+    small, large = (pair(make(X * unit), Y, method) for unit in (1.0, power))
+    assert small.partner.tolist() == large.partner.tolist()
+    quality = large.quality(make(X * power), Y)
+    assert quality.variance_ratio == pytest.approx(small.variance_ratio(make(X), Y))
+    assert quality.mean_product < 0.0
+
+
+@pytest.mark.parametrize("call", [*CALLS, predict, predict_number])
+@pytest.mark.parametrize("index", [3, 10**9, -1])
+def test_a_csr_matrix_with_an_index_outside_is_refused(call, index):
+    """No foreign memory is read, in fits or in predictions."""
+    rows = sparse.csr_array(X)
+    rows.indices[5] = index
+    with pytest.raises(ValueError, match="outside of"):
+        call(rows, Y)
+
+
+@pytest.mark.parametrize(("name", "value"), [("coef", [[1e308, 0.0, 0.0]]), ("intercept", [1e305])])
+def test_a_model_whose_predictions_would_overflow_is_refused(tmp_path, name, value):
+    model, path = SGDClassifier("log_loss", max_iter=2, tol=None).fit(X, Y), tmp_path / "model.json"
+    LinearModel.of(model).save(path)
+    held = json.loads(path.read_text())
+    path.write_text(json.dumps(held | {name: value}))
+    with pytest.raises(ValueError, match=rf"{name} has 1e\+30\d, with which predictions"):
+        LinearModel.load(path)
+
+
+def test_the_command_names_the_row_that_has_no_finite_prediction(tmp_path):
+    pytest.importorskip("typer")
+    from test_cli import run
+
+    model, path = SGDClassifier("log_loss", max_iter=2, tol=None).fit(X, Y), tmp_path / "model.json"
+    model.coef_ = np.full((1, 3), 1e200)
+    LinearModel.of(model).save(path)
+    np.savez(tmp_path / "rows.npz", X=np.array([[1.0, 0, 0], [1e200, 0, 0]]), y=[0, 1])
+    _, error = run("predict", path, tmp_path / "rows.npz", code=1)
+    assert "row 1 has no finite prediction" in " ".join(error.split())

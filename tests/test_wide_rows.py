@@ -1,0 +1,134 @@
+"""Very wide sparse rows: columns without entries take no part, and the model is the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from antithetic import SGDClassifier, SGDRegressor
+from antithetic.estimators import used_columns
+from antithetic.estimators.used_columns import UsedColumns
+
+WIDE = 5000
+RNG = np.random.default_rng(0)
+USED = np.sort(RNG.choice(WIDE, 12, replace=False))
+DENSE = RNG.normal(size=(80, 12)) * (RNG.random((80, 12)) < 0.4)
+Y = (DENSE @ RNG.normal(size=12) + 0.3 * RNG.normal(size=80) > 0.0).astype(int)
+MANY = (DENSE[:, :3] + 0.1 * RNG.normal(size=(80, 3))).argmax(axis=1)
+
+
+def wide(rows=DENSE, dtype=np.float64):
+    X = sparse.lil_array((len(rows), WIDE), dtype=dtype)
+    X[:, USED] = rows
+    return sparse.csr_array(X)
+
+
+@pytest.fixture
+def everything(monkeypatch):
+    """A function that has all columns take part from now on."""
+    return lambda: monkeypatch.setattr(used_columns, "_WORTH", np.inf)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"penalty": "l1", "alpha": 1e-3},
+        {"penalty": "elasticnet", "average": True},
+        {"average": "linear"},
+        {"solver": "svrg"},
+        {"early_stopping": True, "max_iter": 6},
+        {"order": "importance"},
+        {"trace": ("gradient", "variance")},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("labels", [Y, MANY], ids=["two classes", "three"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_fit_is_that_of_all_columns(everything, given, labels, dtype):
+    """The same steps lead to the same model, and to the same record of it."""
+    given = {"eta0": 0.05, "learning_rate": "constant", "max_iter": 4} | given
+    given |= {"order": given.get("order", "shuffle"), "random_state": 0, "tol": None}
+    if given.get("solver") == "svrg":
+        given |= {"learning_rate": "auto", "order": "shuffle"}
+    models = []
+    for _ in range(2):
+        models.append(SGDClassifier("log_loss", **given).fit(wide(dtype=dtype), labels))
+        everything()
+    ours, theirs = models
+    assert ours.coef_.shape == theirs.coef_.shape
+    assert ours.coef_.dtype == theirs.coef_.dtype
+    close = {"rtol": 1e-9, "atol": 1e-12} if dtype == np.float64 else {"rtol": 1e-4, "atol": 1e-6}
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, **close)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, **close)
+    histories = [
+        model.history_ if isinstance(model.history_, list) else [model.history_] for model in models
+    ]
+    for one, other in zip(*histories, strict=True):
+        for name in set(one) - {"seconds"}:
+            np.testing.assert_allclose(one[name], other[name], rtol=1e-3)
+    for model in models:  # what was kept is as wide as the weights
+        model.partial_fit(wide(dtype=dtype), labels)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=10 * close["rtol"], atol=1e-5)
+
+
+@pytest.mark.parametrize("penalty", ["l2", None, "l1"])
+@pytest.mark.parametrize("average", [False, True])
+def test_chunks_with_other_columns_lead_to_the_model_of_all_columns(everything, penalty, average):
+    """Weights of columns that a chunk lacks shrink by the penalty as they would among all."""
+    given = {"learning_rate": "constant", "eta0": 0.05, "alpha": 0.02, "average": average}
+    models = []
+    for _ in range(2):
+        model = SGDClassifier("log_loss", penalty=penalty, random_state=0, **given)
+        for start in range(0, 80, 20):
+            rows = DENSE[start : start + 20].copy()
+            rows[:, start // 20 :: 4] = 0.0  # other columns are without entries in each chunk
+            chunk = wide(rows)
+            chunk.eliminate_zeros()
+            model.partial_fit(chunk, Y[start : start + 20], classes=[0, 1])
+        models.append(model)
+        everything()
+    np.testing.assert_allclose(models[0].coef_, models[1].coef_, rtol=1e-9, atol=1e-13)
+    np.testing.assert_allclose(models[0].intercept_, models[1].intercept_, rtol=1e-9)
+
+
+def test_a_start_elsewhere_keeps_all_columns(everything):
+    """Weights that begin elsewhere shrink in all columns, with entries or without."""
+    first = np.linspace(-1.0, 1.0, WIDE)
+    models = []
+    for _ in range(2):
+        given = {"eta0": 0.01, "alpha": 0.1, "max_iter": 3, "tol": None, "random_state": 0}
+        model = SGDRegressor(learning_rate="constant", **given)
+        models.append(model.fit(wide(), Y.astype(float), coef_init=first))
+        everything()
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    assert not np.array_equal(models[0].coef_, first)
+
+
+def test_the_kernels_never_see_a_column_without_entries(monkeypatch):
+    """No epoch and no chunk works on more columns than have entries."""
+    from antithetic.estimators.planned import PlannedFit
+
+    widths = []
+    problem = PlannedFit._problem
+    monkeypatch.setattr(
+        PlannedFit,
+        "_problem",
+        lambda self, data, number: (widths.append(data.X.shape[1]), problem(self, data, number))[1],
+    )
+    model = SGDClassifier("log_loss", random_state=0).fit(wide(), Y)
+    model.partial_fit(wide(), Y)
+    assert set(widths) == {12, 13}  # one more for the weights that only shrink
+    assert model.coef_.shape == (1, WIDE)
+
+
+@pytest.mark.parametrize("sorts", [1, 10**9])
+def test_columns_are_found_either_way(monkeypatch, sorts):
+    monkeypatch.setattr(used_columns, "_SORTED", sorts)
+    found = UsedColumns.of(wide())
+    assert found.used.tolist() == USED.tolist()
+    np.testing.assert_array_equal(found.narrow(wide()).toarray(), DENSE)
+    assert UsedColumns.of(sparse.csr_array(DENSE)) is None
+    assert UsedColumns.of(DENSE) is None
+    assert UsedColumns.of(sparse.csr_array((3, WIDE))).used.tolist() == [0]

@@ -10,7 +10,7 @@ import numpy as np
 
 from antithetic.problem.certificate import certified_gap
 from antithetic.problem.sums import Evaluation, Sums, Vector
-from antithetic.solvers.newton.levels import is_worth_renewing, solve_levels
+from antithetic.solvers.newton.levels import is_worth_renewing, raise_rare, solve_levels
 from antithetic.solvers.newton.models import (
     Conjugate,
     Model,
@@ -147,8 +147,7 @@ class Newton:
         if not value(sums, point) <= self.zero_objective:
             point = sums.at(zero)
         self._ratio = 2.0 * sums.d / warm.sizes[-1]
-        if warm.has_rare:
-            self._model.raise_diagonal(sums.diagonal(point, care=1.0))
+        raise_rare(self._model, sums, point, warm.rare)
         return Iterate(point)
 
     def _renew(self, point: Evaluation, *, exact: bool = False) -> None:

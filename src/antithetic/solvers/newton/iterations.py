@@ -228,7 +228,7 @@ class Newton:
         progress, target = self.judge(progress, proposal)
         if progress.ended:
             return progress
-        if np.isfinite(self._last):
+        if 0.0 < self._last < np.inf:
             self._ratio = proposal.decrement / self._last
             self._needs_exact |= self._was_fresh and self._ratio > _POOR
         if self._is_stale(proposal, target):

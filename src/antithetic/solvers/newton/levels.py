@@ -119,7 +119,7 @@ def _solve_level(sums: Sums, model: Model, point: Evaluation) -> Evaluation:
         target = _accuracy(sums, point)
         if proposal.decrement <= target:
             break
-        if np.isfinite(before):
+        if 0.0 < before < np.inf:
             ratio = proposal.decrement / before
         if is_worth_renewing(proposal.decrement, target, ratio, model.passes):
             model.renew(sums, point, care=care)

@@ -252,10 +252,12 @@ def scale_slopes(y, weight, loss, slopes, predictions, up, down):
 
     A dual variable u of a row costs phi(p) + phi*(u) - p u, which is zero at its slope.
     """
-    scaled = slopes * np.where(slopes > 0.0, up, down)
+    kept = np.where(slopes > 0.0, up, down)
     weight = np.ones(len(y)) if weight is None else weight
-    u = np.divide(scaled, weight, out=np.zeros(len(y)), where=weight > 0.0)
-    return scaled, weight * (loss.value(y, predictions) + loss.conjugate(y, u) - predictions * u)
+    u = kept * loss.slope(y, predictions)
+    return kept * slopes, weight * (
+        loss.value(y, predictions) + loss.conjugate(y, u) - predictions * u
+    )
 
 
 def descend(hessian, l1, start, gradient, sweeps):

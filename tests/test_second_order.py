@@ -239,7 +239,7 @@ def test_coordinate_descent_is_that_of_its_twin(d):
     l1, start = np.full(d, 3.0), rng.normal(size=d) * (rng.random(d) < 0.5)
     l1[-1] = 0.0
     slopes, step = gradient.copy(), np.zeros(d)
-    kernels.descend(hessian, l1, start, slopes, step, 0.0, 3000)
+    kernels.descend(hessian, l1, start, slopes, step, 1e-20, 3000)
     twin = reference.descend(hessian, l1, start, gradient, 3000)
     np.testing.assert_allclose(step, twin[0], atol=1e-9)
     np.testing.assert_allclose(slopes, gradient + hessian @ step, atol=1e-9)

@@ -17,7 +17,7 @@ from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Dual, Evaluation, Vector
 
 _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
-_FEW_ROWS = 20.0  # a column whose square is mostly that of so few rows is rare
+_FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
 _ENTRIES_PER_THREAD = 1 << 18  # less work than this is done before a thread has begun
 
 
@@ -42,6 +42,11 @@ class RowSums:
         self.threads = int(min(threads, max(1, entries // _ENTRIES_PER_THREAD)))
         self._targets = problem.targets
         self.size = _effective_rows(problem)
+
+    @property
+    def columns(self) -> int:
+        """Length of a point: columns and, if there is one, the intercept."""
+        return self.d + self.fit_intercept
 
     def with_penalty(self, penalty: Penalty) -> RowSums:
         """The same rows with another penalty."""
@@ -262,18 +267,19 @@ class RowSums:
                 gram += block.T @ block
         return gram
 
-    def has_rare_columns(self, point: Evaluation) -> bool:
-        """Whether a column's square is that of so few rows that others may have a larger one."""
+    def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:
+        """Columns whose square is that of so few rows that others may have a larger one."""
         X = self.problem.X
         if sparse.issparse(X):
             counts = np.bincount(X.indices, minlength=self.d)
-            return bool((counts < _FEW_ROWS).any())
+            return counts < _FEW_ROWS
         centre = 0.0 if self.centre is None else self.centre
         assert point.curvatures is not None
         top = np.maximum(X.max(axis=0) - centre, centre - X.min(axis=0)).astype(np.float64)
         squares = self.diagonal(point)[: self.d] - self.penalty.l2
         mean = float(point.curvatures.mean())
-        return bool((_FEW_ROWS * mean * top * top > squares * self.n).any())
+        rare: NDArray[np.bool_] = _FEW_ROWS * mean * top * top > squares * self.n
+        return rare
 
     def sample(self, size: int, seed: int) -> RowSums | None:
         """Rows drawn at random, evenly from the first to the last of each class.
@@ -354,5 +360,8 @@ def _effective_rows(problem: Problem) -> float:
     """Number of equal rows that would say as much."""
     if problem.weight is None:
         return float(problem.n)
-    square = float(problem.weight @ problem.weight)
-    return float(problem.weight.sum()) ** 2 / square if square > 0.0 else 1.0
+    largest = float(problem.weight.max(initial=0.0))
+    if not largest > 0.0:
+        return 1.0
+    shares = problem.weight / largest  # whose squares cannot overflow
+    return float(shares.sum()) ** 2 / float(shares @ shares)

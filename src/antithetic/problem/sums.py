@@ -95,8 +95,8 @@ class Sums(Protocol):
     ) -> Vector:
         """Part of :meth:`hessian` that belongs to some columns, and the intercept."""
 
-    def has_rare_columns(self, point: Evaluation) -> bool:
-        """Whether there are columns of which a sample knows too little."""
+    def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:
+        """Columns of which a sample knows too little, as a mask of shape (d,)."""
 
     def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
         """Diagonal of :meth:`hessian`: one pass over the rows."""

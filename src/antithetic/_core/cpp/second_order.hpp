@@ -355,7 +355,9 @@ inline double scale_slopes(const Targets& targets, const Loss& loss, const Slope
     if (loss.code == log_loss) {
       total += logistic_cost(weight, slope, given.curvatures[i], kept);
     } else {
-      const double y = targets.y[i], p = given.predictions[i], u = scaled[i] / weight;
+      // a quotient of weighted slopes might be beyond the steepest slope, where the cost is
+      // infinite
+      const double y = targets.y[i], p = given.predictions[i], u = kept * loss.slope(y, p);
       total += weight * std::max(0.0, loss.value(y, p) + loss.conjugate(y, u) - u * p);
     }
   }

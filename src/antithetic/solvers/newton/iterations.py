@@ -10,7 +10,7 @@ import numpy as np
 
 from antithetic.problem.certificate import certified_gap
 from antithetic.problem.sums import Evaluation, Sums, Vector
-from antithetic.solvers.newton.levels import is_worth_renewing, solve_levels
+from antithetic.solvers.newton.levels import is_worth_renewing, raise_rare, solve_levels
 from antithetic.solvers.newton.models import (
     Conjugate,
     Model,
@@ -25,8 +25,10 @@ _FEW_ROWS = 1500  # below which digits cost nothing
 _FREE_DIGITS = 1e-10
 _FREE_ITERATIONS = 50  # after which no more digits than were asked for are free
 _ROUNDING = {False: 1e-12, True: 1e-6}  # of the constant's objective, by whether rows are float32
+_LAST_DIGITS, _MOST_IDLE = 4.0 * float(np.finfo(np.float64).eps), 3
 _RATIO_OF_OTHERS = 0.3  # what a step leaves of the decrement, with a Hessian of other weights
 _MOST_COLUMNS = 4000  # of a Hessian that is formed
+_POOR = 0.3  # of the decrement that a step with a new Hessian leaves: its digits may be too few
 _AGAIN = 1.5  # of the gap that is allowed: where a bound is expected, it is computed
 
 
@@ -69,11 +71,13 @@ class Newton:
     def __init__(self, sums: Sums, tol: float, seed: int = 0) -> None:
         self.sums, self.tol, self._seed = sums, tol, seed
         self._is_small = sums.n < _FEW_ROWS
+        self._needs_exact = self._is_small  # Hessians, where digits are free or float32 has too few
         self.constant, self.zero_objective = sums.constant()
         self._model = self._choose()
         self._ratio, self._last, self._care = 0.1, np.inf, 0.0
         self._looseness = 1.0  # what the last bound was, divided by what was expected
-        self._is_exact = self._is_fresh = False
+        self._is_exact = self._is_fresh = self._was_fresh = False
+        self._idle = 0
         self.sizes: tuple[int, ...] = ()
 
     @property
@@ -96,10 +100,13 @@ class Newton:
             return QuasiNewton()
         return Conjugate()
 
-    def copy(self) -> Newton:
-        """Return a copy that goes its own way."""
+    def on(self, sums: Sums | None) -> Newton:
+        """Return a copy that goes its own way, on these rows; without any it is small to keep."""
         other = copy.copy(self)
         other._model = copy.copy(self._model)
+        other.sums = sums  # type: ignore[assignment]  # it is kept without rows, never used so
+        if isinstance(other._model, Conjugate):
+            other._model.sums = sums
         return other
 
     def follow(self, sums: Sums, last: Iterate) -> tuple[Newton, Iterate]:
@@ -117,6 +124,7 @@ class Newton:
         if isinstance(model, (QuasiNewton, WithL1)) and type(model) is type(other._model):
             model.change_penalty(sums.d, added, sums.penalty.l1)
             other._model, other._ratio, other._care = model, _RATIO_OF_OTHERS, self._care
+            other._needs_exact = self._needs_exact
         else:
             other._renew(point)
         return other, Iterate(point)
@@ -139,18 +147,17 @@ class Newton:
         if not value(sums, point) <= self.zero_objective:
             point = sums.at(zero)
         self._ratio = 2.0 * sums.d / warm.sizes[-1]
-        if warm.has_rare:
-            self._model.raise_diagonal(sums.diagonal(point, care=1.0))
+        raise_rare(self._model, sums, point, warm.rare)
         return Iterate(point)
 
     def _renew(self, point: Evaluation, *, exact: bool = False) -> None:
         self._model.renew(
             self.sums,
             point,
-            exact=exact or self._is_small,
+            exact=exact or self._needs_exact,
             care=self._care,
         )
-        self._is_exact, self._is_fresh = exact or self._is_small, True
+        self._is_exact, self._is_fresh = exact or self._needs_exact, True
         self._ratio = 0.1
 
     def unit(self, point: Evaluation) -> float:
@@ -221,8 +228,9 @@ class Newton:
         progress, target = self.judge(progress, proposal)
         if progress.ended:
             return progress
-        if np.isfinite(self._last):
+        if 0.0 < self._last < np.inf:
             self._ratio = proposal.decrement / self._last
+            self._needs_exact |= self._was_fresh and self._ratio > _POOR
         if self._is_stale(proposal, target):
             self._renew(point)
             proposal = self._model.propose(point)
@@ -236,9 +244,18 @@ class Newton:
         if found is None:
             return self.close(progress, "rounding")
         self._model.learn(point, found.point)
-        self._last, self._is_fresh = proposal.decrement, False
+        self._idle = self._idle + 1 if self._is_idle(point, found.point, proposal) else 0
+        self._last, self._was_fresh, self._is_fresh = proposal.decrement, self._is_fresh, False
         self._care = next_care(self.sums, point, proposal, found, self._care)
-        return Iterate(found.point, progress.iterations + 1)
+        after = Iterate(found.point, progress.iterations + 1)
+        return after if self._idle < _MOST_IDLE else self.close(after, "rounding")
+
+    def _is_idle(self, before: Evaluation, after: Evaluation, proposal: Proposal) -> bool:
+        """Whether a step changed nothing but the last digits, and neither did the one before."""
+        now = value(self.sums, after)
+        fall = value(self.sums, before) - now
+        is_flat = fall <= _LAST_DIGITS * abs(now)
+        return is_flat and proposal.decrement > 0.5 * self._last
 
     def _is_stale(self, proposal: Proposal, target: float) -> bool:
         """Whether a new Hessian is worth its passes before the step to come."""

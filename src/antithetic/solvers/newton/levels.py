@@ -10,6 +10,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antithetic.problem.sums import Evaluation, Sums, Vector
 from antithetic.solvers.newton.models import Model
@@ -54,14 +55,14 @@ class Warm(NamedTuple):
     Attributes
     ----------
     theta : ndarray of shape (d,) or (d + 1,)
-    has_rare : bool
-        Whether the last sample knew too little of some columns.
+    rare : ndarray of shape (d,)
+        Columns of which the last sample knew too little.
     sizes : tuple of int
         Rows of the samples.
     """
 
     theta: Vector
-    has_rare: bool
+    rare: NDArray[np.bool_]
     sizes: tuple[int, ...]
 
 
@@ -72,7 +73,7 @@ def solve_levels(sums: Sums, model: Model, zero: Vector, seed: int) -> Warm | No
     """
     found: list[Vector] = []
     sizes: list[int] = []
-    has_hessian = has_rare = False
+    has_hessian, rare = False, np.zeros(sums.d, dtype=bool)
     for level, size in enumerate(level_sizes(sums.n, sums.d)):
         some = sums.sample(size, seed + level)
         if some is None:
@@ -82,17 +83,28 @@ def solve_levels(sums: Sums, model: Model, zero: Vector, seed: int) -> Warm | No
         if not has_hessian:
             model.renew(some, starts[0])
             has_hessian = True
-        if has_rare:
-            model.raise_diagonal(some.diagonal(point, care=1.0))
+        raise_rare(model, some, point, rare)
         point = _solve_level(some, model, point)
         model.renew(some, point)
         found = [point.theta]
         proposal = model.propose(point)
         if proposal.decrement <= _MOST_FREE * _accuracy(some, point):
             found.append(point.theta + proposal.step)  # which costs no pass
-        has_rare = some.has_rare_columns(point)
+        rare = some.rare_columns(point)
         sizes.append(some.n)
-    return Warm(found[-1], has_rare, tuple(sizes)) if found else None
+    return Warm(found[-1], rare, tuple(sizes)) if found else None
+
+
+def raise_rare(model: Model, sums: Sums, point: Evaluation, rare: NDArray[np.bool_]) -> None:
+    """Make the model as curved along rare columns as a function above the objective of these rows.
+
+    Other columns keep what they have: for them it would only make steps shorter.
+    """
+    if rare.any():
+        diagonal = sums.diagonal(point, care=1.0)
+        diagonal[sums.d :] = 0.0
+        diagonal[: sums.d][~rare] = 0.0
+        model.raise_diagonal(diagonal)
 
 
 def _accuracy(sums: Sums, point: Evaluation) -> float:
@@ -107,7 +119,7 @@ def _solve_level(sums: Sums, model: Model, point: Evaluation) -> Evaluation:
         target = _accuracy(sums, point)
         if proposal.decrement <= target:
             break
-        if np.isfinite(before):
+        if 0.0 < before < np.inf:
             ratio = proposal.decrement / before
         if is_worth_renewing(proposal.decrement, target, ratio, model.passes):
             model.renew(sums, point, care=care)

@@ -300,7 +300,7 @@ class Conjugate:
     """Newton's step by conjugate gradients, where a Hessian would be too large to form."""
 
     def __init__(self) -> None:
-        self._sums: Sums | None = None
+        self.sums: Sums | None = None
         self._scales: Vector | None = None
         self.passes = 1.0
 
@@ -313,7 +313,7 @@ class Conjugate:
         care: float = 0.0,  # noqa: ARG002
     ) -> None:
         """Take the scales of the columns once: products are those of each point anyway."""
-        self._sums = sums
+        self.sums = sums
         if self._scales is None:
             self._scales = np.maximum(sums.scales(point), np.finfo(np.float64).tiny)
 
@@ -322,7 +322,7 @@ class Conjugate:
 
     def propose(self, point: Evaluation) -> Proposal:
         """Solve for Newton's step, roughly: the next one has a better Hessian."""
-        assert self._sums is not None
+        assert self.sums is not None
         assert self._scales is not None
         step, rest = np.zeros(len(point.theta)), -point.gradient
         scaled = rest / self._scales
@@ -331,7 +331,7 @@ class Conjugate:
         for _ in range(_MOST_PRODUCTS):
             if not now > enough:
                 break
-            product = self._sums.times(point, along)
+            product = self.sums.times(point, along)
             curvature = float(along @ product)
             if not curvature > 0.0:  # straight as far as rounding lets us see
                 break

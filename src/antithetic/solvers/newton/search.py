@@ -13,7 +13,7 @@ _ENOUGH = 1e-4  # share of the expected fall that a step must keep
 _FLAT = 0.1  # of the first slope: what may be left of it where rounding hides the fall
 _MOST_TRIALS = 25
 _KEPT = 0.25  # of the promised fall: a full step that keeps less needs the care it had
-_LESS, _LEAST_CARE = 0.3, 1e-14
+_LESS, _LEAST_CARE = 0.03, 1e-14
 _SHORTEST, _LONGEST = 0.05, 0.8  # of the step before, where a trial was too long
 
 

@@ -13,6 +13,7 @@ from antithetic.orders.batches import Batches
 from antithetic.orders.in_order import InOrder
 from antithetic.problem import Problem
 from antithetic.problem.curvature import RowSums
+from antithetic.problem.penalties import Penalty
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.newton.iterations import Iterate, Newton
 from antithetic.solvers.newton.search import value
@@ -23,10 +24,14 @@ _FIRST_SEED = 0  # of the samples: a problem has one solution, whatever the seed
 
 
 class NewtonMemory(NamedTuple):
-    """What Newton's method keeps: its model of the objective, and how far it has come."""
+    """What Newton's method keeps: its model of the objective, and how far it has come.
+
+    The rows are not kept: the solver has them.
+    """
 
     newton: Newton
     progress: Iterate
+    penalty: Penalty
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,9 +62,18 @@ class NewtonSolver:
         return State(found, check_number(intercept, "intercept of init")), None
 
     def take_up(self, state: State, own: Any) -> tuple[State, NewtonMemory | None]:
-        """State of an earlier run; its model is of use to a run of the same data only."""
-        known = own if isinstance(own, NewtonMemory) and own.newton.sums is self.sums else None
+        """State of an earlier run; its model is of use to a run of the same problem only."""
+        known = own if isinstance(own, NewtonMemory) and self._is_mine(state, own) else None
         return state._replace(coef=state.coef.astype(np.float64)), known
+
+    def _is_mine(self, state: State, own: NewtonMemory) -> bool:
+        """Whether a memory is of this problem: the objective at its weights has the same bits."""
+        theta = own.progress.point.theta
+        if own.penalty != self.problem.penalty or len(theta) != self.sums.columns:
+            return False
+        if not np.array_equal(state.coef, self.sums.split(theta)[0]):
+            return False
+        return self.sums.at(theta).objective == own.progress.point.objective
 
     def solution(self, state: State, own: Any) -> Solution:  # noqa: ARG002
         """Weights and intercept to be used: the last ones."""
@@ -85,9 +99,11 @@ class NewtonSolver:
         schedule: Schedule,  # noqa: ARG002
     ) -> After:
         """Iterate once more over all rows; there are no batches and no step size."""
-        newton, progress = self._begin(state) if own is None else own
+        if own is None:
+            newton, progress = self._begin(state)
+        else:  # a copy, since an interrupted epoch leaves the last one as it was
+            newton, progress = own.newton.on(self.sums), own.progress
         if not progress.ended:
-            newton = newton.copy()  # an interrupted epoch leaves the last one as it was
             progress = newton.step(progress)
         coef, intercept = self.sums.split(progress.point.theta)
         after = State(
@@ -99,13 +115,14 @@ class NewtonSolver:
         )
         objective = value(self.sums, progress.point)
         loss = objective - self.problem.penalty.value(coef)
-        return After(after, NewtonMemory(newton, progress), loss, objective=objective)
+        memory = NewtonMemory(newton.on(None), progress, self.problem.penalty)
+        return After(after, memory, loss, objective=objective)
 
-    def _begin(self, state: State) -> NewtonMemory:
+    def _begin(self, state: State) -> tuple[Newton, Iterate]:
         newton = Newton(self.sums, 0.0, _FIRST_SEED)
         is_given = state.coef.any() or state.intercept != 0.0
         theta = self.sums.join(state.coef, state.intercept) if is_given else None
-        return NewtonMemory(newton, newton.start(theta))
+        return newton, newton.start(theta)
 
 
 def refuses(choice: Choice) -> str | None:

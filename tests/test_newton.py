@@ -1,0 +1,330 @@
+"""Newton's method finds the optimum of every smooth loss, whatever the data look like."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.optimize import minimize as scipy_minimize
+from sklearn.linear_model import LogisticRegression
+
+import antithetic
+from antithetic.problem import Problem
+from antithetic.problem.losses import LOSSES
+from antithetic.solvers.newton import solve_problem
+from antithetic.stopping import Target
+
+SMOOTH = [name for name, loss in LOSSES.items() if np.isfinite(loss.curvature)]
+PENALTIES = {
+    "none": {},
+    "l2": {"l2": 0.01},
+    "l1": {"l1": 0.01},
+    "elastic net": {"l2": 0.01, "l1": 0.01},
+}
+
+
+def load_benchmark(name):
+    """A script of the benchmarks as a module."""
+    folder = Path(__file__).parents[1] / "benchmarks"
+    sys.path.insert(0, str(folder))
+    try:
+        spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(folder))
+    return module
+
+
+CERTIFICATES = load_benchmark("certificates")
+
+
+def draw(n, d, seed=0, loss="log_loss"):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.8)
+    scores = X @ rng.normal(size=d) + 2.0 * rng.logistic(size=n)
+    y = np.where(scores > 0.5, 1.0, -1.0) if LOSSES[loss].classification else scores
+    return X, y, rng
+
+
+def optimum(problem):
+    """Objective of the optimum by L-BFGS-B, the parts of each weight above and below zero apart."""
+    d, l1 = problem.d, problem.penalty.l1
+
+    def both(theta):
+        coef = theta[:d] - theta[d : 2 * d]
+        intercept = float(theta[-1]) if problem.fit_intercept else 0.0
+        gradient, constant = problem.gradient(coef, intercept)
+        smooth = problem.objective(coef, intercept) - l1 * np.abs(coef).sum()
+        slopes = [gradient + l1, -gradient + l1, [constant] if problem.fit_intercept else []]
+        return smooth + l1 * theta[: 2 * d].sum(), np.concatenate(slopes)
+
+    size = 2 * d + problem.fit_intercept
+    bounds = [(0.0, None)] * (2 * d) + [(None, None)] * problem.fit_intercept
+    options = {"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-16, "gtol": 1e-10}
+    return scipy_minimize(
+        both, np.zeros(size), jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    ).fun
+
+
+@pytest.mark.parametrize("n", [60, 2000])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_the_optimum_is_that_of_scipy(loss, penalty, intercept, form, n):
+    """Every smooth loss and penalty, with weights of which some are zero."""
+    X, y, rng = draw(n, 5, loss=loss)
+    problem = Problem.build(
+        form(X),
+        y,
+        loss=loss,
+        fit_intercept=intercept,
+        sample_weight=rng.uniform(0.5, 2.0, size=n) * (rng.random(n) < 0.8),
+        **PENALTIES[penalty],
+    )
+    solved = solve_problem(problem, tol=1e-9, max_iter=100)
+    found, least = problem.objective(solved.coef, solved.intercept), optimum(problem)
+    assert solved.ended == "gap"
+    assert solved.gap <= 1e-9
+    assert solved.certified == (penalty != "none")
+    assert found <= least + 1e-9 * abs(least)
+    assert found >= least - 1e-6 * abs(least)  # SciPy's own accuracy
+
+
+def test_l1_weights_are_exactly_zero():
+    """A strong L1 penalty keeps few weights, and those that it drops are zero to the bit."""
+    X, y, _ = draw(500, 30)
+    solved = solve_problem(Problem.build(X, y, l1=0.05), tol=1e-9, max_iter=100)
+    assert 0 < np.count_nonzero(solved.coef) < 20
+    strong = solve_problem(Problem.build(X, y, l1=10.0), tol=1e-9, max_iter=100)
+    assert not strong.coef.any()
+
+
+@pytest.mark.parametrize("n", [300, 3000])
+def test_columns_of_any_scale_and_place(n):
+    """Scales from 1e-6 to 1e6, and offsets of 1000 standard deviations, cost no accuracy."""
+    X, y, rng = draw(n, 12)
+    scales = 10 ** rng.uniform(-6.0, 6.0, size=12)
+    moved = (X + 1000.0 * rng.normal(size=12)) * scales
+    plain = solve_problem(Problem.build(X, y, fit_intercept=True), tol=1e-8, max_iter=100)
+    other = solve_problem(Problem.build(moved, y, fit_intercept=True), tol=1e-8, max_iter=100)
+    assert other.ended == plain.ended == "gap"
+    assert other.iterations <= plain.iterations + 10
+    np.testing.assert_allclose(other.coef * scales, plain.coef, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("penalty", ["l2", "l1", "elastic net", "none"])
+@pytest.mark.parametrize("n", [200, 2500])
+def test_columns_that_say_nothing_do_no_harm(n, penalty):
+    """Constant, duplicated and zero columns: the objective is that of the other columns."""
+    X, y, _ = draw(n, 4)
+    useless = np.column_stack([X, np.zeros(n), np.full(n, 3.0), X[:, 0], np.zeros(n)])
+    given = {"fit_intercept": True, **PENALTIES[penalty]}
+    found = []
+    for rows in (X, useless):
+        problem = Problem.build(rows, y, **given)
+        solved = solve_problem(problem, tol=1e-9, max_iter=100)
+        assert solved.ended == "gap"
+        assert np.isfinite(solved.coef).all()
+        found.append(problem.objective(solved.coef, solved.intercept))
+    if penalty in ("l1", "none"):  # with L2, two columns share one weight and pay less for it
+        assert found[1] == pytest.approx(found[0], rel=1e-8)
+    assert found[1] <= found[0] * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("penalty", ["l2", "l1", "elastic net"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (2, 1), (2, 7), (3, 2), (20, 100), (50, 700)])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_few_rows_are_enough(shape, penalty, intercept):
+    """One row, two rows, and fewer rows than columns."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=shape)
+    y = np.resize([1.0, -1.0], shape[0])
+    loss = "squared_error" if shape[0] == 1 else "log_loss"
+    problem = Problem.build(X, y, loss=loss, fit_intercept=intercept, **PENALTIES[penalty])
+    solved = solve_problem(problem, tol=1e-8, max_iter=100)
+    assert solved.ended == "gap"
+    assert problem.objective(solved.coef, solved.intercept) <= optimum(problem) + 1e-9
+
+
+def test_sorted_rows_do_no_harm():
+    """Samples are drawn from all over the data: classes in turn, or one after the other."""
+    X, y, rng = draw(6000, 10)
+    order = np.lexsort([X[:, 0], y])
+    mixed, in_order = (
+        solve_problem(Problem.build(X[rows], y[rows], l2=1e-4), tol=1e-6, max_iter=100)
+        for rows in (rng.permutation(6000), order)
+    )
+    assert in_order.sizes
+    assert in_order.iterations <= mixed.iterations + 3
+    np.testing.assert_allclose(in_order.coef, mixed.coef, atol=1e-2)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("n", [4, 100, 3000])
+def test_separable_classes_without_a_penalty_end(n, intercept):
+    """No optimum exists; the run ends with finite weights that separate, and no certificate."""
+    X = np.linspace(-1.0, 1.0, n)[:, None] * np.array([[1.0, 0.5]])
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    solved = solve_problem(Problem.build(X, y, fit_intercept=intercept), tol=1e-6, max_iter=200)
+    assert np.isfinite(solved.coef).all()
+    assert np.isfinite(solved.intercept)
+    assert not solved.certified
+    assert (y * (X @ solved.coef + solved.intercept) > 0.0).all()
+
+
+def test_a_class_without_weight_ends():
+    """Weights of zero leave one class alone: nothing is learnt, and nothing overflows."""
+    X, y, _ = draw(100, 3)
+    weight = np.where(y > 0.0, 1.0, 0.0)
+    for intercept in (False, True):
+        problem = Problem.build(X, y, l2=0.1, sample_weight=weight, fit_intercept=intercept)
+        solved = solve_problem(problem, tol=1e-6, max_iter=100)
+        assert np.isfinite(solved.coef).all()
+        assert solved.ended in ("gap", "rounding")
+
+
+def test_rare_columns_are_found():
+    """A sample sees nothing of a column with three entries; all rows do."""
+    X, y, rng = draw(5000, 6)
+    rare = np.zeros((5000, 3))
+    for column in range(3):
+        rare[rng.choice(5000, size=3, replace=False), column] = 100.0
+    problem = Problem.build(np.column_stack([X, rare]), y, l2=1e-8, fit_intercept=True)
+    solved = solve_problem(problem, tol=1e-8, max_iter=60)
+    assert solved.ended == "gap"
+    assert solved.coef[6:].all()
+
+
+def draw_text(n=300, d=6000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = sparse.random_array((n, d), density=0.01, format="csr", rng=rng)
+    scores = X @ (rng.normal(size=d) * (rng.random(d) < 0.05))
+    return X, np.where(scores + 0.1 * rng.normal(size=n) > 0.0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_very_many_columns_are_solved_by_conjugate_gradients(intercept):
+    """Far more columns than rows: products instead of a Hessian, from a start on the dual."""
+    X, y = draw_text()
+    problem = Problem.build(X, y, l2=1e-3, fit_intercept=intercept)
+    solved = solve_problem(problem, tol=1e-8, max_iter=100)
+    assert (solved.method, solved.ended) == ("conjugate gradients", "gap")
+    peer = LogisticRegression(
+        C=1.0 / (1e-3 * 300), fit_intercept=intercept, solver="newton-cg", tol=1e-10, max_iter=1000
+    ).fit(X, y)
+    found = problem.objective(solved.coef, solved.intercept)
+    theirs = problem.objective(peer.coef_[0], float(np.sum(peer.intercept_)))
+    assert found == pytest.approx(theirs, rel=1e-8)
+
+
+@pytest.mark.parametrize("l2", [0.0, 1e-3])
+def test_very_many_columns_with_l1_are_solved_on_a_working_set(l2):
+    """The optimum's conditions hold for all columns, also those that were never in the set."""
+    X, y = draw_text()
+    problem = Problem.build(X, y, l2=l2, l1=2e-3, fit_intercept=True)
+    solved = solve_problem(problem, tol=1e-8, max_iter=100)
+    assert (solved.method, solved.ended) == ("working set", "gap")
+    gradient = problem.data_gradient(problem.slopes(solved.coef, solved.intercept))[0]
+    gradient = gradient + l2 * solved.coef
+    assert 0 < np.count_nonzero(solved.coef) < 1000
+    assert np.abs(gradient).max() <= 2e-3 * (1.0 + 1e-3)
+
+
+def test_a_good_start_saves_iterations():
+    """From the solution itself nothing is left to do."""
+    X, y, _ = draw(4000, 10)
+    problem = Problem.build(X, y, l2=1e-4, fit_intercept=True)
+    cold = solve_problem(problem, tol=1e-6, max_iter=100)
+    warm = solve_problem(problem, tol=1e-6, max_iter=100, start=(cold.coef, cold.intercept))
+    assert warm.iterations == 0
+    assert not warm.sizes
+    assert warm.gap <= 1e-6
+
+
+def test_the_same_seed_gives_the_same_bits():
+    """Samples depend on the seed alone; another one leads to the same optimum."""
+    X, y, _ = draw(4000, 10)
+    problem = Problem.build(X, y, l2=1e-4)
+    first, again, other = (
+        solve_problem(problem, tol=1e-9, max_iter=100, seed=seed) for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first.coef, again.coef)
+    assert (first.coef != other.coef).any()
+    np.testing.assert_allclose(first.coef, other.coef, atol=1e-4)
+
+
+def test_threads_agree():
+    """Three threads reach the same optimum as one."""
+    X, y, _ = draw(60_000, 15)
+    problem = Problem.build(X, y, l2=1e-4)
+    one, three = (solve_problem(problem, tol=1e-9, max_iter=50, threads=k) for k in (1, 3))
+    np.testing.assert_allclose(three.coef, one.coef, atol=1e-6)
+
+
+def test_a_run_can_be_watched_and_interrupted():
+    """What is watched is a solution, better from one iteration to the next; an error ends it."""
+    X, y, _ = draw(4000, 10)
+    problem, seen = Problem.build(X, y, l2=1e-8), []
+    solve_problem(problem, tol=1e-9, max_iter=100, watch=seen.append)
+    objectives = [problem.objective(one.coef, one.intercept) for one in seen]
+    assert [one.iterations for one in seen] == list(range(len(seen)))
+    assert all(b <= a * (1.0 + 1e-12) for a, b in pairwise(objectives))
+
+    def stop(solved):
+        if solved.iterations == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        solve_problem(problem, tol=1e-9, max_iter=100, watch=stop)
+
+
+def test_too_few_iterations_say_so():
+    """A run that is cut short is not at its gap, and has a bound all the same."""
+    X, y, _ = draw(4000, 10)
+    solved = solve_problem(Problem.build(X, y, l2=1e-6), tol=1e-12, max_iter=0)
+    assert solved.ended == "max_iter"
+    assert 1e-12 < solved.gap < np.inf
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("penalty", ["l2", "elastic net"])
+def test_minimize_has_the_solver(loss, penalty):
+    """An epoch is an iteration over all rows; runs resume to the bit, also from a file."""
+    X, y, _ = draw(2000, 6, loss=loss)
+    given = {"loss": loss, "solver": "newton", "fit_intercept": True, **PENALTIES[penalty]}
+    short = antithetic.minimize(X, y, epochs=2, **given)
+    assert len(pickle.dumps(short)) < X.nbytes
+    resumed = antithetic.minimize(X, y, epochs=6, resume=pickle.loads(pickle.dumps(short)), **given)
+    whole = antithetic.minimize(X, y, epochs=6, **given)
+    np.testing.assert_array_equal(resumed.coef, whole.coef)
+    assert resumed.intercept == whole.intercept
+    stopped = antithetic.minimize(X, y, epochs=50, stop=Target("gradient", 1e-6), **given)
+    assert stopped.converged
+
+
+def test_epochs_after_the_optimum_change_nothing():
+    """Once rounding ends the descent, weights stay as they are."""
+    X, y, _ = draw(300, 4)
+    short, long = (
+        antithetic.minimize(X, y, solver="newton", l2=0.1, epochs=epochs) for epochs in (40, 60)
+    )
+    np.testing.assert_array_equal(short.coef, long.coef)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6))
+def test_the_bound_holds_on_random_problems(seed):
+    """The gap that was asked for is reached, and the true one is never above the bound."""
+    case = CERTIFICATES.Case.draw(seed, only_logistic=True)
+    outcome = CERTIFICATES.judge(case)
+    assert not outcome.faults(case), CERTIFICATES.describe(case)

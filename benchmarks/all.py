@@ -28,6 +28,8 @@ SCRIPTS = {  # and what each needs, with the extra that has it
     "start": {},
     "pairing": {},
     "estimators": {},
+    "logistic": {},
+    "certificates": {},
     "losses": {},
     "orders": {},
     "composition": {},

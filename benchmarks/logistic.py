@@ -25,6 +25,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -397,8 +398,9 @@ def run(task: Task, others: dict[str, Any], gaps: tuple[float, ...], repeats: in
         for _ in range(repeats):
             best[""] = min(best[""], seconds(lambda: ours(task, gap)))  # noqa: B023
             for name, k in chosen.items():
+                job = partial(others[name], task, k)
                 if best[name] <= 3.0 * best[""] or best[name] == np.inf:  # others are out of it
-                    best[name] = min(best[name], seconds(lambda: others[name](task, k)))  # noqa: B023
+                    best[name] = min(best[name], seconds(job))
         races.append(Race(task, gap, best.pop(""), best))
     return races
 

@@ -6,11 +6,9 @@ Any language reads it. Weights are written as decimal numbers from which every b
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,6 +21,14 @@ from antithetic.estimators.described import describe, restore
 from antithetic.estimators.fitted import FittedLinearModel
 from antithetic.estimators.logistic import LogisticRegression
 from antithetic.estimators.logistic_cv import LogisticRegressionCV
+from antithetic.estimators.model_checks import (
+    are_classes,
+    check_names,
+    numbers,
+    once,
+    refuse,
+    require,
+)
 from antithetic.problem.losses import read_loss
 
 FORMAT, VERSION = "antithetic linear model", 2
@@ -44,7 +50,6 @@ _OPTIONAL = ("words", "first_index", "dates", "estimator_name")
 _LOGISTIC: dict[str, type[LogisticRegression]] = {
     kind.__name__: kind for kind in (LogisticRegression, LogisticRegressionCV)
 }
-_LARGEST = 1e300  # a weight; beyond it, features of common sizes give infinite predictions
 _BEGINNING = 4096  # bytes among which a model file says what it is
 
 
@@ -112,22 +117,22 @@ class LinearModel:
     estimator_name: str | None = None
 
     def __post_init__(self) -> None:
-        _require(
+        require(
             self.kind in get_args(Kind),
             f"kind is {self.kind!r}, neither 'classifier' nor 'regressor'",
         )
-        _require(
+        require(
             isinstance(self.loss, str) and read_loss(self.loss) is not None,
             f"loss {self.loss!r} is not known",
         )
-        coef, intercept = _numbers(self.coef, 2, "coef"), _numbers(self.intercept, 1, "intercept")
-        _require(
+        coef, intercept = numbers(self.coef, 2, "coef"), numbers(self.intercept, 1, "intercept")
+        require(
             coef.shape[1] > 0 and len(coef) == len(intercept),
             f"coef has shape {coef.shape} for {len(intercept)} intercepts",
         )
-        _require(
+        require(
             (
-                _are_classes(self.classes, len(coef))
+                are_classes(self.classes, len(coef))
                 if self.kind == "classifier"
                 else self.classes is None and len(coef) == 1
             ),
@@ -135,38 +140,30 @@ class LinearModel:
         )
         names = self.feature_names
         if names is not None:
-            _require(
-                isinstance(names, list) and all(isinstance(name, str) for name in names),
-                "feature_names must be a list of strings",
-            )
-            _require(
-                len(names) == coef.shape[1],
-                f"it has {len(names)} feature_names for {coef.shape[1]} weights",
-            )
-            _require(len(set(names)) == len(names), "a name stands twice in feature_names")
-        _require(
+            check_names(names, coef.shape[1])
+        require(
             isinstance(self.target_name, str) and isinstance(self.one_hot, bool),
             "target_name or one_hot",
         )
-        _require(
+        require(
             self.estimator_name is None
             or (self.kind == "classifier" and self.loss == "log_loss" and self._is_logistic),
             f"estimator_name is {self.estimator_name!r}, not one of {', '.join(_LOGISTIC)}",
         )
         for name in ("settings", "parameters"):
-            _require(isinstance(getattr(self, name), Mapping), f"{name} must be an object")
+            require(isinstance(getattr(self, name), Mapping), f"{name} must be an object")
         self._unfitted()  # parameters that an estimator would refuse
-        _require(
+        require(
             self.words is None or _are_words(self.words, names or []),
             "words must name features of the model",
         )
         first = self.first_index
-        _require(
+        require(
             first is None or (type(first) is int and first in (0, 1)),
             f"first_index is {first!r}, neither 0 nor 1",
         )
         dates = self.dates
-        _require(
+        require(
             dates is None or (isinstance(dates, list) and set(dates) <= set(names or [])),
             "dates must name features of the model",
         )
@@ -269,31 +266,31 @@ class LinearModel:
         with open(path, "rb") as file:
             content = file.read(max_bytes + 1)
         try:
-            _require(len(content) <= max_bytes, f"it is longer than {max_bytes} bytes")
+            require(len(content) <= max_bytes, f"it is longer than {max_bytes} bytes")
             held = json.loads(
-                content.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_once
+                content.decode("utf-8"), parse_constant=refuse, object_pairs_hook=once
             )
-            _require(
+            require(
                 isinstance(held, dict) and held.get("format") == FORMAT,
                 f"it does not say that its format is {FORMAT!r}",
             )
             version = held.get("version")
-            _require(
+            require(
                 isinstance(version, int) and not isinstance(version, bool) and version >= 1,
                 f"its version is {version!r}",
             )
-            _require(
+            require(
                 version >= VERSION,
                 f"it has version {version} of the format, which an earlier antithetic wrote: train"
                 " the model again, with `antithetic train` or LinearModel.of(estimator).save(path)",
             )
-            _require(
+            require(
                 version <= VERSION,
                 f"it has version {version} of the format, and this antithetic reads {VERSION}:"
                 " install a newer one",
             )
             missing = [name for name in _ENTRIES if name not in held]
-            _require(not missing, f"it lacks {', '.join(missing)}")
+            require(not missing, f"it lacks {', '.join(missing)}")
             return cls(**{name: held[name] for name in (*_ENTRIES, *_OPTIONAL) if name in held})
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise ValueError(
@@ -355,52 +352,6 @@ def _are_words(words: Any, names: list[str]) -> bool:
         return False
     made = [f"{column}={word}" for column, held in words.items() for word in held]
     return len(set(made)) == len(made) and set(made) <= set(names)
-
-
-def _require(true: bool, what: str) -> None:
-    if not true:
-        raise ValueError(what)
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"it holds {constant}, which is not a weight")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    _require(len({name for name, _ in pairs}) == len(pairs), "an entry appears twice")
-    return dict(pairs)
-
-
-def _numbers(value: Any, axes: int, what: str) -> NDArray[np.float64]:
-    try:
-        array = np.array(value)
-    except ValueError as error:
-        raise ValueError(f"{what} has rows of different lengths") from error
-    _require(
-        array.ndim == axes and array.dtype.kind in "iuf", f"{what} must be numbers with {axes} axes"
-    )
-    array = array.astype(np.float64)
-    _require(bool(np.isfinite(array).all()), f"{what} has numbers that are not finite")
-    largest = float(np.abs(array).max(initial=0.0))
-    _require(
-        largest <= _LARGEST, f"{what} has {largest:.3g}, with which predictions would overflow"
-    )
-    return array
-
-
-def _are_classes(classes: Any, tasks: int) -> bool:
-    """At least two labels, in order, all words or all numbers, for so many rows of weights."""
-    if (
-        not isinstance(classes, list)
-        or len(classes) < 2
-        or tasks != (1 if len(classes) == 2 else len(classes))
-    ):
-        return False
-    words = all(isinstance(label, str) for label in classes)
-    numbers = all(
-        isinstance(label, bool | int | float) and math.isfinite(label) for label in classes
-    )
-    return (words or numbers) and all(a < b for a, b in pairwise(classes))
 
 
 def _word_of(loss: Any) -> str:

@@ -26,6 +26,7 @@ from antithetic._util.validation import (
     check_weights,
     power_of_two_near,
 )
+from antithetic.problem.deviations import deviations, weighted_deviations
 from antithetic.problem.kernel_rows import kernel_rows
 from antithetic.problem.losses import Loss, get_loss
 from antithetic.problem.penalties import Penalty, make_penalty
@@ -182,9 +183,7 @@ class Problem:
         everyone = np.arange(self.n)[:, None]
         for start in range(0, self.n, block):
             part = slice(start, start + block)
-            left += _deviations(self._group_gradients(slopes[part, None], everyone[part]), centre)[
-                1
-            ]
+            left += deviations(self._group_gradients(slopes[part, None], everyone[part]), centre)[1]
         return centre + left / self.n, constant
 
     def group_variance(
@@ -246,9 +245,7 @@ class Problem:
         total, left = 0.0, np.zeros(self.d)
         for start in range(0, len(groups), block):
             part = slice(start, start + block)
-            squares, sums = _deviations(
-                self._group_gradients(shares[part], groups[part]), centre[0]
-            )
+            squares, sums = deviations(self._group_gradients(shares[part], groups[part]), centre[0])
             total += squares
             left += sums
         if self.fit_intercept:
@@ -311,7 +308,7 @@ class Problem:
         centre = sum((vectors(part).T @ chances[part] for part in parts), np.zeros(self.d))
         total, left, square = 0.0, np.zeros(self.d), float(centre @ centre)
         for part in parts:
-            squares, sums = _weighted_deviations(vectors(part), centre, chances[part])
+            squares, sums = weighted_deviations(vectors(part), centre, chances[part])
             total += squares
             left += sums
         total -= float(left @ left)  # what rounding made of the centre
@@ -367,41 +364,3 @@ class Problem:
             (shares.astype(self.X.dtype, copy=False), rows, starts), shape=(len(starts) - 1, self.n)
         )
         return selector @ self.X
-
-
-def _deviations(vectors: Matrix, centre: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-    """Sum over the rows of ``|row - centre|^2``, and of ``row - centre``.
-
-    Only terms of one sign are added: no digit cancels.
-    """
-    if sparse.issparse(vectors):  # the zeros of a column all deviate alike
-        stored = vectors.data - centre[vectors.indices]
-        zeros = vectors.shape[0] - np.bincount(vectors.indices, minlength=len(centre))
-        sums = np.bincount(vectors.indices, weights=stored, minlength=len(centre)) - zeros * centre
-        return float(stored @ stored + zeros @ (centre * centre)), sums
-    centred = vectors - centre
-    return float(np.einsum("ij,ij->", centred, centred)), centred.sum(axis=0)
-
-
-def _weighted_deviations(
-    vectors: Matrix, centre: NDArray[np.float64], weights: NDArray[np.float64]
-) -> tuple[float, NDArray[np.float64]]:
-    """`_deviations` with a weight for each row."""
-    if sparse.issparse(vectors):
-        stored = vectors.data - centre[vectors.indices]
-        weighted = np.repeat(weights, np.diff(vectors.indptr)) * stored
-        there = np.bincount(vectors.indices, minlength=len(centre))
-        weight = np.bincount(
-            vectors.indices,
-            weights=np.repeat(weights, np.diff(vectors.indptr)),
-            minlength=len(centre),
-        )
-        # a column without zeros has exactly none: the difference of two sums would leave what
-        # rounding made of it
-        zeros = np.where(there == vectors.shape[0], 0.0, np.maximum(0.0, weights.sum() - weight))
-        sums = (
-            np.bincount(vectors.indices, weights=weighted, minlength=len(centre)) - zeros * centre
-        )
-        return float(stored @ weighted + zeros @ (centre * centre)), sums
-    centred = vectors - centre
-    return float(np.einsum("i,ij,ij->", weights, centred, centred)), weights @ centred

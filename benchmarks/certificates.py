@@ -23,7 +23,7 @@ from antithetic.solvers.newton import Solved, solve_problem, sums_of
 from antithetic.solvers.newton.iterations import Newton
 
 MOST_ITERATIONS = 1000
-SMOOTH = [name for name, loss in LOSSES.items() if np.isfinite(loss.curvature)]
+SMOOTH = [name for name, loss in LOSSES.items() if loss.is_smooth]
 ROUNDING = 64.0 * np.finfo(np.float64).eps  # of the constant's objective
 STEPS = 60  # of the solution in long double, which needs far fewer
 

@@ -22,7 +22,7 @@ from antithetic.problem.losses import LOSSES
 from antithetic.solvers.newton import solve_problem
 from antithetic.stopping import Target
 
-SMOOTH = [name for name, loss in LOSSES.items() if np.isfinite(loss.curvature)]
+SMOOTH = [name for name, loss in LOSSES.items() if loss.is_smooth]
 PENALTIES = {
     "none": {},
     "l2": {"l2": 0.01},
@@ -328,3 +328,14 @@ def test_the_bound_holds_on_random_problems(seed):
     case = CERTIFICATES.Case.draw(seed, only_logistic=True)
     outcome = CERTIFICATES.judge(case)
     assert not outcome.faults(case), CERTIFICATES.describe(case)
+
+
+def test_newton_takes_no_table_and_no_strata():
+    """The estimators say so in words."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 2))
+    y = (X[:, 0] > 0.0).astype(int)
+    model = antithetic.SGDClassifier("log_loss", solver="newton")
+    for extra in ({"table": antithetic.pair(X, y)}, {"strata": y}):
+        with pytest.raises(ValueError, match="visits all rows in each iteration"):
+            model.fit(X, y, **extra)

@@ -93,7 +93,7 @@ class ObserveHead:
         self._late = self._sampler.under_way  # whether an epoch was under way when it began
         self._kept: list[Pass] = []
         self._numbers = 0  # of the inputs that are kept
-        self._measured: list[tuple[Pass, Tensor]] = []
+        self._measured: list[tuple[Pass, list[Tensor]]] = []
         self.current: Pass | None = None  # the last pass
         self._arrived = 0  # passes that the backward pass has reached since the current one began
         self._squares: list[Tensor] = []
@@ -213,8 +213,7 @@ class ObserveHead:
             )
         # several passes in one backward pass cannot be told apart
         if seen.batch.block >= 0 and arrived == 1 and seen.slopes is not None and squares:
-            total = squares[0] if len(squares) == 1 else _total(squares)
-            self._measured.append((seen, total))
+            self._measured.append((seen, squares))
         if len(self._kept) >= _TOGETHER or self._numbers >= _MOST_KEPT:
             self._show()
 
@@ -263,9 +262,9 @@ class ObserveHead:
         measured, self._measured = self._measured, []
         kept, self._kept, self._numbers = self._kept, [], 0
         bad = self._learn(kept) if kept else set()
-        for seen, square in measured:
+        for seen, square in zip((seen for seen, _ in measured), _totals(measured), strict=True):
             scale = 1.0 if seen.scale is None else float(seen.scale)
-            value = float(square) / scale**2 if scale else float("nan")
+            value = square / scale**2 if scale else float("nan")
             if not np.isfinite(value):
                 bad.add(id(seen))
             self._sampler.compare(seen.batch, value)
@@ -339,8 +338,16 @@ def weigh(seen: Pass | None, losses: Any, size: int) -> Tensor:
     return total
 
 
-def _total(squares: list[Tensor]) -> Tensor:
-    return torch.stack([square.to(squares[0].device) for square in squares]).sum()
+def _totals(measured: list[tuple[Pass, list[Tensor]]]) -> list[float]:
+    """Sums of the squares of each pass, brought to the CPU all at once."""
+    if not measured:
+        return []
+    device = measured[0][1][0].device
+    every = torch.stack([square.to(device) for _, squares in measured for square in squares])
+    counts = np.array([len(squares) for _, squares in measured])
+    sums = np.add.reduceat(every.double().cpu().numpy(), np.cumsum(counts) - counts)
+    found: list[float] = sums.tolist()
+    return found
 
 
 def _weights(batch: Batch) -> Any:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from antithetic.torch.epochs import EpochSampler
 
 # batches whose gradients are computed at once: one large product is cheaper than many small ones
-_TOGETHER = 32
+_TOGETHER = 64
 _MOST_KEPT = 1 << 22  # numbers of their inputs, 16 MB, that are kept for that
 
 

@@ -33,7 +33,7 @@ SCRIPTS = {  # and what each needs, with the extra that has it
     "losses": {},
     "orders": {},
     "composition": {},
-    "torch_batches": {"torch": "torch"},
+    "torch_training": {"torch": "torch"},
     "scale": {"dask": "dask", "distributed": "dask"},
     "peers": {},
     "guard": {},

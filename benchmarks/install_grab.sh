@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install grab-sampler into the environment of `python`, for `antithetic bench` and benchmarks/torch_batches.py.
+# Install grab-sampler into the environment of `python`, for `antithetic bench`.
 # It is in no extra: torch-sparse, which it imports, is compiled against the torch that is installed, so torch must be there first and the
 # build must not be isolated from it. That takes a C++ compiler and, on one core, half an hour. Where it fails, rows say "not installed".
 set -euo pipefail

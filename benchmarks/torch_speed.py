@@ -1,136 +1,105 @@
-"""Seconds of the batch samplers for PyTorch: handing out indices, and observing.
+"""Seconds of the batch samplers for PyTorch: observing, and handing out indices.
 
-Parts c and d of ``torch_batches.py``.
+Parts d and e of ``torch_training.py``.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import numpy as np
 import torch
 from common import Figure, best_seconds
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everybody names it
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Subset, TensorDataset
+from torch.utils.data import BatchSampler, RandomSampler
 
-from antithetic.pairing import AntitheticTable, GroupTable
+from antithetic.pairing import GroupTable
 from antithetic.torch import AntitheticBatchSampler, BalancedBatchSampler
-
-SIZE = 64
+from antithetic.torch.plan import ArmChoice
 
 
 def exhaust(batches) -> None:
     deque(batches, maxlen=0)
 
 
-def iterating(quick: bool) -> Iterator[Figure]:
+def handing_out(quick: bool) -> Iterator[Figure]:
     """Indices of an epoch, 10 million rows by 64: seconds of BatchSampler(RandomSampler) / ours."""
-    n, repeats = (1_000_000, 3) if quick else (10_000_000, 5)
-    order = np.random.default_rng(0).permutation(n)
-    partner = np.empty(n, dtype=np.intp)
-    partner[order[::2]], partner[order[1::2]] = order[1::2], order[::2]
+    n, repeats = (1_000_000, 3) if quick else (10_000_000, 3)
+    labels, order = np.arange(n) % 10, np.random.default_rng(0).permutation(n)
     samplers = {
-        "groups of 64": AntitheticBatchSampler(None, None, SIZE, table=GroupTable(order, SIZE)),
-        "pairs": AntitheticBatchSampler(
-            None, None, SIZE, table=AntitheticTable(partner), nest=False
-        ),
-        "random order (BalancedBatchSampler, nothing observed)": BalancedBatchSampler(n, SIZE),
+        "shuffled": AntitheticBatchSampler(None, labels, arms=()),
+        "stratified": AntitheticBatchSampler(None, labels),
+        "groups of a table": FirstEpoch(None, table=GroupTable(order, 64)),
+        "balanced, nothing observed": BalancedBatchSampler(n),
     }
-    reshuffled = BatchSampler(RandomSampler(range(n)), SIZE, drop_last=False)
+    reshuffled = BatchSampler(RandomSampler(range(n)), 64, drop_last=False)
     theirs, *ours = best_seconds(
         [lambda s=s: exhaust(s) for s in (reshuffled, *samplers.values())], repeats
     )
-    for (name, least), seconds in zip(
-        zip(samplers, (5.0, 2.5, None), strict=True), ours, strict=True
-    ):
+    for name, seconds in zip(samplers, ours, strict=True):
         yield Figure(
             f"{n:,} rows, {name}",
             theirs / seconds,
-            least=least,
+            least=1.0,
             remark=f"{theirs:.2f} s / {seconds:.2f} s",
         )
 
 
+class FirstEpoch(AntitheticBatchSampler):
+    """The first epoch over and over, which alone takes the groups of a table."""
+
+    def __iter__(self):
+        self.set_epoch(0)
+        return super().__iter__()
+
+
 def observing(quick: bool) -> Iterator[Figure]:
-    """Cost of observing while training the MLP (784-128-10): least seconds of 100 batches of 64.
-
-    Runs with and without observing take turns.
-    """
-    for name in ("groups", "balanced"):
-        for loaded in (True, False):
-            without, with_it = best_seconds(list(trainings(name, loaded)), 10 if quick else 60)
-            way = "from a DataLoader" if loaded else "indexed at once"
-            remark = f"{1e3 * without:.1f} ms, {1e3 * with_it:.1f} ms observing"
-            yield Figure(
-                f"{name}, batches {way}: part of the time added",
-                with_it / without - 1.0,
-                most=0.05,
-                remark=remark,
-            )
-    yield from regrouping(12_000 if quick else 60_000)
-
-
-def trainings(name: str, loaded: bool) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Train on 100 batches without observing, and with it.
-
-    Rows lie among 60,000, as in a whole epoch of MNIST.
-    """
-    n, generator = 100 * SIZE, torch.Generator().manual_seed(0)
-    X, y = (
-        torch.rand(60_000, 784, generator=generator),
-        torch.randint(10, (60_000,), generator=generator),
-    )
-    rows = torch.randperm(60_000, generator=generator)[:n]
-    sampler, dataset = (
-        make_sampler(name, n, refresh=None),
-        Subset(TensorDataset(X, y), rows.tolist()),
-    )
-    loader = DataLoader(dataset, batch_sampler=sampler)
-    model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-
-    def without() -> None:
-        train(
-            model,
-            optimizer,
-            loader if loaded else ((X[rows[batch]], y[rows[batch]]) for batch in sampler),
+    """Cost of observing the CNN: least seconds of an epoch, 20,000 rows by 16, taking turns."""
+    names = {"while arms are tested": 1.0, "when they are resolved": 0.05, "balanced": None}
+    for name, share in names.items():
+        without, with_it = best_seconds(list(trainings(share)), 3 if quick else 8)
+        yield Figure(
+            f"{name}: part of the time added",
+            with_it / without - 1.0,
+            most=0.05,
+            remark=f"{1e3 * without:.1f} ms, {1e3 * with_it:.1f} ms observing",
         )
 
-    def with_it() -> None:
-        with sampler.observing(model[-1], targets=y[rows]):
-            without()
 
-    with_it()  # compiles what is to be compiled, and allocates
-    return without, with_it
+def trainings(share: float | None) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Train for an epoch on shuffled batches without observing, and with it.
 
-
-def make_sampler(name: str, n: int, refresh: int | None = 1):
-    if name == "balanced":
-        return BalancedBatchSampler(n, SIZE)
-    return AntitheticBatchSampler(
-        None, None, SIZE, table=GroupTable(np.arange(n), SIZE), refresh=refresh
+    ``share`` is that of the batches of the test; None means the balanced order.
+    """
+    n, generator = 20_000, torch.Generator().manual_seed(0)
+    X = torch.rand(n, 1, 28, 28, generator=generator)
+    y = torch.randint(10, (n,), generator=generator)
+    model = nn.Sequential(
+        nn.Conv2d(1, 8, 5, stride=2),
+        nn.ReLU(),
+        nn.Conv2d(8, 16, 5, stride=2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(256, 10),
     )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+    plain = AntitheticBatchSampler(None, y, 16, arms=())
+    watched = BalancedBatchSampler(n, 16) if share is None else AntitheticBatchSampler(None, y, 16)
+    if share is not None:  # whatever the test would find on noise, so that both are measured
+        watched._choose = lambda _, arms: ArmChoice(arms, 0, share)
+        watched.set_epoch(1)
 
+    def epoch(sampler, observed: bool) -> None:
+        loss_of = getattr(sampler, "batch_loss", torch.mean)
+        with sampler.observing(model) if observed else nullcontext():
+            for batch in sampler:
+                optimizer.zero_grad()
+                losses = F.cross_entropy(model(X[batch]), y[batch], reduction="none")
+                loss_of(losses).backward()
+                optimizer.step()
 
-def train(model, optimizer, batches) -> None:
-    for inputs, targets in batches:
-        optimizer.zero_grad()
-        F.cross_entropy(model(inputs), targets).backward()
-        optimizer.step()
-
-
-def regrouping(n: int) -> Iterator[Figure]:
-    """Seconds to regroup from what was observed, once per epoch unless ``refresh`` differs."""
-    vectors = torch.randn(n, 32, generator=torch.Generator().manual_seed(0))
-
-    def regroup() -> None:
-        sampler = make_sampler("groups", n)
-        sampler.observe(np.arange(n), vectors)
-        next(iter(sampler))
-
-    yield Figure(
-        f"seconds of making groups of {n:,} observed rows, 32 numbers each",
-        best_seconds([regroup], 3)[0],
-    )
+    epoch(watched, True)  # allocates, and sees each row once
+    return lambda: epoch(plain, False), lambda: epoch(watched, True)

@@ -638,3 +638,27 @@ def test_matplotlib_is_imported_in_one_place():
         if name.split(".")[0] == "matplotlib"
     }
     assert importing == {"_axes.py"}
+
+
+def test_a_report_of_the_batch_samplers_is_drawn():
+    """One bar for each arm, with its error; the one in use is named so."""
+    trust = pytest.importorskip("antithetic.torch.trust")
+    report = trust.TrustReport(
+        ("shuffled", "groups", "importance"),
+        (90, 0, 90),
+        (1.0, float("nan"), 0.4),
+        (0.0, float("nan"), 0.1),
+        (False, False, True),
+    )
+    display = VarianceDisplay.from_report(report)
+    (bars,) = display.bars_
+    np.testing.assert_array_equal([bar.get_width() for bar in bars], [1.0, np.nan, 0.4])
+    ends = bars.errorbar[2][0].get_segments()[2][:, 0]
+    np.testing.assert_allclose(ends, [0.3, 0.5])
+    assert [label.get_text() for label in display.ax_.get_yticklabels()] == [
+        "shuffled",
+        "groups",
+        "importance (in use)",
+    ]
+    assert display.ax_.get_xlim()[0] == 0.0
+    assert "shuffled batches" in display.ax_.get_xlabel()

@@ -93,23 +93,44 @@ def test_balanced_orders_end_lowest(run, tmp_path):
     assert (tmp_path / "comparing_orders.png").is_file()
 
 
-def test_antithetic_batches_have_less_variance_than_shuffled_ones(run):
-    pytest.importorskip("torch")
-    printed = run("torch_softmax")
-    (*shuffled, _), (*from_data, _), (*observed, _) = (
-        numbers(line(printed, how)) for how in ("shuffle=True", "antithetic, f", "antithetic, o")
-    )
-    assert min(shuffled) > 0.6
-    assert max(from_data[:2] + observed) < 0.6
+def arms(printed):
+    """Ratios of the arms in a printed report, by name."""
+    rows = re.findall(r"^(\w+) +\d+ +(\d\.\d+) ± ", printed, flags=re.MULTILINE)
+    return {name: float(ratio) for name, ratio in rows}
 
 
-def test_batches_of_a_network_begin_with_less_variance(run):
+def test_a_network_learns_sooner_from_batches_that_are_tested_on_it(run):
     pytest.importorskip("torch")
     printed = run("torch_cnn")
-    (*shuffled, _), (*observed, _) = (
-        numbers(line(printed, how)) for how in ("shuffle=True", "antithetic, observed")
+    shuffled, defaults = (numbers(line(printed, how)) for how in ("shuffled", "defaults"))
+    assert defaults[-1] < shuffled[-1]
+    assert arms(printed)["importance"] < 0.8
+
+
+def test_a_linear_model_begins_with_groups_and_goes_on(run):
+    pytest.importorskip("torch")
+    printed = run("torch_linear")
+    shuffled, groups = (
+        numbers(line(printed, f"loss after the first epoch, {how}"))[0]
+        for how in ("shuffled", "groups")
     )
-    assert observed[0] < 0.3 < 0.6 < shuffled[0]
+    assert groups < shuffled
+    assert "interruption: True" in printed
+    assert max(arms(printed)[name] for name in ("groups", "importance")) < 0.9
+
+
+@pytest.mark.filterwarnings("ignore")  # the frameworks warn about loggers, workers and each other
+@pytest.mark.parametrize("package", ["lightning", "accelerate", "transformers"])
+def test_loops_of_others_learn(run, package):
+    pytest.importorskip("torch")
+    pytest.importorskip(package)
+    printed = {
+        "lightning": lambda: run("torch_lightning"),
+        "accelerate": lambda: run("torch_accelerate"),
+        "transformers": lambda: run("torch_trainer"),
+    }[package]()
+    assert numbers(line(printed, "training accuracy"))[0] > 0.9
+    assert set(arms(printed)) == {"shuffled", "stratified", "importance"}
 
 
 def test_a_cluster_pairs_trains_and_goes_on(tmp_path):

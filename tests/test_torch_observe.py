@@ -1,4 +1,4 @@
-"""Groups that follow the model: gradients of a linear head, sketches, hook and processes."""
+"""Batches that follow the model: gradients of a linear head, sketches, hooks and processes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from torch.nn.functional import (  # noqa: E402
     mse_loss,
 )
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
-from torch_process import CLASSES, INPUTS, K, N, model, train  # noqa: E402
+from torch_process import CLASSES, INPUTS, K, N, differ, model, train  # noqa: E402
 
-from antithetic import GroupTable, pair_rows  # noqa: E402
+from antithetic import pair_rows  # noqa: E402
 from antithetic.torch import (  # noqa: E402
     AntitheticBatchSampler,
     BalancedBatchSampler,
@@ -34,7 +34,15 @@ GENERATOR = torch.Generator().manual_seed(1)
 
 
 def sampler(**given):
-    return AntitheticBatchSampler(INPUTS, CLASSES, 8, method="random", **given)
+    return AntitheticBatchSampler(None, CLASSES, 8, **given)
+
+
+def step(found, net, batch, *, wrapped=True):
+    """A forward and a backward pass."""
+    losses = cross_entropy(net(INPUTS[batch]), CLASSES[batch], reduction="none")
+    loss = found.batch_loss(losses) if wrapped else losses.mean()
+    loss.backward()
+    return loss
 
 
 def true_gradients(head, loss, inputs, targets):
@@ -137,61 +145,6 @@ def test_wide_products_are_reduced_first():
     np.testing.assert_allclose(points @ points.T, whole @ whole.T, rtol=1e-3, atol=1e-2)
 
 
-def test_the_next_epoch_is_made_of_what_was_observed():
-    """The next epoch has the groups that pair_rows makes of what was observed.
-
-    A row that is not seen again keeps its vector, one never seen is zero.
-    """
-    found = sampler()
-    vectors = np.random.default_rng(1).normal(size=(N, 4)).astype(np.float32)
-    next(iter(found))
-    found.observe(np.arange(N - 2), vectors[:-2])
-    before = found.table
-    found.observe([], np.empty((0, 4)))
-    assert found.table is before
-    next(iter(found))
-    vectors[-2:] = 0.0
-    np.testing.assert_array_equal(found.table.order, pair_rows(vectors, "random", nest=8).order)
-    found._method = "auto"
-    found.observe(torch.tensor([0]), torch.full((1, 4), 3.0))
-    vectors[0] = 3.0
-    next(iter(found))
-    np.testing.assert_array_equal(found.table.order, pair_rows(vectors, nest=8).order)
-
-
-def test_how_often_groups_are_made():
-    """Every so many epochs, never, and not before half of the rows are known."""
-    for refresh, expected in (
-        (1, [False, True, True, True]),
-        (2, [False, True, False, True]),
-        (None, [False] * 4),
-    ):
-        found, changed = sampler(refresh=refresh), []
-        for _ in range(4):
-            before = found.table
-            for batch in found:
-                found.observe(batch, INPUTS[batch])
-            changed.append(found.table is not before)
-        assert changed == expected
-    found = sampler()
-    found.observe(np.arange(N // 2 - 1), INPUTS[: N // 2 - 1])
-    before = found.table
-    next(iter(found))
-    assert found.table is before
-
-
-def test_importance_follows_what_was_observed():
-    """Groups of small gradients are drawn less, also where groups are not rebuilt."""
-    found = sampler(importance=True, refresh=None)
-    vectors = np.ones((N, 1), np.float32)
-    vectors[found.table.groups[0]] = 9.0
-    found.observe(np.arange(N), vectors)
-    next(iter(found))
-    assert found._chances[0] == found._chances.max()
-    assert found._chances[0] > 2 * found._chances[1]
-    assert found.weights(found.table.groups[0]).max() < 0.5
-
-
 @pytest.mark.parametrize(
     ("indices", "vectors", "message"),
     [
@@ -203,12 +156,9 @@ def test_importance_follows_what_was_observed():
     ],
     ids=["no row", "too many", "numbers", "NaN", "another length"],
 )
-@pytest.mark.parametrize(
-    "make", [sampler, lambda: BalancedBatchSampler(N, 8)], ids=["antithetic", "balanced"]
-)
-def test_observations_that_are_refused(make, indices, vectors, message):
+def test_observations_that_are_refused(indices, vectors, message):
     """The error says what was expected."""
-    found = make()
+    found = BalancedBatchSampler(N, 8)
     found.observe([2, 3], np.ones((2, 3)))
     with pytest.raises(ValueError, match=message):
         found.observe(indices, vectors)
@@ -221,15 +171,17 @@ def loader(found, workers=0):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_the_hook_sees_what_autograd_finds(workers):
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_the_hook_sees_what_autograd_finds(workers, wrapped):
     """Each row's gradient at the last layer, also where workers ask for batches ahead of time.
 
-    Passes of validation do not count.
+    Passes of validation do not count, and the loss may be divided or scaled.
     """
-    found, net = sampler(refresh=None), model()
-    with found.observing(net[2]):
+    found, net = sampler(arms=["groups"]), model()
+    with found.observing(net):
         for inputs, targets in loader(found, workers):
-            cross_entropy(net(inputs), targets).backward()
+            losses = cross_entropy(net(inputs), targets, reduction="none")
+            (1024.0 * found.batch_loss(losses) if wrapped else losses.mean()).backward()
             with torch.no_grad():
                 net(INPUTS[:3])
             net.eval()
@@ -240,55 +192,222 @@ def test_the_hook_sees_what_autograd_finds(workers):
     np.testing.assert_allclose(
         products(memory.vectors[:, :K], memory.vectors[:, K:]), expected, atol=1e-5
     )
+    norms = expected.norm(dim=1)
+    np.testing.assert_allclose(found._norms.values, norms / norms.mean(), rtol=0.2)
     assert memory.seen.all()
     net(INPUTS[:3])  # nothing is watched any more
 
 
-def test_training_with_a_hook_makes_groups_of_lower_variance():
-    """Groups made by the hook have a lower gradient variance than random groups.
+def epochs_of(found, net, count, *, wrapped=True, rate=0.0):
+    """Batches of some epochs of training, with their arms."""
+    optimiser = torch.optim.SGD(net.parameters(), lr=rate)
+    epochs = []
+    for _ in range(count):
+        epochs.append([])
+        for batch in found:
+            optimiser.zero_grad()
+            step(found, net, batch, wrapped=wrapped)
+            optimiser.step()
+            epochs[-1].append((batch, found._watch.current.batch.arm))
+    return epochs
 
-    At a fixed model, from the gradients of the epoch before.
-    """
+
+def test_groups_have_lower_variance():
+    """At a fixed model, made of the gradients of the epoch before; a single row has none."""
+    found, net = sampler(arms=["groups"], seed=1), model()
+    with found.observing(net):
+        first, second = epochs_of(found, net, 2)
+    assert {arm for _, arm in first} == {0}
+    grouped = [batch for batch, arm in second if arm == 2]
+    assert len(grouped) == 2
+    points = found._memory.points(np.sort(np.concatenate(grouped)), 0)
+    rows = np.sort(np.concatenate(grouped))
+    expected = rows[pair_rows(points, nest=8).order].reshape(-1, 8)
+    assert {frozenset(batch) for batch in grouped} != set()
+    gradients = true_gradients(net[2], cross_entropy, net[:2](INPUTS).detach(), CLASSES)
+    gradients = gradients - gradients.mean(dim=0)
+
+    def spread(batches):
+        return np.mean([float(gradients[list(b)].mean(dim=0).square().sum()) for b in batches])
+
+    assert spread(grouped) == pytest.approx(spread(expected.tolist()), rel=0.5)
+    assert spread(grouped) < 0.6 * float(gradients.square().sum(dim=1).mean()) / 8
+
+
+def test_importance_needs_the_wrapper():
+    """Only where every loss went through batch_loss; then losses that do not are refused."""
     found, net = sampler(), model()
-    found._method = "auto"
-    with found.observing(net[2]):
-        for inputs, _ in loader(found):
-            net(inputs)
-        batches = [batch for batch in found if len(batch) == 8]
-    rows = true_gradients(net[2], cross_entropy, net[:2](INPUTS).detach(), CLASSES)
-    rows = rows - rows.mean(dim=0)
-    variance = torch.stack([rows[batch].mean(dim=0).square().sum() for batch in batches]).mean()
-    assert variance < 0.3 * rows.square().sum(dim=1).mean() / 8
+    with found.observing(net):
+        epochs = epochs_of(found, net, 3, wrapped=False)
+        assert {arm for epoch in epochs for _, arm in epoch} <= {0, 1}
+        assert "importance was not tested yet" in str(found.report())
+    found, net = sampler(), model()
+    with found.observing(net):
+        (first, second) = epochs_of(found, net, 2)
+        assert {arm for _, arm in first} == {1}
+        assert {arm for _, arm in second} == {0, 1, 3}
+        drawn = next(batch for batch, arm in second if arm == 3)
+        assert len(set(drawn)) == 8
+        with pytest.raises(ValueError, match="did not go through"):
+            epochs_of(found, net, 3, wrapped=False)
+
+
+def test_the_loss_of_a_drawn_batch_is_weighted():
+    """By b / (n pi), divided by b; and the wrapper says which losses it wants."""
+    found, net = sampler(), model()
+    with found.observing(net):
+        epochs_of(found, net, 1)
+        for batch in found:
+            losses = cross_entropy(net(INPUTS[batch]), CLASSES[batch], reduction="none")
+            with pytest.raises(ValueError, match="got 3 losses for a batch of"):
+                found.batch_loss(losses[:3])
+            loss = found.batch_loss(losses)
+            loss.backward()
+            weights = found.weights
+            torch.testing.assert_close(loss, (weights * losses).sum() / 8)
+            if found._watch.current.batch.arm == 3:
+                norms = found._norms.values
+                assert weights.argmax() == norms[batch].argmin()
+                assert len(weights.unique()) > 1
+                assert weights.max() <= 1 / 0.3 + 1e-6
+            else:
+                assert weights.unique().tolist() == [1.0]
+
+
+def test_the_squared_norm_is_that_of_the_batch_gradient():
+    """Of all parameters: not scaled, not clipped, not accumulated, and as weighted."""
+    found, net = sampler(), model()
+    measured, expected = [], []
+    found.compare = lambda batch, square: measured.append((batch.block, square))
+    with found.observing(net):
+        epochs_of(found, net, 1)
+        for number, batch in enumerate(found):
+            losses = cross_entropy(net(INPUTS[batch]), CLASSES[batch], reduction="none")
+            loss = found.batch_loss(losses)
+            gradients = torch.autograd.grad(loss, list(net.parameters()), retain_graph=True)
+            if found._watch.current.batch.block >= 0:
+                expected.append(sum(float(g.square().sum()) for g in gradients))
+            net.zero_grad() if number % 2 else None  # gradients of two batches are accumulated
+            found._watch._squares, found._watch._arrived = [], 0  # of autograd.grad
+            found._watch.current.slopes = None
+            (loss * 256.0 / 2.0).backward()
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 1e-3)
+    assert len(measured) == len(expected) > 0
+    np.testing.assert_allclose([square for _, square in measured], expected, rtol=1e-5)
+
+
+def test_passes_that_share_a_backward_pass_are_not_compared():
+    """Their gradients cannot be told apart; what is seen of the rows counts all the same."""
+    found, net = sampler(), model()
+    compared = []
+    found.compare = lambda *given: compared.append(given)
+    with found.observing(net):
+        for _ in range(2):
+            total = 0.0
+            for number, batch in enumerate(found):
+                losses = cross_entropy(net(INPUTS[batch]), CLASSES[batch], reduction="none")
+                total = total + found.batch_loss(losses)
+                if number % 2 or number == len(found) - 1:
+                    total.backward()
+                    total = 0.0
+    assert found._norms.share == 1.0
+    assert len(compared) <= 2  # the last batch of an epoch is alone
+
+
+def test_gradients_with_nan_are_left_out_and_counted():
+    """Rows keep what was known of them, the block does not count, and the report says so."""
+    found, net = sampler(), model()
+    with found.observing(net):
+        epochs_of(found, net, 1)
+        found._watch.flush()
+        before = found._norms.values.copy()
+        counted, elsewhere = 0, set()
+        for number, batch in enumerate(found):
+            losses = cross_entropy(net(INPUTS[batch]), CLASSES[batch], reduction="none")
+            factor = float("nan") if number == 1 else 1.0
+            counted += number == 1
+            (found.batch_loss(losses) * factor).backward()
+            if number == 1:
+                spoilt = set(batch)
+            else:
+                elsewhere |= set(batch)
+    assert found.left_out == counted == 1
+    assert np.isfinite(found._norms.values).all()
+    only_there = list(spoilt - elsewhere)
+    np.testing.assert_array_equal(found._norms.values[only_there], before[only_there])
+    assert "1 batches left out" in str(found.report())
+
+
+def test_sparse_gradients_count():
+    """Those of an EmbeddingBag with sparse=True."""
+    words, measured = torch.randint(0, 20, (N, 4), generator=GENERATOR), []
+    for sparse in (False, True):
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(
+            torch.nn.EmbeddingBag(20, 6, sparse=sparse), torch.nn.Linear(6, K)
+        )
+        found, squares = sampler(), []
+        found.compare = lambda *given, kept=squares: kept.append(given[1])
+        with found.observing(net):
+            for _ in range(2):
+                for batch in found:
+                    losses = cross_entropy(net(words[batch]), CLASSES[batch], reduction="none")
+                    found.batch_loss(losses).backward()
+        measured.append(squares)
+    assert measured[0]
+    np.testing.assert_allclose(*measured, rtol=1e-5)
+
+
+def test_an_arm_that_helps_is_switched_on():
+    """A few rows have all of the gradient, at a fixed model: importance is used from then on."""
+    torch.manual_seed(0)
+    n = 2000
+    inputs = torch.ones(n, 3)
+    inputs[::10] *= 10.0
+    targets = torch.randn(n, generator=GENERATOR)
+    found = AntitheticBatchSampler(None, targets, 4, arms=["importance"])
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1))
+    with found.observing(net):
+        for _ in range(3):
+            for batch in found:
+                losses = mse_loss(net(inputs[batch])[:, 0], targets[batch], reduction="none")
+                found.batch_loss(losses).backward()
+        report = found.report()
+    assert report.arms == ("shuffled", "importance")
+    assert report.in_use == (False, True)
+    assert report.ratios[1] + report.errors[1] < 1.0
+    shares = np.bincount(found._rounds[-1].arms, minlength=4)
+    assert shares[3] > 0.9 * shares.sum()
 
 
 def test_rows_that_the_user_names():
     """The user may name rows in any order, and some twice."""
     found, net = sampler(), model()
-    with found.observing(net[2]) as watch:
+    with found.observing(net) as watch:
         for rows in ([3, 1], [7, 8, 9], [3, 1]):
             watch.batch(rows)
-            net(INPUTS[rows])
-        assert not found._memory.fresh
+            step(found, net, rows)
+        assert not found._norms.seen.any()
         found.state_dict()  # what was kept so far is in a state
-        assert np.flatnonzero(found._memory.seen).tolist() == [1, 3, 7, 8, 9]
+        assert np.flatnonzero(found._norms.seen).tolist() == [1, 3, 7, 8, 9]
         with pytest.raises(ValueError, match="rows are not known"):
             net(INPUTS[:2])
 
 
 def test_what_the_hook_refuses():
-    """The hook refuses passes that do not match the batches, and unknown layers and losses."""
+    """The hook refuses passes that do not match the batches."""
     net = model()
     found = sampler()
-    with found.observing(net[2]):
+    with found.observing(net):
         with pytest.raises(ValueError, match="more training passes"):
             net(INPUTS)
         next(iter(found))
         with pytest.raises(ValueError, match="given 40 rows, and the batch whose turn it is has 8"):
             net(INPUTS)
-        with pytest.raises(ValueError, match="observing already"), found.observing(net[2]):
+        with pytest.raises(ValueError, match="observing already"), found.observing(net):
             pass
     found = sampler()
-    with found.observing(net[2]):
+    with found.observing(net):
         for number, (inputs, _) in enumerate(loader(found)):
             if number != 2:
                 net(inputs)
@@ -299,32 +418,71 @@ def test_what_the_hook_refuses():
     found = sampler()
     batches = iter(found)
     rows = next(batches)
-    with found.observing(net[2]), pytest.raises(ValueError, match="in the middle of an epoch"):
+    with found.observing(net), pytest.raises(ValueError, match="in the middle of an epoch"):
         net(INPUTS[rows])
-    for head, options, message in (
-        (net, {}, "last nn.Linear"),
-        (net[2], {"loss": "hinge"}, "loss 'hinge' is not known"),
-        (net[2], {"targets": CLASSES[:3]}, "targets must be one for each of the 40 rows"),
-        (net[2], {"targets": INPUTS[:, 0]}, "must be classes"),
-        (net[2], {"targets": 3}, r"one for each of the 40 rows; got shape \(\)"),
-        (
-            net[2],
-            {"targets": np.full(N, np.nan), "loss": "mse"},
-            "targets has NaN or infinity, first in row 0",
-        ),
-        (net[2], {"loss": "bce"}, r"must lie in 0..1; got 0..2"),
-        (net[2], {"n_sketch": 0}, "n_sketch"),
+
+
+class Unused(torch.nn.Module):
+    """A model with a linear layer that it does not use."""
+
+    def __init__(self):
+        super().__init__()
+        self.used, self.idle = torch.nn.Linear(5, K), torch.nn.Linear(5, K)
+
+    def forward(self, inputs):
+        return self.used(inputs)
+
+
+def test_layers_that_cannot_be_observed():
+    """Not there, not linear, frozen, shared or not used: the error says which, and what to do."""
+    frozen = model()
+    frozen[2].requires_grad_(False)
+    tied = torch.nn.ModuleDict({"words": torch.nn.Embedding(9, 4), "head": torch.nn.Linear(4, 9)})
+    tied["head"].weight = tied["words"].weight
+    for net, head, message in (
+        (lambda x: x, None, "an nn.Module; got function"),
+        (torch.nn.ReLU(), None, r"\(ReLU\) has no nn.Linear"),
+        (model(), torch.nn.ReLU(), "last nn.Linear layer; got ReLU"),
+        (model(), torch.nn.Linear(6, K), "not a layer of the model"),
+        (frozen, None, "frozen"),
+        (tied, None, "shares its weights with 'words'"),
     ):
         with pytest.raises(ValueError, match=message):
-            sampler().observing(head, **options)
-    with pytest.raises(ValueError, match="no labels"):
-        BalancedBatchSampler(N).observing(net[2])
-    head = torch.nn.Linear(5, 2)
-    with sampler().observing(head) as watch:
-        watch.batch(np.arange(N))
-        head(INPUTS)
-        with pytest.raises(ValueError, match="2 outputs and the labels go up to 2"):
-            watch.flush()
+            sampler().observing(net, head)
+    assert sampler().observing(frozen, frozen[0]).head is frozen[0]
+    found, net = sampler(), Unused()
+    with found.observing(net):
+        epoch = list(found)
+        net(INPUTS[epoch[0]])
+        with pytest.raises(ValueError, match=r"is it used\?"):
+            next(iter(found))
+    found, layer = sampler(), torch.nn.Linear(5, 5)
+    shared = torch.nn.Sequential(layer, layer)
+    with found.observing(shared):
+        batch = next(iter(found))
+        with pytest.raises(ValueError, match="shared, used several times"):
+            shared(INPUTS[batch])
+    found, head = sampler(), torch.nn.Linear(5, K)
+    with found.observing(head):
+        next(iter(found))
+        with pytest.raises(ValueError, match=r"output of shape \(2, 4, 3\)"):
+            head(INPUTS[:8].reshape(2, 4, 5))
+    with pytest.raises(ValueError, match="n_sketch"):
+        sampler().observing(model(), n_sketch=0)
+
+
+def test_batch_norm_is_warned_of_once():
+    """Rows of a batch act on each other there, unless it is in eval mode."""
+    net = torch.nn.Sequential(torch.nn.Linear(5, 6), torch.nn.BatchNorm1d(6), torch.nn.Linear(6, K))
+    found = sampler()
+    watch = found.observing(net)
+    with pytest.warns(UserWarning, match=r"batch norm \(1\), where the gradient of a row"), watch:
+        pass
+    with watch:
+        pass
+    net[1].eval()
+    with sampler().observing(net):
+        pass
 
 
 @pytest.mark.parametrize(
@@ -336,17 +494,16 @@ def test_what_may_be_of_other_rows_is_given_up(make):
     The length of a later pass, or the end of the epoch, reveals it.
     """
     found, net = make(), model()
-    whole = make()
-    with found.observing(net[2], targets=CLASSES) as watch:
-        for number, (inputs, _) in enumerate(loader(found)):
+    with found.observing(net) as watch:
+        for number, (inputs, targets) in enumerate(loader(found)):
             if number != 2:
-                net(inputs)
+                cross_entropy(net(inputs), targets).backward()
         watch.flush()
         with pytest.raises(ValueError, match="may not belong together"):
             next(iter(found))
-        list(whole)
-        assert list(found) == list(whole)  # as if nothing had been seen
-    with found.observing(net[2], targets=CLASSES):
+        seen = found._norms.ever if make is sampler else found.placed
+        assert not seen.any()
+    with found.observing(net):
         next(iter(found))
         with pytest.raises(ValueError, match="may not belong together"):
             net(INPUTS[:3])
@@ -355,7 +512,7 @@ def test_what_may_be_of_other_rows_is_given_up(make):
 def test_an_observer_may_be_used_again():
     """A reused observer starts fresh: it does not wait for batches of its earlier use."""
     found, net = sampler(), model()
-    watch = found.observing(net[2])
+    watch = found.observing(net)
     for _ in range(2):
         with watch:
             for number, (inputs, _) in enumerate(loader(found)):
@@ -365,14 +522,16 @@ def test_an_observer_may_be_used_again():
 
 
 def test_the_first_mistake_is_the_one_that_is_told():
-    """The first error is raised, even if the pending observations are invalid too."""
-    found, head = sampler(), torch.nn.Linear(5, 2)
+    """The first error is raised, even if the batch in the model was not weighed."""
+    found, net = sampler(), model()
 
     def interrupted():
-        with found.observing(head) as watch:
-            watch.batch(np.arange(N))
-            head(INPUTS)
-            raise KeyboardInterrupt
+        with found.observing(net):
+            epochs_of(found, net, 1)
+            for batch in found:
+                cross_entropy(net(INPUTS[batch]), CLASSES[batch]).backward()
+                if found._watch.current.batch.arm == 3:
+                    raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
@@ -395,92 +554,101 @@ def test_mixed_precision_does_not_reach_the_sketches():
         assert torch.equal(have, want)
 
 
+def test_mixed_precision_does_not_disturb():
+    """Under autocast, with a scaled loss, the norms are those of float32 up to its digits."""
+    found, plainly, net = sampler(), sampler(), model()
+    for one, enabled in ((found, True), (plainly, False)):
+        with one.observing(net):
+            for batch in one:
+                with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+                    losses = cross_entropy(net(INPUTS[batch]), CLASSES[batch], reduction="none")
+                (one.batch_loss(losses) * 1024.0).backward()
+    np.testing.assert_allclose(found._norms.values, plainly._norms.values, rtol=0.05)
+
+
 def test_wide_inputs_are_not_kept_for_long(monkeypatch):
     """Batches are shown earlier where many numbers would be kept."""
     monkeypatch.setattr(observe, "_MOST_KEPT", 2 * 8 * 6)
     found, net = sampler(), model()
-    with found.observing(net[2]) as watch:
-        for number, batch in enumerate(found):
-            net(INPUTS[batch])
-            assert len(watch._kept) == (number + 1) % 2
+    with found.observing(net) as watch:
+        for batch in found:
+            step(found, net, batch)
+            assert len(watch._kept) <= 2
 
 
 def test_an_epoch_that_is_broken_off_is_no_mistake():
     """What was handed out and not seen is forgotten."""
     found, net = sampler(), model()
-    with found.observing(net[2]):
+    with found.observing(net):
         for _ in range(3):
-            for number, (inputs, _) in enumerate(loader(found, workers=1)):
-                net(inputs)
+            for number, (inputs, targets) in enumerate(loader(found, workers=1)):
+                cross_entropy(net(inputs), targets).backward()
                 if number == 1:
                     break
-    assert found._memory.seen.any()
+    assert found._norms.seen.any()
 
 
-def test_labels_of_any_kind_are_targets():
-    """Strings and negative numbers are classes in order.
-
-    Two of any kind are 0 and 1 for a single logit.
-    """
-    net = torch.nn.Linear(5, K)
-    words = np.array(["a", "b", "c"])[CLASSES]
-    found = AntitheticBatchSampler(INPUTS, words, 8, method="random")
-    assert torch.equal(found.observing(net)._targets, CLASSES)
-    floats = AntitheticBatchSampler(
-        INPUTS, CLASSES.double(), 8, method="random", task="classification"
-    )
-    assert torch.equal(floats.observing(net)._targets, CLASSES)
-    signs = np.where(CLASSES.numpy() == 0, -1, 1)
-    found = AntitheticBatchSampler(INPUTS, signs, 8, method="random")
-    assert torch.equal(
-        found.observing(torch.nn.Linear(5, 1), loss="bce")._targets, (CLASSES != 0).float()
-    )
-    numbers = INPUTS[:, 0].double()
-    found = AntitheticBatchSampler(INPUTS, numbers, 8, method="random")
-    assert torch.equal(found.observing(torch.nn.Linear(5, 1), loss="mse")._targets, numbers.float())
-
-
-def test_rows_of_steps_that_overflow_are_passed_over():
-    """Rows of steps that overflow, which mixed precision skips, are ignored."""
-    found, net = sampler(), torch.nn.Linear(5, K)
-    inputs = INPUTS[:4].clone()
-    inputs[1] = torch.inf
-    with found.observing(net) as watch:
-        watch.batch([0, 1, 2, 3])
-        net(inputs)
-    assert np.flatnonzero(found._memory.seen).tolist() == [0, 2, 3]
-
-
-def test_two_processes_make_the_same_groups(tmp_path):
-    """Two processes that meet over gloo make the same groups of what both saw, bit for bit.
-
-    They have the same number of batches and rows.
-    """
+def spawn(function, folder, *more):
     torch.multiprocessing.start_processes(
-        train, args=(str(tmp_path),), nprocs=2, start_method="spawn"
+        function, args=(str(folder), *more), nprocs=2, start_method="spawn"
     )
-    first, second = (torch.load(tmp_path / str(rank), weights_only=True) for rank in range(2))
-    for name in ("order", "chances", "weight"):
-        assert torch.equal(first[name], second[name])
-    assert sorted(first["order"].tolist()) == list(range(N))
-    assert not torch.equal(
-        first["order"],
-        torch.from_numpy(AntitheticBatchSampler(INPUTS, CLASSES, 4).table.order.copy()),
-    )
+    return [torch.load(folder / str(rank), weights_only=True) for rank in range(2)]
+
+
+def test_two_processes_follow_the_same_model(tmp_path):
+    """Two processes that meet over gloo split each epoch, and test the arms together.
+
+    What both saw is the same in each after it was gathered, bit for bit.
+    """
+    first, second = spawn(train, tmp_path)
+    for name in ("norms", "sums", "weight", "arms"):
+        assert torch.equal(first[name], second[name]), name
+    assert not torch.equal(first["norms"], torch.ones(N))
+    arms = first["arms"]
+    assert {0, 1, 2, 3} == set(arms.unique().tolist())
     for one, other in zip(first["epochs"], second["epochs"], strict=True):
-        assert [len(batch) for batch in one] == [len(batch) for batch in other] == [4] * 5
-    assert first["alike"] == second["alike"]
-    assert first["lone"] == second["lone"] != list(AntitheticBatchSampler(INPUTS, CLASSES, 4))
+        assert [len(batch) for batch in one] == [len(batch) for batch in other] == [4] * 10
+    rows = [row for part in (first, second) for batch in part["epochs"][0] for row in batch]
+    assert sorted(rows) == list(range(80))
+    for epoch in range(1, 3):  # rows of arms that take each at most once
+        rows = [
+            row
+            for part in (first, second)
+            for batch, arm in zip(part["epochs"][epoch], arms[epoch].tolist(), strict=True)
+            if arm != 3
+            for row in batch
+        ]
+        assert len(rows) == len(set(rows))
     for part in (first, second):
         assert "num_replicas=3, but torch.distributed has 2" in part["refused"]
         assert "before torch.distributed was initialised" in part["early"]
+        assert "deals out batches for one" in part["alone"]
+
+
+def test_processes_that_differ_get_the_same_error(tmp_path):
+    """Seeds, rows, features, labels, kinds and observers are compared, and the error names them."""
+    first, second = spawn(differ, tmp_path)
+    assert first == second
+    for name, expected in (
+        ("seed", "seed (0, 1)"),
+        ("rows", "number of rows (80, 79)"),
+        ("features", "features ("),
+        ("labels", "labels ("),
+        ("batch_size", "batch_size (4, 5)"),
+        ("observers", "observing (1, 0)"),
+        ("heads", "outputs of the observed layer (3, 6)"),
+        ("kinds", "samplers of different kinds"),
+        ("balanced", "number of rows (80, 79)"),
+    ):
+        assert expected in first[name], name
+    assert first["same"] == ""
 
 
 def test_processes_that_cannot_meet_are_told():
     """Observing in several processes needs torch.distributed."""
-    found = AntitheticBatchSampler(
-        None, None, 4, table=GroupTable(np.arange(N), 4), num_replicas=2, rank=0
-    )
-    found.observe(np.arange(N), INPUTS)
-    with pytest.raises(RuntimeError, match="init_process_group"):
+    found = AntitheticBatchSampler(None, CLASSES, 4, num_replicas=2, rank=0)
+    with (
+        found.observing(model()),
+        pytest.raises(RuntimeError, match="init_process_group"),
+    ):
         next(iter(found))

@@ -1,4 +1,4 @@
-"""Batches of groups for a DataLoader: sources, reproducibility, weights, and refusals."""
+"""Batches for a DataLoader: sources, reproducibility, weights, and refusals."""
 
 from __future__ import annotations
 
@@ -14,17 +14,13 @@ from data import needs_data
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
-from test_torch_order import every_order
 
 torch = pytest.importorskip("torch")
 
 from torch.utils.data import DataLoader, Subset, TensorDataset  # noqa: E402
 
-from antithetic import AntitheticTable, GroupTable, datasets, pair, pair_rows  # noqa: E402
-from antithetic.pairing.rows import Rows  # noqa: E402
+from antithetic import AntitheticTable, GroupTable, datasets, pair  # noqa: E402
 from antithetic.torch import AntitheticBatchSampler  # noqa: E402
-from antithetic.torch.sampler import _row_weights  # noqa: E402
-from antithetic.torch.source import chances_of  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(50, 6)).astype(np.float32)
@@ -49,62 +45,88 @@ def test_the_package_works_without_torch():
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
-@given(st.integers(1, 12), st.booleans(), st.sampled_from([1, 2, 4, 8]), st.integers(0, 3))
-def test_each_row_once_per_epoch(batch_size, drop_last, size, epoch):
+def first_epoch(found, model=None):
+    """Batches of the first epoch while a linear model is observed."""
+    model = torch.nn.Linear(6, 4) if model is None else model
+    with found.observing(model):
+        batches = []
+        for batch in found:
+            model(torch.zeros(len(batch), model.in_features)).sum().backward()
+            batches.append(batch)
+    return batches
+
+
+@given(
+    st.integers(1, 12),
+    st.booleans(),
+    st.sampled_from(["labels", "numbers", "table"]),
+    st.integers(0, 3),
+    st.integers(1, 3),
+)
+def test_each_row_once_per_epoch(batch_size, drop_last, kind, epoch, replicas):
     """Each row occurs once, and only the last batch is short, unless drop_last drops it.
 
-    The length is right before, during and after.
+    The length is right before, during and after. Processes have the same number of rows.
     """
-    found = sampler(
-        None,
-        None,
-        batch_size,
-        drop_last=drop_last,
-        table=GroupTable(np.arange(50)[::-1].copy(), size),
-    )
-    found.set_epoch(epoch)
-    batches, lengths = [], {len(found)}
-    for batch in found:
-        batches.append(batch)
-        lengths.add(len(found))
-    assert lengths == {len(batches)}
-    assert {type(row) for batch in batches for row in batch} <= {int}
-    assert [len(batch) for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
-    rows = flat(batches)
-    assert len(set(rows)) == len(rows)
-    assert len(rows) == (50 // batch_size * batch_size if drop_last else 50)
+    given = {
+        "labels": {"labels": Y},
+        "numbers": {"labels": Y.astype(float)},
+        "table": {"labels": None, "table": TABLE},
+    }[kind]
+    everything = []
+    for rank in range(replicas):
+        found = sampler(
+            None,
+            batch_size=batch_size,
+            drop_last=drop_last,
+            num_replicas=replicas,
+            rank=rank,
+            **given,
+        )
+        found.set_epoch(epoch)
+        batches, lengths = [], {len(found)}
+        for batch in found:
+            batches.append(batch)
+            lengths.add(len(found))
+        assert lengths == {len(batches)}
+        assert {type(row) for batch in batches for row in batch} <= {int}
+        assert [len(batch) for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
+        rows = flat(batches)
+        per_process = (
+            50 // (batch_size * replicas) * batch_size if drop_last else -(-50 // replicas)
+        )
+        assert len(rows) == per_process
+        everything += rows
+    assert len(everything) - len(set(everything)) == max(0, per_process * replicas - 50)
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "nest", "size"),
-    [
-        (64, True, 32),
-        (24, True, 8),
-        (8, True, 8),
-        (6, True, 2),
-        (7, True, 2),
-        (8, False, 2),
-        (20, 16, 16),
-    ],
-)
-def test_the_largest_groups_that_fit_into_a_batch(batch_size, nest, size):
-    """A power of two that divides the batch and is no more than the rows."""
-    assert sampler(batch_size=batch_size, nest=nest, method="random").table.size == size
+def test_the_first_epoch_of_a_linear_model_has_the_groups_of_pair():
+    """Made of the gradients at its start, of classes or of numbers, with or without a bias."""
+    for labels, loss in ((Y, "log_loss"), (RNG.normal(size=50), "squared_error")):
+        for bias in (False, True):
+            found = sampler(labels=labels, seed=3)
+            model = torch.nn.Linear(6, 4, bias=bias)
+            batches = first_epoch(found, model)
+            options = {"nest": 8, "random_state": 3, "fit_intercept": bias}
+            groups = pair(X, labels, loss=loss, **options).groups
+            assert {frozenset(batch) for batch in batches[:-1]} == set(
+                map(frozenset, groups.tolist())
+            )
 
 
-def test_groups_are_those_of_pair():
-    """Made from the same gradients: of classes, of numbers, or of vectors given as they are."""
-    options = {"nest": 8, "random_state": 3}
-    by_class = pair(X, Y, fit_intercept=True, **options)
-    np.testing.assert_array_equal(sampler(seed=3).table.order, by_class.order)
-    numbers = RNG.normal(size=50)
-    by_number = pair(X, numbers, loss="squared_error", **options)
-    np.testing.assert_array_equal(
-        sampler(labels=numbers, seed=3, fit_intercept=False).table.order, by_number.order
-    )
-    np.testing.assert_array_equal(
-        sampler(labels=None, seed=3).table.order, pair_rows(X, **options).order
-    )
+def test_other_models_begin_with_stratified_batches():
+    """Each class has its expected number of rows, up to one; a regression is shuffled."""
+    labels = np.repeat([0, 1], [30, 20])
+    body = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Linear(5, 2))
+    for found in (sampler(labels=labels, batch_size=10), sampler(None, labels, 10)):
+        with found.observing(body):
+            for batch in found:
+                body(torch.from_numpy(X[batch])).sum().backward()
+                assert abs(int(labels[batch].sum()) - 4) <= 1
+    free = [labels[batch].sum() for batch in sampler(None, labels.astype(float), 10)]
+    assert len(set(free)) > 1
+    chosen = [labels[batch].sum() for batch in sampler(None, labels, 10, arms=["importance"])]
+    assert len(set(chosen)) > 1
 
 
 @pytest.mark.parametrize(
@@ -114,7 +136,7 @@ def test_groups_are_those_of_pair():
 def test_features_of_any_form(form, tmp_path):
     """Features and labels give the same groups as a tensor, an array or a list."""
     exact = np.round(X * 8.0) / 8.0  # few digits, which bfloat16 has as well
-    expected = sampler(exact).table.order
+    expected = first_epoch(sampler(exact))
     np.save(tmp_path / "X.npy", exact)
     features = {
         "tensor": lambda: torch.from_numpy(exact),
@@ -127,29 +149,25 @@ def test_features_of_any_form(form, tmp_path):
         "bfloat16": lambda: torch.from_numpy(exact).bfloat16(),
     }[form]()
     for labels in (Y, torch.from_numpy(Y), Y.tolist(), Y[:, None]):
-        np.testing.assert_array_equal(sampler(features, labels).table.order, expected)
+        assert first_epoch(sampler(features, labels)) == expected
 
 
 def test_bytes_are_pixels():
     """They lie in [0, 1], beside the constant feature of the intercept."""
     pixels = RNG.integers(0, 256, size=(50, 2, 3), dtype=np.uint8)
-    want = sampler(pixels.reshape(50, 6) * np.float32(1.0 / 255.0)).table.order
-    np.testing.assert_array_equal(sampler(pixels).table.order, want)
-    np.testing.assert_array_equal(sampler(torch.from_numpy(pixels)).table.order, want)
+    want = first_epoch(sampler(pixels.reshape(50, 6) * np.float32(1.0 / 255.0)))
+    assert first_epoch(sampler(pixels)) == want
+    assert first_epoch(sampler(torch.from_numpy(pixels))) == want
 
 
 def test_the_type_of_labels_says_what_they_are():
     """Unless the task is given: numbers with a point are a regression's."""
-    classes = sampler(labels=Y).table.order
-    np.testing.assert_array_equal(
-        sampler(labels=Y.astype(float), task="classification").table.order, classes
-    )
-    np.testing.assert_array_equal(sampler(labels=np.array(list("abcd"))[Y]).table.order, classes)
-    assert not np.array_equal(sampler(labels=Y.astype(float)).table.order, classes)
-    np.testing.assert_array_equal(
-        sampler(labels=Y, task="regression").table.order,
-        sampler(labels=Y.astype(np.float32)).table.order,
-    )
+    classes = list(sampler(labels=Y))
+    assert list(sampler(labels=Y.astype(float), task="classification")) == classes
+    assert list(sampler(labels=np.array(list("abcd"))[Y])) == classes
+    numbers = list(sampler(labels=Y.astype(float)))
+    assert numbers != classes
+    assert list(sampler(labels=Y, task="regression")) == numbers
 
 
 def test_each_iteration_is_the_next_epoch():
@@ -212,79 +230,47 @@ def test_copies_go_on_by_themselves(copied):
     found, head = sampler(), torch.nn.Linear(6, 4)
     with found.observing(head):
         for batch in found:
-            head(torch.from_numpy(X[batch]))
+            head(torch.from_numpy(X[batch])).sum().backward()
         other = copied(found)
-        assert list(other) == list(found)
-        assert not np.array_equal(other.table.order, sampler().table.order)
-        # A third epoch, with no observer that would miss a batch.
-        assert len(list(other)) == len(other)
+        np.testing.assert_array_equal(other._norms.values, found._norms.values)
+        assert found._norms.share == 1.0
+        # Later epochs, with no observer that would miss a batch.
+        assert len(list(other)) == len(list(other)) == len(other)
 
 
-def test_tables_made_before():
-    """Tables of pairs and of groups are accepted without features.
-
-    And a permutation that must be cut into pairs first.
-    """
-    assert sampler(table=TABLE).table is TABLE
-    assert len(flat(sampler(None, None, table=TABLE))) == 50
+def test_tables_made_before_serve_the_first_epoch():
+    """Tables of pairs and of groups; later epochs do not use them, unless the test finds groups."""
+    found = sampler(None, None, table=TABLE)
+    first, second = list(found), list(found)
+    groups = set(map(frozenset, TABLE.groups.tolist()))
+    halves = [frozenset(half) for batch in first[:-1] for half in (batch[:4], batch[4:])]
+    assert set(halves) <= groups
+    assert not groups & {frozenset(half) for b in second for half in (b[:4], b[4:])}
     mates = pair(X, Y, "tree", fit_intercept=True)
-    assert sampler(table=mates).table.size == 2
-    rotation = AntitheticTable(np.roll(np.arange(50), 1))
-    assert sampler(table=rotation).table.size == 2
+    partner = mates.partner
+    for batch in list(sampler(table=mates))[:-1]:
+        assert partner[batch[::2]].tolist() == batch[1::2]
     with pytest.raises(ValueError, match="to_matching"):
-        sampler(None, None, table=rotation)
+        sampler(table=AntitheticTable(np.roll(np.arange(50), 1)))
     with pytest.raises(ValueError, match="other labels"):
         sampler(labels=(Y + 1) % 4, table=mates)
-    with pytest.raises(ValueError, match="50 rows and features has 49"):
+    with pytest.raises(ValueError, match="50 rows and the data have 49"):
         sampler(X[:49], None, table=TABLE)
 
 
-@pytest.mark.parametrize(("n", "size"), [(8, 2), (9, 2), (12, 4), (14, 4)])
-def test_importance_counts_every_row_once_on_average(monkeypatch, n, size):
-    """The expected sum of a row's weights over an epoch is 1, by enumeration of all draws.
-
-    Rows that came have these weights.
-    """
-    table = GroupTable(np.random.default_rng(1).permutation(n), size)
-    vectors = np.random.default_rng(2).normal(size=(n, 2))
-    chances = chances_of(Rows(vectors), table, True)
-    assert chances.sum() == pytest.approx(1.0, rel=1e-12)
-    assert chances.min() >= 0.3 / len(chances)
-    # The points where the draw changes.
-    cells = np.unique(np.concatenate([[0.0, 1.0], len(chances) * np.cumsum(chances) % 1.0]))
-    counted = np.zeros(n)
-    for probability, order in every_order(monkeypatch, table, False, chances, cells):
-        rows = order.rows_at(np.arange(n))
-        np.add.at(counted, rows, probability * _row_weights(order, chances)[rows])
-    np.testing.assert_allclose(counted, 1.0, rtol=1e-6)  # weights are float32
-
-
-def test_weights():
-    """One, unless groups are drawn by importance.
-
-    Then those of the epoch, the same from its beginning to its end.
-    """
-    plain = sampler()
-    np.testing.assert_array_equal(plain.weights([3, 4, 3]), torch.ones(3))
-    assert plain.weights([0]).dtype == torch.float32
-    for importance in (True, "gradients", np.linspace(0.0, 1.0, 50)):
-        drawn = sampler(importance=importance, batch_size=4)
-        chances = drawn._chances
-        rows = flat(drawn)
-        assert len(rows) == 50
-        assert len(set(rows)) < 50
-        weights = drawn.weights(torch.arange(50))
-        np.testing.assert_allclose(
-            weights[torch.from_numpy(drawn.table.groups[3].copy())].numpy().max(),
-            1.0 / (len(chances) * chances[3]),
-            1e-6,
-        )
-    assert len(set(sampler(importance=np.ones(50)).weights(np.arange(50)).tolist())) == 1
-
-
-def test_a_constant_importance_is_none():
-    """Constant importance draws every group once."""
-    assert sorted(flat(sampler(importance=np.ones(50)))) == list(range(50))
+def test_batch_loss_without_importance_is_the_mean():
+    """Divided by the batch size, also where a batch is short; of several numbers the mean."""
+    found = sampler()
+    losses = torch.arange(8.0, requires_grad=True)
+    assert found.batch_loss(losses).item() == losses.mean().item()
+    assert found.batch_loss(losses[:4]).item() == losses[:4].sum().item() / 8
+    assert found.batch_loss(losses[:, None].expand(8, 3)).item() == losses.mean().item()
+    assert found.batch_loss(torch.ones(3)).item() == 1.0  # validation
+    for wrong, what in ((losses.mean(), "one number"), (3.0, "float")):
+        with pytest.raises(ValueError, match=rf'reduction="none"; got {what}'):
+            found.batch_loss(wrong)
+    with pytest.raises(ValueError, match="a batch that is in a model"):
+        found.weights  # noqa: B018
 
 
 def test_few_rows():
@@ -306,7 +292,8 @@ def test_few_rows():
         ({"features": np.full((50, 2), np.inf)}, "features has NaN or infinity, first in row 0"),
         ({"features": np.empty((0, 2))}, "at least one row"),
         ({"features": torch.eye(50).to_sparse()}, "layout"),
-        ({"features": None}, "give features, or a table="),
+        ({"features": None, "labels": None}, "give features, labels, or a table="),
+        ({"features": None, "labels": []}, "one for each row; got none"),
         (
             {"features": TensorDataset(torch.from_numpy(X))},
             "got a TensorDataset. Give what it reads",
@@ -318,9 +305,6 @@ def test_few_rows():
             "labels must be an array or a tensor with one for each row; got a TensorDataset",
         ),
         ({"task": "ranking"}, "task 'ranking' is not known"),
-        ({"method": "best"}, "method 'best' is not known"),
-        ({"nest": 6}, "power of two"),
-        ({"nest": 1}, "nest"),
         ({"seed": -1}, "seed"),
         ({"seed": 1, "generator": torch.Generator()}, "not both"),
         ({"generator": np.random.default_rng(0)}, "torch.Generator"),
@@ -329,11 +313,9 @@ def test_few_rows():
         ({"num_replicas": 0, "rank": 0}, "num_replicas"),
         ({"rank": 1}, "rank must be below"),
         ({"table": np.arange(50)}, "AntitheticTable or a GroupTable"),
-        ({"refresh": 0}, "refresh"),
-        ({"importance": "norms"}, "importance 'norms' is not known"),
-        ({"importance": -np.ones(50)}, "at least 0"),
-        ({"features": None, "labels": None, "table": TABLE, "importance": True}, "needs features"),
-        ({"sample_weight": -np.ones(50)}, "sample_weight"),
+        ({"arms": "norms"}, "arm 'norms' is not known; use some of stratified, groups"),
+        ({"arms": ["stratified"], "labels": Y.astype(float)}, "need labels that are classes"),
+        ({"arms": ["groups"], "batch_size": 1}, "batch_size of at least 2"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -343,18 +325,9 @@ def test_what_is_refused(given, message):
         sampler(**given)
 
 
-def test_indices_that_are_refused():
-    """Indices that are not rows are refused."""
-    for wrong, message in (
-        ([50], "0..49"),
-        ([-1], "0..49"),
-        ([0.5], "whole numbers"),
-        ([[1]], "one list"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            sampler(method="random").weights(wrong)
+def test_epochs_that_are_refused():
     with pytest.raises(ValueError, match="epoch"):
-        sampler(method="random").set_epoch(-1)
+        sampler().set_epoch(-1)
 
 
 def test_what_lightning_does_to_batch_samplers_is_refused():
@@ -369,7 +342,7 @@ def test_what_lightning_does_to_batch_samplers_is_refused():
 def test_the_variance_of_batches_on_mnist():
     """On MNIST the variance is below label-stratified batches, and below 0.4 of shuffled ones.
 
-    Softmax regression at its start, 3000 rows, batches of 64.
+    Softmax regression in its first epoch, 3000 rows, batches of 64.
     """
     mnist = datasets.load("mnist")
     rows, labels = mnist.data[:3008], mnist.target[:3008].astype(int)
@@ -386,9 +359,11 @@ def test_the_variance_of_batches_on_mnist():
 
     # Each batch has one row from each of 64 equal parts of the sorted labels.
     by_label = np.argsort(labels, kind="stable").reshape(64, -1).T
-    found, stratified = (
-        ratio(list(sampler(rows, labels, 64, drop_last=True))),
+    found, stratified, by_default = (
+        ratio(first_epoch(sampler(rows, labels, 64, drop_last=True), torch.nn.Linear(784, 10))),
         ratio(by_label.tolist()),
+        ratio(list(sampler(None, labels, 64, drop_last=True))),
     )
     assert found <= 0.4
     assert found < stratified < 0.6
+    assert by_default < 0.6  # if nobody observes

@@ -1,4 +1,4 @@
-"""`VarianceDisplay`: the exact variance of a batch's gradient, by how the batch is drawn."""
+"""`VarianceDisplay`: the variance of a batch's gradient, by how the batch is drawn."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ _NAME_COLUMNS = 28  # longer names of bars are wrapped
 
 
 class VarianceDisplay:
-    """Bars of the exact variance of a batch's gradient, by how the batch is drawn.
+    """Bars of the variance of a batch's gradient, by how the batch is drawn.
 
-    Variances are relative to that of independent rows.
+    Variances are exact, and relative to that of independent rows.
 
-    :meth:`from_estimator` computes them. All parameters are stored as attributes.
+    :meth:`from_estimator` computes them; :meth:`from_report` shows what a batch sampler for PyTorch
+    has measured instead. All parameters are stored as attributes.
 
     Parameters
     ----------
     names : list of str of length k
         The ways of drawing.
-    ratios_at_zero : array-like of shape (k,)
-        Variance at zero weights, divided by that of independent rows.
+    ratios_at_zero : array-like of shape (k,) or None
+        Variance at zero weights, divided by that of independent rows; None where it is not known.
     ratios_at_fit : array-like of shape (k,)
         The same at the fitted weights.
-    iid_variances : (float, float)
+    iid_variances : (float, float) or None
         The variance of independent rows, at zero and at the fitted weights: what a ratio of 1
-        stands for.
+        stands for. None means that the ratios were measured on a model, as in a report.
     batch_size : int, default=2
         Rows of a batch.
+    errors : array-like of shape (k,), default=None
+        Standard errors of the ratios at the fitted weights, drawn as lines.
 
     Attributes
     ----------
@@ -43,8 +46,8 @@ class VarianceDisplay:
         Where it was drawn last.
     figure_ : matplotlib Figure
         The figure of these axes.
-    bars_ : list of two matplotlib BarContainer
-        At zero, and at the fitted weights.
+    bars_ : list of matplotlib BarContainer
+        At zero, where known, and at the fitted weights.
 
     See Also
     --------
@@ -71,15 +74,43 @@ class VarianceDisplay:
         names: Sequence[str],
         ratios_at_zero: Any,
         ratios_at_fit: Any,
-        iid_variances: tuple[float, float],
+        iid_variances: tuple[float, float] | None,
         *,
         batch_size: int = 2,
+        errors: Any = None,
     ) -> None:
         self.names = names
         self.ratios_at_zero = ratios_at_zero
         self.ratios_at_fit = ratios_at_fit
         self.iid_variances = iid_variances
         self.batch_size = batch_size
+        self.errors = errors
+
+    @classmethod
+    def from_report(
+        cls, report: Any, *, ax: Any = None, bar_kw: Mapping[str, Any] | None = None
+    ) -> Self:
+        """Draw what the test of a batch sampler has found about each way of making batches.
+
+        Parameters
+        ----------
+        report : TrustReport
+            As :meth:`antithetic.torch.AntitheticBatchSampler.report` returns it.
+        ax : matplotlib Axes, default=None
+            Where to draw; None means on a new figure.
+        bar_kw : dict, default=None
+            Passed to matplotlib's ``barh``.
+
+        Returns
+        -------
+        VarianceDisplay
+        """
+        names = [
+            f"{name} (in use)" if used else name
+            for name, used in zip(report.arms, report.in_use, strict=True)
+        ]
+        ratios, errors = np.array(report.ratios), np.array(report.errors)
+        return cls(names, None, ratios, None, errors=errors).plot(ax=ax, bar_kw=bar_kw)
 
     @classmethod
     def from_estimator(
@@ -164,20 +195,15 @@ class VarianceDisplay:
         """
         k = len(self.names)
         ax = new_axes(figsize=(7.0, 1.7 + 0.55 * k)) if ax is None else ax
-        heights = {
-            "at zero weights": self.ratios_at_zero,
-            "at the fitted weights": self.ratios_at_fit,
-        }
         self.bars_ = []
-        for shift, (where, ratios), iid in zip(
-            (-0.2, 0.2), heights.items(), self.iid_variances, strict=True
-        ):
-            label = f"{where} (1 stands for {iid:.3g})"
+        series = self._series()
+        height = 0.72 / len(series)
+        for number, (label, ratios, errors) in enumerate(series):
             # An infinite bar breaks the axes.
             finite = np.where(np.isfinite(ratios), ratios, np.nan)
-            bars = ax.barh(
-                np.arange(k) + shift, finite, **{"height": 0.36, "label": label, **(bar_kw or {})}
-            )
+            shift = (number - (len(series) - 1) / 2.0) * (height + 0.04)
+            given = {"height": height, "label": label, "xerr": errors, **(bar_kw or {})}
+            bars = ax.barh(np.arange(k) + shift, finite, **given)
             ax.bar_label(
                 bars,
                 fmt="%.3g",
@@ -191,6 +217,20 @@ class VarianceDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
+    def _series(self) -> list[tuple[str | None, Any, Any]]:
+        """Label, ratios and errors of the bars."""
+        if self.iid_variances is None:
+            return [(None, self.ratios_at_fit, self.errors)]
+        places = ("at zero weights", "at the fitted weights")
+        labels = [
+            f"{where} (1 stands for {iid:.3g})"
+            for where, iid in zip(places, self.iid_variances, strict=True)
+        ]
+        fitted = (labels[1], self.ratios_at_fit, self.errors)
+        if self.ratios_at_zero is None:
+            return [fitted]
+        return [(labels[0], self.ratios_at_zero, None), fitted]
+
     def _label(self, ax: Any) -> None:
         k = len(self.names)
         ax.set_yticks(
@@ -198,6 +238,14 @@ class VarianceDisplay:
         )
         ax.set_ylim(k - 0.5, -0.5)  # the first on top
         ax.margins(x=0.12)  # room for the numbers
+        ax.spines[["top", "right"]].set_visible(False)
+        if self.iid_variances is None:
+            ax.set(
+                xlabel="mean squared norm of a batch's gradient, relative to shuffled batches",
+                ylabel="how a batch is made",
+            )
+            ax.set_xlim(left=0.0)
+            return
         rows = "row" if self.batch_size == 1 else "rows"
         ax.set(
             xlabel=(
@@ -206,7 +254,6 @@ class VarianceDisplay:
             ),
             ylabel="how a batch is drawn",
         )
-        ax.spines[["top", "right"]].set_visible(False)
         ax.legend(
             loc="lower right",
             bbox_to_anchor=(1.0, 1.0),

@@ -15,10 +15,10 @@ from antithetic._core import kernels
 from antithetic._util.validation import check_count
 from antithetic.orders.random_order import random_order
 from antithetic.torch.coordinates import Vectors
-from antithetic.torch.data import to_numpy
-from antithetic.torch.epochs import EpochSampler
+from antithetic.torch.data import Indices, to_numpy
+from antithetic.torch.epochs import EpochSampler, Place
 from antithetic.torch.memory import check_width, read_observed
-from antithetic.torch.order import Indices
+from antithetic.torch.rounds import Round
 
 _ARRAYS = ("base", "following", "placed", "marks", "signed", "held")
 
@@ -52,8 +52,8 @@ class BalancedBatchSampler(EpochSampler):
     Notes
     -----
     Rows should be observed once each, in the order in which they come: as :meth:`observing`
-    does. Rows that were not observed in an epoch come in the middle of the next. What is said of
-    Lightning and accelerate in :class:`AntitheticBatchSampler` goes for this one, too.
+    does. Rows that were not observed in an epoch come in the middle of the next. With several
+    processes, all must have the same arguments, which is checked when an epoch begins.
 
     Examples
     --------
@@ -79,9 +79,7 @@ class BalancedBatchSampler(EpochSampler):
         num_replicas: int | None = None,
         rank: int | None = None,
     ) -> None:
-        super().__init__(
-            _count(n), batch_size, drop_last, generator, seed, num_replicas, rank, unit=1
-        )
+        super().__init__(_count(n), batch_size, drop_last, generator, seed, num_replicas, rank)
         self._own = self._deal()
         # Rows of this process in the order of the epoch, before some are left out or repeated.
         self.base = self._own
@@ -141,7 +139,7 @@ class BalancedBatchSampler(EpochSampler):
             rows, *given, self.placed, self.following, self.marks, self.signed, self.held
         )
 
-    def _prepare(self, epoch: int) -> None:
+    def _prepare(self, epoch: int, processes: int) -> None:  # noqa: ARG002 - nothing is shared
         rng = np.random.default_rng((self.seed, epoch, self.rank))
         front, back, waiting = self.marks.tolist()
         if not front and waiting < 0:
@@ -164,10 +162,10 @@ class BalancedBatchSampler(EpochSampler):
                 np.append(self.base, rng.choice(self.base, -spare)) if spare else self.base
             )
 
-    def _rows(self, start: int, stop: int) -> Indices:
-        return self._epoch_rows[start:stop]
+    def _round(self, epoch: int, first: int, processes: int) -> Round:  # noqa: ARG002
+        return Round.plain(first, self._epoch_rows[first * self.batch_size :], self.batch_size)
 
-    def _learnt(self) -> dict[str, Any]:
+    def _learnt(self, place: Place) -> dict[str, Any]:  # noqa: ARG002
         return {
             "rank": self.rank,
             **{name: torch.from_numpy(getattr(self, name)) for name in _ARRAYS},

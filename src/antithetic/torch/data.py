@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from antithetic._util.validation import Matrix, check_column, check_rows
 
+Indices = NDArray[np.intp]
 TASKS = ("classification", "regression")
 
 
@@ -90,7 +91,7 @@ def to_numpy(values: Any, name: str) -> NDArray[Any]:
     return found
 
 
-def to_indices(indices: Any, n: int) -> NDArray[np.intp]:
+def to_indices(indices: Any, n: int) -> Indices:
     """Return row numbers, each from 0 to n - 1."""
     rows = to_numpy(indices, "indices")
     if rows.ndim != 1 or (rows.dtype.kind not in "iu" and len(rows)):

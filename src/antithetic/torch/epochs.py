@@ -13,12 +13,20 @@ from torch.utils.data import Sampler
 
 from antithetic._util.validation import check_count
 from antithetic.torch.coordinates import Vectors
+from antithetic.torch.data import Indices
 from antithetic.torch.observe import ObserveHead
-from antithetic.torch.order import Indices
-from antithetic.torch.shards import BLOCK, Shard, check_still_true, find_place
-from antithetic.torch.targets import read_targets
+from antithetic.torch.rounds import Batch, Round
+from antithetic.torch.shards import (
+    Shard,
+    agree,
+    check_still_true,
+    find_place,
+    mark_of,
+    talking_processes,
+)
 
-_FORMAT = 1
+_FORMAT = 2
+_BLOCK = 1 << 16  # rows that become a list of Python numbers at once
 
 
 @dataclass(slots=True)
@@ -33,6 +41,9 @@ class Place:
 class EpochSampler(Sampler[list[int]]):
     """Batches of row numbers, epoch after epoch; subclasses say in which order."""
 
+    keeps_vectors = True  # whether gradients of rows are wanted, or their norms alone
+    tests_arms = False  # whether norms of batch gradients are wanted
+
     def __init__(
         self,
         n: int,
@@ -42,7 +53,6 @@ class EpochSampler(Sampler[list[int]]):
         seed: int,
         num_replicas: int | None,
         rank: int | None,
-        unit: int = 2,
     ) -> None:
         self.batch_size = check_count(batch_size, "batch_size", least=1)
         self.drop_last = bool(drop_last)
@@ -50,47 +60,49 @@ class EpochSampler(Sampler[list[int]]):
         # Whether torch.distributed was asked how many processes there are.
         self._asked = num_replicas is None
         self.seed = read_seed(generator, seed)
-        self._shard = Shard(n, self.batch_size, self.num_replicas, self.rank, self.drop_last, unit)
+        self._shard = Shard(n, self.batch_size, self.num_replicas, self.rank, self.drop_last)
         self._current: Place | None = None
         self._next: Place | None = Place(0)
         self._watch: ObserveHead | None = None
+        self.left_out = 0  # batches whose gradients had NaN or infinity
 
     @abstractmethod
-    def _prepare(self, epoch: int) -> None:
-        """Learn from what was observed in the last epoch, before one begins."""
+    def _prepare(self, epoch: int, processes: int) -> None:
+        """Learn from what was observed in the last epoch, before one begins.
+
+        So many processes do so together.
+        """
 
     @abstractmethod
     def _arrange(self, epoch: int) -> None:
-        """Make the order of an epoch that begins or goes on.
+        """Make what all rounds of an epoch that begins or goes on have in common.
 
         It is a pure function of the seed, the epoch and what was learnt.
         """
 
     @abstractmethod
-    def _rows(self, start: int, stop: int) -> Indices:
-        """Rows of this process from one place to another, of which the first is that of a batch."""
-
-    @abstractmethod
-    def observe(self, indices: Any, vectors: Any, slopes: Any = None) -> None:
-        """Show the sampler the gradients of some rows, or what stands for them."""
+    def _round(self, epoch: int, first: int, processes: int) -> Round:
+        """Batches of this process from one of the epoch on, as many as are made at once."""
 
     @abstractmethod
     def learn(self, rows: Indices, vectors: Vectors, slopes: Vectors) -> None:
-        """Take in what :meth:`observe` has read, or an observer that needs no checks.
+        """Take in gradients of rows, as reduced inputs and slopes, that need no checks."""
 
-        Slopes without columns mean that there are none.
-        """
+    def learn_norms(self, rows: Indices, norms: Vectors, weights: Vectors, counts: Indices) -> None:
+        """Take in the norms of gradients of rows that had these weights in their batches."""
+
+    def count_pass(self, *, weighed: bool) -> None:
+        """Take note of a training pass, and of whether its loss went through ``batch_loss``."""
+
+    def compare(self, batch: Batch, square: float) -> None:
+        """Take in the squared norm of a batch's gradient."""
 
     @abstractmethod
     def forget(self) -> None:
         """Discard what was observed since the last order: rows and vectors may not match."""
 
-    def _default_targets(self) -> Any:
-        """Labels of the rows, where they are known."""
-        return None
-
     @abstractmethod
-    def _learnt(self) -> dict[str, Any]:
+    def _learnt(self, place: Place) -> dict[str, Any]:
         """What the state has beside the place: tensors and numbers."""
 
     @abstractmethod
@@ -131,31 +143,59 @@ class EpochSampler(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         # an epoch begins with the first batch that is asked for: loaders make iterators that they
         # never use
-        place = self._begin()
-        size, block = self.batch_size, max(1, BLOCK // self.batch_size)
-        for first in range(place.batches, len(self), block):
-            rows = self._rows(first * size, min((first + block) * size, self._shard.rows))
-            numbers = rows.tolist()
-            for start in range(0, len(numbers), size):
-                place.batches += 1
-                if self._watch is not None:
-                    self._watch.expect(rows[start : start + size])
-                yield numbers[start : start + size]
+        place, processes = self._begin()
+        size, block = self.batch_size, max(1, _BLOCK // self.batch_size)
+        while place.batches < len(self):
+            made = self._round(place.epoch, place.batches, processes)
+            for start in range(place.batches - made.first, len(made.arms), block):
+                numbers = made.rows[start * size : (start + block) * size].tolist()
+                for number in range(-(-len(numbers) // size)):
+                    place.batches += 1
+                    if self._watch is not None:
+                        self._watch.expect(made.batch(start + number, size))
+                    yield numbers[number * size : (number + 1) * size]
         place.over = True
 
-    def _begin(self) -> Place:
+    def _begin(self) -> tuple[Place, int]:
+        """Begin an epoch; return where, and how many processes do so together."""
         if self._asked:
             check_still_true(self.num_replicas)
         place = self._next
         if place is None:
             place = Place(0 if self._current is None else self._current.epoch + 1)
+        processes = talking_processes(self.num_replicas, observing=self._watch is not None)
+        if processes > 1:
+            agree(self._common(place))
         if self._watch is not None:
             self._watch.close_epoch(complete=self._current is not None and self._current.over)
         if not place.batches:
-            self._prepare(place.epoch)
+            self._prepare(place.epoch, processes)
         self._arrange(place.epoch)
         self._current, self._next = place, None
-        return place
+        return place, processes
+
+    def _common(self, place: Place) -> dict[str, int]:
+        """What must be the same in all processes, as numbers."""
+        watch = self._watch
+        head = None if watch is None else watch.head
+        return {
+            "kind of sampler": mark_of(list(type(self).__name__.encode())),
+            "number of rows": self.n,
+            "batch_size": self.batch_size,
+            "drop_last": int(self.drop_last),
+            "seed": self.seed % 2**63,
+            "num_replicas": self.num_replicas,
+            **{name: mark_of(values) for name, values in self._data().items()},
+            "epoch": place.epoch,
+            "batches of it that are done": place.batches,
+            "observing": int(watch is not None),
+            "inputs of the observed layer": 0 if head is None else head.in_features,
+            "outputs of the observed layer": 0 if head is None else head.out_features,
+        }
+
+    def _data(self) -> dict[str, Any]:
+        """Data of the rows that all processes must have alike, by name."""
+        return {}
 
     def _place(self) -> Place:
         """Where an iteration would go on."""
@@ -170,33 +210,21 @@ class EpochSampler(Sampler[list[int]]):
         return self._current is not None and not self._current.over and self._next is None
 
     def observing(
-        self,
-        head: nn.Module,
-        *,
-        loss: str = "cross_entropy",
-        targets: Any = None,
-        n_sketch: int = 32,
+        self, model: nn.Module, head: nn.Linear | None = None, *, n_sketch: int = 32
     ) -> ObserveHead:
-        """Observe the gradients of a model's last layer while the returned context is open.
-
-        See :class:`ObserveHead`.
+        """Observe a model while the returned context is open; see :class:`ObserveHead`.
 
         Parameters
         ----------
-        head : nn.Linear
-            The last layer, which gives the logits or predictions.
-        loss : {"cross_entropy", "mse", "bce"}, default="cross_entropy"
-            What the model is trained with, of these.
-        targets : array-like or tensor of shape (n,), default=None
-            Targets of all rows as the loss gets them. None means the sampler's labels: whole
-            numbers from 0 as they are, classes of any other kind numbered in order.
+        model : nn.Module
+            The model that is trained. The norms of batch gradients count all of its parameters.
+        head : nn.Linear, default=None
+            Its last layer, which gives the logits or predictions. None means the last linear layer
+            in the order of ``model.modules()``.
         n_sketch : int, default=32
             Numbers to which the layer's inputs are reduced; see :func:`head_factors`.
         """
-        targets = read_targets(
-            self._default_targets() if targets is None else targets, self.n, loss
-        )
-        return ObserveHead(self, head, loss, targets, n_sketch, self.seed)
+        return ObserveHead(self, model, head, n_sketch)
 
     def watch(self, observer: ObserveHead | None) -> None:
         """Tell one observer, or none any more, which batches are handed out."""
@@ -241,7 +269,8 @@ class EpochSampler(Sampler[list[int]]):
             **self._identity(),
             "epoch": place.epoch,
             "batches": done,
-            **self._learnt(),
+            "left_out": self.left_out,
+            **self._learnt(Place(place.epoch, done)),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -265,6 +294,7 @@ class EpochSampler(Sampler[list[int]]):
         if batches > len(self):
             raise ValueError(f"the state is {batches} batches into an epoch, which has {len(self)}")
         self._relearn(state_dict)
+        self.left_out = int(state_dict["left_out"])
         self._next = Place(epoch, batches)
 
     def _identity(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What was observed of each row during training, from which the next epoch's order is made."""
+"""The last gradient that was observed of each row, of which the next groups are made."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from antithetic._util.validation import check_rows
 from antithetic.torch.coordinates import Vectors, tensor_coordinates
-from antithetic.torch.data import to_indices, to_numpy
-from antithetic.torch.order import Indices
-from antithetic.torch.shards import gather, largest
+from antithetic.torch.data import Indices, to_indices, to_numpy
+from antithetic.torch.shards import least, mean_over_processes
 
 
 class Observations:
-    """The last vector that was seen of each row, float32, or both factors of it.
+    """Both factors of the last gradient of each row, float32: slopes, and reduced inputs.
 
-    Nothing is allocated before there is one.
+    Nothing is allocated before there is one. Rows that are not seen again keep their last vector;
+    those never seen count as zero.
     """
 
     def __init__(self, n: int) -> None:
@@ -26,68 +26,55 @@ class Observations:
         self._clear()
 
     def _clear(self) -> None:
-        self.vectors: NDArray[np.float32] | None = None  # slopes, if there are any, and then inputs
+        self.vectors: NDArray[np.float32] | None = None  # slopes and then inputs
         self.n_slopes = 0
         self.seen = np.zeros(0, dtype=np.bool_)  # since the processes last shared what they saw
         self.ever = np.zeros(0, dtype=np.bool_)
-
-    @property
-    def fresh(self) -> bool:
-        """Whether anything was seen since it was last shared."""
-        return bool(self.seen.any())
 
     @property
     def share(self) -> float:
         """Part of the rows of which there is a vector."""
         return float((self.ever | self.seen).mean()) if len(self.ever) else 0.0
 
-    def record(self, rows: Indices, found: Vectors, factor: Vectors) -> None:
-        """Keep the vectors of some rows, which :func:`read_observed` has checked."""
+    def record(self, rows: Indices, inputs: Vectors, slopes: Vectors) -> None:
+        """Keep the factors of some rows."""
         if not len(rows):
             return
         if self.vectors is None:
-            self._allocate(factor.shape[1] + found.shape[1])
-            self.n_slopes = factor.shape[1]
+            self._allocate(slopes.shape[1] + inputs.shape[1])
+            self.n_slopes = slopes.shape[1]
         assert self.vectors is not None
-        check_width(factor.shape[1], self.n_slopes, "slopes")
-        check_width(found.shape[1], self.vectors.shape[1] - self.n_slopes, "vectors")
-        self.vectors[rows, : self.n_slopes] = factor
-        self.vectors[rows, self.n_slopes :] = found
+        check_width(slopes.shape[1], self.n_slopes, "slopes")
+        check_width(inputs.shape[1], self.vectors.shape[1] - self.n_slopes, "vectors")
+        self.vectors[rows, : self.n_slopes] = slopes
+        self.vectors[rows, self.n_slopes :] = inputs
         self.seen[rows] = True
 
-    def points(self, seed: int) -> NDArray[np.float32]:
-        """Vectors of all rows: as observed, or products of their factors in a few coordinates."""
+    def points(self, rows: Indices, seed: int) -> NDArray[np.float32]:
+        """Gradients of some rows, in a few coordinates."""
         assert self.vectors is not None
-        if not self.n_slopes:
-            return self.vectors
-        return tensor_coordinates(
-            self.vectors[:, : self.n_slopes], self.vectors[:, self.n_slopes :], seed
-        )
+        found = self.vectors[rows]
+        return tensor_coordinates(found[:, : self.n_slopes], found[:, self.n_slopes :], seed)
 
     def _allocate(self, width: int) -> None:
         self.vectors = np.zeros((self.n, width), dtype=np.float32)
         self.seen, self.ever = np.zeros(self.n, dtype=np.bool_), np.zeros(self.n, dtype=np.bool_)
 
-    def gather(self, processes: int) -> bool:
-        """Share what was seen among all processes, after which nothing is fresh.
+    def begin_epoch(self, processes: int) -> None:
+        """Share what was seen among all processes, after which nothing counts as just seen.
 
-        Return whether there was anything.
-
-        All processes take part, also those that saw nothing: whether there is anything to share is
-        decided by all together.
+        All take part, also those that saw nothing.
         """
         if processes > 1:
             own = 0 if self.vectors is None else self.vectors.shape[1]
-            fresh, width, slopes = largest([self.fresh, own, self.n_slopes])
+            width, slopes = (-number for number in least([-own, -self.n_slopes]))
             if self.vectors is None and width:
                 self._allocate(width)
                 self.n_slopes = slopes
-            if fresh and self.vectors is not None:
-                gather(self.vectors, self.seen)
-        found = self.fresh
+            if self.vectors is not None:
+                mean_over_processes(self.vectors, self.seen)
         self.ever |= self.seen
         self.seen[:] = False
-        return found
 
     def forget(self) -> None:
         """Give up what was seen since it was last shared: these rows count as never seen."""

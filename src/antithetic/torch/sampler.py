@@ -1,58 +1,68 @@
-"""`AntitheticBatchSampler`: batches made of rows whose gradients cancel."""
+"""`AntitheticBatchSampler`: batches whose gradients vary less, tested on the model itself."""
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Sampler
 
-from antithetic._util.validation import Matrix, check_count
-from antithetic.pairing import AntitheticTable, GroupTable
-from antithetic.pairing.rows import Rows as Gradients
+from antithetic.orders.random_order import random_order
+from antithetic.pairing import AntitheticTable, GroupTable, pair_rows
 from antithetic.torch.coordinates import Vectors
-from antithetic.torch.data import read_features, read_labels, to_indices, to_numpy
-from antithetic.torch.epochs import EpochSampler
-from antithetic.torch.memory import Observations, read_observed
-from antithetic.torch.order import EpochOrder, Indices, as_groups, epoch_order
-from antithetic.torch.shards import place_among_observers, share
+from antithetic.torch.data import Indices, read_features, read_labels
+from antithetic.torch.epochs import EpochSampler, Place
+from antithetic.torch.importance import RowNorms
+from antithetic.torch.memory import Observations
+from antithetic.torch.observe import ObserveHead, weigh
+from antithetic.torch.plan import ArmChoice, EpochPlan
+from antithetic.torch.rounds import ARMS, GROUPS, IMPORTANCE, SHUFFLED, STRATIFIED, Batch, Round
+from antithetic.torch.shards import is_first, least, mark_of, share
 from antithetic.torch.source import (
     Source,
-    chances_of,
-    check_given,
+    count_rows,
     group_size,
-    read_importance,
-    regroup,
+    number_classes,
+    read_arms,
+    read_table,
+    shuffle_groups,
 )
+from antithetic.torch.trust import Trust, TrustReport
 
-_ENOUGH = 0.5  # of the rows must have been observed before groups are made of that
+_ENOUGH = 0.5  # of the rows must have been observed before an arm follows them
+_FEWEST = 32  # batches of a round
+_ROUNDS = 8  # of an epoch, between which arms are switched; 2 where groups are made in each
 
 
 class AntitheticBatchSampler(EpochSampler):
-    r"""Batches of row groups whose gradients cancel, for ``DataLoader(..., batch_sampler=...)``.
+    r"""Batches whose gradients vary less, for ``DataLoader(..., batch_sampler=...)``.
 
-    Before training, groups are made from the data alone: of rows whose gradients in a linear model
-    at its start nearly cancel, which are :math:`(e_y - 1/K) \otimes x` for K classes. While
-    training goes on, :meth:`observing` shows the sampler the gradients of the model's last layer,
-    and the next epoch's groups are made of these. Each row comes once per epoch, whatever the
-    groups are.
+    It knows four ways to make a batch, the *arms*:
+
+    - *shuffled*: as ``shuffle=True`` does;
+    - *stratified*: each class in its proportion;
+    - *groups* of rows whose gradients, as last observed, nearly cancel;
+    - *importance*: rows drawn in proportion to the norm of their gradients, with weights that keep
+      the gradient unbiased.
+
+    While :meth:`observing` watches the model, the arms are tested on it: the squared norms of their
+    batch gradients are compared, and an arm is used only where it is better than shuffled batches
+    by three standard errors; :meth:`report` shows what was found. The first epoch is stratified,
+    for classification; of a linear model it is made of groups from the data alone. If nobody
+    observes, all epochs are stratified, or shuffled for a regression.
 
     Parameters
     ----------
     features : array-like, tensor or sparse matrix of shape (n, ...), or None
-        Inputs, or embeddings of them, scaled as the model sees them; flattened per row. Bytes are
-        taken as pixels and divided by 255. Not copied where float32 or float64 already. May be None
-        with ``table=``.
+        Inputs, scaled as the model sees them; flattened per row. Used for the first epoch of a
+        linear model, so None will do for any other. Bytes are taken as pixels and divided by 255.
+        Not copied where float32 or float64 already.
     labels : array-like or tensor of shape (n,), default=None
-        Classes or numbers. None means that the features are vectors of your own that are to cancel,
-        such as gradients.
+        Classes or numbers.
     batch_size : int, default=64
-        The more often it can be halved, the larger the groups that fit into it: 64 is better than
-        60.
+        Groups are as large as the power of two that divides it: 64 is better than 60.
     drop_last : bool, default=False
         Leave out the short batch, other rows each epoch, instead of making it.
     generator : torch.Generator, default=None
@@ -60,67 +70,44 @@ class AntitheticBatchSampler(EpochSampler):
     seed : int, default=0
         An epoch is a function of the seed, its number, and what was observed; no global generator
         is used.
-    nest : bool or int, default=True
-        Rows of a group, a power of two: True means the largest that divides ``batch_size`` (for odd
-        sizes 2), False pairs.
-    method : str, default="auto"
-        How pairs are found; see :func:`antithetic.pair`.
     task : {"classification", "regression"}, default=None
-        None goes by the type of the labels: floating-point numbers are a regression, with gradients
-        :math:`-y_i x_i`, those at predictions of 0 (subtract from the labels what the model
-        predicts at its start, if that is another number); whole numbers, booleans and strings are
-        classes.
+        None goes by the type of the labels: floating-point numbers are a regression, whole numbers,
+        booleans and strings are classes.
+    arms : sequence of {"stratified", "groups", "importance"}, default=None
+        Which arms may be used, beside shuffled batches. None means those that were found to help:
+        stratified for classification, importance, and groups where only a linear layer is trained,
+        or for a regression. Importance also needs :meth:`batch_loss`.
     num_replicas, rank : int, default=None
         Number of processes, and that of this one; None asks torch.distributed if it is initialised,
         else there is one.
-    sample_weight : array-like of shape (n,), default=None
-        Weights with which the loss counts the rows.
-    fit_intercept : bool, default=True
-        Whether the gradient of a bias counts as well, as models mostly have one.
     table : AntitheticTable or GroupTable, default=None
-        A table made before, by :func:`antithetic.pair` or read from a file; checked against
-        features and labels where these are given.
-    refresh : int or None, default=1
-        Make groups anew every so many epochs where something was observed; None never does. That
-        takes a few seconds for 60,000 rows on one core, more than an epoch of a small model does:
-        then 5 or so is better.
-    importance : bool, "gradients" or array-like of shape (n,), default=False
-        Draw groups in proportion to the norm of their gradients, or to numbers of your own for each
-        row, mixed with equal chances. Rows may then come several times in an epoch or not at all,
-        and the loss of each must be multiplied by its weight: see :meth:`weights`.
+        Groups for the first epoch that were made before, by :func:`antithetic.pair` or read from a
+        file; checked against features and labels where these are given.
     progress : bool, default=False
-        Show how far the making of groups is.
+        Show how far the making of the first groups is.
 
-    Attributes
-    ----------
-    table : GroupTable
-        The groups that are used now.
+    See Also
+    --------
+    BalancedBatchSampler : An order with small partial sums, which needs no labels.
 
     Notes
     -----
-    Rows that do not fill a group, and groups that do not fill a batch, come last, others each
-    epoch. The mean over a short batch counts its rows more than the others; multiply its loss by
-    ``len(batch) / batch_size``, or set ``drop_last``, if that matters.
+    Every batch is made so that its mean gradient is that of all rows: a row is equally likely to be
+    in each batch of an epoch, and rows drawn by importance have weights :math:`b / (n \pi_i)`,
+    where :math:`\pi_i` is their probability to be in the batch. Without batches of importance each
+    row comes once per epoch. These take the place of others, whose rows, random ones, then do not
+    come in that epoch.
 
-    An odd batch size parts one pair per batch; its members are in two batches that follow each
-    other.
+    The mean over a short batch counts its rows more than the others; :meth:`batch_loss` divides by
+    the batch size, and ``drop_last`` leaves it out.
 
-    *Several processes.* Batches are dealt out, so that groups stay whole; every process has the
-    same number of batches and rows. Without ``drop_last``, the fewest pairs are repeated that this
-    takes, others each epoch. What is observed is gathered before the next epoch, so all processes
-    must observe. Without :meth:`set_epoch`, each iteration is the next epoch, in all processes
-    alike.
+    *Several processes.* All must have the same data and arguments, and observe, which is checked
+    when an epoch begins. Whole batches are dealt out; every process has the same number of batches
+    and rows. Without ``drop_last``, the fewest rows are repeated that this takes, others each
+    epoch. Without :meth:`set_epoch`, each iteration is the next epoch, in all processes alike.
 
-    *Lightning*: set ``Trainer(use_distributed_sampler=False)``, since this sampler deals out
-    batches by itself, and make it in ``train_dataloader``, when the processes know of each other.
-    *accelerate*: with several processes either do not prepare the loader, or give ``num_replicas=1,
-    rank=0`` and let accelerate deal out batches, which keeps them whole unless ``split_batches`` is
-    set (``drop_last=True`` also keeps it from filling up the last ones with rows of the first);
-    then say which rows come next with ``watch.batch``.
-
-    *Memory.* The table has 8 bytes per row (and the one made of the data is kept beside that of
-    what was observed), the order of an epoch 8 bytes per group, and what is observed 4 bytes for
-    each number.
+    *Memory.* For each row 8 bytes for the order of an epoch, 6 for its norm, and where groups are
+    made 4 for each number that is observed, at most 64.
 
     Examples
     --------
@@ -131,13 +118,18 @@ class AntitheticBatchSampler(EpochSampler):
     >>> sampler = AntitheticBatchSampler(X, y, batch_size=8, seed=1)
     >>> loader = DataLoader(TensorDataset(X, y), batch_sampler=sampler)
     >>> model = torch.nn.Linear(5, 3)
-    >>> with sampler.observing(model):  # the next epoch's batches follow the model
+    >>> with sampler.observing(model):
     ...     for epoch in range(2):
     ...         for inputs, targets in loader:
-    ...             loss = torch.nn.functional.cross_entropy(model(inputs), targets)
+    ...             losses = torch.nn.functional.cross_entropy(
+    ...                 model(inputs), targets, reduction="none"
+    ...             )
+    ...             sampler.batch_loss(losses).backward()
     >>> len(sampler), sampler.epoch
     (13, 2)
     """
+
+    tests_arms = True
 
     def __init__(
         self,
@@ -148,16 +140,11 @@ class AntitheticBatchSampler(EpochSampler):
         drop_last: bool = False,
         generator: torch.Generator | None = None,
         seed: int = 0,
-        nest: bool | int = True,
-        method: str = "auto",
         task: str | None = None,
+        arms: Any = None,
         num_replicas: int | None = None,
         rank: int | None = None,
-        sample_weight: Any = None,
-        fit_intercept: bool = True,
         table: AntitheticTable | GroupTable | None = None,
-        refresh: int | None = 1,
-        importance: bool | str | Any = False,
         progress: bool = False,
     ) -> None:
         # Lightning tries to put a sampler of its own into this one.
@@ -166,190 +153,244 @@ class AntitheticBatchSampler(EpochSampler):
                 f"{type(self).__name__} deals out batches by itself: set"
                 " Trainer(use_distributed_sampler=False)"
             )
-        if features is None and table is None:
-            raise ValueError("give features, or a table= made before")
-        given = None if table is None else check_given(table)
-        X: Matrix = None if features is None else read_features(features)
-        n = len(given) if given is not None else int(X.shape[0])
+        if features is None and labels is None and table is None:
+            raise ValueError("give features, labels, or a table= made before")
+        X = None if features is None else read_features(features)
+        n = count_rows(X, labels, table)
         labels, task = (None, None) if labels is None else read_labels(labels, n, task)
         super().__init__(n, batch_size, drop_last, generator, seed, num_replicas, rank)
-        self.refresh = None if refresh is None else check_count(refresh, "refresh", least=1)
-        self._labels, self._task, self._method = labels, task, method
-        self._size = group_size(nest, self.batch_size, n)
-        self._importance = read_importance(importance, n)
-        source = None if X is None else Source(X, labels, task, sample_weight, bool(fit_intercept))
-        self.table = self._groups_of(source, given, progress)
-        self._mark = zlib.crc32(self.table.order.data)
-        self._memory = Observations(n)
-        self._regrouped: int | None = None  # the epoch that began with new groups
-        rows = source.rows() if source is not None and self._importance is True else None
-        self._chances = (
-            None if self._importance is False else chances_of(rows, self.table, self._importance)
+        self._table = None if table is None else read_table(table, X, labels, n)
+        self._labels, self._task, self._progress = labels, task, progress
+        self._features, self._classes = (
+            X,
+            number_classes(labels) if task == "classification" else None,
         )
-        self._first_table, self._first_chances = self.table, self._chances
-        self._saved: Tensor | None = None
-        self._order: EpochOrder | None = None
-        self._weights: NDArray[np.float32] | None = None
+        self._chosen = None if arms is None else read_arms(arms, self._classes, self.batch_size)
+        self._norms, self._memory, self._trust = RowNorms(n), Observations(n), Trust()
+        self._main = SHUFFLED
+        self._linear = False  # whether nothing but a linear layer is trained, as far as is known
+        self._passes = self._unweighed = 0  # since the arms were last chosen
+        self._rounds: list[Round] = []  # of this epoch
+        self._resumed = False
+        self._plan: EpochPlan | None = None
 
-    def _groups_of(
-        self,
-        source: Source | None,
-        given: AntitheticTable | GroupTable | None,
-        progress: bool,
-    ) -> GroupTable:
-        """Groups before anything was observed: of a table made before, or made of the data."""
-        if source is not None:
-            if given is not None:
-                return source.take(given)
-            return source.make(self._size, self._method, self.seed, progress)
-        if self._importance is True:
-            raise ValueError(
-                "importance=True needs features, whose gradients it begins with; or give a"
-                " number for each row"
-            )
-        assert given is not None
-        return as_groups(given)
+    def _arms(self) -> list[int]:
+        """Arms that may be used, shuffled batches first."""
+        if self._chosen is not None:
+            return [SHUFFLED, *self._chosen]
+        groups = (self._linear or self._task == "regression") and self.batch_size > 1
+        found = [SHUFFLED]
+        found += [STRATIFIED] * (self._classes is not None)
+        return found + [GROUPS] * groups + [IMPORTANCE]
 
-    def observe(self, indices: Any, vectors: Any, slopes: Any = None) -> None:
-        r"""Show the sampler the gradients of some rows, or vectors that stand for them.
+    def watch(self, observer: ObserveHead | None) -> None:
+        """Tell one observer, or none any more, which batches are handed out."""
+        super().watch(observer)
+        if observer is not None:
+            self._linear = observer.linear
 
-        The next epoch's groups are made from these.
+    @property
+    def keeps_vectors(self) -> bool:  # type: ignore[override]
+        """Whether gradients of rows are wanted, or their norms alone."""
+        return GROUPS in self._arms()
 
-        Rows that are not seen in an epoch keep their last vector; those never seen count as zero.
-        Groups are made as soon as half of all rows were seen once.
+    @property
+    def weights(self) -> Tensor:
+        """What the losses of the rows that are in the model now are multiplied by, shape (m,).
+
+        Ones, unless the batch was drawn by importance. :meth:`batch_loss` does it.
+        """
+        seen = None if self._watch is None else self._watch.current
+        if seen is None:
+            raise ValueError("weights are those of a batch that is in a model that is observed")
+        if seen.batch.weights is None:
+            return torch.ones(len(seen.batch.rows))
+        return torch.from_numpy(seen.batch.weights.copy())
+
+    def batch_loss(self, losses: Tensor) -> Tensor:
+        r"""Return the loss of a batch from the losses of its rows, weighted as the batch was drawn.
+
+        That is :math:`\frac1b \sum_i w_i \ell_i`, where the weights are 1 unless the batch was
+        drawn by importance, and b is the batch size, also for a short batch. Batches are drawn by
+        importance only where every loss goes through here.
 
         Parameters
         ----------
-        indices : array-like or tensor of shape (m,)
-            Row numbers.
-        vectors : array-like or tensor of shape (m, k)
-            One vector for each, always of the same length; see :func:`head_gradients`. They are
-            kept as float32.
-        slopes : array-like or tensor of shape (m, l), default=None
-            Where given, the vector of a row is the product :math:`s_i \otimes x_i` of its slopes
-            and what ``vectors`` has, and is kept as its two factors; see :func:`head_factors`.
+        losses : Tensor of shape (m,) or (m, ...)
+            The losses of the rows, not reduced (``reduction="none"``), in the order of the batch.
+            Of several numbers in a row the mean is taken.
+
+        Returns
+        -------
+        Tensor
+            One number. In validation, where no gradient is needed, the mean of the losses.
         """
-        self.learn(*read_observed(indices, vectors, slopes, self.n))
+        seen = None if self._watch is None else self._watch.current
+        return weigh(seen, losses, self.batch_size)
+
+    def report(self) -> TrustReport:
+        """Return what the test has found about each arm on this model, as a table to print."""
+        return self._trust.report(self._arms(), self._main, self.left_out)
 
     def learn(self, rows: Indices, vectors: Vectors, slopes: Vectors) -> None:
-        """Keep vectors that need no checks."""
+        """Take in gradients of rows."""
         self._memory.record(rows, vectors, slopes)
 
+    def learn_norms(self, rows: Indices, norms: Vectors, weights: Vectors, counts: Indices) -> None:
+        """Take in the norms of gradients of rows that had these weights in their batches."""
+        self._norms.learn(rows, norms, weights, counts)
+
+    def count_pass(self, *, weighed: bool) -> None:
+        """Take note of a training pass, and of whether its loss went through ``batch_loss``."""
+        self._passes += 1
+        self._unweighed += not weighed
+
+    def compare(self, batch: Batch, square: float) -> None:
+        """Take in the squared norm of a batch's gradient."""
+        epoch = 0 if self._current is None else self._current.epoch
+        self._trust.add((epoch, batch.block), batch.arm, batch.width, square)
+
     def forget(self) -> None:
-        """Give up what was observed since groups were last made: these rows count as never seen."""
+        """Give up what was observed since the epoch began: these rows count as never seen."""
         self._memory.forget()
+        self._norms.forget()
+        self._trust.forget()
 
-    def weights(self, indices: Any) -> Tensor:
-        r"""What the loss of each row must be multiplied by in this epoch, shape (m,), float32.
-
-        With ``importance``, a group that is drawn with probability :math:`p_k` for each of K places
-        has the weight :math:`1 / (K p_k)`, so that every row counts once on average; divide the sum
-        of a batch by its number of rows, not by the sum of the weights. Else 1.
-        """
-        rows = to_indices(indices, self.n)
-        if self._weights is None:
-            return torch.ones(len(rows))
-        return torch.from_numpy(self._weights[rows])
-
-    def _prepare(self, epoch: int) -> None:
-        memory = self._memory
-        if not (memory.fresh or self._watch is not None):
+    def _prepare(self, epoch: int, processes: int) -> None:  # noqa: ARG002
+        if self._resumed:  # a state from the beginning of the epoch, for which all was done
+            self._resumed = False
             return
-        last = self._regrouped
-        due = self.refresh is not None and (
-            last is None or epoch < last or epoch - last >= self.refresh
-        )
-        if not due and self._importance is not True:
+        self._rounds = []
+        if self._watch is None:
             return
-        processes, number = place_among_observers(self.num_replicas)
-        if memory.gather(processes) and memory.share >= _ENOUGH:
-            self._follow(memory, epoch if due else None, several=processes > 1, first=number == 0)
-
-    def _follow(
-        self, memory: Observations, epoch: int | None, *, several: bool, first: bool
-    ) -> None:
-        """Make groups, if an epoch is given, and their probabilities from what was observed.
-
-        The first process does it for all.
-        """
-        points = memory.points(self.seed) if first else None
-        if epoch is not None:
-            order = (
-                np.empty(self.n, dtype=np.intp)
-                if points is None
-                else regroup(points, self.table.size, self._method, self.seed)
-            )
-            self.table = GroupTable(
-                share(order) if several else order, self.table.size, method="observed"
-            )
-            self._regrouped, self._saved = epoch, None
-        if self._importance is True:
-            chances = (
-                np.empty(len(self.table.groups))
-                if points is None
-                else chances_of(Gradients(points), self.table, True)
-            )
-            self._chances = share(chances) if several else chances
-        elif self._importance is not False:
-            self._chances = chances_of(None, self.table, self._importance)
+        self._norms.begin_epoch(processes)
+        if self.keeps_vectors:
+            self._memory.begin_epoch(processes)
+        self._trust.forget()
+        self._trust.begin_epoch()
 
     def _arrange(self, epoch: int) -> None:
-        table = self.table
-        # The first groups are repeated, with any member equally likely.
-        repeats = self.num_replicas > 1 and not self.drop_last
-        turned = bool(self.batch_size % table.size) or repeats
-        self._order = order = epoch_order(
-            table, self.seed, epoch, turned=turned, chances=self._chances
-        )
-        self._weights = None if self._chances is None else _row_weights(order, self._chances)
+        """Rows of the epoch, for all processes: in random order, or in groups made of the data."""
+        rng = np.random.default_rng((self.seed, epoch))
+        groups, size = self._first_groups() if epoch == 0 else (None, 1)
+        order = random_order(rng, self.n) if groups is None else shuffle_groups(rng, groups, size)
+        spare = self._shard.rows * self.num_replicas - self.n
+        if spare > 0:
+            order = np.concatenate([order, np.resize(order, spare)])
+        grouped = groups is not None
+        self._plan = EpochPlan(self._shard, self.seed, epoch, order, grouped, self._classes)
 
-    def _rows(self, start: int, stop: int) -> Indices:
-        assert self._order is not None
-        return self._shard.take(self._order, start, stop)
+    def _first_groups(self) -> tuple[Indices | None, int]:
+        """Groups of the data, for the first epoch of a linear model, or a table's."""
+        if self._table is not None:
+            return self._table.order, self._table.size
+        watch, X, labels, task = self._watch, self._features, self._labels, self._task
+        if watch is None or X is None or labels is None or task is None:
+            return None, 1
+        if not watch.linear or GROUPS not in self._arms():
+            return None, 1
+        size, bias = group_size(self.batch_size), watch.head.bias is not None
+        made = Source(X, labels, task).make(size, self.seed, bias=bias, progress=self._progress)
+        # made once: a state that is loaded, or set_epoch, may ask for the first epoch again
+        self._table = GroupTable(made, size)
+        return made, size
 
-    def _default_targets(self) -> Any:
-        labels = self._labels
-        # classes may be written 0.0, 1.0; numbers of a regression stay what they are, and losses of
-        # classes refuse them
-        whole = (
-            labels is not None
-            and self._task == "classification"
-            and labels.dtype.kind == "f"
-            and (labels == np.floor(labels)).all()
+    def _round(self, epoch: int, first: int, processes: int) -> Round:
+        for made in self._rounds:
+            if made.first <= first < made.stop:
+                return made
+        assert self._plan is not None
+        arms = self._ready(epoch, processes)
+        choice = self._choose(epoch, arms)
+        self._main = choice.main
+        most = 1 if len(arms) == 1 else _ROUNDS // 4 if GROUPS in arms else _ROUNDS
+        rounds = min(most, max(1, len(self) // _FEWEST))
+        stop = min(first + -(-len(self) // rounds), len(self))
+        taken = self._rounds[-1].taken if self._rounds else 0
+        made = self._plan.make_round(
+            first,
+            stop,
+            choice,
+            taken,
+            self._norms.values,
+            lambda rows, size: self._pair_up(rows, size, processes),
         )
-        return labels.astype(np.int64) if labels is not None and whole else labels
+        self._rounds.append(made)
+        return made
+
+    def _ready(self, epoch: int, processes: int) -> list[int]:
+        """Arms that take part in the test of the next round."""
+        watch = self._watch
+        if watch is None or epoch == 0:
+            return [SHUFFLED]
+        watch.flush()
+        weighed = self._passes > 0 and not self._unweighed
+        self._passes = self._unweighed = 0
+        known = {
+            SHUFFLED: True,
+            STRATIFIED: True,
+            GROUPS: self._memory.share >= _ENOUGH,
+            IMPORTANCE: weighed and self._norms.share >= _ENOUGH,
+        }
+        self._trust.decide(processes)
+        arms = self._arms()
+        flags = [int(known[arm]) for arm in arms]
+        flags = least(flags) if processes > 1 else flags
+        return [arm for arm, flag in zip(arms, flags, strict=True) if flag]
+
+    def _choose(self, epoch: int, arms: list[int]) -> ArmChoice:
+        """Return what the test has found, or for the first epoch what is known to help."""
+        assert self._plan is not None
+        if epoch > 0 and self._watch is not None:
+            return ArmChoice(arms, *self._trust.choose(arms))
+        if self._plan.grouped:
+            return ArmChoice(arms, GROUPS, 0.0)
+        return ArmChoice(arms, STRATIFIED if STRATIFIED in self._arms() else SHUFFLED, 0.0)
+
+    def _pair_up(self, rows: Indices, size: int, processes: int) -> Indices:
+        """Rows in groups whose gradients, as last observed, cancel; made in the first process."""
+        if processes > 1 and not is_first():
+            return share(np.empty(len(rows), dtype=np.intp))
+        points = self._memory.points(rows, self.seed)
+        order = rows[pair_rows(points, nest=size, random_state=self.seed).order]
+        return share(order) if processes > 1 else order
+
+    def _data(self) -> dict[str, Any]:
+        return {
+            "features": self._features,
+            "labels": self._classes if self._classes is not None else self._labels,
+            "table": None if self._table is None else self._table.order,
+            "arms": np.array(self._arms()),
+        }
 
     def _identity(self) -> dict[str, Any]:
-        return {**super()._identity(), "table": self._mark}
+        chosen = "auto" if self._chosen is None else ", ".join(ARMS[arm] for arm in self._chosen)
+        labels = self._classes if self._classes is not None else self._labels
+        return {**super()._identity(), "arms": chosen, "labels": mark_of(labels)}
 
-    def _learnt(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._memory.state()
-        if self._regrouped is not None:
-            if self._saved is None:  # once per table: loaders may ask for the state at every batch
-                self._saved = torch.from_numpy(self.table.order.copy())
-            state |= {"regrouped": self._regrouped, "order": self._saved}
-        if self._chances is not None:
-            state["chances"] = torch.from_numpy(self._chances)
-        return state
+    def _learnt(self, place: Place) -> dict[str, Any]:
+        current = self._current is not None and self._current.epoch == place.epoch
+        rounds = [made for made in self._rounds if made.stop > place.batches] if current else []
+        return {
+            "rank": self.rank,
+            "main": self._main,
+            "passes": [self._passes, self._unweighed],
+            "norms": self._norms.state(),
+            "trust": self._trust.state(),
+            "memory": self._memory.state(),
+            "rounds": [made.state() for made in rounds],
+        }
 
     def _relearn(self, state: dict[str, Any]) -> None:
-        self._memory.load(state)
-        self._regrouped = state.get("regrouped")
-        self.table, self._chances, self._saved = self._first_table, self._first_chances, None
-        if "order" in state:
-            self.table = GroupTable(
-                to_numpy(state["order"], "order"), self.table.size, method="observed"
+        if state.get("rank") != self.rank:
+            raise ValueError(
+                f"the state is that of process {state.get('rank')}, and this is {self.rank}: each"
+                " saves and loads its own"
             )
-        if "chances" in state:
-            self._chances = to_numpy(state["chances"], "chances").astype(np.float64)
-
-
-def _row_weights(order: EpochOrder, chances: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Weights of the rows in an epoch; what is left over counts once."""
-    weights = np.ones(len(order), dtype=np.float32)
-    of_groups = (1.0 / (len(chances) * chances)).astype(np.float32)
-    weights[order.groups] = of_groups[:, None]
-    if order.broken >= 0:
-        weights[order.mended] = of_groups[order.broken]
-        weights[order.left] = 1.0
-    return weights
+        self._main = int(state["main"])
+        self._passes, self._unweighed = (int(count) for count in state["passes"])
+        self._norms.load(state["norms"])
+        self._trust.load(state["trust"])
+        self._memory.load(state["memory"])
+        self._rounds = [Round.load(made, self.n) for made in state["rounds"]]
+        self._resumed = bool(self._rounds) and not state["batches"]

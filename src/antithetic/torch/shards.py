@@ -1,7 +1,11 @@
-"""Which part of an epoch's order a process takes: whole batches, so that groups stay whole."""
+"""How many rows and batches each of several processes has, and what the processes tell each other.
+
+A process here is one that torch.distributed knows.
+"""
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,33 +13,27 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
+from scipy import sparse
 
 from antithetic._util.validation import check_count
-from antithetic.torch.order import EpochOrder, Indices
 
-BLOCK = 1 << 16
+_SAMPLED = 4096  # rows of the features that a mark is made of
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The batches of one process out of several, equally many and of the same lengths in each.
-
-    Batch after batch is dealt to the processes in turn. What does not give every process another
-    batch is dealt in pairs: without ``drop_last`` the fewest pairs are repeated that make equal
-    parts, those with which the epoch began.
+    """Batches of one process out of several, equally many and of the same lengths in each.
 
     Attributes
     ----------
     n : int
-        Rows of an epoch.
+        Rows of the data.
     batch_size : int
     replicas : int
         Number of processes.
     rank : int
         Number of this process.
     drop_last : bool
-    unit : int, default=2
-        Rows that stay together when the last are dealt.
     """
 
     n: int
@@ -43,20 +41,13 @@ class Shard:
     replicas: int
     rank: int
     drop_last: bool
-    unit: int = 2
-
-    @property
-    def chunk(self) -> int:
-        """Rows dealt at once: a batch, or two where one would part a pair."""
-        return self.batch_size * (1 + (self.replicas > 1 and self.batch_size % 2))
 
     @property
     def rows(self) -> int:
-        """Rows of each process in an epoch."""
+        """Rows of each process in an epoch; without ``drop_last`` a few may be repeated."""
         if self.drop_last:
             return self.n // (self.replicas * self.batch_size) * self.batch_size
-        units = -(-self.n // self.unit)
-        return self.n if self.replicas == 1 else self.unit * -(-units // self.replicas)
+        return -(-self.n // self.replicas)
 
     @property
     def batches(self) -> int:
@@ -64,41 +55,9 @@ class Shard:
         return -(-self.rows // self.batch_size)
 
     @property
-    def dealt(self) -> int:
-        """Rows of each process that were dealt in chunks."""
-        return self.n // (self.replicas * self.chunk) * self.chunk
-
-    def take(self, order: EpochOrder, start: int, stop: int) -> Indices:
-        """Rows of this process from one place to another, of which the first is that of a batch."""
-        dealt, size = min(self.dealt, self.rows), order.groups.shape[1]
-        middle = min(max(start, dealt), stop)
-        if self.chunk % size or start % size or middle % size:
-            head = order.rows_at(self._places(start, middle, self.chunk))
-        else:
-            head = order.groups_at(self._places(start // size, middle // size, self.chunk // size))
-        return (
-            head
-            if middle == stop
-            else np.concatenate([head, order.rows_at(self._last_places(middle, stop))])
-        )
-
-    def _places(self, start: int, stop: int, chunk: int) -> Indices:
-        """Places in the whole order of what was dealt to this process, in rows or in groups."""
-        own = np.arange(start, stop)
-        return (
-            own
-            if self.replicas == 1
-            else own + (own // chunk * (self.replicas - 1) + self.rank) * chunk
-        )
-
-    def _last_places(self, start: int, stop: int) -> Indices:
-        dealt = min(self.dealt, self.rows)
-        places = (
-            np.arange(start, stop) + dealt * (self.replicas - 1) + self.rank * (self.rows - dealt)
-        )
-        beyond = places - self.n
-        # after a single row comes one that makes it a pair, and from then on whole pairs again
-        return np.where(beyond < 0, places, (beyond + (self.n % 2) * (beyond > 0)) % self.n)
+    def full(self) -> int:
+        """Batches of the full size."""
+        return self.rows // self.batch_size
 
 
 def find_place(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
@@ -139,45 +98,106 @@ def check_still_true(replicas: int) -> None:
         )
 
 
-def place_among_observers(replicas: int) -> tuple[int, int]:
-    """Number of processes that observe, and this one's.
+def talking_processes(replicas: int, *, observing: bool) -> int:
+    """Number of processes that must do the same, and share what they observe.
 
-    All that torch.distributed knows, whether batches are dealt out here or elsewhere.
+    Without torch.distributed there is nobody to talk to, which is refused where something is
+    observed in several processes.
     """
     if not (dist.is_available() and dist.is_initialized()):
-        if replicas == 1:
-            return 1, 0
+        if replicas > 1 and observing:
+            raise RuntimeError(
+                f"what {replicas} processes observe is gathered by torch.distributed, which is not"
+                " initialised; call torch.distributed.init_process_group first, or do not observe"
+            )
+        return 1
+    world = dist.get_world_size()
+    if world > 1 and observing and replicas == 1:
         raise RuntimeError(
-            f"what {replicas} processes observe is gathered by torch.distributed, which is not"
-            " initialised; call torch.distributed.init_process_group first, or do not observe"
+            f"torch.distributed has {world} processes and this sampler deals out batches for one,"
+            " so the processes would observe different rows and part; leave num_replicas unset, and"
+            " do not let other code split the batches"
         )
-    if dist.get_world_size() % replicas:
+    if world % replicas:
         raise RuntimeError(
-            f"num_replicas={replicas}, but torch.distributed has {dist.get_world_size()} processes;"
-            " give the same number"
+            f"num_replicas={replicas}, but torch.distributed has {world} processes; give the same"
+            " number"
         )
-    return dist.get_world_size(), dist.get_rank()
+    return world if replicas > 1 else 1
 
 
-def gather(vectors: NDArray[np.float32], seen: NDArray[np.bool_]) -> None:
+def agree(arguments: dict[str, int]) -> None:
+    """Raise the same ValueError in every process unless all have the same arguments.
+
+    Processes that differ would lose or repeat rows silently, or wait for each other forever.
+    """
+    own = _to_device(np.array(list(arguments.values()), dtype=np.int64))
+    # of different lengths only where samplers are of different kinds: the lengths come first
+    length = own.new_tensor([len(own)])
+    lengths = [torch.empty_like(length) for _ in range(dist.get_world_size())]
+    dist.all_gather(lengths, length)
+    if len({int(found) for found in lengths}) > 1:
+        raise ValueError("the processes have samplers of different kinds; make the same in each")
+    found = [torch.empty_like(own) for _ in range(dist.get_world_size())]
+    dist.all_gather(found, own)
+    table = torch.stack(found).cpu().numpy()
+    different = [
+        f"{name} ({', '.join(str(value) for value in column)})"
+        for name, column in zip(arguments, table.T.tolist(), strict=True)
+        if len(set(column)) > 1
+    ]
+    if different:
+        raise ValueError(
+            "the samplers of the processes differ, so rows would be lost or repeated; make them"
+            " with the same data and arguments, and observe in all or none. Different are, by"
+            f" process: {'; '.join(different)}"
+        )
+
+
+def mark_of(values: Any) -> int:
+    """Return a number that differs, most likely, for other values: of some rows and the shape."""
+    if values is None:
+        return 0
+    if sparse.issparse(values):
+        rows = values[:: max(1, values.shape[0] // _SAMPLED)].tocsr()
+        parts = [rows.data, rows.indices, np.array(values.shape)]
+    else:
+        array = np.asarray(values)
+        parts = [array[:: max(1, len(array) // _SAMPLED)], np.array(array.shape)]
+    mark = 0
+    for part in parts:
+        mark = zlib.crc32(np.ascontiguousarray(part).tobytes(), mark)
+    return mark
+
+
+def mean_over_processes(values: NDArray[np.float32], seen: NDArray[np.bool_]) -> None:
     """Bring what all processes have seen into the arrays of each, the same bits everywhere.
 
     Rows seen by several get the mean.
     """
     counts = _to_device(seen.astype(np.float32))
-    sums = _to_device(np.where(seen[:, None], vectors, np.float32(0.0)))
+    kept = seen.reshape(-1, *[1] * (values.ndim - 1))
+    sums = _to_device(np.where(kept, values, np.float32(0.0)))
     dist.all_reduce(counts)
     dist.all_reduce(sums)
     known = counts.cpu().numpy()
     found = known > 0
-    vectors[found] = sums.cpu().numpy()[found] / known[found, None]
+    values[found] = sums.cpu().numpy()[found] / known[found].reshape(-1, *[1] * (values.ndim - 1))
     seen |= found
 
 
-def largest(numbers: list[int]) -> list[int]:
-    """Return the largest of each number over all processes."""
+def sum_over_processes(array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sum of the processes' arrays, the same in each."""
+    tensor = _to_device(array)
+    dist.all_reduce(tensor)
+    total: NDArray[np.float64] = tensor.cpu().numpy()
+    return total
+
+
+def least(numbers: list[int]) -> list[int]:
+    """Return the least of each number over all processes."""
     tensor = _to_device(np.array(numbers, dtype=np.int64))
-    dist.all_reduce(tensor, dist.ReduceOp.MAX)
+    dist.all_reduce(tensor, dist.ReduceOp.MIN)
     found: list[int] = tensor.tolist()
     return found
 
@@ -188,6 +208,11 @@ def share(array: NDArray[Any]) -> NDArray[Any]:
     dist.broadcast(tensor, src=0)
     shared: NDArray[Any] = tensor.cpu().numpy()
     return shared
+
+
+def is_first() -> bool:
+    """Whether this is the process that works for all."""
+    return dist.get_rank() == 0
 
 
 def _to_device(array: NDArray[Any]) -> torch.Tensor:

@@ -1,7 +1,4 @@
-"""The data that groups are made from before anything was observed.
-
-Also how groups and their probabilities come from vectors.
-"""
+"""What a sampler is given: data that the first groups are made of, tables, labels and arms."""
 
 from __future__ import annotations
 
@@ -11,151 +8,107 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._util.validation import Matrix, check_column, check_count
-from antithetic.pairing import AntitheticTable, GroupTable, pair, pair_rows
-from antithetic.pairing.rows import Rows, group_squares, read_rows
-from antithetic.torch.order import as_groups
-
-PRIOR_SHARE = 0.3  # of equal probabilities in those of importance, as in antithetic.minimize
+from antithetic._util.validation import Matrix
+from antithetic.pairing import AntitheticTable, GroupTable, pair
+from antithetic.torch.data import Indices
+from antithetic.torch.rounds import ARMS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """Rows with labels, or vectors without, and what their gradients in a linear model need.
+    """Rows with labels, whose gradients in a linear model at its start are known.
 
     Attributes
     ----------
     X : ndarray or csr_array of shape (n, d)
-    labels : ndarray of shape (n,) or None
-    task : {"classification", "regression"} or None
-    weight : array-like of shape (n,) or None
-    intercept : bool
+    labels : ndarray of shape (n,)
+    task : {"classification", "regression"}
     """
 
     X: Matrix
-    labels: NDArray[Any] | None
-    task: str | None
-    weight: Any
-    intercept: bool
+    labels: NDArray[Any]
+    task: str
 
-    def _labelled(self) -> dict[str, Any]:
-        """Arguments for labelled data."""
-        return {
-            "y": self.labels,
-            "loss": "squared_error" if self.task == "regression" else "log_loss",
-            "fit_intercept": self.intercept,
-            "sample_weight": self.weight,
-        }
-
-    def rows(self) -> Rows:
-        """Gradients at the start."""
-        if self.labels is None:
-            return Rows(self.X).tamed()
-        return read_rows(self.X, coef=None, intercept=0.0, **self._labelled())[0]
-
-    def make(self, size: int, method: Any, seed: int, progress: bool) -> GroupTable:
-        """Make groups of so many rows."""
-        if len(self) < 2:
-            return GroupTable(np.arange(len(self)), 1)
-        if self.labels is None:
-            return pair_rows(self.X, method, nest=size, progress=progress, random_state=seed)
-        labelled = self._labelled()
+    def make(self, size: int, seed: int, *, bias: bool, progress: bool) -> Indices:
+        """Return the rows in groups of so many, those left over last."""
+        if self.X.shape[0] < 2 or size < 2:
+            return np.arange(self.X.shape[0])
         return pair(
-            self.X, method=method, **labelled, nest=size, progress=progress, random_state=seed
-        )
-
-    def take(self, table: AntitheticTable | GroupTable) -> GroupTable:
-        """Groups of a table that was made before, which must be for these data."""
-        if len(table) != len(self):
-            raise ValueError(
-                f"the table has {len(table)} rows and features has {len(self)}; make one for these"
-                " data with antithetic.pair"
-            )
-        if self.labels is not None:
-            table.fingerprint.check(self.X, self.labels)
-        if isinstance(table, AntitheticTable) and not table.is_matching:
-            if self.labels is None:
-                raise ValueError(
-                    "the table is not a matching (partners are not mutual); call its"
-                    " to_matching(X, y) first"
-                )
-            given = self._labelled()
-            table = AntitheticTable(table.partner).to_matching(self.X, given.pop("y"), **given)
-        return as_groups(table)
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
+            self.X,
+            self.labels,
+            loss="squared_error" if self.task == "regression" else "log_loss",
+            fit_intercept=bias,
+            nest=size,
+            progress=progress,
+            random_state=seed,
+        ).order
 
 
-def check_given(table: Any) -> AntitheticTable | GroupTable:
-    """Return a table, or say what would be one."""
-    if isinstance(table, (AntitheticTable, GroupTable)):
-        return table
-    raise ValueError(
-        "table must be an AntitheticTable or a GroupTable, as antithetic.pair makes them; got"
-        f" {type(table).__name__}"
-    )
-
-
-def group_size(nest: Any, batch_size: int, n: int) -> int:
-    """Rows of a group: as asked for, or the largest power of two that divides the batch.
-
-    It is at least 2 if there are 2 rows.
-    """
-    most = 1 << (n.bit_length() - 1)
-    if nest is True:
-        return min(max(2, batch_size & -batch_size), most)
-    if nest is False or nest is None:
-        return min(2, most)
-    size = check_count(nest, "nest", least=2)
-    if size & (size - 1):
+def read_table(table: Any, X: Matrix | None, labels: Any, n: int | None) -> GroupTable:
+    """Return the groups of a table that was made before, which must be for these data."""
+    if not isinstance(table, (AntitheticTable, GroupTable)):
         raise ValueError(
-            f"nest must be True, False or a power of two, the rows of a group; got {nest}"
+            "table must be an AntitheticTable or a GroupTable, as antithetic.pair makes them; got"
+            f" {type(table).__name__}"
         )
-    return min(size, most)
+    if n is not None and len(table) != n:
+        raise ValueError(
+            f"the table has {len(table)} rows and the data have {n}; make one for these data with"
+            " antithetic.pair"
+        )
+    if X is not None and labels is not None:
+        table.fingerprint.check(X, labels)
+    if isinstance(table, GroupTable):
+        return table
+    if not table.is_matching:
+        raise ValueError(
+            "the table is not a matching (partners are not mutual); call its to_matching(X, y)"
+            " first"
+        )
+    order = table.pairs.ravel()
+    order = order if table.single is None else np.append(order, table.single)
+    return GroupTable(order, min(2, len(order)), table.fingerprint, table.method)
 
 
-def regroup(vectors: NDArray[np.float32], size: int, method: Any, seed: int) -> NDArray[np.intp]:
-    """Return the order of groups made of vectors that were observed."""
-    if size == 1:
-        return np.arange(len(vectors))
-    return pair_rows(vectors, method, nest=size, random_state=seed).order
+def group_size(batch_size: int) -> int:
+    """Rows of a group: the largest power of two that divides the batch, or one row less."""
+    even = batch_size - batch_size % 2
+    return even & -even if even else 1
 
 
-def read_importance(importance: Any, n: int) -> bool | NDArray[np.float64]:
-    """Return whether groups are drawn by their gradients, or the numbers by which they are."""
-    if importance is None or isinstance(importance, bool):
-        return bool(importance)
-    if isinstance(importance, str):
-        if importance != "gradients":
-            raise ValueError(
-                f'importance {importance!r} is not known; use True or "gradients", False, or a'
-                " number for each row"
-            )
-        return True
-    numbers = check_column(importance, n, "importance")
-    if (numbers < 0.0).any() or not numbers.any():
-        raise ValueError("importance must be numbers of at least 0 for the rows, not all 0")
-    return numbers
+def shuffle_groups(rng: np.random.Generator, order: Indices, size: int) -> Indices:
+    """Rows of a table with the groups in random order; those left over stay last."""
+    whole = len(order) // size * size
+    groups = order[:whole].reshape(-1, size)
+    return np.concatenate([groups[rng.permutation(len(groups))].ravel(), order[whole:]])
 
 
-def chances_of(
-    rows: Rows | None, table: GroupTable, importance: bool | NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Probabilities of the groups, by gradient norms or the means of given numbers.
+def read_arms(arms: Any, classes: NDArray[Any] | None, batch_size: int) -> list[int]:
+    """Return the arms that a user has chosen, by number."""
+    known = ARMS[1:]
+    given = [arms] if isinstance(arms, str) else list(arms)
+    if unknown := [name for name in given if name not in known]:
+        raise ValueError(f"arm {unknown[0]!r} is not known; use some of {', '.join(known)}")
+    if "stratified" in given and classes is None:
+        raise ValueError("stratified batches need labels that are classes")
+    if "groups" in given and batch_size < 2:
+        raise ValueError("groups need a batch_size of at least 2")
+    return sorted(ARMS.index(name) for name in set(given))
 
-    Equal shares are mixed in.
-    """
-    if isinstance(importance, np.ndarray):
-        sizes = importance[table.groups].mean(axis=1)
-    else:
-        assert rows is not None
-        sizes = np.sqrt(group_squares(rows, table.groups))
-    total = sizes.sum()
-    shares = (
-        sizes / total
-        if total > 0.0 and np.isfinite(total)
-        else np.full(len(sizes), 1.0 / len(sizes))
-    )
-    mixed: NDArray[np.float64] = PRIOR_SHARE / len(sizes) + (1.0 - PRIOR_SHARE) * shares
-    return mixed
+
+def count_rows(X: Any, labels: Any, table: Any) -> int:
+    """Number of rows."""
+    if X is not None:
+        return int(X.shape[0])
+    given = table if labels is None else labels
+    if not hasattr(given, "__len__") or not len(given):
+        raise ValueError("labels must have one for each row; got none")
+    return len(given)
+
+
+def number_classes(labels: Any) -> NDArray[Any]:
+    """Classes as numbers from 0, of the smallest type, which is the fastest to sort by."""
+    names, classes = np.unique(labels, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError("labels have one class only; there must be at least two")
+    return classes.ravel().astype(np.min_scalar_type(len(names)))

@@ -2,7 +2,7 @@
 
 ``--hypothesis-profile=searching`` tries more examples, and new ones in each run.
 
-``few`` is for compiled code that runs as plain Python, a hundred times slower.
+``few`` is for kernels that run with sanitizers, and for instruction sets after the first.
 """
 
 from __future__ import annotations
@@ -13,15 +13,20 @@ from pathlib import Path
 
 from hypothesis import settings
 
-import antithetic
+# Workers share the cores already: more threads would wait for each other. Set before NumPy and
+# torch are imported.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
 
-# processes that tests start have this package too, and need not compile it again; one that is
-# installed they find anyway
+import antithetic  # noqa: E402
+
+# processes that tests start have this package too; one that is installed they find anyway
 HOME = str(Path(antithetic.__file__).parents[1])
 if not HOME.startswith(sys.prefix):
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [HOME, os.environ.get("PYTHONPATH")]))
 
-# the first call of a kernel compiles it, so no deadline
+# machines are shared and noisy, so no deadline
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, database=None, max_examples=60
 )

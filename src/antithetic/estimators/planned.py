@@ -146,8 +146,8 @@ class PlannedFit(FittedLinearModel):
         order = self._order()
         if self.solver == "newton" and not (table is None and strata is None):
             raise ValueError(
-                "solver='newton' visits all rows in each iteration, so it does not go with table= or"
-                " strata=; leave them out, or use solver='sgd'"
+                "solver='newton' visits all rows in each iteration, so it does not go with table="
+                " or strata=; leave them out, or use solver='sgd'"
             )
         if table is not None:
             check_table(table).check(data.X, data.y)

@@ -19,7 +19,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 
-import antithetic  # noqa: E402
+import antithetic
 
 # processes that tests start have this package too; one that is installed they find anyway
 HOME = str(Path(antithetic.__file__).parents[1])

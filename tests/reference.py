@@ -262,3 +262,29 @@ def descend(hessian, l1, start, gradient, sweeps):
             slopes += hessian[j] * (after - at[j])
             at[j] = after
     return at - start, slopes
+
+
+def preconditioned_sgd(problem, batches, size, eta, centre, metric, *, coef, intercept=0.0):
+    """SGD in centred columns and a metric, with the L1 penalty's cumulative step.
+
+    Takes and returns the weights and the intercept of the columns as they are.
+    """
+    X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
+    rows, l1 = X - centre, problem.penalty.l1
+    w, b = np.array(coef, dtype=float), intercept + centre @ coef
+    received, charged = np.zeros_like(w), 0.0
+    for steps, batch in enumerate(batches):
+        slopes = problem.loss.slope(problem.y[batch], rows[batch] @ w + b)
+        slopes = slopes if problem.weight is None else slopes * problem.weight[batch]
+        step, part = eta(steps), len(batch) / size
+        gradient = slopes @ rows[batch] / size + part * problem.penalty.l2 * w
+        w = w - step * metric * gradient
+        b -= step * slopes.sum() / size
+        charged += step * part * l1
+        left = np.where(
+            w > 0.0,
+            np.maximum(0.0, w - np.maximum(0.0, metric * charged + received)),
+            np.minimum(0.0, w + np.maximum(0.0, metric * charged - received)),
+        )
+        w, received = left, received + left - w
+    return w, b - centre @ w

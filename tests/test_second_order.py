@@ -120,6 +120,40 @@ def test_sums_of_rows_are_those_of_their_twins(kind, shape):
         agree([np.tril(gram) + np.tril(gram, -1).T], [wide.T @ (weight[:, None] * wide)])
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("out", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_weighed_rows_are_those_of_their_twin(kind, out, threads):
+    """Roots times rows less a centre, from any row on, and the roots as a last column."""
+    dtype, index = kind
+    X, rng = draw(50, 7, dtype)
+    rows, roots, centre = make_rows(X, index), rng.random(50), rng.normal(size=7)
+    plain, centred = np.full((20, 7), np.nan, out), np.full((20, 8), np.nan, out)
+    rows.weigh_rows(roots, np.empty(0), 30, plain, threads)
+    rows.weigh_rows(roots, centre, 10, centred, threads)
+    some = {"rtol": 4.0 * np.finfo(out).eps, "atol": 1e-30}
+    np.testing.assert_allclose(plain, roots[30:, None] * X[30:].astype(float), **some)
+    twin = roots[10:30, None] * np.column_stack([X[10:30].astype(float) - centre, np.ones(20)])
+    np.testing.assert_allclose(centred, twin, **some)
+
+
+@pytest.mark.parametrize(
+    ("roots", "centre", "start", "shape", "message"),
+    [
+        (49, 0, 0, (5, 7), "one per row"),
+        (50, 6, 0, (5, 7), "centre"),
+        (50, 0, 46, (5, 7), "not so many rows"),
+        (50, 0, -1, (5, 7), "not so many rows"),
+        (50, 0, 0, (5, 9), "columns"),
+    ],
+)
+def test_weighed_rows_of_other_shapes_are_refused(roots, centre, start, shape, message):
+    """Nothing is read or written beyond the arrays."""
+    X, _ = draw(50, 7, np.float64)
+    with pytest.raises(ValueError, match=message):
+        make_rows(X, None).weigh_rows(np.ones(roots), np.ones(centre), start, np.empty(shape), 1)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_agree_to_rounding_and_repeat_to_the_bit(kind):
     """Any number of threads, more than there are blocks of rows too; twice the same bits."""
@@ -213,6 +247,32 @@ def test_scaled_slopes_cost_what_their_twin_says(name, weighted, scales):
     twin, costs = reference.scale_slopes(y, weight, loss, slopes, predictions, up, down)
     agree([scaled, cost], [twin, costs.sum()])
     assert cost == 0.0 if scales == (1.0, 1.0) else cost > 0.0
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 700])
+def test_logistic_costs_keep_their_digits(n):
+    """Rows that are far on the wrong side and slopes that hardly change, in blocks of any size."""
+    loss, rng = LOSSES["log_loss"], np.random.default_rng(n)
+    predictions = rng.normal(size=n) * np.geomspace(0.01, 30.0, n)
+    y, weight = np.where(rng.random(n) < 0.5, -1.0, 1.0), rng.random(n)
+    targets = kernels.Targets(y, weight)
+    slopes, curvatures = weight * loss.slope(y, predictions), np.empty(n)
+    kernels.curvatures(loss.code, loss.epsilon, y, predictions, curvatures)
+    for up, down in ((1.0, 1.0 - 1e-3), (0.3, 1.0)):
+        scaled = np.empty(n)
+        cost = kernels.scale_slopes(
+            targets,
+            loss.code,
+            loss.epsilon,
+            slopes,
+            weight * curvatures,
+            np.empty(0),
+            up,
+            down,
+            scaled,
+        )
+        _, costs = reference.scale_slopes(y, weight, loss, slopes, predictions, up, down)
+        np.testing.assert_allclose(cost, costs.sum(), rtol=1e-7, atol=1e-14 * n)
 
 
 def test_scaled_slopes_of_other_lengths_are_refused():

@@ -14,6 +14,9 @@ _Reals = NDArray[Any]  # of the rows' float type
 class Targets:
     def __init__(self, y: _Column, weight: _Column) -> None: ...
 
+class ClassTargets:
+    def __init__(self, codes: _Index, weight: _Column, n_classes: int) -> None: ...
+
 class Batches:
     def __init__(
         self, rows: _Index, starts: _Index, size: int, factors: _Column, steps: int, samples: int
@@ -34,6 +37,9 @@ class StepRule:
 
 class Averaging:
     def __init__(self, start: int, linear: bool, every: int) -> None: ...
+
+class Preconditioner:
+    def __init__(self, centre: _Reals, metric: _Reals, products: _Column) -> None: ...
 
 class Rows:
     @staticmethod
@@ -57,7 +63,33 @@ class Rows:
         charged: float,
         unit: int,
         following: _Index,
+        preconditioner: Preconditioner | None = None,
     ) -> tuple[float, float, float, float, float]: ...
+    def softmax_epoch(
+        self,
+        targets: ClassTargets,
+        batches: Batches,
+        rule: StepRule,
+        averaging: Averaging,
+        coef: _Reals,
+        intercept: _Column,
+        average: _Column,
+        average_intercept: _Column,
+        average_weight: float,
+        unit: int,
+        sketch_bytes: int,
+        following: _Index,
+        threads: int,
+    ) -> tuple[float, float]: ...
+    def column_sums(
+        self,
+        weight: _Column,
+        shift: _Column,
+        total: _Column,
+        square: _Column,
+        least: _Column,
+        greatest: _Column,
+    ) -> None: ...
     def corrected_epoch(
         self,
         targets: Targets,
@@ -119,6 +151,9 @@ class Rows:
         self, weight: _Column, vector: _Column, constant: float, total: _Column, threads: int
     ) -> float: ...
     def weighted_squares(self, weight: _Column, total: _Column) -> None: ...
+    def weigh_rows(
+        self, roots: _Column, centre: _Column, start: int, table: _Reals, threads: int
+    ) -> None: ...
     def gram(self, weight: _Column, gram: _Column) -> None: ...
     def solve_buckets(
         self,
@@ -155,6 +190,13 @@ def descend(
     enough: float,
     most_sweeps: int,
 ) -> None: ...
+def softmax_slopes(
+    scores: _Reals, labels: _Index, weight: _Column, sums: _Column
+) -> tuple[float, float, float]: ...
+def softmax_chances(scores: _Reals, curvatures: _Reals) -> None: ...
+def softmax_divergence(
+    scores: _Reals, labels: _Index, weight: _Column, kept: _Column, given: _Column, share: float
+) -> float: ...
 def conjugates(loss: int, epsilon: float, y: _Column, p: _Column, out: _Column) -> None: ...
 def sum_of_losses(loss: int, epsilon: float, y: _Column, p: _Column, weight: _Column) -> float: ...
 def dual_step(loss: int, y: float, weight: float, a: float, p: float, q: float) -> float: ...

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <bit>
+#include <memory>
 
 #include "common.hpp"
 
@@ -22,41 +23,48 @@ Real balancing_sign(Real lean) {
   return std::bit_cast<Real>(std::bit_cast<Bits>(Real{1}) | is_negative << (8 * sizeof(Bits) - 1));
 }
 
+// The order of the next epoch. Which of two units goes to the front is only noted while an epoch
+// runs, and units are moved when it is over: an address that depends on a sign, which is known last
+// of all, would keep the next step waiting.
 class NextOrder {
  public:
   NextOrder(Rows order, Index unit, std::span<Index> following)
       : order_(order), unit_(unit), following_(following) {
     if (following.empty()) return;  // nothing is balanced
-    const Index n = static_cast<Index>(order.size());
-    whole_ = back_ = n - n % unit;
-    std::copy(order.begin() + whole_, order.end(), following.begin() + whole_);
+    in_order_ = std::make_unique<bool[]>(order.size() / static_cast<std::size_t>(2 * unit));
   }
 
-  // Send the unit that begins at a place of the order to the front, and the next to the back, or
-  // the other way round.
-  void place(Index start, bool in_order) {
-    back_ -= unit_;
-    const Index between = (back_ - front_) & -static_cast<Index>(!in_order);
-    const Index first = front_ + between, second = back_ - between;
-    for (Index k = 0; k < unit_; ++k) {
-      following_[at(first + k)] = order_[at(start + k)];
-      following_[at(second + k)] = order_[at(start + unit_ + k)];
-    }
-    front_ += unit_;
-  }
+  // The next two units are over: the first goes to the front and the second to the back, or the
+  // other way round.
+  void place(bool in_order) { in_order_[placed_++] = in_order; }
 
   void finish() {
-    const Index left = whole_ - back_;
-    for (Index k = front_; k < back_; ++k) following_[at(k)] = order_[at(left + k)];
+    const Index n = length(order_), whole = n - n % unit_;
+    Index front = 0, back = whole, from = 0;
+    for (std::size_t k = 0; k < placed_; ++k) {
+      back -= unit_;
+      copy(from, in_order_[k] ? front : back);
+      copy(from + unit_, in_order_[k] ? back : front);
+      front += unit_;
+      from += 2 * unit_;
+    }
+    const auto left = order_.begin() + from;  // a unit without another, then rows that are no unit
+    std::copy(left, left + (back - front), following_.begin() + front);
+    std::copy(order_.begin() + whole, order_.end(), following_.begin() + whole);
   }
 
  private:
-  static std::size_t at(Index k) { return static_cast<std::size_t>(k); }
+  void copy(Index from, Index to) {
+    for (Index k = 0; k < unit_; ++k) {
+      following_[static_cast<std::size_t>(to + k)] = order_[static_cast<std::size_t>(from + k)];
+    }
+  }
 
   Rows order_;
   Index unit_;
   std::span<Index> following_;
-  Index whole_ = 0, front_ = 0, back_ = 0;
+  std::unique_ptr<bool[]> in_order_;
+  std::size_t placed_ = 0;
 };
 
 }  // namespace antithetic

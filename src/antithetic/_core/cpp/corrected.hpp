@@ -456,7 +456,7 @@ void balance_order(const RowAccess& rows, Rows order, std::span<const double> mu
       rows.add(order[place], static_cast<Real>(multiple), signed_sum.data());
       signed_constant += multiple;
     }
-    next.place(start, sign > 0.0);
+    next.place(sign > 0.0);
   }
   next.finish();
 }

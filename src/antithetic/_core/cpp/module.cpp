@@ -9,6 +9,7 @@
 #include "draws.hpp"
 #include "quadratic.hpp"
 #include "row_set.hpp"
+#include "softmax_rows.hpp"
 
 namespace nb = nanobind;
 
@@ -95,6 +96,13 @@ struct BoundTargets {
   Targets get() const { return {read(y), read(weight)}; }
 };
 
+struct BoundClassTargets {
+  ReadColumn<Index> codes;
+  ReadColumn<double> weight;
+  Index n_classes;
+  ClassTargets get() const { return {read(codes), read(weight), n_classes}; }
+};
+
 struct BoundBatches {
   ReadColumn<Index> rows, starts;
   Index size;
@@ -103,20 +111,57 @@ struct BoundBatches {
   Batches get() const { return {read(rows), read(starts), size, read(factors), steps, samples}; }
 };
 
+// Centre and metric of the columns, and of sparse rows a product each.
+struct BoundPreconditioner {
+  AnyColumn centre, metric;
+  ReadColumn<double> products;
+};
+
 auto sgd_epoch(const BoundRows& rows, const BoundTargets& targets, const BoundBatches& batches,
                const StepRule& rule, const Averaging& averaging, const AnyColumn& coef,
                double intercept, const Column<double>& average, double average_intercept,
                double average_weight, const Column<double>& received, double charged, Index unit,
-               const Column<Index>& following) {
-  const SgdArguments given{targets.get(),   batches.get(),   rule,           averaging,
-                           reals(coef),     intercept,       write(average), average_intercept,
-                           average_weight,  write(received), charged,        unit,
-                           write(following)};
+               const Column<Index>& following, const BoundPreconditioner* metric) {
+  const Reals none{nullptr, 0, false};
+  const SgdArguments given{targets.get(),
+                           batches.get(),
+                           rule,
+                           averaging,
+                           reals(coef),
+                           intercept,
+                           write(average),
+                           average_intercept,
+                           average_weight,
+                           write(received),
+                           charged,
+                           unit,
+                           write(following),
+                           metric == nullptr ? none : reals(metric->centre),
+                           metric == nullptr ? none : reals(metric->metric),
+                           metric == nullptr ? std::span<const double>() : read(metric->products)};
   nb::gil_scoped_release unlocked;
   Pulse pulse(check_signals);
   const auto found = rows.rows->sgd_epoch(given, pulse);
   return std::make_tuple(found.intercept, found.average_intercept, found.average_weight,
                          found.charged, found.met);
+}
+
+auto softmax_epoch(const BoundRows& rows, const BoundClassTargets& targets,
+                   const BoundBatches& batches, const StepRule& rule, const Averaging& averaging,
+                   const AnyColumn& coef, const Column<double>& intercept,
+                   const Column<double>& average, const Column<double>& average_intercept,
+                   double average_weight, Index unit, Index sketch_bytes,
+                   const Column<Index>& following, Index threads) {
+  const SoftmaxArguments given{targets.get(),  batches.get(),
+                               rule,           averaging,
+                               reals(coef),    write(intercept),
+                               write(average), write(average_intercept),
+                               average_weight, Balancing{unit, sketch_bytes, write(following)},
+                               threads};
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  const auto found = rows.rows->softmax_epoch(given, pulse);
+  return std::make_tuple(found.average_weight, found.met);
 }
 
 auto corrected_epoch(const BoundRows& rows, const BoundTargets& targets,
@@ -231,6 +276,17 @@ double gram_product_of_rows(const BoundRows& rows, const ReadColumn<double>& wei
   return rows.rows->gram_product(given, pulse);
 }
 
+void column_sums_of_rows(const BoundRows& rows, const ReadColumn<double>& weight,
+                         const ReadColumn<double>& shift, const Column<double>& sum,
+                         const Column<double>& square, const Column<double>& least,
+                         const Column<double>& greatest) {
+  const auto weights = read(weight);
+  const ColumnSums sums{read(shift), write(sum), write(square), write(least), write(greatest)};
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  rows.rows->column_sums(weights, sums, pulse);
+}
+
 void weighted_squares_of_rows(const BoundRows& rows, const ReadColumn<double>& weight,
                               const Column<double>& sum) {
   const auto given = read(weight);
@@ -238,6 +294,18 @@ void weighted_squares_of_rows(const BoundRows& rows, const ReadColumn<double>& w
   nb::gil_scoped_release unlocked;
   Pulse pulse(check_signals);
   rows.rows->weighted_squares(given, out, pulse);
+}
+
+template <class Out>
+void weigh_rows_into(const BoundRows& rows, const ReadColumn<double>& roots,
+                     const ReadColumn<double>& centre, Index start, const Table<Out>& table,
+                     Index threads) {
+  const auto many = static_cast<Index>(table.shape(0)),
+             columns = static_cast<Index>(table.shape(1));
+  const Reals out{table.data(), many * columns, sizeof(Out) == sizeof(double)};
+  const WeighArguments given{read(roots), read(centre), start, many, columns, out, threads};
+  nb::gil_scoped_release unlocked;
+  rows.rows->weigh_rows(given);
 }
 
 void gram_of_rows(const BoundRows& rows, const ReadColumn<double>& weight,
@@ -261,6 +329,74 @@ void descend_quadratic(const ReadTable<double>& hessian, const ReadColumn<double
   nb::gil_scoped_release unlocked;
   Pulse pulse(check_signals);
   descend(model, along, moved, enough, most_sweeps, pulse);
+}
+
+// ---- many classes
+
+template <class Real>
+ScoreTable<Real> score_table(const Table<Real>& scores, const ReadColumn<Index>& labels,
+                             const ReadColumn<double>& weight) {
+  const ScoreTable<Real> table{scores.data(), static_cast<Index>(scores.shape(0)),
+                               static_cast<Index>(scores.shape(1)), read(labels), read(weight)};
+  const bool fits = table.classes > 0 && length(table.labels) == table.rows &&
+                    (table.weight.empty() || length(table.weight) == table.rows);
+  if (!fits) throw std::invalid_argument("labels and weights: one per row of scores");
+  for (const Index label : table.labels) {
+    if (label < 0 || label >= table.classes) throw std::invalid_argument("a label has no column");
+  }
+  return table;
+}
+
+template <class Real>
+auto softmax_slopes_of(const Table<Real>& scores, const ReadColumn<Index>& labels,
+                       const ReadColumn<double>& weight, const Column<double>& sums) {
+  const auto table = score_table(scores, labels, weight);
+  const auto out = write(sums);
+  if (length(out) != table.classes) throw std::invalid_argument("sums: one per class");
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  const auto found = softmax_slopes(table, out, pulse);
+  return std::make_tuple(found.loss, found.slope_square, found.curvature);
+}
+
+template <class Real>
+void softmax_chances_of(const Table<Real>& scores, const Table<Real>& curvatures) {
+  const ScoreTable<Real> table{scores.data(),
+                               static_cast<Index>(scores.shape(0)),
+                               static_cast<Index>(scores.shape(1)),
+                               {},
+                               {}};
+  const bool fits = table.classes > 0 && curvatures.shape(0) == scores.shape(0) &&
+                    curvatures.shape(1) == scores.shape(1);
+  if (!fits) throw std::invalid_argument("curvatures: one per score");
+  Real* out = curvatures.data();
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  softmax_chances(table, out, pulse);
+}
+
+template <class Real>
+double softmax_divergence_of(const Table<Real>& scores, const ReadColumn<Index>& labels,
+                             const ReadColumn<double>& weight, const ReadColumn<double>& kept,
+                             const ReadColumn<double>& given, double share) {
+  const auto table = score_table(scores, labels, weight);
+  const OtherChances others{read(kept), read(given), share};
+  const bool fits = length(others.kept) == table.classes && length(others.given) == table.classes;
+  if (!fits) throw std::invalid_argument("kept and given: one per class");
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  return softmax_divergence(table, others, pulse);
+}
+
+template <class Real>
+void bind_softmax(nb::module_& m) {
+  m.def("softmax_slopes", &softmax_slopes_of<Real>, nb::arg("scores").noconvert(),
+        nb::arg("labels").noconvert(), nb::arg("weight").noconvert(), nb::arg("sums").noconvert());
+  m.def("softmax_chances", &softmax_chances_of<Real>, nb::arg("scores").noconvert(),
+        nb::arg("curvatures").noconvert());
+  m.def("softmax_divergence", &softmax_divergence_of<Real>, nb::arg("scores").noconvert(),
+        nb::arg("labels").noconvert(), nb::arg("weight").noconvert(), nb::arg("kept").noconvert(),
+        nb::arg("given").noconvert(), nb::arg("share"));
 }
 
 // ---- losses of columns
@@ -505,7 +641,16 @@ NB_MODULE(ANTITHETIC_MODULE, m) {
            nb::arg("averaging"), nb::arg("coef").noconvert(), nb::arg("intercept"),
            nb::arg("average").noconvert(), nb::arg("average_intercept"), nb::arg("average_weight"),
            nb::arg("received").noconvert(), nb::arg("charged"), nb::arg("unit"),
-           nb::arg("following").noconvert())
+           nb::arg("following").noconvert(), nb::arg("preconditioner").none() = nb::none())
+      .def("column_sums", &column_sums_of_rows, nb::arg("weight").noconvert(),
+           nb::arg("shift").noconvert(), nb::arg("total").noconvert(),
+           nb::arg("square").noconvert(), nb::arg("least").noconvert(),
+           nb::arg("greatest").noconvert())
+      .def("softmax_epoch", &softmax_epoch, nb::arg("targets"), nb::arg("batches"), nb::arg("rule"),
+           nb::arg("averaging"), nb::arg("coef").noconvert(), nb::arg("intercept").noconvert(),
+           nb::arg("average").noconvert(), nb::arg("average_intercept").noconvert(),
+           nb::arg("average_weight"), nb::arg("unit"), nb::arg("sketch_bytes"),
+           nb::arg("following").noconvert(), nb::arg("threads"))
       .def("corrected_epoch", &corrected_epoch, nb::arg("targets"), nb::arg("batches"),
            nb::arg("rule"), nb::arg("coef").noconvert(), nb::arg("intercept"),
            nb::arg("slopes").noconvert(), nb::arg("mean").noconvert(), nb::arg("keeps"),
@@ -532,6 +677,12 @@ NB_MODULE(ANTITHETIC_MODULE, m) {
            nb::arg("threads"))
       .def("weighted_squares", &weighted_squares_of_rows, nb::arg("weight").noconvert(),
            nb::arg("total").noconvert())
+      .def("weigh_rows", &weigh_rows_into<double>, nb::arg("roots").noconvert(),
+           nb::arg("centre").noconvert(), nb::arg("start"), nb::arg("table").noconvert(),
+           nb::arg("threads"))
+      .def("weigh_rows", &weigh_rows_into<float>, nb::arg("roots").noconvert(),
+           nb::arg("centre").noconvert(), nb::arg("start"), nb::arg("table").noconvert(),
+           nb::arg("threads"))
       .def("gram", &gram_of_rows, nb::arg("weight").noconvert(), nb::arg("gram").noconvert())
       .def("solve_buckets", &solve_buckets, nb::arg("scale").noconvert(),
            nb::arg("codes").noconvert(), nb::arg("share"), nb::arg("constant"),
@@ -545,6 +696,24 @@ NB_MODULE(ANTITHETIC_MODULE, m) {
             new (self) BoundTargets{y, weight};
           },
           nb::arg("y").noconvert(), nb::arg("weight").noconvert());
+
+  nb::class_<BoundClassTargets>(m, "ClassTargets")
+      .def(
+          "__init__",
+          [](BoundClassTargets* self, const ReadColumn<Index>& codes,
+             const ReadColumn<double>& weight,
+             Index n_classes) { new (self) BoundClassTargets{codes, weight, n_classes}; },
+          nb::arg("codes").noconvert(), nb::arg("weight").noconvert(), nb::arg("n_classes"));
+
+  nb::class_<BoundPreconditioner>(m, "Preconditioner")
+      .def(
+          "__init__",
+          [](BoundPreconditioner* self, const AnyColumn& centre, const AnyColumn& metric,
+             const ReadColumn<double>& products) {
+            new (self) BoundPreconditioner{centre, metric, products};
+          },
+          nb::arg("centre").noconvert(), nb::arg("metric").noconvert(),
+          nb::arg("products").noconvert());
 
   nb::class_<BoundBatches>(m, "Batches")
       .def(
@@ -592,6 +761,8 @@ NB_MODULE(ANTITHETIC_MODULE, m) {
   m.def("descend", &descend_quadratic, nb::arg("hessian").noconvert(), nb::arg("l1").noconvert(),
         nb::arg("start").noconvert(), nb::arg("slopes").noconvert(), nb::arg("step").noconvert(),
         nb::arg("enough"), nb::arg("most_sweeps"));
+  bind_softmax<float>(m);
+  bind_softmax<double>(m);
   m.def("conjugates", &each<&Loss::conjugate>, nb::arg("loss"), nb::arg("epsilon"),
         nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
   m.def("sum_of_losses", &sum_of_column, nb::arg("loss"), nb::arg("epsilon"),

@@ -1,6 +1,8 @@
 // Kernels of the pairings: smallest products, choices in turn, cycles, trees, assignments.
 #pragma once
 
+#include <bit>
+
 #include "rows.hpp"
 
 namespace antithetic {
@@ -29,27 +31,55 @@ void insert_sorted(Real* values, Index* positions, Index length, Real product, I
   positions[k] = position;
 }
 
+// Whether any of so many numbers is below a bound. NaN is not.
+template <std::size_t many, class Real>
+ANTITHETIC_INLINE bool any_below(const Real* numbers, Real bound) {
+#if defined(__GNUC__) || defined(__clang__)
+  constexpr Index width = register_lanes<Real>;
+  using Below = decltype(Block<Real, width>{} < bound);
+  Below below = {};
+  detail::unrolled<many / static_cast<std::size_t>(width)>(
+      [&](auto k) { below |= block_at<width>(numbers + static_cast<Index>(k()) * width) < bound; });
+  const auto words = std::bit_cast<std::array<std::uint64_t, sizeof below / 8>>(below);
+  std::uint64_t found = 0;
+  for (const std::uint64_t word : words) found |= word;
+  return found != 0;
+#else
+  return std::any_of(numbers, numbers + many, [&](Real x) { return x < bound; });
+#endif
+}
+
+// Insert what is smaller than the last of a sorted list; `first` is the number of the first
+// product.
+template <class Real>
+ANTITHETIC_INLINE void offer_all(const Real* products, Index many, Index first, Real* values,
+                                 Index* positions, Index length) {
+  for (Index c = 0; c < many; ++c) {
+    if (products[c] < values[length - 1]) {
+      insert_sorted(values, positions, length, products[c], first + c);
+    }
+  }
+}
+
 // Merge a tile of products into each row's sorted list of smallest ones; equal products keep the
 // order of their columns, of which the first has the number `first`.
 template <class Real>
 void offer(Matrix<const Real> products, Index first, Matrix<Real> values, Matrix<Index> positions) {
-  constexpr Index chunk = 32;
-  const Index length = values.columns;
+  constexpr Index chunk = 64, part = register_lanes<Real>;  // most of either hold nothing new
+  const Index length = values.columns, chunks = products.columns / chunk * chunk;
   for (Index r = 0; r < products.rows; ++r) {
     const Real* row = products.row(r);
     Real* smallest = values.row(r);
-    for (Index start = 0; start < products.columns; start += chunk) {
-      const Index stop = std::min(start + chunk, products.columns);
-      const Real worst = smallest[length - 1];
-      int smaller = 0;
-      for (Index c = start; c < stop; ++c) smaller += row[c] < worst;  // most chunks hold none
-      if (smaller == 0) continue;
-      for (Index c = start; c < stop; ++c) {
-        if (row[c] < smallest[length - 1]) {
-          insert_sorted(smallest, positions.row(r), length, row[c], first + c);
-        }
+    Index* places = positions.row(r);
+    for (Index start = 0; start < chunks; start += chunk) {
+      if (!any_below<chunk>(row + start, smallest[length - 1])) continue;
+      for (Index c = start; c < start + chunk; c += part) {
+        if (!any_below<part>(row + c, smallest[length - 1])) continue;
+        offer_all(row + c, part, first + c, smallest, places, length);
       }
     }
+    const Index left = products.columns - chunks;
+    offer_all(row + chunks, left, first + chunks, smallest, places, length);
   }
 }
 
@@ -256,24 +286,20 @@ class Assignment {
         column_of(size(largest)),
         row_of(size(largest)),
         distance_(size(largest)),
-        came_from_(size(largest)),
         open_(size(largest)),
-        row_seen_(size(largest)),
-        column_seen_(size(largest)) {}
+        came_from_(size(largest)),
+        row_seen_(size(largest)) {}
 
   // Solve for the first n rows and columns; the result is in column_of.
   void solve(Matrix<const Real> cost, Index n) {
     std::fill_n(row_dual.begin(), n, 0.0);
     std::fill_n(column_of.begin(), n, Index{-1});
     std::fill_n(row_of.begin(), n, Index{-1});
+    find_cheapest_rows(cost, n);
     // The cheapest row of each column takes it, if it is free: this gives feasible duals, and often
     // half the assignment.
     for (Index j = 0; j < n; ++j) {
-      Index cheapest = 0;
-      for (Index i = 1; i < n; ++i) {
-        if (cost(i, j) < cost(cheapest, j)) cheapest = i;
-      }
-      column_dual[size(j)] = static_cast<double>(cost(cheapest, j));
+      const Index cheapest = came_from_[size(j)];
       if (column_of[size(cheapest)] < 0) {
         column_of[size(cheapest)] = j;
         row_of[size(j)] = cheapest;
@@ -290,38 +316,37 @@ class Assignment {
  private:
   static std::size_t size(Index n) { return static_cast<std::size_t>(n); }
 
+  // The cheapest row of each column, the first of equals, and its cost as the column's dual; row by
+  // row, as costs lie in memory.
+  void find_cheapest_rows(Matrix<const Real> cost, Index n) {
+    double* ANTITHETIC_RESTRICT lowest = column_dual.data();
+    Index* ANTITHETIC_RESTRICT rows = came_from_.data();
+    std::fill_n(lowest, n, infinity);
+    std::fill_n(rows, n, Index{0});
+    for (Index i = 0; i < n; ++i) {
+      const Real* ANTITHETIC_RESTRICT costs = cost.row(i);
+      for (Index j = 0; j < n; ++j) {
+        const double here = static_cast<double>(costs[j]);
+        const bool is_lower = here < lowest[j];
+        lowest[j] = is_lower ? here : lowest[j];
+        rows[j] = is_lower ? i : rows[j];
+      }
+    }
+  }
+
   // Change the assignment along the shortest path of reduced costs from a free row to a free column
   // (Dijkstra).
   void augment(Matrix<const Real> cost, Index n, Index start) {
-    for (Index j = 0; j < n; ++j) {
-      open_[size(j)] = n - 1 - j;
-      row_seen_[size(j)] = column_seen_[size(j)] = 0;
-      distance_[size(j)] = infinity;
-    }
+    std::fill_n(row_seen_.begin(), n, char{0});
+    std::fill_n(open_.begin(), n, infinity);
     double reached = 0.0;
-    Index i = start, sink = -1, remaining = n;
+    Index i = start, sink = -1;
     while (sink < 0) {
       row_seen_[size(i)] = 1;
-      Index nearest = 0;
-      double lowest = infinity;
-      const Real* costs = cost.row(i);
-      const double base = reached - row_dual[size(i)];
-      for (Index k = 0; k < remaining; ++k) {
-        const auto j = size(open_[size(k)]);
-        const double through = base + static_cast<double>(costs[j]) - column_dual[j];
-        if (through < distance_[j]) {
-          distance_[j] = through;
-          came_from_[j] = i;
-        }
-        if (distance_[j] < lowest || (distance_[j] == lowest && row_of[j] < 0)) {
-          nearest = k;
-          lowest = distance_[j];
-        }
-      }
-      reached = lowest;
-      const Index j = open_[size(nearest)];
-      column_seen_[size(j)] = 1;
-      open_[size(nearest)] = open_[size(--remaining)];
+      reach_from(cost.row(i), n, i, reached - row_dual[size(i)]);
+      const Index j = nearest_open(n);
+      reached = distance_[size(j)] = open_[size(j)];
+      open_[size(j)] = closed;
       if (row_of[size(j)] < 0) {
         sink = j;
       } else {
@@ -337,19 +362,50 @@ class Assignment {
     }
   }
 
+  // Open columns that are nearer by way of a row.
+  void reach_from(const Real* ANTITHETIC_RESTRICT costs, Index n, Index row, double base) {
+    double* ANTITHETIC_RESTRICT open = open_.data();
+    Index* ANTITHETIC_RESTRICT came_from = came_from_.data();
+    const double* ANTITHETIC_RESTRICT dual = column_dual.data();
+    for (Index j = 0; j < n; ++j) {
+      const double through = base + static_cast<double>(costs[j]) - dual[j];
+      const bool is_nearer = through < open[j];
+      open[j] = is_nearer ? through : open[j];
+      came_from[j] = is_nearer ? row : came_from[j];
+    }
+  }
+
+  // The nearest open column, one that is free before others.
+  Index nearest_open(Index n) const {
+    const double* open = open_.data();
+    double lowest = infinity;
+    for (Index j = 0; j < n; ++j) {
+      const double distance = open[j] == closed ? infinity : open[j];
+      lowest = distance < lowest ? distance : lowest;
+    }
+    Index nearest = -1;
+    for (Index j = 0; j < n; ++j) {
+      if (open[j] != lowest) continue;
+      if (row_of[size(j)] < 0) return j;
+      if (nearest < 0) nearest = j;
+    }
+    return nearest;
+  }
+
   void lower_duals(Index n, Index start, double reached) {
     row_dual[size(start)] += reached;
     for (Index k = 0; k < n; ++k) {
       if (row_seen_[size(k)] && k != start) {
         row_dual[size(k)] += reached - distance_[size(column_of[size(k)])];
       }
-      if (column_seen_[size(k)]) column_dual[size(k)] -= reached - distance_[size(k)];
+      if (open_[size(k)] == closed) column_dual[size(k)] -= reached - distance_[size(k)];
     }
   }
 
-  std::vector<double> distance_;
-  std::vector<Index> came_from_, open_;
-  std::vector<char> row_seen_, column_seen_;
+  static constexpr double closed = -infinity;
+  std::vector<double> distance_, open_;  // of closed columns, and of all others
+  std::vector<Index> came_from_;
+  std::vector<char> row_seen_;
 };
 
 // What turns the product of two rows of X into that of the vectors that are paired:
@@ -366,34 +422,35 @@ struct Weighing {
   }
 };
 
-// Products of the rows of two matrices, each row of the second stored as a column of `right`.
+// Products of some rows of the left matrix with `columns` columns of the right one from j on.
+template <Index rows, Index columns, class Real>
+ANTITHETIC_INLINE void multiply_tile(const Real* left, const Real* right, Index d, Index width,
+                                     Real* products) {
+  detail::Lanes<Real, columns> sums[static_cast<std::size_t>(rows)];
+  for (Index c = 0; c < d; ++c) {
+    detail::unrolled<static_cast<std::size_t>(rows)>([&](auto r) {
+      sums[r].add_multiple(left[static_cast<Index>(r()) * d + c], right + c * width);
+    });
+  }
+  detail::unrolled<static_cast<std::size_t>(rows)>(
+      [&](auto r) { sums[r].store(products + static_cast<Index>(r()) * width); });
+}
+
+// Products of the m rows of two matrices, each row of the second stored as a column of `right`.
 template <class Real>
-void multiply(const Real* left, const Real* right, Index m, Index d, Index width,
-              Matrix<Real> products) {
-  constexpr Index rows_at_once = 4, columns_at_once = 128 / static_cast<Index>(sizeof(Real));
-  for (Index j = 0; j < m; j += columns_at_once) {
-    const Index columns = std::min(columns_at_once, m - j);
-    for (Index i = 0; i < m; i += rows_at_once) {
-      Real sums[rows_at_once][columns_at_once] = {};
-      const Index many = std::min(rows_at_once, m - i);
-      if (many == rows_at_once && columns == columns_at_once) {
-        for (Index c = 0; c < d; ++c) {
-          const Real* entries = right + c * width + j;
-          for (Index r = 0; r < rows_at_once; ++r) {
-            const Real x = left[(i + r) * d + c];
-            for (Index k = 0; k < columns_at_once; ++k) sums[r][k] += x * entries[k];
-          }
-        }
-      } else {
-        for (Index c = 0; c < d; ++c) {
-          for (Index r = 0; r < many; ++r) {
-            const Real x = left[(i + r) * d + c];
-            for (Index k = 0; k < columns; ++k) sums[r][k] += x * right[c * width + j + k];
-          }
-        }
-      }
-      for (Index r = 0; r < many; ++r) {
-        std::copy(sums[r], sums[r] + columns, products.row(i + r) + j);
+void multiply(const Real* left, const Real* right, Index m, Index d, Matrix<Real> products) {
+  constexpr Index rows = 4, columns = 2 * register_lanes<Real>;  // sums that stay in registers
+  for (Index i = 0; i < m; i += rows) {
+    const bool has_all_rows = i + rows <= m;
+    Index j = 0;
+    for (; has_all_rows && j + columns <= m; j += columns) {
+      multiply_tile<rows, columns>(left + i * d, right + j, d, m, products.row(i) + j);
+    }
+    for (Index r = i; r < std::min(i + rows, m); ++r) {
+      for (Index k = j; k < m; ++k) {
+        Real sum = 0;
+        for (Index c = 0; c < d; ++c) sum += left[r * d + c] * right[c * m + k];
+        products(r, k) = sum;
       }
     }
   }
@@ -462,7 +519,7 @@ class BucketSolver {
       }
     } else {
       gather(low, m);
-      multiply(left_.data(), right_.data(), m, rows_.d, m, products);
+      multiply(left_.data(), right_.data(), m, rows_.d, products);
     }
   }
 

@@ -5,11 +5,15 @@
 #include <memory>
 
 #include "corrected.hpp"
+#include "duals.hpp"
+#include "gram.hpp"
+#include "moments.hpp"
 #include "pairing.hpp"
 #include "passes.hpp"
 #include "sdca.hpp"
 #include "second_order.hpp"
 #include "sgd.hpp"
+#include "softmax.hpp"
 
 namespace antithetic {
 
@@ -33,10 +37,28 @@ struct SgdArguments {
   double charged;
   Index unit;  // rows that stay together where the next order is balanced; 0 where it is not
   std::span<Index> following;
+  Reals centre, metric;  // of centred rows, see centred.hpp; empty for rows as they are
+  std::span<const double> products;
 };
 
 struct SgdOutcome {
   double intercept, average_intercept, average_weight, charged, met;
+};
+
+struct SoftmaxArguments {
+  ClassTargets targets;
+  Batches batches;
+  StepRule rule;
+  Averaging averaging;
+  Reals coef;  // of all classes, one after the other
+  std::span<double> intercept, average, average_intercept;
+  double average_weight;
+  Balancing balancing;
+  Index threads;
+};
+
+struct SoftmaxOutcome {
+  double average_weight, met;
 };
 
 struct CorrectedArguments {
@@ -100,6 +122,13 @@ struct GramProductArguments {
   Index threads;
 };
 
+struct WeighArguments {
+  std::span<const double> roots, centre;
+  Index start, many, columns;
+  Reals table;
+  Index threads;
+};
+
 struct BucketArguments {
   Reals scale;
   Rows codes;
@@ -115,9 +144,11 @@ class RowSet {
   virtual Index d() const = 0;
   virtual bool is_double() const = 0;
   virtual SgdOutcome sgd_epoch(const SgdArguments&, Pulse&) const = 0;
+  virtual SoftmaxOutcome softmax_epoch(const SoftmaxArguments&, Pulse&) const = 0;
   virtual CorrectedOutcome corrected_epoch(const CorrectedArguments&, Pulse&) const = 0;
   virtual DualOutcome dual_epoch(const DualArguments&, Pulse&) const = 0;
   virtual void balance(const BalanceArguments&, Pulse&) const = 0;
+  virtual void column_sums(std::span<const double> weight, const ColumnSums&, Pulse&) const = 0;
   virtual double pass_over(const PassArguments&, Pulse&) const = 0;
   virtual void solve_buckets(const BucketArguments&, Pulse&) const = 0;
   virtual Totals evaluate(const EvaluateArguments&, Pulse&) const = 0;
@@ -126,6 +157,7 @@ class RowSet {
   virtual double gram_product(const GramProductArguments&, Pulse&) const = 0;
   virtual void weighted_squares(std::span<const double> weight, std::span<double> sum,
                                 Pulse&) const = 0;
+  virtual void weigh_rows(const WeighArguments&) const = 0;
   // Of sparse rows only: dense ones have BLAS.
   virtual void gram(std::span<const double> weight, std::span<double> gram, Pulse&) const = 0;
 };

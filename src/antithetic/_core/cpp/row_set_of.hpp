@@ -36,10 +36,14 @@ inline void require_batches(const Batches& batches, Index n) {
   require(batches.steps >= 0 && batches.samples >= 0, "steps and samples must not be negative");
 }
 
-inline void require_rule(const StepRule& rule) {
-  require(0 <= rule.loss.code && rule.loss.code < loss_count, "the loss is not known");
+inline void require_schedule(const StepRule& rule) {
   require(constant_step <= rule.schedule.code && rule.schedule.code <= pa2,
           "the schedule is not known");
+}
+
+inline void require_rule(const StepRule& rule) {
+  require(0 <= rule.loss.code && rule.loss.code < loss_count, "the loss is not known");
+  require_schedule(rule);
 }
 
 inline void require_units(Index unit, Rows order, std::span<Index> following) {
@@ -83,18 +87,56 @@ class RowSetOf final : public RowSet {
                          given.received,
                          given.charged,
                          0.0};
-    if (given.unit > 0) {
-      require_units(given.unit, given.batches.rows, given.following);
-      SgdEpoch<RowAccess, true>(rows_, given.targets, given.batches, given.rule, given.averaging,
-                                model, given.unit, given.following)
-          .run(pulse);
+    if (given.unit > 0) require_units(given.unit, given.batches.rows, given.following);
+    if (given.metric.size > 0) {
+      const Preconditioner<Real> found = preconditioner_of(given);
+      run_epoch(CentredRows<RowAccess>(rows_, found), given, model, pulse);
     } else {
-      SgdEpoch<RowAccess, false>(rows_, given.targets, given.batches, given.rule, given.averaging,
-                                 model, 1, {})
-          .run(pulse);
+      run_epoch(rows_, given, model, pulse);
     }
     return {model.intercept, model.average_intercept, model.average_weight, model.charged,
             model.met};
+  }
+
+  SoftmaxOutcome softmax_epoch(const SoftmaxArguments& given, Pulse& pulse) const override {
+    const Index n_classes = given.targets.n_classes;
+    require(n_classes >= 2, "softmax needs at least two classes");
+    require(n_classes <= given.coef.size / std::max<Index>(1, rows_.d), "coef: d per class");
+    const Index size = n_classes * rows_.d;
+    require(length(given.targets.codes) == rows_.n, "codes: one entry per row");
+    require_rows(given.targets.codes, n_classes, "a code is not that of a class");
+    require(given.targets.weight.empty() || length(given.targets.weight) == rows_.n,
+            "weights: one entry per row");
+    require_batches(given.batches, rows_.n);
+    require_schedule(given.rule);
+    require(!given.rule.schedule.is_passive(), "passive-aggressive steps are not for softmax");
+    require(given.rule.l1 == 0.0, "softmax has no L1 penalty");
+    require(length(given.intercept) == n_classes, "intercept: one per class");
+    require(given.averaging.every >= 1, "weights are averaged after every so many steps");
+    require(given.averaging.from <= 0 ||
+                (length(given.average) == size && length(given.average_intercept) == n_classes),
+            "average: as many numbers as weights");
+    require(given.balancing.unit >= 0 && given.balancing.sketch_bytes >= 0,
+            "units and sketches must not be negative");
+    if (given.balancing.unit > 0) {
+      require_units(given.balancing.unit, given.batches.rows, given.balancing.following);
+    }
+    SoftmaxModel<Real> model{reals(given.coef, size, "coef"), given.intercept,      given.average,
+                             given.average_intercept,         given.average_weight, 0.0};
+    SoftmaxEpoch<RowAccess>(rows_, given.targets, given.batches, given.rule, given.averaging, model,
+                            given.balancing, given.threads)
+        .run(pulse);
+    return {model.average_weight, model.met};
+  }
+
+  void column_sums(std::span<const double> weight, const ColumnSums& sums,
+                   Pulse& pulse) const override {
+    require(weight.empty() || length(weight) == rows_.n, "weights: one entry per row");
+    for (const auto column : {sums.sum, sums.square, sums.least, sums.greatest}) {
+      require(length(column) == rows_.d, "sums: shape (d,)");
+    }
+    require(length(sums.shift) == rows_.d, "shift: shape (d,)");
+    antithetic::column_sums(rows_, weight, sums, pulse);
   }
 
   CorrectedOutcome corrected_epoch(const CorrectedArguments& given, Pulse& pulse) const override {
@@ -210,6 +252,24 @@ class RowSetOf final : public RowSet {
     antithetic::weighted_squares(rows_, weight, sum, pulse);
   }
 
+  void weigh_rows(const WeighArguments& given) const override {
+    require(length(given.roots) == rows_.n, "roots: one per row");
+    require(given.centre.empty() || length(given.centre) == rows_.d, "centre: shape (d,)");
+    require(given.start >= 0 && given.start + given.many <= rows_.n, "there are not so many rows");
+    require(given.columns == rows_.d || given.columns == rows_.d + 1, "columns: d or d + 1");
+    require(given.table.size == given.many * given.columns, "the table has the wrong size");
+    const auto weigh = [&]<class Out>(Out* table) {
+      antithetic::weigh_rows(rows_, given.roots, given.centre,
+                             WeighedRows<Out>{table, given.start, given.many, given.columns},
+                             std::clamp<Index>(given.threads, 1, std::max<Index>(1, given.many)));
+    };
+    if (given.table.is_double) {
+      weigh(static_cast<double*>(given.table.data));
+    } else {
+      weigh(static_cast<float*>(given.table.data));
+    }
+  }
+
   void gram(std::span<const double> weight, std::span<double> gram, Pulse& pulse) const override {
     require(length(weight) == rows_.n, "weights: one per row");
     require(length(gram) == rows_.d * rows_.d, "gram: shape (d, d)");
@@ -221,6 +281,31 @@ class RowSetOf final : public RowSet {
   }
 
  private:
+  template <class Access>
+  static void run_epoch(const Access& rows, const SgdArguments& given, SgdModel<Real>& model,
+                        Pulse& pulse) {
+    if (given.unit > 0) {
+      SgdEpoch<Access, true>(rows, given.targets, given.batches, given.rule, given.averaging, model,
+                             given.unit, given.following)
+          .run(pulse);
+    } else {
+      SgdEpoch<Access, false>(rows, given.targets, given.batches, given.rule, given.averaging,
+                              model, 1, {})
+          .run(pulse);
+    }
+  }
+
+  Preconditioner<Real> preconditioner_of(const SgdArguments& given) const {
+    require(!given.rule.schedule.is_passive(), "passive-aggressive steps know no metric");
+    if constexpr (RowAccess::is_sparse) {
+      require(length(given.products) == rows_.n, "products: one per row");
+      require(given.rule.l1 <= 0.0,
+              "a preconditioner of sparse rows does not go with an L1 penalty");
+    }
+    const auto centre = reals(given.centre, rows_.d, "centre");
+    return {centre, reals(given.metric, rows_.d, "metric"), given.products};
+  }
+
   std::span<Real> reals(const Reals& given, Index size, const char* name) const {
     if (given.is_double != is_double()) {
       throw std::invalid_argument(std::string(name) + " must have the float type of the rows");

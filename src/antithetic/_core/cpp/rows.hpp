@@ -29,6 +29,7 @@ template <class Real_>
 struct DenseRows {
   using Real = Real_;
   static constexpr bool is_sparse = false;
+  static constexpr bool is_centred = false;
   static constexpr Index ahead = 10;  // rows between the one used and the one prefetched
 
   const Real* X;
@@ -128,6 +129,7 @@ template <class Real_, class Int>
 struct CsrRows {
   using Real = Real_;
   static constexpr bool is_sparse = true;
+  static constexpr bool is_centred = false;
   // Rows ahead whose entries, and whose place, are prefetched.
   static constexpr Index entries_ahead = 4, starts_ahead = 16;
 

@@ -1,5 +1,5 @@
 // What a second-order solver asks of all rows: losses, slopes, curvatures and the gradient in one
-// visit, products with a weighted Gram matrix, and that matrix itself for sparse rows.
+// visit, and products with a weighted Gram matrix. The matrix itself: gram.hpp. Bounds: duals.hpp.
 //
 // Weights and sums are float64 whatever the rows are.
 #pragma once
@@ -327,43 +327,6 @@ Totals evaluate(const RowAccess& rows, const Targets& targets, const Loss& loss,
   return all;
 }
 
-// What a dual variable u' of a row costs: s (phi(p) + phi*(u'/s) - p u'/s), zero for u' = s
-// phi'(p). Of the logistic loss it is the divergence of two chances, `kept` times `chance` from
-// `chance`.
-inline double logistic_cost(double weight, double slope, double curvature, double kept) {
-  const double chance = std::abs(slope) / weight;
-  if (chance == 0.0 || kept == 1.0) return 0.0;
-  const double rest = chance > 0.5 ? curvature / weight / chance : 1.0 - chance;
-  const double first = kept > 0.0 ? chance * kept * std::log(kept) : 0.0;
-  const double second = (1.0 - chance * kept) * std::log1p(chance * (1.0 - kept) / rest);
-  return weight * std::max(0.0, first + second);
-}
-
-struct SlopeColumns {
-  std::span<const double> slopes, curvatures, predictions;
-};
-
-// Multiply the slopes above zero by `up` and those below by `down`; return what that costs in all.
-inline double scale_slopes(const Targets& targets, const Loss& loss, const SlopeColumns& given,
-                           double up, double down, std::span<double> scaled) {
-  double total = 0.0;
-  for (std::size_t i = 0; i < scaled.size(); ++i) {
-    const double slope = given.slopes[i], kept = slope > 0.0 ? up : down;
-    const double weight = targets.weight_of(static_cast<Index>(i));
-    scaled[i] = kept * slope;
-    if (kept == 1.0 || !(weight > 0.0)) continue;
-    if (loss.code == log_loss) {
-      total += logistic_cost(weight, slope, given.curvatures[i], kept);
-    } else {
-      // a quotient of weighted slopes might be beyond the steepest slope, where the cost is
-      // infinite
-      const double y = targets.y[i], p = given.predictions[i], u = kept * loss.slope(y, p);
-      total += weight * std::max(0.0, loss.value(y, p) + loss.conjugate(y, u) - u * p);
-    }
-  }
-  return total;
-}
-
 // sum_i factors_i x_i
 template <class RowAccess>
 void combine(const RowAccess& rows, std::span<const double> factors, std::span<double> sum,
@@ -393,37 +356,6 @@ double gram_product(const RowAccess& rows, std::span<const double> weight,
   double total = 0.0;
   for (const double part : constants) total += part;
   return total;
-}
-
-// sum_i weight_i x_ij^2 for each column j
-template <class RowAccess>
-void weighted_squares(const RowAccess& rows, std::span<const double> weight, std::span<double> sum,
-                      Pulse& pulse) {
-  for (Index i = 0; i < rows.n; ++i) {
-    const double w = weight[static_cast<std::size_t>(i)];
-    rows.for_each(i, [&](Index j, typename RowAccess::Real entry) {
-      const double x = static_cast<double>(entry);
-      sum[static_cast<std::size_t>(j)] += w * x * x;
-    });
-    pulse.beat(rows.length(i));
-  }
-}
-
-// sum_i weight_i x_i x_i', each product of two entries added to one side of the diagonal.
-template <class Real, class Int>
-void gram_of_pairs(const CsrRows<Real, Int>& rows, std::span<const double> weight, double* gram,
-                   Pulse& pulse) {
-  for (Index i = 0; i < rows.n; ++i) {
-    const Index first = rows.begin(i), last = rows.end(i);
-    for (Index a = first; a < last; ++a) {
-      const double x = weight[static_cast<std::size_t>(i)] * static_cast<double>(rows.data[a]);
-      double* line = gram + static_cast<Index>(rows.indices[a]) * rows.d;
-      for (Index b = first; b <= a; ++b) {
-        line[rows.indices[b]] += x * static_cast<double>(rows.data[b]);
-      }
-    }
-    pulse.beat((last - first) * (last - first));
-  }
 }
 
 }  // namespace antithetic

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "balance.hpp"
+#include "centred.hpp"
 #include "steps.hpp"
 
 namespace antithetic {
@@ -117,6 +118,7 @@ template <class RowAccess, bool is_balanced>
 class SgdEpoch {
   using Real = typename RowAccess::Real;
   static constexpr bool is_sparse = RowAccess::is_sparse;
+  static constexpr bool is_centred = RowAccess::is_centred;
   static constexpr int stride = is_sparse && is_balanced ? 2 : 1;  // weights beside the signed sum
 
  public:
@@ -132,7 +134,7 @@ class SgdEpoch {
         unit_(unit),
         next_(batches.rows, unit, following),
         slopes_(rule, targets, batches),
-        always_averaged_(averaging.from > 0 && averaging.every == 1),
+        always_averaged_(averaging.from > 0 && averaging.every == 1 && !(is_sparse && is_centred)),
         falls_behind_(is_sparse && (always_averaged_ || rule.l1 > 0.0)),
         missed_(rows.d, batches.count(), rule.l1 > 0.0, is_sparse && always_averaged_),
         vectors_(stride * rows.d),
@@ -147,6 +149,7 @@ class SgdEpoch {
     weights_ = vectors_.data();
     signed_sum_ = stride == 2 ? weights_ + 1 : signed_.data();
     for (Index j = 0; j < rows.d; ++j) weight(j) = model.coef[at(j)];
+    if constexpr (is_centred) move_intercepts(1.0);
   }
 
   void run(Pulse& pulse) {
@@ -173,6 +176,7 @@ class SgdEpoch {
     const bool is_twosome = last - first == 2 && (!is_balanced || (unit_ == 1 && first % 2 == 0));
     const Index met = is_twosome ? step_of_two(first, batch, eta, part)
                                  : step_of_many(first, last, batch, eta, part);
+    if constexpr (is_sparse && is_centred) merge_now_and_then(met);
     if (rule_.l1 > 0.0) charge(eta * part);
     samples_ += last - first;
     average(batch);
@@ -214,14 +218,22 @@ class SgdEpoch {
       if constexpr (is_sparse) {
         rows_.add_interleaved(i, a, e, weights_);
         rows_.add_interleaved(j, b, f, weights_);
+        moved(i, a, e);
+        moved(j, b, f);
+      } else if constexpr (is_centred) {
+        rows_.add(i, a, e, j, b, f, weights_, signed_sum_, shrinkage_);
       } else {
         rows_.add(i, a, e, j, b, f, weights_, signed_sum_);
       }
       signed_constant_ += sign * constant;
-      next_.place(first, sign > 0);
+      next_.place(sign > 0);
     } else if constexpr (is_sparse) {
       rows_.add(i, a, weights_);
       rows_.add(j, b, weights_);
+      moved(i, a);
+      moved(j, b);
+    } else if constexpr (is_centred) {
+      rows_.add(i, a, j, b, weights_, shrinkage_);
     } else {
       rows_.add(i, a, j, b, weights_);
     }
@@ -233,9 +245,10 @@ class SgdEpoch {
     if constexpr (is_sparse && is_balanced) {
       const auto [score_i, lean_i] = rows_.dot_interleaved(i, weights_);
       const auto [score_j, lean_j] = rows_.dot_interleaved(j, weights_);
-      return {score_i, score_j, lean_i, lean_j};
+      return {corrected(score_i, weights_offset_, i), corrected(score_j, weights_offset_, j),
+              corrected(lean_i, signed_offset_, i), corrected(lean_j, signed_offset_, j)};
     } else if constexpr (is_sparse) {
-      return {rows_.dot(i, weights_), rows_.dot(j, weights_), 0, 0};
+      return {score_of(i), score_of(j), 0, 0};
     } else if constexpr (is_balanced) {
       return rows_.dots(i, j, weights_, signed_sum_);
     } else {
@@ -262,7 +275,7 @@ class SgdEpoch {
         const Index i = batches_.row(k);
         met += rows_.length(i);
         if (falls_behind_) catch_up(i, batch);
-        scores_[at(k - first)] = rows_.template dot<stride>(i, weights_);
+        scores_[at(k - first)] = score_of(i);
       }
     } else {
       met = (last - first) * rows_.d;
@@ -310,7 +323,13 @@ class SgdEpoch {
     return total;
   }
 
+  // Of centred rows, the step that follows shrinks dense weights, and `merge` sparse ones.
   void shrink(double step, Index batch) {
+    if constexpr (is_centred) {
+      shrinkage_ = static_cast<Real>(step * rule_.l2);
+      owed_ += step * rule_.l2;
+      return;
+    }
     scale_ *= std::max(0.0, 1.0 - step * rule_.l2);
     if (scale_ < smallest_scale) {
       if (falls_behind_) catch_all_up(batch);
@@ -325,8 +344,10 @@ class SgdEpoch {
     if constexpr (is_sparse) {
       for (Index k = first; k < last; ++k) {
         rows_.template add<stride>(batches_.row(k), share(k - first), weights_);
+        moved(batches_.row(k), share(k - first));
       }
     } else {
+      if constexpr (is_centred) rows_.shrink(weights_, shrinkage_);
       Index k = first;
       for (; k + 1 < last; k += 2) {
         const Index i = batches_.row(k), j = batches_.row(k + 1);
@@ -351,7 +372,7 @@ class SgdEpoch {
 
   Real product_with_signed_sum(Index i) const {
     if constexpr (is_sparse) {
-      return rows_.template dot<stride>(i, signed_sum_);
+      return corrected(rows_.template dot<stride>(i, signed_sum_), signed_offset_, i);
     } else {
       return rows_.dot(i, signed_sum_);
     }
@@ -366,21 +387,84 @@ class SgdEpoch {
       const Index i = batches_.row(start + k);
       if constexpr (is_sparse) {
         rows_.template add<stride>(i, slope, signed_sum_);
+        moved(i, Real{0}, slope);
       } else {
         rows_.add(i, slope, signed_sum_);
       }
       if (rule_.fit_intercept) signed_constant_ += slope;
     }
-    next_.place(start, sign > 0);
+    next_.place(sign > 0);
   }
 
   void charge(double step) {
     model_.charged += step * rule_.l1 / scale_;
     if constexpr (!is_sparse) {
       for (Index c = 0; c < rows_.d; ++c) {
-        Missed::collect(weights_[c], model_.received[at(c)], model_.charged);
+        double charged = model_.charged;
+        if constexpr (is_centred) charged *= static_cast<double>(rows_.metric[c]);
+        Missed::collect(weights_[c], model_.received[at(c)], charged);
       }
     }
+  }
+
+  // ---- centred rows
+
+  ANTITHETIC_INLINE Real corrected(Real product, const Offset& offset, Index i) const {
+    if constexpr (is_sparse && is_centred) {
+      return offset.corrected(product, rows_, i);
+    } else {
+      return product;
+    }
+  }
+
+  // Product of a sparse row with the weights.
+  Real score_of(Index i) const {
+    return corrected(rows_.template dot<stride>(i, weights_), weights_offset_, i);
+  }
+
+  // A sparse row was added to the weights and to the signed sum so many times.
+  ANTITHETIC_INLINE void moved(Index i, Real a, Real e = 0) {
+    if constexpr (is_sparse && is_centred) {
+      weights_offset_.add(static_cast<double>(a), rows_, i);
+      signed_offset_.add(static_cast<double>(e), rows_, i);
+    }
+  }
+
+  // Weights of sparse rows as they are, shrunk by what they owe: by exp(-P owed), but for a term of
+  // third order. It costs as much as the entries of the rows since the last time.
+  void merge() {
+    const double along = weights_offset_.along;
+    double product = 0.0;
+    for (Index j = 0; j < rows_.d; ++j) {
+      const double scale = static_cast<double>(rows_.metric[j]), owed = owed_ * scale;
+      const double middle = static_cast<double>(rows_.centre[j]);
+      const double whole = static_cast<double>(weight(j)) - along * scale * middle;
+      const double left = whole / (1.0 + owed * (1.0 + 0.5 * owed));
+      weight(j) = static_cast<Real>(left);
+      product += left * middle;
+    }
+    weights_offset_ = {0.0, product};
+    owed_ = 0.0;
+  }
+
+  void merge_now_and_then(Index met) {
+    entries_ += met;
+    if (entries_ < rows_.d) return;
+    entries_ = 0;
+    merge();
+  }
+
+  // Between the intercepts of rows as they are and those of centred ones (sign 1), and back (-1).
+  void move_intercepts(double sign) {
+    double product = 0.0, of_average = 0.0;
+    for (Index j = 0; j < rows_.d; ++j) {
+      const double middle = static_cast<double>(rows_.centre[j]);
+      product += middle * static_cast<double>(weight(j));
+      if (averaging_.from > 0) of_average += middle * model_.average[at(j)];
+    }
+    model_.intercept += sign * product;
+    if (model_.average_weight > 0.0) model_.average_intercept += sign * of_average;
+    weights_offset_.product = product;
   }
 
   void average(Index batch) {
@@ -398,6 +482,7 @@ class SgdEpoch {
       return;
     }
     if (falls_behind_) catch_all_up(batch + 1);
+    if constexpr (is_sparse && is_centred) merge();
     model_.average_weight = total;
     for (Index j = 0; j < rows_.d; ++j) {
       double& mean = model_.average[at(j)];
@@ -425,6 +510,7 @@ class SgdEpoch {
   void finish() {
     if (falls_behind_) catch_all_up(batches_.count());
     if constexpr (is_balanced) next_.finish();
+    if constexpr (is_sparse && is_centred) merge();
     rescale();
     for (Index j = 0; j < rows_.d; ++j) model_.coef[at(j)] = weight(j);
     if (gained_ > 0.0) {
@@ -435,6 +521,7 @@ class SgdEpoch {
         mean = kept * mean + missed_.sums()[at(j)] / model_.average_weight;
       }
     }
+    if constexpr (is_centred) move_intercepts(-1.0);
     model_.met = slopes_.met();
   }
 
@@ -456,6 +543,12 @@ class SgdEpoch {
   Real* signed_sum_ = nullptr;
   Real signed_constant_ = 0;
   double lean_ = 0.0, scale_ = 1.0, per_scale_ = 1.0, gained_ = 0.0;
+  // of centred rows: what a step shrinks by, what sparse weights have not been shrunk by yet, the
+  // entries met since they were, and what is subtracted from their vectors
+  Real shrinkage_ = 0;
+  double owed_ = 0.0;
+  Index entries_ = 0;
+  Offset weights_offset_, signed_offset_;
   std::int64_t samples_ = batches_.samples;
 };
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "common.hpp"
 
@@ -12,6 +13,19 @@ namespace antithetic {
 
 template <class Real>
 constexpr Index lanes = 64 / static_cast<Index>(sizeof(Real));
+
+// Numbers that one register holds. Compilers pass wider blocks through memory in pieces, and a load
+// of what was just stored in smaller pieces has to wait for them.
+#if defined(__AVX512F__)
+template <class Real>
+constexpr Index register_lanes = lanes<Real>;
+#elif defined(__AVX__)
+template <class Real>
+constexpr Index register_lanes = lanes<Real> / 2;
+#else
+template <class Real>
+constexpr Index register_lanes = lanes<Real> / 4;
+#endif
 
 #if defined(__GNUC__) || defined(__clang__)
 template <class Real, Index many>
@@ -65,21 +79,29 @@ ANTITHETIC_INLINE void put(Real* x, const Values& block) {
   std::memcpy(x, &block, sizeof block);
 }
 
-// Visit 0..d in blocks of lanes, then in ever smaller ones: step(first, many) with many a constant.
+namespace detail {
+
+// The last numbers, in ever smaller blocks: no loop, which a compiler would take for a long one.
+template <Index many, class Step>
+ANTITHETIC_INLINE void in_smaller_blocks(Index c, Index d, Step step) {
+  if constexpr (many > 0) {
+    if (c + many <= d) {
+      step(c, std::integral_constant<Index, many>{});
+      c += many;
+    }
+    in_smaller_blocks<many / 2>(c, d, step);
+  }
+}
+
+}  // namespace detail
+
+// Visit 0..d in blocks of a register, then in smaller ones: step(first, many) with many a constant.
 template <class Real, class Step>
 ANTITHETIC_INLINE void in_blocks(Index d, Step step) {
-  constexpr Index whole = lanes<Real>;
+  constexpr Index whole = register_lanes<Real>;
   Index c = 0;
   for (; c + whole <= d; c += whole) step(c, std::integral_constant<Index, whole>{});
-  if (c + whole / 2 <= d) {
-    step(c, std::integral_constant<Index, whole / 2>{});
-    c += whole / 2;
-  }
-  if (c + whole / 4 <= d) {
-    step(c, std::integral_constant<Index, whole / 4>{});
-    c += whole / 4;
-  }
-  for (; c < d; ++c) step(c, std::integral_constant<Index, 1>{});
+  detail::in_smaller_blocks<whole / 2>(c, d, step);
 }
 
 // Zeros that begin with a cache line, so that no block is spread over two.
@@ -125,28 +147,64 @@ ANTITHETIC_INLINE Block<Real, many / 2> sum_of_halves(const Block<Real, many>& b
   return parts[0] + parts[1];
 }
 
-// What is left of the products from c on, whose sums so far have `many` lanes: these are folded to
+// Call step(k) for k = 0..count - 1, each a constant: arrays that are indexed by them stay in
+// registers, whereas a loop is unrolled too late for that.
+template <std::size_t count, class Step>
+ANTITHETIC_INLINE void unrolled(Step step) {
+  [&]<std::size_t... k>(std::index_sequence<k...>) {
+    (step(std::integral_constant<std::size_t, k>{}), ...);
+  }(std::make_index_sequence<count>{});
+}
+
+// Sums in many lanes, in as many registers as that takes.
+template <class Real, Index many>
+struct Lanes {
+  static constexpr Index width = std::min(many, register_lanes<Real>);
+  static constexpr std::size_t parts = static_cast<std::size_t>(many / width);
+  Block<Real, width> part[parts] = {};
+
+  ANTITHETIC_INLINE void add_product(const Real* x, const Real* w) {
+    unrolled<parts>([&](auto p) {
+      constexpr Index first = static_cast<Index>(p()) * width;
+      part[p] += block_at<width>(x + first) * block_at<width>(w + first);
+    });
+  }
+
+  ANTITHETIC_INLINE void add_multiple(Real a, const Real* x) {
+    unrolled<parts>(
+        [&](auto p) { part[p] += a * block_at<width>(x + static_cast<Index>(p()) * width); });
+  }
+
+  ANTITHETIC_INLINE void store(Real* x) const {
+    unrolled<parts>([&](auto p) { put(x + static_cast<Index>(p()) * width, part[p]); });
+  }
+
+  ANTITHETIC_INLINE Lanes<Real, many / 2> sum_of_halves() const {
+    Lanes<Real, many / 2> halves;
+    if constexpr (parts == 1) {
+      halves.part[0] = detail::sum_of_halves<many, Real>(part[0]);
+    } else {
+      unrolled<parts / 2>([&](auto p) { halves.part[p] = part[p] + part[p + parts / 2]; });
+    }
+    return halves;
+  }
+};
+
+// What is left of a product from c on, whose sums so far have `many` lanes: these are folded to
 // half as many, until one is left.
-template <Index many, class Real, std::size_t count>
-ANTITHETIC_INLINE std::array<Real, count> folded(Index c, Index d,
-                                                 const Block<Real, many> (&sums)[count],
-                                                 const Real* const (&x)[count],
-                                                 const Real* const (&w)[count]) {
+template <Index many, class Real>
+ANTITHETIC_INLINE Real folded(Index c, Index d, const Lanes<Real, many>& sums, const Real* x,
+                              const Real* w) {
   if constexpr (many == 1) {
-    std::array<Real, count> totals;
-    for (std::size_t k = 0; k < count; ++k) totals[k] = sums[k];
-    return totals;
+    return sums.part[0];
   } else {
     constexpr Index half = many / 2;
-    Block<Real, half> halves[count];
-    for (std::size_t k = 0; k < count; ++k) halves[k] = sum_of_halves<many, Real>(sums[k]);
+    Lanes<Real, half> halves = sums.sum_of_halves();
     if (c + half <= d) {
-      for (std::size_t k = 0; k < count; ++k) {
-        halves[k] += block_at<half>(x[k] + c) * block_at<half>(w[k] + c);
-      }
+      halves.add_product(x + c, w + c);
       c += half;
     }
-    return folded<half, Real, count>(c, d, halves, x, w);
+    return folded<half, Real>(c, d, halves, x, w);
   }
 }
 
@@ -157,14 +215,15 @@ template <class Real, std::size_t count>
 ANTITHETIC_INLINE std::array<Real, count> products(Index d, const Real* const (&x)[count],
                                                    const Real* const (&w)[count]) {
   constexpr Index whole = lanes<Real>;
-  Block<Real, whole> sums[count] = {};
+  detail::Lanes<Real, whole> sums[count];
   Index c = 0;
   for (; c + whole <= d; c += whole) {
-    for (std::size_t k = 0; k < count; ++k) {
-      sums[k] += block_at<whole>(x[k] + c) * block_at<whole>(w[k] + c);
-    }
+    detail::unrolled<count>([&](auto k) { sums[k].add_product(x[k] + c, w[k] + c); });
   }
-  return detail::folded<whole, Real, count>(c, d, sums, x, w);
+  std::array<Real, count> totals;
+  detail::unrolled<count>(
+      [&](auto k) { totals[k] = detail::folded<whole, Real>(c, d, sums[k], x[k], w[k]); });
+  return totals;
 }
 
 }  // namespace antithetic

@@ -1,0 +1,214 @@
+// Centred rows: SGD in units of the data's own, that is in centred columns and a metric.
+//
+// With a centre m and a metric P (a positive number per column), a row x is read as x - m, and
+// adding it to weights or to a signed sum adds P (x - m). That is SGD on the columns sqrt(P) (x -
+// m) in the weights of the columns as they are, so the optimum stays where it is; products with a
+// signed sum are those of that metric. The intercept is that of the centred columns.
+//
+// Dense rows subtract the centre as they are read: nothing cancels, however far columns are from
+// zero. Sparse rows are never filled: a vector v is kept as v = u - a P m with a number a, so that
+// adding x - m changes u at the entries of x, and a. With <m, u> kept as well, a product with
+// x - m takes one with x, and <P m, x>, which is the same for a whole run.
+#pragma once
+
+#include "rows.hpp"
+
+namespace antithetic {
+
+// Centre and metric, one number per column each; none for rows as they are. Of sparse rows also the
+// products <P m, x>, one per row.
+template <class Real>
+struct Preconditioner {
+  std::span<const Real> centre, metric;
+  std::span<const double> products;
+
+  bool exist() const { return !metric.empty(); }
+};
+
+namespace detail {
+
+// What is left of sums over blocks from c on, see `folded` of sums.hpp; `add` adds a block.
+template <Index many, class Real, std::size_t count, class Add>
+ANTITHETIC_INLINE std::array<Real, count> folded_sums(Index c, Index d,
+                                                      const Block<Real, many> (&sums)[count],
+                                                      const Add& add) {
+  if constexpr (many == 1) {
+    std::array<Real, count> totals;
+    for (std::size_t k = 0; k < count; ++k) totals[k] = sums[k];
+    return totals;
+  } else {
+    constexpr Index half = many / 2;
+    Block<Real, half> halves[count];
+    for (std::size_t k = 0; k < count; ++k) halves[k] = sum_of_halves<many, Real>(sums[k]);
+    if (c + half <= d) {
+      add(c, halves, std::integral_constant<Index, half>{});
+      c += half;
+    }
+    return folded_sums<half, Real, count>(c, d, halves, add);
+  }
+}
+
+}  // namespace detail
+
+template <class Real_>
+struct CentredDenseRows : DenseRows<Real_> {
+  using Real = Real_;
+  static constexpr bool is_centred = true;
+
+  const Real* centre;
+  const Real* metric;
+
+  CentredDenseRows(const DenseRows<Real>& rows, const Preconditioner<Real>& given)
+      : DenseRows<Real>(rows), centre(given.centre.data()), metric(given.metric.data()) {}
+
+  // Products of some rows with some vectors: those of the first row with each vector come first.
+  template <std::size_t rows, std::size_t vectors>
+  ANTITHETIC_INLINE std::array<Real, rows * vectors> products_with(
+      const Real* const (&x)[rows], const Real* const (&w)[vectors]) const {
+    constexpr Index whole = lanes<Real>;
+    const auto add = [&](Index c, auto& sums, auto many) {
+      const auto middle = block_at<many>(centre + c);
+      for (std::size_t i = 0; i < rows; ++i) {
+        const auto entries = block_at<many>(x[i] + c) - middle;
+        for (std::size_t k = 0; k < vectors; ++k) {
+          sums[i * vectors + k] += entries * block_at<many>(w[k] + c);
+        }
+      }
+    };
+    Block<Real, whole> sums[rows * vectors] = {};
+    Index c = 0;
+    for (; c + whole <= this->d; c += whole) add(c, sums, std::integral_constant<Index, whole>{});
+    return detail::folded_sums<whole, Real, rows * vectors>(c, this->d, sums, add);
+  }
+
+  Real dot(Index i, const Real* w) const { return products_with<1, 1>({this->row(i)}, {w})[0]; }
+
+  ANTITHETIC_INLINE TwoProducts<Real> dots(Index i, Index j, const Real* w) const {
+    const auto [p, q] = products_with<2, 1>({this->row(i), this->row(j)}, {w});
+    return {p, q};
+  }
+
+  ANTITHETIC_INLINE FourProducts<Real> dots(Index i, Index j, const Real* w, const Real* s) const {
+    const auto [p, r, q, t] = products_with<2, 2>({this->row(i), this->row(j)}, {w, s});
+    return {p, q, r, t};
+  }
+
+  void add(Index i, Real a, Real* w) const {
+    const Real* x = this->row(i);
+    in_blocks<Real>(this->d, [&](Index c, auto many) {
+      const auto entries = block_at<many>(x + c) - block_at<many>(centre + c);
+      put(w + c, block_at<many>(w + c) + block_at<many>(metric + c) * (a * entries));
+    });
+  }
+
+  // Weights moved along two rows, and shrunk: w -= shrinkage P w, all at the weights before.
+  ANTITHETIC_INLINE void add(Index i, Real a, Index j, Real b, Real* w, Real shrinkage = 0) const {
+    const Real *x = this->row(i), *z = this->row(j);
+    in_blocks<Real>(this->d, [&](Index c, auto many) {
+      const auto middle = block_at<many>(centre + c), before = block_at<many>(w + c);
+      const auto first = block_at<many>(x + c) - middle, second = block_at<many>(z + c) - middle;
+      const auto moves = a * first + b * second - shrinkage * before;
+      put(w + c, before + block_at<many>(metric + c) * moves);
+    });
+  }
+
+  // Weights and signed sum in one pass.
+  ANTITHETIC_INLINE void add(Index i, Real a, Real e, Index j, Real b, Real f, Real* w, Real* s,
+                             Real shrinkage) const {
+    const Real *x = this->row(i), *z = this->row(j);
+    in_blocks<Real>(this->d, [&](Index c, auto many) {
+      const auto middle = block_at<many>(centre + c), scale = block_at<many>(metric + c);
+      const auto first = block_at<many>(x + c) - middle, second = block_at<many>(z + c) - middle;
+      const auto before = block_at<many>(w + c);
+      const auto moved = before + scale * (a * first + b * second - shrinkage * before);
+      const auto summed = block_at<many>(s + c) + scale * (e * first + f * second);
+      put(w + c, moved);
+      put(s + c, summed);
+    });
+  }
+
+  void shrink(Real* w, Real shrinkage) const {
+    for (Index c = 0; c < this->d; ++c) w[c] -= shrinkage * metric[c] * w[c];
+  }
+};
+
+template <class Real_, class Int>
+struct CentredCsrRows : CsrRows<Real_, Int> {
+  using Real = Real_;
+  using Plain = CsrRows<Real_, Int>;
+  static constexpr bool is_centred = true;
+
+  const Real* centre;
+  const Real* metric;
+  const double* shared;  // <P m, x> of each row
+  double span = 0.0;     // <P m, m>
+
+  CentredCsrRows(const Plain& rows, const Preconditioner<Real>& given)
+      : Plain(rows),
+        centre(given.centre.data()),
+        metric(given.metric.data()),
+        shared(given.products.data()) {
+    for (Index j = 0; j < this->d; ++j) {
+      const double middle = static_cast<double>(centre[j]);
+      span += static_cast<double>(metric[j]) * middle * middle;
+    }
+  }
+
+  template <int Stride = 1>
+  void add(Index i, Real a, Real* w) const {
+    for (Index place = this->begin(i); place < this->end(i); ++place) {
+      const auto feature = static_cast<Index>(this->indices[place]);
+      w[Stride * feature] += a * (metric[feature] * this->data[place]);
+    }
+  }
+
+  void add_interleaved(Index i, Real a, Real e, Real* both) const {
+    for (Index place = this->begin(i); place < this->end(i); ++place) {
+      const auto index = static_cast<Index>(this->indices[place]);
+      Real* feature = both + 2 * index;
+      const Real entry = metric[index] * this->data[place];
+      feature[0] += a * entry;
+      feature[1] += e * entry;
+    }
+  }
+};
+
+// What is subtracted from a vector u that sparse rows are added to: `along` times P m.
+struct Offset {
+  double along = 0.0;
+  double product = 0.0;  // <m, u>
+
+  // Product with x - m, from that of u with x.
+  template <class RowAccess>
+  typename RowAccess::Real corrected(typename RowAccess::Real score, const RowAccess& rows,
+                                     Index i) const {
+    const double left = product + along * (rows.shared[i] - rows.span);
+    return static_cast<typename RowAccess::Real>(static_cast<double>(score) - left);
+  }
+
+  // A row was added so many times.
+  template <class RowAccess>
+  void add(double many, const RowAccess& rows, Index i) {
+    along += many;
+    product += many * rows.shared[i];
+  }
+};
+
+// Rows of a kind, centred.
+template <class RowAccess>
+struct CentredRowsOf;
+
+template <class Real>
+struct CentredRowsOf<DenseRows<Real>> {
+  using Type = CentredDenseRows<Real>;
+};
+
+template <class Real, class Int>
+struct CentredRowsOf<CsrRows<Real, Int>> {
+  using Type = CentredCsrRows<Real, Int>;
+};
+
+template <class RowAccess>
+using CentredRows = typename CentredRowsOf<RowAccess>::Type;
+
+}  // namespace antithetic

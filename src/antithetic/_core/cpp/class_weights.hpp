@@ -1,0 +1,296 @@
+// Weights of many classes: their products with the rows of a batch, and steps along these.
+//
+// Dense rows: the weights of a class lie side by side, and a step waits until the scores of the
+// next batch are wanted, so that each weight passes through the registers once per batch: a few
+// classes take the step, then give their scores. Sparse rows: the classes of a feature lie side by
+// side, so that an entry of a row meets them in one stretch.
+#pragma once
+
+#include "rows.hpp"
+#include "team.hpp"
+
+namespace antithetic {
+
+// Tiles of sums that fit into all registers: with 16 of them, 12 sums, 3 weights and an entry; a
+// tile of 16 sums would pass through memory.
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr Index most_classes_at_once = 4;
+#else
+constexpr Index most_classes_at_once = 3;
+#endif
+constexpr Index rows_at_once = 4, registers_at_once = 4;
+
+// Numbers in one register; other compilers have no blocks that can be compared.
+#if defined(__GNUC__) || defined(__clang__)
+template <class Real>
+constexpr Index in_register = register_lanes<Real>;
+#else
+template <class Real>
+constexpr Index in_register = 1;
+#endif
+
+// So many numbers that they fill registers.
+template <class Real>
+Index filled(Index many) {
+  return (many + in_register<Real> - 1) / in_register<Real> * in_register<Real>;
+}
+
+// So many numbers that they take an odd number of cache lines: rows a power of two apart would fall
+// on each other in the cache.
+template <class Real>
+Index padded(Index many) {
+  constexpr Index line = cache_line / static_cast<Index>(sizeof(Real));
+  return ((many + line - 1) / line | 1) * line;
+}
+
+template <class Real>
+ANTITHETIC_INLINE Real total(const Block<Real, in_register<Real>>& block) {
+  if constexpr (in_register<Real> == 1) {
+    return block;
+  } else {
+    constexpr Index many = in_register<Real>;
+    auto folded = [](auto& self, auto part, auto size) {
+      if constexpr (size == 1) {
+        return part;
+      } else {
+        return self(self, detail::sum_of_halves<size, Real>(part),
+                    std::integral_constant<Index, size / 2>{});
+      }
+    };
+    return folded(folded, block, std::integral_constant<Index, many>{});
+  }
+}
+
+// Where a batch's rows lie, and what is added to the scores or multiplied with the rows: both are
+// rows of the batch times classes.
+template <class Real>
+struct PackedBatch {
+  const Real* rows;
+  Real* by_class;
+  Index many, class_stride;
+};
+
+template <class Real>
+struct Tiles {
+  static constexpr Index lanes = in_register<Real>;
+  using Numbers = Block<Real, lanes>;
+
+  // Add the rows, each times its factor, to `width` registers of the weights of some classes.
+  template <Index classes, Index width>
+  static ANTITHETIC_INLINE void move(Real* weights, Index stride, const PackedBatch<Real>& batch,
+                                     Index first_class, Index column) {
+    Numbers sums[classes][width];
+    for (Index k = 0; k < classes; ++k) {
+      for (Index j = 0; j < width; ++j) {
+        sums[k][j] = block_at<lanes>(weights + k * stride + column + j * lanes);
+      }
+    }
+    const Real* x = batch.rows + column;
+    const Real* factors = batch.by_class + first_class;
+    for (Index r = 0; r < batch.many; ++r, x += stride, factors += batch.class_stride) {
+      Numbers entries[width];
+      for (Index j = 0; j < width; ++j) entries[j] = block_at<lanes>(x + j * lanes);
+      for (Index k = 0; k < classes; ++k) {
+        for (Index j = 0; j < width; ++j) sums[k][j] += factors[k] * entries[j];
+      }
+    }
+    for (Index k = 0; k < classes; ++k) {
+      for (Index j = 0; j < width; ++j) {
+        put(weights + k * stride + column + j * lanes, sums[k][j]);
+      }
+    }
+  }
+
+  // Add to the scores of some rows what some columns of the weights of some classes give.
+  template <Index classes, Index rows>
+  static ANTITHETIC_INLINE void score(const Real* weights, Index stride,
+                                      const PackedBatch<Real>& batch, Index first_class, Index row,
+                                      Index column, Index last) {
+    Numbers sums[classes][rows] = {};
+    const Real* x = batch.rows + row * stride;
+    for (Index c = column; c < last; c += lanes) {
+      Numbers some[classes];
+      for (Index k = 0; k < classes; ++k) some[k] = block_at<lanes>(weights + k * stride + c);
+      for (Index r = 0; r < rows; ++r) {
+        const Numbers entries = block_at<lanes>(x + r * stride + c);
+        for (Index k = 0; k < classes; ++k) sums[k][r] += some[k] * entries;
+      }
+    }
+    for (Index r = 0; r < rows; ++r) {
+      Real* scores = batch.by_class + (row + r) * batch.class_stride + first_class;
+      for (Index k = 0; k < classes; ++k) scores[k] += total<Real>(sums[k][r]);
+    }
+  }
+
+  // The step of the batch before on some classes and columns, then their scores.
+  template <Index classes>
+  static void move_and_score(Real* weights, Index stride, Index first_class,
+                             const PackedBatch<Real>& before, const PackedBatch<Real>& now,
+                             Index column, Index last) {
+    if (before.many > 0) {
+      constexpr Index wide = registers_at_once * lanes;
+      Index c = column;
+      for (; c + wide <= last; c += wide) {
+        move<classes, registers_at_once>(weights, stride, before, first_class, c);
+      }
+      for (; c < last; c += lanes) move<classes, 1>(weights, stride, before, first_class, c);
+    }
+    Index r = 0;
+    for (; r + rows_at_once <= now.many; r += rows_at_once) {
+      score<classes, rows_at_once>(weights, stride, now, first_class, r, column, last);
+    }
+    for (; r < now.many; ++r) score<classes, 1>(weights, stride, now, first_class, r, column, last);
+  }
+};
+
+template <class RowAccess>
+class ClassWeights;
+
+template <class Real>
+class ClassWeights<DenseRows<Real>> {
+ public:
+  ClassWeights(const DenseRows<Real>& rows, const Real* coef, Index n_classes, Index longest,
+               Index class_stride, Index threads)
+      : rows_(rows),
+        n_classes_(n_classes),
+        class_stride_(class_stride),
+        columns_(filled<Real>(rows.d)),
+        stride_(padded<Real>(rows.d)),
+        tiles_((n_classes + most_classes_at_once - 1) / most_classes_at_once),
+        weights_(n_classes * stride_),
+        packed_{AlignedVector<Real>(longest * stride_), AlignedVector<Real>(longest * stride_)},
+        factors_(longest * class_stride),
+        team_(std::clamp<Index>(threads, 1,
+                                std::max<Index>(1, longest * n_classes * rows.d / least_work))) {
+    for (Index k = 0; k < n_classes; ++k) {
+      std::copy_n(coef + k * rows.d, rows.d, weights_.data() + k * stride_);
+    }
+  }
+
+  // Products of all classes with the rows of a batch, after the step before it.
+  void scores(Rows batch, Real* found) {
+    const Index many = length(batch);
+    Real* now = packed_[turn_].data();
+    for (Index r = 0; r < many; ++r) {
+      std::copy_n(rows_.row(batch[static_cast<std::size_t>(r)]), rows_.d, now + r * stride_);
+    }
+    std::fill_n(found, many * class_stride_, Real{0});
+    pass({now, found, many, class_stride_});
+    many_ = many;
+    turn_ = 1 - turn_;
+  }
+
+  // Add the rows of the last batch, each times a factor for every class.
+  void move(const Real* factors) {
+    std::copy_n(factors, many_ * class_stride_, factors_.data());
+    waiting_ = many_;
+  }
+
+  // Take the step that still waits.
+  void settle() { pass({nullptr, nullptr, 0, class_stride_}); }
+
+  template <class Function>
+  void for_each_class(Function function) {
+    for (Index k = 0; k < n_classes_; ++k) {
+      Real* w = weights_.data() + k * stride_;
+      for (Index j = 0; j < rows_.d; ++j) function(k, j, w[j]);
+    }
+  }
+
+ private:
+  // Columns of two batches that stay near while all classes meet them; each part of a product costs
+  // a sum over the register, so they are many.
+  static constexpr Index panel = 1024;
+  static constexpr Index least_work = Index{1} << 17;  // products per thread worth waiting for
+
+  Index first_of_tile(Index tile) const { return n_classes_ * tile / tiles_; }
+
+  void pass(const PackedBatch<Real>& now) {
+    const PackedBatch<Real> before{packed_[1 - turn_].data(), factors_.data(), waiting_,
+                                   class_stride_};
+    const Index parts = team_.size();
+    team_.run([&](Index t) {
+      const Index first = tiles_ * t / parts, last = tiles_ * (t + 1) / parts;
+      for (Index column = 0; column < columns_; column += panel) {
+        const Index end = std::min(columns_, column + panel);
+        for (Index tile = first; tile < last; ++tile) visit(tile, before, now, column, end);
+      }
+    });
+    waiting_ = 0;
+  }
+
+  void visit(Index tile, const PackedBatch<Real>& before, const PackedBatch<Real>& now,
+             Index column, Index end) {
+    const Index k = first_of_tile(tile), many = first_of_tile(tile + 1) - k;
+    Real* w = weights_.data() + k * stride_;
+    if constexpr (most_classes_at_once > 3) {
+      if (many == 4)
+        return Tiles<Real>::template move_and_score<4>(w, stride_, k, before, now, column, end);
+    }
+    if (many == 3)
+      return Tiles<Real>::template move_and_score<3>(w, stride_, k, before, now, column, end);
+    if (many == 2)
+      return Tiles<Real>::template move_and_score<2>(w, stride_, k, before, now, column, end);
+    Tiles<Real>::template move_and_score<1>(w, stride_, k, before, now, column, end);
+  }
+
+  const DenseRows<Real>& rows_;
+  const Index n_classes_, class_stride_, columns_, stride_, tiles_;
+  AlignedVector<Real> weights_, packed_[2], factors_;
+  Index turn_ = 0, many_ = 0, waiting_ = 0;
+  Team team_;
+};
+
+template <class Real, class Int>
+class ClassWeights<CsrRows<Real, Int>> {
+ public:
+  ClassWeights(const CsrRows<Real, Int>& rows, const Real* coef, Index n_classes, Index,
+               Index class_stride, Index)
+      : rows_(rows), n_classes_(n_classes), stride_(class_stride), weights_(rows.d * class_stride) {
+    for (Index k = 0; k < n_classes; ++k) {
+      for (Index j = 0; j < rows.d; ++j) weights_.data()[j * stride_ + k] = coef[k * rows.d + j];
+    }
+  }
+
+  void scores(Rows batch, Real* found) {
+    batch_ = batch;
+    std::fill_n(found, length(batch) * stride_, Real{0});
+    for (const Index i : batch) {
+      rows_.for_each(i, [&](Index j, Real x) { add(x, weights_.data() + j * stride_, found); });
+      found += stride_;
+    }
+  }
+
+  void move(const Real* factors) {
+    for (const Index i : batch_) {
+      rows_.for_each(i, [&](Index j, Real x) { add(x, factors, weights_.data() + j * stride_); });
+      factors += stride_;
+    }
+  }
+
+  void settle() {}
+
+  template <class Function>
+  void for_each_class(Function function) {
+    for (Index j = 0; j < rows_.d; ++j) {
+      Real* w = weights_.data() + j * stride_;
+      for (Index k = 0; k < n_classes_; ++k) function(k, j, w[k]);
+    }
+  }
+
+ private:
+  // sum += x * numbers, of all classes
+  void add(Real x, const Real* numbers, Real* sum) const {
+    constexpr Index many = in_register<Real>;
+    for (Index k = 0; k < stride_; k += many) {
+      put(sum + k, block_at<many>(sum + k) + x * block_at<many>(numbers + k));
+    }
+  }
+
+  const CsrRows<Real, Int>& rows_;
+  const Index n_classes_, stride_;
+  AlignedVector<Real> weights_;
+  Rows batch_;
+};
+
+}  // namespace antithetic

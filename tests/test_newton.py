@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import pickle
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,8 +19,10 @@ from sklearn.linear_model import LogisticRegression
 
 import antithetic
 from antithetic.problem import Problem
+from antithetic.problem.constant import best_constant
 from antithetic.problem.losses import LOSSES
-from antithetic.solvers.newton import solve_problem
+from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers.newton import solve_path, solve_problem
 from antithetic.stopping import Target
 
 SMOOTH = [name for name, loss in LOSSES.items() if loss.is_smooth]
@@ -249,6 +252,65 @@ def test_a_good_start_saves_iterations():
     assert warm.iterations == 0
     assert not warm.sizes
     assert warm.gap <= 1e-6
+
+
+@pytest.mark.parametrize("l1_ratio", [0.0, 0.5])
+@pytest.mark.parametrize("rare", [False, True])
+@pytest.mark.parametrize("tol", [1e-3, 1e-9])
+def test_a_path_ends_where_single_runs_do(tol, rare, l1_ratio):
+    """Each penalty of a path has its own bound, which holds, and weights of its own optimum."""
+    X, y, rng = draw(4000, 6)
+    if rare:
+        X = np.column_stack([X, rng.random(4000) < 0.002])
+    problem = Problem.build(X, y, fit_intercept=True)
+    penalties = [
+        ElasticNet((1.0 - l1_ratio) * strength, l1_ratio * strength)
+        for strength in np.geomspace(1.0, 1e-7, 6)
+    ]
+    path = solve_path(problem, penalties, tol=tol, max_iter=100)
+    for penalty, solved in zip(penalties, path, strict=True):
+        alone = replace(problem, penalty=penalty)
+        exact = solve_problem(alone, tol=1e-13, max_iter=100)
+        constant = best_constant(problem.loss, problem.y, None)[1]
+        least = alone.objective(exact.coef, exact.intercept)
+        above = alone.objective(solved.coef, solved.intercept) - least
+        assert solved.ended == "gap"
+        assert solved.gap <= tol
+        assert above <= solved.gap * (constant - least) + 1e-12 * constant
+
+
+def test_a_path_needs_few_iterations():
+    """The move of a sample's solution saves steps of all rows: 12 in all, 17 without it."""
+    X, y, _ = draw(20000, 20)
+    problem = Problem.build(X, y, fit_intercept=True)
+    penalties = [ElasticNet(strength, 0.0) for strength in np.geomspace(1.0, 1e-7, 8)]
+    path = solve_path(problem, penalties, tol=1e-4, max_iter=100)
+    assert sum(solved.iterations for solved in path) <= 14
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_minimize_solves_losses_with_a_log_link(loss, penalty):
+    """Counts and sums of any size: the gradient vanishes, dense and sparse rows agree."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 5))
+    mean = np.exp(0.3 * X @ rng.normal(size=5) + 2.0)
+    y = rng.poisson(mean).astype(float) if loss == "poisson" else rng.gamma(2.0, mean / 2.0)
+    found = [
+        antithetic.minimize(
+            rows,
+            y,
+            loss=loss,
+            fit_intercept=True,
+            solver="newton",
+            epochs=40,
+            stop=Target("gradient", 1e-7),
+            **PENALTIES[penalty],
+        )
+        for rows in (X, sparse.csr_array(X))
+    ]
+    np.testing.assert_allclose(found[0].coef, found[1].coef, atol=1e-6)
+    assert all(run.converged for run in found)
 
 
 def test_the_same_seed_gives_the_same_bits():

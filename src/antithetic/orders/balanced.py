@@ -30,8 +30,9 @@ class Balanced(Order):
     pairs : Pairs, str, callable, AntitheticTable, GroupTable or None, default=None
         Which rows travel together; None orders single rows.
     sketch : {None, "auto"}, default=None
-        None compares whole gradients. "auto" compares a short sketch of them where they are much
-        larger than a row; in a linear model a gradient is one row, which is never shortened.
+        None compares whole gradients. "auto" compares sketches of at most 16 KB where gradients are
+        larger than a row, as those of ``loss="softmax"`` are: one row for each class. Other
+        gradients are one row, which is never shortened.
     """
 
     balances: ClassVar[bool] = True
@@ -50,9 +51,10 @@ class Balanced(Order):
             first = NestedGroups(table.order, table.size, size, pool.seed).rows(0)
             to_the_top = self.pairs is not None and self.pairs.nest is True
             return Draws(pool, BalancedOrder(first, size, 1 if to_the_top else table.size))
+        sketched = self.sketch == "auto"
         rng = np.random.default_rng((pool.seed, 0))
         if table is None:
-            return Draws(pool, BalancedOrder(random_order(rng, pool.n), size))
+            return Draws(pool, BalancedOrder(random_order(rng, pool.n), size, sketched=sketched))
         rows = table.pairs[random_order(rng, pool.n // 2)].ravel()
         rows = rows if table.single is None else np.append(rows, table.single)
         return Draws(pool, BalancedOrder(rows, size, unit=2))
@@ -77,15 +79,19 @@ class BalancedOrder:
     batch_size : int
     unit : int, default=1
         Rows that stay together: 1, or those of a pair or group.
+    sketched : bool, default=False
+        Whether sketches of gradients may be compared.
     """
 
     first: NDArray[np.intp]
     batch_size: int
     unit: int = 1
+    sketched: bool = False
 
     def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
         """Batches of an epoch, a pure function of the order that the last one left behind.
 
         None before the first.
         """
-        return cut(self.first if order is None else order, self.batch_size)._replace(unit=self.unit)
+        rows = self.first if order is None else order
+        return cut(rows, self.batch_size)._replace(unit=self.unit, sketched=self.sketched)

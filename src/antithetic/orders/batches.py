@@ -26,6 +26,9 @@ class Batches(NamedTuple):
         What each row's gradient is multiplied by, so that the sum over a batch, divided by
         ``size``, is unbiased; None where that is 1. A batch with factors always takes the full
         step, whatever the number of its rows.
+    sketched : bool, default=False
+        Whether gradients that are much larger than a row may be compared by sketches where the
+        order of the next epoch is balanced.
     """
 
     rows: NDArray[np.intp]
@@ -33,6 +36,7 @@ class Batches(NamedTuple):
     size: int
     unit: int = 0
     factors: NDArray[np.float64] | None = None
+    sketched: bool = False
 
     @property
     def counted(self) -> int:

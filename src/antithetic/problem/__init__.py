@@ -2,5 +2,6 @@
 
 from antithetic.problem.objective import Problem
 from antithetic.problem.ratio import ratio
+from antithetic.problem.softmax import SoftmaxProblem, build_problem
 
-__all__ = ["Problem", "ratio"]
+__all__ = ["Problem", "SoftmaxProblem", "build_problem", "ratio"]

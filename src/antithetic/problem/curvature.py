@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from antithetic._core.losses import LOG_LOSS
 from antithetic.problem.constant import best_constant
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import Penalty
-from antithetic.problem.sums import Dual, Evaluation, Vector
+from antithetic.problem.sums import Dual, Evaluation, Outcome, Vector
 
 _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
 _FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
@@ -31,6 +32,8 @@ class RowSums:
         What is subtracted from each column; None without an intercept.
     threads : int, default=1
     """
+
+    most_sampled = np.inf
 
     def __init__(self, problem: Problem, centre: Vector | None, threads: int = 1) -> None:
         self.problem, self.centre = problem, centre
@@ -247,23 +250,15 @@ class RowSums:
         return whole
 
     def _gram_of_blocks(self, weight: Vector, kind: Any) -> Vector:
-        d, D, X = self.d, self.d + self.fit_intercept, self.problem.X
-        roots = np.sqrt(weight)
+        D, rows = self.columns, self.problem.rows
+        roots, centre = np.sqrt(weight), np.empty(0) if self.centre is None else self.centre
         gram = np.zeros((D, D))
         at_once = max(1, min(self.n, _ENTRIES_AT_ONCE // max(1, D)))
         buffer = np.empty((at_once, D), dtype=kind)
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, self.n, at_once):
-                part = slice(start, min(self.n, start + at_once))
-                block = buffer[: part.stop - part.start]
-                columns, root = block[:, :d], roots[part, None]
-                rows = X[part].toarray() if sparse.issparse(X) else X[part]
-                if self.centre is None:
-                    np.multiply(rows, root, out=columns, casting="same_kind")
-                else:
-                    np.subtract(rows, self.centre, out=columns, casting="same_kind")
-                    np.multiply(columns, root, out=columns, casting="same_kind")
-                    block[:, d:] = root
+                block = buffer[: min(at_once, self.n - start)]
+                rows.weigh_rows(roots, centre, start, block, self.threads)
                 gram += block.T @ block
         return gram
 
@@ -281,26 +276,28 @@ class RowSums:
         rare: NDArray[np.bool_] = _FEW_ROWS * mean * top * top > squares * self.n
         return rare
 
+    def near_samples(
+        self,
+        solve: Callable[[RowSums], Outcome | None],
+        size: int,  # noqa: ARG002
+        seed: int,  # noqa: ARG002
+    ) -> Outcome | None:
+        """Call a function with these rows: samples of any size can be drawn here."""
+        return solve(self)
+
     def sample(self, size: int, seed: int) -> RowSums | None:
         """Rows drawn at random, evenly from the first to the last of each class.
 
         Fewer than five of a class are too few, and give None.
         """
-        problem, rng = self.problem, np.random.default_rng(seed)
-        if problem.loss.classification:
-            positive = problem.y > 0.0
-            parts = [np.flatnonzero(positive), np.flatnonzero(~positive)]
-            parts = [part for part in parts if len(part)]
-        else:
-            parts = [np.arange(self.n)]
-        chosen = []
-        for part in parts:
-            many = round(size * len(part) / self.n)
-            if many < min(5, len(part)):
-                return None
-            cells = (np.arange(many) + rng.random(many)) * (len(part) / many)
-            chosen.append(part[np.minimum(cells.astype(np.intp), len(part) - 1)])
-        rows = np.concatenate(chosen)
+        problem = self.problem
+        if size >= self.n:
+            return self
+        parts = rows_by_class(problem)
+        chosen = draw_places([len(part) for part in parts], size, seed)
+        if chosen is None:
+            return None
+        rows = np.concatenate([part[places] for part, places in zip(parts, chosen, strict=True)])
         weight = None if problem.weight is None else problem.weight[rows]
         if weight is not None and not weight.any():
             return None
@@ -324,15 +321,19 @@ class RowSums:
             return Dual(point.gradient - self.penalty.l2 * point.theta, 0.0)
         slopes = point.slopes
         assert slopes is not None
-        up, down = float(slopes[slopes > 0.0].sum()), -float(slopes[slopes < 0.0].sum())
+        up, down = float(np.maximum(slopes, 0.0).sum()), -float(np.minimum(slopes, 0.0).sum())
         smaller = min(up, down)
         scales = (smaller / up if up > 0.0 else 1.0, smaller / down if down > 0.0 else 1.0)
-        scaled, cost = self._scale(point, *scales)
+        return self.scaled_dual(point, *scales)
+
+    def scaled_dual(self, point: Evaluation, up: float, down: float) -> Dual:
+        """Slopes of the point, those above and below zero scaled by so much."""
+        scaled, cost = self._scale(point, up, down)
         gradient = np.empty(self.d)
         self.problem.rows.combine(scaled, gradient, self.threads)
-        assert self.centre is not None
-        gradient -= float(scaled.sum()) * self.centre  # the sum is zero but for rounding
-        return Dual(gradient / self.n, cost, *scales)
+        if self.centre is not None:
+            gradient -= float(scaled.sum()) * self.centre  # the sum of all is zero but for rounding
+        return Dual(gradient / self.n, cost, up, down)
 
     def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
         """What it costs to scale the slopes above and below zero by so much."""
@@ -354,6 +355,30 @@ class RowSums:
             scaled,
         )
         return scaled, cost / self.n
+
+
+def rows_by_class(problem: Problem) -> list[NDArray[np.intp]]:
+    """Rows of each class that there is, in order; of a regression all rows."""
+    if not problem.loss.classification:
+        return [np.arange(problem.n)]
+    positive = problem.y > 0.0
+    return [part for part in map(np.flatnonzero, (positive, ~positive)) if len(part)]
+
+
+def draw_places(lengths: Sequence[int], size: int, seed: int) -> list[NDArray[np.intp]] | None:
+    """Places among the rows of each class, spread evenly: as many as its share of ``size``.
+
+    Fewer than five of a class are too few, and give None.
+    """
+    rng, n = np.random.default_rng(seed), sum(lengths)
+    chosen = []
+    for length in lengths:
+        many = round(size * length / n)
+        if many < min(5, length):
+            return None
+        cells = (np.arange(many) + rng.random(many)) * (length / many)
+        chosen.append(np.minimum(cells.astype(np.intp), length - 1))
+    return chosen
 
 
 def _effective_rows(problem: Problem) -> float:

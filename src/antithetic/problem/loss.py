@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._core import kernels
-from antithetic._core.losses import HUBER, LOG_LOSS, MODIFIED_HUBER, TWEEDIE
+from antithetic._core.losses import HUBER, LOG_LOSS, MODIFIED_HUBER, SOFTMAX, TWEEDIE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,11 @@ class Loss:
     def with_epsilon(self, epsilon: float) -> Loss:  # noqa: ARG002
         """Return the loss with another parameter, where it has one."""
         return self
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether there is one score per class, and so one row of weights for each."""
+        return self.code == SOFTMAX
 
     @property
     def has_log_link(self) -> bool:

@@ -17,12 +17,14 @@ from antithetic._core.losses import (
     SQUARED_ERROR,
     SQUARED_HINGE,
 )
+from antithetic._core.losses import SOFTMAX as SOFTMAX_CODE
 from antithetic.problem.deviances import Quantile, Tweedie
 from antithetic.problem.loss import Loss
 
 __all__ = [
     "ALL_LOSSES",
     "LOSSES",
+    "SOFTMAX",
     "EpsilonInsensitive",
     "Huber",
     "Loss",
@@ -125,6 +127,9 @@ LOSSES = {
 }
 
 
+# Classes together, with one score for each: no other loss has more than one.
+SOFTMAX = Loss("softmax", SOFTMAX_CODE, classification=True, largest_curvature=0.5)
+
 # Those that scikit-learn's SGD does not have are for numbers alone.
 ALL_LOSSES = LOSSES | {
     "quantile": Quantile(),
@@ -138,6 +143,11 @@ def get_loss(loss: str | Loss) -> Loss:
     """Return a loss by name; a :class:`Loss` is returned as it is."""
     if isinstance(loss, Loss):
         return loss
+    if loss == "softmax":
+        raise ValueError(
+            'loss "softmax" has one score per class, which this does not support; use it with'
+            " SGDClassifier or minimize, or use loss='log_loss' for two classes"
+        )
     if not isinstance(loss, str) or loss not in ALL_LOSSES:
         raise ValueError(
             f"loss {loss!r} is not known; use one of {', '.join(ALL_LOSSES)}, or an object of"
@@ -151,7 +161,7 @@ def read_loss(text: str) -> str | Loss | None:
 
     None for anything else; nothing is executed.
     """
-    if text in ALL_LOSSES:
+    if text in ALL_LOSSES or text == SOFTMAX.name:
         return text
     found = re.fullmatch(r"(\w+)\(([0-9.e+-]+)\)", text)
     if found is None or found[1] not in _WITH_PARAMETER:

@@ -112,6 +112,11 @@ class Problem:
         """Number of features."""
         return int(self.X.shape[1])
 
+    @property
+    def n_weights(self) -> int:
+        """Number of weights."""
+        return self.d
+
     def predictions(self, coef: Any, intercept: float = 0.0) -> NDArray[np.float64]:
         """Linear predictions of all rows, shape (n,)."""
         return self._predictions(check_coef(coef, self.d), intercept)

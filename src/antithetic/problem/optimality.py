@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._util.validation import block_rows, check_coef, check_column, check_number
-from antithetic.problem import Problem
+from antithetic.problem import Problem, SoftmaxProblem
 from antithetic.problem.penalties import ElasticNet
 
 # Keeps a dual variable, once divided by its weight, inside the conjugate's domain.
 _WITHIN = 1.0 - 4.0 * float(np.finfo(np.float64).eps)
 
 
-def gradient_mapping_norm(problem: Problem, coef: Any, intercept: float = 0.0) -> float:
+def gradient_mapping_norm(problem: Problem, coef: Any, intercept: Any = 0.0) -> float:
     r"""Euclidean norm of the gradient mapping, which is the gradient where there is no kink.
 
     It is :math:`G = \big(w - \mathrm{prox}_{\tau}(w - \tau \nabla s(w))\big) / \tau`.
@@ -48,6 +48,8 @@ def gradient_mapping_norm(problem: Problem, coef: Any, intercept: float = 0.0) -
     (0.0, 2.5)
     """
     check_gradient(problem)
+    if isinstance(problem, SoftmaxProblem):
+        return problem.gradient_norm(coef, intercept)
     w = check_coef(coef, problem.d).astype(np.float64)
     slopes = _weighted(
         problem,
@@ -64,7 +66,7 @@ def gradient_mapping_norm(problem: Problem, coef: Any, intercept: float = 0.0) -
     return float(np.hypot(np.linalg.norm(mapping), slopes.mean() if problem.fit_intercept else 0.0))
 
 
-def duality_gap(problem: Problem, coef: Any, intercept: float = 0.0, dual: Any = None) -> float:
+def duality_gap(problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = None) -> float:
     r"""Objective at the weights minus the dual objective at a.
 
     It is never negative, and at least the distance from the minimum.
@@ -101,6 +103,8 @@ def duality_gap(problem: Problem, coef: Any, intercept: float = 0.0, dual: Any =
     (True, 25.0)
     """
     penalty = check_gap(problem, intercept)
+    if isinstance(problem, SoftmaxProblem):  # with the dual variables that the weights lead to
+        return problem.gradient_norm(coef, intercept) ** 2 / (2.0 * penalty.l2)
     w = check_coef(coef, problem.d).astype(np.float64)
     p = _predictions(problem, w)
     weight = np.ones(problem.n) if problem.weight is None else problem.weight
@@ -135,12 +139,15 @@ def check_gradient(problem: Problem) -> None:
         )
 
 
-def check_gap(problem: Problem, intercept: float = 0.0) -> ElasticNet:
+def check_gap(problem: Problem, intercept: Any = 0.0) -> ElasticNet:
     """Penalty of a problem that has a duality gap, or an error that says what else to use."""
     smooth = problem.loss.is_smooth
     other = 'the "gradient" or the "objective"' if smooth else 'the "objective"'
     penalty: object = problem.penalty
-    if problem.fit_intercept or check_number(intercept, "intercept") != 0.0:
+    constants = (
+        np.any(intercept) if problem.loss.has_classes else check_number(intercept, "intercept")
+    )
+    if problem.fit_intercept or constants:
         raise ValueError(
             "the duality gap is infinite with an intercept that is not penalised: use"
             f" fit_intercept=False, or add a column of ones, or {other}"

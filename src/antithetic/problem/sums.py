@@ -7,15 +7,16 @@ tie the intercept to every weight.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import Penalty
 
 Vector = NDArray[np.float64]
+Outcome = TypeVar("Outcome")
 
 
 class Evaluation(NamedTuple):
@@ -34,6 +35,8 @@ class Evaluation(NamedTuple):
         Of each row, weighted; None where the rows are elsewhere.
     predictions : ndarray of shape (n,) or None
         None where the slopes say as much.
+    totals : tuple of float
+        Where the rows are elsewhere, what they keep for later questions; else empty.
     """
 
     theta: Vector
@@ -43,6 +46,7 @@ class Evaluation(NamedTuple):
     slopes: Vector | None = None
     curvatures: Vector | None = None
     predictions: Vector | None = None
+    totals: tuple[float, ...] = ()
 
 
 class Dual(NamedTuple):
@@ -69,11 +73,11 @@ class Sums(Protocol):
 
     n: int
     size: float  # rows, as many as weights make of them
-    d: int
-    loss: Loss
+    d: int  # weights that are penalised: the first of a point
     penalty: Penalty
     fit_intercept: bool
     is_single: bool  # whether the rows are float32
+    most_sampled: float  # rows that a sample may have
 
     def at(self, theta: Vector) -> Evaluation:
         """Objective and gradient at some weights: one pass over the rows."""
@@ -95,9 +99,6 @@ class Sums(Protocol):
     ) -> Vector:
         """Part of :meth:`hessian` that belongs to some columns, and the intercept."""
 
-    def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:
-        """Columns of which a sample knows too little, as a mask of shape (d,)."""
-
     def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
         """Diagonal of :meth:`hessian`: one pass over the rows."""
 
@@ -110,14 +111,71 @@ class Sums(Protocol):
     def scales(self, point: Evaluation) -> Vector:
         """Squared unit of each column, in curvature."""
 
-    def constant(self) -> tuple[float, float]:
-        """Best prediction without weights, and its mean loss."""
+    def constant(self) -> tuple[float | Vector, float]:
+        """Best prediction without weights, one per class if these are many, and its mean loss."""
 
-    def sample(self, size: int, seed: int) -> Sums | None:
-        """Rows drawn at random; None where too few of a class are among them."""
+    def near_samples(
+        self, solve: Callable[[Sampled], Outcome | None], size: int, seed: int
+    ) -> Outcome | None:
+        """Call a function where samples of at most so many rows can be drawn.
+
+        These are all rows if they are here; else some of them are brought to one place. None where
+        too few of a class are among them.
+        """
 
     def dual(self, point: Evaluation) -> Dual:
         """Slopes that sum to zero where there is an intercept, near those of the point."""
 
     def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
         """What it costs to scale the slopes above and below zero by so much."""
+
+
+class Whitening(NamedTuple):
+    """Second derivatives of many classes, as far as the classes have them in common.
+
+    Attributes
+    ----------
+    products : ndarray of shape (features, features) or (features,)
+        Mean of the products of centred rows, each times the mean of ``p (1 - p)`` over its classes;
+        of very many columns the diagonal alone.
+    shares : ndarray of shape (classes,)
+        Mean of ``p (1 - p)`` of each class, in units of the mean over classes.
+    mean : float
+        That mean.
+    """
+
+    products: Vector
+    shares: Vector
+    mean: float
+
+
+@runtime_checkable
+class ClassedSums(Sums, Protocol):
+    """Rows of many classes that give sums.
+
+    A point has the weights of the first class, those of the second and so on, and then, with
+    intercepts, the intercepts of centred columns. ``d`` is ``classes * features``.
+    """
+
+    classes: int
+    features: int
+    hessian_passes: float  # what a Hessian costs, in passes over the rows
+
+    def whitening(self, point: Evaluation, seed: int, *, care: float = 0.0) -> Whitening:
+        """What the second derivatives of all classes have in common, from a sample of the rows.
+
+        ``care`` is the share of what is above all second derivatives, as in :meth:`hessian`.
+        """
+
+    def refined(self) -> ClassedSums | None:
+        """The same rows with products of float64; None where they are so already."""
+
+
+class Sampled(Sums, Protocol):
+    """Rows in one place, from which samples are drawn."""
+
+    def sample(self, size: int, seed: int) -> Sampled | None:
+        """Rows drawn at random; None where too few of a class are among them."""
+
+    def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:
+        """Columns of which a sample knows too little, as a mask of shape (d,)."""

@@ -53,7 +53,7 @@ class SolverKind:
     Attributes
     ----------
     make : callable
-        ``make(problem, average, steepest, watch) -> Solver``
+        ``make(problem, average, steepest, watch, threads) -> Solver``
     refuses : callable
         From a :class:`Choice` to why it cannot be and what to use instead, or None.
     has_steps : bool, default=True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from antithetic._core.schedules import step_size
@@ -25,7 +27,7 @@ class DivergenceError(ValueError):
 def check_finite(problem: Problem, state: State, schedule: Schedule) -> None:
     """Raise DivergenceError, with advice, unless the weights and their squared norm are finite."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(state.coef @ state.coef) and np.isfinite(state.intercept):
+        if np.isfinite(state.coef @ state.coef) and np.isfinite(state.intercept).all():
             return
     raise DivergenceError(
         overflow_message(state.epochs, f"the steps diverged. {advice(problem, schedule)} ")
@@ -47,10 +49,10 @@ def advice(problem: Problem, schedule: Schedule) -> str:
     return f"The first step was {first:.3g}; try {safe:.2g} or less."
 
 
-def finite_objective(problem: Problem, coef: np.ndarray, intercept: float) -> float:
+def finite_objective(problem: Problem, coef: np.ndarray, intercept: Any) -> float:
     """Objective of some weights; infinite, and never an error, where it or they are not finite."""
     with np.errstate(all="ignore"):
-        if not (np.isfinite(coef @ coef) and np.isfinite(intercept)):
+        if not (np.isfinite(coef @ coef) and np.isfinite(intercept).all()):
             return np.inf
         value = problem.objective(coef, intercept)
         return value if np.isfinite(value) else np.inf

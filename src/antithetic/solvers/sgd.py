@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from antithetic._core.kernels import Averaging
 from antithetic._util.validation import check_coef, check_count, check_number
+from antithetic.orders import Importance, Stratified
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.preconditioner import Preconditioner
 from antithetic.solvers.arguments import kernel_batches, step_rule
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.state import After, Solution, State
@@ -32,8 +34,10 @@ class Averages(NamedTuple):
     ----------
     coef : ndarray of shape (d,) or None
         Averaged weights, in float64 whatever the rows are; None where nothing is averaged.
-    intercept, weight : float
-        The averaged intercept, and the sum of the weights of what was averaged.
+    intercept : float or ndarray of shape (n_classes,)
+        The averaged intercept, or those of all classes.
+    weight : float
+        Sum of the weights of what was averaged.
     received : ndarray of shape (d + 1,) or None
         Of an L1 penalty, what the weights have received of it and, last, what each was charged
         with (see ``_core/cpp/steps.hpp``).
@@ -43,7 +47,7 @@ class Averages(NamedTuple):
     """
 
     coef: NDArray[np.float64] | None = None
-    intercept: float = 0.0
+    intercept: Any = 0.0
     weight: float = 0.0
     received: NDArray[np.float64] | None = None
     settled: int = 0
@@ -76,6 +80,8 @@ class Sgd:
         and so on it is compared with the last weights, and given up for good once these were better
         twice in a row: a path on which each row is met once ends with little noise, and when its
         steps have become short, what is in its middle is no longer forgotten.
+    preconditioner : Preconditioner or None, default=None
+        Centre and metric that steps are taken in, see :mod:`antithetic.problem.preconditioner`.
     """
 
     problem: Problem
@@ -84,6 +90,7 @@ class Sgd:
     steepest: float = np.inf
     watch: bool = False
     by_epoch: bool = False
+    preconditioner: Preconditioner | None = None
 
     def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, Averages]:
         """State before the first step."""
@@ -91,6 +98,13 @@ class Sgd:
         average = np.zeros(self.problem.d) if self.average_from else None
         state = State(weights, check_number(intercept, "intercept of init"))
         return state, Averages(average, received=self._received())
+
+    def _without_average(self, own: Averages) -> Averages:
+        zeros = np.zeros(self.problem.n_weights)
+        return own._replace(coef=zeros, intercept=self._zero_intercept(), weight=0.0)
+
+    def _zero_intercept(self) -> Any:
+        return 0.0
 
     def _received(self) -> NDArray[np.float64] | None:
         return np.zeros(self.problem.d + 1) if self.problem.penalty.l1 > 0.0 else None
@@ -101,7 +115,7 @@ class Sgd:
         if not self.average_from:
             own = own._replace(coef=None)
         elif own.coef is None:
-            own = own._replace(coef=np.zeros(self.problem.d), intercept=0.0, weight=0.0)
+            own = self._without_average(own)
         if own.received is None or self.problem.penalty.l1 == 0.0:
             own = own._replace(received=self._received())
         return state._replace(coef=state.coef.astype(self.problem.X.dtype)), own
@@ -127,11 +141,27 @@ class Sgd:
         """Take the steps of one more epoch."""
         average_from, average_every = self.average_from, 1
         if self.by_epoch:
-            own = _without_average(state, own)
+            own = self._without_average(own)
             skipped = min(len(batches.rows) // 4, _MOST_SKIPPED) if state.epochs == 0 else 0
             average_from = 0 if own.settled == GIVEN_UP else 1 + state.samples + skipped
-            points = _points_to_average(self.problem)
-            average_every = -(-(len(batches.starts) - 1) // points)
+            average_every = self._between_points(batches)
+        averaging = Averaging(average_from, self.linear, average_every)
+        after = self._take_steps(state, own, batches, schedule, averaging)
+        judged = self.by_epoch and own.settled < GIVEN_UP and _is_compared(after.state.epochs)
+        return self._settle(after) if judged else after
+
+    def _between_points(self, batches: Batches) -> int:
+        """Steps between two points of an epoch that are averaged."""
+        return -(-(len(batches.starts) - 1) // _points_to_average(self.problem))
+
+    def _take_steps(
+        self,
+        state: State,
+        own: Averages,
+        batches: Batches,
+        schedule: Schedule,
+        averaging: Averaging,
+    ) -> After:
         problem, coef = self.problem, state.coef.copy()
         average = np.empty(0) if own.coef is None else own.coef.copy()
         received = np.zeros(1) if own.received is None else own.received.copy()
@@ -140,7 +170,7 @@ class Sgd:
             problem.targets,
             kernel_batches(batches, state),
             step_rule(problem, schedule, self.steepest, self.watch),
-            Averaging(average_from, self.linear, average_every),
+            averaging,
             coef,
             state.intercept,
             average,
@@ -150,16 +180,11 @@ class Sgd:
             received[-1],
             batches.unit,
             following,
+            None if self.preconditioner is None else self.preconditioner.kernel(),
         )
         intercept, average_intercept, average_weight, received[-1], met = found
-        after = After(
-            State(
-                coef,
-                intercept,
-                state.steps + len(batches.starts) - 1,
-                state.samples + len(batches.rows),
-                state.epochs + 1,
-            ),
+        return After(
+            state.after(batches, coef, intercept),
             Averages(
                 None if own.coef is None else average,
                 average_intercept,
@@ -170,8 +195,6 @@ class Sgd:
             met / batches.counted if self.watch else np.nan,
             following if batches.unit else None,
         )
-        judged = self.by_epoch and own.settled < GIVEN_UP and _is_compared(after.state.epochs)
-        return self._settle(after) if judged else after
 
     def _settle(self, after: After) -> After:
         """Compare the mean of an epoch with the last weights; give it up the second time."""
@@ -181,7 +204,7 @@ class Sgd:
             last = self.problem.objective(state.coef, state.intercept)
         own = own._replace(settled=own.settled + 1 if last < mean else 0)
         if own.settled == GIVEN_UP:
-            return after._replace(own=_without_average(state, own), objective=last)
+            return after._replace(own=self._without_average(own), objective=last)
         return after._replace(own=own, objective=mean)
 
 
@@ -214,10 +237,6 @@ def _is_compared(epochs: int) -> bool:
     return epochs >= _FIRST_COMPARED and (epochs.bit_count() == 1 or (epochs - 1).bit_count() == 1)
 
 
-def _without_average(state: State, own: Averages) -> Averages:
-    return own._replace(coef=np.zeros(len(state.coef)), intercept=0.0, weight=0.0)
-
-
 def _points_to_average(problem: Problem) -> int:
     """Most points of an epoch: rows per feature, which cost one entry per row, within bounds."""
     return min(max(problem.n // problem.d, _LEAST_POINTS), _MOST_POINTS)
@@ -225,4 +244,24 @@ def _points_to_average(problem: Problem) -> int:
 
 def refuses(choice: Choice) -> str | None:
     """Averages are of SGD's own kernels, which know L2 and L1 penalties."""
+    if choice.loss.has_classes:
+        return _refuses_classes(choice)
     return None if isinstance(choice.penalty, ElasticNet) else choice.refuses_average()
+
+
+def _refuses_classes(choice: Choice) -> str | None:
+    """Weights of all classes know an L2 penalty, and orders that do not look at gradients."""
+    if choice.penalty_name not in ("none", "l2"):
+        return (
+            f'loss="softmax" has an L2 penalty or none; got {choice.penalty_name}. Use loss='
+            '"log_loss", one problem per class, for other penalties'
+        )
+    order = choice.order
+    if order is not None and (
+        order.pairs is not None or isinstance(order, Importance | Stratified)
+    ):
+        return (
+            'loss="softmax" takes single rows, in an order that does not depend on their gradients'
+            f' but by balancing; got {order!r}. Use Shuffle(), Balanced(sketch="auto") or Uniform()'
+        )
+    return None

@@ -11,20 +11,26 @@ from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
 from antithetic.solvers.steps import Schedule
 
-Solution = tuple[NDArray[Any], float]
+Solution = tuple[NDArray[Any], Any]  # weights, and an intercept or one per class
 
 
 class State(NamedTuple):
     """Weights and intercept, and how many steps, samples and epochs led to them.
 
-    Arrays are never changed once they are here.
+    Weights of several classes are one vector, with one intercept per class. Arrays are never
+    changed once they are here.
     """
 
     coef: NDArray[Any]
-    intercept: float
+    intercept: Any
     steps: int = 0
     samples: int = 0
     epochs: int = 0
+
+    def after(self, batches: Batches, coef: NDArray[Any], intercept: Any) -> State:
+        """Where weights stand after the steps of one more epoch."""
+        steps, samples = self.steps + len(batches.starts) - 1, self.samples + len(batches.rows)
+        return State(coef, intercept, steps, samples, self.epochs + 1)
 
 
 class After(NamedTuple):
@@ -66,7 +72,7 @@ class Solver(Protocol):
     def by_epoch(self) -> bool:
         """Whether the mean of each epoch's weights is the solution."""
 
-    def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, Any]:
+    def init(self, coef: Any = None, intercept: Any = 0.0) -> tuple[State, Any]:
         """State before the first step, and what the solver keeps besides."""
 
     def take_up(self, state: State, own: Any) -> tuple[State, Any]:

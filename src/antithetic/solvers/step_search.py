@@ -38,7 +38,7 @@ _ROWS_OF_A_CLASS = 100
 _RATIO = 4.0  # between one trial step and the next
 _MOST_TRIALS = 40
 _SHARE_OF_GAIN = 0.5
-_OWN_EPOCHS = 1 << 31  # orders that no epoch of the run will have
+OWN_EPOCHS = 1 << 31  # orders that no epoch of the run will have
 _MORE_PASSES = 3  # over the sample, before the curvature is measured
 _STRETCH = 0.25  # the weights are stretched and shrunk by this to measure it
 _SHARE_OF_CURVATURE = 0.5
@@ -68,7 +68,7 @@ class _Passes:
         simple = isinstance(sample.penalty, ElasticNet)  # SGD's own kernels know no other
         solver: Solver = Sgd(sample, 0, False) if simple else Corrected(sample, "sgd")
         sampler = ShuffledRows(sample.n, min(batch_size, sample.n), seed)
-        orders = [sampler.batches(_OWN_EPOCHS + k) for k in range(1 + _MORE_PASSES)]
+        orders = [sampler.batches(OWN_EPOCHS + k) for k in range(1 + _MORE_PASSES)]
         return cls(sample, solver, After(*solver.init(coef, intercept)), orders)
 
     def one_more(self, eta0: float, last: After) -> After:
@@ -111,14 +111,14 @@ def find_steps(
     of the noise of a random one. Costs a handful of passes, usually six to ten, over about 1000
     rows.
     """
-    sample = _sample(problem, seed)
+    sample = sample_of(problem, seed)
     passes = _Passes.over(sample, batch_size, seed, coef, intercept)
     start, at_zero = passes.start.state, sample.loss_at_zero()
     before = _objective_to_beat(sample, start, at_zero)
     if at_zero == 0.0:
         # nothing is lost at zero, as for the perceptron: only the direction matters
-        return InverseTime(_longest_step(sample, batch_size) / _RATIO, problem.penalty.l2)
-    trials = _search(passes.attempt, _longest_step(sample, batch_size), before)
+        return InverseTime(longest_step(sample, batch_size) / _RATIO, problem.penalty.l2)
+    trials = _search(passes.attempt, longest_step(sample, batch_size), before)
     stuck = all(np.array_equal(trial.after.state.coef, start.coef) for trial in trials)
     if stuck and sample.data_gradient(sample.slopes())[0].any():
         reason = f"steps for features as large as these are below what {sample.X.dtype} can hold. "
@@ -154,14 +154,14 @@ def noise_of_balanced(n: int, d: int) -> float:
     return float(np.clip(np.sqrt(d / n), _LEAST_NOISE, 1.0))
 
 
-def _sample(problem: Problem, seed: int) -> Problem:
+def sample_of(problem: Problem, seed: int) -> Problem:
     """Draw rows of positive weight, and of a rare class at least a hundred.
 
     Weights make up for it, so that objectives stay comparable.
     """
     if problem.n <= _SAMPLE_ROWS:
         return problem
-    rng = np.random.default_rng((seed, _OWN_EPOCHS - 1))
+    rng = np.random.default_rng((seed, OWN_EPOCHS - 1))
     drawn, factors, weighted = [], [], problem.weight is not None
     for rows in _kinds_of_rows(problem):
         share = round(_SAMPLE_ROWS * len(rows) / problem.n)
@@ -189,7 +189,7 @@ def _kinds_of_rows(problem: Problem) -> tuple[NDArray[np.intp], ...]:
     )
 
 
-def _longest_step(problem: Problem, batch_size: int) -> float:
+def longest_step(problem: Problem, batch_size: int) -> float:
     """Step at which a batch just overshoots on its own rows."""
     curvature = problem.row_curvature()
     if not np.isfinite(curvature):

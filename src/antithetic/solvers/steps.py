@@ -92,15 +92,29 @@ class Auto(Steps):
     ----------
     decay : float or None, default=None
         Decay of the steps; None means the one found (SGD), or 0 (SVRG and SAGA).
+    precondition : bool, default=False
+        Whether SGD takes its steps in centred columns (with an intercept), each divided by its own
+        spread, so that neither the units of the columns nor their offsets matter. The objective and
+        its optimum stay as they are. The first step then follows from the spread of the rows, and
+        one pass over some of them checks it.
     """
 
     decay: float | None = None
+    precondition: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "decay", _check_decay(self.decay, "Auto"))
+        given: Any = self.precondition
+        if not isinstance(given, bool):
+            raise ValueError(f"precondition of Auto must be True or False; got {given!r}")
 
     def refuses(self, solver: str, loss: Loss, penalty: Penalty) -> str | None:
         """Why no step can be found; None if one can."""
+        if self.precondition and (solver != "sgd" or not isinstance(penalty, ElasticNet)):
+            return (
+                'Auto(precondition=True) is for solver="sgd" with L2 or L1 penalties; leave'
+                " precondition out"
+            )
         if solver in ("sdca", "newton") and self.decay is not None:
             return f'solver="{solver}" has no step size; leave the decay out'
         if solver not in ("svrg", "saga") or math.isfinite(loss.largest_curvature):
@@ -289,7 +303,7 @@ def read_steps(steps: Any, solver: str) -> Steps:
     """
     if isinstance(steps, Steps):
         return steps
-    words = {"auto": Auto, "optimal": Optimal}
+    words: dict[str, type[Steps]] = {"auto": Auto, "optimal": Optimal}
     if isinstance(steps, str) and steps in words:
         return words[steps]()
     if not isinstance(steps, bool) and isinstance(steps, Real):
@@ -305,7 +319,8 @@ def read_steps(steps: Any, solver: str) -> Steps:
 def _bottou_start(alpha: float, loss: Loss) -> float:
     """Choose t0 so that the first step moves a typical weight by about its own size."""
     typical_weight = math.sqrt(1.0 / math.sqrt(alpha))
-    first_step = typical_weight / max(1.0, loss.slope(1.0, -typical_weight).item())
+    steepest = 1.0 if loss.has_classes else loss.slope(1.0, -typical_weight).item()
+    first_step = typical_weight / max(1.0, steepest)
     return 1.0 / (first_step * alpha)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +12,10 @@ from antithetic._util.threads import count_threads
 from antithetic.problem import Problem
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
+from antithetic.solvers.newton.centre import centre_of
 from antithetic.solvers.newton.dual_start import dual_start
-from antithetic.solvers.newton.iterations import Iterate, Newton, solve
+from antithetic.solvers.newton.iterations import Iterate, Newton
+from antithetic.solvers.newton.path import PathEffort, follow_path
 from antithetic.solvers.newton.solver import NewtonSolver, refuses
 
 __all__ = [
@@ -26,8 +27,6 @@ __all__ = [
     "solve_problem",
     "sums_of",
 ]
-
-_ROWS_OF_CENTRE = 1000
 
 
 class Solved(NamedTuple):
@@ -128,19 +127,12 @@ def solve_path(
     Each begins where the one before ended: with its weights, its pass over the rows and its
     Hessian. Parameters are those of :func:`solve_problem`.
     """
-    sums, newton, found = sums_of(problem, threads), None, []
-    for penalty in penalties:
-        sums = sums.with_penalty(penalty)
-        if newton is None:
-            newton = Newton(sums, tol, seed)
-            iterate = newton.start(_first_weights(problem, sums, newton, start, seed))
-        else:
-            newton, iterate = newton.follow(sums, iterate)
-        solved = partial(_solved, sums, newton)
-        watching = None if watch is None else lambda now: watch(solved(now))  # noqa: B023
-        iterate = solve(newton, iterate, max_iter, watching)
-        found.append(solved(iterate))
-    return found
+
+    def first(sums: RowSums, newton: Newton) -> NDArray[np.float64] | None:
+        return _first_weights(problem, sums, newton, start, seed)
+
+    effort = PathEffort(tol, max_iter, seed)
+    return follow_path(sums_of(problem, threads), penalties, effort, first, _solved, watch)
 
 
 def _first_weights(
@@ -154,7 +146,7 @@ def _first_weights(
     if start is not None:
         return sums.join(*start)
     coef = dual_start(problem, seed) if newton.method == "conjugate gradients" else None
-    return None if coef is None else sums.join(coef, newton.constant)
+    return None if coef is None else sums.join(coef, float(newton.constant))
 
 
 def _solved(sums: RowSums, newton: Newton, iterate: Iterate) -> Solved:
@@ -173,16 +165,9 @@ def _solved(sums: RowSums, newton: Newton, iterate: Iterate) -> Solved:
 
 def sums_of(problem: Problem, threads: int = 1) -> RowSums:
     """Sums over the rows of a problem, of centred columns if there is an intercept."""
-    return RowSums(problem, _centre(problem) if problem.fit_intercept else None, threads)
+    return RowSums(problem, centre_of(problem.X) if problem.fit_intercept else None, threads)
 
 
 def make_newton(problem: Problem, *, watch: bool = False) -> NewtonSolver:
     """Return Newton's method on a problem."""
     return NewtonSolver(problem, sums_of(problem, count_threads(None)), watch)
-
-
-def _centre(problem: Problem) -> NDArray[np.float64]:
-    """Roughly the mean of each column, from evenly spaced rows."""
-    some = problem.X[:: max(1, problem.n // _ROWS_OF_CENTRE)]
-    centre = np.asarray(some.mean(axis=0), dtype=np.float64).ravel()
-    return np.where(np.isfinite(centre), centre, 0.0)  # a mean that overflows centres nothing

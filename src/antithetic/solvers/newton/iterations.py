@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from antithetic.problem.certificate import certified_gap
-from antithetic.problem.sums import Evaluation, Sums, Vector
-from antithetic.solvers.newton.levels import is_worth_renewing, raise_rare, solve_levels
+from antithetic.problem.sums import ClassedSums, Evaluation, Sums, Vector
+from antithetic.solvers.newton.gauge import regauge
+from antithetic.solvers.newton.levels import (
+    Warm,
+    follow_sample,
+    is_worth_renewing,
+    level_sizes,
+    raise_rare,
+    solve_levels,
+)
 from antithetic.solvers.newton.models import (
     Conjugate,
     Model,
@@ -20,6 +29,7 @@ from antithetic.solvers.newton.models import (
     WorkingSet,
 )
 from antithetic.solvers.newton.search import next_care, search, value
+from antithetic.solvers.newton.whitened import Whitened
 
 _FEW_ROWS = 1500  # below which digits cost nothing
 _FREE_DIGITS = 1e-10
@@ -28,7 +38,12 @@ _ROUNDING = {False: 1e-12, True: 1e-6}  # of the constant's objective, by whethe
 _LAST_DIGITS, _MOST_IDLE = 4.0 * float(np.finfo(np.float64).eps), 3
 _RATIO_OF_OTHERS = 0.3  # what a step leaves of the decrement, with a Hessian of other weights
 _MOST_COLUMNS = 4000  # of a Hessian that is formed
+_MOST_WEIGHTS = 1000  # the same with many classes, where a Hessian costs more
 _POOR = 0.3  # of the decrement that a step with a new Hessian leaves: its digits may be too few
+_COARSE = 1e-5  # of the constant's objective: gaps that products of float32 still resolve
+_SOON = 0.03  # of the decrement: what two or three steps with the Hessian at hand leave
+_OF_SAMPLE = 0.3  # of the gap that is allowed: how far a sample that is followed may be off
+_OF_BOUND = 0.5  # of the gap that is allowed: what a step by conjugate gradients aims at
 _AGAIN = 1.5  # of the gap that is allowed: where a bound is expected, it is computed
 
 
@@ -70,6 +85,7 @@ class Newton:
 
     def __init__(self, sums: Sums, tol: float, seed: int = 0) -> None:
         self.sums, self.tol, self._seed = sums, tol, seed
+        self._is_classed = isinstance(sums, ClassedSums)  # asked once: protocols are slow to check
         self._is_small = sums.n < _FEW_ROWS
         self._needs_exact = self._is_small  # Hessians, where digits are free or float32 has too few
         self.constant, self.zero_objective = sums.constant()
@@ -78,11 +94,16 @@ class Newton:
         self._looseness = 1.0  # what the last bound was, divided by what was expected
         self._is_exact = self._is_fresh = self._was_fresh = False
         self._idle = 0
+        self._least = -np.inf  # what the optimum is at least, by the bounds of all gradients
         self.sizes: tuple[int, ...] = ()
+        self.sample: Sums | None = None  # the last one, and its solution
+        self._solution_of_sample: Vector | None = None
 
     @property
     def method(self) -> str:
         """How steps are found."""
+        if isinstance(self._model, Whitened):
+            return "newton" if self._model.is_full else "whitened L-BFGS"
         names = {Conjugate: "conjugate gradients", WorkingSet: "working set"}
         return names.get(type(self._model), "newton")
 
@@ -91,11 +112,27 @@ class Newton:
         """Whether the model has a Hessian, which may grow old, or asks the rows for products."""
         return not isinstance(self._model, Conjugate)
 
+    @property
+    def _is_shared(self) -> bool:
+        """Whether the model has a matrix that classes share, whose unit each step corrects."""
+        return isinstance(self._model, Whitened) and not self._model.is_full
+
+    @property
+    def _takes_samples(self) -> bool:
+        """Whether samples of the rows come first."""
+        model = self._model
+        if isinstance(model, Whitened):
+            return model.starts_full
+        return isinstance(model, (QuasiNewton, WithL1))
+
     def _choose(self) -> Model:
         sums = self.sums
         l1 = sums.penalty.l1
         if l1 > 0.0:
-            return WithL1(l1) if sums.d <= _MOST_COLUMNS else WorkingSet(l1)
+            most = _MOST_WEIGHTS if self._is_classed else _MOST_COLUMNS
+            return WithL1(l1) if sums.d <= most else WorkingSet(l1)
+        if self._is_classed:
+            return Whitened(sums.d, self._seed)
         if sums.d <= min(_MOST_COLUMNS, max(2 * sums.n, 300)):
             return QuasiNewton()
         return Conjugate()
@@ -105,14 +142,16 @@ class Newton:
         other = copy.copy(self)
         other._model = copy.copy(self._model)
         other.sums = sums  # type: ignore[assignment]  # it is kept without rows, never used so
+        other.sample = None
         if isinstance(other._model, Conjugate):
             other._model.sums = sums
         return other
 
-    def follow(self, sums: Sums, last: Iterate) -> tuple[Newton, Iterate]:
+    def follow(self, sums: Sums, last: Iterate, some: Sums | None) -> tuple[Newton, Iterate]:
         """Newton's method with another penalty, which begins where this one ended.
 
-        The rows need not be visited for it: only what the penalty adds is new.
+        The rows need not be visited for it: only what the penalty adds is new. Where that is far
+        from the new optimum, ``some`` rows, the sample with the new penalty, say where to go.
         """
         other = Newton(sums, self.tol, self._seed)
         added, coef = sums.penalty.l2 - self.sums.penalty.l2, last.point.theta[: sums.d]
@@ -120,35 +159,73 @@ class Newton:
         gradient[: sums.d] += added * coef
         objective = last.point.objective + 0.5 * added * float(coef @ coef)
         point = last.point._replace(objective=objective, gradient=gradient)
+        other.sample, other._solution_of_sample = some, self._solution_of_sample
         model = copy.copy(self._model)
-        if isinstance(model, (QuasiNewton, WithL1)) and type(model) is type(other._model):
+        is_ready = not isinstance(model, Whitened) or model.is_ready
+        is_same = is_ready and type(model) is type(other._model)
+        if is_same and isinstance(model, (QuasiNewton, WithL1)):
             model.change_penalty(sums.d, added, sums.penalty.l1)
             other._model, other._ratio, other._care = model, _RATIO_OF_OTHERS, self._care
             other._needs_exact = self._needs_exact
+            if type(model) is QuasiNewton:  # with L1, moves would leave weights beside zero
+                point = other._foresee(point)
         else:
             other._renew(point)
         return other, Iterate(point)
 
+    def _foresee(self, point: Evaluation) -> Evaluation:
+        """Move by as much as the solution of the sample does, where many steps are left.
+
+        The move of a sample has the noise of that move alone, not that of its solution.
+        """
+        some, before = self.sample, self._solution_of_sample
+        allowed = self._allowed(point, 0)
+        decrement = self._model.propose(point).decrement
+        if some is None or before is None or decrement * _SOON <= allowed:
+            return point
+        after = follow_sample(some, self._model, before, _OF_SAMPLE * allowed)
+        self._solution_of_sample, self._ratio = after, 2.0 * some.d / some.n
+        moved = self.sums.at(point.theta + after - before)
+        return moved if value(self.sums, moved) <= value(self.sums, point) else point
+
     def start(self, theta: Vector | None = None) -> Iterate:
         """First pass over all rows, from the solution of the samples or from given weights."""
         sums = self.sums
-        zero = np.zeros(sums.d + sums.fit_intercept)
-        if sums.fit_intercept:
-            zero[-1] = self.constant
-        warm = None
-        if theta is None and isinstance(self._model, (QuasiNewton, WithL1)):
-            warm = solve_levels(sums, self._model, zero, self._seed)
+        constants = np.atleast_1d(self.constant) if sums.fit_intercept else np.empty(0)
+        zero = np.concatenate([np.zeros(sums.d), constants])
+        warm = self._solve_samples(zero) if theta is None else None
         if warm is None:
             point = sums.at(zero if theta is None else theta)
+            if theta is not None and self._is_classed:
+                point = self._better(point, zero)
             self._renew(point)
             return Iterate(point)
-        self.sizes = warm.sizes
-        point = sums.at(warm.theta)
-        if not value(sums, point) <= self.zero_objective:
-            point = sums.at(zero)
+        self.sizes, self._model = warm.sizes, warm.model
+        if not warm.rare.any():  # along these, its solutions with weak penalties run away
+            self.sample, self._solution_of_sample = warm.last, warm.theta
+        point = self._better(sums.at(warm.theta), zero)
         self._ratio = 2.0 * sums.d / warm.sizes[-1]
         raise_rare(self._model, sums, point, warm.rare)
         return Iterate(point)
+
+    def _better(self, point: Evaluation, zero: Vector) -> Evaluation:
+        """The point, or the best constant if that is better."""
+        return point if value(self.sums, point) <= self.zero_objective else self.sums.at(zero)
+
+    def _solve_samples(self, zero: Vector) -> Warm | None:
+        """Where samples lead to; None where there are none."""
+        sizes = level_sizes(self.sums.n, self.sums.d, self.sums.most_sampled)
+        if not sizes or not self._takes_samples:
+            return None
+        solve = partial(
+            solve_levels,
+            among=sizes,
+            model=self._model,
+            zero=zero,
+            seed=self._seed,
+            keep=self.sums.most_sampled == np.inf,  # rows of other machines stay there
+        )
+        return self.sums.near_samples(solve, sizes[-1], self._seed)
 
     def _renew(self, point: Evaluation, *, exact: bool = False) -> None:
         self._model.renew(
@@ -172,11 +249,15 @@ class Newton:
         is_free = self._is_small and iterations < _FREE_ITERATIONS
         return min(self.tol, _FREE_DIGITS) if is_free else self.tol
 
+    def _allowed(self, point: Evaluation, iterations: int) -> float:
+        """Distance from the optimum at which the run ends."""
+        rounding = _ROUNDING[self.sums.is_single] * self.zero_objective
+        return max(self._goal(iterations) * self.unit(point), rounding)
+
     def judge(self, progress: Iterate, proposal: Proposal) -> tuple[Iterate, float]:
         """Bound the gap if it may be small enough; return also the decrement to aim at."""
-        point, goal = progress.point, self._goal(progress.iterations)
-        unit, rounding = self.unit(point), _ROUNDING[self.sums.is_single] * self.zero_objective
-        allowed = max(goal * unit, rounding)
+        point = progress.point
+        unit, allowed = self.unit(point), self._allowed(point, progress.iterations)
         estimate = self._estimate(point, proposal)
         expected = self._looseness * estimate
         if expected <= _AGAIN * allowed:
@@ -200,13 +281,20 @@ class Newton:
         certified = penalty.l2 > 0.0 or penalty.l1 > 0.0
         if certified:
             gap = certified_gap(sums, point)
+            gap = max(0.0, min(gap, value(sums, point) - self._least))
         else:
-            if not (self._is_fresh and self._is_exact and self._care == 0.0):
-                self._care = 0.0
-                self._renew(point, exact=True)
-                proposal = None
-            gap = (proposal or self._model.propose(point)).decrement
+            gap = self._promise(point, proposal)
         return progress._replace(gap=gap / self.unit(point), certified=certified)
+
+    def _promise(self, point: Evaluation, proposal: Proposal | None) -> float:
+        """What the exact Hessian of a point promises, without care."""
+        if isinstance(self._model, Whitened) and not self._model.may_be_full:
+            return self._model.promise(self.sums, point)
+        if not (self._is_fresh and self._is_exact and self._care == 0.0):
+            self._care = 0.0
+            self._renew(point, exact=True)
+            proposal = None
+        return (proposal or self._model.propose(point)).decrement
 
     def close(self, progress: Iterate, reason: str = "") -> Iterate:
         """The end for a reason, or because the gap is small enough after all."""
@@ -219,15 +307,29 @@ class Newton:
         if penalty.l1 > 0.0 or penalty.l2 == 0.0:
             return proposal.decrement
         gradient = point.gradient[:d]
-        return max(proposal.decrement, float(gradient @ gradient) / (2.0 * penalty.l2))
+        bound = float(gradient @ gradient) / (2.0 * penalty.l2)
+        if self._is_classed and not self.sums.fit_intercept:
+            # which is the gap itself; that of an earlier gradient may be the smaller one
+            self._least = max(self._least, point.objective - bound)
+            return min(bound, point.objective - self._least)
+        return max(proposal.decrement, bound)
 
     def step(self, progress: Iterate) -> Iterate:
         """One more iteration over all rows, or the end."""
-        point = progress.point
-        proposal = self._model.propose(point)
+        progress = self._settle(progress)
+        if progress.ended:
+            return progress
+        if isinstance(self._model, Conjugate):
+            allowed = self._allowed(progress.point, progress.iterations)
+            self._model.enough = _OF_BOUND * allowed / max(1.0, self._looseness)
+        proposal = self._model.propose(progress.point)
+        if self._needs_digits(progress.point, proposal):
+            progress = self._refine(progress)
+            proposal = self._model.propose(progress.point)
         progress, target = self.judge(progress, proposal)
         if progress.ended:
             return progress
+        point = progress.point
         if 0.0 < self._last < np.inf:
             self._ratio = proposal.decrement / self._last
             self._needs_exact |= self._was_fresh and self._ratio > _POOR
@@ -241,14 +343,53 @@ class Newton:
                 self._renew(point, exact=True)
                 proposal = self._model.propose(point)
                 found = search(self.sums, point, proposal)
+        if found is None and (finer := self._refine(progress)) is not progress:
+            return self.step(finer)
         if found is None:
             return self.close(progress, "rounding")
         self._model.learn(point, found.point)
         self._idle = self._idle + 1 if self._is_idle(point, found.point, proposal) else 0
         self._last, self._was_fresh, self._is_fresh = proposal.decrement, self._is_fresh, False
-        self._care = next_care(self.sums, point, proposal, found, self._care)
-        after = Iterate(found.point, progress.iterations + 1)
+        if not self._is_shared:
+            self._care = next_care(self.sums, point, proposal, found, self._care)
+        after = Iterate(self._regauged(found.point), progress.iterations + 1)
         return after if self._idle < _MOST_IDLE else self.close(after, "rounding")
+
+    def _settle(self, progress: Iterate) -> Iterate:
+        """End where the gradient alone shows that the gap is small enough, before any model."""
+        if not isinstance(self._model, Whitened) or self._model.is_ready:
+            return progress
+        if self.sums.penalty.l2 == 0.0:
+            return progress
+        nothing = Proposal(np.zeros(len(progress.point.theta)), 0.0, 0.0)
+        return self.judge(progress, nothing)[0]
+
+    def _needs_digits(self, point: Evaluation, proposal: Proposal) -> bool:
+        """Whether a gap is to be shown that products of float32 do not resolve."""
+        if self._refined() is None:
+            return False
+        coarse, goal = _COARSE * self.zero_objective, self._goal(0)
+        if max(goal * self.unit(point), _ROUNDING[True] * self.zero_objective) >= coarse:
+            return False
+        return self._looseness * self._estimate(point, proposal) < coarse
+
+    def _refined(self) -> ClassedSums | None:
+        return cast("ClassedSums", self.sums).refined() if self._is_classed else None
+
+    def _refine(self, progress: Iterate) -> Iterate:
+        """Go on with products of float64, if they were of float32."""
+        finer = self._refined()
+        if finer is None:
+            return progress
+        self.sums, self._least = finer, -np.inf
+        return progress._replace(point=finer.at(progress.point.theta))
+
+    def _regauged(self, point: Evaluation) -> Evaluation:
+        """The same chances with the least L1 penalty."""
+        sums = self.sums
+        if sums.penalty.l1 == 0.0 or not self._is_classed:
+            return point
+        return regauge(cast("ClassedSums", sums), point)
 
     def _is_idle(self, before: Evaluation, after: Evaluation, proposal: Proposal) -> bool:
         """Whether a step changed nothing but the last digits, and neither did the one before."""
@@ -261,9 +402,18 @@ class Newton:
         """Whether a new Hessian is worth its passes before the step to come."""
         if self._is_fresh or not self._has_hessian:
             return False
-        if self._is_small or isinstance(self._model, WorkingSet):  # which has other columns then
+        model = self._model
+        if isinstance(model, Whitened) and not (self._is_small and model.starts_full):
+            return model.is_slow(proposal.decrement, target)
+        if self._is_small or isinstance(model, WorkingSet):  # which has other columns then
             return True
-        return is_worth_renewing(proposal.decrement, target, self._ratio, self._model.passes)
+        return is_worth_renewing(
+            proposal.decrement,
+            target,
+            self._ratio,
+            self._model.passes,
+            trusted=self._care == 0.0,
+        )
 
 
 def solve(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.problem.sums import Evaluation, Sums, Vector
+from antithetic.problem.sums import Evaluation, Sampled, Sums, Vector
 from antithetic.solvers.newton.models import Model
 from antithetic.solvers.newton.search import next_care, search, value
 
@@ -22,31 +22,36 @@ _GROWTH = 8.0
 _MOST_STEPS = 30
 _MOST_FREE = 20.0  # of a level's accuracy: what a step may promise that nobody checks
 _MARGIN = 5.0  # passes by which a new Hessian must be the cheaper way
+_TRUSTED_MARGIN, _FRESH_RATIO = 2.0, 0.1
 
 
-def level_sizes(n: int, d: int) -> list[int]:
-    """Sizes of the samples, none where all rows are few."""
-    top = min(n / 3.0, max(n / 8.0, 20.0 * d))
+def level_sizes(n: int, d: int, most: float = math.inf) -> list[int]:
+    """Sizes of the samples, at most so large; none where all rows are few."""
+    top = min(n / 3.0, max(n / 8.0, 20.0 * d), most)
     if n < _LEAST_ROWS or top < 2.0 * d:
         return []
-    first = max(500.0, 5.0 * d, n / 64.0)
+    first = max(500.0, 5.0 * d, min(n / 64.0, top / 8.0))
     if top <= 1.5 * first:
         return [int(top)]
     steps = math.ceil(math.log(top / first) / math.log(_GROWTH))
     return [int(first * (top / first) ** (k / steps)) for k in range(steps + 1)]
 
 
-def is_worth_renewing(decrement: float, target: float, ratio: float, passes: float) -> bool:
+def is_worth_renewing(
+    decrement: float, target: float, ratio: float, passes: float, *, trusted: bool = False
+) -> bool:
     """Whether a new Hessian, which costs so many passes, is cheaper than to go on with this one.
 
-    ``ratio`` is what the last step left of the decrement.
+    ``ratio`` is what the last step left of the decrement. With a new Hessian that can be trusted,
+    near the optimum, each step leaves a tenth; further away it may be of no use soon.
     """
     if not decrement > target > 0.0:
         return False
     if ratio >= 1.0:
         return True
-    to_go = math.log(decrement / target) / -math.log(max(ratio, 1e-30))
-    return to_go > passes + _MARGIN
+    distance = math.log(decrement / target)
+    after = _TRUSTED_MARGIN + distance / -math.log(_FRESH_RATIO) if trusted else _MARGIN
+    return distance / -math.log(max(ratio, 1e-30)) > passes + after
 
 
 class Warm(NamedTuple):
@@ -55,26 +60,36 @@ class Warm(NamedTuple):
     Attributes
     ----------
     theta : ndarray of shape (d,) or (d + 1,)
+        Solution of the last sample.
     rare : ndarray of shape (d,)
         Columns of which the last sample knew too little.
     sizes : tuple of int
         Rows of the samples.
+    model : Model
+        With the Hessian of the last sample.
+    last : Sampled or None
+        The last sample, where it is kept.
     """
 
     theta: Vector
     rare: NDArray[np.bool_]
     sizes: tuple[int, ...]
+    model: Model
+    last: Sampled | None
 
 
-def solve_levels(sums: Sums, model: Model, zero: Vector, seed: int) -> Warm | None:
-    """Return weights from samples that grow, and leave their Hessian in the model.
+def solve_levels(
+    sums: Sampled, among: list[int], model: Model, zero: Vector, seed: int, *, keep: bool = False
+) -> Warm | None:
+    """Return weights from samples of these sizes, and a model with their Hessian.
 
-    None means that there were no samples, so that the model is as it was.
+    None means that there were no samples, so that the model is as it was. The last sample is part
+    of the result if it is to be kept.
     """
     found: list[Vector] = []
     sizes: list[int] = []
     has_hessian, rare = False, np.zeros(sums.d, dtype=bool)
-    for level, size in enumerate(level_sizes(sums.n, sums.d)):
+    for level, size in enumerate(among):
         some = sums.sample(size, seed + level)
         if some is None:
             continue
@@ -85,14 +100,32 @@ def solve_levels(sums: Sums, model: Model, zero: Vector, seed: int) -> Warm | No
             has_hessian = True
         raise_rare(model, some, point, rare)
         point = _solve_level(some, model, point)
-        model.renew(some, point)
-        found = [point.theta]
-        proposal = model.propose(point)
-        if proposal.decrement <= _MOST_FREE * _accuracy(some, point):
-            found.append(point.theta + proposal.step)  # which costs no pass
+        found = _last_step(some, model, point)
         rare = some.rare_columns(point)
         sizes.append(some.n)
-    return Warm(found[-1], rare, tuple(sizes)) if found else None
+        last = some if keep else None
+    return Warm(found[-1], rare, tuple(sizes), model, last) if found else None
+
+
+def follow_sample(some: Sums, model: Model, theta: Vector, enough: float) -> Vector:
+    """Solution of a sample with another penalty, from that with the one before.
+
+    It is as near to the optimum as ``enough``, or as noise allows, whichever is nearer. The model
+    is left with the sample's Hessian there.
+    """
+    point = _solve_level(some, model, some.at(theta), enough)
+    return _last_step(some, model, point)[-1]
+
+
+def _last_step(some: Sums, model: Model, point: Evaluation) -> list[Vector]:
+    """Renew the model at the end of a level; its weights, and those after one step more.
+
+    The step costs no pass, so nobody checks it; one that promises much is left out.
+    """
+    model.renew(some, point)
+    proposal = model.propose(point)
+    is_short = proposal.decrement <= _MOST_FREE * _accuracy(some, point)
+    return [point.theta, point.theta + proposal.step] if is_short else [point.theta]
 
 
 def raise_rare(model: Model, sums: Sums, point: Evaluation, rare: NDArray[np.bool_]) -> None:
@@ -112,11 +145,11 @@ def _accuracy(sums: Sums, point: Evaluation) -> float:
     return 0.5 * _ACCURACY * point.noise * sums.d / sums.size
 
 
-def _solve_level(sums: Sums, model: Model, point: Evaluation) -> Evaluation:
+def _solve_level(sums: Sums, model: Model, point: Evaluation, enough: float = np.inf) -> Evaluation:
     ratio, before, care = 2.0 * sums.d / sums.size, np.inf, 0.0
     for _ in range(_MOST_STEPS):
         proposal = model.propose(point)
-        target = _accuracy(sums, point)
+        target = min(enough, _accuracy(sums, point))
         if proposal.decrement <= target:
             break
         if 0.0 < before < np.inf:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from antithetic._core import kernels
@@ -24,6 +25,7 @@ _ENOUGH = 1e-4  # of what the first sweep gained: a sweep that gains less is the
 _SHARES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # of a step where weights change sign
 _LEFT_OUT = 1e-6  # of a step's gain: a round that gains less is the last
 _FEW_WORKING, _MOST_WORKING = 200, 2000  # columns added to those in use
+_FEW_PASSES = 10.0  # that a Hessian counts as with an L1 penalty and many classes
 _FIRST_SHIFT = 1e-12  # of the diagonal of a matrix that rounding made indefinite
 
 
@@ -66,6 +68,13 @@ class Model(Protocol):
         """Take note of a step that was taken."""
 
 
+class Inverse(Protocol):
+    """Solves linear systems with a matrix."""
+
+    def solve(self, vector: Vector) -> Vector:
+        """Solution of the linear system."""
+
+
 class Factor:
     """Cholesky factor of a matrix whose columns may be of any scale."""
 
@@ -86,9 +95,10 @@ class Factor:
             scaled[places, places] += added
 
     def solve(self, vector: Vector) -> Vector:
-        """Solution of the linear system."""
-        solution: Vector = dpotrs(self._factor, vector * self._scale, lower=1)[0]
-        solution *= self._scale
+        """Solution of the linear system, or of several, one for each column."""
+        scale = self._scale if vector.ndim == 1 else self._scale[:, None]
+        solution: Vector = dpotrs(self._factor, vector * scale, lower=1)[0]
+        solution *= scale
         return solution
 
 
@@ -97,7 +107,7 @@ class QuasiNewton:
 
     def __init__(self) -> None:
         self._hessian: Vector | None = None
-        self._factor: Factor | None = None
+        self._factor: Inverse | None = None
         self._pairs: list[tuple[Vector, Vector, float]] = []
         self.passes = 1.0
 
@@ -303,6 +313,7 @@ class Conjugate:
         self.sums: Sums | None = None
         self._scales: Vector | None = None
         self.passes = 1.0
+        self.enough = 0.0  # gap that is to be reached: a step beyond it would not pay
 
     def renew(
         self,
@@ -328,21 +339,30 @@ class Conjugate:
         scaled = rest / self._scales
         along, now = scaled.copy(), float(rest @ scaled)
         enough = _LEFT_OVER * now
-        for _ in range(_MOST_PRODUCTS):
-            if not now > enough:
+        for product_count in range(_MOST_PRODUCTS):
+            # without a product there would be no step, where the bound is above what is expected
+            if not now > enough or (product_count and self._is_enough(rest)):
                 break
             product = self.sums.times(point, along)
             curvature = float(along @ product)
             if not curvature > 0.0:  # straight as far as rounding lets us see
                 break
             length = now / curvature
-            step += length * along
-            rest -= length * product
+            daxpy(along, step, a=length)  # in place
+            daxpy(product, rest, a=-length)
             scaled = rest / self._scales
             before, now = now, float(rest @ scaled)
             along = scaled + (now / before) * along
         slope = float(point.gradient @ step)
         return Proposal(step, slope, -0.5 * slope)
+
+    def _is_enough(self, rest: Vector) -> bool:
+        """Whether the bound on the gap after the step is small enough, as far as it is known.
+
+        What is left of the linear system will be the gradient.
+        """
+        assert self.sums is not None
+        return float(rest @ rest) <= 2.0 * self.sums.penalty.l2 * self.enough
 
     def learn(self, before: Evaluation, after: Evaluation) -> None:
         """Every step has the Hessian of its own point: there is nothing to learn."""
@@ -358,4 +378,8 @@ def _with_diagonal(hessian: Vector, d: int, added: float) -> Vector:
 
 def hessian_passes(sums: Sums) -> float:
     """What a Hessian costs, in passes over the rows."""
-    return 1.4 + sums.d / 54.0
+    passes: float | None = getattr(sums, "hessian_passes", None)  # of many classes
+    if passes is None:
+        return 1.4 + sums.d / 54.0
+    # with an L1 penalty, steps of an old Hessian cost a descent each, and nothing speeds them up
+    return passes if sums.penalty.l1 == 0.0 else min(_FEW_PASSES, passes)

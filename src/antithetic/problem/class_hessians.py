@@ -1,0 +1,191 @@
+"""Second derivatives of many classes: whole, of some weights, and what the classes share."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic._core import kernels
+from antithetic.problem.class_rows import ClassRows, effective_rows
+from antithetic.problem.sums import Evaluation, Vector, Whitening
+
+_MOST_SQUARE = 3000  # columns of a matrix of their products
+_ROWS_PER_COLUMN = 20  # of a sample that such a matrix is made from
+
+
+class ClassHessians(ClassRows):
+    """Rows of many classes that give second derivatives."""
+
+    def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
+        """Matrix of second derivatives; products of float32 unless it is to be exact.
+
+        ``care`` is the share that a matrix above all Hessians has in it. Along the gauge, where the
+        objective does not change, it has the curvature of other directions.
+        """
+        return self.hessian_of(point, np.arange(self.d), exact=exact, care=care)
+
+    def hessian_of(
+        self,
+        point: Evaluation,
+        columns: NDArray[np.intp],
+        *,
+        exact: bool = False,
+        care: float = 0.0,
+    ) -> Vector:
+        """Part of :meth:`hessian` that belongs to some weights, and the intercepts."""
+        found = self._gram(point, columns, np.float64 if exact else np.float32, care)
+        if not exact and not np.isfinite(found).all():
+            found = self._gram(point, columns, np.float64, care)
+        return found
+
+    def _gram(self, point: Evaluation, columns: NDArray[np.intp], kind: Any, care: float) -> Vector:
+        places = columns % self.features
+        owners = columns // self.features
+        if self.fit_intercept:
+            everyone = np.arange(self.classes)
+            places = np.append(places, np.full(self.classes, self.features))
+            owners = np.append(owners, everyone)
+        members = [np.flatnonzero(owners == k) for k in range(self.classes)]
+        gram = np.zeros((len(places), len(places)))
+        above = 0.5 * care
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part, block in self._dense_blocks(kind, len(places)):
+                chances, curvatures = self._chances(point.theta, block, kind)
+                if self.weight is not None:
+                    block *= np.sqrt(self.weight[part, None]).astype(kind)
+                wide = block[:, places]
+                spread = wide * chances[:, owners]
+                product = spread.T @ spread
+                product *= -(1.0 - care)
+                if care > 0.0:
+                    product -= (above / self.classes) * (wide.T @ wide)
+                for k, mine in enumerate(members):
+                    weights = (1.0 - care) * curvatures[:, k] + above * (1.0 - 1.0 / self.classes)
+                    own = wide[:, mine] * np.sqrt(weights.astype(kind))[:, None]
+                    product[np.ix_(mine, mine)] = own.T @ own
+                gram += product
+        gram /= self.n
+        self._fix_gauge(gram, places, owners)
+        spots = np.arange(len(columns))
+        gram[spots, spots] += self.penalty.l2
+        return gram
+
+    def _chances(self, theta: Vector, block: Any, kind: Any) -> tuple[Any, Any]:
+        """Chances of the classes of centred rows, and chances times what they lack of 1."""
+        coef, intercepts = self._centred(theta)
+        scores = block[:, : self.features].astype(np.float64) @ coef.T + intercepts
+        curvatures = np.empty_like(scores)
+        kernels.softmax_chances(scores, curvatures)
+        return scores.astype(kind), curvatures
+
+    def _fix_gauge(self, gram: Vector, places: NDArray[Any], owners: NDArray[Any]) -> None:
+        """Give a matrix some curvature where all classes change alike, which changes nothing.
+
+        Gradients have no part there, so steps stay as they are.
+        """
+        free = [self.features] if self.fit_intercept else []
+        if self.penalty.l2 == 0.0 and self.penalty.l1 == 0.0:
+            free = list(np.unique(places))
+        if not free:
+            return
+        order = np.argsort(places, kind="stable")
+        starts = np.searchsorted(places[order], free)
+        for place, start in zip(free, starts, strict=True):
+            mine = order[start : start + int((places == place).sum())]
+            if len(np.unique(owners[mine])) == self.classes:
+                gram[np.ix_(mine, mine)] += gram[mine, mine].mean() / self.classes
+
+    def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
+        """Diagonal of :meth:`hessian`: one pass over the rows."""
+        f, above = self.features, 0.5 * care * (1.0 - 1.0 / self.classes)
+        squares = np.zeros((self.classes, f + self.fit_intercept))
+        for part, block in self._dense_blocks(np.float64, f + 1):
+            weights = (1.0 - care) * self._chances(point.theta, block, np.float64)[1] + above
+            if self.weight is not None:
+                weights *= self.weight[part, None]
+            squares += weights.T @ (block * block)
+        squares /= self.n
+        squares[:, :f] += self.penalty.l2
+        return np.concatenate([squares[:, :f].ravel(), squares[:, f:].ravel()])
+
+    def whitening(self, point: Evaluation, seed: int, *, care: float = 0.0) -> Whitening:
+        """What the second derivatives of all classes have in common, from a sample of the rows."""
+        above = 0.5 * care * (1.0 - 1.0 / self.classes)
+        if self.features > _MOST_SQUARE:
+            total, of_class = self._squares(point, care, above)
+        else:
+            some = self._some_rows(_ROWS_PER_COLUMN * self.features, seed)
+            total, of_class = some._products(point, care, above, np.float32)
+            if not np.isfinite(total).all():
+                total, of_class = some._products(point, care, above, np.float64)
+        if not np.isfinite(total).all():  # rows whose squares overflow: no matrix is of use
+            total = np.ones(self.features)
+        mean = float(of_class.mean())
+        return Whitening(total, of_class / mean if mean > 0.0 else np.ones(self.classes), mean)
+
+    def _products(
+        self, point: Evaluation, care: float, above: float, kind: Any
+    ) -> tuple[Vector, Vector]:
+        """Mean of the products of rows, times mean curvatures, and curvatures of the classes."""
+        total, of_class = np.zeros((self.features, self.features)), np.zeros(self.classes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part, block in self._dense_blocks(kind, self.features + 1):
+                weights = (1.0 - care) * self._chances(point.theta, block, kind)[1] + above
+                if self.weight is not None:
+                    weights *= self.weight[part, None]
+                of_class += weights.sum(axis=0)
+                roots = np.sqrt(weights.mean(axis=1)).astype(kind)
+                rows = block[:, : self.features] * roots[:, None]
+                total += rows.T @ rows
+        return total / self.n, of_class / self.n
+
+    def _squares(self, point: Evaluation, care: float, above: float) -> tuple[Vector, Vector]:
+        """Diagonal of the same matrix, from all rows, which stay sparse."""
+        sums, squares, of_class = np.zeros(self.features), np.zeros(self.features), 0.0
+        for part, block, scores in self._scores(point.theta, np.float64):
+            weights = np.empty_like(scores)
+            kernels.softmax_chances(scores, weights)
+            weights = (1.0 - care) * weights + above
+            if self.weight is not None:
+                weights *= self.weight[part, None]
+            of_class = of_class + weights.sum(axis=0)
+            means = weights.mean(axis=1)
+            sums += block.T @ means
+            squares += (
+                block.multiply(block) if sparse.issparse(block) else block * block
+            ).T @ means
+        found = np.asarray(of_class)
+        if self.centre is not None:
+            squares += self.centre * (self.centre * float(found.mean()) - 2.0 * sums)
+        return np.maximum(squares, 0.0) / self.n, found / self.n
+
+    def scales(self, point: Evaluation) -> Vector:
+        """Squared unit of each weight, in curvature."""
+        return self.diagonal(point)
+
+    def _some_rows(self, size: int, seed: int) -> Self:
+        """Rows drawn evenly from the first to the last, whatever their class."""
+        if size >= self.n:
+            return self
+        found = self._take(spread_places(self.n, size, np.random.default_rng(seed)))
+        return self if found is None else found
+
+    def _take(self, rows: NDArray[np.intp]) -> Self | None:
+        weight = None if self.weight is None else self.weight[rows]
+        if weight is not None and not weight.any():
+            return None
+        other = copy.copy(self)
+        other.X, other.labels, other.weight = self.X[rows], self.labels[rows], weight
+        other.n, other.size = len(rows), effective_rows(len(rows), weight)
+        other._totals = None
+        return other
+
+
+def spread_places(n: int, many: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Of n places so many, one in each of as many cells."""
+    cells = (np.arange(many) + rng.random(many)) * (n / many)
+    return np.minimum(cells.astype(np.intp), n - 1)

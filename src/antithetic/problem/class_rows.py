@@ -1,0 +1,206 @@
+"""Rows of many classes, visited in blocks, and points of their weights."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic._util.validation import Matrix
+from antithetic.problem.class_shares import best_constants
+from antithetic.problem.penalties import Penalty
+from antithetic.problem.sums import Vector
+
+_ROWS_AT_ONCE = 1024  # of a dense block, for each thread
+_SCORES_AT_ONCE = 1 << 21  # of a block of sparse rows
+_ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
+_FAR = 30.0  # times its spread: a column so far from zero needs float64 for its products
+_CONSTANT = 1e-6  # of its mean: a column of so small a spread is constant
+_ROWS_LOOKED_AT = 1000
+_NO_WEIGHT = np.empty(0)
+
+
+class ClassRows:
+    """Rows of many classes.
+
+    A point is one vector: the weights of the first class, those of the second and so on, and then,
+    with intercepts, the intercepts of *centred* columns.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, features)
+        Rows, float32 or float64.
+    labels : ndarray of intp of shape (n,)
+        Class of each row, from 0 to ``classes - 1``.
+    classes : int
+    penalty : Penalty
+    weight : ndarray of shape (n,) or None
+    centre : ndarray of shape (features,) or None
+        What is subtracted from each column; None without intercepts.
+    threads : int, default=1
+        Of BLAS: blocks of rows are longer where it has more of them.
+    """
+
+    def __init__(
+        self,
+        X: Matrix,
+        labels: NDArray[np.intp],
+        classes: int,
+        penalty: Penalty,
+        weight: Vector | None,
+        centre: Vector | None,
+        threads: int = 1,
+    ) -> None:
+        self.X, self.labels, self.classes = X, labels, classes
+        self.penalty, self.weight, self.centre, self.threads = penalty, weight, centre, threads
+        self.n, self.features = int(X.shape[0]), int(X.shape[1])
+        self.d = classes * self.features
+        self.fit_intercept = centre is not None
+        self.is_single = X.dtype == np.float32
+        self.kind: Any = np.float32 if self.is_single and not self._is_far() else np.float64
+        self.most_sampled = np.inf
+        self.size = effective_rows(self.n, weight)
+        self._totals: Vector | None = None  # of each class, once they are asked for
+        self.hessian_passes = 1.0 + self.d / 8.0
+
+    def _means_and_spreads(self) -> tuple[Vector, Vector]:
+        """Mean and standard deviation of each column, from evenly spaced rows."""
+        some = self.X[:: max(1, self.n // _ROWS_LOOKED_AT)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not sparse.issparse(some):
+                return some.mean(axis=0, dtype=np.float64), some.std(axis=0, dtype=np.float64)
+            rows = some.astype(np.float64)
+            mean = np.ravel(rows.mean(axis=0))
+            square = np.ravel(rows.multiply(rows).mean(axis=0))
+            return mean, np.sqrt(np.maximum(square - mean * mean, 0.0))
+
+    def _is_far(self) -> bool:
+        """Whether a column is so far from zero that products of float32 lose its digits."""
+        mean, spread = self._means_and_spreads()
+        return bool((np.abs(mean) > _FAR * spread)[spread > _CONSTANT * np.abs(mean)].any())
+
+    def scale_ratio(self) -> float:
+        """Largest size of a column, divided by a typical one; columns of zeros do not count."""
+        sizes = np.hypot(*self._means_and_spreads())
+        sizes = sizes[sizes > 0.0]
+        return float(sizes.max() / np.median(sizes)) if len(sizes) else 1.0
+
+    # ---- points
+
+    @property
+    def columns(self) -> int:
+        """Length of a point."""
+        return self.d + self.classes * int(self.fit_intercept)
+
+    def with_penalty(self, penalty: Penalty) -> Self:
+        """The same rows with another penalty."""
+        other = copy.copy(self)
+        other.penalty = penalty
+        return other
+
+    def refined(self) -> Self | None:
+        """The same rows with products of float64; None where they are so already."""
+        if self.kind == np.float64:
+            return None
+        other = copy.copy(self)
+        other.kind = np.float64
+        return other
+
+    def _centred(self, theta: Vector) -> tuple[Vector, Vector]:
+        """Weights, shape (classes, features), and intercepts of centred columns."""
+        coef = theta[: self.d].reshape(self.classes, self.features)
+        return coef, theta[self.d :] if self.fit_intercept else np.zeros(self.classes)
+
+    def split(self, theta: Vector) -> tuple[Vector, Vector]:
+        """Weights, shape (classes, features), and the user's intercepts."""
+        coef, intercepts = self._centred(theta)
+        return coef, intercepts if self.centre is None else intercepts - coef @ self.centre
+
+    def join(self, coef: Vector, intercepts: Vector) -> Vector:
+        """Point of some weights and the user's intercepts."""
+        if self.centre is None:
+            return np.array(coef, dtype=np.float64).ravel()
+        return np.concatenate([np.ravel(coef), intercepts + coef @ self.centre])
+
+    def in_gauge(self, theta: Vector) -> Vector:
+        """The same predictions, by numbers that sum to zero over classes.
+
+        These are the intercepts and, where that makes no penalty larger, the weights.
+        """
+        coef, intercepts = self._centred(theta)
+        if self.penalty.l1 == 0.0:
+            coef = coef - coef.mean(axis=0)
+        parts = [coef.ravel(), intercepts - intercepts.mean()]
+        return np.concatenate(parts[: 1 + self.fit_intercept])
+
+    def constant(self) -> tuple[Vector, float]:
+        """Best intercepts without weights, and their mean loss."""
+        shares = self.shares()
+        if not self.fit_intercept:
+            return np.zeros(0), float(np.log(self.classes) * shares.sum())
+        return best_constants(shares)
+
+    def shares(self) -> Vector:
+        """Weight of each class, as a share of n."""
+        found: Vector = np.bincount(self.labels, self.weight, minlength=self.classes) / self.n
+        return found
+
+    # ---- blocks of rows
+
+    def _parts(self, at_once: int) -> Iterator[slice]:
+        for start in range(0, self.n, at_once):
+            yield slice(start, min(self.n, start + at_once))
+
+    def _blocks(self, kind: Any) -> Iterator[tuple[slice, Any]]:
+        """Rows as given, in the type of the products."""
+        if sparse.issparse(self.X):
+            X = self.X if self.X.dtype == kind else self.X.astype(kind)
+            for part in self._parts(max(1, _SCORES_AT_ONCE // self.classes)):
+                yield part, X[part]
+            return
+        for part in self._parts(_ROWS_AT_ONCE * self.threads):
+            yield part, self.X[part].astype(kind, copy=False)
+
+    def _dense_blocks(self, kind: Any, width: int) -> Iterator[tuple[slice, Any]]:
+        """Centred rows, followed by a one where there are intercepts."""
+        f = self.features
+        at_once = max(1, min(self.n, _ENTRIES_AT_ONCE // max(1, width)))
+        buffer = np.empty((at_once, f + self.fit_intercept), dtype=kind)
+        for part in self._parts(at_once):
+            block = buffer[: part.stop - part.start]
+            rows = self.X[part].toarray() if sparse.issparse(self.X) else self.X[part]
+            centre = 0.0 if self.centre is None else self.centre
+            np.subtract(rows, centre, out=block[:, :f], casting="same_kind")
+            block[:, f:] = 1.0
+            yield part, block
+
+    def _weights_of(self, part: slice) -> Vector:
+        return _NO_WEIGHT if self.weight is None else self.weight[part]
+
+    def _scores(self, theta: Vector, kind: Any) -> Iterator[tuple[slice, Any, Any]]:
+        """Blocks of rows and the scores of their classes; these may be overwritten."""
+        coef, intercepts = self.split(theta)
+        across = np.ascontiguousarray(coef.T, dtype=kind)
+        if self.classes * self.features < 1 << 20 and not sparse.issparse(self.X):
+            across = np.asarray(coef, dtype=kind).T  # what BLAS reads faster
+        added = intercepts.astype(kind)
+        for part, block in self._blocks(kind):
+            scores = block @ across
+            if self.fit_intercept:
+                scores += added
+            yield part, block, scores
+
+
+def effective_rows(n: int, weight: Vector | None) -> float:
+    """Number of equal rows that would say as much."""
+    if weight is None:
+        return float(n)
+    largest = float(weight.max(initial=0.0))
+    if not largest > 0.0:
+        return 1.0
+    shares = weight / largest  # whose squares cannot overflow
+    return float(shares.sum()) ** 2 / float(shares @ shares)

@@ -1,0 +1,57 @@
+"""Shares of the classes: the best constant prediction, and chances that have the right sums."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+_FURTHEST = 30.0  # a share of exp(-30) of one class is as good as none
+
+
+def best_constants(shares: Vector) -> tuple[Vector, float]:
+    """Intercepts of the least mean loss, whose sum is zero, and that loss.
+
+    Parameters
+    ----------
+    shares : ndarray of shape (classes,)
+        Weights of the classes, divided by the number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> best_constants(np.array([0.25, 0.25, 0.25, 0.25]))[0].tolist()
+    [0.0, 0.0, 0.0, 0.0]
+    """
+    total = float(shares.sum())
+    if not total > 0.0:
+        return np.zeros(len(shares)), 0.0
+    with np.errstate(divide="ignore"):
+        logs = np.log(shares / shares.max())
+    logs = np.maximum(logs, -_FURTHEST)
+    loss = float(shares @ (np.log(np.exp(logs).sum()) - logs))
+    constants: Vector = logs - logs.mean()
+    return constants, loss
+
+
+def move_chances(wanted: Vector, found: Vector) -> tuple[Vector, Vector]:
+    """How to change the chances of all rows so that their sums are those that are wanted.
+
+    Class k keeps ``kept[k]`` of its chances, and what a row loses goes to the classes that lack
+    some, in the shares ``given``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kept, given = move_chances(np.array([0.2, 0.5, 0.3]), np.array([0.4, 0.35, 0.25]))
+    >>> kept.tolist(), given.round(2).tolist()
+    ([0.5, 1.0, 1.0], [0.0, 0.75, 0.25])
+    """
+    kept = np.ones(len(wanted))
+    np.divide(wanted, found, out=kept, where=found > wanted)
+    lacking = np.maximum(0.0, wanted - found)
+    total = float(lacking.sum())
+    if not total > 0.0:  # the sums agree, or rounding leaves nobody to give to
+        return np.ones(len(wanted)), np.zeros(len(wanted))
+    return kept, lacking / total

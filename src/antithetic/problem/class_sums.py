@@ -1,0 +1,174 @@
+r"""Sums over rows of many classes, as a second-order solver asks for them.
+
+The objective is the mean of :math:`s_i (\log \sum_k e^{z_{ik}} - z_{i y_i})`, with scores
+:math:`z_{ik} = \langle w_k, x_i \rangle + b_k`, plus the penalty of all weights. Rows are visited
+in blocks: scores by a matrix product, their slopes in place by a kernel, and the gradient by
+another product while the block is in the cache. Nothing of length n is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic._core import kernels
+from antithetic.problem.class_hessians import ClassHessians, spread_places
+from antithetic.problem.class_shares import move_chances
+from antithetic.problem.sums import Dual, Evaluation, Outcome, Vector
+
+_FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
+
+
+class ClassSums(ClassHessians):
+    """Sums over rows of many classes; the parameters are those of :class:`ClassRows`."""
+
+    # ---- sums
+
+    def at(self, theta: Vector) -> Evaluation:
+        """Objective and gradient at some weights: one pass over the rows."""
+        sums, gradient = np.zeros(self.classes), np.zeros((self.classes, self.features))
+        loss = square = curvature = 0.0
+        for part, block, scores in self._scores(theta, self.kind):
+            found = kernels.softmax_slopes(scores, self.labels[part], self._weights_of(part), sums)
+            loss, square, curvature = loss + found[0], square + found[1], curvature + found[2]
+            gradient += _products(scores, block)
+        coef, l2 = theta[: self.d], self.penalty.l2
+        slopes = self._average(gradient, sums)
+        slopes[: self.d] += l2 * coef
+        objective = loss / self.n + 0.5 * l2 * float(coef @ coef)
+        return Evaluation(theta, objective, slopes, square / curvature if curvature > 0.0 else 0.0)
+
+    def _average(self, sums: Vector, constants: Vector) -> Vector:
+        """Mean over rows of sums over them, those of centred columns where there are such."""
+        if self.centre is None:
+            return sums.ravel() / self.n
+        sums -= np.outer(constants, self.centre)
+        return np.concatenate([sums.ravel(), constants]) / self.n
+
+    def times(self, point: Evaluation, vector: Vector) -> Vector:
+        """Product of the Hessian with a vector: one pass over the rows."""
+        along, constants = self.split(vector)
+        sums, total = np.zeros(self.classes), np.zeros((self.classes, self.features))
+        for part, block, scores in self._scores(point.theta, np.float64):
+            kernels.softmax_chances(scores, np.empty_like(scores))
+            changes = block @ along.T + constants
+            changes -= np.einsum("ik,ik->i", scores, changes)[:, None]
+            changes *= scores
+            if self.weight is not None:
+                changes *= self.weight[part, None]
+            sums += changes.sum(axis=0)
+            total += _products(changes, block)
+        product = self._average(total, sums)
+        product[: self.d] += self.penalty.l2 * vector[: self.d]
+        return product
+
+    def curvature_above(self, point: Evaluation, vector: Vector) -> float:  # noqa: ARG002
+        """Curvature along a vector of a function above the mean loss: one pass over the rows."""
+        total = 0.0
+        for part, _, changes in self._scores(vector, np.float64):
+            changes -= changes.mean(axis=1, keepdims=True)
+            squares = np.einsum("ik,ik->i", changes, changes)
+            total += float(squares.sum() if self.weight is None else squares @ self.weight[part])
+        return 0.5 * total / self.n  # no Hessian of a row is above half the identity
+
+    # ---- samples
+
+    def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:  # noqa: ARG002
+        """Weights of columns whose square is that of few rows, so others may have a larger one."""
+        X = self.X
+        if sparse.issparse(X):
+            rare = np.bincount(X.indices, minlength=self.features) < _FEW_ROWS
+        else:
+            centre = 0.0 if self.centre is None else self.centre
+            top = np.maximum(X.max(axis=0) - centre, centre - X.min(axis=0)).astype(np.float64)
+            squares = np.zeros(self.features)
+            for _, block in self._dense_blocks(np.float64, self.features + 1):
+                squares += np.square(block[:, : self.features]).sum(axis=0)
+            rare = _FEW_ROWS * top * top > squares
+        return np.tile(rare, self.classes)
+
+    def near_samples(
+        self,
+        solve: Callable[[ClassSums], Outcome | None],
+        size: int,  # noqa: ARG002
+        seed: int,  # noqa: ARG002
+    ) -> Outcome | None:
+        """Call a function with these rows: samples of any size can be drawn here."""
+        return solve(self)
+
+    def sample(self, size: int, seed: int) -> ClassSums | None:
+        """Rows drawn at random, evenly from the first to the last of each class.
+
+        Fewer than five of a class are too few, and give None.
+        """
+        rng = np.random.default_rng(seed)
+        order = np.argsort(self.labels, kind="stable")
+        ends = np.cumsum(np.bincount(self.labels, minlength=self.classes))
+        chosen = []
+        for part in np.split(order, ends[:-1]):
+            many = round(size * len(part) / self.n)
+            if many < min(5, len(part)):
+                return None
+            chosen.append(part[spread_places(len(part), many, rng)])
+        return self._take(np.concatenate(chosen))
+
+    # ---- the dual
+
+    def dual(self, point: Evaluation) -> Dual:
+        """Chances that sum to the labels of each class, as intercepts must, near the point's.
+
+        Without intercepts all chances will do, and cost nothing.
+        """
+        data = point.gradient[: self.d] - self.penalty.l2 * point.theta[: self.d]
+        if not self.fit_intercept:
+            return Dual(data, 0.0)
+        kept, given = self._moved(point)
+        gradient = data.reshape(self.classes, self.features)
+        taken = (1.0 - kept)[:, None] * (gradient + self._class_means())
+        moved = gradient - taken + np.outer(given, taken.sum(axis=0))
+        return Dual(moved.ravel(), self.dual_cost(point, 1.0, 1.0))
+
+    def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
+        """What it costs to leave only the smaller share of the way from the labels to chances."""
+        share = min(up, down)
+        if not self.fit_intercept:
+            kept, given = np.ones(self.classes), np.zeros(self.classes)
+        else:
+            kept, given = self._moved(point)
+        if share == 1.0 and (kept == 1.0).all():
+            return 0.0
+        total = 0.0
+        for part, _, scores in self._scores(point.theta, self.kind):
+            total += kernels.softmax_divergence(
+                scores, self.labels[part], self._weights_of(part), kept, given, share
+            )
+        return total / self.n
+
+    def _moved(self, point: Evaluation) -> tuple[Vector, Vector]:
+        shares = self.shares()
+        return move_chances(shares, shares + point.gradient[self.d :])
+
+    def _class_means(self) -> Vector:
+        """Mean of the centred rows of each class, as a share of all rows."""
+        if self._totals is None:
+            sums = np.zeros((self.classes, self.features))
+            for part, block in self._blocks(np.float64):
+                rows = np.arange(part.stop - part.start)
+                weight = np.ones(len(rows)) if self.weight is None else self.weight[part]
+                chosen = sparse.csr_array(
+                    (weight, (self.labels[part], rows)), shape=(self.classes, len(rows))
+                )
+                found = chosen @ block
+                sums += found.toarray() if sparse.issparse(found) else found
+            assert self.centre is not None
+            self._totals = sums / self.n - np.outer(self.shares(), self.centre)
+        return self._totals
+
+
+def _products(slopes: Any, block: Any) -> Any:
+    """Sum over rows of slopes times rows, shape (classes, features)."""
+    return (block.T @ slopes).T if sparse.issparse(block) else slopes.T @ block

@@ -1,0 +1,135 @@
+"""How far an objective is from its optimum: an estimate, not a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.problem.curvature import RowSums
+from antithetic.problem.objective import Problem
+from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.sums import Evaluation, Vector
+
+_ROWS_PER_COLUMN = 20  # of the sample whose Hessian is taken
+_MOST_COLUMNS = 500  # with more, conjugate gradients do without a matrix
+_MOST_PRODUCTS = 12
+_RARE = 4.0  # times the curvature that a sample has of a column
+_SLOWEST = 0.75  # factor between the falls of two doublings
+
+
+def has_newton_decrement(problem: Problem) -> bool:
+    """Whether the Newton decrement says how far the optimum is.
+
+    It needs a smooth loss and a penalty without a kink, which makes the optimum unique.
+    """
+    penalty = problem.penalty
+    smooth = isinstance(penalty, ElasticNet) and penalty.l1 == 0.0 and penalty.l2 > 0.0
+    return problem.loss.is_smooth and smooth
+
+
+def newton_decrement(problem: Problem, coef: NDArray[np.generic], intercept: float) -> float:
+    r"""Half of :math:`g^T H^{-1} g`: what a Newton step would gain on a quadratic objective.
+
+    The gradient g is that of all rows, the Hessian H that of a sample of 20 rows per column, with
+    the diagonal of all rows in rare columns, which a sample misses. With more
+    than 500 columns, a few steps of conjugate gradients on all rows take the place of a matrix.
+    """
+    centre = _centre(problem) if problem.fit_intercept else None
+    sums = RowSums(problem, centre)
+    point = sums.at(sums.join(np.asarray(coef, np.float64), intercept))
+    if not np.isfinite(point.gradient).all():
+        return np.inf
+    diagonal = sums.diagonal(point)
+    with np.errstate(all="ignore"):
+        if sums.columns > _MOST_COLUMNS:
+            gained = _by_conjugate_gradients(sums, point, diagonal)
+        else:
+            gained = _by_matrix(sums, point, diagonal)
+    return gained if gained >= 0.0 else np.inf
+
+
+def _centre(problem: Problem) -> Vector:
+    return np.asarray(problem.X.mean(axis=0, dtype=np.float64)).ravel()
+
+
+def _by_matrix(sums: RowSums, point: Evaluation, diagonal: Vector) -> float:
+    assert point.curvatures is not None
+    curved = max(1, int(np.count_nonzero(point.curvatures)))  # other rows say nothing
+    wanted = _ROWS_PER_COLUMN * sums.columns * sums.n // curved
+    sample = sums.sample(wanted, 0) if 2 * wanted < sums.n else None
+    if sample is None:
+        hessian = sums.hessian(point, exact=True)
+    else:
+        hessian = sample.hessian(sample.at(point.theta), exact=True)
+    places = np.arange(len(diagonal))
+    # only of rare columns: a larger diagonal hides that columns are nearly collinear
+    own = hessian[places, places]
+    hessian[places, places] = np.where(diagonal > _RARE * own, diagonal, own)
+    # columns of one unit, and a ridge far below what is asked for
+    roots = np.sqrt(np.maximum(hessian[places, places], np.finfo(float).tiny))
+    hessian /= np.outer(roots, roots)
+    hessian[places, places] += 1e-12
+    gradient = point.gradient / roots
+    try:
+        return 0.5 * float(gradient @ np.linalg.solve(hessian, gradient))
+    except np.linalg.LinAlgError:
+        return np.inf
+
+
+def _by_conjugate_gradients(sums: RowSums, point: Evaluation, diagonal: Vector) -> float:
+    inverse = 1.0 / np.maximum(diagonal, np.finfo(float).tiny)
+    left = point.gradient.copy()
+    solution, direction = np.zeros_like(left), inverse * left
+    length = float(left @ direction)
+    for _ in range(_MOST_PRODUCTS):
+        product = sums.times(point, direction)
+        curved = float(direction @ product)
+        if not curved > 0.0:
+            break
+        step = length / curved
+        solution += step * direction
+        left -= step * product
+        scaled = inverse * left
+        longer = float(left @ scaled)
+        if longer <= 1e-4 * length:
+            break
+        direction = scaled + longer / length * direction
+        length = longer
+    return 0.5 * float(point.gradient @ solution)
+
+
+def aitken_gap(marks: Sequence[tuple[int, float]]) -> float:
+    """What a falling sequence has still to fall, from its values after some of the epochs.
+
+    Of the last value and those after about a half and a quarter as many epochs: where differences
+    shrink by a factor r from one doubling to the next, r / (1 - r) times the last difference is
+    left. That is exact for a sequence that falls as 1/k. The factor is taken as 0.75 at most, that
+    of a fall as slow as k to the power of -0.4.
+
+    Parameters
+    ----------
+    marks : sequence of tuple of int and float
+        Epochs and values after them; the first is before the first epoch.
+
+    Examples
+    --------
+    >>> aitken_gap([(0, 1.5), (1, 1.0), (2, 0.5), (4, 0.25)])
+    0.25
+    """
+    last, value = marks[-1]
+    earlier = [mark for mark in marks if 0 < 2 * mark[0] <= last]
+    if len(earlier) < 2:
+        earlier = [mark for mark in marks if mark[0] < last][-2:]
+    if not earlier:
+        return np.inf
+    if len(earlier) < 2:
+        return max(0.0, earlier[0][1] - value)
+    (_, first), (middle, second) = earlier[-2:]
+    doublings = max(1.0, float(np.log2(last / middle))) if middle else 1.0
+    before, after = first - second, (second - value) / doublings
+    if not after > 0.0:
+        return 0.0
+    ratio = min(after / before, _SLOWEST) if before > 0.0 else _SLOWEST
+    return float(after * ratio / (1.0 - ratio))

@@ -1,0 +1,206 @@
+r"""Units of the data's own: what columns are centred by, and how far a step goes in each.
+
+With an intercept, SGD takes its steps in the columns :math:`x_j - m_j` and in a metric :math:`P`:
+a prediction is :math:`\langle x - m, w \rangle + b`, and a step :math:`w_j \leftarrow w_j - \eta
+P_j (x_j - m_j) \phi'`, :math:`b \leftarrow b - \eta \phi'` with
+
+.. math:: P_j = \frac{1}{\mathrm{var}_j + \kappa \max_i (x_{ij} - m_j)^2 + l_2 / c},
+
+where c is the curvature of the loss. It is a preconditioner: the objective, its optimum and the
+weights stay those of the columns as they are. Centring unties the intercept from the columns, and
+is the larger part of what is gained. The variance alone would let rare binary columns take huge
+steps; a column's own range limits them, and does not depend on its scale. With the penalty's
+curvature beside that of the loss, no column is shrunk by more than it is moved.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic._core import kernels
+from antithetic._core.losses import HUBER
+from antithetic.problem.objective import Problem
+
+_RANGE = 0.1  # kappa
+_SMALL_CHUNK, _FAR_OUTSIDE = 0.01, 1000.0  # share of the rows so far, and of their spread
+_ROWS_OF_THE_SHIFT = 64  # whose mean is near enough to the columns' that no digits cancel
+
+
+class Moments(NamedTuple):
+    """What is known of the columns: of all rows, or in `partial_fit` of all rows so far.
+
+    Attributes
+    ----------
+    weight : float
+        Sum of the weights of the rows.
+    mean, variance : ndarray of shape (d,)
+        By the rows' weights.
+    least, greatest : ndarray of shape (d,)
+        Ends of the range of each column.
+    spread : ndarray of shape (d,)
+        What columns are divided by: variance and a share of the squared range, or more where it was
+        more of some of the rows.
+    """
+
+    weight: float
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    least: NDArray[np.float64]
+    greatest: NDArray[np.float64]
+    spread: NDArray[np.float64]
+
+    def with_more(self, other: Moments) -> Moments:
+        """Moments of the rows of both. No spread becomes smaller."""
+        if not other.weight > 0.0:
+            return self
+        if not self.weight > 0.0:
+            return other
+        weight = self.weight + other.weight
+        own, share = self.weight / weight, other.weight / weight
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = other.mean - self.mean
+            variance = own * self.variance + share * other.variance + own * share * apart**2
+        least = np.minimum(self.least, other.least)
+        greatest = np.maximum(self.greatest, other.greatest)
+        mean = np.where(least == greatest, least, self.mean + share * apart)
+        spread = _spread(mean, variance, least, greatest)
+        return Moments(weight, mean, variance, least, greatest, np.maximum(self.spread, spread))
+
+    def without_outliers(self, chunk: Moments) -> tuple[Moments, bool]:
+        """Moments of the rows of both, but for columns in which a small chunk is far outside.
+
+        Later rows should not pay for a few that are a thousand times as large, and whose own steps
+        are shortened until they do no harm. Also returns whether there were such.
+        """
+        both = self.with_more(chunk)
+        if not 0.0 < chunk.weight <= _SMALL_CHUNK * self.weight:
+            return both, False
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = np.maximum(chunk.greatest - self.mean, self.mean - chunk.least)
+            outside = (self.spread > 0.0) & ~(away**2 <= _FAR_OUTSIDE**2 * self.spread)
+        kept = (np.where(outside, old, new) for old, new in zip(self[1:], both[1:], strict=True))
+        return Moments(both.weight, *kept), bool(outside.any())
+
+
+def _spread(
+    mean: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    least: NDArray[np.float64],
+    greatest: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        reach = np.maximum(greatest - mean, mean - least)
+        return np.where(least == greatest, 0.0, variance + _RANGE * reach**2)
+
+
+def moments_of(X: Any, rows: kernels.Rows, weight: NDArray[np.float64] | None) -> Moments:
+    """Moments of the columns, in one visit to the rows; those of weight 0 do not count."""
+    n, d = X.shape
+    shift = np.zeros(d)
+    if not sparse.issparse(X):
+        some = X[:: -(-n // _ROWS_OF_THE_SHIFT)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift = some.mean(axis=0, dtype=np.float64)
+    total, square = np.zeros(d), np.zeros(d)
+    least, greatest = np.full(d, np.inf), np.full(d, -np.inf)
+    weights = np.empty(0) if weight is None else np.ascontiguousarray(weight)
+    rows.column_sums(weights, shift, total, square, least, greatest)
+    counted = float(n) if weight is None else float(weight.sum())
+    if not counted > 0.0:
+        return Moments(0.0, *(np.zeros(d) for _ in range(5)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        off = total / counted
+        variance = np.maximum(0.0, square / counted - off**2)
+        middle = shift + off
+    constant = least == greatest
+    mean = np.where(constant, least, middle)
+    variance = np.where(constant, 0.0, variance)
+    spread = _spread(mean, variance, least, greatest)
+    return Moments(counted, mean, variance, least, greatest, spread)
+
+
+class Preconditioner(NamedTuple):
+    """Centre and metric of the columns, for the rows of one problem.
+
+    Attributes
+    ----------
+    centre, metric : ndarray of shape (d,)
+        Of the rows' float type.
+    products : ndarray of shape (n,) or (0,)
+        Of sparse rows, their products with ``metric * centre``.
+    curvature : float
+        Of the objective along a mean row: that of the loss times the mean of ``s (sum_j P_j (x_j -
+        m_j)^2 + 1)``.
+    """
+
+    centre: NDArray[Any]
+    metric: NDArray[Any]
+    products: NDArray[np.float64]
+    curvature: float
+
+    def kernel(self) -> kernels.Preconditioner:
+        """As the kernels see it."""
+        return kernels.Preconditioner(self.centre, self.metric, self.products)
+
+    def on(self, X: Any) -> Preconditioner:
+        """The same centre and metric for other rows."""
+        return self._replace(products=_products(X, self.centre, self.metric))
+
+    def rows(self, X: Any) -> NDArray[np.float64]:
+        """Rows as steps see them, with the intercept's 1 as their last column."""
+        full = X.toarray() if sparse.issparse(X) else X
+        roots = np.sqrt(self.metric.astype(np.float64))
+        seen = np.ones((len(full), len(roots) + 1))
+        np.multiply(full - self.centre, roots, out=seen[:, :-1])
+        return seen
+
+
+def find_preconditioner(problem: Problem, moments: Moments) -> Preconditioner:
+    """Choose the centre and the metric of a problem.
+
+    Columns that never vary have the metric 0. Where the square of a column cannot be held, the
+    curvature is infinite.
+    """
+    mean_weight = 1.0 if problem.weight is None else float(problem.weight.mean())
+    curvature = step_curvature(problem) * mean_weight
+    kind = problem.X.dtype
+    with np.errstate(all="ignore"):
+        metric = 1.0 / (moments.spread + problem.penalty.l2 / curvature)
+        # no larger than what products with weights and steps leave room for
+        metric = np.minimum(metric, float(np.finfo(kind).max) ** 0.75)
+        metric = np.where(moments.spread > 0.0, metric, 0.0).astype(kind)
+    centre = (moments.mean if problem.fit_intercept else np.zeros(problem.d)).astype(kind)
+    held = np.isfinite(moments.spread).all() and ((metric > 0.0) == (moments.spread > 0.0)).all()
+    along = float(metric.astype(np.float64) @ moments.variance) if held else np.inf
+    products = _products(problem.X, centre, metric)
+    return Preconditioner(centre, metric, products, curvature * (along + 1.0))
+
+
+def step_curvature(problem: Problem) -> float:
+    """Curvature of the loss that steps are made for, without the weights of the rows.
+
+    Where slopes are bounded and targets are numbers, predictions have as far to go as targets are
+    spread, so it is the slope divided by that distance.
+    """
+    loss = problem.loss
+    typical = loss.typical_curvature(problem.y, problem.fit_intercept)
+    if loss.classification or loss.has_log_link or not loss.is_bounded:
+        return typical
+    middle = float(np.median(problem.y)) if problem.fit_intercept else 0.0
+    spread = float(np.abs(problem.y - middle).mean())
+    steepest = loss.epsilon if loss.code == HUBER else 1.0
+    if not 0.0 < spread < np.inf:
+        return typical
+    slope = steepest / spread
+    return min(slope, loss.largest_curvature) if steepest > 0.0 else typical
+
+
+def _products(X: Any, centre: NDArray[Any], metric: NDArray[Any]) -> NDArray[np.float64]:
+    if not sparse.issparse(X):
+        return np.empty(0)
+    products: NDArray[np.float64] = X @ (centre.astype(np.float64) * metric)
+    return products

@@ -1,0 +1,69 @@
+"""Solutions along several penalties, each from where the one before ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from antithetic.problem.penalties import Penalty
+from antithetic.problem.sums import Vector
+from antithetic.solvers.newton.iterations import Iterate, Newton, solve
+
+
+class _Penalised(Protocol):
+    def with_penalty(self, penalty: Penalty) -> Any:
+        """The same rows with another penalty."""
+
+
+Found = TypeVar("Found")
+Rows = TypeVar("Rows", bound=_Penalised)
+
+
+class PathEffort(NamedTuple):
+    """How far each solution goes, and the seed of the samples."""
+
+    tol: float
+    max_iter: int
+    seed: int
+
+
+def follow_path(
+    sums: Rows,
+    penalties: Sequence[Penalty],
+    effort: PathEffort,
+    first: Callable[[Rows, Newton], Vector | None],
+    found: Callable[[Rows, Newton, Iterate], Found],
+    watch: Callable[[Found], object] | None,
+) -> list[Found]:
+    """Minimise with each penalty in turn.
+
+    Parameters
+    ----------
+    sums : object
+        Sums over the rows, which also have ``with_penalty``.
+    penalties : sequence of Penalty
+        Strong ones first.
+    effort : PathEffort
+    first : callable
+        Gives weights to begin with, or None for samples.
+    found : callable
+        Makes a result of an iterate.
+    watch : callable or None
+        Called with the result before each iteration over all rows.
+    """
+    newton, results = None, []
+    for penalty in penalties:
+        sums = sums.with_penalty(penalty)
+        if newton is None:
+            newton = Newton(sums, effort.tol, effort.seed)  # type: ignore[arg-type]  # all of Sums
+            iterate = newton.start(first(sums, newton))
+        else:
+            some = newton.sample
+            some = None if some is None else some.with_penalty(penalty)  # type: ignore[attr-defined]
+            newton, iterate = newton.follow(sums, iterate, some)  # type: ignore[arg-type]
+        result = partial(found, sums, newton)
+        watching = None if watch is None else lambda now: watch(result(now))  # noqa: B023
+        iterate = solve(newton, iterate, effort.max_iter, watching)
+        results.append(result(iterate))
+    return results

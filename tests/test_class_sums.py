@@ -1,0 +1,299 @@
+"""Sums over rows of many classes equal their NumPy twins, dense and sparse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference_classes as twin
+from scipy import sparse
+
+from antithetic._core import kernels
+from antithetic.problem.certificate import certified_gap
+from antithetic.problem.class_shares import best_constants, move_chances
+from antithetic.problem.class_sums import ClassSums
+from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.sums import ClassedSums
+from antithetic.solvers.newton.gauge import best_shift, regauge
+from antithetic.solvers.newton.multinomial import solve_classes
+from antithetic.solvers.newton.whitened import SharedFactor
+
+RNG = np.random.default_rng(0)
+N, D, K = 60, 4, 5
+X = RNG.normal(size=(N, D)) + np.array([3.0, 0.0, -1.0, 0.0])
+X[RNG.random((N, D)) < 0.3] = 0.0
+LABELS = RNG.integers(0, K, size=N)
+WEIGHT = RNG.choice([0.0, 0.5, 2.0], size=N)
+CENTRE = X.mean(axis=0) + 0.1
+COEF, INTERCEPTS = RNG.normal(size=(K, D)), RNG.normal(size=K)
+PENALTY = ElasticNet(0.03, 0.0)
+
+
+def sums_of(make=np.asarray, *, weight=WEIGHT, centre=CENTRE, penalty=PENALTY, dtype=np.float64):
+    return ClassSums(make(X.astype(dtype)), LABELS, K, penalty, weight, centre)
+
+
+def user_gradient(sums, gradient):
+    """Gradient in the user's weights and intercepts, from that of centred columns."""
+    along = gradient[: K * D].reshape(K, D)
+    if not sums.fit_intercept:
+        return along, np.zeros(K)
+    constants = gradient[K * D :]
+    return along + np.outer(constants, CENTRE), constants
+
+
+# ---- kernels
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("classes", [1, 2, 3, 7, 8, 9, 40])
+def test_slopes_of_scores(dtype, classes):
+    rng = np.random.default_rng(classes)
+    scores = (5.0 * rng.normal(size=(30, classes))).astype(dtype)
+    labels, weight = rng.integers(0, classes, size=30), rng.choice([0.0, 1.0, 3.0], size=30)
+    chances = twin.chances_of(scores.astype(np.float64), np.eye(classes), 0.0)
+    slopes = weight[:, None] * (chances - twin.one_hot(labels, classes))
+    loss = -(weight @ np.log(chances[np.arange(30), labels]))
+    sums, out = np.zeros(classes), scores.copy()
+    found = kernels.softmax_slopes(out, labels, weight, sums)
+    np.testing.assert_allclose(out, slopes, atol=4 * np.finfo(dtype).eps * 3.0)
+    np.testing.assert_allclose(sums, slopes.sum(axis=0), atol=1e-12)
+    curvature = weight @ (chances * (1.0 - chances)).sum(axis=1)
+    np.testing.assert_allclose(found, (loss, (slopes**2).sum(), curvature), rtol=1e-10, atol=1e-12)
+    curvatures = np.empty_like(scores)
+    kernels.softmax_chances(scores, curvatures)
+    np.testing.assert_allclose(scores, chances, atol=4 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(curvatures, chances * (1 - chances), atol=4 * np.finfo(dtype).eps)
+
+
+def test_scores_that_overflow_exp_have_the_right_loss():
+    scores = np.array([[1e4, 0.0, -1e4], [1e4, 0.0, -1e4], [-50.0, 0.0, -60.0]])
+    sums, out = np.zeros(3), scores.copy()
+    loss, _, _ = kernels.softmax_slopes(out, np.array([0, 2, 1]), np.empty(0), sums)
+    small = np.exp(-50.0) + np.exp(-60.0)
+    np.testing.assert_allclose(loss, 2e4 + np.log1p(small), rtol=1e-15)
+    np.testing.assert_allclose(out[1], [1.0, 0.0, -1.0], atol=1e-300)
+    np.testing.assert_allclose(out[2, 1], -small, rtol=1e-13)  # 1 - p keeps its digits
+
+
+def test_a_row_of_weight_zero_beats_an_infinite_loss():
+    scores, sums = np.array([[np.inf, 0.0, np.nan], [0.0, 0.0, 0.0]]), np.zeros(3)
+    loss, _, _ = kernels.softmax_slopes(scores, np.array([1, 0]), np.array([0.0, 1.0]), sums)
+    assert loss == pytest.approx(np.log(3.0))
+    assert (scores[0] == 0.0).all()
+    scores = np.array([[np.inf, 0.0, 1.0]])
+    assert np.isnan(kernels.softmax_slopes(scores, np.array([1]), np.empty(0), sums)[0])
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6, 0.0])
+def test_the_divergence_of_moved_chances(share):
+    rng = np.random.default_rng(3)
+    scores, labels = 3.0 * rng.normal(size=(20, 4)), rng.integers(0, 4, size=20)
+    kept, given = np.array([0.5, 1.0, 0.0, 1.0]), np.array([0.0, 0.3, 0.0, 0.7])
+    weight = rng.choice([0.0, 1.0, 2.0], size=20)
+    chances = twin.chances_of(scores, np.eye(4), 0.0)
+    others = kept * chances + np.outer(chances @ (1.0 - kept), given)
+    others = share * others + (1.0 - share) * twin.one_hot(labels, 4)
+    found = kernels.softmax_divergence(scores, labels, weight, kept, given, share)
+    assert found == pytest.approx(twin.divergence(chances, others, weight))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: kernels.softmax_slopes(np.zeros((2, 3)), np.array([0]), np.empty(0), np.zeros(3)),
+        lambda: kernels.softmax_slopes(
+            np.zeros((2, 3)), np.array([0, 3]), np.empty(0), np.zeros(3)
+        ),
+        lambda: kernels.softmax_slopes(
+            np.zeros((2, 3)), np.array([0, 1]), np.zeros(3), np.zeros(3)
+        ),
+        lambda: kernels.softmax_slopes(
+            np.zeros((2, 3)), np.array([0, 1]), np.empty(0), np.zeros(2)
+        ),
+        lambda: kernels.softmax_chances(np.zeros((2, 3)), np.zeros((3, 2))),
+        lambda: kernels.softmax_divergence(
+            np.zeros((1, 2)), np.array([0]), np.empty(0), np.ones(3), np.ones(2), 1.0
+        ),
+    ],
+)
+def test_kernels_refuse_shapes_that_do_not_fit(call):
+    with pytest.raises(ValueError, match=r"label|class|score"):
+        call()
+
+
+# ---- shares
+
+
+def test_the_best_constants():
+    shares = np.array([0.2, 0.5, 0.3])
+    constants, loss = best_constants(shares)
+    assert constants.sum() == pytest.approx(0.0, abs=1e-15)
+    assert loss == pytest.approx(-(shares @ np.log(shares)))
+    constants, loss = best_constants(np.array([0.5, 0.5, 0.0]))
+    assert constants[2] == pytest.approx(constants[0] - 30.0)
+    assert loss == pytest.approx(0.5 * 2 * np.log(2.0))
+
+
+def test_moved_chances_have_the_sums_that_are_wanted():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        chances = rng.dirichlet(np.ones(6), size=9)
+        wanted = 9 * rng.dirichlet(np.ones(6))
+        kept, given = move_chances(wanted, chances.sum(axis=0))
+        moved = kept * chances + np.outer(chances @ (1.0 - kept), given)
+        np.testing.assert_allclose(moved.sum(axis=0), wanted)
+        np.testing.assert_allclose(moved.sum(axis=1), 1.0)
+        assert (moved >= 0.0).all()
+
+
+# ---- sums
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["equal", "weighted"])
+@pytest.mark.parametrize("centre", [None, CENTRE], ids=["none", "intercepts"])
+def test_the_objective_and_its_derivatives(make, weight, centre):
+    sums = sums_of(make, weight=weight, centre=centre)
+    assert isinstance(sums, ClassedSums)
+    intercepts = np.zeros(K) if centre is None else INTERCEPTS
+    theta = sums.join(COEF, intercepts)
+    np.testing.assert_allclose(sums.split(theta)[1], intercepts, atol=1e-14)
+    point = sums.at(theta)
+    given = (X, LABELS, COEF, intercepts)
+    expected = twin.objective(*given, l2=0.03, weight=weight)
+    assert point.objective == pytest.approx(expected, rel=1e-13)
+    coef, constants = twin.gradient(*given, l2=0.03, weight=weight)
+    found = user_gradient(sums, point.gradient)
+    if centre is not None:
+        np.testing.assert_allclose(found[1], constants, atol=1e-14)
+    np.testing.assert_allclose(found[0], coef, atol=1e-13)
+    # in centred columns the same weights have the intercepts b + W mu
+    rows, moved = (X, intercepts) if centre is None else (X - centre, intercepts + COEF @ centre)
+    second = twin.hessian(
+        rows, COEF, moved, l2=0.03, weight=weight, has_intercepts=centre is not None
+    )
+    diagonal = sums.diagonal(point)
+    np.testing.assert_allclose(
+        sums.hessian(point, exact=True), _gauged(second, D, centre), atol=1e-12
+    )
+    np.testing.assert_allclose(sums.hessian(point), _gauged(second, D, centre), atol=1e-5)
+    np.testing.assert_allclose(diagonal, second.diagonal(), atol=1e-13)
+    vector = np.random.default_rng(2).normal(size=len(theta))
+    np.testing.assert_allclose(sums.times(point, vector), second @ vector, atol=1e-12)
+    columns = np.array([0, 5, 6, 13])
+    chosen = np.append(columns, np.arange(K * D, len(theta)))
+    part = sums.hessian_of(point, columns, exact=True)
+    np.testing.assert_allclose(part, _gauged(second, D, centre)[np.ix_(chosen, chosen)], atol=1e-12)
+
+
+def _gauged(second, d, centre):
+    """Second derivatives with some curvature where all intercepts change alike."""
+    if centre is None:
+        return second
+    found, tail = second.copy(), slice(K * d, None)
+    found[tail, tail] += np.trace(second[tail, tail]) / K / K
+    return found
+
+
+def test_with_full_care_the_hessian_is_above_all_others():
+    sums = sums_of()
+    above = sums.hessian(sums.at(sums.join(COEF, INTERCEPTS)), exact=True, care=1.0)
+    for factor in (0.0, 0.3, 2.0):
+        second = sums.hessian(sums.at(sums.join(factor * COEF, INTERCEPTS)), exact=True)
+        tail = slice(K * D, None)
+        for matrix in (above, second):
+            matrix[tail, tail] -= matrix[tail, tail].mean()  # without the gauge
+        assert np.linalg.eigvalsh(above - second).min() > -1e-10
+    vector = np.random.default_rng(2).normal(size=sums.columns)
+    point = sums.at(sums.join(COEF, INTERCEPTS))
+    data = vector @ sums.times(point, vector) - 0.03 * vector[: K * D] @ vector[: K * D]
+    assert data <= sums.curvature_above(point, vector)
+
+
+def test_float32_rows_are_summed_in_float64_when_refined():
+    coarse = sums_of(dtype=np.float32)
+    assert coarse.kind == np.float32
+    fine = coarse.refined()
+    theta = fine.join(COEF, INTERCEPTS)
+    assert fine.refined() is None
+    exact = twin.objective(
+        X.astype(np.float32).astype(np.float64), LABELS, COEF, INTERCEPTS, l2=0.03, weight=WEIGHT
+    )
+    assert fine.at(theta).objective == pytest.approx(exact, rel=1e-13)
+    assert coarse.at(theta).objective == pytest.approx(exact, rel=1e-6)
+
+
+def test_columns_far_from_zero_are_multiplied_in_float64():
+    far = X.copy()
+    far[:, 0] += 1e4
+    sums = ClassSums(far.astype(np.float32), LABELS, K, PENALTY, None, far.mean(axis=0))
+    assert sums.kind == np.float64
+
+
+def test_whitening_is_what_the_blocks_of_the_hessian_have_in_common():
+    sums = sums_of()
+    point = sums.at(sums.join(COEF, INTERCEPTS))
+    second = sums.hessian(point, exact=True)
+    blocks = [second[k * D : (k + 1) * D, k * D : (k + 1) * D] for k in range(K)]
+    found = sums.whitening(point, 0)
+    np.testing.assert_allclose(
+        found.products + 0.03 * np.eye(D), np.mean(blocks, axis=0), atol=1e-5
+    )
+    chances = twin.chances_of(X, COEF, INTERCEPTS)
+    of_class = (WEIGHT[:, None] * chances * (1.0 - chances)).mean(axis=0)
+    np.testing.assert_allclose(found.mean * found.shares, of_class, rtol=1e-5)
+    factor = SharedFactor(found, 0.03, fit_intercept=True)
+    solved = factor.solve(point.gradient)
+    np.testing.assert_allclose(solved[: K * D].reshape(K, D).sum(axis=0), 0.0, atol=1e-12)
+    assert solved @ point.gradient > 0.0
+
+
+# ---- certificates
+
+
+@pytest.mark.parametrize("penalty", [(0.03, 0.0), (0.02, 0.01), (0.0, 0.02)], ids=str)
+@pytest.mark.parametrize("centre", [None, CENTRE], ids=["none", "intercepts"])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_the_gap_is_never_below_the_true_one(make, centre, penalty):
+    """At any weights, not only near the optimum: against the best of many other weights."""
+    l2, l1 = penalty
+    sums = sums_of(make, centre=centre, penalty=ElasticNet(l2, l1))
+    best = solve_classes(sums, [sums.penalty], tol=1e-13, max_iter=500)[0]
+    more = {"l2": l2, "l1": l1, "weight": WEIGHT}
+    least = twin.objective(X, LABELS, best.coef, best.intercept, **more)
+    rng = np.random.default_rng(1)
+    for size in (0.0, 1e-6, 1e-3, 0.1, 1.0, 30.0):
+        coef = best.coef + size * rng.normal(size=(K, D))
+        intercepts = best.intercept + (centre is not None) * size * rng.normal(size=K)
+        gap = certified_gap(sums, sums.at(sums.join(coef, intercepts)))
+        true = twin.objective(X, LABELS, coef, intercepts, **more) - least
+        assert gap >= true - 1e-12
+        assert np.isfinite(gap)
+
+
+# ---- the gauge
+
+
+@pytest.mark.parametrize(("l1", "l2"), [(1.0, 0.0), (0.0, 0.3), (1.0, 0.3)])
+def test_the_best_shift_minimises_the_penalty(l1, l2):
+    rng = np.random.default_rng(0)
+    for classes in (3, 4, 7):
+        coef = rng.normal(size=(classes, 6))
+        shift = best_shift(coef, l1, l2)
+
+        def cost(c, coef=coef):
+            moved = coef - c
+            return (l1 * np.abs(moved) + 0.5 * l2 * moved**2).sum(axis=0)
+
+        for other in rng.normal(size=(200, 6)):
+            assert (cost(shift) <= cost(other) + 1e-12).all()
+
+
+def test_another_gauge_has_the_same_loss_and_gradient():
+    sums = sums_of(penalty=ElasticNet(0.03, 0.02))
+    point = sums.at(sums.join(COEF + 1.0, INTERCEPTS))
+    moved = regauge(sums, point)
+    again = sums.at(moved.theta)
+    assert moved.objective == pytest.approx(again.objective, rel=1e-13)
+    np.testing.assert_allclose(moved.gradient, again.gradient, atol=1e-13)
+    assert moved.objective < point.objective

@@ -192,7 +192,7 @@ def test_squared_errors_are_not_averaged_by_auto():
 @pytest.mark.parametrize("average", ["auto", "epoch"])
 def test_partial_fit_goes_on_from_the_mean(average):
     """It begins with the weights that a user sees, like a model whose weights were set by hand."""
-    model = SGDClassifier(average=average, **FEW).fit(X, Y)
+    model = SGDClassifier(average=average, fit_intercept=False, **FEW).fit(X, Y)
     coef, intercept, t = model.coef_.copy(), model.intercept_.copy(), model.t_
     model.partial_fit(X[:1], Y[:1])
     assert model.plan_.average == (average if average == "epoch" else False)

@@ -13,7 +13,10 @@ from sklearn.linear_model import LinearRegression
 from antithetic import SGDClassifier, SGDRegressor
 from antithetic.orders import Balanced
 from antithetic.problem import Problem
-from antithetic.solvers import step_search
+from antithetic.solvers import preconditioned_steps
+
+# Few rows and a weak penalty: that a fit says so is tested in test_units.py.
+pytestmark = pytest.mark.filterwarnings("ignore:the objective is about")
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4))
@@ -62,7 +65,8 @@ def test_one_bad_chunk_does_not_spoil_the_stream():
     model.partial_fit(1e6 * X[:1], [1.0])
     for row in range(100):
         model.partial_fit(X[row : row + 1], NUMBERS[row : row + 1])
-    assert (model.eta0_, model.decay_) == steps
+    # first steps follow the moments of the columns
+    assert (model.eta0_, model.decay_) == pytest.approx(steps, rel=0.2)
     for _ in range(20):
         model.partial_fit(X, NUMBERS)
     assert model.score(X, NUMBERS) > 0.99
@@ -110,7 +114,7 @@ def test_targets_of_any_size_are_fitted(factor):
 
 def test_features_too_large_for_float32_are_reported():
     """Features too large for float32 are reported instead of ending at zero weights."""
-    with pytest.raises(ValueError, match="below what float32 can hold"):
+    with pytest.raises(ValueError, match="squares of the features are too large"):
         SGDClassifier("log_loss", **FEW).fit((1e18 * X).astype(np.float32) * np.float32(1e12), TWO)
 
 
@@ -126,7 +130,7 @@ def test_an_interruption_leaves_a_whole_model(monkeypatch, where):
         def interrupted(*_arguments, **_options):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(step_search, "_search", interrupted)
+        monkeypatch.setattr(preconditioned_steps, "_lower_quartile", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X[:, :2], TWO)
         assert model.predict(X).shape == (300,)
@@ -238,7 +242,7 @@ def test_rows_that_need_no_other_check_are_still_finite(form, bad):
         SGDClassifier(**FEW).fit(form(rows), TWO)
     with pytest.raises(ValueError, match="Input y contains"):
         SGDRegressor(**FEW).fit(form(X), np.where(np.arange(300) == 5, bad, NUMBERS))
-    large = np.full((20, 1), 1e308) * np.array([0.0, 1.0])  # finite, but not their sum
+    large = 1e308 * np.linspace(0.5, 1.0, 20)[:, None] * [0.0, 1.0]  # finite, but not their sum
     with pytest.raises(ValueError, match="overflow"):
         SGDClassifier(**FEW).fit(form(large), np.arange(20) % 2)
 

@@ -44,6 +44,7 @@ VARIANTS = [
     # Half of the rows, so that few rows still include each class.
     SGDClassifier(loss="log_loss", early_stopping=True, validation_fraction=0.5),
     SGDRegressor(penalty="l1", early_stopping=True, validation_fraction=0.5),
+    SGDClassifier(loss="softmax"),
     SGDClassifier(order=Balanced(pairs="greedy")),
     SGDRegressor(order=Balanced(pairs="greedy")),
 ]

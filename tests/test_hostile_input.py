@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from antithetic import SGDClassifier, SGDRegressor, minimize, pair
+from antithetic import LogisticRegression, SGDClassifier, SGDRegressor, minimize, pair, pair_rows
 from antithetic.estimators.model_file import LinearModel
 
 RNG = np.random.default_rng(0)
@@ -41,10 +41,19 @@ def descend(rows, labels, **more):
     minimize(rows, labels, epochs=1, **more)
 
 
-CALLS = [fit, fit_regression, fit_partly, descend, pair]
+def fit_logistic(X, y, **given):
+    return LogisticRegression().fit(X, y, **given)
 
 
-@pytest.mark.parametrize("call", [*CALLS, predict, predict_number])
+def predict_logistic(rows, _y):
+    return LogisticRegression().fit(X, Y).predict(rows)
+
+
+CALLS = [fit, fit_regression, fit_partly, fit_logistic, descend, pair]
+PREDICTIONS = [predict, predict_number, predict_logistic]
+
+
+@pytest.mark.parametrize("call", [*CALLS, *PREDICTIONS])
 @pytest.mark.parametrize("rows", [DATES, DATES - DATES[0]], ids=["dates", "durations"])
 def test_dates_are_refused_by_all(call, rows):
     """What fit refuses, predict refuses too."""
@@ -52,7 +61,7 @@ def test_dates_are_refused_by_all(call, rows):
         call(rows, Y)
 
 
-@pytest.mark.parametrize("call", [*CALLS, predict, predict_number])
+@pytest.mark.parametrize("call", [*CALLS, *PREDICTIONS])
 @pytest.mark.parametrize("zone", [None, "UTC"])
 def test_a_column_of_dates_is_named(call, zone):
     pd = pytest.importorskip("pandas")
@@ -61,7 +70,7 @@ def test_a_column_of_dates_is_named(call, zone):
         call(frame, Y)
 
 
-@pytest.mark.parametrize("call", [*CALLS, predict, predict_number])
+@pytest.mark.parametrize("call", [*CALLS, *PREDICTIONS])
 def test_masked_rows_are_refused(call):
     """A mask says that values are missing: using what lies under it would be silently wrong."""
     mask = np.zeros(X.shape, bool)
@@ -80,9 +89,10 @@ def test_masked_labels_and_weights_are_refused(call):
         call(X, Y, sample_weight=np.ma.masked_array(np.ones(60), masked))
 
 
-@pytest.mark.parametrize("call", [fit, fit_partly, descend, pair])
+@pytest.mark.parametrize("call", [fit, fit_partly, fit_logistic, descend, pair])
 @pytest.mark.parametrize(
-    "labels", [[1, "a"] * 30, np.array([1, "a"] * 30, dtype=object), (0.5, "a") * 30]
+    "labels",
+    [[1, "a"] * 30, [None, "a"] * 30, np.array([1, "a"] * 30, dtype=object), (0.5, "a") * 30],
 )
 def test_labels_that_mix_words_and_numbers_are_refused(call, labels):
     """NumPy makes words of the numbers in a list, and cannot sort objects."""
@@ -116,13 +126,29 @@ def test_rows_of_any_size_are_paired_alike(method, make, size):
     assert quality.mean_product < 0.0
 
 
-@pytest.mark.parametrize("call", [*CALLS, predict, predict_number])
+def validate(rows, y):
+    return SGDClassifier(early_stopping=True).fit(X, y, X_val=rows, y_val=y)
+
+
+COMPRESSED = [*CALLS, *PREDICTIONS, validate, lambda rows, _y: pair_rows(rows)]
+
+
+@pytest.mark.parametrize("call", COMPRESSED)
 @pytest.mark.parametrize("index", [3, 10**9, -1])
 def test_a_csr_matrix_with_an_index_outside_is_refused(call, index):
     """No foreign memory is read, in fits or in predictions."""
     rows = sparse.csr_array(X)
     rows.indices[5] = index
     with pytest.raises(ValueError, match="outside of"):
+        call(rows, Y)
+
+
+@pytest.mark.parametrize("call", COMPRESSED)
+@pytest.mark.parametrize(("row", "end"), [(7, 10**9), (60, 10**9), (7, 0), (0, -1)])
+def test_a_csr_matrix_with_rows_outside_of_its_entries_is_refused(call, row, end):
+    rows = sparse.csr_array(X)
+    rows.indptr[row] = end
+    with pytest.raises(ValueError, match="has rows outside of its 180 entries"):
         call(rows, Y)
 
 

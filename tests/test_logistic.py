@@ -305,6 +305,28 @@ def test_separated_classes_without_a_penalty_have_no_optimum(make, fit_intercept
     LogisticRegression(C=1e4, fit_intercept=fit_intercept).fit(rows, y)
 
 
+@pytest.mark.parametrize("n", [200, 4000])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_partly_separated_classes_without_a_penalty_have_no_optimum(n, fit_intercept):
+    """A category whose rows have one label is named as a cause; with both labels there is none."""
+    rng = np.random.default_rng(0)
+    category, x = rng.integers(4, size=n), rng.normal(size=n)
+    X = np.column_stack([np.eye(4)[category], x])
+    y = (x + rng.logistic(size=n) > 0.0).astype(int)
+    model = LogisticRegression(C=np.inf, fit_intercept=fit_intercept)
+    model.fit(X, y)
+    y[category == 2] = 1
+    with pytest.warns(ConvergenceWarning, match="some rows are perfectly separated"):
+        model.fit(X, y)
+
+
+def test_a_constant_column_is_no_cause():
+    """A column of one large value is not said to be far from zero."""
+    X = np.column_stack([np.full(50, 1e6), np.arange(50.0)])
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter.$"):
+        LogisticRegression(max_iter=1).fit(X, np.arange(50) % 3 == 0)
+
+
 def test_awkward_columns_need_no_warning():
     """Constant, repeated and empty columns, and scales from 1e-6 to 1e6."""
     rows, y = make_data()
@@ -347,7 +369,6 @@ def test_bad_parameters_are_named(given, message):
     ("rows", "y", "weight", "message"),
     [
         (X, np.full(len(Y), "yes"), None, "1 class"),
-        (X, np.arange(len(Y)) % 3, None, "3 classes"),
         (X, np.linspace(0.0, 1.0, len(Y)), None, "continuous"),
         (X[:-1], Y, None, "inconsistent"),
         (np.where(X[3, 2] == X, np.nan, X), Y, None, "NaN"),
@@ -436,6 +457,17 @@ def test_the_plan_says_what_was_chosen():
     assert many.plan_.method == "newton"
     with pytest.raises(AttributeError):
         few.plan_.method = "other"
+
+
+def test_the_plan_says_that_text_begins_with_the_dual():
+    """Sparse rows that are fewer than columns; dense ones and warm starts do not."""
+    X = sparse.random_array((60, 900), density=0.05, format="csr", rng=np.random.default_rng(0))
+    y = np.arange(60) % 2
+    model = LogisticRegression(warm_start=True).fit(X, y)
+    assert model.plan_.method == "conjugate gradients"
+    assert "on the dual first" in model.plan_.why
+    assert "given weights" in model.fit(X, y).plan_.why
+    assert "dual" not in LogisticRegression().fit(X.toarray(), y).plan_.why
 
 
 def test_a_warm_start_begins_with_the_last_weights():

@@ -29,6 +29,9 @@ from antithetic.orders import Balanced, Shuffle, Uniform
 from antithetic.problem.losses import LOSSES
 from antithetic.solvers import sgd
 
+# Few rows and a weak penalty: that a fit says so is tested in test_units.py.
+pytestmark = pytest.mark.filterwarnings("ignore:the objective is about")
+
 FEW = FEW | {"random_state": 0}
 # The weights stay near zero.
 TRACED = FEW | {
@@ -91,7 +94,11 @@ def unsorted_and_repeated(X):
     ],
 )
 def test_sparse_rows_give_the_model_of_dense_ones(y, given, form):
-    """Sparse rows give the model of dense ones to 1e-10, and the input is not written to."""
+    """Sparse rows give the model of dense ones to 1e-10, and the input is not written to.
+
+    That is with given steps: automatic ones need not be the same on sparse rows.
+    """
+    given = {"learning_rate": "inverse_time", "eta0": 0.05} | given
     dense = kind_for(y)(random_state=0, **given).fit(THIN, y, sample_weight=WEIGHTS)
     rows = form(THIN)
     before = rows.copy()
@@ -158,7 +165,7 @@ def test_rows_reach_the_solver_uncopied(y, dtype, tmp_path, monkeypatch):
         seen.clear()
         kind_for(y)(max_iter=2, tol=None).fit(rows, y)
         assert len(seen) >= 2
-        for reached in seen:
+        for reached in seen[-2:]:  # before them, sparse rows are tried out on some rows
             for mine, given in (
                 ((reached.data, rows.data), (reached.indices, rows.indices))
                 if sparse.issparse(rows)

@@ -10,6 +10,9 @@ from antithetic import SGDClassifier, SGDRegressor
 from antithetic.estimators import used_columns
 from antithetic.estimators.used_columns import UsedColumns
 
+# Few rows and a weak penalty: that a fit says so is tested in test_units.py.
+pytestmark = pytest.mark.filterwarnings("ignore:the objective is about")
+
 WIDE = 5000
 RNG = np.random.default_rng(0)
 USED = np.sort(RNG.choice(WIDE, 12, replace=False))

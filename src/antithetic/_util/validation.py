@@ -19,19 +19,24 @@ BLOCK_ENTRIES = 1 << 20
 MIXED = "y mixes labels that cannot be compared (numbers with strings, or None); use one kind"
 
 
-def check_rows(X: Any, name: str = "X") -> Matrix:
+def check_rows(X: Any, name: str = "X", *, finite: bool = True) -> Matrix:
     """Return rows as C-contiguous float32 or float64, or as a ``csr_array`` without duplicates.
 
     float32 and float64 keep their type, float16 becomes float32, everything else float64. What has
     the right form already is not copied. Raises ValueError naming the first row that holds NaN or
-    infinity.
+    infinity, unless ``finite`` is False, which saves a pass over rows that were checked before.
     """
     refuse_dates_and_masks(X, name)
-    if sparse.issparse(X):
-        rows = _check_csr(X, name)
+    rows = _check_csr(X, name) if sparse.issparse(X) else _check_dense(X, name)
+    if finite:
+        _refuse_nan(rows, name)
+    return rows
+
+
+def _refuse_nan(rows: Matrix, name: str) -> None:
+    if sparse.issparse(rows):
         finite = np.isfinite(rows.data)
     else:
-        rows = _check_dense(X, name)
         # a sum is finite unless an entry is not (or the sum overflows): one fast pass, and the
         # exact one only in doubt
         with np.errstate(over="ignore", invalid="ignore"):
@@ -45,7 +50,6 @@ def check_rows(X: Any, name: str = "X") -> Matrix:
         raise ValueError(
             f"{name} has NaN or infinity, first in row {row}; remove or impute such rows"
         )
-    return rows
 
 
 def refuse_dates_and_masks(X: Any, name: str) -> None:
@@ -83,10 +87,13 @@ def _is_date(kind: Any) -> bool:
 
 def refuse_indices(X: Any, name: str) -> None:
     """Refuse compressed matrices with an index outside, which would read foreign memory."""
-    if not sparse.issparse(X) or X.format not in ("csr", "csc") or not X.nnz:
+    if not sparse.issparse(X) or X.format not in ("csr", "csc"):
         return
-    width = X.shape[1 if X.format == "csr" else 0]
-    if X.indices.min() < 0 or X.indices.max() >= width:
+    width, ends = X.shape[1 if X.format == "csr" else 0], X.indptr
+    stored = min(len(X.indices), len(X.data))
+    if ends[0] != 0 or ends[-1] > stored or (ends[1:] < ends[:-1]).any():
+        raise ValueError(f"{name} has rows outside of its {stored} entries; it is damaged")
+    if X.nnz and (X.indices.min() < 0 or X.indices.max() >= width):
         raise ValueError(f"{name} has an index outside of its shape {X.shape}; it is damaged")
 
 
@@ -95,8 +102,9 @@ def refuse_mixed_labels(y: Any) -> None:
     if isinstance(y, np.ndarray) and y.dtype.kind == "O":
         y = y.ravel().tolist()
     if isinstance(y, (list, tuple)):
-        words = {isinstance(label, str) for label in y if isinstance(label, (str, numbers.Number))}
-        if len(words) > 1:
+        kinds = (str, numbers.Number, type(None))
+        found = {kind for kind in kinds if any(isinstance(label, kind) for label in y)}
+        if len(found) > 1:
             raise ValueError(MIXED)
 
 
@@ -108,6 +116,7 @@ def _check_dense(X: Any, name: str) -> NDArray[np.floating]:
 
 def _check_csr(X: Any, name: str) -> sparse.csr_array:
     _check_shape(X.shape, name)
+    refuse_indices(X, name)
     rows = sparse.csr_array(X)  # shares the arrays of a CSR input
     return canonical_csr(rows.astype(_float_type(rows.dtype, name), copy=False))
 

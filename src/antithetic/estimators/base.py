@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from antithetic._core.schedules import INVERSE_TIME
+from antithetic._util.warnings import warn
 from antithetic.estimators.callbacks import CallbackSupportMixin, fit_context, watch_epochs
 from antithetic.estimators.data import TrainingData, cut_to
 from antithetic.estimators.jobs import Job, Seen, do, do_all, epochs_bar, keep, kept
@@ -16,9 +18,11 @@ from antithetic.estimators.used_columns import Narrowed, UsedColumns, from_weigh
 from antithetic.orders import Order
 from antithetic.pairing import AntitheticTable
 from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.preconditioner import Moments
 from antithetic.solvers import SOLVERS, State
 from antithetic.solvers.steps import Schedule
 from antithetic.training.automatic import Plan
+from antithetic.training.gap import start_of
 from antithetic.training.trace import check_measures
 
 
@@ -46,7 +50,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
             raise ValueError("sample_weight is zero for every row; at least one must be positive")
         goes_on = self.warm_start and getattr(self, "coef_", None) is not None
         if coef_init is None and intercept_init is None and not goes_on:
-            starts = self._first_intercepts(data, starts)
+            starts = self._first_intercepts(data, starts, whole=True)
         wide, narrowed = data, self._narrowed(data, order, starts)
         if narrowed is not None:
             data = data._replace(X=narrowed.columns.narrow(data.X))
@@ -58,17 +62,46 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
             print(f"{type(self).__name__}: {plan.order!r}, {plan.batch_size} a batch ({plan.why})")
         self._check_data(data, plan)
         with fit_context(self, wide.shown(), self._n_problems()):
-            known = self._known_steps(plan.noise) if self.warm_start else None
+            moments = self._moments(data, plan, whole=True)
+            known = None
+            if self.warm_start:
+                known = self._known_steps(plan.noise, preconditioned=moments is not None)
             jobs = self._jobs(
-                data, starts, plan, epochs=self.max_iter, known=known, validation=validation
+                data,
+                starts,
+                plan,
+                epochs=self.max_iter,
+                known=known,
+                validation=validation,
+                moments=moments,
             )
             self._solve(jobs, wide, plan, narrowed)
+            self._keep_moments(moments)
         self._warn_after_fit()
+        self._warn_of_gaps(jobs)
 
-    def _first_intercepts(self, data: TrainingData, starts: list[Any]) -> list[Any]:
-        """Begin with the intercept that the loss asks for."""
+    def _keep_moments(self, moments: Moments | None) -> None:
+        """Keep what partial_fit goes on from, as plain values."""
+        self._column_moments = None if moments is None else moments._asdict()
+        if hasattr(self, "eta0_"):
+            self._steps_are_preconditioned = moments is not None
+
+    def _first_intercepts(
+        self, data: TrainingData, starts: list[Any], *, whole: bool = False
+    ) -> list[Any]:
+        """Begin with the best constant where these are all rows, or else as the loss asks for."""
         loss = self._loss()
-        if not self.fit_intercept or loss.classification:
+        if not self.fit_intercept or loss.has_classes:
+            return starts
+        if whole and self.learning_rate == "auto" and SOLVERS[self.solver].has_steps:
+            parts, found = self._one_vs_rest(), []
+            for number, (coef, _) in enumerate(starts):
+                target = parts.target(data.y, number)
+                weight = parts.weigh(target, data.weight, number)
+                loss.check_targets(target)
+                found.append((coef, start_of(loss, target, weight)))
+            return found
+        if loss.classification:
             return starts
         loss.check_targets(data.y)
         first = loss.first_intercept(data.y, data.weight)
@@ -83,6 +116,8 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
         """
         if not (self.penalty is None or isinstance(self.penalty, (str, ElasticNet))):
             return None
+        if self._loss().has_classes:
+            return None
         if order is not None and (order.pairs is not None or not is_ours(order)):
             return None
         if not all(is_ours(measure) and measure.name != "distance" for measure in self._measures()):
@@ -95,7 +130,8 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
     def _check_data(self, data: TrainingData, plan: Plan) -> None:
         """Refuse what these data do not allow, before the first problem is begun."""
         measures = self._measures()
-        needs_problem = bool({"gradient", "gap"} & {one.name for one in measures})
+        names = {one.name for one in measures}
+        needs_problem = self._loss().has_classes or bool({"gradient", "gap"} & names)
         problem = self._problem(data, 0) if needs_problem else None
         check_measures(measures, self.solver, plan.order, problem)
         parts = self._one_vs_rest()
@@ -138,12 +174,13 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
             raise ValueError(
                 f"solver={self.solver!r} needs all rows at once; use fit, or solver='sgd'"
             )
-        d, k = data.X.shape[1], self._n_problems()
-        starts = [(np.zeros(d), 0.0)] * k if first else self._later_states(d)
+        d, k = data.X.shape[1], self._n_rows()
+        zeros = self._starts(np.zeros((k, d)), np.zeros(k))
+        starts = zeros if first else self._later_states(d)
         if data.weight is not None and not data.weight.any():  # nothing was seen
             if first:
-                zeros = self._weights_of([(np.zeros(d, data.X.dtype), 0.0)] * k)
-                self._adopt({**zeros, "t_": 1, "n_iter_": 0})
+                solutions = [(coef.astype(data.X.dtype), intercept) for coef, intercept in zeros]
+                self._adopt({**self._weights_of(solutions), "t_": 1, "n_iter_": 0})
             return
         if first:
             starts = self._first_intercepts(data, starts)
@@ -156,8 +193,23 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
                 for one, start in zip(narrowed, starts, strict=True)
             ]
         plan = self._plan(data, order, epochs=1, whole=False)
-        known = self._known_steps(plan.noise)
-        jobs = self._jobs(data, starts, plan, epochs=1, known=known, quiet=True)
+        kept_moments = None if first else getattr(self, "_column_moments", None)
+        before = None if kept_moments is None else Moments(**kept_moments)
+        chunk = self._moments(data, plan)
+        moments, outside = chunk, False
+        if before is not None and chunk is not None:
+            moments, outside = before.without_outliers(chunk)
+        known = self._known_steps(plan.noise, preconditioned=moments is not None)
+        jobs = self._jobs(
+            data,
+            starts,
+            plan,
+            epochs=1,
+            known=known,
+            quiet=True,
+            moments=moments,
+            before=before,
+        )
         parts = self._one_vs_rest()
         for number, (job, start) in enumerate(zip(jobs, starts, strict=True)):
             weight = parts.weigh(parts.target(data.y, number), data.weight, number)
@@ -167,10 +219,15 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
                 state, own = start
                 job.seen = Seen(job.first, state, own, None, (), False)
         fitted = self._fitted(jobs, plan, narrowed)
-        del fitted["history_"]
+        del fitted["history_"], fitted["gap_"]
         if known:  # a chunk may need shorter steps, but those after it need not
-            fitted |= self._steps_of(list(known), plan.noise)
+            seen = [job.seen for job in jobs]
+            pairs = zip(seen, known, strict=True)
+            steps = [old if one is None else one.given or old for one, old in pairs]
+            steps = list(known) if outside else steps
+            fitted |= self._steps_of(list(steps), plan.noise)
         self._adopt(fitted)
+        self._keep_moments(moments if any(job.seen for job in jobs) else before)
 
     def _narrowed_chunk(
         self, data: TrainingData, order: Order | None, starts: list[Any]
@@ -179,6 +236,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
         as_they_are: list[Narrowed | None] = [None] * len(starts)
         plain = self.solver == "sgd" and self.average in ("auto", False)
         penalty = self.penalty is None or self.penalty == "l2"
+        plain = plain and not self._loss().has_classes
         if not (plain and penalty and (order is None or is_ours(order))):
             return as_they_are
         columns = UsedColumns.of(data.X)
@@ -187,6 +245,23 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
             return as_they_are
         return [from_weights(columns, coef) for coef in coefs]
 
+    def _warn_of_gaps(self, jobs: list[Job]) -> None:
+        """Say so where a fit ended far from the optimum."""
+        wide = [number for number, job in enumerate(jobs) if job.gap.is_wide]
+        if not wide or self.n_iter_ == self.max_iter:  # which has a warning of its own
+            return
+        share = max(jobs[number].gap.share for number in wide)
+        of = f" in {len(wide)} of {len(jobs)} one-vs-rest problems" if len(jobs) > 1 else ""
+        smooth = self._loss().name == "log_loss" and self.penalty == "l2"
+        other = ", or use antithetic.LogisticRegression, which needs no steps" if smooth else ""
+        warn(
+            f"the objective is about {100.0 * share:.2g} % of the way from the best constant"
+            f" prediction short of its optimum{of} after {self.n_iter_} epochs (see gap_):"
+            f" columns may be nearly collinear or the penalty weak. Use a larger max_iter and a"
+            f" smaller tol{other}.",
+            ConvergenceWarning,
+        )
+
     # ---- from jobs to attributes, and back
 
     def _fitted(
@@ -194,13 +269,14 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
     ) -> dict[str, Any]:
         """Attributes of a model that is made of the jobs as they stand."""
         seen, histories = [job.seen for job in jobs], [job.history() for job in jobs]
-        averages = plan.average != "epoch"
+        averages, gaps = plan.average != "epoch", [job.gap.left for job in jobs]
         return {
             **self._weights_of([job.solution for job in jobs], narrowed),
             "n_iter_": max(job.epochs for job in jobs),
             "t_": 1 + max(0 if one is None else one.state.samples for one in seen),
             "plan_": plan,
             "history_": histories if len(jobs) > 1 else histories[0],
+            "gap_": gaps[0] if len(jobs) == 1 else np.array(gaps),
             "_converged": all(one is not None and one.stopped for one in seen),
             "_states": [
                 _kept_wide(one, averages, columns)
@@ -217,23 +293,25 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
                 f"X has {d} features, but {type(self).__name__} is expecting {coef.shape[1]}"
                 " features as input."
             )
-        public = list(zip(coef, np.ravel(self.intercept_).tolist(), strict=True))
+        public = self._starts(coef, np.ravel(self.intercept_))
         if not hasattr(self, "_states"):  # the weights were set by hand
             return public
         pairs = zip(self._states, public, strict=True)
         return [weights if held is None else kept(held, *weights) for held, weights in pairs]
 
-    def _known_steps(self, noise: float) -> list[Schedule] | None:
+    def _known_steps(self, noise: float, *, preconditioned: bool) -> list[Schedule] | None:
         """Steps that "auto" found on an earlier call, if they are to be kept.
 
         Their decay is that of orders which leave so much noise.
         """
+        if getattr(self, "_steps_are_preconditioned", False) != preconditioned:
+            return None
         found = getattr(self, "eta0_", None)
         if self.learning_rate != "auto" or found is None or np.size(found) != self._n_problems():
             return None
         if getattr(self, "_steps_of_solver", self.solver) != self.solver:
             return None  # those of another are of no use
-        more = noise / getattr(self, "_noise_of_steps", noise)
+        more = 1.0 if preconditioned else noise / getattr(self, "_noise_of_steps", noise)
         l2 = self._penalty(self.coef_.shape[-1]).l2
         known = []
         for eta0, decay in zip(np.ravel(found), np.ravel(self.decay_), strict=True):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from antithetic._util.warnings import warn
-from antithetic.estimators.one_vs_rest import OneVsRest
+from antithetic.estimators.one_vs_rest import AllClasses, OneVsRest
 from antithetic.estimators.parameters import LinearParameters
 from antithetic.estimators.used_columns import Narrowed, widen_all
 from antithetic.solvers import SOLVERS
@@ -18,7 +18,7 @@ from antithetic.solvers.state import Solution
 from antithetic.solvers.steps import Schedule
 
 LARGEST_SEED = np.iinfo(np.int32).max
-_STEPS = ("eta0_", "decay_", "_steps_of_solver", "_noise_of_steps")
+_STEPS = ("eta0_", "decay_", "_steps_of_solver", "_noise_of_steps", "_steps_are_preconditioned")
 
 
 class FittedLinearModel(LinearParameters):
@@ -43,7 +43,7 @@ class FittedLinearModel(LinearParameters):
         if self.warm_start and getattr(self, "coef_", None) is not None:
             coef_init = self._dense_coef() if coef_init is None else coef_init
             intercept_init = self.intercept_ if intercept_init is None else intercept_init
-        k = self._n_problems()
+        k = self._n_rows()
         coef = np.zeros((k, d)) if coef_init is None else np.asarray(coef_init, dtype=np.float64)
         intercept = (
             np.zeros(k) if intercept_init is None else np.asarray(intercept_init, dtype=np.float64)
@@ -58,11 +58,31 @@ class FittedLinearModel(LinearParameters):
                 "Provided intercept_init does not match dataset: it has shape"
                 f" {intercept.shape} and should have {(k,)}."
             )
-        return list(zip(coef.reshape(k, d), intercept.reshape(k).tolist(), strict=True))
+        return self._starts(coef.reshape(k, d), intercept.reshape(k))
+
+    def _n_rows(self) -> int:
+        """Rows of weights that ``coef_`` has."""
+        parts = self._one_vs_rest()
+        if isinstance(parts, AllClasses):
+            return 1 if parts.n_classes == 2 else parts.n_classes
+        return parts.n_problems
+
+    def _starts(self, coef: NDArray[Any], intercept: NDArray[Any]) -> list[Solution]:
+        """Weights and intercept of each problem, from the rows of the attributes."""
+        parts = self._one_vs_rest()
+        if isinstance(parts, AllClasses):
+            constants = parts.private(intercept.astype(np.float64))
+            return [(np.ascontiguousarray(parts.private(coef)).ravel(), constants)]
+        return list(zip(coef, intercept.tolist(), strict=True))
 
     def _weights_of(
         self, solutions: list[Solution], narrowed: Sequence[Narrowed | None] | None = None
     ) -> dict[str, NDArray[Any]]:
+        parts = self._one_vs_rest()
+        if isinstance(parts, AllClasses):
+            ((flat, constants),) = solutions
+            coef = parts.public(flat.reshape(parts.n_classes, -1)).copy()  # the user's to change
+            return {"coef_": coef, "intercept_": parts.public(constants).astype(coef.dtype)}
         coef = widen_all(narrowed or [None] * len(solutions), solutions)
         intercept = np.array([intercept for _, intercept in solutions], dtype=coef.dtype)
         return {"coef_": self._shape(coef), "intercept_": intercept}
@@ -70,25 +90,33 @@ class FittedLinearModel(LinearParameters):
     def _steps_of(self, schedules: list[Schedule | None], noise: float) -> dict[str, Any]:
         """Attributes that hold the steps which were found."""
         found = [schedule for schedule in schedules if schedule is not None]
-        is_found = self.learning_rate == "auto" and SOLVERS[self.solver].has_steps
+        solver = self._solver_name()
+        is_found = self.learning_rate == "auto" and SOLVERS[solver].has_steps
         if not is_found or len(found) < len(schedules):
             return {}
         return {
-            "_steps_of_solver": self.solver,
+            "_steps_of_solver": solver,
             "_noise_of_steps": noise,
             "eta0_": _one_or_all([schedule.eta0 for schedule in found]),
             "decay_": _one_or_all([schedule.rate for schedule in found]),
         }
+
+    def _solver_name(self) -> str:
+        """Name of the solver that is used."""
+        return str(self.solver)
 
     def _adopt(self, fitted: dict[str, Any]) -> None:
         for name in _STEPS:
             self.__dict__.pop(name, None)
         self.__dict__.update(fitted)
 
-    def _warn_after_fit(self) -> None:
+    def _is_unfinished(self) -> bool:
+        """Whether a fit that made its last epoch has ended too early."""
         # by the objective, the last epoch counts as one too few, as in scikit-learn
-        unfinished = self.stopping == "objective" or not self._converged
-        if self.tol is not None and self.n_iter_ == self.max_iter and unfinished:
+        return self.stopping == "objective" or not self._converged
+
+    def _warn_after_fit(self) -> None:
+        if self.tol is not None and self.n_iter_ == self.max_iter and self._is_unfinished():
             warn(
                 "Maximum number of iteration reached before convergence. Consider increasing"
                 " max_iter to improve the fit.",

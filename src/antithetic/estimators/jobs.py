@@ -15,7 +15,8 @@ from antithetic._util.progress import progress_bar
 from antithetic.solvers.sgd import Averages
 from antithetic.solvers.state import Solution, State
 from antithetic.solvers.steps import Schedule
-from antithetic.training.loop import Run, present_schedule, train, warn_if_worse
+from antithetic.training.gap import NO_GAP, Gap
+from antithetic.training.loop import Run, gap_of, present_schedule, train, warn_if_worse
 from antithetic.training.spec import Spec
 
 Watch = Callable[["Job"], bool]
@@ -24,7 +25,8 @@ Watch = Callable[["Job"], bool]
 class Seen(NamedTuple):
     """A run after an epoch, without the data that it is about.
 
-    ``schedule`` are the steps of the epoch to come; None where no step was taken.
+    ``schedule`` are the steps of the epoch to come, None where no step was taken, and ``given``
+    those that were found or known, before any of them went wrong.
     """
 
     solution: Solution
@@ -33,13 +35,15 @@ class Seen(NamedTuple):
     schedule: Schedule | None
     entries: tuple[dict[str, float], ...]
     stopped: bool
+    given: Schedule | None = None
 
     @classmethod
     def of(cls, spec: Spec, run: Run) -> Seen:
         """What is kept of a run."""
         solution = spec.solver.solution(run.state, run.own)
         schedule = present_schedule(spec, run)
-        return cls(solution, run.state, run.own, schedule, run.entries, run.stopped)
+        given = run.schedule
+        return cls(solution, run.state, run.own, schedule, run.entries, run.stopped, given)
 
 
 @dataclass(slots=True, eq=False)
@@ -58,12 +62,15 @@ class Job:
     most_epochs : int
     seen : Seen or None
         The run after the last whole epoch; None before the first.
+    gap : Gap
+        What was left in the end, where it is estimated; else NaN.
     """
 
     make: Callable[[], tuple[Spec, Run]]
     first: Solution
     most_epochs: int
     seen: Seen | None = None
+    gap: Gap = NO_GAP
 
     @property
     def epochs(self) -> int:
@@ -82,7 +89,7 @@ class Job:
 
     def copy(self) -> Job:
         """The job as it stands, while other threads go on."""
-        return Job(self.make, self.first, self.most_epochs, self.seen)
+        return Job(self.make, self.first, self.most_epochs, self.seen, self.gap)
 
     def history(self) -> dict[str, NDArray[Any]]:
         """One array per measured thing, one entry per epoch."""
@@ -101,6 +108,8 @@ def do(job: Job, watch: Watch) -> None:
         if watch(job):
             break
     warn_if_worse(spec, first, run)
+    if spec.estimates_gap and run.entries:
+        job.gap = gap_of(spec, run)
 
 
 def do_all(jobs: list[Job], watch: Watch, n_jobs: int | None) -> None:

@@ -20,6 +20,7 @@ from antithetic._util.validation import (
     canonical_csr,
     check_weights,
     refuse_dates_and_masks,
+    refuse_indices,
     refuse_mixed_labels,
 )
 from antithetic.estimators.data import TrainingData, is_checked
@@ -52,6 +53,7 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> TrainingData:
         refuse_dates_and_masks(X, "X")
+        refuse_indices(X, "X")
         refuse_dates_and_masks(y, "y")
         if not self._y_numeric:
             refuse_mixed_labels(y)

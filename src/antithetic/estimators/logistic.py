@@ -22,8 +22,10 @@ class LogisticRegression(LogisticModel):
 
     It minimises ``C * sum_i s_i loss_i + (1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``, as
     scikit-learn's class of the same name does, by quasi-Newton steps on samples of the rows that
-    grow, and then on all of them. Columns need not be scaled. ``tol`` says how near to the optimum
-    a fit ends, and ``gap_`` how near it came.
+    grow, and then on all of them. With more than two classes the loss is the cross-entropy of all
+    of them (multinomial); large models begin with an epoch of stochastic gradient descent. Columns
+    need not be scaled. ``tol`` says how near to the optimum a fit ends, and ``gap_`` how near it
+    came.
 
     Parameters
     ----------
@@ -73,7 +75,7 @@ class LogisticRegression(LogisticModel):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Weights of the features.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        Intercepts; zero without one.
+        Intercepts; zero without one. Those of many classes sum to zero.
     n_iter_ : ndarray of shape (1,)
         Iterations over all rows.
     gap_ : float

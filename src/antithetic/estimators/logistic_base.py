@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from antithetic._util.validation import refuse_dates_and_masks, refuse_indices
 from antithetic._util.warnings import warn
 from antithetic.estimators.callbacks import (
     CallbackSupportMixin,
@@ -24,7 +26,9 @@ from antithetic.estimators.logistic_fit import (
     Effort,
     LogisticFit,
     NewtonPlan,
+    are_partly_separated,
     are_separated,
+    partial_separation,
     seed_of,
     separation,
     shortfall,
@@ -34,16 +38,13 @@ from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton import solve_path
+from antithetic.solvers.newton.multinomial import class_sums_of, solve_classes
 
 
-class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
-    CallbackSupportMixin, LinearClassifierMixin, LinearEstimator
-):
-    """A logistic regression whose public parameters its subclasses have."""
+class LogisticParameters(LinearEstimator):
+    """What the parameters of a logistic regression mean, on one machine and on many."""
 
     _y_numeric = False
-
-    # ---- parameters and data
 
     def _read_penalty(self) -> tuple[float, float]:
         """Return ``C`` and ``l1_ratio``, as ``penalty`` says where it is given."""
@@ -75,6 +76,27 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
                 UserWarning,
             )
 
+    def _first_weights(self, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Weights and intercepts of the last fit, with warm_start."""
+        if not self.warm_start or getattr(self, "coef_", None) is None:
+            return None
+        coef = np.asarray(self._dense_coef(), dtype=np.float64)
+        k = 1 if len(self.classes_) == 2 else len(self.classes_)
+        if coef.shape != (k, d):
+            raise ValueError(
+                f"warm_start=True begins with the weights of the last fit, of shape {coef.shape};"
+                f" these data need {(k, d)}: fit a new estimator"
+            )
+        return coef, np.asarray(self.intercept_, dtype=np.float64)
+
+
+class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
+    CallbackSupportMixin, LinearClassifierMixin, LogisticParameters
+):
+    """A logistic regression whose public parameters its subclasses have."""
+
+    # ---- data
+
     def _read_classes(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
         data = self._read(X, y, sample_weight, reset=True)
         self.classes_ = check_classes(classes_of(data.y))
@@ -98,29 +120,18 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
             )
         return data._replace(weight=weight)
 
-    def _first_weights(self, d: int) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Weights and intercepts of the last fit, with warm_start."""
-        if not self.warm_start or getattr(self, "coef_", None) is None:
-            return None
-        coef = np.asarray(self._dense_coef(), dtype=np.float64)
-        k = 1 if len(self.classes_) == 2 else len(self.classes_)
-        if coef.shape != (k, d):
-            raise ValueError(
-                f"warm_start=True begins with the weights of the last fit, of shape {coef.shape};"
-                f" these data need {(k, d)}: fit a new estimator"
-            )
-        return coef, np.asarray(self.intercept_, dtype=np.float64)
-
     # ---- the fit
 
     def _run(
         self, data: TrainingData, penalty: ElasticNet, start: Any, threads: int
     ) -> LogisticFit:
         """Fit, and take over the result; on Ctrl-C, that before the last iteration."""
-        n, d = data.X.shape
+        n = data.X.shape[0]
 
         def fitted(fit: LogisticFit) -> dict[str, Any]:
-            plan = NewtonPlan.of(fit, n, d, threads, is_warm=start is not None)
+            plan = NewtonPlan.of(
+                fit, n, threads, is_warm=start is not None, is_sparse=sparse.issparse(data.X)
+            )
             return _attributes(fit, data.X.dtype) | {"plan_": plan}
 
         iterations = Iterations(self, data.shown(), fitted)
@@ -176,18 +187,35 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
     def _fit_many(
         self, data: TrainingData, penalties: list[ElasticNet], start: Any, effort: Effort
     ) -> list[LogisticFit]:
-        del data, penalties, start, effort
-        labels = self.classes_.tolist()
-        shown = ", ".join(repr(label) for label in labels[:5]) + ", ..." * (len(labels) > 5)
-        raise ValueError(
-            "Only binary classification is supported. The type of the target is multiclass: y has"
-            f" {len(labels)} classes ({shown}). Wrap the estimator in"
-            " sklearn.multiclass.OneVsRestClassifier"
+        labels = np.searchsorted(self.classes_, data.y)
+        sums = class_sums_of(
+            data.X,
+            labels,
+            len(self.classes_),
+            penalties[0],
+            data.weight,
+            fit_intercept=bool(self.fit_intercept),
+            threads=effort.threads,
         )
+        watch = effort.watch
+        found = solve_classes(
+            sums,
+            penalties,
+            tol=effort.tol,
+            max_iter=effort.max_iter,
+            start=start,
+            seed=effort.seed,
+            watch=None if watch is None else lambda solved: watch(LogisticFit(*solved)),
+        )
+        return [LogisticFit(*solved) for solved in found]
 
     def _warn_after_fit(self, fit: LogisticFit, data: TrainingData, C: float) -> None:
         if np.isinf(C) and are_separated(data, self.classes_, fit):
             warn(separation(), ConvergenceWarning)
+        elif np.isinf(C) and are_partly_separated(
+            data, self.classes_, fit, bool(self.fit_intercept)
+        ):
+            warn(partial_separation(), ConvergenceWarning)
         elif fit.is_short_of(float(self.tol)):
             warn(self._shortfall(fit, data.X, C), ConvergenceWarning)
 
@@ -196,6 +224,23 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         return shortfall(fit, X, tol=float(self.tol), C=C, max_iter=int(self.max_iter), names=names)
 
     # ---- predictions
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Distance of each row to the hyperplanes, times the length of the weights.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Of two classes, above 0 for the second.
+        """
+        refuse_dates_and_masks(X, "X")
+        refuse_indices(X, "X")
+        scores: NDArray[Any] = super().decision_function(X)
+        return scores
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probability of each class.
@@ -237,11 +282,6 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         check_is_fitted(self)
         scores: NDArray[Any] = self.decision_function(X)
         return scores
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
 
 
 def _attributes(fit: LogisticFit, dtype: Any) -> dict[str, Any]:

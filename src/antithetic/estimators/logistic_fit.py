@@ -16,8 +16,11 @@ from sklearn.utils import check_random_state
 from antithetic._util.threads import count_threads, default_threads, limit_blas
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.fitted import LARGEST_SEED
+from antithetic.problem import Problem
+from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton import Solved
+from antithetic.solvers.newton import Solved, sums_of
+from antithetic.solvers.newton.separation import leads_away
 
 LEAST_TOL = 1e-16  # no smaller gap is known in float64
 _FAR = 1e4  # times its spread, or another column's size: a column that rounding may come from
@@ -32,8 +35,9 @@ class NewtonPlan:
     Attributes
     ----------
     method : str
-        How steps are found: "newton" (from a matrix of second derivatives) or "conjugate
-        gradients".
+        How steps are found: "newton" (from a matrix of second derivatives), "conjugate gradients",
+        with an L1 penalty and very many weights "working set", or with many classes "whitened
+        L-BFGS" (from a matrix that all classes share).
     samples : tuple of int
         Rows of the samples that were solved before all rows were; empty if there were none.
     threads : int
@@ -48,20 +52,30 @@ class NewtonPlan:
     why: str
 
     @classmethod
-    def of(cls, fit: LogisticFit, n: int, d: int, threads: int, *, is_warm: bool) -> NewtonPlan:
-        """Plan of a fit of so many rows and features."""
+    def of(
+        cls, fit: LogisticFit, n: int, threads: int, *, is_warm: bool, is_sparse: bool = False
+    ) -> NewtonPlan:
+        """Plan of a fit of so many rows."""
+        d = fit.coef.size
         if fit.samples:
             first = "samples first, since noise is cheap far from the optimum"
         elif is_warm:
             first = "all rows from the start, since it began with given weights"
+        elif fit.has_epoch:
+            first = "an epoch of stochastic gradient descent first, which costs as much as one pass"
+        elif is_sparse and d > n and fit.method == "conjugate gradients" and fit.certified:
+            first = "coordinate ascent on the dual first, since rows are fewer than features"
         else:
-            first = f"all rows from the start, since {n} rows of {d} features leave no room for one"
+            shape = "features" if len(fit.coef) == 1 else "weights"
+            first = f"all rows from the start, since {n} rows of {d} {shape} leave no room for one"
             first += " sample"
-        matrix = (
-            f"a matrix of {d} x {d} second derivatives is small enough"
-            if fit.method == "newton"
-            else f"a matrix of {d} x {d} second derivatives would cost more than its products"
-        )
+        matrix = f"a matrix of {d} x {d} second derivatives "
+        if fit.method == "newton":
+            matrix += "is small enough"
+        elif fit.method == "whitened L-BFGS":
+            matrix += "would cost more than passes do, and all classes share a smaller one"
+        else:
+            matrix += "would cost more than its products"
         return cls(fit.method, fit.samples, threads, f"{first}; {fit.method}, since {matrix}")
 
 
@@ -89,7 +103,8 @@ class LogisticFit(NamedTuple):
     """Weights of one fit, a row of them for two classes and one per class for more.
 
     ``gap``, ``certified``, ``iterations``, ``ended``, ``samples`` and ``method`` are those of
-    :class:`antithetic.solvers.newton.Solved`.
+    :class:`antithetic.solvers.newton.Solved`; ``has_epoch`` says whether an epoch of stochastic
+    gradient descent came first.
     """
 
     coef: NDArray[np.float64]
@@ -100,6 +115,7 @@ class LogisticFit(NamedTuple):
     ended: str
     samples: tuple[int, ...]
     method: str
+    has_epoch: bool = False
 
     @classmethod
     def of(cls, solved: Solved) -> LogisticFit:
@@ -156,6 +172,28 @@ def are_separated(data: TrainingData, classes: NDArray[Any], fit: LogisticFit) -
     return bool((margins[slice(None) if data.weight is None else data.weight > 0.0] > 0.0).all())
 
 
+def are_partly_separated(
+    data: TrainingData, classes: NDArray[Any], fit: LogisticFit, fit_intercept: bool
+) -> bool:
+    """Whether some rows of two classes can be told apart better and better, and others stay."""
+    if len(classes) != 2:
+        return False
+    target = np.where(data.y == classes[1], 1.0, -1.0)
+    loss, none = LOSSES["log_loss"], ElasticNet(0.0, 0.0)
+    sums = sums_of(Problem(data.X, target, loss, none, data.weight, fit_intercept, None))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return leads_away(sums, sums.join(fit.coef[0], float(fit.intercept[0])))
+
+
+def partial_separation() -> str:
+    """Say that there is no optimum, for the sake of some rows."""
+    return (
+        "some rows are perfectly separated (say, all of one category have the same label) and C is"
+        " infinite, so no optimum exists: longer weights are always better, and coef_ is only where"
+        " the fit ended. Use a finite C, say the default C=1.0"
+    )
+
+
 def separation() -> str:
     """Say that there is no optimum."""
     return (
@@ -201,7 +239,7 @@ def _odd_column(X: Any, names: NDArray[Any] | None) -> str:
     spread = np.sqrt(np.maximum(square - mean * mean, square * np.finfo(np.float64).eps))
     size = np.sqrt(square)
     far = np.divide(np.abs(mean), spread, out=np.zeros_like(mean), where=spread > 0.0)
-    far[spread <= 1e-7 * size] = 0.0  # a constant column does no harm
+    far[(spread <= 1e-7 * size) | _are_constant(rows)] = 0.0  # these do no harm
     j = int(far.argmax())
     if far[j] > _FAR:
         return (
@@ -216,6 +254,12 @@ def _odd_column(X: Any, names: NDArray[Any] | None) -> str:
             f" the median column {typical * unit:.1e}): divide it, say with StandardScaler"
         )
     return ""
+
+
+def _are_constant(rows: Any) -> NDArray[np.bool_]:
+    """Which columns have one value in all rows."""
+    constant: NDArray[np.bool_] = np.ravel(rows.max(axis=0).toarray() == rows.min(axis=0).toarray())
+    return constant
 
 
 def _name(column: int, names: NDArray[Any] | None) -> str:

@@ -63,11 +63,58 @@ class OneVsRest:
         return of_class if weight is None else of_class * weight
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AllClasses(OneVsRest):
+    """One problem for all classes together, whose targets are codes from 0.
+
+    Two classes have weights of opposite signs, so that one row of ``coef_`` tells both: that of the
+    second less that of the first.
+    """
+
+    @property
+    def n_problems(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        assert self.classes is not None
+        return len(self.classes)
+
+    def target(self, y: NDArray[Any], number: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Codes of the classes."""
+        assert self.classes is not None
+        return np.searchsorted(self.classes, y).astype(np.float64)
+
+    def weigh(
+        self,
+        target: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        number: int,  # noqa: ARG002
+    ) -> NDArray[np.float64] | None:
+        """Weights of the rows times those of their classes; None where all are 1."""
+        if self.weights is None:
+            return weight
+        of_class = self.weights[target.astype(np.intp)]
+        return of_class if weight is None else of_class * weight
+
+    def public(self, coef: NDArray[Any]) -> NDArray[Any]:
+        """Weights or intercepts of all classes, first axis, as attributes have them."""
+        return coef[1:] - coef[:1] if self.n_classes == 2 else coef
+
+    def private(self, coef: NDArray[Any]) -> NDArray[Any]:
+        """Weights or intercepts of all classes, from attributes."""
+        return np.concatenate([-0.5 * coef, 0.5 * coef]) if self.n_classes == 2 else coef
+
+
 def classes_of(y: NDArray[Any]) -> NDArray[Any]:
     """Labels in order; two numbers are found without sorting all rows."""
     if y.dtype.kind in "biuf" and len(y):
         ends = np.array([y.min(), y.max()])
-        if ends[0] != ends[1] and ((y == ends[0]) | (y == ends[1])).all():
+        if ends[0] == ends[1]:
+            return ends[:1]
+        if ((y == ends[0]) | (y == ends[1])).all():
             return ends
     try:
         return np.unique(y)

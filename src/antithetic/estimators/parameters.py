@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from antithetic.estimators.linear import LinearEstimator
 from antithetic.orders import Order
 from antithetic.orders.words import ORDERS, read_order
-from antithetic.problem.losses import Loss, get_loss
+from antithetic.problem.losses import SOFTMAX, Loss, get_loss
 from antithetic.problem.penalties import ElasticNet, GroupLasso, OwnPenalty, Penalty
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.steps import (
@@ -110,6 +110,8 @@ class LinearParameters(LinearEstimator):
         )
 
     def _loss(self) -> Loss:
+        if isinstance(self.loss, str) and self.loss == SOFTMAX.name:
+            return SOFTMAX
         loss = get_loss(self.loss)
         return loss if isinstance(self.loss, Loss) else loss.with_epsilon(float(self.epsilon))
 

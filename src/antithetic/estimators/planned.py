@@ -9,25 +9,41 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from antithetic._util.threads import count_threads
 from antithetic._util.warnings import warn
 from antithetic.estimators.data import TrainingData, filled
 from antithetic.estimators.fitted import LARGEST_SEED, FittedLinearModel
 from antithetic.estimators.jobs import Job
+from antithetic.estimators.one_vs_rest import AllClasses
 from antithetic.orders import Order
 from antithetic.orders.in_order import InOrder
 from antithetic.orders.pairs import reduction_of
 from antithetic.pairing import AntitheticTable
 from antithetic.pairing.table import check_table
-from antithetic.problem import Problem
+from antithetic.problem import Problem, SoftmaxProblem
+from antithetic.problem.kernel_rows import kernel_rows
+from antithetic.problem.losses import SOFTMAX
+from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.preconditioner import Moments, find_preconditioner, moments_of
 from antithetic.solvers import SOLVERS, State
+from antithetic.solvers.preconditioned_steps import pays
+from antithetic.solvers.sgd import Averages, Sgd
 from antithetic.solvers.steps import Adaptive, Auto, Constant, Schedule
-from antithetic.training.automatic import Plan, is_worth_averaging, noise_left, plan_order
+from antithetic.training.automatic import (
+    Plan,
+    automatic_batch_size,
+    is_worth_averaging,
+    noise_left,
+    plan_order,
+)
+from antithetic.training.gap import start_of
 from antithetic.training.loop import Run, begin
 from antithetic.training.spec import Spec, make_spec
-from antithetic.training.stopping import TARGETS
+from antithetic.training.stopping import TARGETS, Stalled
 from antithetic.training.trace import (
     Measure,
     Met,
@@ -112,10 +128,16 @@ class PlannedFit(FittedLinearModel):
         whether these are all rows that there will be.
         """
         n, d = data.X.shape
-        batch_size = min(int(self.batch_size), n)
+        batch_size, loss = min(self._batch_size(data), n), self._loss()
         if self.shuffle:
             found, why = plan_order(
-                order, n, d, batch_size=batch_size, epochs=epochs, solver=self.solver
+                order,
+                n,
+                d,
+                batch_size=batch_size,
+                epochs=epochs,
+                solver=self.solver,
+                classes=loss.has_classes,
             )
             if order is None and table is None:
                 why += _NO_PAIRS
@@ -131,11 +153,19 @@ class PlannedFit(FittedLinearModel):
         average = self.average
         if average == "auto":
             automatic = whole and self.learning_rate == "auto" and self.solver == "sgd"
-            worth = automatic and is_worth_averaging(n, d, self._loss(), self._penalty(d))
+            worth = automatic and is_worth_averaging(n, d, loss, self._penalty(d))
             average = "epoch" if worth else False
         single = whole and epochs == 1
         noise = noise_left(found, average, n, d, single_epoch=single)
         return Plan(found, batch_size, average, why, noise)
+
+    def _batch_size(self, data: TrainingData) -> int:
+        if not isinstance(self.batch_size, str):
+            return int(self.batch_size)
+        parts = self._one_vs_rest()
+        rows = parts.n_classes if isinstance(parts, AllClasses) else 1
+        n_weights = rows * data.X.shape[1]
+        return automatic_batch_size(self._loss(), n_weights, data.X.dtype.itemsize)
 
     # ---- from data to jobs
 
@@ -192,6 +222,9 @@ class PlannedFit(FittedLinearModel):
         target = parts.target(data.y, number)
         weight = parts.weigh(target, data.weight, number)
         penalty, intercept = self._penalty(data.X.shape[1]), bool(self.fit_intercept)
+        if isinstance(parts, AllClasses):
+            given = (data.X, target, SOFTMAX, penalty, weight, intercept, None)
+            return SoftmaxProblem(*given, parts.n_classes)
         return Problem(data.X, target, self._loss(), penalty, weight, intercept, None)
 
     def _order_of(self, problem: Problem, order: Order, number: int) -> Order:
@@ -221,9 +254,14 @@ class PlannedFit(FittedLinearModel):
         number: int,
         seed: int,
         measures: tuple[Measure, ...] | None,
+        moments: Moments | None,
     ) -> Spec:
         """Put one problem's run together; without measures it is neither recorded nor stopped."""
         steps, stop = self._steps(), None if measures is None else self._stop()
+        preconditioner = None
+        if isinstance(steps, Auto) and moments is not None:
+            steps = steps.but(precondition=True)
+            preconditioner = find_preconditioner(problem, moments)
         if isinstance(steps, Adaptive) and stop is None:
             steps = Constant(steps.eta0)  # nothing is watched that could lower them
         return make_spec(
@@ -239,10 +277,50 @@ class PlannedFit(FittedLinearModel):
             seed=seed,
             steepest=np.inf if isinstance(steps, Auto) else _STEEPEST,
             noise=plan.noise,
+            threads=self._threads(),
+            preconditioner=preconditioner,
+            estimates_gap=self._estimates_gap() and isinstance(stop, Stalled),
         )
 
-    def _begin(self, spec: Spec, start: Any, known: Schedule | None) -> Run:
-        """Begin at weights and intercept, or at a state and what was kept of an earlier run."""
+    def _estimates_gap(self) -> bool:
+        """Whether fit says how far it is from the optimum: where it decides when to end."""
+        automatic = self.learning_rate == "auto" and self.solver == "sgd"
+        decides = self.tol is not None and not self.early_stopping
+        return automatic and decides and not self._loss().has_classes
+
+    def _moments(self, data: TrainingData, plan: Plan, *, whole: bool = False) -> Moments | None:
+        """Moments of the columns; None for steps in the columns as they are.
+
+        Sparse rows are centred where all are there, and a trial on some of them says that it pays.
+        """
+        automatic = self.learning_rate == "auto" and self.solver == "sgd" and self.fit_intercept
+        penalty = self._penalty(data.X.shape[1])
+        if not automatic or not isinstance(penalty, ElasticNet) or self._loss().has_classes:
+            return None
+        is_sparse = sparse.issparse(data.X)
+        if is_sparse and not (whole and penalty.l1 == 0.0 and plan.average in (False, "epoch")):
+            return None
+        found = moments_of(data.X, kernel_rows(data.X), data.weight)
+        if is_sparse:
+            problem = self._problem(data, 0)
+            centred = find_preconditioner(problem, found)
+            start = start_of(problem.loss, problem.y, problem.weight)
+            if not pays(problem, centred, plan.batch_size, 0, start):
+                return None
+        return found
+
+    def _threads(self) -> int | None:
+        """Threads of one problem; None where the user has not said it, or problems have threads."""
+        n_jobs = getattr(self, "n_jobs", None)
+        return None if n_jobs is None or not self._loss().has_classes else count_threads(n_jobs)
+
+    def _begin(self, spec: Spec, start: Any, known: Schedule | None, before: Moments | None) -> Run:
+        """Begin at weights and intercept, or at a state and what was kept of an earlier run.
+
+        ``before`` are the moments that known steps were made for.
+        """
+        if known is not None and before is not None and isinstance(spec.solver, Sgd):
+            known, start = _follow(spec.problem, spec.solver, known, start, before)
         earlier = start if isinstance(start[0], State) else None
         corrected = self.solver in ("svrg", "saga")
         run = begin(
@@ -266,8 +344,13 @@ class PlannedFit(FittedLinearModel):
         known: list[Schedule] | None = None,
         validation: TrainingData | None = None,
         quiet: bool = False,
+        moments: Moments | None = None,
+        before: Moments | None = None,
     ) -> list[Job]:
-        """One job per problem, which is made when its turn comes."""
+        """One job per problem, which is made when its turn comes.
+
+        All of them share the moments of the columns.
+        """
         rng = check_random_state(self.random_state)
         seeds = rng.randint(LARGEST_SEED, size=len(starts)).tolist()
         measures, parts = self._measures(Seconds(time.perf_counter())), self._one_vs_rest()
@@ -278,11 +361,31 @@ class PlannedFit(FittedLinearModel):
                 target = parts.target(validation.y, number)
                 recorded = (*recorded, Score(partial(self._score, validation, target)))
             problem = self._problem(data, number)
-            spec = self._spec(problem, plan, number, seeds[number], recorded)
-            return spec, self._begin(spec, starts[number], known[number] if known else None)
+            spec = self._spec(problem, plan, number, seeds[number], recorded, moments)
+            steps = known[number] if known else None
+            return spec, self._begin(spec, starts[number], steps, before)
 
         firsts = [(s[0].coef, s[0].intercept) if isinstance(s[0], State) else s for s in starts]
         return [
             Job(partial(make, number), (coef.astype(data.X.dtype), intercept), epochs)
             for number, (coef, intercept) in enumerate(firsts)
         ]
+
+
+def _follow(
+    problem: Problem, solver: Sgd, known: Schedule, start: Any, before: Moments
+) -> tuple[Schedule, Any]:
+    """Steps and state of earlier rows, in the units that these rows have led to.
+
+    The first step follows the curvature, and what weights owe to an L1 penalty their metric.
+    """
+    now, then = solver.preconditioner, find_preconditioner(problem, before)
+    if now is None or not np.isfinite(now.curvature):
+        return known, start
+    known = known._replace(eta0=known.eta0 * then.curvature / now.curvature)
+    state, own = start
+    if isinstance(own, Averages) and own.received is not None:
+        ratio = np.ones(len(own.received))
+        np.divide(now.metric, then.metric, out=ratio[:-1], where=then.metric > 0.0)
+        start = state, own._replace(received=own.received * ratio)
+    return known, start

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.metrics import r2_score
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -27,6 +27,7 @@ from antithetic.estimators.base import LinearSGD
 from antithetic.estimators.callbacks import with_callbacks
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.one_vs_rest import (
+    AllClasses,
     OneVsRest,
     check_classes,
     check_known,
@@ -35,7 +36,7 @@ from antithetic.estimators.one_vs_rest import (
 )
 from antithetic.orders import Order
 from antithetic.pairing import AntitheticTable
-from antithetic.problem.losses import ALL_LOSSES, LOSSES, Loss
+from antithetic.problem.losses import ALL_LOSSES, LOSSES, SOFTMAX, Loss
 
 _BALANCED = (
     "class_weight 'balanced' is not supported for partial_fit. In order to use 'balanced' weights,"
@@ -47,11 +48,11 @@ _BALANCED = (
 
 def has_probabilities(estimator: Any) -> bool:
     """Whether the loss has probabilities; AttributeError if not, for ``available_if``."""
-    if estimator.loss in ("log_loss", "modified_huber"):
+    if estimator.loss in ("log_loss", "modified_huber", "softmax"):
         return True
     raise AttributeError(
-        f"probability estimates are not available for loss={estimator.loss!r}; use 'log_loss' or"
-        " 'modified_huber'"
+        f"probability estimates are not available for loss={estimator.loss!r}; use 'log_loss',"
+        " 'modified_huber' or 'softmax'"
     )
 
 
@@ -62,15 +63,18 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
 
     It minimises the mean loss plus a penalty, with everything that scikit-learn's class of the same
     name offers, and besides: a step size found from the data, true mini-batches, antithetic pairs,
-    a validation set of one's own, a record of the run, callbacks, and the same model from dense and
-    sparse rows. More than two classes are split into one problem per class against the rest.
+    a validation set of one's own, a record of the run, callbacks, columns in any units, dense and
+    sparse rows. More than two classes are split into one problem per class against the rest, but
+    for ``loss="softmax"``, which fits them together.
 
     Parameters
     ----------
     loss : str, default="hinge"
         ``"hinge"`` is a linear SVM, ``"log_loss"`` logistic regression; also ``"squared_hinge"``,
         ``"modified_huber"``, ``"perceptron"``, and on labels -1 and +1 the losses of
-        :class:`SGDRegressor`.
+        :class:`SGDRegressor`. ``"softmax"`` is multinomial logistic regression: the mean
+        cross-entropy of all classes, with one row of weights for each. It takes
+        ``solver="sgd"``, an L2 penalty or none, and orders without pairs.
     penalty : {"l2", "l1", "elasticnet"}, GroupLasso, object or None, default="l2"
         Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``.
         The L1 part gives exact zeros: penalty not yet applied to a zero weight is carried forward.
@@ -90,7 +94,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Stop when the objective (with ``early_stopping`` the validation score) has not become better
         by ``tol`` for ``n_iter_no_change`` epochs in a row. As in scikit-learn it is the objective
         met on the way: each row's loss just before the step that it takes part in, plus the
-        penalty. None runs ``max_iter`` epochs.
+        penalty. A run of automatic steps goes on while ``gap_`` is above 0.5 % of the way from the
+        best constant and an epoch still gains a tenth of it. None runs ``max_iter`` epochs.
     shuffle : bool, default=True
         Whether each epoch has an order of its own. False takes the rows in the order given.
     verbose : int, default=0
@@ -99,16 +104,18 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     epsilon : float, default=0.1
         Where ``"huber"`` turns from square to straight; the insensitive zone of the epsilon losses.
     n_jobs : int or None, default=None
-        Threads for the one-vs-rest problems of more than two classes.
+        Threads for the one-vs-rest problems of more than two classes, and for ``"softmax"`` with
+        many weights, where None means as many as BLAS would take.
     random_state : int, RandomState instance or None, default=None
         Seed of the orders. The same number gives the same bits.
     learning_rate : str, default="auto"
         How the step size falls:
 
         - ``"auto"``: ``"inverse_time"`` with ``eta0``, and ``decay`` where it is None, found from
-          the data by a few passes over at most 1000 rows; kept by ``partial_fit`` and
-          ``warm_start``, but for a decay that turns out too fast. It needs no tuning, and does not
-          diverge on unscaled features;
+          the data; kept by ``partial_fit`` and ``warm_start``, but for a decay that turns out too
+          fast. It needs no tuning. With an intercept, SGD steps in centred columns that are divided
+          by their own spread, so no column needs scaling; ``eta0_`` is then a step in these units,
+          and follows them in ``partial_fit``;
         - ``"inverse_time"``: ``eta0 / (1 + eta0 * decay * t)``, t in steps;
         - ``"optimal"``: ``1 / (alpha * (t0 + t))``, t in samples, t0 chosen by a rule of Bottou;
         - ``"invscaling"``: ``eta0 / t ** power_t``, t in samples;
@@ -140,23 +147,25 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         epoch, at up to 256 points on the way ("epoch"; of the first epoch, less its beginning),
         until the last weights are found to be better. "auto" is "epoch" in ``fit`` with
         ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8 rows per
-        feature or more, else False.
+        feature or more (``"softmax"``: any number), else False. Averages of ``"softmax"`` are of at
+        most 256 points of each epoch.
     order : str or Order, default="auto"
         Which rows make the next batch, see :mod:`antithetic.orders`: each row once per epoch, in an
         order that follows the gradients of the epoch before so that partial sums stay small
         ("balanced") or in random order ("shuffle"); or drawn with replacement: all alike
         ("uniform"), rows with long gradients more often ("importance"), or some of each stratum
         ("stratified"). An object has settings of its own, such as ``Shuffle(pairs="tree")``.
-        "auto" is balanced, but for data with many features and few rows, for a single epoch, and
-        for SAGA and SDCA, where it is shuffle; it makes no pairs, since a table costs a linear
-        model more than it saves.
+        "auto" is balanced, but for data with many features and few rows, for a single epoch, for
+        SAGA and SDCA, and for ``"softmax"``, where it is shuffle; it makes no pairs, since a table
+        costs a linear model more than it saves.
     solver : {"sgd", "svrg", "saga", "sdca", "newton"}, default="sgd"
         How the gradient is used. SVRG and SAGA correct it by what they remember of each row, and
         converge to the last digit with a constant step; SDCA, for an L2 penalty without an
         intercept, maximises the dual row by row. Newton's method, for losses without a kink, is the
         fastest way to a solution of high accuracy, and takes columns of any scale.
-    batch_size : int, default=2
-        Rows of a step: it follows their mean gradient. At most the rows there are.
+    batch_size : int or "auto", default="auto"
+        Rows of a step: it follows their mean gradient. At most the rows there are. "auto" is 2; for
+        ``"softmax"`` 8, or 32 where the weights take more than 128 KiB.
     decay : float or None, default=None
         Decay of ``"inverse_time"`` and ``"auto"``; None means ``alpha``, or what "auto" finds.
     stopping : {"objective", "gradient", "gap"}, default="objective"
@@ -189,6 +198,12 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         ``"validation_score"`` where there is a validation set, and what ``trace`` asks for.
     eta0_, decay_ : float or ndarray of shape (n_classes,)
         The steps found by ``learning_rate="auto"``.
+    gap_ : float or ndarray of shape (n_classes,)
+        Estimate of the objective less its minimum after ``fit`` with automatic SGD steps and
+        ``tol``: half the squared Newton decrement, or for losses with a kink, an L1 penalty or
+        none, from how the objective fell. NaN where nothing is estimated: the perceptron,
+        ``early_stopping``, other solvers. Above 0.5 % of the way from the best constant prediction,
+        a ``ConvergenceWarning`` says so.
     plan_ : Plan
         What was used where the parameters say "auto", and why.
     n_features_in_ : int
@@ -217,7 +232,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     }
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
         **LinearSGD._parameter_constraints,
-        "loss": [StrOptions(set(LOSSES))],
+        "loss": [StrOptions({*LOSSES, SOFTMAX.name})],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_jobs": [Integral, None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
@@ -250,7 +266,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         average: bool | int | str = "auto",
         order: str | Order = "auto",
         solver: str = "sgd",
-        batch_size: int = 2,
+        batch_size: int | str = "auto",
         decay: float | None = None,
         stopping: str = "objective",
         trace: Any = None,
@@ -393,15 +409,19 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         self._class_weights = weights_of_classes(self.class_weight, classes, y)
 
     def _one_vs_rest(self) -> OneVsRest:
-        return OneVsRest(self.classes_, getattr(self, "_class_weights", None))
+        kind = AllClasses if self.loss == SOFTMAX.name else OneVsRest
+        return kind(self.classes_, getattr(self, "_class_weights", None))
 
     def _check_targets(self, y: NDArray[Any]) -> None:
         check_known(self.classes_, y)
 
     def _score(
-        self, data: TrainingData, target: NDArray[np.float64], coef: NDArray[Any], intercept: float
+        self, data: TrainingData, target: NDArray[np.float64], coef: NDArray[Any], intercept: Any
     ) -> float:
         """Accuracy on one problem."""
+        if self.loss == SOFTMAX.name:
+            scores = data.X @ coef.reshape(len(intercept), -1).T + intercept
+            return float(np.average(scores.argmax(axis=1) == target, weights=data.weight))
         right = (data.X @ coef + intercept > 0.0) == (target > 0.0)
         return float(np.average(right, weights=data.weight))
 
@@ -424,7 +444,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probability of each class, for the losses ``"log_loss"`` and ``"modified_huber"``.
+        """Probability of each class: for ``"log_loss"``, ``"modified_huber"`` and ``"softmax"``.
 
         With more than two classes, the one-vs-rest probabilities are divided by their sum.
 
@@ -439,7 +459,10 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         """
         check_is_fitted(self)
         scores = self.decision_function(X)
-        own = expit(scores) if self.loss == "log_loss" else (np.clip(scores, -1.0, 1.0) + 1.0) / 2.0
+        if self.loss == SOFTMAX.name and scores.ndim == 2:
+            return np.asarray(softmax(scores, axis=1))
+        clipped = self.loss == "modified_huber"
+        own = (np.clip(scores, -1.0, 1.0) + 1.0) / 2.0 if clipped else expit(scores)
         if own.ndim == 1:
             return np.stack([1.0 - own, own], axis=1)
         total = own.sum(axis=1, keepdims=True)
@@ -461,6 +484,9 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
         """
+        check_is_fitted(self)
+        if self.loss == SOFTMAX.name and len(self.classes_) > 2:
+            return np.asarray(log_softmax(self.decision_function(X), axis=1))
         logarithms: NDArray[Any] = np.log(self.predict_proba(X))
         return logarithms
 
@@ -472,7 +498,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
 
     It minimises the mean loss plus a penalty, with everything that scikit-learn's class of the same
     name offers, and besides: a step size found from the data, true mini-batches, antithetic pairs,
-    a validation set of one's own, a record of the run, callbacks, and the same model from dense and
+    a validation set of one's own, a record of the run, callbacks, columns in any units, dense and
     sparse rows.
 
     Parameters
@@ -502,7 +528,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         Stop when the objective (with ``early_stopping`` the validation score) has not become better
         by ``tol`` for ``n_iter_no_change`` epochs in a row. As in scikit-learn it is the objective
         met on the way: each row's loss just before the step that it takes part in, plus the
-        penalty. None runs ``max_iter`` epochs.
+        penalty. A run of automatic steps goes on while ``gap_`` is above 0.5 % of the way from the
+        best constant and an epoch still gains a tenth of it. None runs ``max_iter`` epochs.
     shuffle : bool, default=True
         Whether each epoch has an order of its own. False takes the rows in the order given.
     verbose : int, default=0
@@ -516,9 +543,10 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         How the step size falls:
 
         - ``"auto"``: ``"inverse_time"`` with ``eta0``, and ``decay`` where it is None, found from
-          the data by a few passes over at most 1000 rows; kept by ``partial_fit`` and
-          ``warm_start``, but for a decay that turns out too fast. It needs no tuning, and does not
-          diverge on unscaled features;
+          the data; kept by ``partial_fit`` and ``warm_start``, but for a decay that turns out too
+          fast. It needs no tuning. With an intercept, SGD steps in centred columns that are divided
+          by their own spread, so no column needs scaling; ``eta0_`` is then a step in these units,
+          and follows them in ``partial_fit``;
         - ``"inverse_time"``: ``eta0 / (1 + eta0 * decay * t)``, t in steps;
         - ``"optimal"``: ``1 / (alpha * (t0 + t))``, t in samples, t0 chosen by a rule of Bottou;
         - ``"invscaling"``: ``eta0 / t ** power_t``, t in samples;
@@ -594,6 +622,12 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         ``"validation_score"`` where there is a validation set, and what ``trace`` asks for.
     eta0_, decay_ : float
         The steps found by ``learning_rate="auto"``.
+    gap_ : float or ndarray of shape (n_classes,)
+        Estimate of the objective less its minimum after ``fit`` with automatic SGD steps and
+        ``tol``: half the squared Newton decrement, or for losses with a kink, an L1 penalty or
+        none, from how the objective fell. NaN where nothing is estimated: the perceptron,
+        ``early_stopping``, other solvers. Above 0.5 % of the way from the best constant prediction,
+        a ``ConvergenceWarning`` says so.
     plan_ : Plan
         What was used where the parameters say "auto", and why.
     n_features_in_ : int

@@ -123,9 +123,11 @@ def _candidates_of_share(
     values = np.full((len(share), _CANDIDATES), np.inf, dtype=block.dtype)
     positions = np.full((len(share), _CANDIDATES), -1, dtype=np.intp)
     if not sparse.issparse(vectors) and rows.codes is None:
+        room = np.empty(len(share) * _TILE, dtype=block.dtype)
         for start in range(0, len(vectors), _TILE):
-            products = block @ vectors[start : start + _TILE].T
-            kernels.offer(products, start, values, positions)
+            tile = vectors[start : start + _TILE].T
+            products = room[: len(share) * tile.shape[1]].reshape(len(share), -1)
+            kernels.offer(np.matmul(block, tile, out=products), start, values, positions)
         return positions
     columns = np.ascontiguousarray(block.T)
     for start in range(0, vectors.shape[0], _TILE):

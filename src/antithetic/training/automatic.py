@@ -9,6 +9,7 @@ from antithetic.orders.in_order import InOrder
 from antithetic.orders.words import name_order
 from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import ElasticNet, Penalty
+from antithetic.solvers.softmax import softmax_batch_size
 from antithetic.solvers.step_search import NOISE_OF_A_MEAN, noise_of_balanced
 
 _NO_PENALTY = 1e-6  # of an L1 penalty, against L2
@@ -41,18 +42,19 @@ class Plan:
     noise: float = field(default=1.0, repr=False)
 
 
-def order_of_the_paper(solver: str) -> Order:
+def order_of_the_paper(solver: str, loss: Loss | None = None) -> Order:
     """Return the order that `minimize` means by "auto": the paper's draws.
 
-    SDCA and Newton's method, which the paper does not have, visit each row once.
+    SDCA, Newton's method and softmax, which the paper does not have, visit each row once.
     """
     if solver == "newton":
         return InOrder()
-    return Shuffle() if solver == "sdca" else Uniform()
+    once = solver == "sdca" or (loss is not None and loss.has_classes)
+    return Shuffle() if once else Uniform()
 
 
 def best_order(
-    n: int, d: int, *, batch_size: int, epochs: int, solver: str = "sgd"
+    n: int, d: int, *, batch_size: int, epochs: int, solver: str = "sgd", classes: bool = False
 ) -> tuple[Order, str]:
     """Return the order for so many rows, features and epochs, and a reason.
 
@@ -64,6 +66,9 @@ def best_order(
         return InOrder(), "all rows in each iteration: no order differs from another"
     if solver in ("saga", "sdca"):
         why = "reshuffled, since balanced orders are for solvers 'sgd' and 'svrg'"
+        return Shuffle(), why
+    if classes:
+        why = "reshuffled, since gradients of all classes cost more to balance than an order gains"
         return Shuffle(), why
     if batch_size >= n:
         return Shuffle(), "a batch holds all rows: no order differs from another"
@@ -79,18 +84,32 @@ def best_order(
 
 
 def plan_order(
-    order: Order | None, n: int, d: int, *, batch_size: int, epochs: int, solver: str
+    order: Order | None,
+    n: int,
+    d: int,
+    *,
+    batch_size: int,
+    epochs: int,
+    solver: str,
+    classes: bool = False,
 ) -> tuple[Order, str]:
     """Return the order that was asked for, or the best one for None, and a reason.
 
     A single epoch has no order to follow, so a balanced one is drawn.
     """
     if order is None:
-        return best_order(n, d, batch_size=batch_size, epochs=epochs, solver=solver)
+        return best_order(
+            n, d, batch_size=batch_size, epochs=epochs, solver=solver, classes=classes
+        )
     if epochs == 1 and isinstance(order, Balanced):
         found, why = best_order(n, d, batch_size=batch_size, epochs=epochs)
         return found.but(pairs=order.pairs), why
     return order, f"order={name_order(order)!r} was asked for"
+
+
+def automatic_batch_size(loss: Loss, n_weights: int, itemsize: int) -> int:
+    """Rows of a step where the user left it open."""
+    return softmax_batch_size(n_weights, itemsize) if loss.has_classes else 2
 
 
 def is_worth_averaging(n: int, d: int, loss: Loss, penalty: Penalty) -> bool:
@@ -101,6 +120,8 @@ def is_worth_averaging(n: int, d: int, loss: Loss, penalty: Penalty) -> bool:
     mean of an epoch is off. A mean of weights that an L1 penalty has brought to zero one by one is
     zero almost nowhere; one that is too weak to do so does not count.
     """
+    if loss.has_classes:  # each row moves the weights of all classes
+        return True
     smooth = isinstance(penalty, ElasticNet) and penalty.l1 <= _NO_PENALTY * penalty.l2
     return smooth and loss.is_bounded and _ROWS_PER_FEATURE * d <= n
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from antithetic.solvers.divergence import finite_objective
 from antithetic.solvers.state import After, State
+from antithetic.solvers.steps import Auto
 from antithetic.training.spec import Spec
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ def ease(before: State, after: State, easing: Easing) -> Easing:
 
     They were short of where they were going.
     """
-    moved, aligned = np.empty(len(after.coef) + 1), 0
-    np.subtract(after.coef, before.coef, out=moved[:-1])
-    moved[-1] = after.intercept - before.intercept
+    moved, aligned = np.empty(len(after.coef) + np.size(after.intercept)), 0
+    np.subtract(after.coef, before.coef, out=moved[: len(after.coef)])
+    moved[len(after.coef) :] = after.intercept - before.intercept
     if easing.moved is not None:
         together = float(moved @ easing.moved)
         lengths = np.sqrt(float(moved @ moved) * float(easing.moved @ easing.moved))
@@ -64,11 +65,12 @@ def unless_wrong(spec: Spec, run: Run, after: After) -> float:
     That is, it ended worse than it began and than zero weights, or it overflowed. The check costs
     one or two passes over the data. Of many rows it is skipped where the losses met on the way were
     at most those of zero weights, but for the first epoch of unbounded slopes. After the first
-    epoch, only losses that may overshoot are checked. NaN means that nothing was checked.
+    epoch, only losses that may overshoot are checked, or few rows in units of their own. NaN means
+    that nothing was checked.
     """
     problem, solver = spec.problem, spec.solver
     later = run.state.epochs > 0
-    if later and not (problem.loss.may_overshoot and solver.watch):
+    if later and not (problem.loss.may_overshoot and solver.watch) and not _is_cheap(spec):
         return np.nan
     at_zero = problem.loss_at_zero()
     may_skip = later or (problem.loss.is_bounded and solver.watch)
@@ -85,6 +87,12 @@ def unless_wrong(spec: Spec, run: Run, after: After) -> float:
     return np.inf if reached > began else reached
 
 
+def _is_cheap(spec: Spec) -> bool:
+    """Whether a few rows, in units of their own, can be looked at after each epoch."""
+    assert isinstance(spec.steps, Auto)
+    return spec.steps.precondition and spec.problem.n <= _FEW_ROWS
+
+
 def _reached(spec: Spec, after: After) -> float:
     """Objective of the last weights, or of the mean of their epoch where that is what counts.
 
@@ -94,6 +102,6 @@ def _reached(spec: Spec, after: After) -> float:
     if not spec.solver.by_epoch:
         return finite_objective(problem, state.coef, state.intercept)
     with np.errstate(all="ignore"):
-        if not (np.isfinite(state.coef @ state.coef) and np.isfinite(state.intercept)):
+        if not (np.isfinite(state.coef @ state.coef) and np.isfinite(state.intercept).all()):
             return np.inf
     return finite_objective(problem, *spec.solver.solution(state, after.own))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from antithetic.solvers.step_search import find_steps, noise_of_balanced
 from antithetic.solvers.steps import InverseTime
 from antithetic.training.advise import Advice, advise
 from antithetic.training.minimize import Result, minimize
+from antithetic.training.minimum import Minimum, find_minimum
+from antithetic.training.scales import Scales, column_scales, rescale
 
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], object]
@@ -26,8 +28,8 @@ BATCH_SIZE = 2
 CLEARLY = 1.2
 _GREEDY_ROWS = 30_000  # O(n^2 d): beyond, minutes
 _FACTORS = (1 / 16, 1 / 4, 1.0, 4.0)  # of the first step that "auto" finds
-_LONG_RUN = 100  # epochs, at least, of the runs that look for the minimum
 _REPEATS = 3  # of what is timed
+_NEGLIGIBLE, _LEAST_GAP = 0.01, 1e-9  # of a gap, and in all, that the minimum may be in error
 _SLOW = 1.0  # seconds from which on making a table is not timed twice
 
 
@@ -70,6 +72,20 @@ class Measured:
     run_seconds: float
 
 
+class CostOfScales(NamedTuple):
+    """What columns of very different scales cost.
+
+    Attributes
+    ----------
+    scales : Scales
+    gap_rescaled : float
+        Mean gap with which reshuffling ends where all columns have one scale, to the minimum there.
+    """
+
+    scales: Scales
+    gap_rescaled: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """What :func:`compare_orders` found.
@@ -80,11 +96,15 @@ class Comparison:
     alpha : float
     n, d : int
     measured : tuple of Measured
-    at_zero, least : float
-        Objective at zero weights, and the smallest that any run found.
+    at_zero : float
+        Objective at zero weights.
+    minimum : Minimum
+        The smallest objective that was found, and how well it is known.
     advice : Advice
     seconds : float
         All in all.
+    scales : CostOfScales or None
+        Where columns are of very different scales.
     """
 
     loss: str
@@ -93,9 +113,20 @@ class Comparison:
     d: int
     measured: tuple[Measured, ...]
     at_zero: float
-    least: float
+    minimum: Minimum
     advice: Advice
     seconds: float
+    scales: CostOfScales | None = None
+
+    @property
+    def certified(self) -> bool:
+        """Whether the minimum is known well enough for all gaps that are shown."""
+        smallest = min(float(self.gap(one)[:, -1].mean()) for one in self.measured)
+        return self.minimum.error <= max(_NEGLIGIBLE * smallest, _LEAST_GAP) * self._span
+
+    @property
+    def _span(self) -> float:
+        return self.at_zero - self.minimum.value
 
     @property
     def recommended(self) -> Measured:
@@ -112,9 +143,9 @@ class Comparison:
         return best if clearly else baseline
 
     def gap(self, one: Measured) -> Array:
-        """``(f - least) / (f(0) - least)``, shape (seeds, epochs + 1): what is still to go."""
-        span = self.at_zero - self.least
-        return (one.objective - self.least) / span if span > 0.0 else np.zeros_like(one.objective)
+        """``(f - f*) / (f(0) - f*)``, shape (seeds, epochs + 1): what is still to go."""
+        above, span = one.objective - self.minimum.value, self._span
+        return above / span if span > 0.0 else np.zeros_like(above)
 
     def seconds_to(self, one: Measured, gap: float) -> float:
         """Seconds until the mean gap is at most this, the table included.
@@ -166,14 +197,20 @@ def compare_orders(
         if order.pairs != Pairs("greedy") or problem.n <= _GREEDY_ROWS
     }
     tell = progress or (lambda _what, _done, _total: None)
-    stages = len(orders) + 2
+    scales = column_scales(problem.X)
+    stages = len(orders) + 2 + scales.differ
     measured = []
     for place, (name, order) in enumerate(orders.items()):
         tell(name, place, stages)
         runs = _Runs(problem, X, y, order, fixed, epochs, seeds)
         measured.append(runs.measure(name))
-    tell("minimum", stages - 2, stages)
-    least = min(_least(X, y, fixed, epochs), *(float(one.objective.min()) for one in measured))
+    tell("minimum", len(orders), stages)
+    minimum = find_minimum(problem, y, epochs)
+    minimum = minimum.lowered_to(min(float(one.objective.min()) for one in measured))
+    cost = None
+    if scales.differ:
+        tell("one scale", len(orders) + 1, stages)
+        cost = CostOfScales(scales, _gap_rescaled(problem, y, scales, fixed, epochs, seeds))
     tell("advice", stages - 1, stages)
     advice = advise(X, y, loss=loss, l2=alpha, fit_intercept=True, epochs=epochs)
     tell("done", stages, stages)
@@ -184,10 +221,25 @@ def compare_orders(
         problem.d,
         tuple(measured),
         problem.loss_at_zero(),
-        least,
+        minimum,
         advice,
         time.perf_counter() - began,
+        cost,
     )
+
+
+def _gap_rescaled(
+    problem: Problem, y: Any, scales: Scales, fixed: dict[str, Any], epochs: int, seeds: int
+) -> float:
+    """Mean gap after all epochs of reshuffling, where columns have one scale."""
+    X = rescale(problem.X, scales).X
+    same = Problem.build(
+        X, y, loss=fixed["loss"], l2=fixed["l2"], fit_intercept=fixed["fit_intercept"]
+    )
+    _, objective = _Runs(same, X, y, Shuffle(), fixed, epochs, seeds).best_steps(Shuffle())
+    least = find_minimum(same, y, epochs).lowered_to(float(objective.min())).value
+    span = same.loss_at_zero() - least
+    return float((objective[:, -1] - least).mean() / span) if span > 0.0 else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,8 +256,17 @@ class _Runs:
 
     def measure(self, name: str) -> Measured:
         """Find the best of four steps, then the variance ratio and the time of a run with them."""
+        order, table_seconds = _with_table(self.problem, self.y, self.order)
+        best, objective = self.best_steps(order)
+        ratio, seconds = np.full(self.epochs + 1, np.nan), np.nan
+        if np.isfinite(objective[:, -1].mean()):
+            ratio = self._run(order, best, 0, "variance_ratio").trace["variance_ratio"]
+            seconds = min(_timed(lambda: self._run(order, best, 0, ())) for _ in range(_REPEATS))
+        return Measured(name, self.order, best, objective, ratio, table_seconds, seconds)
+
+    def best_steps(self, order: Order) -> tuple[InverseTime, Array]:
+        """Find the best of four steps, and the objectives with it; infinite if all diverge."""
         problem, given = self.problem, self.order
-        order, table_seconds = _with_table(problem, self.y, given)
         orders_all = given.balances or (given.pairs is not None and given.pairs.nest is True)
         noise = noise_of_balanced(problem.n, problem.d) if orders_all else 1.0
         found = find_steps(problem, BATCH_SIZE, 0, noise=noise)
@@ -215,11 +276,7 @@ class _Runs:
             ours = np.array([self._objective(order, steps, seed) for seed in range(self.seeds)])
             if ours[:, -1].mean() < objective[:, -1].mean():
                 best, objective = steps, ours
-        ratio, seconds = np.full(self.epochs + 1, np.nan), np.nan
-        if np.isfinite(objective[:, -1].mean()):
-            ratio = self._run(order, best, 0, "variance_ratio").trace["variance_ratio"]
-            seconds = min(_timed(lambda: self._run(order, best, 0, ())) for _ in range(_REPEATS))
-        return Measured(name, given, best, objective, ratio, table_seconds, seconds)
+        return best, objective
 
     def _run(self, order: Order, steps: InverseTime, seed: int, trace: Any) -> Result:
         given = {"epochs": self.epochs, "seed": seed, "trace": trace, **self.fixed}
@@ -247,15 +304,3 @@ def _timed(call: Callable[[], object]) -> float:
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
-
-
-def _least(X: Any, y: Any, fixed: dict[str, Any], epochs: int) -> float:
-    """Smallest objective of two long runs."""
-    found, given = [], {**fixed, "epochs": max(_LONG_RUN, 5 * epochs), "trace": "objective"}
-    for solver in ("sgd", "svrg"):
-        try:
-            run = minimize(X, y, solver=solver, order=Balanced(), **given)
-            found.append(float(run.trace["objective"].min()))
-        except (DivergenceError, ValueError):  # svrg does not take every loss
-            continue
-    return min(found, default=np.inf)

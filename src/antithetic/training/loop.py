@@ -11,13 +11,19 @@ from numpy.typing import NDArray
 from antithetic._core.schedules import INVERSE_TIME
 from antithetic._util.warnings import warn
 from antithetic.orders.units import Table
+from antithetic.problem import SoftmaxProblem
 from antithetic.solvers import SOLVERS
 from antithetic.solvers.corrected import check_shrinking
 from antithetic.solvers.divergence import advice, check_finite
+from antithetic.solvers.preconditioned_steps import find_preconditioned_steps
+from antithetic.solvers.sgd import Sgd
+from antithetic.solvers.softmax import SoftmaxSgd
+from antithetic.solvers.softmax_steps import find_softmax_steps
 from antithetic.solvers.state import After, Solution, State
 from antithetic.solvers.step_search import find_steps
 from antithetic.solvers.steps import LOWERING, Auto, Schedule, can_be_lowered
 from antithetic.training.care import MOST_LOWERINGS, Easing, ease, eased_rate, unless_wrong
+from antithetic.training.gap import Gap, Marks, estimate_gap, marks_of, still_falls
 from antithetic.training.spec import Spec
 from antithetic.training.stopping import Stalled
 from antithetic.training.tables import (
@@ -70,6 +76,8 @@ class Run(NamedTuple):
         How often the steps were lowered.
     patience : Patience
     easing : Easing
+    marks : tuple
+        Objectives of some epochs, where the gap is estimated from them.
     """
 
     state: State
@@ -83,6 +91,7 @@ class Run(NamedTuple):
     lowered: int = 0
     patience: Patience = Patience()
     easing: Easing = Easing()
+    marks: Marks = ()
 
     @property
     def stopped(self) -> bool:
@@ -92,7 +101,7 @@ class Run(NamedTuple):
 
 def begin(
     spec: Spec,
-    start: tuple[Any, float] | None = None,
+    start: tuple[Any, Any] | None = None,
     *,
     earlier: tuple[State, Any] | None = None,
     schedule: Schedule | None = None,
@@ -130,9 +139,23 @@ def find_schedule(spec: Spec, drawing: Drawing, state: State) -> Schedule:
         return Schedule(INVERSE_TIME, 1.0)  # which nobody looks at
     if spec.solver_name != "sgd":
         return Schedule(INVERSE_TIME, automatic_step(spec, drawing), steps.decay or 0.0)
-    found = find_steps(
-        problem, spec.batch_size, spec.seed, state.coef, state.intercept, noise=spec.noise
-    )
+    if isinstance(problem, SoftmaxProblem):
+        assert isinstance(spec.solver, SoftmaxSgd)
+        found = find_softmax_steps(
+            problem,
+            spec.batch_size,
+            spec.seed,
+            state,
+            averaged=spec.solver.average_from > 0,
+            threads=spec.solver.threads,
+        )
+        given = found if steps.decay is None else found.but(decay=steps.decay)
+        return given.schedule(problem.loss, problem.penalty)
+    where = spec.batch_size, spec.seed, state.coef, state.intercept
+    if isinstance(spec.solver, Sgd) and spec.solver.preconditioner is not None:
+        found = find_preconditioned_steps(problem, spec.solver.preconditioner, *where)
+    else:
+        found = find_steps(problem, *where, noise=spec.noise)
     given = found if steps.decay is None else found.but(decay=steps.decay)
     return given.schedule(problem.loss, problem.penalty)
 
@@ -185,6 +208,10 @@ def _moved(spec: Spec, run: Run, after: After, drawing: Drawing) -> Run:
         easing=easing,
     )
     run = run._replace(entries=(*run.entries, measure(spec, run)))
+    if spec.estimates_gap:
+        solution = spec.solver.solution(run.state, run.own)
+        marks = marks_of(spec.problem, len(run.entries), run.objective, solution)
+        run = run._replace(marks=run.marks + marks)
     if spec.stop is None:
         return run
     if isinstance(spec.stop, Stalled):
@@ -200,10 +227,20 @@ def _judged(spec: Spec, run: Run, stop: Stalled) -> Run:
     else:
         verdict = run.entries[-1][stop.of] * (-1.0 if stop.of.endswith("score") else 1.0)
     patience = run.patience.after(verdict, stop)
+    if patience.stopped and spec.estimates_gap:
+        last = [entry["objective"] for entry in run.entries[-1 - stop.epochs :]]
+        if still_falls(gap_of(spec, run), last):
+            patience = Patience(patience.best)
     if patience.stopped and spec.steps.adapts and can_be_lowered(present_schedule(spec, run)):
         patience = Patience(patience.best)
         return run._replace(patience=patience, lowered=run.lowered + 1)
     return run._replace(patience=patience)
+
+
+def gap_of(spec: Spec, run: Run) -> Gap:
+    """Estimate how far a run is from the optimum."""
+    solution = spec.solver.solution(run.state, run.own)
+    return estimate_gap(spec.problem, solution, len(run.entries), run.marks)
 
 
 def present_schedule(spec: Spec, run: Run) -> Schedule:

@@ -16,12 +16,12 @@ from antithetic._util.validation import check_count
 from antithetic.orders import Order
 from antithetic.orders.words import read_order
 from antithetic.pairing import AntitheticTable, GroupTable
-from antithetic.problem import Problem
+from antithetic.problem import Problem, SoftmaxProblem, build_problem
 from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import OwnPenalty, Penalty
 from antithetic.solvers import DivergenceError, check_solver
 from antithetic.solvers.steps import Steps, read_steps
-from antithetic.training.automatic import noise_left, order_of_the_paper
+from antithetic.training.automatic import automatic_batch_size, noise_left, order_of_the_paper
 from antithetic.training.loop import Patience, Run, begin, train, warn_if_worse
 from antithetic.training.spec import Spec, make_spec
 from antithetic.training.stopping import Stalled, Target, check_stop
@@ -36,17 +36,17 @@ class Result:
 
     Attributes
     ----------
-    coef : ndarray of shape (d,)
+    coef : ndarray of shape (d,), or (n_classes, d) for ``"softmax"``
         Weights: the averaged ones where averaging was asked for.
-    intercept : float
+    intercept : float, or ndarray of shape (n_classes,)
     trace : dict of str to ndarray of shape (epochs + 1,)
         ``"epoch"``, and one entry per epoch of everything that was asked for; the first entry is
         before the first step.
     table : AntitheticTable, GroupTable or None
         The table that was used last; where each row is visited once, the matching made of it, whose
         ``matching_loss`` says what that cost.
-    classes : ndarray of shape (2,) or None
-        The labels that were taken as -1 and +1.
+    classes : ndarray of shape (2,) or (n_classes,), or None
+        The labels that were taken as -1 and +1, or those of the rows of weights.
     run : Run
         Where the run stands, without the data: pass the whole result as ``resume=`` to go on.
     settings : dict
@@ -54,7 +54,7 @@ class Result:
     """
 
     coef: NDArray[Any]
-    intercept: float
+    intercept: Any
     trace: dict[str, NDArray[np.float64]]
     table: AntitheticTable | GroupTable | None
     classes: NDArray[Any] | None
@@ -96,10 +96,10 @@ def minimize(
     penalty: Any = None,
     fit_intercept: bool = False,
     sample_weight: Any = None,
-    init: tuple[Any, float] | None = None,
+    init: tuple[Any, Any] | None = None,
     order: str | Order = "auto",
     solver: str = "sgd",
-    batch_size: int = 2,
+    batch_size: int | str = "auto",
     steps: str | float | Steps = "auto",
     average: bool | int | str = False,
     epochs: int = 20,
@@ -121,9 +121,12 @@ def minimize(
     X : {array-like, sparse matrix} of shape (n, d)
         Rows. float32 and float64 are kept, and nothing is copied that is C-contiguous or CSR.
     y : array-like of shape (n,)
-        Labels of any two values for a classification loss, numbers for regression.
+        Labels of any two values for a classification loss, of any number of classes for
+        ``"softmax"``, numbers for regression.
     loss : str or Loss, default="log_loss"
         ``"log_loss"``, ``"hinge"``, ``"squared_hinge"``, ``"modified_huber"``, ``"perceptron"``;
+        ``"softmax"``, the cross-entropy of all classes together, with one row of weights for each
+        (solver ``"sgd"``, an L2 penalty or none, no pairs);
         for regression ``"squared_error"``, ``"huber"``, ``"epsilon_insensitive"``,
         ``"squared_epsilon_insensitive"``, ``"quantile"``, ``"poisson"``, ``"gamma"``,
         ``"tweedie"``; or an object of :mod:`antithetic.losses`.
@@ -141,21 +144,22 @@ def minimize(
     sample_weight : array-like of shape (n,), default=None
         Weight of each row's loss.
     init : tuple of array-like of shape (d,) and float, default=None
-        Weights and intercept to begin with; None means zero, and for quantile and log-link losses
-        the best constant as the intercept.
+        Weights and intercept to begin with, for ``"softmax"`` of shapes (n_classes, d) and
+        (n_classes,); None means zero, and for quantile and log-link losses the best constant as the
+        intercept.
     order : str or Order, default="auto"
         ``"uniform"``, ``"shuffle"``, ``"balanced"``, ``"importance"``, ``"stratified"``, or an
         object of :mod:`antithetic.orders` with settings of its own. "auto" is ``"uniform"``, as in
-        the paper, and ``"shuffle"`` for SDCA.
+        the paper, and ``"shuffle"`` for SDCA and ``"softmax"``.
     solver : {"sgd", "svrg", "saga", "sdca", "newton"}, default="sgd"
         SVRG and SAGA correct gradients by what they remember of each row (see
         :mod:`antithetic.solvers.corrected`); SDCA maximises the dual row by row, for an L2 penalty
         without an intercept (see :mod:`antithetic.solvers.sdca`); Newton's method, for losses
         without a kink, finishes to any accuracy in a few epochs, each one pass over all rows (see
         :mod:`antithetic.solvers.newton`).
-    batch_size : int, default=2
+    batch_size : int or "auto", default="auto"
         Rows of a step, at most n: ``batch_size / 2`` pairs if there are pairs, and one more row if
-        it is odd.
+        it is odd. "auto" is 2; for ``"softmax"`` 8, or 32 where the weights take more than 128 KiB.
     steps : "auto", "optimal", float or Steps, default="auto"
         A number is the first step of the paper's ``InverseTime``; for SVRG and SAGA a constant
         step. The others are in :mod:`antithetic.steps`. "auto" finds steps from the data.
@@ -207,7 +211,7 @@ def minimize(
     >>> result.trace["objective"].round(3).tolist()
     [0.693, 0.149, 0.144, 0.143, 0.142, 0.142]
     """
-    problem = Problem.build(
+    problem = build_problem(
         X,
         y,
         loss=loss,
@@ -218,7 +222,7 @@ def minimize(
         fit_intercept=fit_intercept,
     )
     epochs = check_count(epochs, "epochs", least=0)
-    found = order_of_the_paper(check_solver(solver)) if _is_auto(order) else read_order(order)
+    found = _read_order(order, check_solver(solver), problem.loss)
     if found.pairs is not None:
         found.pairs.check(problem, y)
     # a single epoch may be resumed, and is then the first of many
@@ -229,7 +233,7 @@ def minimize(
         order=found,
         solver=solver,
         steps=read_steps(steps, solver),
-        batch_size=check_count(batch_size, "batch_size", least=1),
+        batch_size=_check_batch_size(batch_size, problem),
         average=average,
         stop=check_stop(stop),
         trace=trace,
@@ -246,11 +250,18 @@ def minimize(
     return _drive(spec, run, epochs, settings, progress)
 
 
-def _is_auto(order: Any) -> bool:
-    return isinstance(order, str) and order == "auto"
+def _read_order(order: Any, solver: str, loss: Loss) -> Order:
+    is_auto = isinstance(order, str) and order == "auto"
+    return order_of_the_paper(solver, loss) if is_auto else read_order(order)
 
 
-def _check_init(init: Any, resume: Any, problem: Problem) -> tuple[Any, float] | None:
+def _check_batch_size(given: Any, problem: Problem) -> int:
+    if isinstance(given, str) and given == "auto":
+        return automatic_batch_size(problem.loss, problem.n_weights, problem.X.dtype.itemsize)
+    return check_count(given, "batch_size", least=1)
+
+
+def _check_init(init: Any, resume: Any, problem: Problem) -> tuple[Any, Any] | None:
     if init is None:
         has_first = problem.fit_intercept and not problem.loss.classification
         return (
@@ -258,9 +269,11 @@ def _check_init(init: Any, resume: Any, problem: Problem) -> tuple[Any, float] |
         )
     if resume is not None:
         raise ValueError("resume= goes on from its own weights; leave init= out")
-    if not isinstance(init, (tuple, list)) or len(init) != 2 or np.ndim(init[1]) != 0:
+    axes = 1 if problem.loss.has_classes else 0
+    if not isinstance(init, (tuple, list)) or len(init) != 2 or np.ndim(init[1]) > axes:
         raise ValueError(
-            "init must be a pair (coef, intercept): weights of shape (d,) or None, and a number"
+            "init must be a pair (coef, intercept): weights of shape (d,) or None, and a number;"
+            " with loss='softmax' weights of shape (n_classes, d) and one number per class"
         )
     return init[0], init[1]
 
@@ -283,7 +296,10 @@ def _drive(spec: Spec, run: Run, epochs: int, settings: dict[str, Any], progress
 
 def _result(spec: Spec, run: Run, settings: dict[str, Any]) -> Result:
     coef, intercept = spec.solver.solution(run.state, run.own)
-    coef = coef.copy()  # the user's to change, without changing what a resumed run starts from
+    # the user's to change, without changing what a resumed run starts from
+    coef, intercept = coef.copy(), intercept if np.ndim(intercept) == 0 else intercept.copy()
+    if isinstance(spec.problem, SoftmaxProblem):
+        coef = coef.reshape(spec.problem.n_classes, spec.problem.d)
     names = run.entries[0]
     trace = {name: np.array([entry[name] for entry in run.entries]) for name in names}
     kept = run._replace(drawing=run.drawing.without_data())

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from antithetic.orders import Order, Uniform
 from antithetic.orders.pool import Draws, Pool
 from antithetic.orders.units import Table
 from antithetic.problem import Problem
+from antithetic.problem.preconditioner import Preconditioner, find_preconditioner, moments_of
 from antithetic.solvers import SOLVERS, Solver, check_solver, make_solver
 from antithetic.solvers.choice import Choice
+from antithetic.solvers.sgd import Sgd
 from antithetic.solvers.steps import Auto, Steps
 from antithetic.training.stopping import Stalled, Stop
 from antithetic.training.trace import Measure, Met, check_measures, measures_of
@@ -43,6 +46,8 @@ class Spec:
     noise : float, default=1.0
         What the order and the average leave of the noise of a random order; automatic steps fall
         more slowly by it.
+    estimates_gap: bool, default=False
+        Whether a run that stalls goes on while it is far from the optimum and still falls.
     """
 
     problem: Problem
@@ -56,6 +61,7 @@ class Spec:
     seed: int
     batch_size: int
     noise: float = 1.0
+    estimates_gap: bool = False
 
     @property
     def is_watched_over(self) -> bool:
@@ -89,10 +95,14 @@ def make_spec(
     seed: int = 0,
     steepest: float = np.inf,
     noise: float = 1.0,
+    threads: int | None = None,
+    preconditioner: Preconditioner | None = None,
+    estimates_gap: bool = False,
 ) -> Spec:
     """Check what goes together, and put it together.
 
-    ``steepest`` is where slopes are cut off.
+    ``steepest`` is where slopes are cut off; ``threads`` are for many classes, None means as many
+    as BLAS would take; ``preconditioner`` is the one of automatic steps where it is known already.
     """
     check_choice(
         Choice(solver, order, problem.penalty, problem.loss, steps, average, problem.fit_intercept)
@@ -105,11 +115,32 @@ def make_spec(
     by_loss = isinstance(stop, Stalled) and stop.of == "objective"
     by_loss = by_loss or any(isinstance(one, Met) for one in measures)
     watch = by_loss or (isinstance(steps, Auto) and problem.loss.may_overshoot)
-    made = make_solver(solver, problem, average, steepest=steepest, watch=watch)
-    spec = Spec(problem, y, order, solver, made, steps, stop, measures, seed, batch_size, noise)
+    made = make_solver(solver, problem, average, steepest=steepest, watch=watch, threads=threads)
+    if isinstance(steps, Auto) and steps.precondition and isinstance(made, Sgd):
+        _check_preconditioned(problem, made)
+        if preconditioner is None:
+            moments = moments_of(problem.X, problem.rows, problem.weight)
+            preconditioner = find_preconditioner(problem, moments)
+        made = replace(made, preconditioner=preconditioner)
+    choices = (order, solver, made, steps, stop, measures, seed, batch_size, noise)
+    spec = Spec(problem, y, *choices, estimates_gap)
     if spec.is_step_by_step:
         _check_step_by_step(spec)
     return spec
+
+
+def _check_preconditioned(problem: Problem, solver: Sgd) -> None:
+    """Raise ValueError where centred columns are not supported."""
+    if problem.loss.has_classes:
+        raise ValueError(
+            'Auto(precondition=True) is not supported with loss="softmax"; leave precondition out'
+        )
+    every_step = solver.average_from > 0 and not solver.by_epoch
+    if sparse.issparse(problem.X) and (problem.penalty.l1 > 0.0 or every_step):
+        raise ValueError(
+            "Auto(precondition=True) on sparse rows goes with neither an L1 penalty nor an average"
+            ' over all steps; leave precondition out, use average="epoch", or dense rows'
+        )
 
 
 def reason_against(choice: Choice) -> str | None:

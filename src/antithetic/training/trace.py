@@ -78,7 +78,7 @@ class Distance(Settings):
 
     Parameters
     ----------
-    w_star : array-like of shape (d,)
+    w_star : array-like of shape (d,), or (n_classes, d) for ``"softmax"``
     """
 
     w_star: Any
@@ -95,15 +95,20 @@ class Distance(Settings):
 
     def of(self, view: View) -> float:
         """Euclidean distance of the weights, without the intercept."""
-        known = check_coef(self.w_star, view.spec.problem.d, "w_star")
+        known = _check_w_star(self.w_star, view.spec.problem)
         return float(np.linalg.norm(view.solution[0] - known))
+
+
+def _check_w_star(w_star: NDArray[np.float64], problem: Problem) -> NDArray[np.float64]:
+    known = w_star.ravel() if problem.loss.has_classes else w_star
+    return check_coef(known, problem.n_weights, "w_star")
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """A score on rows that are not trained on."""
 
-    score: Callable[[NDArray[Any], float], float]
+    score: Callable[[NDArray[Any], Any], float]
     name: str = "validation_score"
 
     def of(self, view: View) -> float:
@@ -224,6 +229,12 @@ def check_measures(
             f'trace="partial_sum" needs an order of rows, which order="{name_order(order)}" does'
             ' not have; use trace="variance"'
         )
+    of_rows = {"variance", "variance_ratio", "partial_sum"} & names
+    if problem is not None and problem.loss.has_classes and of_rows:
+        raise ValueError(
+            f'trace="{min(of_rows)}" is not supported with loss="softmax"; use "objective",'
+            ' "gradient" or "gap"'
+        )
     if problem is not None and "gradient" in names:
         check_gradient(problem)
     if problem is not None and "gap" in names:
@@ -231,7 +242,7 @@ def check_measures(
     if problem is not None:
         for measure in measures:
             if isinstance(measure, Distance):
-                check_coef(measure.w_star, problem.d, "w_star")
+                _check_w_star(measure.w_star, problem)
 
 
 def measure(spec: Spec, run: Run) -> dict[str, float]:

@@ -1,0 +1,95 @@
+"""How far a run is from the optimum, and whether it should end yet: no fit fails in silence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._core.losses import PERCEPTRON
+from antithetic.problem import Problem
+from antithetic.problem.constant import best_constant
+from antithetic.problem.gap import aitken_gap, has_newton_decrement, newton_decrement
+from antithetic.problem.losses import Loss
+from antithetic.solvers.state import Solution
+
+Marks = tuple[tuple[int, float], ...]
+MOST_OF_THE_WAY = 0.005  # what may be left of the way from the best constant
+_STILL_FALLING = 0.1  # of the gap, in one epoch
+_ROWS_OF_A_START = 20_000
+
+
+class Gap(NamedTuple):
+    """What is left of an objective, and of the way from the best constant prediction.
+
+    Attributes
+    ----------
+    left : float
+        Estimate of the objective less its optimum; NaN for the perceptron, which has none.
+    share : float
+        That, divided by the way from the best constant prediction (zero weights, without an
+        intercept) to the optimum.
+    """
+
+    left: float
+    share: float
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether so much is left that the user should know."""
+        return self.share > MOST_OF_THE_WAY
+
+
+NO_GAP = Gap(np.nan, np.nan)
+
+
+def start_of(loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
+    """Best constant prediction, from some of the rows where all take long; 0 for perceptrons."""
+    if loss.code == PERCEPTRON:
+        return 0.0
+    if not (loss.classification or loss.name == "squared_error" or loss.has_log_link):
+        every = -(-len(y) // _ROWS_OF_A_START)
+        y, weight = y[::every], None if weight is None else weight[::every]
+    constant = best_constant(loss, y, weight)[0]
+    return constant if np.isfinite(constant) else 0.0
+
+
+def marks_of(problem: Problem, epochs: int, objective: float, solution: Solution) -> Marks:
+    """Objective after 1, 2, 4, 8, ... epochs, where an estimate needs it; else nothing."""
+    if has_newton_decrement(problem) or epochs.bit_count() != 1:
+        return ()
+    if np.isnan(objective):
+        with np.errstate(all="ignore"):
+            objective = problem.objective(*solution)
+    return ((epochs, objective),)
+
+
+def estimate_gap(problem: Problem, solution: Solution, epochs: int, marks: Marks) -> Gap:
+    """Estimate what is left: by a Newton step, else from the objectives of the epochs."""
+    if problem.loss.code == PERCEPTRON:
+        return NO_GAP
+    y, weight = problem.y, problem.weight
+    constant = start_of(problem.loss, y, weight) if problem.fit_intercept else 0.0
+    start = problem.objective(np.zeros(problem.d), constant)
+    with np.errstate(all="ignore"):
+        reached = problem.objective(*solution)
+        if has_newton_decrement(problem):
+            left = newton_decrement(problem, *solution)
+        else:
+            known = [mark for mark in marks if mark[0] < epochs]
+            left = aitken_gap([(0, start), *known, (epochs, reached)])
+        left = max(left, reached - start)
+        way = max(start - reached, 0.0) + left
+    return Gap(left, left / way if way > 0.0 else 0.0)
+
+
+def still_falls(gap: Gap, objectives: list[float]) -> bool:
+    """Whether a run that seems to stall is far from the optimum, and still on its way.
+
+    That is, each of its epochs lowers the objective met on the way by a tenth of what is left.
+    """
+    if len(objectives) < 2 or not gap.is_wide:
+        return False
+    fall = (objectives[0] - objectives[-1]) / (len(objectives) - 1)
+    return fall >= _STILL_FALLING * gap.left

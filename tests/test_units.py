@@ -1,0 +1,331 @@
+"""SGD in the data's own units: raw columns, a good start, and no silent failure."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from reference import balanced_order, preconditioned_sgd, split
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import cross_val_score
+
+from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize
+from antithetic.orders import Balanced, Shuffle
+from antithetic.orders.pool import Pool
+from antithetic.problem import Problem
+from antithetic.problem.constant import best_constant
+from antithetic.problem.gap import aitken_gap, newton_decrement
+from antithetic.problem.losses import LOSSES
+from antithetic.problem.preconditioner import find_preconditioner, moments_of
+from antithetic.solvers.sgd import make_sgd
+from antithetic.solvers.steps import InverseTime
+from antithetic.steps import Auto
+from antithetic.training.gap import start_of
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(61, 21)) * 10.0 ** RNG.uniform(-2, 2, 21) + RNG.normal(size=21)
+Z = (X - X.mean(axis=0)) / X.std(axis=0)
+Y = np.where(Z[:, :3].sum(axis=1) + RNG.normal(size=61) > 0.0, 1, -1)
+WEIGHT = RNG.uniform(0.0, 2.0, 61)
+WEIGHT[::7] = 0.0
+
+
+def moments(problem):
+    return moments_of(problem.X, problem.rows, problem.weight)
+
+
+def an_epoch(problem, order, size, eta0=0.3, decay=0.1):
+    found = find_preconditioner(problem, moments(problem))
+    solver = replace(make_sgd(problem, False), preconditioner=found)
+    start = RNG.normal(size=problem.d) / np.maximum(1e-3, np.abs(X).max(axis=0)), 0.5
+    batches = order.draw_from(Pool(problem, None, size, 3)).sampler().batches(0)
+    schedule = InverseTime(eta0, decay).schedule(problem.loss, problem.penalty)
+    after = solver.epoch(*solver.init(*start), batches, schedule)
+    expected = preconditioned_sgd(
+        problem,
+        split(batches),
+        size,
+        lambda steps: eta0 / (1.0 + eta0 * decay * (steps + 1.0)),
+        found.centre,
+        found.metric,
+        coef=start[0],
+        intercept=start[1],
+    )
+    return after, expected, batches, found
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("order", [Shuffle(), Balanced()], ids=["shuffle", "balanced"])
+@pytest.mark.parametrize("penalty", [{}, {"l2": 0.1}, {"l2": 0.05, "l1": 0.05}], ids=str)
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
+def test_dense_kernels_equal_their_twin(size, order, penalty, weight):
+    """One epoch in centred columns equals the NumPy twin."""
+    problem = Problem.build(X, Y, fit_intercept=True, sample_weight=weight, **penalty)
+    after, (coef, intercept), _, _ = an_epoch(problem, order, size)
+    np.testing.assert_allclose(after.state.coef, coef, rtol=1e-9, atol=1e-12)
+    assert after.state.intercept == pytest.approx(intercept, rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("order", [Shuffle(), Balanced()], ids=["shuffle", "balanced"])
+def test_sparse_kernels_equal_their_twin_without_filling_rows(size, order):
+    """Centred sparse rows give the weights of centred dense ones."""
+    thin = sparse.csr_array(np.where(RNG.uniform(size=X.shape) < 0.3, X, 0.0))
+    problem = Problem.build(thin, Y, fit_intercept=True)
+    after, (coef, intercept), _, _ = an_epoch(problem, order, size)
+    np.testing.assert_allclose(after.state.coef, coef, rtol=1e-8, atol=1e-11)
+    assert after.state.intercept == pytest.approx(intercept, rel=1e-8)
+    shrunk = Problem.build(thin, Y, fit_intercept=True, l2=1e-4)
+    after, (coef, _), _, _ = an_epoch(shrunk, order, size)
+    # shrunk now and then, not in each step
+    np.testing.assert_allclose(after.state.coef, coef, rtol=0.05, atol=0.01 * np.abs(coef).max())
+
+
+def test_the_balanced_order_balances_in_the_same_metric():
+    """The next order is that of gradients in scaled, centred columns."""
+    problem = Problem.build(X, Y, fit_intercept=True)
+    found = find_preconditioner(problem, moments(problem))
+    solver = replace(make_sgd(problem, False), preconditioner=found)
+    batches = Balanced().draw_from(Pool(problem, None, 2, 3)).sampler().batches(0)
+    schedule = InverseTime(1e-12, 0.0).schedule(problem.loss, problem.penalty)
+    after = solver.epoch(*solver.init(), batches, schedule)
+    gradients = problem.slopes()[:, None] * found.rows(problem.X)
+    np.testing.assert_array_equal(after.order, balanced_order(batches.rows, gradients, 1))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_moments_are_those_of_the_rows_that_count(form, weight, kind):
+    """Means, variances and ranges, of rows with a positive weight."""
+    problem = Problem.build(form(X.astype(kind)), Y, sample_weight=weight)
+    found, rows = moments(problem), X.astype(kind).astype(float)
+    shares = np.ones(61) if weight is None else weight
+    mean = np.average(rows, axis=0, weights=shares)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-9, atol=1e-9)
+    variance = np.average((rows - mean) ** 2, axis=0, weights=shares)
+    np.testing.assert_allclose(found.variance, variance, rtol=1e-6)
+    np.testing.assert_array_equal(found.least, rows[shares > 0.0].min(axis=0))
+    np.testing.assert_array_equal(found.greatest, rows[shares > 0.0].max(axis=0))
+
+
+def test_moments_of_chunks_are_those_of_all_rows():
+    """Moments run on, and no spread becomes smaller."""
+    parts = [moments(Problem.build(X[part], Y[part])) for part in (slice(40), slice(40, None))]
+    whole, joined = moments(Problem.build(X, Y)), parts[0].with_more(parts[1])
+    np.testing.assert_allclose(joined.mean, whole.mean, rtol=1e-12)
+    np.testing.assert_allclose(joined.variance, whole.variance, rtol=1e-9)
+    assert (joined.spread >= parts[0].spread).all()
+    assert (joined.spread >= whole.spread * (1.0 - 1e-12)).all()
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
+def test_units_and_offsets_of_columns_do_not_matter(loss):
+    """Without a penalty, a model of raw columns predicts what one of scaled columns does."""
+    raw = Z * 10.0 ** RNG.uniform(-3, 3, 21)
+    raw = raw + 100.0 * raw.std(axis=0)
+    given = {"loss": loss, "penalty": None, "max_iter": 5, "tol": None, "random_state": 0}
+    one, other = (SGDClassifier(**given).fit(rows, Y) for rows in (Z, raw))
+    scores = one.decision_function(Z)
+    np.testing.assert_allclose(other.decision_function(raw), scores, atol=1e-6 * scores.std())
+
+
+def test_minimize_takes_its_steps_in_these_units_when_asked():
+    """Auto(precondition=True) finds the optimum that plain steps find on scaled columns."""
+    given = {"l2": 1e-3, "fit_intercept": True, "order": "balanced", "epochs": 30}
+    optimum = minimize(X, Y, **(given | {"solver": "newton", "order": "auto"}))
+    problem = Problem.build(X, Y, l2=1e-3, fit_intercept=True)
+    least, start = problem.objective(optimum.coef, optimum.intercept), problem.loss_at_zero()
+    gaps = [
+        problem.objective(run.coef, run.intercept) - least
+        for steps in (Auto(), Auto(precondition=True))
+        for run in [minimize(X, Y, steps=steps, **given)]
+    ]
+    assert gaps[1] < 0.02 * (start - least) < gaps[0]
+
+
+def test_preconditioned_steps_refuse_what_they_cannot_do():
+    """Other solvers, and sparse rows with an L1 penalty."""
+    with pytest.raises(ValueError, match="precondition"):
+        minimize(X, Y, steps=Auto(precondition=True), solver="saga")
+    with pytest.raises(ValueError, match="sparse rows"):
+        minimize(sparse.csr_array(X), Y, l1=0.1, steps=Auto(precondition=True))
+    with pytest.raises(ValueError, match="True or False"):
+        Auto(precondition="yes")
+
+
+# ---- a good start
+
+
+def test_a_fit_begins_at_the_best_constant():
+    """It minimises the loss, is 0 for the perceptron, and finite for one class."""
+    y = np.where(np.arange(40) < 10, 1.0, -1.0)
+    rows = np.ones((40, 1))
+    for loss in ("log_loss", "squared_hinge", "modified_huber", "hinge", "squared_error", "huber"):
+        problem = Problem.build(rows, y, loss=loss, fit_intercept=True)
+        grid = np.linspace(-3.0, 3.0, 601)
+        least = min(problem.objective(np.zeros(1), one) for one in grid)
+        assert problem.objective(np.zeros(1), start_of(problem.loss, y, None)) <= least + 1e-4
+    assert start_of(LOSSES["perceptron"], y, None) == 0.0
+    assert np.isfinite(start_of(LOSSES["log_loss"], np.ones(40), None))
+
+
+# ---- no silent failure
+
+
+def quiet_fit(model, rows, y):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(rows, y)
+    return any(issubclass(one.category, ConvergenceWarning) for one in caught)
+
+
+def test_aitken_is_exact_for_harmonic_sequences():
+    """With doubled numbers of epochs, and never negative."""
+    assert aitken_gap([(k, 2.0 + 1.0 / k) for k in (1, 2, 4, 8)]) == pytest.approx(1.0 / 8.0)
+    assert aitken_gap([(0, 1.0), (1, 0.5), (2, 0.6), (4, 0.7)]) == 0.0
+    assert aitken_gap([(0, 1.0), (1, 0.4)]) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize("d", [21, 600])
+def test_the_newton_decrement_is_near_the_gap(d):
+    """By a matrix, and by conjugate gradients."""
+    rows = np.random.default_rng(1).normal(size=(1500, d)) + 3.0
+    y = np.where(rows[:, 0] + np.random.default_rng(2).normal(size=1500) > 3.0, 1, -1)
+    problem = Problem.build(rows, y, l2=1e-2, fit_intercept=True)
+    best = minimize(rows, y, l2=1e-2, fit_intercept=True, solver="newton", epochs=50)
+    coef = best.coef + 0.01 * np.random.default_rng(3).normal(size=d)
+    gap = problem.objective(coef, best.intercept) - problem.objective(best.coef, best.intercept)
+    assert 0.7 * gap < newton_decrement(problem, coef, best.intercept) < 1.4 * gap
+
+
+def test_a_fit_that_ends_far_from_the_optimum_says_so():
+    """Nearly collinear columns take long; tol stopped the run, and a warning says what to do."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(size=(400, 1))
+    rows = base + 1e-3 * rng.normal(size=(400, 6))
+    y = (rows[:, 0] - rows[:, 1]) / 1e-3 + rng.normal(size=400) > 0.0
+    with pytest.warns(ConvergenceWarning, match="LogisticRegression"):
+        model = SGDClassifier("log_loss", alpha=1e-8, random_state=0).fit(rows, y)
+    assert model.n_iter_ < model.max_iter
+    assert model.gap_ > 0.0
+
+
+def test_tol_does_not_stop_a_run_that_still_falls():
+    """A large tol would stop after two epochs, but an epoch still gains a tenth of what is left."""
+    data, y = load_wine(return_X_y=True)
+    model = SGDClassifier("log_loss", tol=1.0, n_iter_no_change=1, random_state=0)
+    quiet_fit(model, data, y == 0)
+    assert model.n_iter_ > 3
+
+
+def test_the_gap_is_only_estimated_where_fit_decides_when_to_end():
+    """NaN for the perceptron, and with tol=None."""
+    given = {"random_state": 0, "max_iter": 50}
+    assert np.isnan(SGDClassifier("perceptron", **given).fit(X, Y).gap_)
+    assert np.isnan(SGDClassifier("log_loss", tol=None, **given).fit(X, Y).gap_)
+    three = np.arange(61) % 3
+    model = SGDClassifier("log_loss", random_state=0)
+    quiet_fit(model, X, three)
+    assert model.gap_.shape == (3,)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_smooth_fit_ends_far_from_the_optimum_in_silence(seed):
+    """Random problems of any scale: 2 % of the gap at most, or a warning."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(50, 500)), int(rng.integers(1, 12))
+    rows = rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) * 10.0 ** rng.uniform(-6, 6, d)
+    rows += rng.uniform(-1000.0, 1000.0, d) * rows.std(axis=0)
+    score = ((rows - rows.mean(axis=0)) / rows.std(axis=0)) @ rng.normal(size=d)
+    y = np.where(score + rng.normal(size=n) > 0.0, 1, -1)
+    alpha = 10.0 ** rng.uniform(-6, -1)
+    model = SGDClassifier("log_loss", alpha=alpha, random_state=0)
+    warned = quiet_fit(model, rows, y)
+    problem = Problem.build(rows, y, l2=alpha, fit_intercept=True)
+    best = minimize(rows, y, l2=alpha, fit_intercept=True, solver="newton", epochs=200)
+    least = problem.objective(best.coef, best.intercept)
+    start = best_constant(problem.loss, problem.y, None)[1]
+    gap = problem.objective(model.coef_[0], model.intercept_[0]) - least
+    assert warned or gap <= 0.02 * (start - least) + 1e-12
+
+
+# ---- raw columns
+
+
+@pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
+@pytest.mark.filterwarnings("ignore:the objective is about")
+def test_raw_columns_need_no_scaler(load):
+    """Accuracy near that of an exact solver on the same raw columns."""
+    data, y = load(return_X_y=True)
+    model = SGDClassifier("log_loss", random_state=0)
+    exact = LogisticRegression(C=1e4 / len(y), max_iter=10_000, solver="newton-cholesky")
+    ours, other = (cross_val_score(one, data, y, cv=5).mean() for one in (model, exact))
+    assert ours > other - 0.03
+
+
+@pytest.mark.filterwarnings("ignore:the objective is about")
+def test_ages_incomes_and_years_are_fitted():
+    """Regression on raw columns explains as much as least squares."""
+    rng = np.random.default_rng(0)
+    age, income = rng.uniform(18, 80, 1000), rng.lognormal(10.0, 1.0, 1000)
+    year = rng.integers(1990, 2024, 1000)
+    made = np.stack([age, income, year], axis=1)
+    diabetes = load_diabetes(return_X_y=True, scaled=False)
+    for rows, y in (diabetes, (made, 2.0 * age + rng.normal(size=1000))):
+        exact = LinearRegression().fit(rows, y).score(rows, y)
+        assert SGDRegressor(random_state=0).fit(rows, y).score(rows, y) > exact - 0.01
+
+
+# ---- partial_fit
+
+
+def test_moments_that_move_leave_predictions_as_they_are():
+    """Steps of length zero change nothing, however far the rows of a chunk are from the others."""
+    model = SGDClassifier("log_loss", random_state=0).partial_fit(X, Y, classes=[-1, 1])
+    before = model.decision_function(X)
+    model.eta0_ = 1e-300
+    model.partial_fit(X + 5.0 * X.std(axis=0), Y)
+    np.testing.assert_allclose(model.decision_function(X), before, rtol=1e-9, atol=1e-9)
+
+
+def test_the_first_step_follows_the_curvature():
+    """In partial_fit, rows that widen the columns change eta0_, and the model stays finite."""
+    model = SGDClassifier("log_loss", random_state=0)
+    model.partial_fit(X[:1], Y[:1], classes=[-1, 1])
+    first = model.eta0_
+    assert not model.coef_.any()  # nothing varies yet
+    model.partial_fit(X, Y)
+    assert model.eta0_ < first
+    assert model.coef_.any()
+    assert np.isfinite(model.coef_).all()
+
+
+def test_moments_survive_a_serialiser():
+    """What partial_fit goes on from is plain values."""
+    model = SGDClassifier("log_loss", random_state=0).partial_fit(X, Y, classes=[-1, 1])
+    assert isinstance(model._column_moments, dict)
+
+
+# ---- bad input
+
+
+@pytest.mark.filterwarnings("ignore:the objective is about")
+def test_constant_columns_keep_the_weight_zero():
+    """Whatever the constant is."""
+    rows = np.column_stack([X[:, :2], np.full(61, 1e10), np.zeros(61), np.full(61, 0.1)])
+    for loss in ("log_loss", "hinge"):
+        model = SGDClassifier(loss, random_state=0).fit(rows, Y)
+        assert not model.coef_[0, 2:].any()
+        assert model.coef_[0, :2].all()
+
+
+def test_squares_that_overflow_are_reported():
+    """Columns that no step can be made for."""
+    with pytest.raises(DivergenceError, match="too large"):
+        SGDClassifier("log_loss", random_state=0).fit(1e200 * X, Y)

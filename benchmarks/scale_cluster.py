@@ -8,6 +8,7 @@ import resource
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import dask
 import numpy as np
 from distributed import Client, LocalCluster, wait
 
-ALPHA = 1e-5
+ALPHA = 1e-4
 FEATURES = 54
 BLOCK_ROWS = 250_000  # of 54 float32: 54 MB
 QUIET = {
@@ -52,30 +53,44 @@ def cluster(n_workers: int, memory_limit: str | None = None) -> Iterator[Client]
 def warm_up(client: Client, n_workers: int) -> None:
     """Have each worker do all that a fit does, in both float types."""
     for real in (np.float32, np.float64):
-        model(client, rounds=3).fit(
-            *on_workers(client, [Made(k, 100, real=real) for k in range(4 * n_workers)])
-        )
+        data = on_workers(client, [Made(k, 500, real=real) for k in range(4 * n_workers)])
+        model(client).fit(*data)
+        model(client, solver="svrg", max_iter=2, tol=None).fit(*data)
 
 
-def model(client: Client, rounds: int = 10, **given):
-    """The model of the figures."""
+def model(client: Client, **given):
+    """The model of the figures: mean log loss and an L2 penalty of ALPHA, without an intercept."""
     # Imported here, because workers import this file and do not need scikit-learn.
     from antithetic.dask import SGDClassifier
 
-    chosen = {
-        "loss": "log_loss",
-        "alpha": ALPHA,
-        "fit_intercept": False,
-        "max_iter": rounds,
-        "tol": None,
-        "random_state": 0,
-    }
+    chosen = {"loss": "log_loss", "alpha": ALPHA, "fit_intercept": False, "random_state": 0}
     return SGDClassifier(**chosen | given, client=client)
 
 
-def round_seconds(fitted, before: int = 2) -> np.ndarray:
-    """Seconds of each round after the first few, which measure fewer points."""
-    return np.diff(fitted.history_["seconds"])[before - 1 :]
+def gradient_rounds(client: Client, rows: list, labels: list, many: int) -> np.ndarray:
+    """Seconds of rounds that ask all blocks for objective and gradient."""
+    from antithetic.dask.cluster import compute
+    from antithetic.dask.common import Common
+    from antithetic.dask.reading import read_blocks
+    from antithetic.dask.scan import Look, census_of, look
+    from antithetic.dask.sums import BlockSums
+    from antithetic.estimators.one_vs_rest import OneVsRest
+    from antithetic.orders.in_order import InOrder
+    from antithetic.problem.losses import LOSSES
+    from antithetic.problem.penalties import ElasticNet
+
+    loss, classes = LOSSES["log_loss"], np.array([0, 1])
+    blocks = read_blocks(rows, labels, client=client)
+    census = census_of(compute(client, look(blocks, Look(loss, False, 0, True, False))), classes)
+    parts = OneVsRest(classes)
+    common = Common(loss, ElasticNet(ALPHA), False, parts, census.rows, 1, InOrder(), (0,))
+    sums, theta = BlockSums(client, blocks, common, census), np.zeros(census.d)
+    seconds = []
+    for _ in range(many):
+        began = time.perf_counter()
+        sums.at(theta)
+        seconds.append(time.perf_counter() - began)
+    return np.array(seconds)
 
 
 def peak_bytes() -> int:

@@ -4,11 +4,10 @@ This is part e of ``scale.py``.
 
 With n rows of d features in K blocks on k workers, a round takes
 
-    n d compute / k  +  2 bytes / (k bandwidth)  +  K task  +  fixed     seconds,
+    n d compute / k  +  bytes / (k bandwidth)  +  K task  +  fixed     seconds,
 
-for each block is read twice, by its epoch and to measure points, and both times has a task, which
-passes through one scheduler. Over the network go ``K per_block + per_round`` bytes, and none of the
-data, unless the disk is at the other end of it.
+for each block is read once, by a task, which passes through one scheduler. Over the network go ``K
+per_block + per_round`` bytes, and none of the data, unless the disk is at the other end of it.
 """
 
 from __future__ import annotations
@@ -27,11 +26,10 @@ from scale_cluster import (
     Made,
     Stored,
     cluster,
+    gradient_rounds,
     lazily,
     made,
-    model,
     on_workers,
-    round_seconds,
     stored,
 )
 
@@ -71,7 +69,7 @@ class Constants:
         entries = rows * features
         busy = -(-blocks // workers) / blocks  # the last block may be alone
         return (
-            busy * (entries * self.compute + 2.0 * real * entries / self.bandwidth)
+            busy * (entries * self.compute + real * entries / self.bandwidth)
             + blocks * self.task
             + self.fixed
         )
@@ -111,18 +109,16 @@ def tasks_only(client: Client, count: int, repeats: int) -> tuple[float, float]:
     seconds, sent = [], []
     for _ in range(repeats):
         before, rounds = loopback(), 8
-        fitted = model(client, rounds).fit(*data)
-        sent.append((loopback() - before) / rounds)
-        seconds.append(np.median(round_seconds(fitted)))
+        took = gradient_rounds(client, *data, rounds)
+        sent.append((loopback() - before) / (rounds + 1))  # one more: the first look
+        seconds.append(np.median(took))
     return min(seconds), min(sent)
 
 
 def in_memory(client: Client, blocks: list[Stored], repeats: int) -> float:
     """Least seconds of a round in which each worker has one block, in memory."""
     rows, labels = on_workers(client, of_size(blocks))
-    return min(
-        float(np.median(round_seconds(model(client, 6).fit(rows, labels)))) for _ in range(repeats)
-    )
+    return min(float(np.median(gradient_rounds(client, rows, labels, 6))) for _ in range(repeats))
 
 
 def bandwidth(client: Client, blocks: list[Stored]) -> float:
@@ -177,9 +173,9 @@ def checked(
 ) -> Iterator[Figure]:
     """A run from disk, its seconds divided by the predicted ones."""
     with stored(*made(count, rows // count)) as blocks:
-        fitted = model(client, 6 if rows <= 1_000_000 else 5).fit(*lazily(blocks))
+        took = gradient_rounds(client, *lazily(blocks), 5)
     seconds, predicted = (
-        float(np.median(round_seconds(fitted))),
+        float(np.median(took)),
         found.seconds(rows, FEATURES, count, WORKERS),
     )
     bars = {} if quick else {"least": 1.0 / WITHIN, "most": WITHIN}
@@ -211,12 +207,12 @@ def table_of_a_billion(found: Constants, rows: float = 1e9) -> str:
     for workers in (1, 2, 8, 32, 128):
         compute, reading = (
             rows * FEATURES * found.compute / workers,
-            2.0 * share / found.bandwidth / workers,
+            share / found.bandwidth / workers,
         )
         whole = found.seconds(rows, FEATURES, blocks, workers)
         lines.append(
             f"| {workers} | {whole:.0f} | {compute:.0f} | {reading:.0f} | {blocks * found.task:.0f}"
-            f" | {10 * whole / 60:.0f} min | {2 * share / workers / 1e9:.1f} GB |"
+            f" | {10 * whole / 60:.0f} min | {share / workers / 1e9:.1f} GB |"
             f" {network / 1e6:.0f} MB |"
         )
     return "\n".join(lines)

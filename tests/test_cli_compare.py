@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import subprocess
 import sys
 
@@ -12,16 +13,22 @@ import pytest
 
 pytest.importorskip("typer")
 from browser import find_chromium, open_browser
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
 from test_cli import data, run, run_json, write, write_table
 
 import antithetic
 from antithetic.datasets._reading import Reading
-from antithetic.orders import Balanced
-from antithetic.report.of_comparison import advice_beside
+from antithetic.orders import Balanced, Shuffle
+from antithetic.problem import Problem
+from antithetic.report.of_comparison import advice_beside, comparison_content
 from antithetic.steps import InverseTime
 from antithetic.training.advise import Advice
 from antithetic.training.compare import COMPARED, Comparison, Measured, compare_orders
+from antithetic.training.minimum import Minimum
+from antithetic.training.scales import column_scales, rescale
 
+KNOWN = Minimum(0.0, 0.0, 0.0, newton=True)
 FAST = ("--epochs", 4, "--seeds", 2, "--alpha", 1e-2)
 
 
@@ -106,7 +113,7 @@ def test_reshuffling_is_left_only_for_a_clear_gain():
     advice = Advice(Balanced(), 0.5, 0.5, 0.5, 1.0, 10, "since so")
     for seconds, expected in ((0.9, "reshuffled"), (0.5, "balanced")):
         ways = (measured("reshuffled", 1.0), measured("balanced", seconds))
-        found = Comparison("log_loss", 1.0, 10, 2, ways, 1.0, 0.0, advice, 1.0)
+        found = Comparison("log_loss", 1.0, 10, 2, ways, 1.0, KNOWN, advice, 1.0)
         assert found.recommended.name == expected
         assert advice_beside(found).startswith(
             "Use order='balanced'" if expected == "balanced" else "Without measuring"
@@ -212,3 +219,95 @@ def test_foreign_files_are_not_overwritten(tmp_path, name):
     (out / name).unlink()
     for _ in range(2):
         run("compare", path, "--epochs", 1, "--seeds", 1, "--out", out)
+
+
+def badly_scaled(n=300):
+    """Rows whose third column is thousands of times as large as the others."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 3)) * [1.0, 2.0, 6000.0]
+    return X, np.sign(X @ [1.0, 0.5, 1e-4] + 0.5 * rng.normal(size=n))
+
+
+def test_gaps_are_those_to_the_true_minimum(tmp_path):
+    """Where no run comes near it, the least of the runs would make all gaps look small."""
+    X, y = badly_scaled()
+    found = run_json("compare", write_table(tmp_path / "data.csv", X, y), *FAST)
+    peer = LogisticRegression(C=1.0 / (1e-2 * len(y)), solver="newton-cholesky", tol=1e-10)
+    peer.fit(X, y)
+    problem = Problem.build(X, y, l2=1e-2, fit_intercept=True)
+    least = problem.objective(peer.coef_[0], float(peer.intercept_[0]))
+    assert found["minimum"]["certified"]
+    assert found["minimum"]["value"] == pytest.approx(least, abs=1e-12)
+    assert abs(found["minimum"]["value"] - least) <= found["minimum"]["error"] + 1e-14
+    assert found["curves"]["reshuffled"][-1] > 0.3
+
+
+def test_very_different_scales_are_named_with_what_they_cost(tmp_path):
+    X, y = badly_scaled()
+    path = write_table(tmp_path / "data.csv", X, y)
+    out, _ = run("compare", path, *FAST)
+    said = " ".join(out.split())
+    assert "Columns are of very different scales: c is" in said
+    assert "times as large as a. That costs: reshuffling ends with a gap of" in said
+    assert "or use LogisticRegression, which needs no scaling" in said
+    (text,) = run_json("compare", path, *FAST)["scales"]
+    as_given, on_one_scale = (
+        float(word) for word in re.findall(r"(?:of|with) (\d\.[\de-]+)", text)
+    )
+    assert on_one_scale < 0.1 < 0.3 < as_given
+    assert not run_json("compare", write_table(path, X / X.std(axis=0), y), *FAST)["scales"]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [(("--loss", "hinge"), "hinge has a kink"), (("--alpha", 0), "alpha is 0")],
+)
+def test_a_minimum_without_a_certificate_is_named_a_bound(tmp_path, options, why):
+    X, y = badly_scaled()
+    path = write_table(tmp_path / "data.csv", X, y)
+    out, _ = run("compare", path, *FAST, *options)
+    assert "Gaps are lower bounds: they are measured from" in " ".join(out.split())
+    assert f"not certified here ({why})" in " ".join(out.split())
+    found = run_json("compare", path, *FAST, *options)
+    assert not found["minimum"]["certified"]
+    assert found["minimum"]["error"] is None
+    # long runs on columns of one scale come nearer than any on those that were given
+    assert found["curves"]["balanced"][-1] > 0.2
+
+
+def test_scales_of_columns():
+    X = np.array([[1.0, 0.0, 300.0], [-3.0, 0.0, 0.0], [0.0, 0.0, -500.0]])
+    for rows in (X, sparse.csr_matrix(X), X.astype(np.float32)):
+        found = column_scales(rows)
+        assert found.size.tolist() == [2.0, 0.0, 400.0]
+        assert (found.smallest, found.largest, found.ratio, found.differ) == (0, 2, 200.0, True)
+    assert not column_scales(np.zeros((3, 2))).differ
+    assert column_scales(np.array([[1e308, 1.0], [1e308, 1.0]])).differ
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix])
+def test_weights_for_rescaled_columns_predict_the_same_on_those_given(convert):
+    X, _ = badly_scaled(20)
+    X[X < 0] = 0.0
+    scaled, weights = rescale(convert(X), column_scales(X)), np.array([1.0, -2.0, 0.5])
+    coef, intercept = scaled.undo(weights, 3.0)
+    np.testing.assert_allclose(X @ coef + intercept, scaled.X @ weights + 3.0, rtol=1e-12)
+    assert not column_scales(scaled.X).differ
+
+
+def test_a_smaller_objective_leaves_the_bound_below_where_it_is():
+    found = Minimum(1.0, 0.5, 0.0, newton=True)
+    assert found.lowered_to(0.75)[:2] == (0.75, 0.25)
+    assert found.lowered_to(2.0) == found
+
+
+@pytest.mark.parametrize(("error", "said"), [(0.0, "certified to"), (np.inf, "lower bounds")])
+def test_the_page_says_what_gaps_are_measured_from(error, said):
+    advice = Advice(Balanced(), 0.5, 0.5, 0.5, 1.0, 10, "since so")
+    one = Measured(
+        "reshuffled", Shuffle(), InverseTime(1.0), np.array([[1.0, 0.5]]), np.ones(2), 0.0, 1.0
+    )
+    minimum = Minimum(0.0, error, 0.0, newton=True)
+    found = Comparison("log_loss", 1.0, 10, 2, (one,), 1.0, minimum, advice, 1.0)
+    page = comparison_content(found, "data.csv", settings={}, versions={})
+    assert any(said in sentence for sentence in page.summary)

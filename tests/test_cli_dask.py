@@ -128,7 +128,7 @@ def test_train_writes_the_model_of_train(address, tmp_path):
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout)
     assert said["accuracy"] > 0.7
-    assert said["epochs"] == 10
+    assert 1 <= said["epochs"] <= 10  # fewer where rounding ends it
     held = LinearModel.load(model)
     assert (held.feature_names, held.target_name, held.classes) == (
         ["a", "b", "c"],
@@ -182,7 +182,7 @@ def test_quantities_are_told_from_classes(client, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("more", "solver"), [([], "svrg"), (["--solver", "sgd"], "sgd")], ids=["default", "sgd"]
+    ("more", "solver"), [([], "newton"), (["--solver", "sgd"], "sgd")], ids=["default", "sgd"]
 )
 def test_the_solver_is_the_one_asked_for(address, tmp_path, more, solver):
     """Blocks have another default than one machine, and what is named is taken."""

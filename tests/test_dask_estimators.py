@@ -51,6 +51,7 @@ def classifier(client, /, **changes):
         "max_iter": 16,
         "tol": None,
         "random_state": 0,
+        "solver": "svrg",
         "client": client,
     } | changes
     return SGDClassifier(**chosen)
@@ -425,8 +426,8 @@ def test_a_failed_fit_leaves_the_model_as_it_was(client):
 
 
 REFUSED = {
-    "sdca": ({"solver": "sdca"}, "solver='sdca' is not supported on Dask; use 'svrg' or 'sgd'"),
-    "saga": ({"solver": "saga"}, "solver='saga' is not supported on Dask; use 'svrg' or 'sgd'"),
+    "sdca": ({"solver": "sdca"}, "solver='sdca' is not supported on Dask; use 'auto', 'newton',"),
+    "saga": ({"solver": "saga"}, "solver='saga' is not supported on Dask; use 'auto', 'newton',"),
     "balanced": ({"order": "balanced"}, "not supported on Dask; use 'auto', 'shuffle' or"),
     "importance": ({"order": "importance"}, "not supported on Dask; use 'auto', 'shuffle' or"),
     "an object": ({"order": Balanced()}, r"order=Balanced\(\) is not supported on Dask; use"),

@@ -17,15 +17,18 @@ import dask.array as da
 from dask_cases import cluster, in_blocks, labelled
 from distributed import LocalCluster
 
-from antithetic.dask import ClusterLostError, SGDClassifier, pair
+from antithetic.dask import ClusterLostError, LogisticRegression, SGDClassifier, pair
 
 # Killed processes leave sockets open.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-X, Y = labelled(800)
+X, Y = labelled(1600)
 CHOSEN = {"loss": "log_loss", "alpha": 1e-2, "max_iter": 4, "tol": None, "random_state": 0}
 
 
-def slow_blocks(marker=None, lengths=(100,) * 8):
+LENGTHS = (200,) * 8
+
+
+def slow_blocks(marker=None, lengths=LENGTHS):
     """Slow blocks that leave a mark when read, so that a worker can be killed while it has one."""
 
     def read(block):  # shipped as it is: a worker need not import the tests
@@ -68,41 +71,44 @@ def workers():
 
 @pytest.fixture(scope="module")
 def undisturbed(workers):
-    """A fit and a table of one worker; then there are two."""
-    data = in_blocks(X, Y, [100] * 8)
-    model, table = (
-        SGDClassifier(**CHOSEN, client=workers).fit(*data),
-        pair(*data).partner.compute(scheduler="sync"),
-    )
+    """Fits and a table of one worker; then there are two."""
+    data = in_blocks(X, Y, LENGTHS)
+    found = {
+        solver: SGDClassifier(**CHOSEN, solver=solver, client=workers).fit(*data)
+        for solver in ("newton", "svrg")
+    }
+    found["table"] = pair(*data).partner.compute(scheduler="sync")
     workers.cluster.scale(2)
     workers.wait_for_workers(2, timeout=600)
-    return model, table
+    return found
 
 
 def test_a_worker_that_joins_is_used(workers, undisturbed):
     """Blocks go to it, and the result is the same."""
     model = SGDClassifier(**CHOSEN, client=workers).fit(*slow_blocks())
-    np.testing.assert_array_equal(model.coef_, undisturbed[0].coef_)
+    np.testing.assert_array_equal(model.coef_, undisturbed["newton"].coef_)
     done = workers.run(
         lambda dask_worker: sum(
-            1 for event in dask_worker.state.log if "antithetic-epoch" in str(event)
+            1 for event in dask_worker.state.log if "antithetic-gradient" in str(event)
         )
     )
     assert len(done) == 2
     assert min(done.values()) > 0
 
 
-def test_workers_that_are_killed_change_no_bit(workers, undisturbed, tmp_path):
-    """One in the first look, one in an epoch: their blocks are read again."""
+@pytest.mark.parametrize("solver", ["newton", "svrg"])
+def test_workers_that_are_killed_change_no_bit(workers, undisturbed, tmp_path, solver):
+    """One in the first look, one in a later round: their blocks are read again."""
     marker = tmp_path / "read"
     thread, killed = kill(marker, 4, 20)
-    model = SGDClassifier(**CHOSEN, client=workers).fit(*slow_blocks(marker))
+    model = SGDClassifier(**CHOSEN, solver=solver, client=workers).fit(*slow_blocks(marker))
     thread.join()
     assert len(killed) == 2
     assert not set(killed) & set(workers.run(os.getpid).values())
-    np.testing.assert_array_equal(model.coef_, undisturbed[0].coef_)
-    np.testing.assert_array_equal(model.intercept_, undisturbed[0].intercept_)
-    np.testing.assert_array_equal(model.history_["objective"], undisturbed[0].history_["objective"])
+    expected = undisturbed[solver]
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    np.testing.assert_array_equal(model.intercept_, expected.intercept_)
+    np.testing.assert_array_equal(model.history_["objective"], expected.history_["objective"])
 
 
 def test_a_worker_that_is_killed_while_pairing(workers, undisturbed, tmp_path):
@@ -114,7 +120,20 @@ def test_a_worker_that_is_killed_while_pairing(workers, undisturbed, tmp_path):
     partner = workers.compute(table.partner).result(timeout=600)
     thread.join()
     assert len(killed) == 1
-    np.testing.assert_array_equal(partner, undisturbed[1])
+    np.testing.assert_array_equal(partner, undisturbed["table"])
+
+
+def test_a_worker_that_is_killed_with_the_sample(workers, tmp_path):
+    """The rows that were drawn are drawn again: the bits are those of an undisturbed fit."""
+    marker = tmp_path / "read"
+    thread, killed = kill(marker, 14)  # of the 16 times that look and sample read blocks
+    model = LogisticRegression(client=workers).fit(*slow_blocks(marker))
+    thread.join()
+    assert len(killed) == 1
+    expected = LogisticRegression(client=workers).fit(*in_blocks(X, Y, LENGTHS))
+    assert model.plan_.samples
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    assert model.gap_ == expected.gap_
 
 
 def test_a_scheduler_that_is_lost(workers, tmp_path):
@@ -133,13 +152,11 @@ def test_a_scheduler_that_is_lost(workers, tmp_path):
         with pytest.raises(ClusterLostError, match=r"fit again: it goes on from .*fit\.npz"):
             model.fit(rows, labels)
         ender.join()
-        assert 1 <= model.n_iter_ < 6
+        assert model.n_iter_ < 6
     resumed = SGDClassifier(**CHOSEN | {"max_iter": 6}, client=workers, checkpoint=path).fit(
-        *in_blocks(X, Y, [100] * 8)
+        *in_blocks(X, Y, LENGTHS)
     )
-    whole = SGDClassifier(**CHOSEN | {"max_iter": 6}, client=workers).fit(
-        *in_blocks(X, Y, [100] * 8)
-    )
+    whole = SGDClassifier(**CHOSEN | {"max_iter": 6}, client=workers).fit(*in_blocks(X, Y, LENGTHS))
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)
 
 
@@ -157,14 +174,39 @@ def test_no_scheduler_at_an_address():
         dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
         pytest.raises(ClusterLostError, match="no scheduler answers at"),
     ):
-        SGDClassifier(**CHOSEN, client="tcp://127.0.0.1:9").fit(*in_blocks(X, Y, [400] * 2))
+        SGDClassifier(**CHOSEN, client="tcp://127.0.0.1:9").fit(*in_blocks(X, Y, [800] * 2))
+
+
+def test_workers_without_our_package(workers):
+    """A cluster whose workers cannot import the package is told apart before the first task."""
+
+    def hide():
+        import sys
+
+        sys.modules["hidden"], sys.modules["antithetic"] = sys.modules.get("antithetic"), None
+
+    def show():
+        import sys
+
+        found = sys.modules.pop("hidden")
+        if found is None:
+            del sys.modules["antithetic"]
+        else:
+            sys.modules["antithetic"] = found
+
+    workers.run(hide)
+    try:
+        with pytest.raises(RuntimeError, match=r"workers cannot import antithetic, .*; install it"):
+            LogisticRegression(client=workers).fit(*in_blocks(X, Y, LENGTHS))
+    finally:
+        workers.run(show)
 
 
 def test_an_address_and_a_cluster_of_its_own(workers, undisturbed, monkeypatch):
     """Give the same bits; a local cluster is there for the time of the fit."""
-    data = in_blocks(X, Y, [100] * 8)
+    data = in_blocks(X, Y, LENGTHS)
     by_address = SGDClassifier(**CHOSEN, client=workers.scheduler.address).fit(*data)
-    np.testing.assert_array_equal(by_address.coef_, undisturbed[0].coef_)
+    np.testing.assert_array_equal(by_address.coef_, undisturbed["newton"].coef_)
     started = []
 
     class Watched(LocalCluster):
@@ -176,7 +218,7 @@ def test_an_address_and_a_cluster_of_its_own(workers, undisturbed, monkeypatch):
     monkeypatch.setattr("antithetic.dask.cluster.count_threads", lambda _: 1)
     own = SGDClassifier(**CHOSEN).fit(*data)
     assert started[0]["processes"]
-    np.testing.assert_array_equal(own.coef_, undisturbed[0].coef_)
+    np.testing.assert_array_equal(own.coef_, undisturbed["newton"].coef_)
 
 
 def test_data_larger_than_the_memory_of_the_workers(tmp_path):

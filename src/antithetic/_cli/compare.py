@@ -42,6 +42,8 @@ from antithetic.report import write_page
 from antithetic.report.images import draw_figures
 from antithetic.report.of_comparison import (
     COLUMNS,
+    about_minimum,
+    about_scales,
     advice_beside,
     comparison_content,
     comparison_rows,
@@ -138,16 +140,29 @@ def compare(
     if not as_json:
         _show(found, data, notes, table, code, files)
     about = {"file": file, "rows": found.n, "features": found.d, "settings": settings}
-    return about | {
-        "notes": notes,
+    return (
+        about
+        | _findings(found, data, table)
+        | {"notes": notes, "snippet": code, "seconds": found.seconds, "files": files}
+    )
+
+
+def _findings(found: Comparison, data: Data, table: list[list[object]]) -> dict[str, Any]:
+    """What was found, for machines."""
+    minimum, best = found.minimum, found.recommended
+    return {
         "orders": [dict(zip(COLUMNS, row, strict=True)) for row in table],
         "curves": {one.name: found.gap(one).mean(axis=0) for one in found.measured},
-        "recommended": {"name": found.recommended.name, "order": found.recommended.order},
+        "recommended": {"name": best.name, "order": best.order},
         "gain": gain(found),
+        "minimum": {
+            "value": minimum.value,
+            "error": minimum.error,
+            "certified": found.certified,
+            "seconds": minimum.seconds,
+        },
+        "scales": about_scales(found, data.feature_names),
         "advice": advice_beside(found),
-        "snippet": code,
-        "seconds": found.seconds,
-        "files": files,
     }
 
 
@@ -213,7 +228,13 @@ def _write(
     found: Comparison, data: Data, code: str, settings: dict[str, object], out: Path
 ) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
-    content = comparison_content(found, data.path.name, settings=settings, versions=versions())
+    content = comparison_content(
+        found,
+        data.path.name,
+        settings=settings,
+        versions=versions(),
+        columns=data.feature_names,
+    )
     page, curves, script = (out / name for name in _FILES)
     write_page(content, page)
     text = io.StringIO(newline="")
@@ -256,7 +277,10 @@ def _show(
         "dim",
     )
     console.say()
+    for line in about_scales(found, data.feature_names):
+        console.say(console.plain(line), "bold")
     console.say(gain(found), "bold")
+    console.say(about_minimum(found))
     console.say(advice_beside(found))
     console.say()
     console.say_code(code)

@@ -59,7 +59,7 @@ _Solver = Annotated[
     typer.Option(
         metavar="NAME",
         help=f"{', '.join(SOLVERS)}.",
-        show_default="sgd; with --dask svrg, which has sgd too",
+        show_default="sgd; with --dask auto, which is newton where the loss is smooth, else svrg",
     ),
 ]
 _Order = Annotated[
@@ -161,7 +161,7 @@ def train(
         "loss": loss,
         "alpha": alpha,
         "penalty": None if penalty == "none" else penalty,
-        "solver": solver or ("sgd" if dask is None else "svrg"),
+        "solver": solver or ("sgd" if dask is None else "auto"),
         "order": order,
         "fit_intercept": intercept,
         "max_iter": epochs,

@@ -53,6 +53,7 @@ def train_on_cluster(
         estimator.fit(data.X, data.y)
         seconds = time.perf_counter() - began
         score = estimator.score(data.X, data.y)
+    chosen["solver"] = estimator.to_local().solver  # what "auto" stood for
     rows = (estimator.t_ - 1) // max(1, estimator.n_iter_)
     trained = Trained(estimator, chosen, rows, seconds, score)
     trained.save(

@@ -7,13 +7,22 @@ if TYPE_CHECKING:
     from antithetic.dask.block_table import BlockTable
     from antithetic.dask.cluster import ClusterLostError
     from antithetic.dask.estimators import SGDClassifier, SGDRegressor
+    from antithetic.dask.logistic import LogisticRegression
 
-__all__ = ["BlockTable", "ClusterLostError", "SGDClassifier", "SGDRegressor", "pair"]
+__all__ = [
+    "BlockTable",
+    "ClusterLostError",
+    "LogisticRegression",
+    "SGDClassifier",
+    "SGDRegressor",
+    "pair",
+]
 
 # workers import the tasks only, and scikit-learn takes a second to import
 _PLACES = {
     "BlockTable": "block_table",
     "ClusterLostError": "cluster",
+    "LogisticRegression": "logistic",
     "SGDClassifier": "estimators",
     "SGDRegressor": "estimators",
     "pair": "_pair",

@@ -89,8 +89,11 @@ class Blocks:
         ]
 
 
-def open_block(number: int, parts: Sequence[Any]) -> Block:
-    """Read and check a block, in the task that needs it; errors name the block."""
+def open_block(number: int, parts: Sequence[Any], *, finite: bool = True) -> Block:
+    """Read and check a block, in the task that needs it; errors name the block.
+
+    Whether rows are ``finite`` need not be checked again after the first look.
+    """
     expected = (
         parts[3] if len(parts) > 3 else Expected(None, *(part is not None for part in parts[1:]))
     )
@@ -106,7 +109,7 @@ def open_block(number: int, parts: Sequence[Any]) -> Block:
         raise ValueError(f"{name} must be rows, an array, CSR matrix or frame; got {type(X)}")
     n = X.shape[0]
     try:
-        rows = check_rows(X, name) if n else _no_rows(X)
+        rows = check_rows(X, name, finite=finite) if n else _no_rows(X)
         labels = None if y is None else _labels(y, n)
         weights = None if weight is None else _weights(weight, n)
     except ValueError as error:

@@ -14,7 +14,7 @@ from antithetic.pairing import store
 
 _KIND = "antithetic dask checkpoint"
 _FORMAT = f"{_KIND} 2"
-_ADVICE = "delete the file to begin again, or name another"
+ADVICE = "delete the file to begin again, or name another"
 _COLUMNS = dict.fromkeys(
     ("weights", "gradients", "points", "moves", "known", "numbers", "history", "steps"), np.float64
 )
@@ -79,16 +79,16 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Progress]:
             return _read(meta, arrays)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ValueError(
-            f"{os.fspath(path)} is not a checkpoint, or it is damaged ({error}); {_ADVICE}"
+            f"{os.fspath(path)} is not a checkpoint, or it is damaged ({error}); {ADVICE}"
         ) from error
     raise ValueError(
         f"{os.fspath(path)} was written by another version of antithetic: its format is"
-        f" {written!r}, and this version reads {_FORMAT!r}; {_ADVICE}"
+        f" {written!r}, and this version reads {_FORMAT!r}; {ADVICE}"
     )
 
 
 def _read(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> tuple[dict[str, Any], Progress]:
-    mark, rounds, k = _checked_mark(meta["mark"]), meta["rounds"], len(arrays["seeds"])
+    mark, rounds, k = checked_mark(meta["mark"]), meta["rounds"], len(arrays["seeds"])
     _check_columns(arrays, rounds, k)
     weights, gradients = (arrays[name].reshape(k, -1) for name in ("weights", "gradients"))
     ends = np.cumsum(arrays["known"].astype(np.intp))[:-1]
@@ -125,33 +125,45 @@ def resume(
     if path is None or not os.path.exists(path):
         return begin
     written, progress = load(path)
-    name, before, settings = os.fspath(path), written["settings"], mark["settings"]
+    name = os.fspath(path)
+    check_same(name, written, mark)
+    sizes = [[len(one.weights) for one in reached.standings] for reached in (progress, begin)]
+    if sizes[0] != sizes[1]:
+        raise _of_other_data(name)
+    if seeded and progress.seeds != begin.seeds:
+        raise ValueError(f"checkpoint {name!r} is of a fit with another random_state; {ADVICE}")
+    return progress
+
+
+def check_same(name: str, written: dict[str, Any], mark: dict[str, Any]) -> None:
+    """Raise ValueError if a file is of a fit of other parameters or data."""
+    before, settings = written["settings"], mark["settings"]
     changed = [key for key in before | settings if before.get(key) != settings.get(key)]
     if changed:
         raise ValueError(
             f"checkpoint {name!r} is of a fit with other parameters"
-            f" ({', '.join(sorted(changed))}); {_ADVICE}"
+            f" ({', '.join(sorted(changed))}); {ADVICE}"
         )
-    sizes = [[len(one.weights) for one in reached.standings] for reached in (progress, begin)]
-    if written["data"] != mark["data"] or sizes[0] != sizes[1]:
-        raise ValueError(
-            f"checkpoint {name!r} is of other data, other blocks of them, or other first weights;"
-            f" {_ADVICE}"
-        )
-    if seeded and progress.seeds != begin.seeds:
-        raise ValueError(f"checkpoint {name!r} is of a fit with another random_state; {_ADVICE}")
-    return progress
+    if written["data"] != mark["data"]:
+        raise _of_other_data(name)
 
 
-def _checked_mark(mark: Any) -> dict[str, Any]:
+def _of_other_data(name: str) -> ValueError:
+    return ValueError(
+        f"checkpoint {name!r} is of other data, other blocks of them, or other first weights;"
+        f" {ADVICE}"
+    )
+
+
+def checked_mark(mark: Any) -> dict[str, Any]:
     """What a fit is of: its settings as text, and a hash of its data."""
-    _require(
+    require(
         isinstance(mark, dict)
         and set(mark) == {"settings", "data"}
         and isinstance(mark["data"], str),
         "mark",
     )
-    _require(
+    require(
         isinstance(mark["settings"], dict)
         and all(isinstance(value, str) for value in mark["settings"].values()),
         "mark",
@@ -161,23 +173,22 @@ def _checked_mark(mark: Any) -> dict[str, Any]:
 
 def _check_columns(arrays: dict[str, NDArray[Any]], rounds: Any, k: int) -> None:
     """Raise ValueError for lengths and numbers that no fit of k problems has after these rounds."""
-    _require(type(rounds) is int and rounds >= 0 and k > 0, "rounds or seeds")
-    _require(len(arrays["history"]) == rounds * (1 + 2 * k), "history")
+    require(type(rounds) is int and rounds >= 0 and k > 0, "rounds or seeds")
+    require(len(arrays["history"]) == rounds * (1 + 2 * k), "history")
     size = len(arrays["weights"])
-    _require(
-        size > 0 and size % k == 0 and len(arrays["gradients"]) == size, "weights or gradients"
-    )
-    _require(bool(np.isfinite(arrays["weights"]).all()), "weights")
+    require(size > 0 and size % k == 0 and len(arrays["gradients"]) == size, "weights or gradients")
+    require(bool(np.isfinite(arrays["weights"]).all()), "weights")
     known, counts = arrays["known"], arrays["numbers"].reshape(k, 5)[:, [1, 3]]
-    _require(len(known) == k and bool(np.isin(known, np.arange(_MOST_KNOWN)).all()), "known")
-    _require(
+    require(len(known) == k and bool(np.isin(known, np.arange(_MOST_KNOWN)).all()), "known")
+    require(
         len(arrays["points"]) == len(arrays["moves"]) == known.sum() * (size // k),
         "points or moves",
     )
-    _require(bool(((counts >= 0.0) & (counts <= 2.0 * rounds)).all()), "numbers")
-    _require(len(arrays["steps"]) == 2 * k and bool(np.isfinite(arrays["steps"]).all()), "steps")
+    require(bool(((counts >= 0.0) & (counts <= 2.0 * rounds)).all()), "numbers")
+    require(len(arrays["steps"]) == 2 * k and bool(np.isfinite(arrays["steps"]).all()), "steps")
 
 
-def _require(holds: bool, what: str) -> None:
+def require(holds: bool, what: str) -> None:
+    """Raise ValueError for an entry that no fit writes."""
     if not holds:
         raise ValueError(f"its entry {what} is not valid")

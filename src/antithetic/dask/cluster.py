@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import dask
@@ -38,9 +39,11 @@ def client_of(given: Any) -> Iterator[Client]:
     What was started here is closed at the end; a client of the user's is left as it is.
     """
     if isinstance(given, Client):
+        _check_package(given)
         yield given
     elif isinstance(given, str):
         with _connected(given) as client:
+            _check_package(client)
             yield client
     elif given is None:
         try:
@@ -49,11 +52,26 @@ def client_of(given: Any) -> Iterator[Client]:
             with _local_cluster() as client:
                 yield client
         else:
+            _check_package(client)
             yield client
     else:
         raise ValueError(
             "client must be a dask.distributed Client, the address of a scheduler, or None; got"
             f" {type(given).__name__}"
+        )
+
+
+def _check_package(client: Client) -> None:
+    """Refuse workers that cannot import this package, which would die of every task one by one."""
+    try:  # a function of the standard library, since they cannot read one of ours
+        found = client.run(find_spec, "antithetic", on_error="ignore")
+    except (OSError, CommClosedError, RuntimeError) as error:
+        raise _lost(error, "") from error
+    lacking = sorted(str(worker) for worker, spec in found.items() if spec is None)
+    if lacking:
+        raise RuntimeError(
+            f"{len(lacking)} of {len(found)} workers cannot import antithetic, {lacking[0]} for"
+            " one; install it where they run: pip install 'antithetic[dask]'"
         )
 
 

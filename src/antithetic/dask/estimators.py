@@ -24,26 +24,31 @@ from antithetic.orders import Order
 class SGDClassifier(BlockPredictor, ClassifierMixin, BlockModel):  # type: ignore[misc]
     """Linear classifier of data in blocks: :class:`antithetic.SGDClassifier` on a Dask cluster.
 
-    In each round, every block makes an epoch of steps on its own rows, from common weights,
-    corrected by the gradient of all rows; then the best of a few points along the mean of their
-    moves is taken (:mod:`antithetic.dask.search`). The order of a block depends only on the seed,
-    its number and the round, and sums are in the order of the blocks. So the result does not depend
-    on the workers, nor on which of them are lost on the way, as long as the machines are of one
-    kind. Labels, weights and steps are found in a first look at the blocks.
+    Where loss and penalty are smooth, it is fitted by the Newton iterations of
+    :class:`antithetic.dask.LogisticRegression`, one class against the rest: each round asks the
+    blocks for sums. Otherwise, every block makes an epoch of steps on its own rows in each round,
+    from common weights, corrected by the gradient of all rows; then the best of a few points along
+    the mean of their moves is taken (:mod:`antithetic.dask.search`). Both depend only on the seed,
+    the numbers of the blocks and the round, and sums are in the order of the blocks. So the result
+    does not depend on the workers, nor on which of them are lost on the way, as long as the
+    machines are of one kind.
 
     Parameters
     ----------
     loss, penalty, alpha, l1_ratio, fit_intercept, epsilon, eta0, power_t, decay, random_state
         As in :class:`antithetic.SGDClassifier`.
     max_iter : int, default=1000
-        Most rounds. A round reads each block twice: for its epoch, and to measure the points.
+        Most iterations over all rows. With Newton's method most of them read each block once; with
+        corrected steps each reads it twice, for its epoch and to measure the points.
     tol, n_iter_no_change : float or None, default=1e-3; int, default=5
-        End when the objective of all rows has not fallen by ``tol`` for so many rounds in a row.
+        End when the objective of all rows has not fallen by ``tol`` for so many iterations in a
+        row. Newton's method also ends when a bound shows that the objective is at most ``1e-3 *
+        tol`` above its optimum, in units of what the best constant prediction is.
     shuffle : bool, default=True
         False takes the rows of a block in the order given.
     verbose : int, default=0
-        1 prints a line per round. Dask's dashboard shows tasks as ``antithetic-epoch`` and
-        ``antithetic-measure``.
+        1 prints a line per iteration. Dask's dashboard shows tasks as ``antithetic-gradient`` and
+        ``antithetic-hessian``, or ``antithetic-epoch`` and ``antithetic-measure``.
     learning_rate : {"auto", "inverse_time", "constant", "optimal", "invscaling"}, default="auto"
         "auto" finds steps for the first round on a few rows of at most 64 blocks; later ones follow
         from the curvature of each block.
@@ -54,37 +59,41 @@ class SGDClassifier(BlockPredictor, ClassifierMixin, BlockModel):  # type: ignor
     order : {"auto", "shuffle", "uniform"}, Shuffle or Uniform, default="auto"
         How each block draws its rows; "auto" is shuffle. ``Shuffle(pairs="tree")``, say, makes
         tables within the blocks; ``pairs`` may have ``nest``, but neither ``refresh`` nor a table.
-    solver : {"svrg", "sgd"}, default="svrg"
-        ``"svrg"`` is the above. ``"sgd"`` averages plain epochs by rows: it reads each block once
-        (with ``trace=None, tol=None``), but is less accurate, and wrong for long where blocks
-        differ, for example by label.
+    solver : {"auto", "newton", "svrg", "sgd"}, default="auto"
+        ``"newton"`` is Newton's method, for losses without a kink. ``"svrg"`` makes local corrected
+        steps, for every loss and penalty. ``"auto"`` is ``"newton"`` for a smooth loss with an L2
+        penalty or none, unless an order, batch size, learning rate or table is given, which only
+        steps have; otherwise ``"svrg"``. ``"sgd"`` averages plain epochs by rows: it reads each
+        block once (with ``trace=None, tol=None``), but is less accurate, and wrong for long where
+        blocks differ, for example by label.
     batch_size : int, default=2
         Rows of a step.
     stopping : {"objective", "gradient"}, default="objective"
         What ``tol`` is compared with.
     trace : {"objective", "gradient"}, sequence of these, or None, default=None
         What ``history_`` holds besides the seconds. The objective is there in any case where the
-        rounds know it: always with ``solver="svrg"``, and with a ``tol``.
+        rounds know it: always, but with ``solver="sgd"`` only with a ``tol``.
     client : Client, str or None, default=None
         A client, the address of a scheduler, or None: the current client, or else a local cluster
         for the time of the fit.
     checkpoint : path or None, default=None
-        A file to which each round is written, and from which a fit of the same data with the same
-        parameters goes on; one that has ``max_iter`` rounds or more is the result.
+        A file to which each iteration is written, and from which a fit of the same data with the
+        same parameters goes on; one that has ``max_iter`` of them or more is the result.
 
     Attributes
     ----------
     coef_, intercept_, classes_, n_iter_, t_, eta0_, decay_, plan_
-        As in :class:`antithetic.SGDClassifier`.
-    history_ : dict of str to ndarray of shape (rounds,), or a list of dicts, one per class
+        As in :class:`antithetic.SGDClassifier`; Newton's method has no ``eta0_`` and ``decay_``.
+    history_ : dict of str to ndarray of shape (n_iter,), or a list of dicts, one per class
         ``"epoch"``, ``"seconds"`` since the fit began, and what ``trace`` says, of all rows after
-        each round.
+        each iteration; of Newton's method also ``"rounds"``, passes over all blocks so far.
     n_features_in_, feature_names_in_
         As in :class:`antithetic.SGDClassifier`.
 
     Notes
     -----
-    No block leaves the worker that reads it. A worker needs memory for one block per thread, a copy
+    No block leaves the worker that reads it; of a sample, Newton's method keeps at most 200 rows
+    per column and 128 MB on one worker. A worker needs memory for one block per thread, a copy
     of it if it is not C-contiguous float32 or float64 or CSR, and some 40 bytes a row.
 
     Examples
@@ -95,10 +104,10 @@ class SGDClassifier(BlockPredictor, ClassifierMixin, BlockModel):  # type: ignor
     >>> X = da.from_array([[1.0, 0.1], [0.9, -0.2], [-1.0, 0.3], [-0.8, 0.0]], chunks=(2, 2))
     >>> y = da.from_array([1, 1, 0, 0], chunks=2)
     >>> with Client(processes=False, n_workers=1, dashboard_address="127.0.0.1:0") as client:
-    ...     model = SGDClassifier("log_loss", max_iter=3, tol=None, client=client).fit(X, y)
+    ...     model = SGDClassifier("log_loss", max_iter=4, tol=None, client=client).fit(X, y)
     ...     score = model.score(X, y)
     >>> score, model.n_iter_
-    (1.0, 3)
+    (1.0, 4)
     >>> model.predict(X).compute(scheduler="sync").tolist()
     [1, 1, 0, 0]
     """
@@ -131,7 +140,7 @@ class SGDClassifier(BlockPredictor, ClassifierMixin, BlockModel):  # type: ignor
         class_weight: Any = None,
         warm_start: bool = False,
         order: str | Order = "auto",
-        solver: str = "svrg",
+        solver: str = "auto",
         batch_size: int = 2,
         decay: float | None = None,
         stopping: str = "objective",
@@ -289,7 +298,7 @@ class SGDRegressor(BlockPredictor, RegressorMixin, BlockModel):  # type: ignore[
         n_iter_no_change: int = 5,
         warm_start: bool = False,
         order: str | Order = "auto",
-        solver: str = "svrg",
+        solver: str = "auto",
         batch_size: int = 2,
         decay: float | None = None,
         stopping: str = "objective",

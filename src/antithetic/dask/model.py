@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,57 +15,28 @@ from sklearn.utils._param_validation import StrOptions
 
 from antithetic.dask import checkpoint
 from antithetic.dask.block_table import BlockTable
-from antithetic.dask.blocks import Blocks
 from antithetic.dask.checkpoint import Progress
 from antithetic.dask.cluster import ClusterLostError, client_of, compute
 from antithetic.dask.common import Common
-from antithetic.dask.mark import mark_data, mark_settings
+from antithetic.dask.learner import BlockData
+from antithetic.dask.mark import mark_data
+from antithetic.dask.newton_model import NewtonModel
 from antithetic.dask.reading import read_blocks
-from antithetic.dask.refusals import WORDS, check_supported, check_words, traced
+from antithetic.dask.refusals import BATCH_SIZE, WORDS, check_supported, check_words, traced
 from antithetic.dask.rounds import Rounds
-from antithetic.dask.scan import Glance, constant_steps, first_steps, look
+from antithetic.dask.scan import Look, constant_steps, first_steps, look
 from antithetic.dask.search import Standing
 from antithetic.dask.tables import tables_of
 from antithetic.estimators.fitted import LARGEST_SEED, FittedLinearModel
 from antithetic.orders import Order, Shuffle, Uniform
 from antithetic.orders.in_order import InOrder
+from antithetic.solvers import newton
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.steps import InverseTime, Steps
 from antithetic.training.automatic import Plan
 
-# what a checkpoint need not agree in
-_NOT_OF_THE_PROBLEM = ("client", "checkpoint", "verbose", "max_iter", "random_state", "trace")
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BlockData:
-    """A collection as far as it is known before the first round.
-
-    Attributes
-    ----------
-    blocks : Blocks
-    glances : list of Glance
-        What was seen of each block.
-    table : BlockTable or None
-        The table that fit was given.
-    """
-
-    blocks: Blocks
-    glances: list[Glance]
-    table: BlockTable | None
-
-    @property
-    def rows(self) -> int:
-        """Rows of all blocks."""
-        return sum(one.rows for one in self.glances)
-
-    @property
-    def real(self) -> np.dtype[Any]:
-        """Float type of the rows."""
-        return np.dtype(next(one.kind for one in self.glances if one.rows).split()[0])
-
-
-class BlockModel(FittedLinearModel):
+class BlockModel(NewtonModel):
     """Fit a linear model to blocks; the classes that inherit from it say how labels are read."""
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
@@ -76,10 +47,6 @@ class BlockModel(FittedLinearModel):
         "client": [object],
         "checkpoint": [str, os.PathLike, None],
     }
-
-    def _learn_labels(self, glances: list[Glance]) -> None:
-        """Take over what the blocks say about the labels."""
-        raise NotImplementedError
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -146,7 +113,21 @@ class BlockModel(FittedLinearModel):
 
     def _choice(self, average: bool | int | str) -> Choice:
         # blocks take plain steps where the loss has a kink, and a search judges all of them
-        return super()._choice(average)._replace(solver="sgd")
+        solver = "newton" if self.solver == "newton" else "sgd"
+        return super()._choice(average)._replace(solver=solver)
+
+    def _solver_name(self) -> str:
+        """Name of the solver that a fit uses."""
+        return str(self._solver_used)
+
+    def _choose_solver(self, table: BlockTable | None) -> str:
+        """Newton's method where it can do all that was asked for, else corrected steps."""
+        if self.solver != "auto":
+            return str(self.solver)
+        choice = super()._choice(False)._replace(solver="newton")
+        is_smooth = newton.refuses(choice) is None and choice.penalty.l1 == 0.0
+        has_units = table is not None or self.batch_size != BATCH_SIZE or not self.shuffle
+        return "newton" if is_smooth and not has_units else "svrg"
 
     def _planned_order(self, table: BlockTable | None) -> Order:
         """Return the order of each block, with the pairs of a given table."""
@@ -164,7 +145,7 @@ class BlockModel(FittedLinearModel):
     def _plan(self, common: Common) -> Plan:
         corrected = (
             "epochs of corrected steps, the best of a few points along their mean"
-            if self.solver == "svrg"
+            if self._solver_name() != "sgd"
             else "epochs are averaged"
         )
         why = f"{corrected}; each block has an order of its own"
@@ -185,6 +166,11 @@ class BlockModel(FittedLinearModel):
         check_supported(self)
         if y is None and table is None:
             raise ValueError(f"{type(self).__name__} needs labels: y is None")
+        if table is not None and self.solver == "newton":
+            raise ValueError(
+                "solver='newton' visits all rows in each iteration, so it does not go with table=;"
+                " leave it out, or use solver='svrg'"
+            )
         if table is not None and not isinstance(table, BlockTable):
             raise ValueError(
                 f"table= must be what antithetic.dask.pair returns; got {type(table).__name__}"
@@ -199,43 +185,31 @@ class BlockModel(FittedLinearModel):
             seed = 0
             if self.random_state is not None:
                 seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
-            glances = compute(client, look(blocks, self._loss(), bool(self.fit_intercept), seed))
+            self._solver_used = self._choose_solver(table)
+            is_newton = self._solver_used == "newton"
+            aim = Look(
+                self._loss(),
+                bool(self.fit_intercept),
+                seed,
+                for_newton=is_newton,
+                marks=self.checkpoint is not None,
+            )
+            glances = compute(client, look(blocks, aim))
             self._learn(blocks, glances)
-            self._train(client, BlockData(blocks, glances, table), coef_init, intercept_init)
+            train = self._train_newton if is_newton else self._train_locally
+            train(client, BlockData(blocks, glances, table), coef_init, intercept_init)
         self._warn_after_fit()
 
-    def _learn(self, blocks: Blocks, glances: list[Glance]) -> None:
-        """Take over features and labels, once it is known that the blocks agree."""
-        widths = {one.width for one in glances}
-        if len(widths) > 1:
-            raise ValueError(
-                f"the blocks of X differ in their number of features: {sorted(widths)}"
-            )
-        if widths == {0} or not widths:
-            raise ValueError("X has no features")
-        if not any(one.rows for one in glances):
-            raise ValueError("X has no rows: all its blocks are empty")
-        if len({one.kind for one in glances if one.rows}) > 1:
-            raise ValueError(
-                "the blocks of X differ in float type, or in being sparse:"
-                f" {sorted({one.kind for one in glances})}"
-            )
-        if not any(one.weighted > 0.0 for one in glances):
-            raise ValueError("sample_weight is zero for every row; at least one must be positive")
-        self._learn_labels(glances)
-        self.n_features_in_ = widths.pop()
-        self.__dict__.pop("feature_names_in_", None)
-        if blocks.names is not None:
-            self.feature_names_in_ = blocks.names
-
-    def _train(self, client: Any, seen: BlockData, coef_init: Any, intercept_init: Any) -> None:
-        """Make the rounds, and take over the result; on errors, that of the last whole round."""
+    def _train_locally(
+        self, client: Any, seen: BlockData, coef_init: Any, intercept_init: Any
+    ) -> None:
+        """Make rounds of local steps, and take over the result; on errors, the last whole one."""
         firsts = self._first_weights(coef_init, intercept_init, self.n_features_in_)
         starts = [np.append(coef, intercept) for coef, intercept in firsts]
         rng = check_random_state(self.random_state)
         seeds = tuple(rng.randint(LARGEST_SEED, size=len(starts)).tolist())
         begin = Progress(tuple(Standing.at(start) for start in starts), seeds=seeds)
-        mark = {"settings": self._settings(seen), "data": mark_data(seen.glances, starts)}
+        mark = self._mark(seen, starts)
         seeded = self.random_state is not None and not hasattr(self.random_state, "randint")
         progress = checkpoint.resume(self.checkpoint, mark, begin, seeded=seeded)
         common = self._common(seen, progress.seeds)
@@ -260,17 +234,15 @@ class BlockModel(FittedLinearModel):
             raise
         self._adopt(self._fitted_from(progress, rounds, seen))
 
-    def _settings(self, seen: BlockData) -> dict[str, str]:
-        """What a fit depends on besides the data, as text."""
-        given = {
-            name: value
-            for name, value in self.get_params(deep=False).items()
-            if name not in _NOT_OF_THE_PROBLEM
-        }
-        given["order"] = self._planned_order(seen.table)
+    def _mark(self, seen: BlockData, starts: list[NDArray[np.float64]]) -> dict[str, Any]:
+        """What tells this fit from others."""
+        changes: dict[str, Any] = {"order": self._planned_order(seen.table)}
         if seen.table is not None:
-            given["table"] = seen.table.origin
-        return mark_settings(given)
+            changes["table"] = seen.table.origin
+        return {
+            "settings": self._settings(**changes),
+            "data": mark_data(seen.glances, starts),
+        }
 
     def _common(self, seen: BlockData, seeds: tuple[int, ...]) -> Common:
         return Common(
@@ -304,7 +276,7 @@ class BlockModel(FittedLinearModel):
         )
 
     def _rounds(self, client: Any, seen: BlockData, common: Common, progress: Progress) -> Rounds:
-        corrects, pairs = self.solver == "svrg", common.order.pairs
+        corrects, pairs = self._solver_name() != "sgd", common.order.pairs
         tables = () if pairs is None else tables_of(client, seen.blocks, common, seen.table)
         constants = None
         if corrects and self.learning_rate == "auto":
@@ -313,9 +285,6 @@ class BlockModel(FittedLinearModel):
                 together = pairs.nest
             units = max(1, common.batch_size // together)
             constants = constant_steps(seen.glances, units, common.penalty.l2, common.heaviest)
-        after_loss = "fit again; with checkpoint='fit.npz', say, it would go on from the last round"
-        if self.checkpoint is not None:
-            after_loss = f"fit again: it goes on from {os.fspath(self.checkpoint)!r}"
         return Rounds(
             client,
             seen.blocks,
@@ -326,7 +295,7 @@ class BlockModel(FittedLinearModel):
             corrects,
             bool(traced(self)) or self.tol is not None,
             self._stop(),
-            after_loss,
+            self._after_loss(),
         )
 
     # ---- from rounds to attributes

@@ -20,6 +20,8 @@ _TAKEN_OVER = (
     "feature_names_in_",
     "n_iter_",
     "t_",
+    "gap_",
+    "gap_certified_",
     "_class_weights",
 )
 
@@ -39,6 +41,8 @@ class BlockPredictor:
         check_is_fitted(self)
         known = self._local_class._get_param_names()
         given = {name: value for name, value in vars(self).items() if name in known}
+        if hasattr(self, "_solver_used"):
+            given["solver"] = self._solver_used  # one machine knows no "auto"
         local = self._local_class(**given)
         for name in _TAKEN_OVER:
             if hasattr(self, name):

@@ -16,9 +16,10 @@ from antithetic.training.trace import measures_of
 WORDS = {
     "learning_rate": ("auto", "inverse_time", "constant", "optimal", "invscaling"),
     "order": ("auto", "shuffle", "uniform"),
-    "solver": ("svrg", "sgd"),
+    "solver": ("auto", "newton", "svrg", "sgd"),
     "stopping": ("objective", "gradient"),
 }
+BATCH_SIZE = 2  # the default
 _TRACES = ("objective", "gradient")
 
 
@@ -65,10 +66,13 @@ def _reasons(model: FittedLinearModel) -> Iterator[str]:
             " since with one the gradient need not vanish; use 'objective' instead"
         )
     if loss.name not in LOSSES:
+        local = "SGDClassifier" if loss.classification else "SGDRegressor"
         yield (
-            f"loss={loss.name!r} is not supported on Dask; use antithetic.SGDRegressor and its"
+            f"loss={loss.name!r} is not supported on Dask; use antithetic.{local} and its"
             " partial_fit, block by block"
         )
+    if model.solver == "newton" and model.batch_size != BATCH_SIZE:
+        yield "solver='newton' has no batches: leave batch_size out, or use solver='svrg'"
     if loss.code == PERCEPTRON and model.solver != "sgd":
         yield (
             "loss='perceptron' is smallest at zero weights, where solver='svrg' would stay; use"

@@ -14,7 +14,9 @@ from scipy import sparse
 
 from antithetic.dask.blocks import Block, Blocks, open_block
 from antithetic.dask.common import Common
+from antithetic.dask.moments import Census, Moments, moments_of
 from antithetic.dask.tasks import one_thread
+from antithetic.estimators.one_vs_rest import classes_of
 from antithetic.problem import Problem
 from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import ElasticNet
@@ -48,6 +50,8 @@ class Glance:
         Hash of labels, weights and some rows, for checkpoints.
     X, y, weight, factor
         Sampled rows, and how many rows of the block each stands for; None where none were taken.
+    moments : Moments or None
+        What Newton's method asks for.
     """
 
     rows: int
@@ -63,9 +67,32 @@ class Glance:
     y: Any = None
     weight: Any = None
     factor: Any = None
+    moments: Moments | None = None
 
 
-def look(blocks: Blocks, loss: Loss, fit_intercept: bool, seed: int) -> list[Any]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """What to look for.
+
+    Attributes
+    ----------
+    loss : Loss
+    fit_intercept : bool
+    seed : int
+    for_newton : bool
+        Whether Newton's method follows, which needs sums and neither steps nor rows.
+    marks : bool
+        Whether blocks are hashed, for a checkpoint.
+    """
+
+    loss: Loss
+    fit_intercept: bool
+    seed: int
+    for_newton: bool = False
+    marks: bool = True
+
+
+def look(blocks: Blocks, aim: Look) -> list[Any]:
     """Return a delayed :class:`Glance` of each block."""
     n = len(blocks)
     sampled = set(
@@ -73,14 +100,12 @@ def look(blocks: Blocks, loss: Loss, fit_intercept: bool, seed: int) -> list[Any
     )
     many = -(-_SAMPLED_ROWS // len(sampled))
     task = dask.delayed(glance, pure=False, traverse=False)
-    token = dask.base.tokenize(seed, np.random.default_rng().integers(1 << 60).item())
+    token = dask.base.tokenize(aim.seed, np.random.default_rng().integers(1 << 60).item())
     return [
         task(
             number,
             blocks.parts(number),
-            loss,
-            fit_intercept,
-            seed,
+            aim,
             many if number in sampled else 0,
             dask_key_name=(f"antithetic-look-{token}", number),
         )
@@ -88,10 +113,8 @@ def look(blocks: Blocks, loss: Loss, fit_intercept: bool, seed: int) -> list[Any
     ]
 
 
-def glance(
-    number: int, parts: Sequence[Any], loss: Loss, fit_intercept: bool, seed: int, many: int
-) -> Glance:
-    """Look at a block; ``many`` rows of each class are taken along."""
+def glance(number: int, parts: Sequence[Any], aim: Look, many: int) -> Glance:
+    """Look at a block; ``many`` rows of each class may be taken along."""
     with one_thread():
         block = open_block(number, parts)
         n, d = block.X.shape
@@ -99,37 +122,48 @@ def glance(
         assert block.y is not None
         if not n:
             return Glance(0, d, kind, block.y[:0], np.empty(0, np.intp), 0.0, 0.0, 0.0, "")
-        if not loss.classification and block.y.dtype.kind not in "biuf":
-            raise ValueError(
-                f"block {number}: y must be numbers for loss={loss.name!r}; got {block.y.dtype}"
-            )
-        classes, codes = (
-            np.unique(block.y, return_inverse=True)
-            if loss.classification
-            else (block.y[:0], np.zeros(n, np.intp))
-        )
+        _check_numbers(number, block.y, aim.loss)
+        classes, codes = _classes_and_codes(block.y, aim.loss)
         counts = np.bincount(codes)
-        worst, mean = _curvatures(
-            Problem(block.X, np.ones(n), loss, ElasticNet(), block.weight, fit_intercept, None)
-        )
-        rows, factor = _draw(codes, counts, many, np.random.default_rng((seed, number)))
-        taken = block.X[rows]
-        return Glance(
+        seen = Glance(
             n,
             d,
             kind,
             classes,
-            counts if loss.classification else counts[:0],
+            counts if aim.loss.classification else counts[:0],
             float(n if block.weight is None else block.weight.sum()),
-            worst,
-            mean,
-            _mark(block),
-            *(
-                (taken, block.y[rows], None if block.weight is None else block.weight[rows], factor)
-                if many
-                else ()
-            ),
+            0.0,
+            0.0,
+            _mark(block) if aim.marks else "",
         )
+        if aim.for_newton:
+            seen = replace(seen, moments=moments_of(block, codes, len(counts), aim.loss))
+            if aim.loss.classification:
+                return seen
+        else:
+            worst, mean = _curvatures(block, aim)
+            seen = replace(seen, worst=worst, mean=mean)
+        if not many:
+            return seen
+        rows, factor = _draw(codes, counts, many, np.random.default_rng((aim.seed, number)))
+        weight = None if block.weight is None else block.weight[rows]
+        X = None if aim.for_newton else block.X[rows]
+        return replace(seen, X=X, y=block.y[rows], weight=weight, factor=factor)
+
+
+def _check_numbers(number: int, y: NDArray[Any], loss: Loss) -> None:
+    if not loss.classification and y.dtype.kind not in "biuf":
+        raise ValueError(f"block {number}: y must be numbers for loss={loss.name!r}; got {y.dtype}")
+
+
+def _classes_and_codes(y: NDArray[Any], loss: Loss) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Labels in order, and the place of each row's; one place for all rows of a regression."""
+    if not loss.classification:
+        return y[:0], np.zeros(len(y), np.intp)
+    classes = classes_of(y)
+    if len(classes) == 2:
+        return classes, (y == classes[1]).astype(np.intp)
+    return classes, np.searchsorted(classes, y)
 
 
 def _mark(block: Block) -> str:
@@ -147,14 +181,18 @@ def _bytes(y: NDArray[Any]) -> NDArray[Any]:
     return y if y.dtype.kind != "U" else np.char.encode(y, "utf-8")
 
 
-def _curvatures(problem: Problem) -> tuple[float, float]:
+def _curvatures(block: Block, aim: Look) -> tuple[float, float]:
     """Bounds on the curvature of a row, as the noise sees it, and of the mean.
 
     Infinite for a loss with a kink.
     """
-    if not np.isfinite(problem.loss.largest_curvature):
+    n, loss = block.X.shape[0], aim.loss
+    if not np.isfinite(loss.largest_curvature):
         return np.inf, np.inf
-    worst = problem.loss.largest_curvature * typical_square(row_squares(problem), _LEAST_SHARE)
+    problem = Problem(
+        block.X, np.ones(n), loss, ElasticNet(), block.weight, aim.fit_intercept, None
+    )
+    worst = loss.largest_curvature * typical_square(row_squares(problem), _LEAST_SHARE)
     some = problem
     if problem.n > _POWER_ROWS:
         rows = np.linspace(0, problem.n - 1, _POWER_ROWS).astype(np.intp)
@@ -225,3 +263,64 @@ def first_steps(glances: list[Glance], common: Common, number: int) -> InverseTi
     """Step size and decay for plain steps, found on the sampled rows."""
     problem = sampled_problem(glances, common, number)
     return find_steps(problem, common.batch_size, common.seeds[number])
+
+
+def census_of(glances: list[Glance], classes: NDArray[Any] | None) -> Census:
+    """What all blocks say together; ``classes`` are all labels in order, None for a regression."""
+    many = 1 if classes is None else len(classes)
+    counts = np.zeros((len(glances), many), np.intp)
+    weights, squares = np.zeros(many), np.zeros(many)
+    seen = [(k, one, one.moments) for k, one in enumerate(glances) if one.moments is not None]
+    for k, one, sums in seen:
+        places = np.zeros(1, np.intp) if classes is None else np.searchsorted(classes, one.classes)
+        counts[k, places] = one.rows if classes is None else one.counts
+        weights[places] += sums.weights
+        squares[places] += sums.squares
+    rows = int(counts.sum())
+    lengths = np.array([one.rows for _, one, _ in seen]) / rows
+
+    def mean_of(name: str) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = lengths @ np.array([getattr(sums, name) for *_, sums in seen])
+        return np.where(np.isfinite(found), found, 0.0)
+
+    real = np.dtype(seen[0][1].kind.split()[0])
+    is_sparse = seen[0][1].kind.endswith("sparse")
+    entry_bytes = real.itemsize + (4 if is_sparse else 0)
+    mean, spread = _join([(sums.weights.sum(), sums.mean, sums.spread) for *_, sums in seen])
+    numbers, shares = _numbers(glances) if classes is None else (np.empty(0), np.empty(0))
+    return Census(
+        rows,
+        counts,
+        weights,
+        squares,
+        mean_of("centre"),
+        mean_of("spreads"),
+        mean_of("filled"),
+        mean,
+        spread,
+        float(sum(sums.loss for *_, sums in seen)),
+        numbers,
+        shares,
+        entry_bytes * float(mean_of("entries")),
+        real == np.float32,
+    )
+
+
+def _join(parts: list[tuple[float, float, float]]) -> tuple[float, float]:
+    """Mean and spread of all rows, from weights, means and spreads of parts."""
+    total = mean = spread = 0.0
+    for weight, own, around in parts:
+        if weight > 0.0:
+            both, apart = total + weight, own - mean
+            spread += around + apart * apart * total * weight / both
+            mean += apart * weight / both
+            total = both
+    return mean, spread
+
+
+def _numbers(glances: list[Glance]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Some numbers of a regression, and how many rows each stands for, its weight included."""
+    seen = [one for one in glances if one.factor is not None and len(one.factor)]
+    numbers = np.concatenate([np.asarray(one.y, np.float64) for one in seen])
+    shares = [one.factor if one.weight is None else one.factor * one.weight for one in seen]
+    return numbers, np.concatenate(shares)

@@ -32,6 +32,7 @@ from antithetic.training.loop import Run, begin, train
 from antithetic.training.spec import Spec
 
 _FAN_IN = 16  # sums that one task adds up
+_BYTES_AT_ONCE = 1 << 27  # of the sums that one task adds up, where these are large
 _LOWERING = 4.0  # by which steps are shortened where no point was better
 
 Sums = tuple[NDArray[np.float64], ...]
@@ -208,13 +209,21 @@ def add_up(sums: list[Sums]) -> Sums:
 
 
 def over_blocks(
-    function: Any, name: str, blocks: Blocks, *arguments: Any, tables: Sequence[Any] = ()
+    function: Any,
+    name: str,
+    blocks: Blocks,
+    *arguments: Any,
+    tables: Sequence[Any] = (),
+    numbers: Sequence[int] | None = None,
+    sum_bytes: int = 0,
 ) -> Any:
     """Lay out a graph in which each block is a task, and what they return is added up.
 
     Sums are added in the order of the blocks, a few at a time; the shape of that tree depends on
-    the number of blocks alone.
+    the number of blocks and on ``sum_bytes``, the size of a sum, alone. ``numbers`` are the blocks
+    that take part; None means all.
     """
+    at_once = max(2, min(_FAN_IN, _BYTES_AT_ONCE // max(1, sum_bytes)))
     token = dask.base.tokenize(
         name, id(arguments), np.random.default_rng().integers(1 << 60).item()
     )
@@ -231,11 +240,11 @@ def over_blocks(
             *shared,
             dask_key_name=(f"antithetic-{name}-{token}", number),
         )
-        for number in range(len(blocks))
+        for number in (range(len(blocks)) if numbers is None else numbers)
     ]
     add, depth = dask.delayed(add_up, pure=False, traverse=False), 0
     while len(level) > 1:
-        groups = [level[start : start + _FAN_IN] for start in range(0, len(level), _FAN_IN)]
+        groups = [level[start : start + at_once] for start in range(0, len(level), at_once)]
         level = [
             add(group, dask_key_name=(f"antithetic-{name}-sum-{token}", depth, place))
             for place, group in enumerate(groups)

@@ -5,7 +5,7 @@ It also recommends one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ COLUMNS = (
     "training [s]",
     "same gap [s]",
 )
+_COSTS = 1.5  # times the gap on one scale, from which on scales are said to cost something
 
 
 def comparison_rows(found: Comparison) -> list[list[object]]:
@@ -83,17 +84,73 @@ def advice_beside(found: Comparison) -> str:
     )
 
 
+def about_minimum(found: Comparison) -> str:
+    """Say what gaps are measured from: a minimum that is certified, or a bound."""
+    minimum = found.minimum
+    if found.certified:
+        return (
+            f"Gaps are measured from the minimum, {minimum.value:.6g}, which Newton's method found"
+            f" in {minimum.seconds:.2g} s; it is certified to {minimum.error:.0e}."
+        )
+    why = (
+        "alpha is 0"
+        if minimum.newton and np.isinf(minimum.error)
+        else "it is known too roughly for gaps as small as these"
+        if minimum.newton
+        else f"{found.loss} has a kink"
+    )
+    return (
+        f"Gaps are lower bounds: they are measured from {minimum.value:.6g}, the smallest objective"
+        f" that was found, and the minimum is not certified here ({why}). The true gaps may be"
+        " larger."
+    )
+
+
+def about_scales(found: Comparison, names: Sequence[str] | None = None) -> list[str]:
+    """Say, if columns are of very different scales, what that costs and what to do."""
+    if found.scales is None:
+        return []
+    scales, ends = found.scales.scales, float(found.gap(found.measured[0])[:, -1].mean())
+    small, large = (
+        names[column] if names is not None else f"column {column}"
+        for column in (scales.smallest, scales.largest)
+    )
+    rescaled = found.scales.gap_rescaled
+    gaps = f"reshuffling ends with a gap of {ends:.2g}, and with {rescaled:.2g} on one scale"
+    if not np.isfinite(ends):
+        gaps = f"all steps diverge; on one scale, reshuffling ends with a gap of {rescaled:.2g}"
+    newton = "LogisticRegression" if found.loss == "log_loss" else 'solver="newton"'
+    instead = f", or use {newton}, which needs no scaling" if found.minimum.newton else ""
+    advice = (
+        f" That costs: {gaps}. Rescale them (StandardScaler of scikit-learn, or MaxAbsScaler"
+        f" for sparse rows){instead}."
+        if ends > _COSTS * rescaled
+        else f" Here that costs little: {gaps}."
+    )
+    return [
+        f"Columns are of very different scales: {large} is {scales.ratio:.2g} times as large as"
+        f" {small}.{advice}"
+    ]
+
+
 def comparison_content(
-    found: Comparison, name: str, *, settings: Mapping[str, object], versions: Mapping[str, object]
+    found: Comparison,
+    name: str,
+    *,
+    settings: Mapping[str, object],
+    versions: Mapping[str, object],
+    columns: Sequence[str] | None = None,
 ) -> Content:
-    """Make the page's content of what was found on a file called ``name``."""
+    """Make the page's content of what was found on a file called ``name`` with these columns."""
     machine = {key: versions[key] for key in ("system", "machine", "cores") if key in versions}
     return Content(
         f"Which order for {name}?",
         f"{found.n} rows, {found.d} features, {found.loss}: ways to choose which samples travel"
         " together, trained and measured.",
         [
+            *about_scales(found, columns),
             gain(found),
+            about_minimum(found),
             advice_beside(found),
             "train.py, beside this page, trains the estimator that is recommended.",
         ],
@@ -108,9 +165,10 @@ def comparison_content(
 
 def _figures(found: Comparison) -> list[Figure]:
     epochs = np.arange(float(found.measured[0].objective.shape[1]))
+    least = "the certified minimum" if found.certified else "the smallest objective that was found"
     gap = (
-        "(f \N{MINUS SIGN} f*) / (f(0) \N{MINUS SIGN} f*), f* the smallest objective that any run"
-        " found; mean and range of the seeds."
+        f"(f \N{MINUS SIGN} f*) / (f(0) \N{MINUS SIGN} f*), f* {least}; mean and range of the"
+        " seeds."
     )
     return [
         Figure(

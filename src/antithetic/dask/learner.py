@@ -1,0 +1,94 @@
+"""What every fit on a cluster begins with: blocks, a first look at them, and their labels."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from antithetic.dask.block_table import BlockTable
+from antithetic.dask.blocks import Blocks
+from antithetic.dask.mark import mark_settings
+from antithetic.dask.scan import Glance
+
+# what a checkpoint need not agree in
+_NOT_OF_THE_PROBLEM = ("client", "checkpoint", "verbose", "max_iter", "random_state", "trace")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockData:
+    """A collection as far as it is known before the first round.
+
+    Attributes
+    ----------
+    blocks : Blocks
+    glances : list of Glance
+        What was seen of each block.
+    table : BlockTable or None
+        The table that fit was given.
+    """
+
+    blocks: Blocks
+    glances: list[Glance]
+    table: BlockTable | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows of all blocks."""
+        return sum(one.rows for one in self.glances)
+
+    @property
+    def real(self) -> np.dtype[Any]:
+        """Float type of the rows."""
+        return np.dtype(next(one.kind for one in self.glances if one.rows).split()[0])
+
+
+class BlockLearner:
+    """What estimators of blocks share: features and labels from a first look, and checkpoints."""
+
+    def _learn_labels(self, glances: list[Glance]) -> None:
+        """Take over what the blocks say about the labels."""
+        raise NotImplementedError
+
+    def _learn(self, blocks: Blocks, glances: list[Glance]) -> None:
+        """Take over features and labels, once it is known that the blocks agree."""
+        _check_alike(glances)
+        self._learn_labels(glances)
+        self.n_features_in_ = glances[0].width
+        self.__dict__.pop("feature_names_in_", None)
+        if blocks.names is not None:
+            self.feature_names_in_ = blocks.names
+
+    def _settings(self, **changes: Any) -> dict[str, str]:
+        """What a fit depends on besides the data, as text."""
+        given = self.get_params(deep=False) | changes  # type: ignore[attr-defined]
+        return mark_settings(
+            {name: value for name, value in given.items() if name not in _NOT_OF_THE_PROBLEM}
+        )
+
+    def _after_loss(self) -> str:
+        """Say what to do when the cluster was lost."""
+        path: Any = self.checkpoint  # type: ignore[attr-defined]
+        if path is None:
+            return "fit again; with checkpoint='fit.npz', say, it would go on from the last round"
+        return f"fit again: it goes on from {os.fspath(path)!r}"
+
+
+def _check_alike(glances: list[Glance]) -> None:
+    """Raise ValueError where blocks differ, or there is nothing to learn from."""
+    widths = {one.width for one in glances}
+    if len(widths) > 1:
+        raise ValueError(f"the blocks of X differ in their number of features: {sorted(widths)}")
+    if widths == {0} or not widths:
+        raise ValueError("X has no features")
+    if not any(one.rows for one in glances):
+        raise ValueError("X has no rows: all its blocks are empty")
+    kinds = {one.kind for one in glances if one.rows}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"the blocks of X differ in float type, or in being sparse: {sorted(kinds)}"
+        )
+    if not any(one.weighted > 0.0 for one in glances):
+        raise ValueError("sample_weight is zero for every row; at least one must be positive")

@@ -1,0 +1,164 @@
+"""What Newton's method must know of the rows before its first round: sums that each block gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from antithetic.dask.blocks import Block
+from antithetic.dask.common import Common
+from antithetic.problem.constant import best_constant
+from antithetic.problem.losses import Loss
+
+_ROWS_OF_CENTRE = 1000  # of a block: more would make the means of its columns no more useful
+
+Vector = NDArray[np.float64]
+
+
+class Moments(NamedTuple):
+    """Sums over a block.
+
+    Attributes
+    ----------
+    weights, squares : ndarray of shape (n_classes,) or (1,)
+        Sums of the weights of each class, or of all rows of a regression, and of their squares.
+    centre, spreads, filled : ndarray of shape (d,)
+        Roughly the mean of each column, the mean of its square, and how often it is not zero.
+    mean, spread, loss : float
+        Of the numbers of a regression: weighted mean, sum of squares about it, and the sum of the
+        losses where predictions are zero.
+    entries : float
+        Stored entries of a row.
+    """
+
+    weights: Vector
+    squares: Vector
+    centre: Vector
+    spreads: Vector
+    filled: Vector
+    mean: float
+    spread: float
+    loss: float
+    entries: float
+
+
+def moments_of(block: Block, codes: NDArray[np.intp], many: int, loss: Loss) -> Moments:
+    """Sums of a block whose rows have the classes ``codes``, of so many."""
+    n, weight = block.X.shape[0], block.weight
+    ones = np.bincount(codes, minlength=many).astype(np.float64)
+    weights, squares = ones, ones
+    if weight is not None:
+        weights = np.bincount(codes, weight, many).astype(np.float64)
+        squares = np.bincount(codes, weight * weight, many).astype(np.float64)
+    mean = spread = at_zero = 0.0
+    if not loss.classification:
+        assert block.y is not None
+        y = block.y.astype(np.float64)
+        weight = np.ones(n) if weight is None else weight
+        total = float(weight.sum())
+        mean = float(weight @ y) / total if total > 0.0 else 0.0
+        spread = float(weight @ np.square(y - mean))
+        at_zero = loss.mean(y, np.zeros(n), weight) * n
+    entries = block.X.nnz / n if sparse.issparse(block.X) else float(block.X.shape[1])
+    return Moments(weights, squares, *_columns(block), mean, spread, at_zero, entries)
+
+
+def _columns(block: Block) -> tuple[Vector, Vector, Vector]:
+    """Means of columns and of their squares, and how full they are, from evenly spaced rows."""
+    some = block.X[:: max(1, block.X.shape[0] // _ROWS_OF_CENTRE)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        some = some.astype(np.float64)
+        if sparse.issparse(some):
+            means = [np.ravel(part.mean(axis=0)) for part in (some, some.multiply(some))]
+            filled = np.bincount(some.indices, minlength=some.shape[1]) / some.shape[0]
+            return means[0], means[1], filled
+        return some.mean(axis=0), np.square(some).mean(axis=0), np.ones(some.shape[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Census:
+    """What is known of all rows before the first round.
+
+    Attributes
+    ----------
+    rows : int
+    counts : ndarray of shape (n_blocks, n_classes) or (n_blocks, 1)
+        Rows of each class in each block, or of each block of a regression.
+    weights, squares : ndarray of shape (n_classes,) or (1,)
+        Sums of the weights of each class, and of their squares.
+    centre, spreads, filled : ndarray of shape (d,)
+        Of the columns, as in :class:`Moments`.
+    mean, spread, loss : float
+        Of the numbers of a regression, as in :class:`Moments`.
+    numbers, shares : ndarray
+        Some numbers of a regression, and what each stands for.
+    row_bytes : float
+        Memory of a row.
+    is_single : bool
+        Whether rows are float32.
+    """
+
+    rows: int
+    counts: NDArray[np.intp]
+    weights: Vector
+    squares: Vector
+    centre: Vector
+    spreads: Vector
+    filled: Vector
+    mean: float
+    spread: float
+    loss: float
+    numbers: Vector
+    shares: Vector
+    row_bytes: float
+    is_single: bool
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return len(self.centre)
+
+    def by_sign(self, common: Common, problem: int) -> NDArray[np.intp]:
+        """Rows of each block by class of one problem, shape (n_blocks, 2 or 1), the +1 first."""
+        if common.parts.classes is None:
+            return self.counts
+        own = self.counts[:, common.parts.positive(problem)]
+        return np.stack([own, self.counts.sum(axis=1) - own], axis=1)
+
+    def weights_by_sign(self, common: Common, problem: int) -> tuple[Vector, Vector]:
+        """Sums of weights, and of their squares, of the classes +1 and -1 of one problem."""
+        if common.parts.classes is None:
+            return self.weights, self.squares
+        place = common.parts.positive(problem)
+        signs = np.array([1.0, -1.0])
+        factors = common.parts.weigh(signs, None, problem)
+        factors = np.ones(2) if factors is None else factors
+        parts = [np.array([of[place], of.sum() - of[place]]) for of in (self.weights, self.squares)]
+        return factors * parts[0], np.square(factors) * parts[1]
+
+    def effective_rows(self, common: Common, problem: int) -> float:
+        """Number of equal rows that would say as much."""
+        weights, squares = (part.sum() for part in self.weights_by_sign(common, problem))
+        return float(weights) ** 2 / float(squares) if squares > 0.0 else 1.0
+
+    def constant(self, common: Common, problem: int) -> tuple[float, float]:
+        """Best prediction without weights, and its mean loss.
+
+        The loss is NaN where it is not known without another round.
+        """
+        loss, n = common.loss, self.rows
+        if loss.classification:
+            weights = self.weights_by_sign(common, problem)[0] * (2.0 / n)
+            signs = np.array([1.0, -1.0])
+            if not common.fit_intercept:
+                return 0.0, loss.mean(signs, np.zeros(2), weights)
+            return best_constant(loss, signs, weights)
+        if not common.fit_intercept:
+            return 0.0, self.loss / n
+        if loss.name == "squared_error":
+            return self.mean, 0.5 * self.spread / n
+        return best_constant(loss, self.numbers, self.shares)[0], np.nan

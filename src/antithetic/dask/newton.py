@@ -1,0 +1,184 @@
+"""Newton's method on blocks: the iterations of one machine, whose sums are rounds of a cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from antithetic.dask.blocks import Blocks
+from antithetic.dask.common import Common
+from antithetic.dask.moments import Census
+from antithetic.dask.sums import BlockSums
+from antithetic.problem.sums import Vector
+from antithetic.solvers.newton.iterations import Iterate, Newton
+from antithetic.solvers.newton.search import value
+from antithetic.training.loop import Patience
+from antithetic.training.stopping import Stop, Target
+
+HISTORY = ("seconds", "rounds", "objective", "gradient")
+
+
+class Reached(NamedTuple):
+    """Where one problem stands.
+
+    Attributes
+    ----------
+    newton : Newton
+        Without rows.
+    iterate : Iterate
+    history : tuple of tuple of float
+        Of each iteration, what :data:`HISTORY` names.
+    patience : Patience
+        Iterations without a lower objective.
+    """
+
+    newton: Newton
+    iterate: Iterate
+    history: tuple[tuple[float, ...], ...] = ()
+    patience: Patience = Patience()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended by itself."""
+        return bool(self.iterate.ended) or self.patience.stopped
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standings:
+    """A fit as far as it has come.
+
+    Attributes
+    ----------
+    reached : tuple of Reached
+        Of the problems that were begun, which are solved one after the other.
+    seed : int
+        Of the samples.
+    rounds : int
+        Passes over all blocks.
+    seconds : float
+        Since the fit began.
+    """
+
+    reached: tuple[Reached, ...] = ()
+    seed: int = 0
+    rounds: int = 0
+    seconds: float = 0.0
+
+    def after(self, problem: int, reached: Reached, rounds: int, began: float) -> Standings:
+        """Return where the fit stands when a problem has come so far, in so many more rounds."""
+        return replace(
+            self,
+            reached=(*self.reached[:problem], reached),
+            rounds=self.rounds + rounds,
+            seconds=time.perf_counter() - began,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewtonRounds:
+    """All that the iterations of a fit need.
+
+    Attributes
+    ----------
+    client
+        What computes.
+    blocks : Blocks
+    common : Common
+    census : Census
+    tol : float
+        An iteration is the last once the gap is at most this, as on one machine.
+    stop : Stalled, Target or None
+        A rule of the user's for the end.
+    max_iter : int
+        Most iterations over all rows.
+    after_loss : str
+        What to do if the cluster is lost.
+    """
+
+    client: Any
+    blocks: Blocks
+    common: Common
+    census: Census
+    tol: float
+    stop: Stop
+    max_iter: int
+    after_loss: str = ""
+
+    def sums(self, problem: int) -> BlockSums:
+        """Rows of one problem."""
+        return BlockSums(
+            self.client, self.blocks, self.common, self.census, problem, self.after_loss
+        )
+
+    def run(self, standings: Standings, starts: list[Vector | None]) -> Iterator[Standings]:
+        """Yield where the fit stands after each iteration, and after the first pass.
+
+        ``starts`` are weights to begin each problem with, the intercept last; None means samples.
+        """
+        began = time.perf_counter() - standings.seconds
+        for problem, start in enumerate(starts):
+            sums, before = self.sums(problem), standings
+            if problem < len(before.reached):
+                reached = before.reached[problem]
+            else:
+                newton = Newton(sums, self.tol, before.seed)
+                theta = None if start is None else sums.join(start[:-1], float(start[-1]))
+                iterate = newton.start(theta)
+                reached = Reached(newton.on(None), iterate)
+                standings = before.after(problem, reached, sums.rounds, began)
+                yield standings
+            newton = reached.newton.on(sums)
+            while not reached.is_over and reached.iterate.iterations < self.max_iter:
+                iterate = newton.step(reached.iterate)
+                standings = before.after(problem, reached, sums.rounds, began)
+                entry = self._entry(sums, iterate, standings)
+                reached = self._judged(newton, iterate, reached, entry)
+                standings = replace(standings, reached=(*before.reached[:problem], reached))
+                yield standings
+
+    def _entry(self, sums: BlockSums, iterate: Iterate, standings: Standings) -> tuple[float, ...]:
+        norm = float(np.linalg.norm(self._gradient(sums, iterate)))
+        return standings.seconds, standings.rounds, value(sums, iterate.point), norm
+
+    def _gradient(self, sums: BlockSums, iterate: Iterate) -> Vector:
+        """Gradient in the user's weights, whose intercept is not that of centred columns."""
+        gradient = iterate.point.gradient.copy()
+        if sums.centre is not None:
+            gradient[: sums.d] += gradient[-1] * sums.centre
+        return gradient
+
+    def _judged(
+        self, newton: Newton, iterate: Iterate, before: Reached, entry: tuple[float, ...]
+    ) -> Reached:
+        """Where a problem stands after an iteration, by the user's rule for the end."""
+        history, patience = before.history, before.patience
+        if iterate.iterations > before.iterate.iterations:
+            history = (*history, entry)
+            objective, norm = entry[2:]
+            if isinstance(self.stop, Target):
+                patience = patience._replace(stopped=norm <= self.stop.tol)
+            elif self.stop is not None:
+                patience = patience.after(objective, self.stop)
+        return Reached(newton.on(None), iterate, history, patience)
+
+    def close(self, standings: Standings) -> tuple[Standings, list[Iterate]]:
+        """Bound the gap of each problem that has not done so at its end."""
+        ends, rounds = [], standings.rounds
+        for problem, reached in enumerate(standings.reached):
+            iterate, sums = reached.iterate, self.sums(problem)
+            if not iterate.ended:
+                iterate = reached.newton.on(sums).close(iterate)
+            rounds += sums.rounds
+            ends.append(iterate)
+        return replace(standings, rounds=rounds), ends
+
+    def weights(self, iterate: Iterate) -> tuple[Vector, float]:
+        """Weights and the user's intercept."""
+        theta = iterate.point.theta
+        if not self.common.fit_intercept:
+            return theta, 0.0
+        return theta[:-1], float(theta[-1] - self.census.centre @ theta[:-1])

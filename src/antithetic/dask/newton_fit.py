@@ -1,0 +1,82 @@
+"""A whole fit by Newton's method: from a first look to weights, with checkpoints on the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from antithetic.dask import newton_file
+from antithetic.dask.cluster import ClusterLostError
+from antithetic.dask.newton import NewtonRounds, Standings
+from antithetic.problem.sums import Vector
+from antithetic.solvers.newton.iterations import Iterate
+
+Adopt = Callable[[Standings, list[Iterate]], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewtonFit:
+    """A fit that goes on from a checkpoint, where there is one.
+
+    Attributes
+    ----------
+    rounds : NewtonRounds
+    starts : list of ndarray or None
+        Weights to begin each problem with, the intercept last; None means samples.
+    seed : int
+        Of the samples.
+    seeded : bool
+        Whether a checkpoint must have the same seed.
+    mark : dict
+        What the fit is of.
+    checkpoint : path or None
+    verbose : bool
+    bounds : bool
+        Whether the gap is bounded at the end where the iterations have not done so, which may cost
+        a round.
+    """
+
+    rounds: NewtonRounds
+    starts: list[Vector | None]
+    seed: int
+    seeded: bool
+    mark: dict[str, Any]
+    checkpoint: str | os.PathLike[str] | None
+    verbose: bool
+    bounds: bool
+
+    def run(self, adopt: Adopt) -> None:
+        """Iterate to the end and hand over the result; on errors, that of the last iteration."""
+        begin = Standings(seed=self.seed, rounds=1)  # the first look
+        standings = newton_file.resume(
+            self.checkpoint, self.mark, self.rounds, begin, seeded=self.seeded
+        )
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # rows that large end by rounding
+                for reached in self.rounds.run(standings, self.starts):
+                    standings = reached
+                    self._tell(standings)
+                ends = [one.iterate for one in standings.reached]
+                if self.bounds:
+                    standings, ends = self.rounds.close(standings)
+        except (KeyboardInterrupt, ClusterLostError):
+            # of several classes, weights are of no use before each has some
+            if len(standings.reached) == len(self.starts):
+                adopt(standings, [one.iterate for one in standings.reached])
+            raise
+        adopt(standings, ends)
+
+    def _tell(self, standings: Standings) -> None:
+        if self.checkpoint is not None:
+            newton_file.save(self.checkpoint, self.mark, standings)
+        if self.verbose:
+            point = standings.reached[-1].iterate.point
+            print(
+                f"round {standings.rounds}: {standings.seconds:.2f} s,"
+                f" objective {point.objective:.10g}",
+                flush=True,
+            )

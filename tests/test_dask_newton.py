@@ -1,0 +1,480 @@
+"""Newton's method on Dask: the sums, solution and bound of one machine, from any blocks."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+pytest.importorskip("dask")
+pytest.importorskip("distributed")
+import dask
+import dask.array as da
+from dask_cases import cluster, in_blocks, labelled
+
+import antithetic
+from antithetic.dask import LogisticRegression, SGDClassifier, SGDRegressor
+from antithetic.dask.cluster import compute
+from antithetic.dask.common import Common
+from antithetic.dask.reading import read_blocks
+from antithetic.dask.scan import Look, census_of, look
+from antithetic.dask.sums import BlockSums
+from antithetic.estimators.model_file import LinearModel
+from antithetic.estimators.one_vs_rest import OneVsRest
+from antithetic.orders.in_order import InOrder
+from antithetic.problem import Problem
+from antithetic.problem.certificate import certified_gap
+from antithetic.problem.curvature import RowSums
+from antithetic.problem.losses import LOSSES
+from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers.newton.levels import level_sizes
+
+BLOCKS = [700, 0, 1100, 1200]
+
+
+def uneven(n=3000, d=6, seed=0):
+    """Rows of very different scales, far from zero, sorted by label: most blocks have one class."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) @ rng.normal(size=(d, d))
+    y = np.where(X @ np.linspace(1.0, -1.0, d) + rng.logistic(size=n) > 0.3, "yes", "no")
+    X = (X + 3.0) * 10.0 ** np.linspace(-3.0, 3.0, d)
+    order = np.argsort(y, kind="stable")
+    return X[order], y[order]
+
+
+X, Y = uneven()
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster(processes=False) as one:
+        yield one
+
+
+def sums_of(client, rows, y, loss, *, weight=None, fit_intercept=True, class_weight=None):
+    """Sums over blocks, and those of one machine."""
+    loss, penalty = LOSSES[loss], ElasticNet(1e-3)
+    classes = np.unique(y) if loss.classification else None
+    parts = OneVsRest(classes, class_weight)
+    blocks = read_blocks(*in_blocks(rows, y, BLOCKS), weight, client=client)
+    glances = compute(client, look(blocks, Look(loss, fit_intercept, 0, for_newton=True)))
+    common = Common(loss, penalty, fit_intercept, parts, len(y), 1, InOrder(), (0,))
+    far = BlockSums(client, blocks, common, census_of(glances, classes))
+    target = parts.target(y, 0)
+    weights = parts.weigh(target, weight, 0)
+    problem = Problem(rows, target, loss, penalty, weights, fit_intercept, None)
+    return far, RowSums(problem, far.centre)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge", "squared_error", "huber"])
+def test_sums_are_those_of_one_machine(client, loss, fit_intercept):
+    """Every answer to the solver is that of all rows together, for any blocks."""
+    rng = np.random.default_rng(1)
+    y = Y if LOSSES[loss].classification else X @ (1.0 / X.std(axis=0)) + rng.normal(size=len(X))
+    weight = rng.random(len(X))
+    by_class = np.array([1.0, 2.5]) if LOSSES[loss].classification else None
+    far, near = sums_of(
+        client, X, y, loss, weight=weight, fit_intercept=fit_intercept, class_weight=by_class
+    )
+    theta, along = (
+        rng.normal(size=X.shape[1] + fit_intercept)
+        / np.append(X.std(axis=0), np.ones(int(fit_intercept)))
+        for _ in range(2)
+    )
+    there, here = far.at(theta), near.at(theta)
+    assert far.size == pytest.approx(near.size, rel=1e-12)
+    assert far.constant() == pytest.approx(near.constant(), rel=0.1 if loss == "huber" else 1e-9)
+    assert there.objective == pytest.approx(here.objective, rel=1e-12)
+    assert there.noise == pytest.approx(here.noise, rel=1e-12)
+    exact = {"rtol": 1e-9, "atol": 1e-9 * np.abs(here.gradient).max()}
+    np.testing.assert_allclose(there.gradient, here.gradient, **exact)
+    for name, given, options in (
+        ("hessian", (), {"exact": True}),
+        ("hessian", (), {"exact": True, "care": 0.5}),
+        ("hessian_of", (np.array([0, 3]),), {"exact": True}),
+        ("diagonal", (), {"care": 0.1}),
+        ("times", (along,), {}),
+        ("curvature_above", (along,), {}),
+        ("dual_cost", (0.9, 1.0), {}),
+    ):
+        mine = getattr(far, name)(there, *given, **options)
+        theirs = getattr(near, name)(here, *given, **options)
+        size = 1e-9 * np.abs(theirs).max()
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=size, err_msg=name)
+    np.testing.assert_allclose(far.scales(there), near.scales(here), rtol=0.2)
+    assert certified_gap(far, there) == pytest.approx(certified_gap(near, here), rel=1e-9)
+
+
+def test_the_sample_is_that_of_one_machine(client):
+    """The same rows are drawn from blocks as from one array, by class, and solved on a worker."""
+    far, near = sums_of(client, X, Y, "log_loss", weight=np.linspace(0.0, 1.0, len(X)))
+    drawn = far.near_samples(
+        lambda some: np.column_stack([some.problem.X, some.problem.weight]), 500, 3
+    )
+    sample = near.sample(500, 3)
+    own = np.column_stack([sample.problem.X, sample.problem.weight])
+    np.testing.assert_array_equal(np.sort(drawn, axis=0), np.sort(own, axis=0))
+    assert far.near_samples(lambda some: some.n, 20, 0) == 20
+    assert far.near_samples(lambda some: some.n, 4, 0) is None  # too few of a class
+
+
+def test_samples_are_bounded():
+    """On a cluster they grow to 200 rows per column, and to a memory that one worker has."""
+    assert level_sizes(10_000_000, 54, 200 * 54) == [1350, 10_800]
+    assert level_sizes(10_000_000, 54) == [156_250, 1_250_000]
+    assert level_sizes(10_000_000, 4000, 4000) == []
+
+
+def test_a_certified_optimum_from_sorted_blocks(client):
+    """Columns of scales 1e-3 to 1e3 and blocks of one class: the gap holds, in few rounds."""
+    model = LogisticRegression(C=10.0, tol=1e-8, client=client).fit(*in_blocks(X, Y, BLOCKS))
+    one = antithetic.LogisticRegression(C=10.0, tol=1e-12).fit(X, Y)
+    problem = Problem.build(X, Y, l2=1.0 / (10.0 * len(X)), fit_intercept=True)
+    far, near = (problem.objective(m.coef_[0], float(m.intercept_[0])) for m in (model, one))
+    base = problem.objective(np.zeros(X.shape[1]), np.log((Y == "yes").mean() / (Y == "no").mean()))
+    assert far - near <= (model.gap_ + 1e-12) * (base - near)
+    assert model.gap_ <= 1e-8
+    assert model.gap_certified_
+    assert model.n_rounds_ <= 14
+    assert model.plan_.samples == one.plan_.samples
+    assert model.history_["objective"][-1] == pytest.approx(far, rel=1e-12)
+    assert (np.diff(model.history_["rounds"]) >= 1.0).all()
+    assert model.history_["rounds"][-1] <= model.n_rounds_
+    assert model.score(*in_blocks(X, Y, BLOCKS)) == model.to_local().score(X, Y)
+
+
+def noted(marker, function, lengths):
+    """Blocks that leave a mark when they are read, from which a function makes the rows."""
+
+    def read(number):  # shipped as it is: a worker need not import the tests
+        with open(marker, "a") as file:
+            file.write(f"{number}\n")
+        with open(marker) as file:
+            times = file.read().split().count(str(number))
+        return function(number, rows[number], times)
+
+    rows = np.split(X, np.cumsum(lengths)[:-1])
+    make = dask.delayed(read, pure=False)
+    return [make(number) for number in range(len(lengths))]
+
+
+def test_rounds_read_each_block_once(client, tmp_path):
+    """A round is one pass: each block is read as often as ``n_rounds_`` says, and no more."""
+    marker = tmp_path / "read"
+    rows = noted(marker, lambda _number, block, _times: block, BLOCKS)
+    labels = [dask.delayed(part) for part in np.split(Y, np.cumsum(BLOCKS)[:-1])]
+    model = LogisticRegression(client=client).fit(rows, labels)
+    read = marker.read_text().split()
+    assert read.count("3") == model.n_rounds_
+    assert read.count("0") == model.n_rounds_ + 1  # the columns of delayed blocks are the first's
+    assert read.count("1") == 1  # an empty block is looked at, and left alone
+
+
+@pytest.mark.parametrize("form", ["sparse", "float32", "data frame", "delayed", "memory", "zarr"])
+def test_collections_of_every_kind(client, form, tmp_path):
+    """Arrays, frames, delayed values and stored arrays lead to the solution of one machine."""
+    rows, labels = in_blocks(X, Y, BLOCKS)
+    if form == "sparse":
+        rows = rows.map_blocks(sparse.csr_matrix)
+    elif form == "float32":
+        rows = rows.astype(np.float32)
+    elif form == "data frame":
+        pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+        frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcdef")).assign(y=Y), npartitions=3)
+        rows, labels = frame[list("abcdef")], frame["y"]
+    elif form == "delayed":
+        rows, labels = rows.to_delayed().ravel().tolist(), labels.to_delayed().ravel().tolist()
+    elif form == "memory":
+        rows, labels = X, Y
+    elif form == "zarr":
+        pytest.importorskip("zarr")
+        da.from_array(X, chunks=(1000, -1)).to_zarr(tmp_path / "X.zarr")
+        rows, labels = da.from_zarr(tmp_path / "X.zarr"), Y
+    model = LogisticRegression(tol=1e-6, client=client).fit(rows, labels)
+    one = antithetic.LogisticRegression(tol=1e-10).fit(X, Y)
+    assert model.gap_ <= (1e-5 if form == "float32" else 1e-6)
+    assert model.coef_.dtype == (np.float32 if form == "float32" else np.float64)
+    chances = model.predict_proba(rows)
+    assert chances.shape[1] == 2
+    if form != "memory":
+        chances = chances.compute(scheduler="sync")
+    np.testing.assert_allclose(chances, one.predict_proba(X), atol=0.01)
+    if form == "data frame":
+        assert model.feature_names_in_.tolist() == list("abcdef")
+
+
+def test_weights_and_class_weights(client):
+    """Balanced classes count rows by their weights, as on one machine."""
+    weight = np.linspace(0.0, 2.0, len(X))
+    for chosen in ("balanced", {"no": 1.0, "yes": 3.0}):
+        about = {"class_weight": chosen, "tol": 1e-9}
+        model = LogisticRegression(**about, client=client).fit(
+            *in_blocks(X, Y, BLOCKS), sample_weight=weight
+        )
+        one = antithetic.LogisticRegression(**about).fit(X, Y, weight)
+        np.testing.assert_allclose(model.coef_, one.coef_, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("about", [{"l1_ratio": 1.0}, {"l1_ratio": 0.5}, {"C": np.inf}], ids=repr)
+def test_other_penalties(client, about):
+    """An L1 part gives zeros with a certified gap; without a penalty the gap is an estimate."""
+    rng = np.random.default_rng(0)
+    rows = np.hstack([X, rng.normal(size=(len(X), 4))])
+    given = {"C": 0.02, "tol": 1e-7} | about
+    model = LogisticRegression(**given, client=client).fit(*in_blocks(rows, Y, BLOCKS))
+    one = antithetic.LogisticRegression(**given).fit(rows, Y)
+    assert model.gap_certified_ == np.isfinite(given["C"])
+    assert model.gap_ <= 1e-7
+    np.testing.assert_array_equal(model.coef_ == 0.0, one.coef_ == 0.0)
+    scale = rows.std(axis=0)
+    np.testing.assert_allclose(model.coef_ * scale, one.coef_ * scale, atol=1e-2)
+
+
+def test_the_sgd_estimators_use_it_for_smooth_losses(client):
+    """``solver="auto"`` is Newton's method unless a kink, L1 or an order is asked for."""
+    rows, y = labelled(400)
+    data = in_blocks(rows, y, [100, 300])
+    for change, expected in (
+        ({}, "newton"),
+        ({"loss": "squared_hinge"}, "newton"),
+        ({"penalty": None}, "newton"),
+        ({"loss": "hinge"}, "svrg"),
+        ({"penalty": "l1"}, "svrg"),
+        ({"order": "shuffle"}, "svrg"),
+        ({"learning_rate": "constant"}, "svrg"),
+        ({"batch_size": 4}, "svrg"),
+        ({"shuffle": False}, "svrg"),
+    ):
+        given = {"loss": "log_loss", "alpha": 1e-2, "max_iter": 3, "tol": None} | change
+        model = SGDClassifier(**given, client=client).fit(*data)
+        assert model.to_local().solver == expected
+        assert ("rounds" in model.history_) == (expected == "newton")
+    with pytest.raises(ValueError, match="needs a loss without a kink"):
+        SGDClassifier(solver="newton", client=client).fit(*data)
+    with pytest.raises(ValueError, match="it has no order"):
+        SGDClassifier("log_loss", solver="newton", order="shuffle", client=client).fit(*data)
+    with pytest.raises(ValueError, match="leave batch_size out"):
+        SGDClassifier("log_loss", solver="newton", batch_size=4, client=client).fit(*data)
+    table = antithetic.dask.pair(*data, "tree", client=client)
+    with pytest.raises(ValueError, match="does not go with table="):
+        SGDClassifier("log_loss", solver="newton", client=client).fit(*data, table=table)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "huber"])
+def test_regression(client, loss):
+    """Numbers far from zero are fitted to the optimum, without scaled columns."""
+    rng = np.random.default_rng(0)
+    y = X @ (1.0 / X.std(axis=0)) + 1e3 + rng.normal(size=len(X))
+    about = {"loss": loss, "alpha": 1e-6}
+    model = SGDRegressor(**about, tol=1e-8, client=client).fit(*in_blocks(X, y, BLOCKS))
+    one = antithetic.SGDRegressor(**about, solver="newton", max_iter=50, tol=None).fit(X, y)
+    problem = Problem.build(X, y, loss=one._loss(), l2=1e-6, fit_intercept=True)
+    far, near = (problem.objective(m.coef_, float(m.intercept_[0])) for m in (model, one))
+    assert far - near < 1e-8 * near
+    assert model.n_iter_ < 20
+
+
+def test_many_classes_are_one_problem_each(client):
+    """One class against the rest, each to its optimum, with a history of its own."""
+    rows, y = labelled(1800, classes=3)
+    order = np.argsort(y, kind="stable")
+    given = {"loss": "log_loss", "alpha": 1e-3, "tol": None, "class_weight": {0: 2.0}}
+    model = SGDClassifier(**given, client=client).fit(
+        *in_blocks(rows[order], y[order], [600, 600, 600])
+    )
+    one = antithetic.SGDClassifier(**given, solver="newton", max_iter=30).fit(rows, y)
+    np.testing.assert_allclose(model.coef_, one.coef_, atol=1e-5)
+    np.testing.assert_allclose(model.intercept_, one.intercept_, atol=1e-5)
+    assert len(model.history_) == 3
+
+
+def test_rules_for_the_end(client):
+    """A fit ends by its objective, its gradient or its iterations, of which only these warn."""
+    data = in_blocks(X, Y, BLOCKS)
+    given = {"loss": "log_loss", "alpha": 1e-3, "client": client}
+    by_objective = SGDClassifier(**given).fit(*data)
+    assert by_objective.n_iter_ < 10
+    by_gradient = SGDClassifier(**given, stopping="gradient", tol=1e-3, trace="gradient").fit(*data)
+    assert by_gradient.history_["gradient"][-1] <= 1e-3
+    problem = Problem.build(X, Y, l2=1e-3, fit_intercept=True)
+    gradient, constant = problem.gradient(by_gradient.coef_[0], float(by_gradient.intercept_[0]))
+    norm = np.linalg.norm(np.append(gradient, constant))
+    assert by_gradient.history_["gradient"][-1] == pytest.approx(norm, rel=1e-3)
+    with pytest.warns(ConvergenceWarning, match="Maximum number of iteration"):
+        SGDClassifier(**given, max_iter=1, tol=1e-12).fit(*data)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 ended the fit: the gap"):
+        LogisticRegression(tol=1e-12, max_iter=1, client=client).fit(*data)
+
+
+def test_separated_classes_without_a_penalty_are_told_of(client):
+    """There is no optimum then."""
+    rows = np.array([[-2.0], [-1.0], [1.0], [2.0]] * 10)
+    with pytest.warns(ConvergenceWarning, match="perfectly separated"):
+        LogisticRegression(C=np.inf, client=client).fit(
+            *in_blocks(rows, rows[:, 0] > 0.0, [20] * 2)
+        )
+
+
+@pytest.mark.parametrize("kind", ["two", "three", "l1", "wide"])
+def test_a_checkpoint_goes_on_to_the_same_bits(client, kind, tmp_path):
+    """After any iteration, with any model of the objective; other fits are told apart."""
+    path = tmp_path / "fit.npz"
+    rows, y, lengths = X, Y, BLOCKS
+    given = {"tol": 1e-10, "C": 10.0}
+    make = LogisticRegression
+    if kind == "three":
+        rows, y = labelled(1800, classes=3)
+        given, make, lengths = {"loss": "log_loss", "tol": None}, SGDClassifier, [900, 900]
+    elif kind == "l1":
+        given["l1_ratio"] = 0.5
+    elif kind == "wide":
+        rng = np.random.default_rng(0)
+        rows, lengths = rng.normal(size=(60, 320)), [30, 30]
+        y, given["tol"] = rows[:, 0] + rng.normal(size=60) > 0.0, 1e-2
+    data = in_blocks(rows, y, lengths)
+
+    def fit(**more):
+        with dask.config.set({}), pytest.MonkeyPatch.context() as patch:
+            patch.setattr("antithetic._util.warnings.warn", lambda *_: None)
+            patch.setattr("antithetic.dask.logistic.warn", lambda *_: None)
+            return make(**given | more, client=client).fit(*data)
+
+    whole = fit()
+    fit(max_iter=2, checkpoint=path)
+    resumed = fit(checkpoint=path)
+    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+    np.testing.assert_array_equal(resumed.intercept_, whole.intercept_)
+    again = fit(checkpoint=path)
+    np.testing.assert_array_equal(again.coef_, whole.coef_)
+    if kind == "two":
+        for change, message in (
+            ({"C": 3.0}, r"other parameters \(C\)"),
+            ({"random_state": 5}, "another random_state"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                fit(**{"checkpoint": path} | change)
+        with pytest.raises(ValueError, match="of other data"):
+            make(**given, checkpoint=path, client=client).fit(*in_blocks(rows, y, [1500] * 2))
+
+
+def test_hostile_checkpoints_are_refused(client, tmp_path):
+    """Lengths and numbers that no fit writes, other formats, and files that are none."""
+    path = tmp_path / "fit.npz"
+    data = in_blocks(X, Y, BLOCKS)
+    model = LogisticRegression(checkpoint=path, client=client).fit(*data)
+    with np.load(path) as held:
+        arrays = {name: held[name] for name in held.files}
+    meta = json.loads(arrays.pop("meta").tobytes())
+    spoilt = [{"problems": 7}, {"problems": "1"}, {"rounds": -1}, {"seed": 0.5}, {"seconds": -1}]
+    spoilt += [{"theta-0": arrays["theta-0"][1:]}, {"hessian-0": arrays["hessian-0"][1:]}]
+    spoilt += [{"kept-0": [1.0]}, {"numbers-0": np.full(6, 9.0)}, {"patience-0": []}]
+    spoilt += [{"totals-0": [1.0]}, {"history-0": [1.0]}, {"mark": []}, {"format": "a table"}]
+    for change in spoilt:
+        name = next(iter(change))
+        wrong = meta | (change if name in meta else {})
+        columns = arrays | ({} if name in meta else {name: np.asarray(change[name], float)})
+        np.savez(path, meta=np.frombuffer(json.dumps(wrong).encode(), np.uint8), **columns)
+        with pytest.raises(ValueError, match="is not a checkpoint, or it is damaged"):
+            model.fit(*data)
+    wrong = meta | {"format": "antithetic dask newton checkpoint 0"}
+    np.savez(path, meta=np.frombuffer(json.dumps(wrong).encode(), np.uint8), **arrays)
+    with pytest.raises(ValueError, match="written by another version"):
+        model.fit(*data)
+    path.write_bytes(b"nothing of ours")
+    with pytest.raises(ValueError, match="is not a checkpoint, or it is damaged"):
+        model.fit(*data)
+
+
+def test_ctrl_c_keeps_the_last_iteration(client, tmp_path, monkeypatch):
+    """The model holds it, and so does the checkpoint, from which the fit goes on."""
+    from antithetic.dask import newton_file
+
+    data, path, save = in_blocks(X, Y, BLOCKS), tmp_path / "fit.npz", newton_file.save
+
+    def stop(where, mark, standings):
+        save(where, mark, standings)
+        if standings.reached[0].iterate.iterations == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(newton_file, "save", stop)
+    model = LogisticRegression(tol=1e-10, checkpoint=path, client=client)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*data)
+    assert model.n_iter_.tolist() == [2]
+    monkeypatch.undo()
+    whole = LogisticRegression(tol=1e-10, client=client).fit(*data)
+    np.testing.assert_array_equal(model.fit(*data).coef_, whole.coef_)
+
+
+def test_warm_start(client):
+    """The weights of the last fit are where the next begins, without a sample."""
+    data = in_blocks(X, Y, BLOCKS)
+    model = LogisticRegression(tol=1e-8, warm_start=True, client=client).fit(*data)
+    before = model.n_iter_[0]
+    assert model.fit(*data).n_iter_[0] < before
+    assert model.plan_.samples == ()
+
+
+def test_bad_input(client):
+    """Blocks that do not go together, NaN, one class, and too many: each in a sentence."""
+    spoilt = X.copy()
+    spoilt[750, 2] = np.nan
+    late = np.where(np.arange(len(X)) < 2900, "no", "yes")
+    with pytest.raises(ValueError, match="block 2 of X has NaN or infinity, first in row 50"):
+        LogisticRegression(client=client).fit(*in_blocks(spoilt, Y, BLOCKS))
+    with pytest.raises(ValueError, match="number of classes has to be greater than one"):
+        LogisticRegression(client=client).fit(*in_blocks(X, np.full(len(X), "no"), BLOCKS))
+    with pytest.raises(ValueError, match="differ in their number of features"):
+        LogisticRegression(client=client).fit(
+            [dask.delayed(X[:9]), dask.delayed(X[9:, :4])],
+            [dask.delayed(Y[:9]), dask.delayed(Y[9:])],
+        )
+    with pytest.raises(ValueError, match="needs labels"):
+        LogisticRegression(client=client).fit(X, None)
+    model = LogisticRegression(client=client).fit(*in_blocks(X, late, BLOCKS))
+    assert model.classes_.tolist() == ["no", "yes"]  # one was seen in the last block only
+
+
+def test_data_that_change_during_a_fit(client, tmp_path):
+    """NaN that the first look did not see is found when sums are, and the block is named."""
+
+    def spoil(number, block, times):
+        return np.where(times > 2 and number == 2, np.nan, block)
+
+    labels = [dask.delayed(part) for part in np.split(Y, np.cumsum(BLOCKS)[:-1])]
+    with pytest.raises(ValueError, match="block 2 of X has NaN or infinity"):
+        LogisticRegression(client=client).fit(noted(tmp_path / "read", spoil, BLOCKS), labels)
+
+
+def test_it_is_an_estimator(client):
+    """Clones, pickles, model files and parameters are those of one machine."""
+    model = LogisticRegression(C=2.0, client=client)
+    assert clone(model).client is client
+    ours, theirs = set(model.get_params()), set(antithetic.LogisticRegression().get_params())
+    assert ours == theirs - {"n_jobs"} | {"client", "checkpoint"}
+    model.fit(*in_blocks(X, Y, BLOCKS))
+    again = pickle.loads(pickle.dumps(model))
+    assert again.client is None
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    local = LinearModel.of(model, feature_names=None).estimator()
+    assert type(local) is antithetic.LogisticRegression
+    np.testing.assert_array_equal(local.predict_proba(X), model.predict_proba(X))
+    assert local.C == 2.0
+    assert not hasattr(model, "partial_fit")
+
+
+def test_a_line_per_iteration(client, capsys):
+    """``verbose`` prints one, and Dask's diagnostics have readable names."""
+    LogisticRegression(verbose=1, client=client).fit(*in_blocks(X, Y, BLOCKS))
+    said = capsys.readouterr().out
+    assert "4 blocks of 3000 rows" in said
+    assert said.count("round ") >= 2
+    prefixes = client.run_on_scheduler(lambda dask_scheduler: sorted(dask_scheduler.task_prefixes))
+    for name in ("look", "sample", "solve", "gradient"):
+        assert any(prefix.startswith(f"antithetic-{name}") for prefix in prefixes)

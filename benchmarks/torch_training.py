@@ -8,18 +8,22 @@ those of all training rows at the end of an epoch. Seconds are CPU time of one t
 left out.
 
 Run ``python benchmarks/torch_training.py``, about an hour, or only some parts: ``python
-benchmarks/torch_training.py a b``. ``--quick`` takes fewer rows, seeds and epochs. The exit status
-is 1 if a bar is missed. It needs MNIST, from ANTITHETIC_DATA.
+benchmarks/torch_training.py a b``. ``--keep FILE`` writes every finished run into a file and reads
+those that are there, so that an interrupted benchmark goes on; several processes may share it.
+``--quick`` takes fewer rows, seeds and epochs. The exit status is 1 if a bar is missed. It needs
+MNIST, from ANTITHETIC_DATA.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -149,8 +153,50 @@ def make_sampler(name: str, method: str, rows: int, seed: int):
     return AntitheticBatchSampler(features, y, SIZE, seed=seed, arms=arms)
 
 
+@dataclass
+class Kept:
+    """Finished runs in a file, one line of JSON each; without a file none are kept."""
+
+    path: Path | None = None
+
+    def find(self, setting: list, epochs: int) -> Run | None:
+        """Return the beginning of a run that was at least as long, if there is one."""
+        lines = self.path.read_text().splitlines() if self.path and self.path.exists() else []
+        for line in lines:
+            kept = json.loads(line)
+            if kept.pop("setting") == setting and len(kept["losses"]) >= epochs:
+                found = Run(**kept)
+                found.losses, found.seconds = found.losses[:epochs], found.seconds[:epochs]
+                return found
+        return None
+
+    def add(self, setting: list, run: Run) -> None:
+        """Write a run to the end of the file."""
+        if self.path:
+            with self.path.open("a") as file:
+                file.write(json.dumps({"setting": setting, **asdict(run)}) + "\n")
+
+
+KEPT = Kept()
+
+
 @cache
 def run(name: str, method: str, rate: float, seed: int, rows: int, epochs: int) -> Run:
+    setting = [name, method, rate, seed, rows]
+    if (kept := KEPT.find(setting, epochs)) is not None:
+        return kept
+    found = train(name, method, rate, seed, rows, epochs)
+    KEPT.add(setting, found)
+    losses = " ".join(f"{loss:.4f}" for loss in found.losses)
+    print(
+        f"  {name}, {method}, rate {rate}, seed {seed}: {losses}, {found.seconds[-1]:.1f} s",
+        file=sys.stderr,
+        flush=True,
+    )
+    return found
+
+
+def train(name: str, method: str, rate: float, seed: int, rows: int, epochs: int) -> Run:
     X, y = data(name, rows)
     model, sampler, found = make_model(name, seed), make_sampler(name, method, rows, seed), Run()
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
@@ -169,12 +215,6 @@ def run(name: str, method: str, rate: float, seed: int, rows: int, epochs: int) 
             found.losses.append(evaluate(name, model, X, y))
         if hasattr(sampler, "report"):
             found.report = str(sampler.report())
-    losses = " ".join(f"{loss:.4f}" for loss in found.losses)
-    print(
-        f"  {name}, {method}, rate {rate}, seed {seed}: {losses}, {total:.1f} s",
-        file=sys.stderr,
-        flush=True,
-    )
     return found
 
 
@@ -306,4 +346,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)  # batches of 16 gain nothing from more, and seconds can be compared
     print(f"torch {torch.__version__}, one thread; antithetic {antithetic.__version__}")
     parts = {"a": to_a_loss, "b": linear, "c": harmless, "d": observing, "e": handing_out}
-    sys.exit(run_parts(__doc__, parts))
+    sys.exit(run_parts(__doc__, parts, keep=lambda path: setattr(KEPT, "path", path)))

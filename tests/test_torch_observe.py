@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
+from torch import nn  # noqa: E402
 from torch.nn.functional import (  # noqa: E402
     binary_cross_entropy_with_logits,
     cross_entropy,
@@ -29,6 +30,7 @@ from antithetic.torch import (  # noqa: E402
     observe,
 )
 from antithetic.torch.coordinates import products, tensor_coordinates  # noqa: E402
+from antithetic.torch.norms import GradientNorms  # noqa: E402
 
 GENERATOR = torch.Generator().manual_seed(1)
 
@@ -274,26 +276,80 @@ def test_the_loss_of_a_drawn_batch_is_weighted():
                 assert weights.unique().tolist() == [1.0]
 
 
-def test_the_squared_norm_is_that_of_the_batch_gradient():
-    """Of all parameters: not scaled, not clipped, not accumulated, and as weighted."""
-    found, net = sampler(), model()
-    measured, expected = [], []
-    found.compare = lambda batch, square: measured.append((batch.block, square))
+@pytest.mark.parametrize("gradients", ["fresh", "zeros", "accumulated"])
+def test_the_squared_norm_is_that_of_the_batch_gradient(gradients):
+    """Of all parameters: not scaled, not clipped, not accumulated, and as weighted.
+
+    The first batch to which the gradient of another is added is not measured.
+    """
+    found, net, twin = sampler(), model(), model()
+    twin.load_state_dict(net.state_dict())
+    measured, expected = {}, {}
+    found.compare = lambda batch, square: measured.update({tuple(batch.rows): square})
     with found.observing(net):
         epochs_of(found, net, 1)
+        net.zero_grad()
         for number, batch in enumerate(found):
+            if gradients == "fresh" or (gradients == "accumulated" and number % 3 == 2):
+                net.zero_grad()
+            elif gradients == "zeros":
+                net.zero_grad(set_to_none=False)
             losses = cross_entropy(net(INPUTS[batch]), CLASSES[batch], reduction="none")
-            loss = found.batch_loss(losses)
-            gradients = torch.autograd.grad(loss, list(net.parameters()), retain_graph=True)
-            if found._watch.current.batch.block >= 0:
-                expected.append(sum(float(g.square().sum()) for g in gradients))
-            net.zero_grad() if number % 2 else None  # gradients of two batches are accumulated
-            found._watch._squares, found._watch._arrived = [], 0  # of autograd.grad
-            found._watch.current.slopes = None
-            (loss * 256.0 / 2.0).backward()
+            (found.batch_loss(losses) * 256.0 / 2.0).backward()
             torch.nn.utils.clip_grad_norm_(net.parameters(), 1e-3)
-    assert len(measured) == len(expected) > 0
-    np.testing.assert_allclose([square for _, square in measured], expected, rtol=1e-5)
+            if found._watch.current.batch.block >= 0:
+                losses = cross_entropy(twin(INPUTS[batch]), CLASSES[batch], reduction="none")
+                parts = torch.autograd.grad(
+                    (found.weights * losses).sum() / 8, list(twin.parameters())
+                )
+                expected[tuple(batch)] = sum(float(part.square().sum()) for part in parts)
+    assert len(expected) - len(measured) == (gradients != "fresh")
+    assert len(measured) > 1
+    for rows, square in measured.items():
+        assert square == pytest.approx(expected[rows], rel=1e-5)
+
+
+def test_norms_of_sparse_and_half_precision_gradients_are_those_of_their_values():
+    net = nn.Sequential(nn.EmbeddingBag(9, 4, sparse=True), nn.Linear(4, 2)).bfloat16()
+    norms = GradientNorms(net)
+    norms.begin()
+    output = net(torch.tensor([[1, 2], [3, 3]]))
+    output.register_hook(lambda _: norms.reach_head())
+    output.sum().backward()
+    parts = [one.grad.to_dense().float() for one in net.parameters()]
+    for norm, part in zip(norms.take(), parts, strict=True):
+        assert norm.dtype is torch.float32
+        assert float(norm) == pytest.approx(float(part.norm()), rel=1e-5)
+
+
+def test_gradients_that_are_used_up_in_the_backward_pass_are_measured_from_the_second_on():
+    """As where optimisers step while the backward pass is under way."""
+    net, measured = nn.Linear(3, 2), []
+    for one in net.parameters():
+        one.register_post_accumulate_grad_hook(lambda one: setattr(one, "grad", None))
+    norms = GradientNorms(net)
+    for _ in range(2):
+        norms.begin()
+        output = net(torch.ones(1, 3))
+        output.register_hook(lambda _: norms.reach_head())
+        output.sum().backward()
+        measured.append([float(norm) for norm in norms.take()])
+    norms.close()
+    assert measured == [[], [pytest.approx(2**0.5), pytest.approx(6**0.5)]]  # bias first
+    assert norms.take() == []
+
+
+def test_what_the_loss_was_multiplied_by_is_that_of_the_first_backward_pass():
+    """A second one, of the same loss, adds to gradients and changes nothing here."""
+    found, net = sampler(), model()
+    with found.observing(net):
+        batch = next(iter(found))
+        losses = cross_entropy(net(INPUTS[batch]), CLASSES[batch], reduction="none")
+        loss = found.batch_loss(losses) * 4.0
+        loss.backward(retain_graph=True)
+        loss.backward()
+        seen = found._watch.current
+    assert float(seen.scale) == 4.0
 
 
 def test_passes_that_share_a_backward_pass_are_not_compared():

@@ -169,7 +169,9 @@ class VarianceDisplay:
         if ax is None:
             pyplot()  # before the work, not after it
         model = SolvedProblem.read(estimator, X, y, sample_weight, target)
-        batch_size = getattr(estimator, "batch_size", 2) if batch_size is None else batch_size
+        if batch_size is None:
+            given = getattr(estimator, "batch_size", 2)
+            batch_size = 2 if isinstance(given, str) else given  # "auto"
         batch_size = min(check_count(batch_size, "batch_size", least=1), model.X.shape[0])
         tables = model.tables(table, y)
         zero, iid_at_zero = model.ratios(None, 0.0, tables, batch_size)

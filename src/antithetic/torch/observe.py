@@ -17,6 +17,7 @@ from antithetic._util.warnings import warn
 from antithetic.torch.data import to_indices
 from antithetic.torch.gradients import few_inputs, few_slopes, plain
 from antithetic.torch.head import find_head, is_linear, mixing_layer
+from antithetic.torch.norms import GradientNorms
 from antithetic.torch.rounds import Batch
 
 if TYPE_CHECKING:
@@ -39,11 +40,13 @@ class Pass:
         What the head was given.
     slopes : Tensor of shape (m, K) or None
         Derivatives by the head's outputs, when the backward pass has been there.
+    loss : Tensor or None
+        What ``batch_loss`` returned, until the backward pass comes.
     scale : Tensor or None
-        What the loss was multiplied by before the backward pass, as mixed precision and the
-        accumulation of gradients do; known where it went through ``batch_loss``.
+        What that was multiplied by before the backward pass, as mixed precision and the
+        accumulation of gradients do.
     weighed : bool
-        Whether it did.
+        Whether the loss went through ``batch_loss``.
     closed : bool
         Whether the next pass has begun, or all was shown to the sampler.
     """
@@ -51,6 +54,7 @@ class Pass:
     batch: Batch
     inputs: Tensor
     slopes: Tensor | None = None
+    loss: Tensor | None = None
     scale: Tensor | None = None
     weighed: bool = False
     closed: bool = False
@@ -82,7 +86,6 @@ class ObserveHead:
         self.linear = is_linear(model, self.head)
         self._sampler, self._model = sampler, model
         self._n_sketch = check_count(n_sketch, "n_sketch", least=1)
-        self._handles: list[Any] = []
         self._warned = False
         self._begin()
 
@@ -96,8 +99,6 @@ class ObserveHead:
         self._measured: list[tuple[Pass, list[Tensor]]] = []
         self.current: Pass | None = None  # the last pass
         self._arrived = 0  # passes that the backward pass has reached since the current one began
-        self._squares: list[Tensor] = []
-        self._measuring = False
 
     def __enter__(self) -> ObserveHead:
         self._sampler.watch(self)
@@ -109,12 +110,8 @@ class ObserveHead:
                 " its batch: what is observed of single rows is less reliable there",
                 UserWarning,
             )
-        self._handles = [self.head.register_forward_hook(self._see)]
-        self._handles += [
-            parameter.register_hook(self._keep_square)  # type: ignore[no-untyped-call]
-            for parameter in self._model.parameters()
-            if parameter.requires_grad and self._sampler.tests_arms
-        ]
+        self._handle = self.head.register_forward_hook(self._see)
+        self._norms = GradientNorms(self._model)
         return self
 
     def __exit__(
@@ -123,8 +120,8 @@ class ObserveHead:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for handle in self._handles:
-            handle.remove()
+        self._handle.remove()
+        self._norms.close()
         self._sampler.watch(None)
         # The first error is the one that matters.
         with suppress(ValueError) if kind is not None else nullcontext():
@@ -168,7 +165,8 @@ class ObserveHead:
         self._close_pass()
         seen = Pass(self._batch_of_pass(len(output)), args[0].detach())
         self.current = seen
-        self._measuring = seen.batch.block >= 0
+        if seen.batch.block >= 0 and self._sampler.tests_arms:
+            self._norms.begin()
         if output.requires_grad:
             output.register_hook(  # type: ignore[no-untyped-call]
                 lambda slopes: self._arrive(seen, slopes)
@@ -180,27 +178,15 @@ class ObserveHead:
         if seen.slopes is not None:
             return
         seen.slopes = slopes.detach()
+        if seen.loss is not None:
+            seen.scale, seen.loss = seen.loss.grad, None
         self._kept.append(seen)
         self._numbers += seen.inputs.numel()
-
-    def _keep_square(self, gradient: Tensor) -> None:
-        """Keep the squared norm of one parameter's gradient, as the backward pass gives it.
-
-        So it is that of this batch alone, not clipped, and not averaged over processes.
-        """
-        if not self._measuring:
-            return
-        if gradient.is_sparse:
-            gradient = gradient.coalesce().values()
-        values = gradient.reshape(-1)
-        if values.dtype is not torch.float32:
-            values = values.float()
-        self._squares.append(torch.dot(values, values))
+        self._norms.reach_head()
 
     def _close_pass(self) -> None:
         """End what belongs to the current pass, when the next one begins."""
-        squares, self._squares = self._squares, []
-        arrived, self._arrived, self._measuring = self._arrived, 0, False
+        norms, arrived, self._arrived = self._norms.take(), self._arrived, 0
         seen = self.current
         if seen is None or seen.closed:
             return
@@ -212,8 +198,8 @@ class ObserveHead:
                 " sampler.batch_loss(losses), which weighs its rows; call it for every batch"
             )
         # several passes in one backward pass cannot be told apart
-        if seen.batch.block >= 0 and arrived == 1 and seen.slopes is not None and squares:
-            self._measured.append((seen, squares))
+        if seen.batch.block >= 0 and arrived == 1 and seen.slopes is not None and norms:
+            self._measured.append((seen, norms))
         if len(self._kept) >= _TOGETHER or self._numbers >= _MOST_KEPT:
             self._show()
 
@@ -328,24 +314,21 @@ def weigh(seen: Pass | None, losses: Any, size: int) -> Tensor:
         )
     if seen.batch.weights is not None:
         rows = rows * torch.from_numpy(seen.batch.weights).to(rows)
-    seen.weighed = True
-
-    def keep_scale(scale: Tensor) -> None:
-        seen.scale = scale.detach()
-
     total = rows.sum() / size
-    total.register_hook(keep_scale)  # type: ignore[no-untyped-call]
+    total.retain_grad()  # cheaper than a hook, and as good
+    seen.weighed, seen.loss = True, total
     return total
 
 
 def _totals(measured: list[tuple[Pass, list[Tensor]]]) -> list[float]:
-    """Sums of the squares of each pass, brought to the CPU all at once."""
+    """Squared norms of the gradient of each pass, brought to the CPU all at once."""
     if not measured:
         return []
     device = measured[0][1][0].device
-    every = torch.stack([square.to(device) for _, squares in measured for square in squares])
-    counts = np.array([len(squares) for _, squares in measured])
-    sums = np.add.reduceat(every.double().cpu().numpy(), np.cumsum(counts) - counts)
+    every = torch.stack([norm.to(device) for _, norms in measured for norm in norms])
+    counts = np.array([len(norms) for _, norms in measured])
+    squares = every.double().square().cpu().numpy()
+    sums = np.add.reduceat(squares, np.cumsum(counts) - counts)
     found: list[float] = sums.tolist()
     return found
 

@@ -29,6 +29,7 @@ SCRIPTS = {  # and what each needs, with the extra that has it
     "pairing": {},
     "estimators": {},
     "logistic": {},
+    "softmax": {},
     "certificates": {},
     "losses": {},
     "orders": {},

@@ -90,9 +90,15 @@ def close(missed: int) -> int:
     return int(missed > 0)
 
 
-def run_parts(description: str, parts: dict[str, Callable[[bool], Iterator[Figure]]]) -> int:
+def run_parts(
+    description: str,
+    parts: dict[str, Callable[[bool], Iterator[Figure]]],
+    *,
+    keep: Callable[[Path], None] | None = None,
+) -> int:
     """Print the figures of the parts that the command line names, all if none.
 
+    With ``keep``, a function that is told the file of finished runs, there is an option for it.
     Return the exit status.
     """
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
@@ -102,7 +108,11 @@ def run_parts(description: str, parts: dict[str, Callable[[bool], Iterator[Figur
     parser.add_argument(
         "--quick", action="store_true", help="fewer seeds, sets and repeats, less to be trusted"
     )
+    if keep:
+        parser.add_argument("--keep", metavar="FILE", type=Path, help="file of finished runs")
     options = parser.parse_args()
+    if keep and options.keep:
+        keep(options.keep)
     if unknown := set(options.parts) - set(parts):
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(parts)}")
     print(machine())

@@ -9,6 +9,7 @@ The same versions give the same bytes.
 
 from __future__ import annotations
 
+import csv
 import sys
 from pathlib import Path
 
@@ -305,7 +306,46 @@ def profile():
     return figure
 
 
-PICTURES = (pairs, partners, tutorial, fading, partial_sums, orders, dimensions, profile)
+def logistic():
+    """Gap against seconds of all solvers of logistic regression, from docs/logistic.csv."""
+    with open(Path(__file__).parent / "logistic.csv", newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["part"] == "curve"]
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    solvers = sorted({row["solver"] for row in rows} - {"ours"})
+    looks = {
+        solver: {
+            "color": (BLUE, GREEN, PURPLE, RED, INK)[k % 5],
+            "ls": ("-", "--", ":")[k // 5],
+            "lw": 1.2,
+        }
+        for k, solver in enumerate(solvers)
+    }
+    looks["ours"] = {"color": ORANGE, "lw": 3.0, "zorder": 3}
+    figure = Figure(figsize=(7.6, 3.6))
+    panels = figure.subplots(1, len(tasks), sharey=True, squeeze=False)[0]
+    for ax, task in zip(panels, tasks, strict=True):
+        for solver in ("ours", *solvers):
+            points = [
+                (float(row["seconds"]) * 1e3, max(float(row["gap"]), 1e-12))
+                for row in rows
+                if (row["task"], row["solver"]) == (task, solver)
+            ]
+            ax.plot(*_falling(points), **looks[solver])
+        ax.set(xscale="log", yscale="log", xlabel="milliseconds", ylim=(1e-11, 1.0))
+        ax.set_title(task.replace("lambda", "λ").replace("0.0001", "1e-4"))
+    figure.axes[0].set_ylabel("gap")
+    labels = ["LogisticRegression (ours)", *solvers]
+    figure.legend(figure.axes[0].lines, labels, loc="outside right center", fontsize=8)
+    return figure
+
+
+def _falling(points):
+    """Seconds, and the least gap reached by then."""
+    order = sorted(points)
+    return [seconds for seconds, _ in order], np.minimum.accumulate([gap for _, gap in order])
+
+
+PICTURES = (pairs, partners, tutorial, fading, partial_sums, orders, dimensions, profile, logistic)
 
 
 def main(names):

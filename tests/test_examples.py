@@ -44,6 +44,13 @@ def test_logistic_regressions_reach_the_optimum_of_unscaled_columns(run):
     assert "the best of 10 values of C" in printed
 
 
+def test_a_probe_is_as_good_as_scikit_learns(run):
+    printed = run("probe")
+    theirs = numbers(line(printed, "scikit-learn"))[0]
+    assert numbers(line(printed, "softmax, 10 epochs"))[0] > theirs - 0.02
+    assert numbers(line(printed, "softmax, partial_fit"))[0] > theirs - 0.04
+
+
 def test_antithetic_pairs_save_variance_throughout(run):
     printed = run("variance")
     ratios = [numbers(row)[-1] for row in re.findall(r"^  \d+ .*$", printed, flags=re.MULTILINE)]
@@ -143,7 +150,7 @@ def test_a_cluster_pairs_trains_and_goes_on(tmp_path):
     ).stdout
     assert numbers(line(printed, "pairs within blocks"))[0] < 0.5
     assert numbers(line(printed, "accuracy"))[0] > 0.75
-    assert "6, to the bit: True" in printed
+    assert "a whole fit, to the bit: True" in printed
 
 
 def test_every_example_is_tested_and_in_the_gallery():

@@ -19,7 +19,7 @@ _ROWS_OF_CENTRE = 1000  # of a block: more would make the means of its columns n
 Vector = NDArray[np.float64]
 
 
-class Moments(NamedTuple):
+class BlockMoments(NamedTuple):
     """Sums over a block.
 
     Attributes
@@ -46,7 +46,7 @@ class Moments(NamedTuple):
     entries: float
 
 
-def moments_of(block: Block, codes: NDArray[np.intp], many: int, loss: Loss) -> Moments:
+def moments_of(block: Block, codes: NDArray[np.intp], many: int, loss: Loss) -> BlockMoments:
     """Sums of a block whose rows have the classes ``codes``, of so many."""
     n, weight = block.X.shape[0], block.weight
     ones = np.bincount(codes, minlength=many).astype(np.float64)
@@ -64,7 +64,7 @@ def moments_of(block: Block, codes: NDArray[np.intp], many: int, loss: Loss) -> 
         spread = float(weight @ np.square(y - mean))
         at_zero = loss.mean(y, np.zeros(n), weight) * n
     entries = block.X.nnz / n if sparse.issparse(block.X) else float(block.X.shape[1])
-    return Moments(weights, squares, *_columns(block), mean, spread, at_zero, entries)
+    return BlockMoments(weights, squares, *_columns(block), mean, spread, at_zero, entries)
 
 
 def _columns(block: Block) -> tuple[Vector, Vector, Vector]:
@@ -91,9 +91,9 @@ class Census:
     weights, squares : ndarray of shape (n_classes,) or (1,)
         Sums of the weights of each class, and of their squares.
     centre, spreads, filled : ndarray of shape (d,)
-        Of the columns, as in :class:`Moments`.
+        Of the columns, as in :class:`BlockMoments`.
     mean, spread, loss : float
-        Of the numbers of a regression, as in :class:`Moments`.
+        Of the numbers of a regression, as in :class:`BlockMoments`.
     numbers, shares : ndarray
         Some numbers of a regression, and what each stands for.
     row_bytes : float

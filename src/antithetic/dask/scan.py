@@ -14,7 +14,7 @@ from scipy import sparse
 
 from antithetic.dask.blocks import Block, Blocks, open_block
 from antithetic.dask.common import Common
-from antithetic.dask.moments import Census, Moments, moments_of
+from antithetic.dask.moments import BlockMoments, Census, moments_of
 from antithetic.dask.tasks import one_thread
 from antithetic.estimators.one_vs_rest import classes_of
 from antithetic.problem import Problem
@@ -50,7 +50,7 @@ class Glance:
         Hash of labels, weights and some rows, for checkpoints.
     X, y, weight, factor
         Sampled rows, and how many rows of the block each stands for; None where none were taken.
-    moments : Moments or None
+    moments : BlockMoments or None
         What Newton's method asks for.
     """
 
@@ -67,7 +67,7 @@ class Glance:
     y: Any = None
     weight: Any = None
     factor: Any = None
-    moments: Moments | None = None
+    moments: BlockMoments | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

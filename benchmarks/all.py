@@ -28,6 +28,7 @@ SCRIPTS = {  # and what each needs, with the extra that has it
     "start": {},
     "pairing": {},
     "estimators": {},
+    "units": {},
     "logistic": {},
     "softmax": {},
     "certificates": {},

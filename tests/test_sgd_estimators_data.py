@@ -275,7 +275,7 @@ def test_other_losses_have_no_probabilities(loss):
         assert not hasattr(SGDClassifier(loss), method)
         with pytest.raises(AttributeError, match=method) as caught:
             getattr(SGDClassifier(loss), method)
-        assert "'log_loss' or 'modified_huber'" in str(caught.value.__cause__)
+        assert "'log_loss', 'modified_huber' or 'softmax'" in str(caught.value.__cause__)
 
 
 # ---- tables

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, cast
 
@@ -11,7 +10,15 @@ import numpy as np
 
 from antithetic.problem.certificate import certified_gap
 from antithetic.problem.sums import ClassedSums, Evaluation, Sums, Vector
+from antithetic.solvers.newton.choice import (
+    choose_model,
+    has_hessian,
+    is_shared,
+    name_of,
+    takes_samples,
+)
 from antithetic.solvers.newton.gauge import regauge
+from antithetic.solvers.newton.goal import Goal
 from antithetic.solvers.newton.levels import (
     Warm,
     follow_sample,
@@ -22,7 +29,6 @@ from antithetic.solvers.newton.levels import (
 )
 from antithetic.solvers.newton.models import (
     Conjugate,
-    Model,
     Proposal,
     QuasiNewton,
     WithL1,
@@ -32,15 +38,9 @@ from antithetic.solvers.newton.search import next_care, search, value
 from antithetic.solvers.newton.whitened import Whitened
 
 _FEW_ROWS = 1500  # below which digits cost nothing
-_FREE_DIGITS = 1e-10
-_FREE_ITERATIONS = 50  # after which no more digits than were asked for are free
-_ROUNDING = {False: 1e-12, True: 1e-6}  # of the constant's objective, by whether rows are float32
 _LAST_DIGITS, _MOST_IDLE = 4.0 * float(np.finfo(np.float64).eps), 3
 _RATIO_OF_OTHERS = 0.3  # what a step leaves of the decrement, with a Hessian of other weights
-_MOST_COLUMNS = 4000  # of a Hessian that is formed
-_MOST_WEIGHTS = 1000  # the same with many classes, where a Hessian costs more
 _POOR = 0.3  # of the decrement that a step with a new Hessian leaves: its digits may be too few
-_COARSE = 1e-5  # of the constant's objective: gaps that products of float32 still resolve
 _SOON = 0.03  # of the decrement: what two or three steps with the Hessian at hand leave
 _OF_SAMPLE = 0.3  # of the gap that is allowed: how far a sample that is followed may be off
 _OF_BOUND = 0.5  # of the gap that is allowed: what a step by conjugate gradients aims at
@@ -89,7 +89,8 @@ class Newton:
         self._is_small = sums.n < _FEW_ROWS
         self._needs_exact = self._is_small  # Hessians, where digits are free or float32 has too few
         self.constant, self.zero_objective = sums.constant()
-        self._model = self._choose()
+        self._goal = Goal(tol, self.zero_objective, self._is_small, sums.is_single)
+        self._model = choose_model(sums, seed, is_classed=self._is_classed)
         self._ratio, self._last, self._care = 0.1, np.inf, 0.0
         self._looseness = 1.0  # what the last bound was, divided by what was expected
         self._is_exact = self._is_fresh = self._was_fresh = False
@@ -102,40 +103,7 @@ class Newton:
     @property
     def method(self) -> str:
         """How steps are found."""
-        if isinstance(self._model, Whitened):
-            return "newton" if self._model.is_full else "whitened L-BFGS"
-        names = {Conjugate: "conjugate gradients", WorkingSet: "working set"}
-        return names.get(type(self._model), "newton")
-
-    @property
-    def _has_hessian(self) -> bool:
-        """Whether the model has a Hessian, which may grow old, or asks the rows for products."""
-        return not isinstance(self._model, Conjugate)
-
-    @property
-    def _is_shared(self) -> bool:
-        """Whether the model has a matrix that classes share, whose unit each step corrects."""
-        return isinstance(self._model, Whitened) and not self._model.is_full
-
-    @property
-    def _takes_samples(self) -> bool:
-        """Whether samples of the rows come first."""
-        model = self._model
-        if isinstance(model, Whitened):
-            return model.starts_full
-        return isinstance(model, (QuasiNewton, WithL1))
-
-    def _choose(self) -> Model:
-        sums = self.sums
-        l1 = sums.penalty.l1
-        if l1 > 0.0:
-            most = _MOST_WEIGHTS if self._is_classed else _MOST_COLUMNS
-            return WithL1(l1) if sums.d <= most else WorkingSet(l1)
-        if self._is_classed:
-            return Whitened(sums.d, self._seed)
-        if sums.d <= min(_MOST_COLUMNS, max(2 * sums.n, 300)):
-            return QuasiNewton()
-        return Conjugate()
+        return name_of(self._model)
 
     def on(self, sums: Sums | None) -> Newton:
         """Return a copy that goes its own way, on these rows; without any it is small to keep."""
@@ -215,7 +183,7 @@ class Newton:
     def _solve_samples(self, zero: Vector) -> Warm | None:
         """Where samples lead to; None where there are none."""
         sizes = level_sizes(self.sums.n, self.sums.d, self.sums.most_sampled)
-        if not sizes or not self._takes_samples:
+        if not sizes or not takes_samples(self._model):
             return None
         solve = partial(
             solve_levels,
@@ -239,20 +207,11 @@ class Newton:
 
     def unit(self, point: Evaluation) -> float:
         """What gaps are measured in: the constant's distance from the optimum, at least."""
-        gained = self.zero_objective - value(self.sums, point)
-        rounding = _ROUNDING[self.sums.is_single] * self.zero_objective
-        least = float(np.finfo(np.float64).tiny)  # where all objectives are zero
-        return max(gained, rounding / self.tol if self.tol > 0.0 else 0.0, least)
-
-    def _goal(self, iterations: int) -> float:
-        """Gap at which the run ends: less than was asked for, where digits cost nothing."""
-        is_free = self._is_small and iterations < _FREE_ITERATIONS
-        return min(self.tol, _FREE_DIGITS) if is_free else self.tol
+        return self._goal.unit(value(self.sums, point))
 
     def _allowed(self, point: Evaluation, iterations: int) -> float:
         """Distance from the optimum at which the run ends."""
-        rounding = _ROUNDING[self.sums.is_single] * self.zero_objective
-        return max(self._goal(iterations) * self.unit(point), rounding)
+        return self._goal.distance(value(self.sums, point), iterations)
 
     def judge(self, progress: Iterate, proposal: Proposal) -> tuple[Iterate, float]:
         """Bound the gap if it may be small enough; return also the decrement to aim at."""
@@ -337,7 +296,7 @@ class Newton:
             self._renew(point)
             proposal = self._model.propose(point)
         found = search(self.sums, point, proposal)
-        for care in (self._care, 1.0) if self._has_hessian else ():
+        for care in (self._care, 1.0) if has_hessian(self._model) else ():
             if found is None and not (self._is_fresh and self._is_exact and care == self._care):
                 self._care = care
                 self._renew(point, exact=True)
@@ -350,7 +309,7 @@ class Newton:
         self._model.learn(point, found.point)
         self._idle = self._idle + 1 if self._is_idle(point, found.point, proposal) else 0
         self._last, self._was_fresh, self._is_fresh = proposal.decrement, self._is_fresh, False
-        if not self._is_shared:
+        if not is_shared(self._model):
             self._care = next_care(self.sums, point, proposal, found, self._care)
         after = Iterate(self._regauged(found.point), progress.iterations + 1)
         return after if self._idle < _MOST_IDLE else self.close(after, "rounding")
@@ -368,10 +327,8 @@ class Newton:
         """Whether a gap is to be shown that products of float32 do not resolve."""
         if self._refined() is None:
             return False
-        coarse, goal = _COARSE * self.zero_objective, self._goal(0)
-        if max(goal * self.unit(point), _ROUNDING[True] * self.zero_objective) >= coarse:
-            return False
-        return self._looseness * self._estimate(point, proposal) < coarse
+        bound = self._looseness * self._estimate(point, proposal)
+        return self._goal.needs_digits(value(self.sums, point), bound)
 
     def _refined(self) -> ClassedSums | None:
         return cast("ClassedSums", self.sums).refined() if self._is_classed else None
@@ -400,7 +357,7 @@ class Newton:
 
     def _is_stale(self, proposal: Proposal, target: float) -> bool:
         """Whether a new Hessian is worth its passes before the step to come."""
-        if self._is_fresh or not self._has_hessian:
+        if self._is_fresh or not has_hessian(self._model):
             return False
         model = self._model
         if isinstance(model, Whitened) and not (self._is_small and model.starts_full):
@@ -414,17 +371,3 @@ class Newton:
             self._model.passes,
             trusted=self._care == 0.0,
         )
-
-
-def solve(
-    newton: Newton,
-    progress: Iterate,
-    max_iter: int,
-    watch: Callable[[Iterate], object] | None = None,
-) -> Iterate:
-    """Iterate until the gap is small enough, and at most so often."""
-    while not progress.ended and progress.iterations < max_iter:
-        if watch is not None:
-            watch(progress)
-        progress = newton.step(progress)
-    return progress if progress.ended else newton.close(progress)

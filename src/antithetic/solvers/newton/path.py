@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Vector
-from antithetic.solvers.newton.iterations import Iterate, Newton, solve
+from antithetic.solvers.newton.iterations import Iterate, Newton
 
 
 class _Penalised(Protocol):
@@ -59,11 +59,25 @@ def follow_path(
             newton = Newton(sums, effort.tol, effort.seed)  # type: ignore[arg-type]  # all of Sums
             iterate = newton.start(first(sums, newton))
         else:
-            some = newton.sample
-            some = None if some is None else some.with_penalty(penalty)  # type: ignore[attr-defined]
+            some: Any = newton.sample
+            some = None if some is None else some.with_penalty(penalty)
             newton, iterate = newton.follow(sums, iterate, some)  # type: ignore[arg-type]
         result = partial(found, sums, newton)
         watching = None if watch is None else lambda now: watch(result(now))  # noqa: B023
-        iterate = solve(newton, iterate, effort.max_iter, watching)
+        iterate = _solve(newton, iterate, effort.max_iter, watching)
         results.append(result(iterate))
     return results
+
+
+def _solve(
+    newton: Newton,
+    progress: Iterate,
+    max_iter: int,
+    watch: Callable[[Iterate], object] | None = None,
+) -> Iterate:
+    """Iterate until the gap is small enough, and at most so often."""
+    while not progress.ended and progress.iterations < max_iter:
+        if watch is not None:
+            watch(progress)
+        progress = newton.step(progress)
+    return progress if progress.ended else newton.close(progress)

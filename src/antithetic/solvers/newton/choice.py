@@ -1,0 +1,48 @@
+"""Which model of the objective steps come from."""
+
+from __future__ import annotations
+
+from antithetic.problem.sums import Sums
+from antithetic.solvers.newton.models import Conjugate, Model, QuasiNewton, WithL1, WorkingSet
+from antithetic.solvers.newton.whitened import Whitened
+
+_MOST_COLUMNS = 4000  # of a Hessian that is formed
+_MOST_WEIGHTS = 1000  # the same with many classes, where a Hessian costs more
+
+
+def choose_model(sums: Sums, seed: int, *, is_classed: bool) -> Model:
+    """The model for these rows and their penalty."""
+    l1 = sums.penalty.l1
+    if l1 > 0.0:
+        most = _MOST_WEIGHTS if is_classed else _MOST_COLUMNS
+        return WithL1(l1) if sums.d <= most else WorkingSet(l1)
+    if is_classed:
+        return Whitened(sums.d, seed)
+    if sums.d <= min(_MOST_COLUMNS, max(2 * sums.n, 300)):
+        return QuasiNewton()
+    return Conjugate()
+
+
+def name_of(model: Model) -> str:
+    """How steps are found."""
+    if isinstance(model, Whitened):
+        return "newton" if model.is_full else "whitened L-BFGS"
+    names = {Conjugate: "conjugate gradients", WorkingSet: "working set"}
+    return names.get(type(model), "newton")
+
+
+def has_hessian(model: Model) -> bool:
+    """Whether a model has a Hessian, which may grow old, or asks the rows for products."""
+    return not isinstance(model, Conjugate)
+
+
+def is_shared(model: Model) -> bool:
+    """Whether a model has a matrix that classes share, whose unit each step corrects."""
+    return isinstance(model, Whitened) and not model.is_full
+
+
+def takes_samples(model: Model) -> bool:
+    """Whether samples of the rows come before all of them."""
+    if isinstance(model, Whitened):
+        return model.starts_full
+    return isinstance(model, (QuasiNewton, WithL1))

@@ -1,0 +1,57 @@
+"""How near to the optimum a run is to come."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+_FREE_DIGITS = 1e-10
+_FREE_ITERATIONS = 50  # after which no more digits than were asked for are free
+_ROUNDING = {False: 1e-12, True: 1e-6}  # of the constant's objective, by whether rows are float32
+_COARSE = 1e-5  # of the constant's objective: gaps that products of float32 still resolve
+
+
+class Goal(NamedTuple):
+    """Gap at which a run ends, in units of what the best constant is away from the optimum.
+
+    Attributes
+    ----------
+    tol : float
+    zero_objective : float
+        Objective of the best constant.
+    is_small : bool
+        Whether rows are so few that digits cost nothing.
+    is_single : bool
+        Whether rows are float32, where rounding ends a run sooner.
+    """
+
+    tol: float
+    zero_objective: float
+    is_small: bool
+    is_single: bool
+
+    @property
+    def _rounding(self) -> float:
+        return _ROUNDING[self.is_single] * self.zero_objective
+
+    def unit(self, objective: float) -> float:
+        """What gaps are measured in: the constant's distance from the optimum, at least."""
+        gained = self.zero_objective - objective
+        least = float(np.finfo(np.float64).tiny)  # where all objectives are zero
+        return max(gained, self._rounding / self.tol if self.tol > 0.0 else 0.0, least)
+
+    def gap(self, iterations: int) -> float:
+        """Gap at which the run ends: less than was asked for, where digits cost nothing."""
+        is_free = self.is_small and iterations < _FREE_ITERATIONS
+        return min(self.tol, _FREE_DIGITS) if is_free else self.tol
+
+    def distance(self, objective: float, iterations: int) -> float:
+        """Distance from the optimum at which the run ends."""
+        return max(self.gap(iterations) * self.unit(objective), self._rounding)
+
+    def needs_digits(self, objective: float, bound: float) -> bool:
+        """Whether a gap is to be shown that products of float32 do not resolve."""
+        coarse = _COARSE * self.zero_objective
+        finest = max(self.gap(0) * self.unit(objective), _ROUNDING[True] * self.zero_objective)
+        return finest < coarse and bound < coarse

@@ -3,8 +3,8 @@ r"""Classes together: mean cross-entropy of the softmax of one score per class, 
 With one row of weights :math:`w_k` and one intercept :math:`b_k` for each of K classes, the
 objective is
 
-.. math:: f(W, b) = \frac1n \sum_i s_i \Big(\log \sum_k e^{\langle w_k, x_i\rangle + b_k}
-    - \langle w_{y_i}, x_i\rangle - b_{y_i}\Big) + r(W).
+.. math:: f(W, b) = \frac1n \sum_i s_i \left(\log \sum_k e^{\langle w_k, x_i\rangle + b_k}
+    - \langle w_{y_i}, x_i\rangle - b_{y_i}\right) + r(W).
 
 The gradient of a row is again a small vector times the row: its slopes are the probabilities of the
 classes less 1 for its own. Weights are one vector, those of one class after those of the other, so

@@ -143,7 +143,7 @@ def second_worker(quick: bool) -> Iterator[Figure]:
     with cluster(1) as one, cluster(2) as two:
         blocks = [[Made(k, rows, real=np.float64) for k in range(BLOCKS)] for rows in sizes]
         kept = [[(client, *on_workers(client, some)) for some in blocks] for client in (one, two)]
-        for _ in range(2 if quick else 3):
+        for _ in range(2 if quick else 12):
             for place in np.ndindex(2, 2):
                 best[place] = min(best[place], gradient_rounds(*kept[place[0]][place[1]], 5).min())
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

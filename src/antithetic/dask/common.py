@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antithetic.dask.blocks import Block
-from antithetic.estimators.one_vs_rest import OneVsRest
+from antithetic.estimators.one_vs_rest import AllClasses, OneVsRest
 from antithetic.orders import Order
 from antithetic.orders.units import Table
 from antithetic.problem import Problem
+from antithetic.problem.class_sums import ClassSums
+from antithetic.problem.curvature import RowSums
 from antithetic.problem.losses import Loss
-from antithetic.problem.penalties import Penalty
+from antithetic.problem.penalties import ElasticNet, Penalty
 from antithetic.solvers import Solver
 from antithetic.solvers.steps import Steps
 from antithetic.training.spec import Spec, make_spec
@@ -59,11 +63,43 @@ class Common:
         """Largest weight of a class."""
         return 1.0 if self.parts.weights is None else float(np.max(self.parts.weights))
 
-    def problem(self, block: Block, number: int) -> Problem:
-        """Problem of a block's rows."""
+    @property
+    def is_classed(self) -> bool:
+        """Whether one problem has all of many classes."""
+        return isinstance(self.parts, AllClasses)
+
+    def target_and_weight(
+        self, block: Block, number: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Targets and weights of a block's rows in a problem."""
         assert block.y is not None
         target = self.parts.target(block.y, number)
-        weight = self.parts.weigh(target, block.weight, number)
+        return target, self.parts.weigh(target, block.weight, number)
+
+    def groups(self, target: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Group of each row, by which samples are drawn: its class, +1 first; 0 of a regression."""
+        if self.parts.classes is None:
+            return np.zeros(len(target), np.intp)
+        return target.astype(np.intp) if self.is_classed else (target < 0.0).astype(np.intp)
+
+    def sums(
+        self,
+        X: Any,
+        target: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        centre: NDArray[np.float64] | None,
+        kind: Any,
+    ) -> RowSums | ClassSums:
+        """Sums over some rows, without the penalty; ``kind`` is the type of products."""
+        if isinstance(self.parts, AllClasses):
+            codes, many = target.astype(np.intp), self.parts.n_classes
+            return ClassSums(X, codes, many, ElasticNet(), weight, centre, kind=kind)
+        problem = Problem(X, target, self.loss, ElasticNet(), weight, self.fit_intercept, None)
+        return RowSums(problem, centre)
+
+    def problem(self, block: Block, number: int) -> Problem:
+        """Problem of a block's rows."""
+        target, weight = self.target_and_weight(block, number)
         return Problem(block.X, target, self.loss, self.penalty, weight, self.fit_intercept, None)
 
     def seed(self, problem: int, block: int) -> int:

@@ -31,7 +31,12 @@ from antithetic.estimators.logistic_fit import (
     separation,
     strengths,
 )
-from antithetic.estimators.one_vs_rest import OneVsRest, check_classes, weights_of_classes
+from antithetic.estimators.one_vs_rest import (
+    AllClasses,
+    OneVsRest,
+    check_classes,
+    weights_of_classes,
+)
 from antithetic.orders.in_order import InOrder
 from antithetic.problem.losses import LOSSES
 from antithetic.solvers.newton.iterations import Iterate
@@ -158,8 +163,8 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
             Rows, of shape (n_samples, n_features); blocks dense or CSR. Blocks are read again in
             each round unless they were persisted.
         y : Dask array or series, list of delayed blocks, or array-like
-            Labels of two classes, of shape (n_samples,), in the blocks of X or in blocks of known
-            lengths.
+            Labels of two classes or more, of shape (n_samples,), in the blocks of X or in blocks of
+            known lengths.
         sample_weight : like y, default=None
             Weights of the rows, at least 0, multiplied with ``class_weight``.
 
@@ -200,14 +205,6 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
     def _learn_labels(self, glances: list[Glance]) -> None:
         seen = [one for one in glances if one.rows]
         self.classes_ = check_classes(join_classes([one.classes for one in seen]))
-        if len(self.classes_) > 2:
-            labels = self.classes_.tolist()
-            shown = ", ".join(repr(label) for label in labels[:5]) + ", ..." * (len(labels) > 5)
-            raise ValueError(
-                "LogisticRegression supports two classes on Dask: y has"
-                f" {len(labels)} ({shown}); use antithetic.dask.SGDClassifier(loss='log_loss'),"
-                " which fits one class against the rest"
-            )
 
     def _rounds(self, client: Any, seen: BlockData, C: float, l1_ratio: float) -> NewtonRounds:
         census = census_of(seen.glances, self.classes_)
@@ -222,11 +219,12 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
                 "sample_weight times class_weight is zero for every row; at least one must be"
                 " positive"
             )
+        parts = OneVsRest if len(self.classes_) == 2 else AllClasses
         common = Common(
             LOSSES["log_loss"],
             strengths(C, l1_ratio, seen.rows),
             bool(self.fit_intercept),
-            OneVsRest(self.classes_, weights),
+            parts(self.classes_, weights),
             seen.rows,
             1,
             InOrder(),
@@ -247,7 +245,9 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
     def _run(self, rounds: NewtonRounds, seen: BlockData) -> LogisticFit:
         """Fit, and take over the result; on errors, the last whole iteration."""
         first = self._first_weights(self.n_features_in_)
-        starts = [] if first is None else [np.append(first[0][0], first[1][0])]
+        start, marks = first, [] if first is None else list(first)
+        if first is not None and not rounds.common.is_classed:
+            start = (first[0][0], first[1][0])
         last: list[LogisticFit] = []
 
         def adopt(standings: Standings, ends: list[Iterate]) -> None:
@@ -259,10 +259,10 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
             print(f"{type(self).__name__}: {len(seen.blocks)} blocks of {seen.rows} rows in all")
         NewtonFit(
             rounds,
-            [*starts] or [None],
+            [start],
             seed_of(self.random_state),
             self.random_state is not None and not hasattr(self.random_state, "randint"),
-            {"settings": self._settings(), "data": mark_data(seen.glances, starts)},
+            {"settings": self._settings(), "data": mark_data(seen.glances, marks)},
             self.checkpoint,
             bool(self.verbose),
             bounds=True,
@@ -289,7 +289,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
     # ---- predictions
 
     def decision_function(self, X: Any) -> Any:
-        """Log odds of the second class: lazily for Dask's collections.
+        """Log odds of the second class, or scores of each of many: lazily for Dask's collections.
 
         Parameters
         ----------
@@ -297,10 +297,11 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
 
         Returns
         -------
-        Dask array or ndarray of shape (n_samples,)
+        Dask array or ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
+        many = len(getattr(self, "classes_", ()))
         real = getattr(self, "coef_", np.empty(0)).dtype
-        return self._apply("decision_function", X, None, real)
+        return self._apply("decision_function", X, many if many > 2 else None, real)
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each class: lazily for Dask's collections.
@@ -334,11 +335,11 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
 
 
 def _fit_of(rounds: NewtonRounds, standings: Standings, end: Iterate) -> LogisticFit:
-    coef, intercept = rounds.weights(end)
+    coef, intercepts = rounds.weights(end)
     newton = standings.reached[0].newton
     return LogisticFit(
-        np.array(coef)[None, :],
-        np.array([intercept]),
+        np.array(np.atleast_2d(coef)),
+        np.atleast_1d(intercepts),
         end.gap,
         end.certified,
         end.iterations,

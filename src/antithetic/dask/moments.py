@@ -122,17 +122,21 @@ class Census:
         """Number of columns."""
         return len(self.centre)
 
-    def by_sign(self, common: Common, problem: int) -> NDArray[np.intp]:
-        """Rows of each block by class of one problem, shape (n_blocks, 2 or 1), the +1 first."""
-        if common.parts.classes is None:
+    def by_group(self, common: Common, problem: int) -> NDArray[np.intp]:
+        """Rows of each block by group of one problem, shape (n_blocks, groups)."""
+        if common.parts.classes is None or common.is_classed:
             return self.counts
         own = self.counts[:, common.parts.positive(problem)]
         return np.stack([own, self.counts.sum(axis=1) - own], axis=1)
 
-    def weights_by_sign(self, common: Common, problem: int) -> tuple[Vector, Vector]:
-        """Sums of weights, and of their squares, of the classes +1 and -1 of one problem."""
+    def weights_by_group(self, common: Common, problem: int) -> tuple[Vector, Vector]:
+        """Sums of weights, and of their squares, of the groups of one problem."""
         if common.parts.classes is None:
             return self.weights, self.squares
+        if common.is_classed:
+            own = common.parts.weights
+            own = np.ones(len(self.weights)) if own is None else own
+            return own * self.weights, np.square(own) * self.squares
         place = common.parts.positive(problem)
         signs = np.array([1.0, -1.0])
         factors = common.parts.weigh(signs, None, problem)
@@ -142,7 +146,7 @@ class Census:
 
     def effective_rows(self, common: Common, problem: int) -> float:
         """Number of equal rows that would say as much."""
-        weights, squares = (part.sum() for part in self.weights_by_sign(common, problem))
+        weights, squares = (part.sum() for part in self.weights_by_group(common, problem))
         return float(weights) ** 2 / float(squares) if squares > 0.0 else 1.0
 
     def constant(self, common: Common, problem: int) -> tuple[float, float]:
@@ -152,7 +156,7 @@ class Census:
         """
         loss, n = common.loss, self.rows
         if loss.classification:
-            weights = self.weights_by_sign(common, problem)[0] * (2.0 / n)
+            weights = self.weights_by_group(common, problem)[0] * (2.0 / n)
             signs = np.array([1.0, -1.0])
             if not common.fit_intercept:
                 return 0.0, loss.mean(signs, np.zeros(2), weights)

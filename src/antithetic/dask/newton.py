@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from antithetic.dask.blocks import Blocks
+from antithetic.dask.class_sums import ClassBlockSums
 from antithetic.dask.common import Common
 from antithetic.dask.moments import Census
 from antithetic.dask.sums import BlockSums
@@ -19,6 +20,7 @@ from antithetic.solvers.newton.search import value
 from antithetic.training.loop import Patience
 from antithetic.training.stopping import Stop, Target
 
+First = tuple[Vector, Any]  # weights and intercepts, of one class or of each
 HISTORY = ("seconds", "rounds", "objective", "gradient")
 
 
@@ -108,16 +110,15 @@ class NewtonRounds:
     max_iter: int
     after_loss: str = ""
 
-    def sums(self, problem: int) -> BlockSums:
+    def sums(self, problem: int) -> BlockSums | ClassBlockSums:
         """Rows of one problem."""
-        return BlockSums(
-            self.client, self.blocks, self.common, self.census, problem, self.after_loss
-        )
+        kind = ClassBlockSums if self.common.is_classed else BlockSums
+        return kind(self.client, self.blocks, self.common, self.census, problem, self.after_loss)
 
-    def run(self, standings: Standings, starts: list[Vector | None]) -> Iterator[Standings]:
+    def run(self, standings: Standings, starts: Sequence[First | None]) -> Iterator[Standings]:
         """Yield where the fit stands after each iteration, and after the first pass.
 
-        ``starts`` are weights to begin each problem with, the intercept last; None means samples.
+        ``starts`` are weights and intercepts to begin each problem with; None means samples.
         """
         began = time.perf_counter() - standings.seconds
         for problem, start in enumerate(starts):
@@ -126,8 +127,7 @@ class NewtonRounds:
                 reached = before.reached[problem]
             else:
                 newton = Newton(sums, self.tol, before.seed)
-                theta = None if start is None else sums.join(start[:-1], float(start[-1]))
-                iterate = newton.start(theta)
+                iterate = newton.start(_first(sums, newton, start, before.seed))
                 reached = Reached(newton.on(None), iterate)
                 standings = before.after(problem, reached, sums.rounds, began)
                 yield standings
@@ -140,15 +140,17 @@ class NewtonRounds:
                 standings = replace(standings, reached=(*before.reached[:problem], reached))
                 yield standings
 
-    def _entry(self, sums: BlockSums, iterate: Iterate, standings: Standings) -> tuple[float, ...]:
+    def _entry(
+        self, sums: BlockSums | ClassBlockSums, iterate: Iterate, standings: Standings
+    ) -> tuple[float, ...]:
         norm = float(np.linalg.norm(self._gradient(sums, iterate)))
         return standings.seconds, standings.rounds, value(sums, iterate.point), norm
 
-    def _gradient(self, sums: BlockSums, iterate: Iterate) -> Vector:
+    def _gradient(self, sums: BlockSums | ClassBlockSums, iterate: Iterate) -> Vector:
         """Gradient in the user's weights, whose intercept is not that of centred columns."""
         gradient = iterate.point.gradient.copy()
         if sums.centre is not None:
-            gradient[: sums.d] += gradient[-1] * sums.centre
+            gradient[: sums.d] += np.outer(gradient[sums.d :], sums.centre).ravel()
         return gradient
 
     def _judged(
@@ -176,9 +178,19 @@ class NewtonRounds:
             ends.append(iterate)
         return replace(standings, rounds=rounds), ends
 
-    def weights(self, iterate: Iterate) -> tuple[Vector, float]:
-        """Weights and the user's intercept."""
-        theta = iterate.point.theta
-        if not self.common.fit_intercept:
-            return theta, 0.0
-        return theta[:-1], float(theta[-1] - self.census.centre @ theta[:-1])
+    def weights(self, iterate: Iterate) -> tuple[Vector, Any]:
+        """Weights and the user's intercepts: of many classes one row and one number for each."""
+        coef, intercepts = self.sums(0).split(iterate.point.theta)
+        if self.common.is_classed:
+            intercepts = np.asarray(intercepts) - np.mean(intercepts)
+        return coef, intercepts
+
+
+def _first(
+    sums: BlockSums | ClassBlockSums, newton: Newton, start: First | None, seed: int
+) -> Vector | None:
+    """Weights to begin with; None where Newton's method begins with samples."""
+    if start is not None:
+        theta = sums.join(*start)
+        return sums.in_gauge(theta) if isinstance(sums, ClassBlockSums) else theta
+    return None if newton.takes_samples or sums.penalty.l1 > 0.0 else sums.first_weights(seed)

@@ -121,18 +121,18 @@ def _reached(
     held: dict[str, NDArray[np.float64]], rounds: NewtonRounds, problem: int, seed: int
 ) -> Reached:
     sums = rounds.sums(problem)
-    columns = sums.d + sums.fit_intercept
+    columns = sums.columns
     theta, gradient = held["theta"], held["gradient"]
     require(len(theta) == columns == len(gradient) and bool(np.isfinite(theta).all()), "theta")
     objective, noise, iterations, gap, certified, ended = held["numbers"].tolist()
     require(iterations >= 0 and ended in range(len(_ENDS)) and not np.isnan(gap), "numbers")
-    require(len(held["totals"]) == 3, "totals")
+    require(len(held["totals"]) == (1 if rounds.common.is_classed else 3), "totals")
     point = Evaluation(theta, objective, gradient, noise, totals=tuple(held["totals"].tolist()))
     iterate = Iterate(point, int(iterations), gap, bool(certified), _ENDS[int(ended)])
     require(len(held["history"]) % len(HISTORY) == 0, "history")
     history = tuple(map(tuple, held["history"].reshape(-1, len(HISTORY)).tolist()))
     best, waited, stopped = held["patience"].tolist()
     newton = Newton(sums, rounds.tol, seed)
-    stored.restore(newton, held)
+    stored.restore(newton, point, held)
     patience = Patience(best, int(waited), bool(stopped))
     return Reached(newton.on(None), iterate, history, patience)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,7 @@ import numpy as np
 
 from antithetic.dask import newton_file
 from antithetic.dask.cluster import ClusterLostError
-from antithetic.dask.newton import NewtonRounds, Standings
-from antithetic.problem.sums import Vector
+from antithetic.dask.newton import First, NewtonRounds, Standings
 from antithetic.solvers.newton.iterations import Iterate
 
 Adopt = Callable[[Standings, list[Iterate]], None]
@@ -25,8 +24,8 @@ class NewtonFit:
     Attributes
     ----------
     rounds : NewtonRounds
-    starts : list of ndarray or None
-        Weights to begin each problem with, the intercept last; None means samples.
+    starts : list of tuple or None
+        Weights and intercepts to begin each problem with; None means samples.
     seed : int
         Of the samples.
     seeded : bool
@@ -41,7 +40,7 @@ class NewtonFit:
     """
 
     rounds: NewtonRounds
-    starts: list[Vector | None]
+    starts: Sequence[First | None]
     seed: int
     seeded: bool
     mark: dict[str, Any]

@@ -64,7 +64,7 @@ class NewtonModel(BlockLearner, FittedLinearModel):
             )
         NewtonFit(
             rounds,
-            [start if start.any() else None for start in starts],
+            [(start[:-1], float(start[-1])) if start.any() else None for start in starts],
             seed_of(self.random_state),
             self.random_state is not None and not hasattr(self.random_state, "randint"),
             self._mark(seen, starts),

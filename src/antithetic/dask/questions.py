@@ -1,7 +1,8 @@
 """What a task answers about a block: sums over its rows, at some weights.
 
-Each answer is what :class:`antithetic.problem.curvature.RowSums` says of the block's rows, times
-the block's share of all rows, so that the answers of all blocks add up to those of all rows. A task
+Each answer is what :class:`antithetic.problem.curvature.RowSums`, or with many classes
+:class:`antithetic.problem.class_sums.ClassSums`, says of the block's rows, times the block's share
+of all rows, so that the answers of all blocks add up to those of all rows. A task
 is a pure function of the block and the question: it makes no difference which worker runs it, and
 how often.
 """
@@ -19,10 +20,9 @@ from scipy import sparse
 from antithetic.dask.blocks import open_block
 from antithetic.dask.common import Common
 from antithetic.dask.tasks import one_thread
-from antithetic.problem import Problem
-from antithetic.problem.curvature import RowSums, rows_by_class
-from antithetic.problem.penalties import ElasticNet
-from antithetic.problem.sums import Dual, Evaluation, Outcome, Vector
+from antithetic.problem.class_sums import ClassSums
+from antithetic.problem.curvature import RowSums
+from antithetic.problem.sums import Evaluation, Outcome, Vector
 
 Answer = tuple[NDArray[np.float64], ...]
 
@@ -41,9 +41,11 @@ class Question:
     theta : ndarray of shape (d,) or (d + 1,)
         Weights, then the intercept of centred columns if there is one.
     what : str
-        Name of the sum: "at", or another method of :class:`RowSums` that takes a point.
+        Name of the sum: "at", or another method of the rows that takes a point.
     arguments : tuple
     options : dict
+    kind : type or None
+        Float type of the products of many classes; None where there are two.
     """
 
     common: Common
@@ -53,6 +55,7 @@ class Question:
     what: str
     arguments: tuple[Any, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
+    kind: Any = None
 
 
 def answer_block(number: int, parts: Sequence[Any], question: Question) -> Answer:
@@ -60,7 +63,8 @@ def answer_block(number: int, parts: Sequence[Any], question: Question) -> Answe
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         sums = _sums_of(number, parts, question)
         share = sums.n / question.common.rows
-        point = sums.at(question.theta)
+        needs_rows = question.what == "at" or isinstance(sums, RowSums)
+        point = sums.at(question.theta) if needs_rows else _bare(question.theta)
         if np.isnan(point.objective):
             open_block(number, parts)  # which raises if the data have changed, and have NaN now
         answer: tuple[Any, ...]
@@ -68,24 +72,51 @@ def answer_block(number: int, parts: Sequence[Any], question: Question) -> Answe
             answer = _evaluation(point)
         else:
             found = getattr(sums, question.what)(point, *question.arguments, **question.options)
-            answer = (found.gradient, found.cost) if isinstance(found, Dual) else (found,)
+            answer = found[:2] if isinstance(found, tuple) else (found,)  # of a dual, no scales
         return tuple(share * np.atleast_1d(np.asarray(part, np.float64)) for part in answer)
 
 
-def _sums_of(number: int, parts: Sequence[Any], question: Question) -> RowSums:
+def _bare(theta: Vector) -> Evaluation:
+    """Weights of many classes, whose sums need no more than these."""
+    return Evaluation(theta, 0.0, np.empty(0), 0.0)
+
+
+def _sums_of(number: int, parts: Sequence[Any], question: Question) -> RowSums | ClassSums:
     """Rows of a block, without a penalty: that is added once."""
-    block = open_block(number, parts, finite=False)
-    problem = question.common.problem(block, question.problem)
-    return RowSums(problem, question.centre).with_penalty(ElasticNet())
+    common, block = question.common, open_block(number, parts, finite=False)
+    y, weight = common.target_and_weight(block, question.problem)
+    return common.sums(block.X, y, weight, question.centre, question.kind)
 
 
 def _evaluation(point: Evaluation) -> tuple[Vector, Vector]:
-    """Mean loss, mean squared slope, mean curvature, mean slopes above and below 0; gradient."""
-    assert point.slopes is not None
+    """Mean loss, mean squared slope, mean curvature, mean slopes above and below 0; gradient.
+
+    Many classes have no mean slopes.
+    """
+    if point.slopes is None:
+        (curvature,) = point.totals
+        return np.array([point.objective, point.noise * curvature, curvature]), point.gradient
     assert point.curvatures is not None
     curvature = float(point.curvatures.mean())
     up, down = np.maximum(point.slopes, 0.0).mean(), -np.minimum(point.slopes, 0.0).mean()
     return np.array([point.objective, point.noise * curvature, curvature, up, down]), point.gradient
+
+
+class Draw(NamedTuple):
+    """Which rows to draw from a block.
+
+    Attributes
+    ----------
+    places : dict of int to ndarray
+        Of each group of rows, which ones, counted from the first of the block.
+    counts : ndarray or None
+        What a row of each group counts; None where all count 1.
+    problem : int
+    """
+
+    places: dict[int, NDArray[np.intp]]
+    counts: Vector | None
+    problem: int
 
 
 class Drawn(NamedTuple):
@@ -96,26 +127,27 @@ class Drawn(NamedTuple):
     weight: Vector | None
 
 
-def draw_block(
-    number: int,
-    parts: Sequence[Any],
-    places: list[NDArray[np.intp]],
-    common: Common,
-    problem: int,
-) -> Drawn:
-    """Rows at some places among those of each class that the block has, +1 first."""
-    whole = common.problem(open_block(number, parts, finite=False), problem)
-    own = zip(rows_by_class(whole), places, strict=True)
-    rows = np.concatenate([part[some] for part, some in own])
-    weight = None if whole.weight is None else whole.weight[rows]
-    return Drawn(whole.X[rows], whole.y[rows], weight)
+def draw_block(number: int, parts: Sequence[Any], draw: Draw, common: Common) -> Drawn:
+    """Rows at some places among those of each group that the block has."""
+    block = open_block(number, parts, finite=False)
+    y, weight = common.target_and_weight(block, draw.problem)
+    groups = common.groups(y)
+    order = np.argsort(groups, kind="stable")
+    starts = np.searchsorted(groups[order], list(draw.places))
+    chosen = zip(starts.tolist(), draw.places.values(), strict=True)
+    rows = np.concatenate([order[start + places] for start, places in chosen])
+    own = None if weight is None else weight[rows]
+    if draw.counts is not None:
+        own = draw.counts[groups[rows]] * (1.0 if own is None else own)
+    return Drawn(block.X[rows], y[rows], own)
 
 
 def solve_drawn(
     drawn: list[Drawn],
     common: Common,
     centre: Vector | None,
-    solve: Callable[[RowSums], Outcome | None],
+    kind: Any,
+    solve: Callable[[Any], Outcome | None],
 ) -> Outcome | None:
     """Call a function with rows of all blocks together; None where none of them counts."""
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
@@ -127,5 +159,4 @@ def solve_drawn(
         if weight is not None and not weight.any():
             return None
         y = np.concatenate([rows.y for rows in drawn])
-        problem = Problem(X, y, common.loss, common.penalty, weight, common.fit_intercept, None)
-        return solve(RowSums(problem, centre))
+        return solve(common.sums(X, y, weight, centre, kind).with_penalty(common.penalty))

@@ -2,66 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import dask
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.dask.blocks import Blocks
-from antithetic.dask.cluster import compute
-from antithetic.dask.common import Common
-from antithetic.dask.moments import Census
-from antithetic.dask.questions import Question, answer_block, draw_block, solve_drawn
-from antithetic.dask.tasks import over_blocks
-from antithetic.problem.curvature import RowSums, draw_places
-from antithetic.problem.sums import Dual, Evaluation, Outcome, Vector
-
-_ROWS_PER_COLUMN = 200.0  # of the rows that one worker holds
-_SAMPLED_BYTES = 1 << 27
+from antithetic.dask.asking import Asking
+from antithetic.problem.sums import Dual, Evaluation, Vector
 
 
-class BlockSums:
+class BlockSums(Asking):
     """The rows of one problem, wherever they are; each sum is one pass over all blocks.
 
     It is what :class:`antithetic.problem.curvature.RowSums` is on one machine. Slopes and
-    curvatures of rows stay with the tasks that need them, and are computed again for each sum.
-
-    Parameters
-    ----------
-    client : Client
-    blocks : Blocks
-    common : Common
-        Its penalty is an :class:`antithetic.problem.penalties.ElasticNet`.
-    census : Census
-    problem : int, default=0
-        Number of the problem.
-    after_loss : str, default=""
-        What to do if the cluster is lost.
+    curvatures of rows stay with the tasks that need them, and are computed again for each sum. The
+    parameters are those of :class:`Asking`.
     """
 
-    def __init__(
-        self,
-        client: Any,
-        blocks: Blocks,
-        common: Common,
-        census: Census,
-        problem: int = 0,
-        after_loss: str = "",
-    ) -> None:
-        self._client, self._blocks, self._common = client, blocks, common
-        self._census, self._problem, self._after_loss = census, problem, after_loss
-        self._filled = np.flatnonzero(census.counts.sum(axis=1)).tolist()
-        self.n, self.d = census.rows, census.d
-        self.size = census.effective_rows(common, problem)
-        self.loss, self.penalty = common.loss, common.penalty
-        self.fit_intercept, self.is_single = common.fit_intercept, census.is_single
-        self.centre = census.centre if self.fit_intercept else None
-        self.most_sampled = min(
-            _ROWS_PER_COLUMN * self.d, _SAMPLED_BYTES / max(1.0, census.row_bytes)
-        )
-        self.rounds = 0
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        common = self._common
+        self.d, self.loss, self.penalty = self._census.d, common.loss, common.penalty
+        self.fit_intercept, self.centre = common.fit_intercept, self._centre()
+
+    @property
+    def columns(self) -> int:
+        """Length of a point."""
+        return self.d + int(self.fit_intercept)
 
     def split(self, theta: Vector) -> tuple[Vector, float]:
         """Weights and the user's intercept."""
@@ -76,22 +43,6 @@ class BlockSums:
         return np.append(coef, intercept + self.centre @ coef)
 
     # ---- rounds
-
-    def _ask(self, theta: Vector, what: str, *arguments: Any, **options: Any) -> Any:
-        """Sums over all rows: one pass over all blocks."""
-        asked = Question(self._common, self._problem, self.centre, theta, what, arguments, options)
-        name = {"at": "gradient"}.get(what, what.replace("_", "-"))
-        entries = len(theta) ** 2 if what.startswith("hessian") else 0
-        task = over_blocks(
-            answer_block,
-            name,
-            self._blocks,
-            asked,
-            numbers=self._filled,
-            sum_bytes=8 * entries,
-        )
-        self.rounds += 1
-        return compute(self._client, [task], after_loss=self._after_loss)[0]
 
     def at(self, theta: Vector) -> Evaluation:
         """Objective and gradient at some weights."""
@@ -109,7 +60,9 @@ class BlockSums:
 
     def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
         """Matrix of second derivatives; products of float32 unless it is to be exact."""
-        (hessian,) = self._ask(point.theta, "hessian", exact=exact, care=care)
+        (hessian,) = self._ask(
+            point.theta, "hessian", exact=exact, care=care, sum_bytes=8 * len(point.theta) ** 2
+        )
         return self._penalised(hessian, self.d)
 
     def hessian_of(
@@ -121,7 +74,10 @@ class BlockSums:
         care: float = 0.0,
     ) -> Vector:
         """Part of :meth:`hessian` that belongs to some columns, and the intercept."""
-        (hessian,) = self._ask(point.theta, "hessian_of", columns, exact=exact, care=care)
+        size = 8 * (len(columns) + self.fit_intercept) ** 2
+        (hessian,) = self._ask(
+            point.theta, "hessian_of", columns, exact=exact, care=care, sum_bytes=size
+        )
         return self._penalised(hessian, len(columns))
 
     def _penalised(self, hessian: Vector, d: int) -> Vector:
@@ -171,6 +127,10 @@ class BlockSums:
         scales[: self.d] = curvature * squares + self.penalty.l2
         return scales
 
+    def first_weights(self, seed: int) -> Vector | None:  # noqa: ARG002
+        """None: two classes begin with samples, or where no sample would help."""
+        return None
+
     def constant(self) -> tuple[float, float]:
         """Best prediction without weights, and its mean loss."""
         constant, loss = self._census.constant(self._common, self._problem)
@@ -179,45 +139,3 @@ class BlockSums:
             theta[-1] = constant
             loss = self.at(theta).objective
         return constant, loss
-
-    def near_samples(
-        self, solve: Callable[[RowSums], Outcome | None], size: int, seed: int
-    ) -> Outcome | None:
-        """Call a function on one worker, with rows drawn from all blocks: one pass over these."""
-        by_block = self._census.by_sign(self._common, self._problem)
-        ends = np.cumsum(by_block, axis=0)
-        present = np.flatnonzero(ends[-1])
-        drawn = draw_places([int(ends[-1, k]) for k in present], size, seed)
-        if drawn is None:
-            return None
-        cuts = [
-            np.searchsorted(places, ends[:, k]) for places, k in zip(drawn, present, strict=True)
-        ]
-        token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
-        common = dask.delayed(self._common, traverse=False, name=f"antithetic-sample-start-{token}")
-        draw = dask.delayed(draw_block, pure=False, traverse=False)
-        rows = []
-        for block in self._filled:
-            places = []
-            for k, own, cut in zip(present, drawn, cuts, strict=True):
-                if by_block[block, k]:
-                    first = cut[block - 1] if block else 0
-                    before = ends[block - 1, k] if block else 0
-                    places.append(own[first : cut[block]] - before)
-            if sum(map(len, places)):
-                rows.append(
-                    draw(
-                        block,
-                        self._blocks.parts(block),
-                        places,
-                        common,
-                        self._problem,
-                        dask_key_name=(f"antithetic-sample-{token}", block),
-                    )
-                )
-        task = dask.delayed(solve_drawn, pure=False, traverse=False)(
-            rows, common, self.centre, solve, dask_key_name=f"antithetic-solve-{token}"
-        )
-        self.rounds += 1
-        found: Outcome | None = compute(self._client, [task], after_loss=self._after_loss)[0]
-        return found

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._core import kernels
+from antithetic.problem.class_points import ClassPoints
 from antithetic.problem.class_rows import ClassRows, effective_rows
 from antithetic.problem.sums import Evaluation, Vector, Whitening
 
@@ -37,18 +38,25 @@ class ClassHessians(ClassRows):
         care: float = 0.0,
     ) -> Vector:
         """Part of :meth:`hessian` that belongs to some weights, and the intercepts."""
+        found = self.data_hessian(point, columns, exact=exact, care=care)
+        return penalised(self, found, columns)
+
+    def data_hessian(
+        self,
+        point: Evaluation,
+        columns: NDArray[np.intp],
+        *,
+        exact: bool = False,
+        care: float = 0.0,
+    ) -> Vector:
+        """Second derivatives of the mean loss alone: of some weights, and the intercepts."""
         found = self._gram(point, columns, np.float64 if exact else np.float32, care)
         if not exact and not np.isfinite(found).all():
             found = self._gram(point, columns, np.float64, care)
         return found
 
     def _gram(self, point: Evaluation, columns: NDArray[np.intp], kind: Any, care: float) -> Vector:
-        places = columns % self.features
-        owners = columns // self.features
-        if self.fit_intercept:
-            everyone = np.arange(self.classes)
-            places = np.append(places, np.full(self.classes, self.features))
-            owners = np.append(owners, everyone)
+        places, owners = _places_and_owners(self, columns)
         members = [np.flatnonzero(owners == k) for k in range(self.classes)]
         gram = np.zeros((len(places), len(places)))
         above = 0.5 * care
@@ -68,11 +76,7 @@ class ClassHessians(ClassRows):
                     own = wide[:, mine] * np.sqrt(weights.astype(kind))[:, None]
                     product[np.ix_(mine, mine)] = own.T @ own
                 gram += product
-        gram /= self.n
-        self._fix_gauge(gram, places, owners)
-        spots = np.arange(len(columns))
-        gram[spots, spots] += self.penalty.l2
-        return gram
+        return gram / self.n
 
     def _chances(self, theta: Vector, block: Any, kind: Any) -> tuple[Any, Any]:
         """Chances of the classes of centred rows, and chances times what they lack of 1."""
@@ -81,23 +85,6 @@ class ClassHessians(ClassRows):
         curvatures = np.empty_like(scores)
         kernels.softmax_chances(scores, curvatures)
         return scores.astype(kind), curvatures
-
-    def _fix_gauge(self, gram: Vector, places: NDArray[Any], owners: NDArray[Any]) -> None:
-        """Give a matrix some curvature where all classes change alike, which changes nothing.
-
-        Gradients have no part there, so steps stay as they are.
-        """
-        free = [self.features] if self.fit_intercept else []
-        if self.penalty.l2 == 0.0 and self.penalty.l1 == 0.0:
-            free = list(np.unique(places))
-        if not free:
-            return
-        order = np.argsort(places, kind="stable")
-        starts = np.searchsorted(places[order], free)
-        for place, start in zip(free, starts, strict=True):
-            mine = order[start : start + int((places == place).sum())]
-            if len(np.unique(owners[mine])) == self.classes:
-                gram[np.ix_(mine, mine)] += gram[mine, mine].mean() / self.classes
 
     def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
         """Diagonal of :meth:`hessian`: one pass over the rows."""
@@ -183,6 +170,38 @@ class ClassHessians(ClassRows):
         other.n, other.size = len(rows), effective_rows(len(rows), weight)
         other._totals = None
         return other
+
+
+def _places_and_owners(
+    points: ClassPoints, columns: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Columns of the rows, the intercept's last, and classes of some weights and all intercepts."""
+    places, owners = columns % points.features, columns // points.features
+    if not points.fit_intercept:
+        return places, owners
+    constant = np.full(points.classes, points.features)
+    return np.append(places, constant), np.append(owners, np.arange(points.classes))
+
+
+def penalised(points: ClassPoints, hessian: Vector, columns: NDArray[np.intp]) -> Vector:
+    """Add what a Hessian of the mean loss lacks: the penalty, and some curvature along the gauge.
+
+    Along the gauge all classes change alike, which changes no chance. Gradients have no part there,
+    so steps stay as they are.
+    """
+    places, owners = _places_and_owners(points, columns)
+    free = [points.features] if points.fit_intercept else []
+    if points.penalty.l2 == 0.0 and points.penalty.l1 == 0.0:
+        free = list(np.unique(places))
+    order = np.argsort(places, kind="stable")
+    starts = np.searchsorted(places[order], free)
+    for place, start in zip(free, starts, strict=True):
+        mine = order[start : start + int((places == place).sum())]
+        if len(np.unique(owners[mine])) == points.classes:
+            hessian[np.ix_(mine, mine)] += hessian[mine, mine].mean() / points.classes
+    spots = np.arange(len(columns))
+    hessian[spots, spots] += points.penalty.l2
+    return hessian
 
 
 def spread_places(n: int, many: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -1,4 +1,4 @@
-"""Rows of many classes, visited in blocks, and points of their weights."""
+"""Rows of many classes, visited in blocks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._util.validation import Matrix
+from antithetic.problem.class_points import ClassPoints
 from antithetic.problem.class_shares import best_constants
 from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Vector
@@ -24,11 +25,8 @@ _ROWS_LOOKED_AT = 1000
 _NO_WEIGHT = np.empty(0)
 
 
-class ClassRows:
+class ClassRows(ClassPoints):
     """Rows of many classes.
-
-    A point is one vector: the weights of the first class, those of the second and so on, and then,
-    with intercepts, the intercepts of *centred* columns.
 
     Parameters
     ----------
@@ -43,6 +41,8 @@ class ClassRows:
         What is subtracted from each column; None without intercepts.
     threads : int, default=1
         Of BLAS: blocks of rows are longer where it has more of them.
+    kind : type or None, default=None
+        Float type of the products; None means that of the rows, where that is good enough.
     """
 
     def __init__(
@@ -54,18 +54,18 @@ class ClassRows:
         weight: Vector | None,
         centre: Vector | None,
         threads: int = 1,
+        kind: Any = None,
     ) -> None:
-        self.X, self.labels, self.classes = X, labels, classes
-        self.penalty, self.weight, self.centre, self.threads = penalty, weight, centre, threads
-        self.n, self.features = int(X.shape[0]), int(X.shape[1])
-        self.d = classes * self.features
-        self.fit_intercept = centre is not None
+        super().__init__(classes, int(X.shape[1]), penalty, centre)
+        self.X, self.labels, self.n = X, labels, int(X.shape[0])
+        self.weight, self.threads = weight, threads
         self.is_single = X.dtype == np.float32
-        self.kind: Any = np.float32 if self.is_single and not self._is_far() else np.float64
+        if kind is None:
+            kind = np.float32 if self.is_single and not self._is_far() else np.float64
+        self.kind: Any = kind
         self.most_sampled = np.inf
         self.size = effective_rows(self.n, weight)
         self._totals: Vector | None = None  # of each class, once they are asked for
-        self.hessian_passes = 1.0 + self.d / 8.0
 
     def _means_and_spreads(self) -> tuple[Vector, Vector]:
         """Mean and standard deviation of each column, from evenly spaced rows."""
@@ -80,8 +80,7 @@ class ClassRows:
 
     def _is_far(self) -> bool:
         """Whether a column is so far from zero that products of float32 lose its digits."""
-        mean, spread = self._means_and_spreads()
-        return bool((np.abs(mean) > _FAR * spread)[spread > _CONSTANT * np.abs(mean)].any())
+        return are_far(*self._means_and_spreads())
 
     def scale_ratio(self) -> float:
         """Largest size of a column, divided by a typical one; columns of zeros do not count."""
@@ -89,12 +88,7 @@ class ClassRows:
         sizes = sizes[sizes > 0.0]
         return float(sizes.max() / np.median(sizes)) if len(sizes) else 1.0
 
-    # ---- points
-
-    @property
-    def columns(self) -> int:
-        """Length of a point."""
-        return self.d + self.classes * int(self.fit_intercept)
+    # ---- copies, and what the labels say
 
     def with_penalty(self, penalty: Penalty) -> Self:
         """The same rows with another penalty."""
@@ -109,33 +103,6 @@ class ClassRows:
         other = copy.copy(self)
         other.kind = np.float64
         return other
-
-    def _centred(self, theta: Vector) -> tuple[Vector, Vector]:
-        """Weights, shape (classes, features), and intercepts of centred columns."""
-        coef = theta[: self.d].reshape(self.classes, self.features)
-        return coef, theta[self.d :] if self.fit_intercept else np.zeros(self.classes)
-
-    def split(self, theta: Vector) -> tuple[Vector, Vector]:
-        """Weights, shape (classes, features), and the user's intercepts."""
-        coef, intercepts = self._centred(theta)
-        return coef, intercepts if self.centre is None else intercepts - coef @ self.centre
-
-    def join(self, coef: Vector, intercepts: Vector) -> Vector:
-        """Point of some weights and the user's intercepts."""
-        if self.centre is None:
-            return np.array(coef, dtype=np.float64).ravel()
-        return np.concatenate([np.ravel(coef), intercepts + coef @ self.centre])
-
-    def in_gauge(self, theta: Vector) -> Vector:
-        """The same predictions, by numbers that sum to zero over classes.
-
-        These are the intercepts and, where that makes no penalty larger, the weights.
-        """
-        coef, intercepts = self._centred(theta)
-        if self.penalty.l1 == 0.0:
-            coef = coef - coef.mean(axis=0)
-        parts = [coef.ravel(), intercepts - intercepts.mean()]
-        return np.concatenate(parts[: 1 + self.fit_intercept])
 
     def constant(self) -> tuple[Vector, float]:
         """Best intercepts without weights, and their mean loss."""
@@ -193,6 +160,11 @@ class ClassRows:
             if self.fit_intercept:
                 scores += added
             yield part, block, scores
+
+
+def are_far(mean: Vector, spread: Vector) -> bool:
+    """Whether a column is so far from zero that products of float32 lose its digits."""
+    return bool((np.abs(mean) > _FAR * spread)[spread > _CONSTANT * np.abs(mean)].any())
 
 
 def effective_rows(n: int, weight: Vector | None) -> float:

@@ -55,3 +55,21 @@ def move_chances(wanted: Vector, found: Vector) -> tuple[Vector, Vector]:
     if not total > 0.0:  # the sums agree, or rounding leaves nobody to give to
         return np.ones(len(wanted)), np.zeros(len(wanted))
     return kept, lacking / total
+
+
+def move_gradient(gradient: Vector, means: Vector, kept: Vector, given: Vector) -> Vector:
+    """Gradient of the mean loss once the chances of all rows have changed so.
+
+    Parameters
+    ----------
+    gradient : ndarray of shape (classes * features,)
+        As it was.
+    means : ndarray of shape (classes, features)
+        Mean of the centred rows of each class, as a share of all rows.
+    kept, given : ndarray of shape (classes,)
+        Of :func:`move_chances`.
+    """
+    before = gradient.reshape(means.shape)
+    taken = (1.0 - kept)[:, None] * (before + means)
+    moved: Vector = (before - taken + np.outer(given, taken.sum(axis=0))).ravel()
+    return moved

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic.problem.class_hessians import ClassHessians, spread_places
-from antithetic.problem.class_shares import move_chances
+from antithetic.problem.class_shares import move_chances, move_gradient
 from antithetic.problem.sums import Dual, Evaluation, Outcome, Vector
 
 _FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
@@ -40,7 +40,8 @@ class ClassSums(ClassHessians):
         slopes = self._average(gradient, sums)
         slopes[: self.d] += l2 * coef
         objective = loss / self.n + 0.5 * l2 * float(coef @ coef)
-        return Evaluation(theta, objective, slopes, square / curvature if curvature > 0.0 else 0.0)
+        noise = square / curvature if curvature > 0.0 else 0.0
+        return Evaluation(theta, objective, slopes, noise, totals=(curvature / self.n,))
 
     def _average(self, sums: Vector, constants: Vector) -> Vector:
         """Mean over rows of sums over them, those of centred columns where there are such."""
@@ -126,11 +127,8 @@ class ClassSums(ClassHessians):
         data = point.gradient[: self.d] - self.penalty.l2 * point.theta[: self.d]
         if not self.fit_intercept:
             return Dual(data, 0.0)
-        kept, given = self._moved(point)
-        gradient = data.reshape(self.classes, self.features)
-        taken = (1.0 - kept)[:, None] * (gradient + self._class_means())
-        moved = gradient - taken + np.outer(given, taken.sum(axis=0))
-        return Dual(moved.ravel(), self.dual_cost(point, 1.0, 1.0))
+        moved = move_gradient(data, self.class_means(), *self._moved(point))
+        return Dual(moved, self.dual_cost(point, 1.0, 1.0))
 
     def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
         """What it costs to leave only the smaller share of the way from the labels to chances."""
@@ -139,6 +137,10 @@ class ClassSums(ClassHessians):
             kept, given = np.ones(self.classes), np.zeros(self.classes)
         else:
             kept, given = self._moved(point)
+        return self.moving_cost(point, kept, given, share)
+
+    def moving_cost(self, point: Evaluation, kept: Vector, given: Vector, share: float) -> float:
+        """What it costs to change chances as :func:`move_chances` says, and to leave a share."""
         if share == 1.0 and (kept == 1.0).all():
             return 0.0
         total = 0.0
@@ -148,11 +150,18 @@ class ClassSums(ClassHessians):
             )
         return total / self.n
 
+    def moved_dual(self, point: Evaluation, kept: Vector, given: Vector) -> tuple[Vector, float]:
+        """Means of the classes, and what it costs to change chances as :func:`move_chances` says.
+
+        Rows of several machines add these up; the change is the same for all of them.
+        """
+        return self.class_means(), self.moving_cost(point, kept, given, 1.0)
+
     def _moved(self, point: Evaluation) -> tuple[Vector, Vector]:
         shares = self.shares()
         return move_chances(shares, shares + point.gradient[self.d :])
 
-    def _class_means(self) -> Vector:
+    def class_means(self) -> Vector:
         """Mean of the centred rows of each class, as a share of all rows."""
         if self._totals is None:
             sums = np.zeros((self.classes, self.features))

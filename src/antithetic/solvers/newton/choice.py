@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from antithetic.problem.sums import Sums
 from antithetic.solvers.newton.models import Conjugate, Model, QuasiNewton, WithL1, WorkingSet
 from antithetic.solvers.newton.whitened import Whitened
@@ -17,7 +19,7 @@ def choose_model(sums: Sums, seed: int, *, is_classed: bool) -> Model:
         most = _MOST_WEIGHTS if is_classed else _MOST_COLUMNS
         return WithL1(l1) if sums.d <= most else WorkingSet(l1)
     if is_classed:
-        return Whitened(sums.d, seed)
+        return Whitened(sums.d, seed, is_here=math.isinf(sums.most_sampled))
     if sums.d <= min(_MOST_COLUMNS, max(2 * sums.n, 300)):
         return QuasiNewton()
     return Conjugate()

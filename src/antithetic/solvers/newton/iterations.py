@@ -94,7 +94,7 @@ class Newton:
         self._ratio, self._last, self._care = 0.1, np.inf, 0.0
         self._looseness = 1.0  # what the last bound was, divided by what was expected
         self._is_exact = self._is_fresh = self._was_fresh = False
-        self._idle = 0
+        self._idle, self._is_refined = 0, False
         self._least = -np.inf  # what the optimum is at least, by the bounds of all gradients
         self.sizes: tuple[int, ...] = ()
         self.sample: Sums | None = None  # the last one, and its solution
@@ -105,14 +105,26 @@ class Newton:
         """How steps are found."""
         return name_of(self._model)
 
+    @property
+    def last_decrement(self) -> float:
+        """What the last step was expected to gain."""
+        return self._last
+
+    @property
+    def takes_samples(self) -> bool:
+        """Whether samples of the rows come first."""
+        return takes_samples(self._model)
+
     def on(self, sums: Sums | None) -> Newton:
         """Return a copy that goes its own way, on these rows; without any it is small to keep."""
         other = copy.copy(self)
         other._model = copy.copy(self._model)
+        if self._is_refined and sums is not None:
+            sums = cast("ClassedSums", sums).refined() or sums
         other.sums = sums  # type: ignore[assignment]  # it is kept without rows, never used so
         other.sample = None
-        if isinstance(other._model, Conjugate):
-            other._model.sums = sums
+        if isinstance(other._model, (Conjugate, Whitened)):
+            other._model.on(sums)
         return other
 
     def follow(self, sums: Sums, last: Iterate, some: Sums | None) -> tuple[Newton, Iterate]:
@@ -183,7 +195,7 @@ class Newton:
     def _solve_samples(self, zero: Vector) -> Warm | None:
         """Where samples lead to; None where there are none."""
         sizes = level_sizes(self.sums.n, self.sums.d, self.sums.most_sampled)
-        if not sizes or not takes_samples(self._model):
+        if not sizes or not self.takes_samples:
             return None
         solve = partial(
             solve_levels,
@@ -338,7 +350,7 @@ class Newton:
         finer = self._refined()
         if finer is None:
             return progress
-        self.sums, self._least = finer, -np.inf
+        self.sums, self._least, self._is_refined = finer, -np.inf, True
         return progress._replace(point=finer.at(progress.point.theta))
 
     def _regauged(self, point: Evaluation) -> Evaluation:

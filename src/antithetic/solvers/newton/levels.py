@@ -124,7 +124,7 @@ def _last_step(some: Sums, model: Model, point: Evaluation) -> list[Vector]:
     """
     model.renew(some, point)
     proposal = model.propose(point)
-    is_short = proposal.decrement <= _MOST_FREE * _accuracy(some, point)
+    is_short = proposal.decrement <= _MOST_FREE * accuracy(some, point)
     return [point.theta, point.theta + proposal.step] if is_short else [point.theta]
 
 
@@ -140,7 +140,7 @@ def raise_rare(model: Model, sums: Sums, point: Evaluation, rare: NDArray[np.boo
         model.raise_diagonal(diagonal)
 
 
-def _accuracy(sums: Sums, point: Evaluation) -> float:
+def accuracy(sums: Sums, point: Evaluation) -> float:
     """Decrement beyond which more digits would be noise."""
     return 0.5 * _ACCURACY * point.noise * sums.d / sums.size
 
@@ -149,7 +149,7 @@ def _solve_level(sums: Sums, model: Model, point: Evaluation, enough: float = np
     ratio, before, care = 2.0 * sums.d / sums.size, np.inf, 0.0
     for _ in range(_MOST_STEPS):
         proposal = model.propose(point)
-        target = min(enough, _accuracy(sums, point))
+        target = min(enough, accuracy(sums, point))
         if proposal.decrement <= target:
             break
         if 0.0 < before < np.inf:

@@ -315,6 +315,10 @@ class Conjugate:
         self.passes = 1.0
         self.enough = 0.0  # gap that is to be reached: a step beyond it would not pay
 
+    def on(self, sums: Sums | None) -> None:
+        """Ask these rows for products."""
+        self.sums = sums
+
     def renew(
         self,
         sums: Sums,

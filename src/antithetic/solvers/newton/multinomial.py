@@ -15,11 +15,13 @@ from antithetic.problem.sums import Vector
 from antithetic.solvers.divergence import DivergenceError
 from antithetic.solvers.newton.centre import centre_of
 from antithetic.solvers.newton.iterations import Iterate, Newton
+from antithetic.solvers.newton.levels import accuracy
 from antithetic.solvers.newton.path import PathEffort, follow_path
 from antithetic.solvers.newton.whitened import FEW_WEIGHTS
 from antithetic.solvers.softmax import softmax_sgd
 
 _LEAST_ROWS = 1500  # of which an epoch leads somewhere
+_LEAST_TOL, _MOST_STEPS = 1e-16, 50  # on a sample, whose noise is the limit
 _MOST_RATIO = 1e3  # of the scales of columns that one step size suits
 
 
@@ -113,6 +115,20 @@ def _solved(sums: ClassSums, newton: Newton, iterate: Iterate, *, has_epoch: boo
         newton.method,
         has_epoch,
     )
+
+
+def solve_sample(sums: ClassSums, seed: int) -> Vector:
+    """Weights of some of many rows, as near to their optimum as their noise allows."""
+    newton = Newton(sums, _LEAST_TOL, seed)
+    progress = newton.start(first_weights(sums, seed))
+    for _ in range(_MOST_STEPS):
+        if progress.ended:
+            break
+        enough = accuracy(sums, progress.point)
+        progress = newton.step(progress)
+        if newton.last_decrement <= enough:
+            break
+    return progress.point.theta
 
 
 def first_weights(sums: ClassSums, seed: int) -> Vector | None:

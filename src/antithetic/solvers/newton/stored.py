@@ -7,11 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from antithetic.problem.sums import Vector
+from antithetic.problem.sums import Evaluation, Vector, Whitening
 from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.models import Conjugate, Factor, QuasiNewton, WithL1, WorkingSet
+from antithetic.solvers.newton.whitened import SharedFactor, Whitened
 
-NAMES = ("kept", "sizes", "hessian", "pairs", "strengths", "columns", "scales")
+NAMES = (
+    "kept",
+    "sizes",
+    "hessian",
+    "pairs",
+    "strengths",
+    "columns",
+    "scales",
+    "decrements",
+    "whitening",
+    "shared",
+)
 _KEPT = (  # numbers that change from one iteration to the next
     "_needs_exact",
     "_ratio",
@@ -22,6 +34,8 @@ _KEPT = (  # numbers that change from one iteration to the next
     "_is_fresh",
     "_was_fresh",
     "_idle",
+    "_is_refined",
+    "_least",
 )
 
 
@@ -39,18 +53,40 @@ def export(newton: Newton) -> dict[str, Vector]:
     if isinstance(model, Conjugate):
         assert model._scales is not None
         return arrays | {"scales": model._scales}
+    if isinstance(model, Whitened):
+        arrays["decrements"] = np.array(model._decrements)
+        if not model.is_full:
+            return arrays | _export_shared(model)
     assert isinstance(model, (QuasiNewton, WithL1))
     assert model._hessian is not None
     arrays["hessian"] = model._hessian.ravel()
     if isinstance(model, WithL1):
         return arrays | {"strengths": model._strengths}
-    return arrays | {"pairs": np.ravel([np.hstack(pair) for pair in model._pairs])}
+    return arrays | {"pairs": _flat(model._pairs)}
 
 
-def restore(newton: Newton, arrays: Mapping[str, Vector]) -> None:
-    """Be where another run on these rows was that was exported."""
+def _flat(pairs: list[tuple[Vector, Vector, float]]) -> Vector:
+    return np.ravel([np.hstack(pair) for pair in pairs])
+
+
+def _export_shared(model: Whitened) -> dict[str, Vector]:
+    """What the classes share, or that it was asked for at the weights of the moment."""
+    if model._asked is not None:
+        return {"shared": np.array([1.0, model._asked[2]])}
+    assert model._whitening is not None
+    assert isinstance(model._factor, SharedFactor)
+    products, shares, mean = model._whitening
+    return {
+        "shared": np.array([0.0, model._factor.unit, mean, products.ndim]),
+        "whitening": np.concatenate([products.ravel(), shares]),
+        "pairs": _flat(model._pairs),
+    }
+
+
+def restore(newton: Newton, point: Evaluation, arrays: Mapping[str, Vector]) -> None:
+    """Be where another run on these rows was that was exported, at a point."""
     model: Any = newton._model
-    columns = newton.sums.d + newton.sums.fit_intercept
+    columns = len(point.theta)
     *kept, passes = arrays["kept"].tolist()
     for name, number in zip(_KEPT, kept, strict=True):
         setattr(newton, name, type(getattr(newton, name))(number))
@@ -62,11 +98,39 @@ def restore(newton: Newton, arrays: Mapping[str, Vector]) -> None:
     if isinstance(model, Conjugate):
         model._scales, model.sums = arrays["scales"].reshape(columns), newton.sums
         return
+    if isinstance(model, Whitened):
+        model._decrements = arrays["decrements"].tolist()
+        model.is_full = "hessian" in arrays
+        if not model.is_full:
+            _restore_shared(newton, model, point, arrays)
+            return
     hessian = arrays["hessian"].reshape(columns, columns)
     model._hessian = hessian
     if isinstance(model, WithL1):
         model._strengths = arrays["strengths"].reshape(columns)
         return
     model._factor = Factor(hessian)
-    pairs = arrays["pairs"].reshape(-1, 2 * columns + 1)
-    model._pairs = [(one[:columns], one[columns:-1], float(one[-1])) for one in pairs]
+    model._pairs = _pairs(arrays["pairs"], columns)
+
+
+def _pairs(flat: Vector, columns: int) -> list[tuple[Vector, Vector, float]]:
+    rows = flat.reshape(-1, 2 * columns + 1)
+    return [(one[:columns], one[columns:-1], float(one[-1])) for one in rows]
+
+
+def _restore_shared(
+    newton: Newton, model: Any, point: Evaluation, arrays: Mapping[str, Vector]
+) -> None:
+    is_asked, *numbers = arrays["shared"].tolist()
+    sums: Any = newton.sums
+    if is_asked:
+        (care,) = numbers
+        model._asked = (sums, point, care)
+        return
+    unit, mean, dimensions = numbers
+    products, shares = np.split(arrays["whitening"], [-sums.classes])
+    shape = (sums.features,) * int(dimensions)
+    model._whitening = Whitening(products.reshape(shape), shares, mean)
+    model._factor = model._shared(sums.penalty.l2, fit_intercept=sums.fit_intercept)
+    model._factor.unit = unit
+    model._pairs = _pairs(arrays["pairs"], len(point.theta))

@@ -17,7 +17,7 @@ from antithetic.solvers.newton.levels import is_worth_renewing
 from antithetic.solvers.newton.models import Factor, Proposal, QuasiNewton
 
 FEW_WEIGHTS = 256  # whose Hessian comes first
-_MOST_WEIGHTS = 2000  # of a Hessian that is formed at all
+_MOST_WEIGHTS = 2000  # of a Hessian that is formed at all; elsewhere it saves visits to the rows
 _PROBES = 16  # random vectors that a trace is estimated by
 _STEPS_SEEN = 6  # that tell how fast L-BFGS is
 _MOST_PRODUCTS, _LEFT_OVER = 100, 0.01  # of the Hessian with a vector; of the squared residual
@@ -80,17 +80,24 @@ class Whitened(QuasiNewton):
         Number of weights of all classes.
     seed : int
         Of the rows that the shared matrix is made from.
+    is_here : bool, default=True
+        Whether the rows are on this machine.
     """
 
-    def __init__(self, weights: int, seed: int) -> None:
+    def __init__(self, weights: int, seed: int, *, is_here: bool = True) -> None:
         super().__init__()
-        self.starts_full = weights <= FEW_WEIGHTS
+        self.starts_full = weights <= (FEW_WEIGHTS if is_here else _MOST_WEIGHTS)
         self.may_be_full = weights <= _MOST_WEIGHTS
         self.is_full = False
         self._seed = seed
         self._whitening: Whitening | None = None
         self._asked: tuple[ClassedSums, Evaluation, float] | None = None
         self._decrements: list[float] = []
+
+    def on(self, sums: Sums | None) -> None:
+        """Ask these rows for a matrix that is not made yet."""
+        if self._asked is not None:
+            self._asked = (cast("ClassedSums", sums), *self._asked[1:])
 
     @property
     def is_ready(self) -> bool:

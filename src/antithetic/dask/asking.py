@@ -1,0 +1,160 @@
+"""Questions to all blocks, each a round of the cluster, and rows drawn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dask
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.dask.blocks import Blocks
+from antithetic.dask.cluster import compute
+from antithetic.dask.common import Common
+from antithetic.dask.moments import Census
+from antithetic.dask.questions import Draw, Question, answer_block, draw_block, solve_drawn
+from antithetic.dask.tasks import over_blocks
+from antithetic.problem.sums import Outcome, Vector
+
+_ROWS_PER_COLUMN = 200.0  # of the rows that one worker holds
+_SAMPLED_BYTES = 1 << 27
+_SHARE_OF_GROUP = 0.1  # of an even share of a sample: what a rare class has at least
+
+
+class Asking:
+    """Blocks that are asked for sums, and for rows.
+
+    Parameters
+    ----------
+    client : Client
+    blocks : Blocks
+    common : Common
+        Its penalty is an :class:`antithetic.problem.penalties.ElasticNet`.
+    census : Census
+    problem : int, default=0
+        Number of the problem.
+    after_loss : str, default=""
+        What to do if the cluster is lost.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        blocks: Blocks,
+        common: Common,
+        census: Census,
+        problem: int = 0,
+        after_loss: str = "",
+    ) -> None:
+        self._client, self._blocks, self._common = client, blocks, common
+        self._census, self._problem, self._after_loss = census, problem, after_loss
+        self._filled = np.flatnonzero(census.counts.sum(axis=1)).tolist()
+        self._asked = [0]  # shared by all copies
+        self.n, self.is_single = census.rows, census.is_single
+        self.size = census.effective_rows(common, problem)
+        self.most_sampled = min(
+            _ROWS_PER_COLUMN * census.d, _SAMPLED_BYTES / max(1.0, census.row_bytes)
+        )
+        self.kind: Any = None  # float type of products, where blocks shall not choose it
+
+    @property
+    def rounds(self) -> int:
+        """Passes over all blocks so far."""
+        return self._asked[0]
+
+    def _centre(self) -> Vector | None:
+        return self._census.centre if self._common.fit_intercept else None
+
+    def _ask(
+        self, theta: Vector, what: str, *arguments: Any, sum_bytes: int = 0, **options: Any
+    ) -> Any:
+        """Sums over all rows: one pass over all blocks."""
+        asked = Question(
+            self._common,
+            self._problem,
+            self._centre(),
+            theta,
+            what,
+            arguments,
+            options,
+            self.kind,
+        )
+        name = {"at": "gradient"}.get(what, what.replace("_", "-"))
+        task = over_blocks(
+            answer_block,
+            name,
+            self._blocks,
+            asked,
+            numbers=self._filled,
+            sum_bytes=sum_bytes,
+        )
+        self._asked[0] += 1
+        return compute(self._client, [task], after_loss=self._after_loss)[0]
+
+    def near_samples(
+        self, solve: Callable[[Any], Outcome | None], size: int, seed: int
+    ) -> Outcome | None:
+        """Call a function on one worker, with rows drawn from all blocks: one pass over these."""
+        by_block = self._census.by_group(self._common, self._problem)
+        ends = np.cumsum(by_block, axis=0)
+        present = np.flatnonzero(ends[-1])
+        before = np.vstack([np.zeros((1, len(present)), np.intp), ends[:, present]])
+        drawn, factors = _draw_places(before[-1], size, seed)
+        pairs = zip(drawn, before.T, strict=True)
+        cuts = np.stack([np.searchsorted(places, own) for places, own in pairs], axis=1)
+        counts = None if factors is None else np.zeros(by_block.shape[1])
+        if counts is not None:
+            counts[present] = factors
+        token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
+        common = dask.delayed(self._common, traverse=False, name=f"antithetic-sample-start-{token}")
+        draw = dask.delayed(draw_block, pure=False, traverse=False)
+        rows = []
+        for block in self._filled:
+            mine = np.flatnonzero(cuts[block + 1] > cuts[block]).tolist()
+            places = {
+                int(present[k]): drawn[k][cuts[block, k] : cuts[block + 1, k]] - before[block, k]
+                for k in mine
+            }
+            if places:
+                rows.append(
+                    draw(
+                        block,
+                        self._blocks.parts(block),
+                        Draw(places, counts, self._problem),
+                        common,
+                        dask_key_name=(f"antithetic-sample-{token}", block),
+                    )
+                )
+        task = dask.delayed(solve_drawn, pure=False, traverse=False)(
+            rows,
+            common,
+            self._centre(),
+            self.kind,
+            solve,
+            dask_key_name=f"antithetic-solve-{token}",
+        )
+        self._asked[0] += 1
+        found: Outcome | None = compute(self._client, [task], after_loss=self._after_loss)[0]
+        return found
+
+
+def _draw_places(
+    lengths: NDArray[np.intp], size: int, seed: int
+) -> tuple[list[NDArray[np.intp]], Vector | None]:
+    """Places among the rows of each group, spread evenly, and what a row of each counts.
+
+    A group has its share of ``size``, or more if it is rare, and then its rows count less; None
+    means that all rows count 1.
+    """
+    rng, n = np.random.default_rng(seed), int(lengths.sum())
+    shares = np.maximum(1, np.rint(size * (lengths / n))).astype(np.intp)
+    least = int(_SHARE_OF_GROUP * size / len(lengths))
+    many = np.minimum(lengths, np.maximum(shares, max(1, least)))
+    drawn = []
+    for length, taken in zip(lengths.tolist(), many.tolist(), strict=True):
+        cells = (np.arange(taken) + rng.random(taken)) * (length / taken)
+        drawn.append(np.minimum(cells.astype(np.intp), length - 1))
+    if (many == np.minimum(lengths, shares)).all():
+        return drawn, None
+    return drawn, (lengths / n) * (many.sum() / many)

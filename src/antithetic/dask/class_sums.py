@@ -1,0 +1,169 @@
+"""Sums over the rows of many classes in all blocks, each a round of the cluster."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.dask.asking import Asking
+from antithetic.problem.class_hessians import penalised
+from antithetic.problem.class_points import ClassPoints
+from antithetic.problem.class_rows import are_far
+from antithetic.problem.class_shares import best_constants, move_chances, move_gradient
+from antithetic.problem.class_sums import ClassSums
+from antithetic.problem.sums import Dual, Evaluation, Vector, Whitening
+from antithetic.solvers.newton.multinomial import solve_sample
+
+
+class ClassBlockSums(Asking, ClassPoints):
+    """The rows of many classes, wherever they are; each sum is one pass over all blocks.
+
+    It is what :class:`antithetic.problem.class_sums.ClassSums` is on one machine. The parameters
+    are those of :class:`Asking`.
+    """
+
+    def __init__(self, *given: Any) -> None:
+        Asking.__init__(self, *given)
+        census, common = self._census, self._common
+        classes = census.counts.shape[1]
+        ClassPoints.__init__(self, classes, census.d, common.penalty, self._centre())
+        spreads = np.sqrt(np.maximum(census.spreads - census.centre**2, 0.0))
+        is_single = self.is_single and not are_far(census.centre, spreads)
+        self.kind = np.float32 if is_single else np.float64
+        self._kept: dict[str, Any] = {}  # sums that do not depend on weights, or on these alone
+
+    def refined(self) -> Self | None:
+        """The same rows with products of float64; None where they are so already."""
+        if self.kind == np.float64:
+            return None
+        other = copy.copy(self)
+        other.kind, other._kept = np.float64, {}
+        return other
+
+    # ---- rounds
+
+    def at(self, theta: Vector) -> Evaluation:
+        """Objective and gradient at some weights."""
+        (loss, square, curvature), gradient = self._ask(theta, "at")
+        coef, l2 = theta[: self.d], self.penalty.l2
+        gradient[: self.d] += l2 * coef
+        objective = float(loss) + 0.5 * l2 * float(coef @ coef)
+        noise = float(square / curvature) if curvature > 0.0 else 0.0
+        return Evaluation(theta, objective, gradient, noise, totals=(float(curvature),))
+
+    def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
+        """Matrix of second derivatives; products of float32 unless it is to be exact."""
+        return self.hessian_of(point, np.arange(self.d), exact=exact, care=care)
+
+    def hessian_of(
+        self,
+        point: Evaluation,
+        columns: NDArray[np.intp],
+        *,
+        exact: bool = False,
+        care: float = 0.0,
+    ) -> Vector:
+        """Part of :meth:`hessian` that belongs to some weights, and the intercepts."""
+        size = len(columns) + self.columns - self.d
+        (found,) = self._ask(
+            point.theta, "data_hessian", columns, exact=exact, care=care, sum_bytes=8 * size**2
+        )
+        return penalised(self, found, columns)
+
+    def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
+        """Diagonal of :meth:`hessian`."""
+        diagonal: Vector = self._ask(point.theta, "diagonal", care=care)[0]
+        diagonal[: self.d] += self.penalty.l2
+        return diagonal
+
+    def scales(self, point: Evaluation) -> Vector:
+        """Squared unit of each weight, in curvature."""
+        return self.diagonal(point)
+
+    def times(self, point: Evaluation, vector: Vector) -> Vector:
+        """Product of the Hessian with a vector."""
+        product: Vector = self._ask(point.theta, "times", vector)[0]
+        product[: self.d] += self.penalty.l2 * vector[: self.d]
+        return product
+
+    def curvature_above(self, point: Evaluation, vector: Vector) -> float:
+        """Curvature along a vector of a function above the mean loss."""
+        return float(self._ask(point.theta, "curvature_above", vector)[0][0])
+
+    def dual(self, point: Evaluation) -> Dual:
+        """Chances that sum to the labels of each class, as intercepts must, near the point's."""
+        data = point.gradient[: self.d] - self.penalty.l2 * point.theta[: self.d]
+        if not self.fit_intercept:
+            return Dual(data, 0.0)
+        kept, given = self._moved(point)
+        if "means" in self._kept:
+            cost = self._cost(point, kept, given, 1.0)
+        else:
+            self._kept["means"], found = self._ask(point.theta, "moved_dual", kept, given)
+            cost = float(found[0])
+        return Dual(move_gradient(data, self._kept["means"], kept, given), cost)
+
+    def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
+        """What it costs to leave only the smaller share of the way from the labels to chances."""
+        kept, given = np.ones(self.classes), np.zeros(self.classes)
+        if self.fit_intercept:
+            kept, given = self._moved(point)
+        return self._cost(point, kept, given, min(up, down))
+
+    def _cost(self, point: Evaluation, kept: Vector, given: Vector, share: float) -> float:
+        if share == 1.0 and (kept == 1.0).all():
+            return 0.0
+        return float(self._ask(point.theta, "moving_cost", kept, given, share)[0][0])
+
+    def _moved(self, point: Evaluation) -> tuple[Vector, Vector]:
+        shares = self._shares()
+        return move_chances(shares, shares + point.gradient[self.d :])
+
+    # ---- what is known without a round, or of some rows
+
+    def _shares(self) -> Vector:
+        """Weight of each class, as a share of n."""
+        return self._census.weights_by_group(self._common, self._problem)[0] / self.n
+
+    def constant(self) -> tuple[Vector, float]:
+        """Best intercepts without weights, and their mean loss."""
+        shares = self._shares()
+        if not self.fit_intercept:
+            return np.zeros(0), float(np.log(self.classes) * shares.sum())
+        return best_constants(shares)
+
+    def first_weights(self, seed: int) -> Vector | None:
+        """Solution of a sample, for models that have no use for samples of their own."""
+        size = int(min(self.n, self.most_sampled))
+        found = self.near_samples(partial(_solution, seed=seed), size, seed)
+        if found is None:
+            return None
+        theta, self._kept["whitening"] = found
+        self._kept["theta"] = theta
+        return theta
+
+    def whitening(self, point: Evaluation, seed: int, *, care: float = 0.0) -> Whitening:
+        """What the second derivatives of all classes have in common, from a sample of the rows."""
+        kept = self._kept.pop("whitening", None)
+        if kept is not None and care == 0.0 and (point.theta == self._kept["theta"]).all():
+            return kept  # type: ignore[no-any-return]
+        size = int(min(self.n, self.most_sampled))
+        found = self.near_samples(partial(_whitening, point.theta, seed, care), size, seed)
+        if found is None:  # rows that do not count
+            return Whitening(self._census.spreads / self.classes, np.ones(self.classes), 1.0)
+        return found
+
+
+def _solution(sums: ClassSums, *, seed: int) -> tuple[Vector, Whitening]:
+    """Solution of some rows, and what their second derivatives there have in common."""
+    theta = solve_sample(sums, seed)
+    return theta, _whitening(theta, seed, 0.0, sums)
+
+
+def _whitening(theta: Vector, seed: int, care: float, sums: ClassSums) -> Whitening:
+    point = Evaluation(theta, 0.0, np.empty(0), 0.0)
+    return sums.whitening(point, seed, care=care)

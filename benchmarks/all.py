@@ -1,6 +1,9 @@
-"""Run every benchmark in this folder and list the figures that missed their bar.
+"""Run every benchmark in this folder to its end, and write one page of all figures and limits.
 
-The output of each script is shown as it runs; the table of missed bars comes last.
+The output of each script is shown as it runs; the table of missed bars comes last. A script that
+misses a bar, fails or takes too long does not stop the others. With ``--page FILE`` the figures are
+written as a page in Markdown, and kept beside it in a JSON file, so that scripts can be run one by
+one: only those that were run are replaced.
 
 Run ``python benchmarks/all.py`` on a quiet machine, some two hours; ``--quick`` takes fewer seeds,
 sets and repeats; names run only these scripts. A script whose extra is not installed is left out,
@@ -14,12 +17,18 @@ bars.
 from __future__ import annotations
 
 import argparse
-import re
+import json
+import os
+import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+import time
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Timer
+
+from figures_page import Outcome, is_closing, page, verdict_of
 
 HERE = Path(__file__).parent
 SCRIPTS = {  # and what each needs, with the extra that has it
@@ -40,18 +49,7 @@ SCRIPTS = {  # and what each needs, with the extra that has it
     "peers": {},
     "guard": {},
 }
-_CLOSING = re.compile(r"\d+ missed|all bars met")  # the last line of a script that came to its end
-_FIGURE = re.compile(r"(at least|at most) \S+.*?\s(pass|FAIL)\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of one script: its figure lines that have a bar, and why it failed, if it did."""
-
-    script: str
-    passed: list[str]
-    missed: list[str]
-    trouble: str = ""
+MINUTES = 60.0
 
 
 def left_out(script: str) -> str:
@@ -67,29 +65,42 @@ def left_out(script: str) -> str:
     )
 
 
-def verdict_of(line: str) -> str:
-    """Say "pass" or "FAIL" for the line of a figure with a bar, nothing for other lines."""
-    found = _FIGURE.search(line)
-    return found[2] if found else ""
-
-
-def run(script: str, quick: bool) -> Outcome:
-    """Run one script, printing its lines as they come."""
+def run(script: str, quick: bool, minutes: float = MINUTES) -> Outcome:
+    """Run one script, printing its lines as they come, for at most so many minutes."""
     command = [sys.executable, "-u", str(HERE / f"{script}.py"), *(["--quick"] if quick else [])]
-    passed, missed, closing = [], [], ""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            print(line, end="", flush=True)
-            {"pass": passed, "FAIL": missed}.get(verdict_of(line), []).append(line.rstrip())
-            closing = line.strip() or closing
-    if process.returncode not in (0, 1) or (process.returncode == 1 and not missed):
-        return Outcome(script, passed, missed, f"ended with exit status {process.returncode}")
-    return Outcome(
-        script,
-        passed,
-        missed,
-        "" if _CLOSING.fullmatch(closing) else "broke off before its last line, the number missed",
-    )
+    began, lines, late = time.monotonic(), [], []
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        timer = Timer(60.0 * minutes, lambda: (late.append(True), end(process)))
+        timer.start()
+        try:
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                lines.append(line.rstrip())
+        except BaseException:  # Ctrl-C: the script is in a session of its own
+            end(process)
+            raise
+        finally:
+            timer.cancel()
+    missed = [line for line in lines if verdict_of(line) == "FAIL"]
+    closing = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    if late:
+        trouble = f"stopped after {minutes:g} minutes"
+    elif process.returncode not in (0, 1) or (process.returncode == 1 and not missed):
+        trouble = f"ended with exit status {process.returncode}"
+    else:
+        trouble = "" if is_closing(closing) else "broke off before its last line, the number missed"
+    passed = [line for line in lines if verdict_of(line) == "pass"]
+    return Outcome(script, passed, missed, trouble, lines, time.monotonic() - began, quick)
+
+
+def end(process: subprocess.Popen) -> None:
+    """End a script and the processes that it started."""
+    if hasattr(os, "killpg"):
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
 
 
 def summary(outcomes: list[Outcome], notes: list[str]) -> list[str]:
@@ -105,6 +116,18 @@ def summary(outcomes: list[Outcome], notes: list[str]) -> list[str]:
     return lines + ([""] + [f"{script}: {line}" for script, line in missed] if missed else [])
 
 
+def keep(path: Path, outcomes: list[Outcome]) -> None:
+    """Write the page, and the JSON file beside it that holds the outcomes of earlier runs too."""
+    kept = path.with_suffix(".json")
+    known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    known |= {one.script: asdict(one) for one in outcomes}
+    known = {script: known[script] for script in SCRIPTS if script in known}
+    kept.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    every = [Outcome(**one) for one in known.values()]
+    missing = [script for script in SCRIPTS if script not in known]
+    path.write_text(page(every, missing), encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
@@ -113,6 +136,10 @@ def main() -> int:
     parser.add_argument(
         "--quick", action="store_true", help="fewer seeds, sets and repeats, less to be trusted"
     )
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help="most of one script; 60 if not given"
+    )
+    parser.add_argument("--page", type=Path, help="write all figures to a page in Markdown")
     options = parser.parse_args()
     if unknown := set(options.scripts) - set(SCRIPTS):
         parser.error(
@@ -125,7 +152,9 @@ def main() -> int:
             notes.append(note)
             print(note, flush=True)
         else:
-            outcomes.append(run(script, options.quick))
+            outcomes.append(run(script, options.quick, options.minutes))
+            if options.page:
+                keep(options.page, outcomes)
     print("\n==== summary ====")
     print("\n".join(summary(outcomes, notes)))
     return int(any(one.missed or one.trouble for one in outcomes))

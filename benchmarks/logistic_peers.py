@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cache, lru_cache, partial
+from importlib.util import find_spec
+from typing import Any, ClassVar
 
 import numpy as np
 from common import load
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression as Sklearn
 
-import antithetic
+from antithetic.bench import other_peers
+from antithetic.bench.sklearn_peers import SOLVERS, logistic_regression, our_sgd
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Task:
-    """A problem of the races."""
+    """A problem of the races, for the peers of ``antithetic bench`` as well."""
+
+    loss: ClassVar[str] = "log_loss"
+    threads: ClassVar[int] = 1
 
     name: str
     X: Any
     y: Any
     l2: float
     fit_intercept: bool
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[1])
 
     @property
     def weakness(self) -> float:
@@ -111,155 +126,52 @@ def tasks(names: list[str], intercepts: tuple[bool, ...] = (False, True)) -> Ite
 
 def weights_of(model: Any) -> tuple[np.ndarray, float]:
     """Weights and intercept of a fitted model of two classes."""
-    return np.ravel(model.coef_), float(np.ravel(model.intercept_)[0])
+    return np.ravel(model.coef_), _intercept_of(model)
 
 
-def sklearn_peer(solver: str, **settings: Any) -> Callable[[Task, int], tuple]:
+def _intercept_of(model: Any) -> float:
+    return float(np.ravel(model.intercept_)[0])
+
+
+def peer(configs: Callable[[Any], Any], place: int = 0) -> Callable[[Task, int], tuple]:
+    """One of the configurations that ``antithetic bench`` has for a peer, with an intercept."""
+
+    def fit(task: Task, iterations: int) -> tuple:
+        model = _configs(configs, task)[place].fit.model(iterations, 0)
+        return np.ravel(model.coef_), _intercept_of(model) if task.fit_intercept else 0.0
+
+    return fit
+
+
+@lru_cache(maxsize=32)
+def _configs(configs: Callable[[Any], Any], task: Task) -> Any:
+    """Made once per task, since some copy the rows: no time is charged for that."""
+    return configs(task)
+
+
+def sklearn_peer(solver: str, *, dual: bool = False) -> Callable[[Task, int], tuple]:
     """One of scikit-learn's solvers."""
-
-    def fit(task: Task, iterations: int) -> tuple:
-        model = Sklearn(
-            C=task.weakness,
-            fit_intercept=task.fit_intercept,
-            solver=solver,
-            tol=1e-15,
-            max_iter=iterations,
-            random_state=0,
-            **settings,
-        )
-        return weights_of(model.fit(task.X, task.y))
-
-    return fit
+    return peer(_of_sklearn(solver), int(dual))
 
 
-def our_sgd(task: Task, iterations: int) -> tuple:
-    """Our stochastic gradients."""
-    model = antithetic.SGDClassifier(
-        loss="log_loss",
-        alpha=task.l2,
-        fit_intercept=task.fit_intercept,
-        max_iter=iterations,
-        tol=None,
-        random_state=0,
-    )
-    return weights_of(model.fit(task.X, task.y))
-
-
-def glum_peer() -> Callable[[Task, int], tuple]:
-    """glum: iteratively reweighted least squares."""
-    from glum import GeneralizedLinearRegressor
-
-    def fit(task: Task, iterations: int) -> tuple:
-        model = GeneralizedLinearRegressor(
-            family="binomial",
-            alpha=task.l2,
-            l1_ratio=0.0,
-            fit_intercept=task.fit_intercept,
-            gradient_tol=1e-15,
-            max_iter=iterations,
-        )
-        return weights_of(model.fit(task.X, (np.asarray(task.y) > 0).astype(np.float64)))
-
-    return fit
-
-
-def intelex_peer() -> Callable[[Task, int], tuple]:
-    """scikit-learn-intelex: L-BFGS."""
-    from sklearnex.linear_model import LogisticRegression
-
-    def fit(task: Task, iterations: int) -> tuple:
-        model = LogisticRegression(
-            C=task.weakness,
-            fit_intercept=task.fit_intercept,
-            solver="lbfgs",
-            tol=1e-15,
-            max_iter=iterations,
-            n_jobs=1,
-        )
-        return weights_of(model.fit(task.X, task.y))
-
-    return fit
-
-
-def rows_for(X: Any, kind: Any) -> Any:
-    """Rows in the form that a package accepts: made once per set, so no time is charged for it."""
-    if (id(X), kind) not in _ROWS:
-        if len(_ROWS) >= 2:
-            _ROWS.clear()
-        rows = sparse.csr_matrix(X) if sparse.issparse(X) else X
-        if sparse.issparse(rows):
-            rows.indices, rows.indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
-        _ROWS[id(X), kind] = (X, rows.astype(kind, copy=False))
-    return _ROWS[id(X), kind][1]
-
-
-_ROWS: dict[tuple[int, Any], tuple[Any, Any]] = {}  # with the given ones, so that no id is reused
-
-
-def cyanure_peer() -> Callable[[Task, int], tuple]:
-    """Cyanure: incremental gradients with quasi-Newton steps."""
-    from cyanure.estimators import Classifier
-
-    def fit(task: Task, iterations: int) -> tuple:
-        model = Classifier(
-            loss="logistic",
-            penalty="l2",
-            solver="qning-miso",
-            lambda_1=task.l2,
-            fit_intercept=task.fit_intercept,
-            tol=1e-14,
-            max_iter=iterations,
-            duality_gap_interval=iterations,
-            n_threads=1,
-            random_state=0,
-            verbose=False,
-        )
-        model.fit(rows_for(task.X, np.float64), np.asarray(task.y))
-        if task.fit_intercept:
-            return weights_of(model)
-        return np.ravel(model.coef_), 0.0
-
-    return fit
-
-
-def snap_peer() -> Callable[[Task, int], tuple]:
-    """Snap ML: dual coordinate ascent, in float32."""
-    from snapml import LogisticRegression
-
-    def fit(task: Task, iterations: int) -> tuple:
-        model = LogisticRegression(
-            regularizer=1.0 / task.weakness,
-            fit_intercept=task.fit_intercept,
-            dual=True,
-            max_iter=iterations,
-            tol=1e-14,
-            n_jobs=1,
-            random_state=0,
-        )
-        model.fit(rows_for(task.X, np.float32), np.asarray(task.y))
-        if task.fit_intercept:
-            return weights_of(model)
-        return np.ravel(model.coef_), 0.0
-
-    return fit
+@cache
+def _of_sklearn(solver: str) -> Callable[[Any], Any]:
+    return partial(logistic_regression, solver)
 
 
 def peers() -> dict[str, Callable[[Task, int], tuple]]:
     """All that can be imported; the others are named."""
-    found: dict[str, Callable[[Task, int], tuple]] = {
-        f"scikit-learn {solver}": sklearn_peer(solver)
-        for solver in ("lbfgs", "newton-cg", "newton-cholesky", "sag", "saga", "liblinear")
-    }
+    found = {f"scikit-learn {solver}": sklearn_peer(solver) for solver in SOLVERS}
     found["liblinear dual"] = sklearn_peer("liblinear", dual=True)
-    found["our SGD"] = our_sgd
-    for name, make in (
-        ("glum", glum_peer),
-        ("scikit-learn-intelex", intelex_peer),
-        ("Cyanure", cyanure_peer),
-        ("Snap ML", snap_peer),
+    found["our SGD"] = peer(our_sgd)
+    for name, module, configs, place in (
+        ("glum", "glum", other_peers.glum, 0),
+        ("scikit-learn-intelex", "sklearnex", other_peers.intelex, 0),
+        ("Cyanure", "cyanure", other_peers.cyanure, 1),  # qning-miso
+        ("Snap ML", "snapml", other_peers.snap_ml, 0),
     ):
-        try:
-            found[name] = make()
-        except ImportError:
+        if find_spec(module) is None:
             print(f"left out: {name}, which is not installed")
+        else:
+            found[name] = peer(configs, place)
     return found

@@ -13,25 +13,37 @@ import re
 import sys
 from pathlib import Path
 
-from antithetic.bench import read_rows
-from antithetic.bench.summary import ratio_table, standings, value_table
+import numpy as np
+
+from antithetic.bench import GROUPS, read_rows
+from antithetic.bench.sets import group_of
+from antithetic.bench.summary import losses, missing, ratio_table, standings, value_table
 
 DOCS = Path(__file__).parent
 KEPT, PAGES = DOCS / "peers.csv", (DOCS / "peers.md", DOCS.parent / "README.md")
-PARTS = ("target", "epoch", "held-out")
-OURS = "antithetic.SGDClassifier"
+PARTS = ("target", "epoch", "first", "held-out")
 MARKED = re.compile(r"(<!-- (\S+): made by docs/make_peers.py -->).*?(<!-- end -->)", re.DOTALL)
+SHOWN = (1e-2, 1e-3, 1e-4, 1e-6, 1e-8, 1e-10)
+SHORT = {
+    "antithetic.LogisticRegression": "LR",
+    "antithetic.SGDClassifier": "SGD",
+    "antithetic.SGDRegressor": "SGD",
+    "antithetic.SGDRegressor (newton)": "Newton",
+}
+NOTHING = "This part is not measured yet."
 
 
 def keep(rows):
-    """Copy the lines that the page shows, as they are."""
+    """Copy the lines that the page shows; the machine and the versions stand in the first one."""
     with open(rows, newline="", encoding="utf-8") as file:
         head, *lines = csv.reader(file)
-    part = head.index("part")
+    part, status = head.index("part"), head.index("status")
+    shown = [line for line in lines if line[part] in PARTS or line[status] == "not installed"]
+    for line in shown[1:]:
+        for name in ("cpu", "versions"):
+            line[head.index(name)] = ""
     with open(KEPT, "w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows(
-            [head, *(line for line in lines if line[part] in PARTS)]
-        )
+        csv.writer(file, lineterminator="\n").writerows([head, *shown])
 
 
 def table(columns, lines):
@@ -41,47 +53,56 @@ def table(columns, lines):
     )
 
 
-def ours(rows):
-    """One line per set: our milliseconds to each target, those of the fastest peer, the ratio."""
-    found = {(one.data, one.target): one for one in standings(rows)}
-    targets = sorted({target for _, target in found}, reverse=True)
-    columns = ["data"] + [
-        f"{what} to {target:g}"
-        for target in targets
-        for what in ("ours, ms,", "fastest other, ms,", "ratio")
+def of_group(rows, group, threads=1):
+    """Rows of the sets of a group, with a number of threads (0: any but one)."""
+    return [
+        row
+        for row in rows
+        if group_of(row.data) == group
+        and (row.threads == threads or (threads == 0 and row.threads > 1))
     ]
-    lines = []
-    for name in dict.fromkeys(name for name, _ in found):
-        line = [name]
-        for target in targets:
-            one = found[name, target]
-            line += [
-                f"{1e3 * one.ours:.1f}",
-                f"{1e3 * one.best:.1f}, {one.peer}",
-                f"{one.ratio:.2f}",
-            ]
-        lines.append(line)
-    return table(columns, lines)
 
 
-def in_short(rows):
-    """A line per target: our seconds divided by those of the fastest other, on each set."""
-    found = standings(rows)
-    names = list(dict.fromkeys(one.data for one in found))
-    ratios = {(one.target, one.data): f"{one.ratio:.2f}" for one in found}
-    targets = sorted({one.target for one in found}, reverse=True)
+def milliseconds(seconds):
+    """Three digits, or a word."""
+    return f"{1e3 * seconds:.3g}" if math.isfinite(seconds) else "not reached"
+
+
+def cell(one):
+    """The ratio, our milliseconds and those of the fastest other."""
+    ratio = f"{one.ratio:.2f}" if math.isfinite(one.ratio) else "lost"
+    ratio = f"**{ratio}**" if one.ratio <= 1.0 else ratio
+    theirs = f"{one.peer} {milliseconds(one.best)}"
+    return f"{ratio}: {SHORT[one.entry]} {milliseconds(one.ours)}, {theirs}"
+
+
+def duels(rows):
+    """A line per set and a column per gap."""
+    found = {(one.data, one.target): one for one in standings(rows)}
+    if not found:
+        return NOTHING
+    targets = [target for target in SHOWN if any(target == known for _, known in found)]
+    shape = {row.data: f"{row.data}, {row.n} x {row.d}" for row in rows if row.part == "target"}
     return table(
-        ["seconds to a gap of", *names],
+        ["set", *(f"{target:g}" for target in targets)],
         [
-            [f"{target:g}", *(ratios.get((target, name), "") for name in names)]
-            for target in targets
+            [shape[name], *(cell(found[name, t]) if (name, t) in found else "" for t in targets)]
+            for name in dict.fromkeys(name for name, _ in found)
         ],
     )
+
+
+def slowdowns(rows, target):
+    """Every peer on every set of a group."""
+    columns, lines = ratio_table(rows, target)
+    return table(columns, lines) if lines else NOTHING
 
 
 def values(rows, part, quantity, unit):
     """One quantity of all peers."""
     columns, lines = value_table(rows, part, quantity)
+    if not lines:
+        return NOTHING
     return table(
         columns,
         [
@@ -91,17 +112,68 @@ def values(rows, part, quantity, unit):
     )
 
 
+def lost(rows):
+    """Every race that another wins, the worst first."""
+    found = losses(standings(rows))
+    if not found:
+        return "None."
+    return table(
+        ["set", "threads", "gap", "ours / fastest", "fastest", "in ms"],
+        [
+            [
+                one.data,
+                one.threads,
+                f"{one.target:g}",
+                f"{one.ratio:.2f}" if math.isfinite(one.ratio) else "not reached",
+                one.peer,
+                milliseconds(one.best),
+            ]
+            for one in found
+        ],
+    )
+
+
+def in_short(rows):
+    """A line per group: how often ours is the fastest, and the median and worst ratio."""
+    lines = []
+    for group in GROUPS:
+        found = standings(of_group(rows, group))
+        if found:
+            ratios = [one.ratio for one in found]
+            worst = max(found, key=lambda one: one.ratio)
+            lines.append(
+                [
+                    f"{group} ({len({one.data for one in found})} sets)",
+                    f"{sum(ratio <= 1.0 for ratio in ratios)} of {len(ratios)}",
+                    f"{np.median(ratios):.2f}",
+                    f"{worst.ratio:.2f} ({worst.data}, {worst.peer})",
+                ]
+            )
+    return table(["sets", "races won", "median ratio", "worst ratio"], lines)
+
+
 def tables(rows):
     """All tables of the pages by their names in these."""
-    return {
-        "ours": ours(rows),
-        "in-short": in_short(rows),
+    one_thread = [row for row in rows if row.threads == 1]
+    made = {"in-short": in_short(rows), "lost": lost(rows)}
+    for group in GROUPS:
+        own, slug = of_group(rows, group), group.replace(" ", "-")
+        made[slug] = duels(own)
+        made[f"{slug}-1e-3"], made[f"{slug}-1e-8"] = slowdowns(own, 1e-3), slowdowns(own, 1e-8)
+        made[f"{slug}-threads"] = duels(of_group(rows, group, threads=0))
+    absent = [peer for peer, status in missing(rows).items() if status == "not installed"]
+    first = rows[0]
+    return made | {
+        "machine": f"Machine: {first.cpu}; {first.versions}.",
+        "absent": f"Not installed in this run: {', '.join(absent) or 'none'}.",
+        "first": values(one_thread, "first", "seconds of first fit", 1e3),
+        "pass": values(one_thread, "epoch", "seconds per pass", 1e3),
         **{
-            f"{target:g}": table(*ratio_table(rows, target))
-            for target in sorted({row.target for row in rows if row.part == "target"})
+            f"held-out-{loss}": values(
+                [row for row in one_thread if row.loss == loss], "held-out", loss, 1.0
+            )
+            for loss in ("log_loss", "softmax", "squared_error")
         },
-        "pass": values(rows, "epoch", "seconds per pass", 1e3),
-        "held-out": values(rows, "held-out", "log_loss", 1.0),
     }
 
 

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 import antithetic
 from antithetic.bench import read_rows
-from antithetic.bench.sklearn_peers import OURS
+from antithetic.bench.sklearn_peers import is_ours
 from antithetic.bench.summary import profile as solved_within
 from antithetic.orders import Balanced, Pairs, Shuffle, Uniform
 from antithetic.stopping import Target
@@ -49,7 +49,6 @@ STYLE = {
     "figure.constrained_layout.use": True,
 }
 L2 = 1e-2
-TARGETS = (1e-3, 1e-4)  # of the races in the profile
 
 
 def gradients(X, y, coef):
@@ -281,17 +280,18 @@ def dimensions():
 def profile():
     """Share of races that each solver ends within a factor of the fastest, from docs/peers.csv."""
     factors = np.geomspace(1.0, 20.0, 200)
-    shares = solved_within(
-        read_rows(Path(__file__).parent / "peers.csv"), factors.tolist(), TARGETS
-    )
-    figure = Figure(figsize=(7.2, 3.6))
+    rows = [row for row in read_rows(Path(__file__).parent / "peers.csv") if row.threads == 1]
+    shares = solved_within(rows, factors.tolist())
+    figure = Figure(figsize=(7.6, 4.4))
     ax = figure.subplots()
     looks = {True: {"color": ORANGE, "lw": 3.0, "zorder": 3}, False: {"lw": 1.4}}
-    colours = iter((BLUE, GREEN, PURPLE, RED, INK) * 3)
-    dashes = iter(("-",) * 5 + ("--",) * 5 + (":",) * 5)
+    own_dashes = iter(("-", "--", ":", "-."))
+    colours = iter((BLUE, GREEN, PURPLE, RED, INK) * 4)
+    dashes = iter(("-",) * 5 + ("--",) * 5 + (":",) * 5 + ("-.",) * 5)
     for peer, share in sorted(shares.items(), key=lambda item: -item[1].mean()):
-        own = peer == OURS
-        look = looks[own] if own else {"color": next(colours), "ls": next(dashes), **looks[own]}
+        own = is_ours(peer)
+        other = {} if own else {"color": next(colours)}
+        look = {**other, "ls": next(own_dashes if own else dashes), **looks[own]}
         ax.step(factors, share, where="post", label=peer, **look)
     ax.set(
         xscale="log",

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("typer")
 
-from antithetic.bench import LOSSES, PEERS, TARGETS, Limits, choose_peers, grab
+from antithetic.bench import GROUPS, LOSSES, PEERS, SETS, TARGETS, Limits, choose_peers, grab
 from antithetic.bench import race as race_module
 from antithetic.bench.climb import (
     Point,
@@ -27,28 +27,29 @@ from antithetic.bench.climb import (
     time_together,
     timed,
 )
-from antithetic.bench.peer import Config, Fit, Peer
+from antithetic.bench.first import first_seconds
+from antithetic.bench.peer import Config, EstimatorFit, Fit, Peer, by_digits
 from antithetic.bench.race import race
+from antithetic.bench.sets import QUICK_SETS, choose_sets, load_set, losses_of
 from antithetic.bench.sklearn_peers import OURS
 from antithetic.bench.summary import missing
-from antithetic.bench.tasks import (
-    ALWAYS_THERE,
-    FIGURE_SETS,
-    QUICK_SETS,
-    Task,
-    choose_sets,
-    hold_out,
-    load_set,
-)
+from antithetic.bench.tasks import Task, hold_out
 
 LITTLE = Limits(seconds=0.2, in_all=0.4, seeds=(0,), repeats=1)
 SET = "breast-cancer_scale"
+MODULES = {
+    "grab-sampler": "grabsampler",
+    "scikit-learn": "sklearn",
+    "scikit-learn-intelex": "sklearnex",
+}
 
 
 def make_task(loss="log_loss", n=60, d=3):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d))
-    return Task.build("made", loss, X, X @ [1.0, -2.0, 0.5][:d] + rng.normal(size=n) > 0, 1e-2)
+    y = X @ [1.0, -2.0, 0.5][:d] + rng.normal(size=n)
+    labels = {"softmax": np.digitize(y, [-2.0, -1.0, 1.0]), "squared_error": y}.get(loss, y > 0)
+    return Task.build("made", loss, X, labels, 1e-2)
 
 
 @pytest.fixture(scope="module")
@@ -75,22 +76,34 @@ def along(task, rate=0.5, name="along", stochastic=False):
 def test_gaps_begin_at_one_and_end_at_zero(loss):
     """(f - f*) / (f(0) - f*) with a certified f*; weights that overflowed are infinitely far."""
     task = make_task(loss)
-    assert task.gap(np.zeros(3)) == pytest.approx(1.0)
-    assert task.certain < 1e-8
-    assert task.gap([np.nan, 0.0, 0.0]) == task.gap([1e308, 1e308, 1e308]) == np.inf
+    size = task.problem.n_weights
+    assert task.gap(np.zeros(size)) == pytest.approx(1.0)
+    assert task.certain < 1e-11
+    assert task.gap(np.full(size, np.nan)) == task.gap(np.full(size, 1e308)) == np.inf
 
 
-def test_sets_are_those_of_the_figures_or_what_is_always_there(monkeypatch):
-    """Without downloaded data sets there are still sets to measure, and missing ones are named."""
+def test_sets_that_are_not_on_this_computer_are_named(monkeypatch):
+    """Without downloads each group but text still has a set, and missing ones are named."""
     monkeypatch.delenv("ANTITHETIC_DATA", raising=False)
     monkeypatch.setenv("ANTITHETIC_CACHE", "/nowhere")
     found, absent = choose_sets(None, quick=False)
-    assert absent == [name for name in FIGURE_SETS if not name.startswith("made-")]
-    assert found == ["made-500000x50", *ALWAYS_THERE]
+    assert {"a9a", "farm-ads", "mnist"} <= set(absent)
+    assert set(found) | set(absent) == {name for group in GROUPS.values() for name in group}
+    assert all(set(found) & set(group) for name, group in GROUPS.items() if name != "text")
     assert choose_sets(None, quick=True) == (list(QUICK_SETS), [])
     assert choose_sets(["a9a", SET], quick=False) == ([SET], ["a9a"])
     with pytest.raises(ValueError, match=r"'iris' is not known; use some of ijcnn1\.tr"):
         choose_sets(["iris"], quick=False)
+
+
+def test_every_set_has_a_loss_for_its_labels():
+    """Two classes, many or numbers: a set is never raced with a loss for other labels."""
+    for name in ("sonar_scale", "diabetes", "digits", "progression", "made-20000x20"):
+        X, y = load_set(name)
+        assert X.shape[0] == len(y)
+        kinds = {"softmax": len(np.unique(y)) > 2, "squared_error": y.dtype.kind == "f"}
+        assert all(kinds.get(loss, len(np.unique(y)) == 2) for loss in losses_of(name)), name
+    assert {loss for name in SETS for loss in losses_of(name)} == set(LOSSES)
 
 
 def test_made_rows_are_standardised():
@@ -118,22 +131,17 @@ def test_every_peer_minimises_the_same_objective(peer, loss):
     if loss not in peer.losses:
         return
     task = make_task(loss)
-    if (
-        importlib.util.find_spec(
-            {"grab-sampler": "grabsampler", "scikit-learn": "sklearn"}.get(
-                peer.package, peer.package
-            )
-        )
-        is None
-    ):
+    if importlib.util.find_spec(MODULES.get(peer.package, peer.package)) is None:
         with pytest.raises(ImportError):
             peer.configs(task)
         return
     gaps = {}
     for config in peer.configs(task):
-        seconds, coef, _, iterations = timed(config, 60, 0, iter([0.0, 1.0]).__next__)
+        effort = 9 if config.effort == "digits" else 60
+        seconds, coef, _, iterations = timed(config, effort, 0, iter([0.0, 1.0]).__next__)
         gaps[config.setting] = task.gap(coef)
-        assert (seconds, coef.size, iterations > 0) == (1.0, 3, True)
+        size = task.problem.n_weights
+        assert (seconds, coef.size, iterations > 0) == (1.0, size, True)
     assert min(gaps.values()) < 0.01, gaps
     assert peer.one_pass is None or peer.one_pass in gaps
 
@@ -170,13 +178,13 @@ if importlib.util.find_spec("cyanure") is not None:
         assert all(0 < iterations <= 4 for _, iterations in found.values())
 
 
-def test_pytorch_has_one_thread_while_it_races():
+def test_pytorch_has_as_many_threads_as_the_others():
     """PyTorch has one thread during the race, and the earlier number afterwards."""
     torch = pytest.importorskip("torch")
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        with grab._one_thread(torch):
+        with grab._with_threads(torch, 1):
             assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 2
     finally:
@@ -184,18 +192,38 @@ def test_pytorch_has_one_thread_while_it_races():
 
 
 def test_peers_are_chosen_by_parts_of_their_names():
-    """Our own estimator is always among the chosen peers."""
+    """Our own estimators are always among the chosen peers."""
     assert [peer.name for peer in choose_peers(["LBFGS", "svc"])] == [
+        "antithetic.LogisticRegression",
         OURS,
+        "antithetic.SGDRegressor (newton)",
+        "antithetic.SGDRegressor",
         "sklearn lbfgs",
         "sklearn LinearSVC",
     ]
     assert choose_peers(None) == PEERS
     with pytest.raises(
         ValueError,
-        match=r"no peer is called 'xgboost'; there are antithetic\.SGDClassifier, sklearn",
+        match=r"no peer is called 'xgboost'; there are antithetic\.LogisticRegression, ",
     ):
         choose_peers(["xgboost"])
+
+
+def test_the_first_fit_of_a_process_counts_its_import(task):
+    """A fresh process imports the package and fits; what fails there is told in its own words."""
+    fit = EstimatorFit("json", "JSONDecoder", {}, task.X, task.y, by_digits, seeded=False)
+    given = {"clock": "cpu", "threads": 1, "repeats": 1}
+    with pytest.raises(RuntimeError, match="unexpected keyword argument 'tol'"):
+        first_seconds(fit, 2, 0, **given)
+    (config,) = PEERS[0].configs(task)
+    assert 0.05 < first_seconds(config.fit, 2, 0, **given) < 60.0
+
+
+def test_threads_are_passed_on(task):
+    """Peers that have a parameter for it get the number of threads of the task."""
+    (config,) = PEERS[0].configs(replace(task, threads=2))
+    assert config.fit.parameters(3, 0)["n_jobs"] == 2
+    assert config.fit.parameters(3, 0)["tol"] == 1e-3
 
 
 # ---- the least effort

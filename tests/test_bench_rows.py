@@ -82,7 +82,7 @@ def test_standings_show_losses_as_well_as_wins():
         ("one", 1e-4): 1.5,
         ("two", 1e-3): math.inf,
     }
-    assert verdict(list(found.values())) == "fastest on 1 of 3 (set, loss, target)"
+    assert verdict(list(found.values())) == "fastest on 1 of 3 (set, loss, threads, target)"
     assert [one.data for one in losses(list(found.values()))] == ["two", "one"]
     columns, lines = ratio_table(example_rows(), 1e-3)
     assert columns == ["", "one", "two"]
@@ -92,6 +92,32 @@ def test_standings_show_losses_as_well_as_wins():
         ["fast", "2.00", "1.00"],
         ["slow", "20.00", ""],
     ]
+
+
+def test_rows_of_several_threads_are_kept_apart():
+    """Races with one thread and with two are two problems, and have columns of their own."""
+    one = example_rows()
+    two = [replace(row, threads=2, seconds=row.seconds / 2) for row in one]
+    found = {(duel.data, duel.target, duel.threads): duel for duel in standings([*one, *two])}
+    assert found["one", 1e-3, 2].ours == 0.5 == found["one", 1e-3, 1].ours / 2
+    columns, _ = ratio_table([*one, *two], 1e-3)
+    assert columns == ["", "one, 1 threads", "two, 1 threads", "one, 2 threads", "two, 2 threads"]
+
+
+def test_the_faster_of_our_estimators_counts():
+    """Each race has the faster of ours, and the fastest of scikit-learn's beside the fastest."""
+    rows = [
+        replace(example_rows()[0], peer=peer, seconds=seconds)
+        for peer, seconds in (
+            (OURS, 3.0),
+            ("antithetic.LogisticRegression", 2.0),
+            ("glum", 1.0),
+            ("sklearn lbfgs", 4.0),
+        )
+    ]
+    (duel,) = standings(rows)
+    assert (duel.entry, duel.ours, duel.peer) == ("antithetic.LogisticRegression", 2.0, "glum")
+    assert (duel.ratio, duel.sklearn) == (2.0, 4.0)
 
 
 def test_the_profile_counts_problems_solved_within_a_factor():
@@ -161,9 +187,11 @@ def test_what_is_finished_is_kept_and_not_run_again(tmp_path):
     assert [repr(row) for row in rows] == [repr(row) for row in done]
     assert rows[-1].part == "finished"
     assert rows[0].value == seen[0].value
-    assert keep_finished(path, [OURS], LITTLE.words) == {(SET, "log_loss")}
+    assert keep_finished(path, [OURS], LITTLE.words) == {(SET, "log_loss", 1)}
     assert list(run([SET], ["log_loss"], peers, path, LITTLE, pairing=False)) == []
-    assert sets_kept(path) == f"Kept from an earlier run: {SET}. To measure anew, remove {path}."
+    assert sets_kept(path) == (
+        f"Kept from an earlier run: {SET}. To measure them again, delete {path}."
+    )
     assert sets_kept(tmp_path / "nothing.csv") == ""
     assert len(read_rows(path)) == len(rows)
     assert {row.status for row in rows if row.peer == OURS and row.target in (1e-2, 1e-3)} == {"ok"}
@@ -219,7 +247,7 @@ def test_rows_of_other_code_or_another_machine_are_refused(tmp_path, monkeypatch
     """The error says what differs and what to do, and the file is unchanged."""
     path = tmp_path / "rows.csv"
     one_finished(path)
-    assert keep_finished(path, [OURS], "some") == {(SET, "log_loss")}
+    assert keep_finished(path, [OURS], "some") == {(SET, "log_loss", 1)}
     before = path.read_bytes()
     monkeypatch.setattr(resume, what, lambda: now)
     with pytest.raises(
@@ -389,7 +417,9 @@ def test_tables_are_drawn_again_without_measuring(benched):
     before = (out / "rows.csv").read_bytes()
     shown, _ = run_command("bench", "--redraw", out / "rows.csv", "--no-images")
     assert (out / "rows.csv").read_bytes() == before
-    assert f"antithetic.SGDClassifier, all defaults: {found['verdict']}." in " ".join(shown.split())
+    assert f"The faster of our estimators, all defaults: {found['verdict']}." in " ".join(
+        shown.split()
+    )
     for words in (
         "Times the fastest to 0.001",
         "Milliseconds per pass",
@@ -429,7 +459,8 @@ def test_rows_of_a_stranger_are_only_shown(tmp_path):
     [
         (("--sets", "iris"), "set 'iris' is not known; use some of"),
         (("--peers", "nobody"), "no peer is called 'nobody'; there are"),
-        (("--losses", "huber"), "loss 'huber' is not compared; use log_loss or hinge"),
+        (("--losses", "huber"), "loss 'huber' is not compared; use log_loss or softmax"),
+        (("--threads", "0"), "--threads takes numbers from 1 on, or all, not '0'"),
         (("--clock", "sun"), "clock 'sun' is not known; use wall or cpu"),
         (("--redraw", "nothing.csv"), "nothing.csv: No such file or directory"),
     ],

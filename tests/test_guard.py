@@ -176,6 +176,43 @@ def test_a_script_that_breaks_after_a_miss_is_in_trouble(
     assert bool(outcome.trouble) == bool(trouble)
 
 
+def test_a_script_that_takes_too_long_is_stopped(scripts, tmp_path, monkeypatch):
+    """Its figures so far are kept, and the reason is told."""
+    _, everything, _ = scripts
+    (tmp_path / "core.py").write_text(
+        "print('ratio   1.0   at most 2   pass', flush=True)\nimport time\ntime.sleep(600)\n"
+    )
+    monkeypatch.setattr(everything, "HERE", tmp_path)
+    outcome = everything.run("core", quick=True, minutes=0.02)
+    assert outcome.trouble == "stopped after 0.02 minutes"
+    assert len(outcome.passed) == 1
+
+
+def test_the_page_has_every_figure_and_what_was_missed(scripts, tmp_path, monkeypatch):
+    """A script that is run again replaces its figures only; missed ones stand first as well."""
+    _, everything, common = scripts
+    figures = [
+        common.Figure("a | b", 1.0, most=2.0, remark="with words, 3 of 4"),
+        common.Figure("gap to 1e-3", 3.0, least=4.0, most=9.0, remark="FAIL is a word"),
+        common.Figure("no limit", np.inf),
+    ]
+    for script, chosen in (("core", figures), ("orders", figures[:1])):
+        lines = "\n".join(f"print({figure.line()!r})" for figure in chosen)
+        (tmp_path / f"{script}.py").write_text(f"{lines}\nprint('\\n1 missed')\n")
+    monkeypatch.setattr(everything, "HERE", tmp_path)
+    page = tmp_path / "figures.md"
+    for names in (["core"], ["orders"]):
+        monkeypatch.setattr(sys, "argv", ["all.py", *names, "--page", str(page)])
+        everything.main()
+    text = page.read_text()
+    assert "2 of 3 figures with a limit meet it; 1 are missed." in text
+    assert text.index("## Missed") < text.index("## core.py") < text.index("## orders.py")
+    assert r"| a \| b | 1.000 | at most 2 | met | with words, 3 of 4 |" in text
+    assert "| gap to 1e-3 | 3.000 | at least 4, at most 9 | **missed** | FAIL is a word |" in text
+    assert "| no limit | inf |  |  |  |" in text
+    assert "Not run: `shape.py`" in text
+
+
 def test_every_script_that_prints_figures_is_in_the_list(scripts):
     """Those which end with the number that missed their bar, and are run by themselves."""
     _, everything, _ = scripts
@@ -217,7 +254,7 @@ def test_rows_of_other_settings_are_set_aside_or_refused_in_a_line(tmp_path, mon
     monkeypatch.setattr(
         peers,
         "measure",
-        lambda _names, path, _limits: (
+        lambda _names, path, _limits, _threads: (
             [] if not path.exists() else pytest.fail("they are still there")
         ),
     )

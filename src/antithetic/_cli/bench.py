@@ -1,7 +1,8 @@
-"""``antithetic bench``: our estimator beside its peers, on the same problems."""
+"""``antithetic bench``: our estimators beside their peers, on the same problems."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +13,11 @@ import typer
 
 from antithetic._cli import console
 from antithetic._cli.guard import Debug, InterruptedWithAdvice, Json, guarded
-from antithetic.bench import LOSSES, PEERS, SETS, Limits, Row, choose_peers, read_rows, run
+from antithetic.bench import GROUPS, LOSSES, PEERS, SETS, Limits, Row, choose_peers, read_rows, run
 from antithetic.bench.climb import CLOCKS
 from antithetic.bench.pictures import draw
 from antithetic.bench.resume import sets_kept
+from antithetic.bench.sets import choose_sets
 from antithetic.bench.summary import losses as where_we_lose
 from antithetic.bench.summary import (
     missing,
@@ -26,17 +28,20 @@ from antithetic.bench.summary import (
     value_table,
     verdict,
 )
-from antithetic.bench.tasks import choose_sets
 
 _ROWS = "rows.csv"
-_SHOWN_TARGETS = (1e-3, 1e-4)
+_SHOWN_TARGETS = (1e-3, 1e-4, 1e-8)
 _FACTORS = (1.0, 2.0, 5.0, 10.0)
 _MOST_LOSSES = 20
 _COLUMNS_AT_ONCE = 4
 
 
 _Sets = Annotated[
-    str | None, typer.Option(metavar="NAMES", help=f"Some of {', '.join(SETS)}; commas between.")
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help=f"Some of {', '.join(SETS)}; or of the groups {', '.join(GROUPS)}; commas between.",
+    ),
 ]
 _Peers = Annotated[
     str | None,
@@ -46,6 +51,15 @@ _Peers = Annotated[
     ),
 ]
 _Losses = Annotated[str, typer.Option(metavar="NAMES", help=f"Some of {', '.join(LOSSES)}.")]
+_Threads = Annotated[
+    str, typer.Option(metavar="COUNTS", help="Numbers of threads, or all; commas between.")
+]
+_Behind = Annotated[
+    float,
+    typer.Option(
+        min=1.0, metavar="X", help="Give up a peer at X times the fastest; inf never does."
+    ),
+]
 _Seconds = Annotated[
     float | None,
     typer.Option(min=0.01, metavar="X", help="Most seconds of a fit.", show_default="10"),
@@ -56,7 +70,8 @@ _Repeats = Annotated[
 _Clock = Annotated[
     str,
     typer.Option(
-        metavar="NAME", help=f"{' or '.join(CLOCKS)}; cpu for a machine that is busy otherwise."
+        metavar="NAME",
+        help=f"{' or '.join(CLOCKS)}; cpu, for one thread, if the machine has other work.",
     ),
 ]
 _Out = Annotated[
@@ -93,7 +108,9 @@ _Redraw = Annotated[
 def bench(
     sets: _Sets = None,
     peers: _Peers = None,
-    losses: _Losses = "log_loss",
+    losses: _Losses = "log_loss,softmax,squared_error",
+    threads: _Threads = "1",
+    behind: _Behind = 10.0,
     seconds: _Seconds = None,
     repeats: _Repeats = None,
     clock: _Clock = "wall",
@@ -105,32 +122,33 @@ def bench(
     as_json: Json = False,
     debug: Debug = False,  # noqa: ARG001 - what `guarded` reads
 ) -> dict[str, Any]:
-    """Compare the default SGDClassifier with its peers.
+    """Compare the estimators of this package with their peers.
 
-    Measured are seconds and passes to a given gap, seconds per pass, the cost of tables, and the
-    results on held-out rows.
+    It measures seconds and passes to a given gap, seconds per pass, the first fit of a fresh
+    process, the cost of tables, and the results on held-out rows.
 
-    Peers are scikit-learn's estimators and what the extra "bench" installs; one that is missing is
-    told and left out. Each has one thread, its best published settings, and the least effort that
-    just gets there; all run once before the clock starts, so compiling does not count. Rows are
-    written as they come: after Ctrl-C the same command goes on with the sets that are not finished.
-    The table ends with where we lose.
+    Peers are scikit-learn's estimators and what the extra "bench" installs; one that is not
+    installed is named and left out. All have the same number of threads. Each has its best
+    published settings and the least effort that reaches a gap; all run once before the clock
+    starts. Rows are written as they come: after Ctrl-C the same command continues with the sets
+    that are not finished. The output ends with the races that we lose.
 
     For example:
       antithetic bench
       antithetic bench --quick --losses log_loss,hinge
+      antithetic bench --sets "few rows,text" --threads 1,all
       antithetic bench --sets a9a,phishing --peers lbfgs,liblinear,cyanure --repeats 9 --out small
       antithetic bench --redraw small/rows.csv
     """
     if redraw is not None:
         return _report(read_rows(redraw), redraw, redraw.parent, [], images, as_json)
-    chosen, absent = choose_sets(_words(sets), quick)
+    chosen, absent = choose_sets(_without_groups(_words(sets)), quick)
     if not chosen:
         raise ValueError(
             f"none of the sets is on this computer ({', '.join(absent)}); set ANTITHETIC_DATA to a"
             " folder that holds them"
         )
-    limits = _limits(seconds, repeats, clock, quick=quick)
+    limits = _limits(seconds, repeats, clock, behind, quick=quick)
     out = out or Path("antithetic-bench-quick" if quick else "antithetic-bench")
     path = out / _ROWS
     kept = sets_kept(path)
@@ -141,17 +159,34 @@ def bench(
             choose_peers(_words(peers)),
             path,
             limits,
+            threads=_counts(threads),
             pairing=pairing,
             quick=quick,
             progress=tell,
         )
         for _ in measured:
             pass
-    notes = [*_notes_on(absent, chosen_by_user=bool(sets)), *([kept] if kept else [])]
+    notes = [*_notes_on(absent), *([kept] if kept else [])]
     return _report(read_rows(path), path, out, notes, images, as_json)
 
 
-def _limits(seconds: float | None, repeats: int | None, clock: str, *, quick: bool) -> Limits:
+def _without_groups(names: list[str] | None) -> list[str] | None:
+    """Names of sets, with those of a group in place of its name."""
+    return names and [name for word in names for name in GROUPS.get(word, (word,))]
+
+
+def _counts(text: str) -> list[int]:
+    """Numbers of threads, "all" being those of this computer."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words or any(word != "all" and not (word.isdigit() and int(word)) for word in words):
+        raise ValueError(f"--threads takes numbers from 1 on, or all, not {text!r}")
+    counts = [(os.cpu_count() or 1) if word == "all" else int(word) for word in words]
+    return list(dict.fromkeys(counts))
+
+
+def _limits(
+    seconds: float | None, repeats: int | None, clock: str, behind: float, *, quick: bool
+) -> Limits:
     seconds = seconds or (1.0 if quick else 10.0)
     return Limits(
         seconds=seconds,
@@ -159,20 +194,17 @@ def _limits(seconds: float | None, repeats: int | None, clock: str, *, quick: bo
         seeds=(0,) if quick else (0, 1),
         repeats=repeats or (3 if quick else 5),
         clock=clock,
+        behind=behind,
     )
 
 
-def _notes_on(absent: Sequence[str], *, chosen_by_user: bool) -> list[str]:
+def _notes_on(absent: Sequence[str]) -> list[str]:
     """What to say about sets that are not on this computer."""
-    if not absent:
-        return []
-    notes = [
-        f"Left out, not on this computer: {', '.join(absent)} (name their folder in"
-        " ANTITHETIC_DATA)."
-    ]
-    if not chosen_by_user:
-        notes.append("In their place: sets that come with the package, and made ones.")
-    return notes
+    return (
+        [f"Left out, not on this computer: {', '.join(absent)} (set ANTITHETIC_DATA to a folder)."]
+        if absent
+        else []
+    )
 
 
 def _words(text: str | None) -> list[str] | None:
@@ -214,7 +246,7 @@ def _show(rows: Sequence[Row], notes: Sequence[str], files: Sequence[Path]) -> N
     for note in notes:
         console.say(console.plain(note))
     for machine in dict.fromkeys(
-        f"{row.cpu}; {row.threads} thread each, {row.clock} clock; {row.versions}" for row in rows
+        f"{row.cpu}; threads {row.threads}, {row.clock} clock; {row.versions}" for row in rows
     ):
         console.say(console.plain(machine), "dim")
     for peer, status in missing(rows).items():
@@ -225,6 +257,10 @@ def _show(rows: Sequence[Row], notes: Sequence[str], files: Sequence[Path]) -> N
             *ratio_table(rows, target),
         )
     _show_wide("Milliseconds per pass", *_in_ms(value_table(rows, "epoch", "seconds per pass")))
+    _show_wide(
+        "Milliseconds of import and fit to 0.001 in a fresh process",
+        *_in_ms(value_table(rows, "first", "seconds of first fit")),
+    )
     for quantity in dict.fromkeys(
         row.quantity for row in rows if row.part == "held-out" and row.quantity != "gap"
     ):
@@ -239,7 +275,8 @@ def _show(rows: Sequence[Row], notes: Sequence[str], files: Sequence[Path]) -> N
     shares = profile(rows, _FACTORS)
     if shares:
         console.say(
-            "Share of problems (set, loss, target) solved within a factor of the fastest", "bold"
+            "Share of problems (set, loss, threads, target) solved within a factor of the fastest",
+            "bold",
         )
         ordered = sorted(shares.items(), key=lambda item: -float(item[1].mean()))
         console.show_table(
@@ -276,13 +313,14 @@ def _show_losses(rows: Sequence[Row]) -> None:
     if not found:
         return
     beaten = where_we_lose(found)
-    console.say(f"antithetic.SGDClassifier, all defaults: {verdict(found)}.", "bold")
+    console.say(f"The faster of our estimators, all defaults: {verdict(found)}.", "bold")
     if beaten:
         console.say("Where we lose, the worst first:", "bold red")
         lines = [
             [
                 one.data,
                 one.loss,
+                one.threads,
                 f"{one.target:g}",
                 "not reached" if np.isinf(one.ratio) else f"{one.ratio:.2f}",
                 one.peer,
@@ -291,7 +329,7 @@ def _show_losses(rows: Sequence[Row]) -> None:
             for one in beaten[:_MOST_LOSSES]
         ]
         console.show_table(
-            ["set", "loss", "target", "times the fastest", "which is", "in ms"], lines
+            ["set", "loss", "threads", "target", "times the fastest", "which is", "in ms"], lines
         )
     if len(beaten) > _MOST_LOSSES:
         console.say(f"... and {len(beaten) - _MOST_LOSSES} more, all in the rows.")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from antithetic.bench.peer import Config, Peer
+from antithetic.bench.sets import FIRST_SETS
 from antithetic.bench.tasks import TARGETS, Task
 
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -49,6 +50,8 @@ class Limits:
     behind : float
         A peer whose fit takes so many times the seconds of the fastest so far to the least target
         climbs no further.
+    first : tuple of str
+        Sets on which the first fit of a fresh process is timed as well.
     """
 
     seconds: float = 10.0
@@ -58,6 +61,7 @@ class Limits:
     clock: str = "wall"
     targets: tuple[float, ...] = TARGETS
     behind: float = np.inf
+    first: tuple[str, ...] = FIRST_SETS
 
     @property
     def words(self) -> str:

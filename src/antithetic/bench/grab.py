@@ -16,7 +16,6 @@ import numpy as np
 from scipy import sparse
 
 from antithetic.bench.peer import Config, Fit, Peer, import_peer
-from antithetic.bench.rows import THREADS
 from antithetic.bench.tasks import Task
 
 _BATCH = 16
@@ -54,7 +53,7 @@ def _fit(
     The sorter is shown the gradient of each row.
     """
     # Its orders come from the global generator.
-    with _one_thread(torch), torch.random.fork_rng(devices=[]):
+    with _with_threads(torch, task.threads), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         w = torch.zeros(task.d, dtype=torch.float64)
         order = sorter(task.n, task.d, device="cpu", dtype=torch.float64)
@@ -70,10 +69,10 @@ def _fit(
 
 
 @contextmanager
-def _one_thread(torch: Any) -> Iterator[None]:
-    """As all peers have; PyTorch has threads of its own."""
+def _with_threads(torch: Any, threads: int) -> Iterator[None]:
+    """As many as all peers have; PyTorch has threads of its own."""
     before = torch.get_num_threads()
-    torch.set_num_threads(THREADS)
+    torch.set_num_threads(threads)
     try:
         yield
     finally:
@@ -87,4 +86,8 @@ def _gradients(torch: Any, loss: str, rows: Any, y: Any, w: Any) -> Any:
     return (slope * y)[:, None] * rows
 
 
-PEERS = (Peer("grab-sampler", "grab-sampler", grab_sampler, rivals=True),)
+PEERS = (
+    Peer(
+        "grab-sampler", "grab-sampler", grab_sampler, ("log_loss", "hinge"), rivals=True, module=""
+    ),
+)

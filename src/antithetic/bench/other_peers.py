@@ -1,4 +1,4 @@
-"""Cyanure and Snap ML, where they are installed."""
+"""Other packages, where they are installed: scikit-learn-intelex, glum, Cyanure and Snap ML."""
 
 from __future__ import annotations
 
@@ -7,26 +7,83 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic.bench.peer import Config, Fit, Peer, import_peer
-from antithetic.bench.rows import THREADS
+from antithetic.bench.peer import (
+    NEVER,
+    Config,
+    EstimatorFit,
+    Peer,
+    import_peer,
+    refuse_columns,
+)
+from antithetic.bench.sklearn_peers import weakness
 from antithetic.bench.tasks import Task
 
-_NEVER = 1e-14
 _CYANURE_SOLVERS = ("qning-svrg", "qning-miso", "catalyst-miso", "miso", "svrg", "acc-svrg")
-# svrg takes gradients of a row at two points, and sometimes of all; wrapped solvers take more.
-_PASS_PER_ITERATION = ("miso",)
+_CYANURE_LOSSES = {
+    "log_loss": ("Classifier", {"loss": "logistic"}),
+    "softmax": ("Classifier", {"loss": "multiclass-logistic"}),
+    "squared_error": ("Regression", {}),
+}
 
 
-def _rows(task: Task) -> Any:
-    """Rows in the forms that these packages accept."""
-    if not sparse.issparse(task.X):
-        return task.X
-    rows = sparse.csr_matrix(task.X)
+def with_int32_indices(X: Any, dtype: Any = None) -> Any:
+    """Rows in the form that these packages accept; dense ones as they are."""
+    if not sparse.issparse(X):
+        return X if dtype is None else X.astype(dtype)
+    rows = sparse.csr_matrix(X)
     rows.indices, rows.indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
-    return rows
+    return rows if dtype is None else rows.astype(dtype)
+
+
+def intelex(task: Task) -> Sequence[Config]:
+    """L-BFGS of scikit-learn-intelex, or its Ridge."""
+    module = "sklearnex.linear_model"
+    import_peer(module)
+    fixed: dict[str, Any] = {
+        "fit_intercept": task.fit_intercept,
+        "n_jobs": task.threads,
+        "tol": NEVER,
+    }
+    if task.loss == "squared_error":
+        refuse_columns(task, "its Ridge")
+        name, fixed = "Ridge", fixed | {"alpha": task.l2 * task.n}
+    else:
+        name, fixed = "LogisticRegression", fixed | {"C": weakness(task), "solver": "lbfgs"}
+    fit = EstimatorFit(module, name, fixed, with_int32_indices(task.X), task.y, seeded=False)
+    return [Config("defaults", fit, stochastic=False)]
+
+
+def glum(task: Task) -> Sequence[Config]:
+    """Iteratively reweighted least squares, and L-BFGS."""
+    import_peer("glum")
+    binary = task.loss == "log_loss"
+    y = (task.y > 0).astype(np.float64) if binary else task.y
+    fixed = {
+        "family": "binomial" if binary else "normal",
+        "alpha": task.l2,
+        "l1_ratio": 0.0,
+        "fit_intercept": task.fit_intercept,
+        "gradient_tol": NEVER,
+    }
+    X = with_int32_indices(task.X)
+    solvers = ("lbfgs",) if task.d > 5000 else ("irls-ls", "lbfgs")
+    return [
+        Config(
+            solver,
+            EstimatorFit(
+                "glum",
+                "GeneralizedLinearRegressor",
+                fixed | {"solver": solver},
+                X,
+                y,
+                seeded=False,
+            ),
+            stochastic=False,
+        )
+        for solver in solvers
+    ]
 
 
 def cyanure(task: Task) -> Sequence[Config]:
@@ -34,60 +91,79 @@ def cyanure(task: Task) -> Sequence[Config]:
 
     The duality gap, which it would compute now and then to know when to stop, only at the end.
     """
-    estimators, rows = import_peer("cyanure.estimators"), _rows(task)
+    module = "cyanure.estimators"
+    import_peer(module)
+    name, loss = _CYANURE_LOSSES[task.loss]
+    fixed = {
+        **loss,
+        "penalty": "l2",
+        "fit_intercept": task.fit_intercept,
+        "tol": NEVER,
+        "n_threads": task.threads,
+        "verbose": False,
+        "lambda_1": task.l2,
+    }
+    X = with_int32_indices(task.X)
+    # svrg takes gradients of a row at two points, and sometimes of all; wrapped solvers take more
     return [
-        Config(solver, partial(_fit_cyanure, estimators.Classifier, rows, task, solver))
+        Config(
+            solver,
+            EstimatorFit(
+                module,
+                name,
+                fixed | {"solver": solver},
+                X,
+                task.y,
+                _until_the_end,
+                one_pass=solver == "miso",
+                transposed=task.loss == "softmax",
+            ),
+        )
         for solver in _CYANURE_SOLVERS
     ]
 
 
-def _fit_cyanure(estimator: Any, rows: Any, task: Task, solver: str, effort: int, seed: int) -> Fit:
-    fixed = {
-        "loss": "logistic",
-        "penalty": "l2",
-        "fit_intercept": False,
-        "tol": _NEVER,
-        "n_threads": THREADS,
-        "verbose": False,
-    }
-    model = estimator(
-        **fixed,
-        solver=solver,
-        lambda_1=task.l2,
-        max_iter=effort,
-        duality_gap_interval=effort,
-        random_state=seed,
-    )
-    model.fit(rows, task.y)
-    iterations = float(np.max(model.n_iter_))
-    return Fit(model.coef_, iterations, iterations if solver in _PASS_PER_ITERATION else np.nan)
+def _until_the_end(effort: int) -> dict[str, Any]:
+    return {"max_iter": effort, "duality_gap_interval": effort}
 
 
 def snap_ml(task: Task) -> Sequence[Config]:
     """Snap ML's dual coordinate descent, recommended where rows outnumber features."""
-    package, rows = import_peer("snapml"), _rows(task).astype(np.float32)  # what it computes with
-    return [Config("dual", partial(_fit_snap, package, rows, task.y, task))]
-
-
-def _fit_snap(
-    package: Any, rows: Any, y: NDArray[np.float64], task: Task, effort: int, seed: int
-) -> Fit:
-    fixed = {
+    import_peer("snapml")
+    fixed: dict[str, Any] = {
         "regularizer": task.l2 * task.n,
-        "tol": _NEVER,
-        "n_jobs": THREADS,
-        "fit_intercept": False,
+        "tol": NEVER,
+        "n_jobs": task.threads,
+        "fit_intercept": task.fit_intercept,
     }
-    estimator = (
-        partial(package.LogisticRegression, dual=True)
-        if task.loss == "log_loss"
-        else package.SupportVectorMachine
+    logistic = task.loss == "log_loss"
+    fit = partial(
+        EstimatorFit,
+        "snapml",
+        "LogisticRegression" if logistic else "SupportVectorMachine",
+        fixed | ({"dual": True} if logistic else {}),
+        with_int32_indices(task.X, np.float32),  # what it computes with
+        task.y,
     )
-    model = estimator(**fixed, max_iter=effort, random_state=seed).fit(rows, y)
-    return Fit(model.coef_, float(model.n_iter_), float(model.n_iter_))
+    return [Config("dual", fit(one_pass=True))]
 
 
 PEERS = (
-    Peer("Cyanure", "cyanure", cyanure, ("log_loss",), one_pass="miso"),
-    Peer("Snap ML", "snapml", snap_ml, one_pass="dual"),
+    Peer(
+        "scikit-learn-intelex",
+        "scikit-learn-intelex",
+        intelex,
+        ("log_loss", "softmax", "squared_error"),
+        module="sklearnex.linear_model",
+    ),
+    Peer("glum", "glum", glum, ("log_loss", "squared_error"), module="glum"),
+    Peer(
+        "Cyanure",
+        "cyanure",
+        cyanure,
+        tuple(_CYANURE_LOSSES),
+        one_pass="miso",
+        module="cyanure.estimators",
+    ),
+    Peer("Snap ML", "snapml", snap_ml, ("log_loss", "hinge"), one_pass="dual", module="snapml"),
 )

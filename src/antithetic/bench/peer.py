@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from antithetic.bench.tasks import LOSSES, Task
+import numpy as np
+
+from antithetic.bench.sets import LOSSES
+from antithetic.bench.tasks import Task
+
+NEVER = 1e-14  # a tolerance that does not stop a solver before max_iter does
+MOST_COLUMNS = 5000  # of a matrix of second derivatives
 
 
 class Fit(NamedTuple):
@@ -22,6 +29,71 @@ class Fit(NamedTuple):
     passes: float
 
 
+def by_iterations(effort: int) -> dict[str, Any]:
+    """The effort as most estimators take it."""
+    return {"max_iter": effort}
+
+
+def by_digits(effort: int) -> dict[str, Any]:
+    """The effort as a tolerance of so many decimal digits."""
+    return {"tol": 10.0**-effort}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EstimatorFit:
+    """Fits of an estimator, given by names, so that a fresh process can do the same.
+
+    Attributes
+    ----------
+    module, name : str
+        Where its class is.
+    settings : dict
+        Its parameters, but for the effort and the seed; all can be written as JSON.
+    X, y : arrays
+        In the form that it computes with.
+    efforts : callable
+        Effort to the parameters that it sets.
+    seeded : bool
+        Whether it has a random_state.
+    one_pass : bool
+        Whether an iteration is one pass over the rows.
+    transposed : bool
+        Whether its weights have a column for each class.
+    """
+
+    module: str
+    name: str
+    settings: dict[str, Any]
+    X: Any
+    y: Any
+    efforts: Callable[[int], dict[str, Any]] = by_iterations
+    seeded: bool = True
+    one_pass: bool = False
+    transposed: bool = False
+
+    def parameters(self, effort: int, seed: int) -> dict[str, Any]:
+        """All parameters of a fit."""
+        random = {"random_state": seed} if self.seeded else {}
+        return {**self.settings, **self.efforts(effort), **random}
+
+    def model(self, effort: int, seed: int) -> Any:
+        """The fitted estimator."""
+        kind = getattr(import_peer(self.module), self.name)
+        return kind(**self.parameters(effort, seed)).fit(self.X, self.y)
+
+    def __call__(self, effort: int, seed: int) -> Fit:
+        """Fit and return the weights."""
+        model = self.model(effort, seed)
+        counted = getattr(model, "n_iter_", None)
+        iterations = float(effort if counted is None else np.max(counted))
+        coef = np.asarray(model.coef_)
+        return Fit(
+            coef.T if self.transposed else coef,
+            iterations,
+            iterations if self.one_pass else np.nan,
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Config:
     """One way to set a peer up for a problem.
@@ -32,6 +104,7 @@ class Config:
         In words, without the effort.
     fit : callable
         Effort (a whole number, at least 1) and seed to a :class:`Fit`; all that it does is timed.
+        An :class:`EstimatorFit` can also be timed in a fresh process.
     effort : str
         What the peer calls the effort.
     stochastic : bool
@@ -67,6 +140,8 @@ class Peer:
     one_pass : str or None
         The setting in which a unit of effort is one pass over the rows, whose seconds can be
         compared; None if there is none.
+    module : str
+        What to import before threads are limited.
     """
 
     name: str
@@ -75,6 +150,20 @@ class Peer:
     losses: tuple[str, ...] = LOSSES
     rivals: bool = False
     one_pass: str | None = None
+    module: str = "sklearn.linear_model"
+
+
+def load_packages(peers: Sequence[Peer]) -> None:
+    """Import what peers compute with, so that a limit on threads applies to all of it."""
+    for module in dict.fromkeys(peer.module for peer in peers if peer.module):
+        with suppress(ImportError):
+            import_peer(module)
+
+
+def refuse_columns(task: Task, what: str) -> None:
+    """Raise an error if a matrix of d x d numbers would be too large."""
+    if task.d > MOST_COLUMNS:
+        raise ValueError(f"{what} makes a matrix of {task.d} x {task.d} numbers")
 
 
 def import_peer(name: str) -> Any:

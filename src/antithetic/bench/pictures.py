@@ -18,15 +18,18 @@ _FACTORS = np.geomspace(1.0, 100.0, 101)
 
 def figures(rows: Sequence[Row]) -> list[Figure]:
     """All figures of a file of rows."""
-    problems = dict.fromkeys((row.data, row.loss, row.l2) for row in rows if row.part == "curve")
+    problems = dict.fromkeys(
+        (row.data, row.loss, row.l2, row.threads) for row in rows if row.part == "curve"
+    )
     found = []
-    for data, loss, l2 in problems:
-        own = [row for row in rows if (row.data, row.loss) == (data, loss)]
+    for data, loss, l2, threads in problems:
+        own = [row for row in rows if (row.data, row.loss, row.threads) == (data, loss, threads)]
+        counted = "" if threads == 1 else f", {threads} threads"
         for axis, words in (("seconds", "seconds"), ("passes", "passes over the rows")):
             series = _curves(own, axis)
             if series:
-                name = _slug(f"{data}-{loss}-{axis}")
-                title = f"{data}, {loss}, lambda {l2:g}"
+                name = _slug(f"{data}-{loss}{counted}-{axis}")
+                title = f"{data}, {loss}, lambda {l2:g}{counted}"
                 found.append(
                     Figure(
                         name,
@@ -44,7 +47,9 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
             Series(peer, _FACTORS, share)
             for peer, share in sorted(shares.items(), key=lambda item: -item[1].mean())
         ]
-        title = "share of problems (set, loss, target) solved within a factor of the fastest"
+        title = (
+            "share of problems (set, loss, threads, target) solved within a factor of the fastest"
+        )
         found.append(
             Figure(
                 "profile",

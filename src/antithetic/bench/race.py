@@ -25,10 +25,10 @@ from antithetic.bench.climb import (
     time_together,
     timed,
 )
-from antithetic.bench.peer import Config, Peer
+from antithetic.bench.first import first_seconds
+from antithetic.bench.peer import Config, EstimatorFit, Peer
 from antithetic.bench.rows import Row, version_of
 from antithetic.bench.tasks import Task, hold_out
-from antithetic.problem import Problem
 
 Tell = Callable[[str], None]
 PEERS = (*sklearn_peers.PEERS, *other_peers.PEERS, *vowpal.PEERS, *grab.PEERS)
@@ -38,6 +38,7 @@ _NEARLY = (
 )
 _NOISE = 0.05  # seconds up to which nobody is far behind
 _HELD_OUT_AT, _HELD_OUT_TRIES = 1e-4, 8
+_FIRST_AT, _FIRST_REPEATS = 1e-3, 3
 _FEW, _MANY = 2, 12  # passes whose difference in seconds gives those of one
 
 
@@ -74,8 +75,8 @@ class Runner:
 
 
 def race(task: Task, peers: Sequence[Peer], limits: Limits, tell: Tell) -> Iterator[Row]:
-    """Rows of the parts "curve" and "target", "epoch" and "held-out" of one problem."""
-    row = Row("optimum", task.name, task.n, task.d, task.loss, task.l2)
+    """Rows of the parts "curve" and "target", "epoch", "first" and "held-out" of one problem."""
+    row = Row("optimum", task.name, task.n, task.d, task.loss, task.l2, threads=task.threads)
     yield replace(row, quantity="objective", value=task.least)
     yield replace(row, quantity="error", value=task.error)
     targets = [target for target in limits.targets if target > task.certain]
@@ -101,9 +102,13 @@ def race(task: Task, peers: Sequence[Peer], limits: Limits, tell: Tell) -> Itera
             if found is not None and found.seconds <= _TIMED_WITHIN * _fastest(runners, target):
                 yield from runner.curve(row, refine(runner.points, target, task, limits), limits)
     yield from _targets(row, runners, targets, limits)
-    yield from _epochs(row, runners, limits)
-    tell(f"{task.name}, {task.loss}: held-out rows")
-    yield from _held_out(row, task, runners, limits)
+    if task.threads == 1:
+        yield from _epochs(row, runners, limits)
+        if task.name in limits.first:
+            tell(f"{task.name}, {task.loss}: fresh processes")
+            yield from _first_fits(row, runners, limits)
+        tell(f"{task.name}, {task.loss}: held-out rows")
+        yield from _held_out(row, task, runners, limits)
 
 
 def _fastest(runners: Sequence[Runner], target: float) -> float:
@@ -248,13 +253,39 @@ def _epochs(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row
         )
 
 
+def _first_fits(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row]:
+    """Seconds of import and fit in a fresh process, to 1e-3 or as near as a peer came."""
+    for runner in runners:
+        point = _nearest(runner.points, _FIRST_AT)
+        if point is None or not isinstance(point.config.fit, EstimatorFit):
+            continue
+        known = replace(_row(row, "first", runner, point, limits), quantity="seconds of first fit")
+        try:
+            seconds = first_seconds(
+                point.config.fit,
+                point.effort,
+                limits.seeds[0],
+                clock=limits.clock,
+                threads=row.threads,
+                repeats=min(_FIRST_REPEATS, limits.repeats),
+            )
+        except Exception as error:
+            yield replace(known, value=np.nan, seconds=np.nan, status=failure(error))
+            continue
+        yield replace(known, value=seconds, seconds=seconds)
+
+
+def _nearest(points: Sequence[Point], target: float) -> Point | None:
+    """The cheapest way to a target, or the point that comes nearest; None if there is none."""
+    return cheapest(points, target) or min(points, key=lambda point: point.gap, default=None)
+
+
 def _held_out(row: Row, task: Task, runners: Sequence[Runner], limits: Limits) -> Iterator[Row]:
     """Train on four fifths to 1e-4, or with what comes nearest, and look at the rest."""
     runners = [runner for runner in runners if runner.points]
     X, y, X_held, y_held = hold_out(task.X, task.y)
     try:
         train = Task.build(task.name, task.loss, X, y, task.l2)
-        held = Problem.build(X_held, y_held, loss=task.loss, l2=0.0)
     except Exception as error:  # rows of one class, or a least objective that is not found
         for runner in runners:
             yield replace(
@@ -265,9 +296,8 @@ def _held_out(row: Row, task: Task, runners: Sequence[Runner], limits: Limits) -
             )
         return
     for runner in runners:
-        point = cheapest(runner.points, _HELD_OUT_AT) or min(
-            runner.points, key=lambda point: point.gap
-        )
+        point = _nearest(runner.points, _HELD_OUT_AT)
+        assert point is not None
         place = next(place for place, config in enumerate(runner.configs) if config is point.config)
         known = replace(
             row,
@@ -295,14 +325,9 @@ def _held_out(row: Row, task: Task, runners: Sequence[Runner], limits: Limits) -
             repeats=1,
             seed=str(limits.seeds[0]),
         )
-        predictions = held.predictions(coef.ravel().astype(np.float64))
         yield replace(known, quantity="gap", value=gap)
-        yield replace(known, quantity=task.loss, value=held.mean_loss(predictions))
-        yield replace(
-            known,
-            quantity="accuracy",
-            value=float(np.mean(np.where(predictions > 0.0, 1.0, -1.0) == y_held)),
-        )
+        for quantity, value in train.scores(coef, X_held, y_held).items():
+            yield replace(known, quantity=quantity, value=value)
 
 
 def _train(

@@ -16,15 +16,25 @@ from antithetic.bench.rows import RefusedError, Row, cpu_name, read_rows, versio
 
 def finished_row(row: Row, peers: Sequence[str], settings: str) -> Row:
     """The row that ends a problem."""
-    return Row("finished", row.data, row.n, row.d, row.loss, row.l2, ", ".join(peers), settings)
+    return Row(
+        "finished",
+        row.data,
+        row.n,
+        row.d,
+        row.loss,
+        row.l2,
+        ", ".join(peers),
+        settings,
+        threads=row.threads,
+    )
 
 
 def keep_finished(
     path: str | os.PathLike[str], peers: Sequence[str], settings: str
-) -> set[tuple[str, str]]:
+) -> set[tuple[str, str, int]]:
     """Drop the rows of problems that were interrupted.
 
-    Return the (set, loss) of those that were finished.
+    Return the (set, loss, threads) of those that were finished.
 
     Raises
     ------
@@ -39,8 +49,8 @@ def keep_finished(
         raise RefusedError(
             f"{os.fspath(path)}: {why}; name another folder with --out, or delete that file"
         )
-    finished = {(row.data, row.loss) for row in _ends(rows)}
-    write_rows(path, [row for row in rows if (row.data, row.loss) in finished])
+    finished = {(row.data, row.loss, row.threads) for row in _ends(rows)}
+    write_rows(path, [row for row in rows if (row.data, row.loss, row.threads) in finished])
     return finished
 
 
@@ -112,7 +122,8 @@ def sets_kept(path: str | os.PathLike[str]) -> str:
     rows = read_rows(path) if Path(path).exists() else []
     names = dict.fromkeys(row.data for row in _ends(rows))
     return (
-        f"Kept from an earlier run: {', '.join(names)}. To measure anew, remove {os.fspath(path)}."
+        f"Kept from an earlier run: {', '.join(names)}. To measure them again, delete"
+        f" {os.fspath(path)}."
         if names
         else ""
     )

@@ -21,10 +21,16 @@ from typing import Any, Self
 from antithetic._util.files import write_atomically
 from antithetic.experiments.settings import package_version
 
-THREADS = 1
 _HEADS = {"data": "set", "l2": "lambda"}
 _PACKAGES = ("numpy", "scipy", "scikit-learn")
-_OTHER_PEERS = ("cyanure", "snapml", "vowpalwabbit", "grab-sampler")
+_OTHER_PEERS = (
+    "scikit-learn-intelex",
+    "glum",
+    "cyanure",
+    "snapml",
+    "vowpalwabbit",
+    "grab-sampler",
+)
 _ONLY_SHOW = ("_cli", "report")  # folders of the package in which nothing is measured
 _NAN = float("nan")
 
@@ -37,8 +43,9 @@ class Row:
     ----------
     part : str
         ``"optimum"``, ``"curve"`` (a setting, and how near it came), ``"target"`` (the cheapest
-        setting that gets there), ``"epoch"``, ``"pairing"``, ``"held-out"``, or ``"finished"`` (all
-        rows of a set and loss are there, with all peers and limits in ``peer`` and ``setting``).
+        setting that gets there), ``"epoch"``, ``"first"`` (import and fit in a fresh process),
+        ``"pairing"``, ``"held-out"``, or ``"finished"`` (all rows of a set, loss and number of
+        threads are there, with all peers and limits in ``peer`` and ``setting``).
     data : str
         Name of the set.
     n, d : int
@@ -93,7 +100,7 @@ class Row:
     repeats: int = 0
     status: str = "ok"
     version: str = ""
-    threads: int = THREADS
+    threads: int = 1
     clock: str = "wall"
     cpu: str = ""
     versions: str = ""
@@ -121,12 +128,13 @@ class Sink:
     path : path
         Added to if it exists.
     clock : str
-        What all rows were measured with.
+        What rows of one thread were measured with; those of several have the wall clock.
     """
 
     def __init__(self, path: str | os.PathLike[str], clock: str = "wall") -> None:
         self.path = Path(path)
-        self._own: dict[str, Any] = {"clock": clock, "cpu": cpu_name(), "versions": versions()}
+        self._clock = clock
+        self._own: dict[str, Any] = {"cpu": cpu_name(), "versions": versions()}
         fresh = not self.path.exists() or self.path.stat().st_size == 0
         # closed by __exit__
         self._file = open(self.path, "a", newline="", encoding="utf-8")  # noqa: SIM115
@@ -146,7 +154,8 @@ class Sink:
 
     def add(self, row: Row) -> Row:
         """Write a row, with the machine and the versions."""
-        complete = replace(row, **self._own)
+        clock = clock_of(self._clock, row.threads)
+        complete = replace(row, clock=clock, **self._own)
         self._write(_cells(complete))
         return complete
 
@@ -205,6 +214,11 @@ def _line(cells: Iterable[object]) -> str:
         [" ".join(str(cell).splitlines()) for cell in cells]
     )
     return text.getvalue()
+
+
+def clock_of(clock: str, threads: int) -> str:
+    """The clock that can tell how long several threads take is that on the wall."""
+    return clock if threads == 1 else "wall"
 
 
 def cpu_name() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,12 +12,13 @@ from threadpoolctl import threadpool_limits
 
 from antithetic.bench.climb import CLOCKS, Limits
 from antithetic.bench.pairing import MADE, pairing_rows
-from antithetic.bench.peer import Peer
+from antithetic.bench.peer import Peer, load_packages
 from antithetic.bench.race import PEERS, race
 from antithetic.bench.resume import finished_row, keep_finished, only_run_in
-from antithetic.bench.rows import THREADS, Row, Sink
-from antithetic.bench.sklearn_peers import OURS
-from antithetic.bench.tasks import LOSSES, SETS, Task, load_set
+from antithetic.bench.rows import Row, Sink, clock_of
+from antithetic.bench.sets import LOSSES, SETS, load_set, losses_of
+from antithetic.bench.sklearn_peers import is_ours
+from antithetic.bench.tasks import Task
 
 Progress = Callable[[str, int, int], None]
 
@@ -24,7 +26,7 @@ Progress = Callable[[str, int, int], None]
 def choose_peers(given: Sequence[str] | None) -> tuple[Peer, ...]:
     """Peers whose names contain one of the given words, ignoring case; all if none is given.
 
-    Our own estimator is always among them.
+    Our own estimators are always among them.
     """
     if not given:
         return PEERS
@@ -39,7 +41,7 @@ def choose_peers(given: Sequence[str] | None) -> tuple[Peer, ...]:
     return tuple(
         peer
         for peer in PEERS
-        if peer.name == OURS or any(word.lower() in peer.name.lower() for word in given)
+        if is_ours(peer.name) or any(word.lower() in peer.name.lower() for word in given)
     )
 
 
@@ -50,6 +52,7 @@ def run(
     path: str | os.PathLike[str],
     limits: Limits,
     *,
+    threads: Sequence[int] = (1,),
     pairing: bool = True,
     quick: bool = False,
     progress: Progress | None = None,
@@ -59,12 +62,15 @@ def run(
     Parameters
     ----------
     names, losses : sequence of str
+        Each set is raced with those of the losses that its labels are made for.
     peers : sequence of Peer
     path : path
         CSV file; problems that are finished in it are left alone, the rows of others are replaced.
         It is refused if they were measured with other settings, or while another run writes into
         its folder.
     limits : Limits
+    threads : sequence of int, default=(1,)
+        Each problem is run with each of these; with more than one, the clock is that on the wall.
     pairing : bool, default=True
         Measure tables as well.
     quick : bool, default=False
@@ -88,35 +94,47 @@ def run(
     with only_run_in(folder):
         finished = keep_finished(path, called, settings)
         problems = [
-            (name, loss) for name in names for loss in losses if (name, loss) not in finished
+            (name, loss, count)
+            for count in threads
+            for name in names
+            for loss in losses
+            if loss in losses_of(name) and (name, loss, count) not in finished
         ]
-        pairing = pairing and (MADE, "") not in finished
+        pairing = pairing and (MADE, "", 1) not in finished
         total = len(problems) + pairing
-        with Sink(path, limits.clock) as sink, threadpool_limits(THREADS):
-            for done, (name, loss) in enumerate(problems):
-                tell(f"{name}, {loss}: least objective", done, total)
-                for row in _problem_rows(
-                    name, loss, peers, limits, partial(_tell_of, tell, done, total)
-                ):
-                    yield sink.add(row)
+        load_packages(peers)
+        with Sink(path, limits.clock) as sink:
+            for done, problem in enumerate(problems):
+                tell(f"{problem[0]}, {problem[1]}: minimum", done, total)
+                with threadpool_limits(problem[2]):
+                    for row in _problem_rows(
+                        problem, peers, limits, partial(_tell_of, tell, done, total)
+                    ):
+                        yield sink.add(row)
                 yield sink.add(finished_row(row, called, settings))
             if pairing:
                 tell("tables", total - 1, total)
-                for row in pairing_rows(quick, min(3, limits.repeats), limits.clock):
-                    yield sink.add(row)
+                with threadpool_limits(1):
+                    for row in pairing_rows(quick, min(3, limits.repeats), limits.clock):
+                        yield sink.add(row)
                 yield sink.add(finished_row(Row("finished", MADE), [], settings))
         tell("finished", total, total)
 
 
 def _problem_rows(
-    name: str, loss: str, peers: Sequence[Peer], limits: Limits, tell: Callable[[str], None]
+    problem: tuple[str, str, int],
+    peers: Sequence[Peer],
+    limits: Limits,
+    tell: Callable[[str], None],
 ) -> Iterator[Row]:
+    name, loss, threads = problem
     data = load_set(name)
     if data is None:
         raise FileNotFoundError(
             f"{name} is not on this computer; set ANTITHETIC_DATA to a folder that holds it"
         )
-    return race(Task.build(name, loss, *data, SETS[name]), peers, limits, tell)
+    task = Task.build(name, loss, *data, SETS[name], threads)
+    return race(task, peers, replace(limits, clock=clock_of(limits.clock, threads)), tell)
 
 
 def _say_nothing(_what: str, _done: int, _total: int) -> None:

@@ -1,6 +1,7 @@
-"""Our estimator with all defaults, and scikit-learn's.
+"""Our estimators with all defaults, and scikit-learn's.
 
-These are SGDClassifier, LogisticRegression with each of its solvers, and LinearSVC.
+Of scikit-learn these are SGDClassifier, LogisticRegression with each of its solvers, LinearSVC,
+SGDRegressor and Ridge.
 """
 
 from __future__ import annotations
@@ -12,14 +13,20 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from antithetic.bench.peer import Config, Fit, Peer
+from antithetic.bench.peer import (
+    NEVER,
+    Config,
+    EstimatorFit,
+    Peer,
+    by_digits,
+    refuse_columns,
+)
 from antithetic.bench.tasks import Task
 
 OURS = "antithetic.SGDClassifier"
 SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga")
 # An iteration of the other solvers takes several passes, and they do not report how many.
 _PASS_PER_ITERATION = ("lbfgs", "sag", "saga")
-_NEVER = 1e-14  # a tolerance that does not stop a solver before max_iter does
 # in units of one over the mean curvature of a row: around what was best on the sets of the figures
 _STEPS = {
     "invscaling": (0.25, 1.0, 4.0),
@@ -32,92 +39,180 @@ _SCHEDULES: dict[str, tuple[str, dict[str, Any]]] = {
     # it divides its step only where a tolerance tells it that nothing improves any more
     "adaptive": ("adaptive", {"tol": 1e-3, "n_iter_no_change": 1}),
 }
+_CURVATURE = {"log_loss": 0.25}
+_LINEAR = "sklearn.linear_model"
 
 
-def ours(task: Task) -> Sequence[Config]:
+def is_ours(peer: str) -> bool:
+    """Whether a peer is one of this package."""
+    return peer.startswith("antithetic.")
+
+
+def weakness(task: Any) -> float:
+    """The penalty in the units of scikit-learn's C."""
+    return float(1.0 / (task.l2 * task.n))
+
+
+def our_sgd(task: Task) -> Sequence[Config]:
     """All defaults but loss, alpha, fit_intercept=False, max_iter, tol=None, random_state."""
-    from antithetic.estimators.sgd import SGDClassifier
+    name = "SGDRegressor" if task.loss == "squared_error" else "SGDClassifier"
+    return [Config("defaults", _sgd_fit("antithetic", name, task, {}))]
 
-    return [Config("defaults", partial(_fit_sgd, SGDClassifier, task, {}))]
+
+def our_logistic_regression(task: Task) -> Sequence[Config]:
+    """All defaults but C, fit_intercept=False and tol, which is 10^-digits and is certified."""
+    settings = {"C": weakness(task), "fit_intercept": task.fit_intercept, "n_jobs": task.threads}
+    fit = EstimatorFit(
+        "antithetic", "LogisticRegression", settings, task.X, task.y, by_digits, seeded=False
+    )
+    return [Config("defaults", fit, "digits", stochastic=False)]
+
+
+def our_newton_regressor(task: Task) -> Sequence[Config]:
+    """Newton's method, until the duality gap is at most 10^-digits of the objective at zero."""
+    settings = {
+        "alpha": task.l2,
+        "fit_intercept": task.fit_intercept,
+        "solver": "newton",
+        "stopping": "gap",
+    }
+    fit = EstimatorFit(
+        "antithetic", "SGDRegressor", settings, task.X, task.y, by_digits, seeded=False
+    )
+    return [Config("newton", fit, "digits", stochastic=False)]
 
 
 def sgd(task: Task) -> Sequence[Config]:
     """Every schedule of scikit-learn's, averaged where that helps, over a grid of first steps."""
-    from sklearn.linear_model import SGDClassifier
-
     squares = (task.X.multiply(task.X) if sparse.issparse(task.X) else task.X * task.X).sum(axis=1)
-    scale = (4.0 if task.loss == "log_loss" else 1.0) / float(np.mean(squares))
-    settings: dict[str, dict[str, Any]] = {"optimal": {}, "optimal, averaged": {"average": True}}
+    scale = 1.0 / (_CURVATURE.get(task.loss, 1.0) * float(np.mean(squares)))
+    settings: dict[str, dict[str, Any]] = {
+        words: {"learning_rate": "optimal", **given}
+        for words, given in (("optimal", {}), ("optimal, averaged", {"average": True}))
+    }
     for schedule, (words, given) in _SCHEDULES.items():
         for step in _STEPS[schedule]:
             eta0 = float(f"{step * scale:.3g}")
             settings[f"{words}, eta0={eta0}"] = {"learning_rate": schedule, "eta0": eta0, **given}
+    name = "SGDRegressor" if task.loss == "squared_error" else "SGDClassifier"
     return [
         Config(
             words,
-            partial(_fit_sgd, SGDClassifier, task, given),
-            late=given.get("learning_rate") == "adaptive",
+            _sgd_fit(_LINEAR, name, task, given),
+            late=given["learning_rate"] == "adaptive",
         )
         for words, given in settings.items()
     ]
 
 
-def _fit_sgd(estimator: type, task: Task, given: dict[str, Any], effort: int, seed: int) -> Fit:
-    fixed = {"loss": task.loss, "alpha": task.l2, "fit_intercept": False, "tol": None}
-    model = estimator(**(fixed | given), max_iter=effort, random_state=seed).fit(task.X, task.y)
-    return Fit(model.coef_[0], model.n_iter_, model.n_iter_)
+def _sgd_fit(module: str, name: str, task: Task, given: dict[str, Any]) -> EstimatorFit:
+    fixed = {"loss": task.loss, "alpha": task.l2, "fit_intercept": task.fit_intercept, "tol": None}
+    return EstimatorFit(module, name, fixed | given, task.X, task.y, one_pass=True)
 
 
 def logistic_regression(solver: str, task: Task) -> Sequence[Config]:
     """One solver of LogisticRegression; liblinear in the primal and in the dual."""
-    choices = (
+    if solver == "newton-cholesky":
+        refuse_columns(task, solver)
+    choices: dict[str, dict[str, Any]] = (
         {"primal": {"dual": False}, "dual": {"dual": True}}
         if solver == "liblinear"
         else {"defaults": {}}
     )
-    moving = solver in ("sag", "saga", "liblinear")
+    fixed = {
+        "C": weakness(task),
+        "fit_intercept": task.fit_intercept,
+        "tol": NEVER,
+        "solver": solver,
+    }
     return [
-        Config(words, partial(_fit_logistic, solver, task, given), stochastic=moving)
+        Config(
+            words,
+            EstimatorFit(
+                _LINEAR,
+                "LogisticRegression",
+                fixed | given,
+                task.X,
+                task.y,
+                one_pass=solver in _PASS_PER_ITERATION,
+            ),
+            stochastic=solver in ("sag", "saga", "liblinear"),
+        )
         for words, given in choices.items()
     ]
 
 
-def _fit_logistic(solver: str, task: Task, given: dict[str, Any], effort: int, seed: int) -> Fit:
-    from sklearn.linear_model import LogisticRegression
-
-    fixed = {"C": 1.0 / (task.l2 * task.n), "fit_intercept": False, "tol": _NEVER}
-    model = LogisticRegression(
-        solver=solver, **fixed, **given, max_iter=effort, random_state=seed
-    ).fit(task.X, task.y)
-    iterations = float(np.max(model.n_iter_))
-    return Fit(model.coef_[0], iterations, iterations if solver in _PASS_PER_ITERATION else np.nan)
-
-
 def linear_svc(task: Task) -> Sequence[Config]:
     """Coordinate descent in the dual, by liblinear."""
-    return [Config("dual", partial(_fit_svc, task))]
+    fixed = {
+        "loss": "hinge",
+        "C": weakness(task),
+        "fit_intercept": task.fit_intercept,
+        "tol": NEVER,
+    }
+    return [
+        Config(
+            "dual", EstimatorFit("sklearn.svm", "LinearSVC", fixed, task.X, task.y, one_pass=True)
+        )
+    ]
 
 
-def _fit_svc(task: Task, effort: int, seed: int) -> Fit:
-    from sklearn.svm import LinearSVC
+def ridge(task: Task) -> Sequence[Config]:
+    """Each solver of Ridge; for cholesky and svd the effort changes nothing."""
+    fixed = {"alpha": task.l2 * task.n, "fit_intercept": task.fit_intercept, "tol": NEVER}
+    return [
+        Config(
+            solver,
+            EstimatorFit(_LINEAR, "Ridge", fixed | {"solver": solver}, task.X, task.y),
+            stochastic=solver == "sag",
+        )
+        for solver in ("cholesky", "lsqr", "sparse_cg", "sag")
+    ]
 
-    fixed = {"loss": "hinge", "C": 1.0 / (task.l2 * task.n), "fit_intercept": False, "tol": _NEVER}
-    model = LinearSVC(**fixed, max_iter=effort, random_state=seed).fit(task.X, task.y)
-    return Fit(model.coef_[0], float(model.n_iter_), float(model.n_iter_))
+
+def _losses_of(solver: str) -> tuple[str, ...]:
+    return ("log_loss",) if solver == "liblinear" else ("log_loss", "softmax")
 
 
+# Those that reach every target come first: the others are given up far behind them.
 PEERS = (
-    Peer(OURS, "antithetic", ours, one_pass="defaults"),
-    Peer("sklearn SGDClassifier", "scikit-learn", sgd, rivals=True, one_pass="optimal"),
+    Peer(
+        "antithetic.LogisticRegression",
+        "antithetic",
+        our_logistic_regression,
+        ("log_loss", "softmax"),
+    ),
+    Peer(OURS, "antithetic", our_sgd, ("log_loss", "hinge", "softmax"), one_pass="defaults"),
+    Peer(
+        "antithetic.SGDRegressor (newton)", "antithetic", our_newton_regressor, ("squared_error",)
+    ),
+    Peer("antithetic.SGDRegressor", "antithetic", our_sgd, ("squared_error",), one_pass="defaults"),
+    Peer(
+        "sklearn SGDClassifier",
+        "scikit-learn",
+        sgd,
+        ("log_loss", "hinge"),
+        rivals=True,
+        one_pass="optimal",
+    ),
+    Peer(
+        "sklearn SGDRegressor",
+        "scikit-learn",
+        sgd,
+        ("squared_error",),
+        rivals=True,
+        one_pass="optimal",
+    ),
     *(
         Peer(
             f"sklearn {solver}",
             "scikit-learn",
             partial(logistic_regression, solver),
-            ("log_loss",),
+            _losses_of(solver),
             one_pass="defaults" if solver in ("sag", "saga") else None,
         )
         for solver in SOLVERS
     ),
     Peer("sklearn LinearSVC", "scikit-learn", linear_svc, ("hinge",), one_pass="dual"),
+    Peer("sklearn Ridge", "scikit-learn", ridge, ("squared_error",)),
 )

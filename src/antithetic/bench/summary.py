@@ -12,15 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.bench.rows import Row
-from antithetic.bench.sklearn_peers import OURS
+from antithetic.bench.sklearn_peers import is_ours
 
-Key = tuple[str, str, float]
+Problem = tuple[str, str, int]
+Key = tuple[str, str, int, float]
 
 
 class Duel(NamedTuple):
-    """Our seconds, and the fastest other peer's, on one problem and target.
+    """Seconds of the faster of ours and of the fastest other, on one problem and target.
 
-    Infinite means that the target was not reached.
+    Infinite means that the target was not reached. ``sklearn`` are the seconds of the fastest of
+    scikit-learn's.
     """
 
     data: str
@@ -29,6 +31,9 @@ class Duel(NamedTuple):
     ours: float
     best: float
     peer: str
+    entry: str = ""
+    threads: int = 1
+    sklearn: float = np.inf
 
     @property
     def ratio(self) -> float:
@@ -37,14 +42,14 @@ class Duel(NamedTuple):
 
 
 def seconds_to_target(rows: Iterable[Row]) -> dict[Key, dict[str, float]]:
-    """Seconds of each peer by (set, loss, target); infinite where it did not get there.
+    """Seconds of each peer by (set, loss, threads, target); infinite where it did not get there.
 
     Peers that are not installed are left out.
     """
     found: dict[Key, dict[str, float]] = {}
     for row in rows:
         if row.part == "target" and row.status != "not installed":
-            found.setdefault((row.data, row.loss, row.target), {})[row.peer] = (
+            found.setdefault((row.data, row.loss, row.threads, row.target), {})[row.peer] = (
                 row.seconds if row.status == "ok" else np.inf
             )
     return found
@@ -53,24 +58,38 @@ def seconds_to_target(rows: Iterable[Row]) -> dict[Key, dict[str, float]]:
 def standings(rows: Iterable[Row]) -> list[Duel]:
     """Where we stand on every problem and target, those apart that nobody reaches."""
     result = []
-    for (data, loss, target), seconds in seconds_to_target(rows).items():
-        others = {peer: taken for peer, taken in seconds.items() if peer != OURS}
-        if OURS in seconds and others and np.isfinite(min(seconds.values())):
-            peer = min(others, key=others.__getitem__)
-            result.append(Duel(data, loss, target, seconds[OURS], others[peer], peer))
+    for (data, loss, threads, target), seconds in seconds_to_target(rows).items():
+        own = {peer: taken for peer, taken in seconds.items() if is_ours(peer)}
+        others = {peer: taken for peer, taken in seconds.items() if not is_ours(peer)}
+        if own and others and np.isfinite(min(seconds.values())):
+            entry, peer = (min(found, key=found.__getitem__) for found in (own, others))
+            theirs = [taken for name, taken in others.items() if name.startswith("sklearn ")]
+            result.append(
+                Duel(
+                    data,
+                    loss,
+                    target,
+                    own[entry],
+                    others[peer],
+                    peer,
+                    entry,
+                    threads,
+                    min(theirs, default=np.inf),
+                )
+            )
     return result
 
 
 def profile(
     rows: Iterable[Row], factors: Sequence[float], targets: Sequence[float] | None = None
 ) -> dict[str, NDArray[np.float64]]:
-    """Share of problems (set, loss and target) that a peer solves within each factor of the best.
+    """Share of problems that a peer solves within each factor of the fastest.
 
-    Problems that nobody solves are left out, and so are, for each peer, those with a loss that it
-    does not minimise.
+    A problem is a set, a loss, a number of threads and a target. Problems that nobody solves are
+    left out, and so are, for each peer, those with a loss that it does not minimise.
     """
     solved: dict[str, list[float]] = {}
-    for (_data, _loss, target), seconds in seconds_to_target(rows).items():
+    for (*_, target), seconds in seconds_to_target(rows).items():
         fastest = min(seconds.values())
         if np.isfinite(fastest) and (targets is None or target in targets):
             for peer, taken in seconds.items():
@@ -86,7 +105,7 @@ def ratio_table(rows: Sequence[Row], target: float) -> tuple[list[str], list[lis
 
     A slowdown is how many times longer than the fastest a peer takes on a problem.
     """
-    seconds = {key[:2]: taken for key, taken in seconds_to_target(rows).items() if key[2] == target}
+    seconds = {key[:3]: taken for key, taken in seconds_to_target(rows).items() if key[3] == target}
     fastest = {problem: min(taken.values()) for problem, taken in seconds.items()}
     peers = dict.fromkeys(peer for taken in seconds.values() for peer in taken)
     lines: list[list[object]] = [
@@ -112,10 +131,10 @@ def value_table(
     rows: Iterable[Row], part: str, quantity: str
 ) -> tuple[list[str], list[list[object]]]:
     """Columns and lines of one quantity of a part: one line per peer, one column per problem."""
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    found: dict[Problem, dict[str, float]] = {}
     for row in rows:
         if row.part == part and row.quantity == quantity and row.status == "ok":
-            found.setdefault((row.data, row.loss), {})[row.peer] = row.value
+            found.setdefault((row.data, row.loss, row.threads), {})[row.peer] = row.value
     peers = dict.fromkeys(peer for values in found.values() for peer in values)
     lines: list[list[object]] = [
         [peer, *(values.get(peer, np.nan) for values in found.values())] for peer in peers
@@ -143,10 +162,14 @@ def table_costs(rows: Iterable[Row]) -> tuple[list[str], list[list[object]]]:
     return ["method", "n", "d", *quantities.values()], lines
 
 
-def _names(problems: Sequence[tuple[str, str]]) -> list[str]:
-    """Sets, with the loss where there are several."""
-    several = len({loss for _, loss in problems}) > 1
-    return [f"{data} {loss}" if several else data for data, loss in problems]
+def _names(problems: Sequence[Problem]) -> list[str]:
+    """Sets, with the loss and the number of threads where there are several of a set."""
+    losses = len({loss for _, loss, _ in problems}) > 1
+    counts = len({threads for _, _, threads in problems}) > 1
+    return [
+        f"{data}{f' {loss}' * losses}{f', {threads} threads' * counts}"
+        for data, loss, threads in problems
+    ]
 
 
 def missing(rows: Iterable[Row]) -> dict[str, str]:
@@ -168,7 +191,7 @@ def missing(rows: Iterable[Row]) -> dict[str, str]:
 def verdict(found: Sequence[Duel]) -> str:
     """How often we are the fastest, in a sentence."""
     wins = sum(one.ratio <= 1.0 for one in found)
-    return f"fastest on {wins} of {len(found)} (set, loss, target)"
+    return f"fastest on {wins} of {len(found)} (set, loss, threads, target)"
 
 
 def losses(found: Sequence[Duel]) -> list[Duel]:

@@ -1,42 +1,18 @@
-"""What is minimised: sets with their lambda, and the least objective that all gaps refer to."""
+"""What is minimised: one set with one loss, and the minimum that all gaps refer to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic import datasets
 from antithetic.experiments.optimum import find_optimum
-from antithetic.problem import Problem
+from antithetic.problem import Problem, SoftmaxProblem
 
-FIGURE_SETS = {
-    "ijcnn1.tr": 1e-4,
-    "a9a": 1e-4,
-    "w8a": 1e-4,
-    "cod-rna_scale": 1e-4,
-    "phishing": 1e-4,
-    "mushrooms": 1e-4,
-    "skin_nonskin": 1e-4,
-    "made-500000x50": 1e-5,
-}
-"""The sets of the figures."""
-ALWAYS_THERE = {
-    "sonar_scale": 1e-2,
-    "breast-cancer_scale": 1e-2,
-    "splice_scale": 1e-3,
-    "diabetes_scale": 1e-2,
-    "made-20000x20": 1e-4,
-}
-"""In the package, or made."""
-QUICK_SETS = ("breast-cancer_scale", "diabetes_scale", "made-20000x20")
-LOSSES = ("log_loss", "hinge")
-TARGETS = tuple(10.0**-k for k in range(2, 9))
+TARGETS = tuple(10.0**-k for k in range(2, 11))
 """Relative suboptimalities: (f - f*) / (f(0) - f*)."""
-SETS = FIGURE_SETS | ALWAYS_THERE
 _HELD_OUT = 0.2
 _SECONDS_OF_HINGE = 20.0
 
@@ -50,28 +26,38 @@ class Task:
     name, loss : str
     X : ndarray or csr_array of shape (n, d)
     y : ndarray of shape (n,)
-        -1 and 1.
+        -1 and 1; with many classes their codes from 0; with a squared error numbers.
     problem : Problem
         The one place where the objective is written: mean loss + l2 / 2 |w|^2, no intercept.
     least, error : float
-        The least objective, and by how much it may be too large at most.
+        The minimum, and by how much it may be too large at most.
+    threads : int
+        How many each solver may use.
+    fit_intercept : bool
+        False in all races of this package.
     """
 
     name: str
     loss: str
     X: Any
-    y: NDArray[np.float64]
+    y: NDArray[Any]
     problem: Problem
     least: float
     error: float
+    threads: int = 1
+    fit_intercept: bool = False
 
     @classmethod
-    def build(cls, name: str, loss: str, X: Any, y: Any, l2: float) -> Task:
-        """Find the least objective, which takes a while."""
-        signs = np.where(y == np.max(y), 1.0, -1.0)
-        problem = Problem.build(X, signs, loss=loss, l2=l2)
+    def build(cls, name: str, loss: str, X: Any, y: Any, l2: float, threads: int = 1) -> Task:
+        """Find the minimum, which takes a while."""
+        kind = SoftmaxProblem if loss == "softmax" else Problem
+        if loss == "softmax":
+            y = np.unique(y, return_inverse=True)[1]
+        elif loss != "squared_error":
+            y = np.where(y == np.max(y), 1.0, -1.0)
+        problem = kind.build(X, y, loss=loss, l2=l2)
         optimum = find_optimum(problem, seconds=_SECONDS_OF_HINGE)
-        return cls(name, loss, problem.X, signs, problem, optimum.value, optimum.error)
+        return cls(name, loss, problem.X, y, problem, optimum.value, optimum.error, threads)
 
     @property
     def n(self) -> int:
@@ -104,31 +90,16 @@ class Task:
             )
         return float(gap) if np.isfinite(gap) else np.inf
 
-
-def load_set(name: str) -> tuple[Any, NDArray[Any]] | None:
-    """Rows and labels, or None where the set is not on this computer.
-
-    Skin_nonskin scaled to [-1, 1], made ones standardised.
-    """
-    if name not in SETS:
-        raise ValueError(f"set {name!r} is not known; use some of {', '.join(SETS)}")
-    if name.startswith("made-"):
-        return _make(*map(int, name.removeprefix("made-").split("x")))
-    try:
-        X, y = datasets.load(name, return_X_y=True, download=False)
-    except FileNotFoundError:
-        return None
-    if name == "skin_nonskin":
-        low, high = X.min(axis=0), X.max(axis=0)
-        X = 2.0 * (X - low) / (high - low) - 1.0
-    return X, y
-
-
-def _make(n: int, d: int) -> tuple[Any, NDArray[Any]]:
-    from sklearn.datasets import make_classification
-
-    X, y = make_classification(n, d, n_informative=2 * d // 5, flip_y=0.1, random_state=0)
-    return (X - X.mean(axis=0)) / X.std(axis=0), y
+    def scores(self, coef: Any, X: Any, y: NDArray[Any]) -> dict[str, float]:
+        """Mean loss of weights on other rows, and the share that they predict correctly."""
+        other = replace(self.problem, X=X, y=np.asarray(y, dtype=np.float64))
+        predictions = other.predictions(np.asarray(coef, dtype=np.float64).ravel())
+        found = {self.loss: other.mean_loss(predictions)}
+        if self.loss == "softmax":
+            found["accuracy"] = float(np.mean(predictions.argmax(axis=1) == y))
+        elif self.problem.loss.classification:
+            found["accuracy"] = float(np.mean(np.where(predictions > 0.0, 1.0, -1.0) == y))
+        return found
 
 
 def hold_out(X: Any, y: NDArray[Any], seed: int = 0) -> tuple[Any, NDArray[Any], Any, NDArray[Any]]:
@@ -137,21 +108,3 @@ def hold_out(X: Any, y: NDArray[Any], seed: int = 0) -> tuple[Any, NDArray[Any],
     cut = int(_HELD_OUT * len(y))
     held, kept = np.sort(order[:cut]), np.sort(order[cut:])
     return X[kept], y[kept], X[held], y[held]
-
-
-def choose_sets(given: Sequence[str] | None, quick: bool) -> tuple[list[str], list[str]]:
-    """Names of the sets to use, and of those that are asked for but not on this computer.
-
-    Where none is asked for, the sets of the figures, and in place of those that are missing the
-    ones that are always there.
-    """
-    if given:
-        for name in given:
-            if name not in SETS:
-                raise ValueError(f"set {name!r} is not known; use some of {', '.join(SETS)}")
-    wanted = list(given) if given else list(QUICK_SETS if quick else FIGURE_SETS)
-    missing = [name for name in wanted if not name.startswith("made-") and load_set(name) is None]
-    found = [name for name in wanted if name not in missing]
-    if missing and not given:
-        found += [name for name in ALWAYS_THERE if name not in found]
-    return found, missing

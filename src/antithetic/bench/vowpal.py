@@ -102,4 +102,13 @@ def _write_rows(task: Task, path: str) -> None:
             file.write(f"{y[i]} | {' '.join(f'{j}:{value:.9g}' for j, value in pairs)}\n")
 
 
-PEERS = (Peer("Vowpal Wabbit", "vowpalwabbit", vowpal_wabbit, one_pass="adaptive, -l 0.5"),)
+PEERS = (
+    Peer(
+        "Vowpal Wabbit",
+        "vowpalwabbit",
+        vowpal_wabbit,
+        tuple(_LOSSES),
+        one_pass="adaptive, -l 0.5",
+        module="",
+    ),
+)

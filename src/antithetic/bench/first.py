@@ -1,0 +1,76 @@
+"""The first fit of a fresh process: what a user waits for, importing the package included."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from antithetic.bench.peer import EstimatorFit
+
+# Rows are read before the clock starts; NumPy and SciPy's sparse matrices are loaded by then.
+_CHILD = """
+import importlib, json, sys, time
+import numpy as np
+from scipy import sparse
+given = json.loads(sys.argv[1])
+y = np.load(given["y"])
+X = np.load(given["X"]) if given["dense"] else sparse.load_npz(given["X"])
+clock = {"wall": time.perf_counter, "cpu": time.process_time}[given["clock"]]
+start = clock()
+module = importlib.import_module(given["module"])
+getattr(module, given["name"])(**given["parameters"]).fit(X, y)
+print("seconds", clock() - start)
+"""
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def first_seconds(
+    fit: EstimatorFit, effort: int, seed: int, *, clock: str, threads: int, repeats: int
+) -> float:
+    """Least seconds of import and fit, each repeat in a process of its own.
+
+    Raises
+    ------
+    RuntimeError
+        A process failed; the message is the last line of its error stream.
+    """
+    with tempfile.TemporaryDirectory(prefix="antithetic-bench-") as folder:
+        given = _written(fit, Path(folder)) | {
+            "parameters": fit.parameters(effort, seed),
+            "module": fit.module,
+            "name": fit.name,
+            "clock": clock,
+        }
+        command = [sys.executable, "-W", "ignore", "-c", _CHILD, json.dumps(given)]
+        environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads))
+        return min(_run(command, environment) for _ in range(repeats))
+
+
+def _written(fit: EstimatorFit, folder: Path) -> dict[str, Any]:
+    """Write rows and labels into a folder; return the names of the files."""
+    dense = not sparse.issparse(fit.X)
+    names = {"X": str(folder / ("X.npy" if dense else "X.npz")), "y": str(folder / "y.npy")}
+    if dense:
+        np.save(names["X"], fit.X)
+    else:
+        sparse.save_npz(names["X"], fit.X, compressed=False)
+    np.save(names["y"], fit.y)
+    return {**names, "dense": dense}
+
+
+def _run(command: list[str], environment: dict[str, str]) -> float:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    said = [line for line in done.stdout.splitlines() if line.startswith("seconds ")]
+    if done.returncode or not said:
+        raise RuntimeError(
+            (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
+        )
+    return float(said[-1].split()[1])

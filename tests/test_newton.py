@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression
 import antithetic
 from antithetic.problem import Problem
 from antithetic.problem.constant import best_constant
+from antithetic.problem.drawing import thin_out
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton import solve_path, solve_problem
@@ -401,3 +402,67 @@ def test_newton_takes_no_table_and_no_strata():
     for extra in ({"table": antithetic.pair(X, y)}, {"strata": y}):
         with pytest.raises(ValueError, match="visits all rows in each iteration"):
             model.fit(X, y, **extra)
+
+
+def rare_words(n, seed=0, scale=1.0):
+    """Sparse rows of 60 columns, half of which few rows have, and labels."""
+    rng = np.random.default_rng(seed)
+    share = 1.0 / np.arange(1, 61) ** 1.5
+    X = (rng.random((n, 60)) < np.maximum(0.5 * share, 3.0 / n)) * rng.uniform(0.5, 2.0, (n, 60))
+    scores = X @ rng.normal(size=60) + rng.logistic(size=n)
+    return sparse.csr_array(X * scale), np.where(scores > scores.mean(), 1.0, -1.0)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sparse_rows_begin_with_an_epoch(intercept, kind, weighted):
+    """The optimum is that of dense rows, which begin with samples."""
+    X, y = rare_words(4000)
+    X = X.astype(kind)
+    weight = np.random.default_rng(1).uniform(0.0, 2.0, len(y)) if weighted else None
+    settings = {"l2": 1e-4, "fit_intercept": intercept, "sample_weight": weight}
+    problems = [Problem.build(rows, y, **settings) for rows in (X, X.toarray())]
+    sparse_rows, dense_rows = (solve_problem(one, tol=1e-7, max_iter=50) for one in problems)
+    assert sparse_rows.has_epoch
+    assert not sparse_rows.sizes
+    assert dense_rows.sizes
+    assert sparse_rows.gap <= 1e-7
+    found = [problems[1].objective(one.coef, one.intercept) for one in (sparse_rows, dense_rows)]
+    accuracy = 1e-6 if kind == np.float32 else 1e-7
+    assert found[0] == pytest.approx(found[1], rel=accuracy)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-6, 1e6, 1e200])
+def test_an_epoch_that_leads_nowhere_does_no_harm(scale):
+    """Columns of any scale, and one row that is a million times as large as the others."""
+    X, y = rare_words(3000, scale=scale)
+    X.data[X.indptr[7] : X.indptr[8]] *= 1e6 if scale < 1e6 else 1.0
+    l2 = 1e-3 * scale * scale if 1e-100 < scale < 1e100 else 1e-3
+    with np.errstate(all="ignore"):
+        solved = solve_problem(Problem.build(X, y, l2=l2), tol=1e-6, max_iter=100)
+    assert np.isfinite(solved.coef).all()
+    assert solved.gap <= 1e-6 or (scale == 1e200 and solved.ended == "rounding")
+
+
+def test_a_given_start_that_is_worse_than_a_constant_is_left_out():
+    X, y = rare_words(2000)
+    problem = Problem.build(X, y, l2=1e-3)
+    seen = []
+    far = (np.full(60, 1e3), 0.0)
+    solve_problem(problem, tol=1e-6, max_iter=50, start=far, watch=seen.append)
+    assert not seen[0].coef.any()
+
+
+def test_rows_that_are_thinned_out_count_for_the_others():
+    """On average over weights that differ a little, sums over kept rows are those over all rows."""
+    rng = np.random.default_rng(0)
+    weight = rng.gamma(0.3, size=50_000)
+    kept, chances = thin_out(weight, 5000)
+    assert len(kept) < 6000
+    column = rng.normal(size=len(weight))
+    for power in (1, 2):
+        every, some = weight @ column**power, (weight[kept] / chances) @ column[kept] ** power
+        spread = np.sqrt((weight * weight * column ** (2 * power)).sum() / 0.1)
+        assert abs(every - some) < 5.0 * spread
+    assert thin_out(np.zeros(3), 1)[0].tolist() == [0, 1, 2]

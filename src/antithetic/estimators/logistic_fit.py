@@ -62,7 +62,9 @@ class NewtonPlan:
         elif is_warm:
             first = "all rows from the start, since it began with given weights"
         elif fit.has_epoch:
-            first = "an epoch of stochastic gradient descent first, which costs as much as one pass"
+            first = "an epoch of stochastic gradient descent first, "
+            is_one = len(fit.coef) == 1
+            first += "since samples miss rare features" if is_one else "which costs one pass"
         elif is_sparse and d > n and fit.method == "conjugate gradients" and fit.certified:
             first = "coordinate ascent on the dual first, since rows are fewer than features"
         else:

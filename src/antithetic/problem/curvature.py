@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,15 @@ from scipy import sparse
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS
 from antithetic.problem.constant import best_constant
+from antithetic.problem.drawing import draw_places, rows_by_class, thin_out
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Dual, Evaluation, Outcome, Vector
 
 _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
 _FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
+_LONG_ROWS = 10.0  # entries of a row from which on it pays to leave rows out of a Hessian
+_ROWS_PER_COLUMN = 40  # that a Hessian needs
 _ENTRIES_PER_THREAD = 1 << 18  # less work than this is done before a thread has begun
 
 
@@ -131,8 +134,13 @@ class RowSums:
 
     def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
         """Diagonal of :meth:`hessian`: one pass over the rows."""
-        weight = self._curvatures(point, care)
-        squares = np.zeros(len(point.theta))
+        squares = self._gram_diagonal(self._curvatures(point, care)) / self.n
+        squares[: self.d] += self.penalty.l2
+        return squares
+
+    def _gram_diagonal(self, weight: Vector) -> Vector:
+        """Weighted sums of the squares of centred columns."""
+        squares = np.zeros(self.columns)
         self.problem.rows.weighted_squares(weight, squares[: self.d])
         if self.fit_intercept:
             assert self.centre is not None
@@ -140,8 +148,6 @@ class RowSums:
             self.problem.rows.combine(weight, sums, self.threads)
             squares[-1] = weight.sum()
             squares[:-1] += self.centre * (self.centre * squares[-1] - 2.0 * sums)
-        squares /= self.n
-        squares[: self.d] += self.penalty.l2
         return squares
 
     def scales(self, point: Evaluation) -> Vector:
@@ -172,8 +178,9 @@ class RowSums:
 
     def _gram(self, weight: Vector, exact: bool) -> Vector:
         """Weighted mean of the rows' products, and the curvature of the penalty."""
-        if sparse.issparse(self.problem.X) and self._has_few_pairs():
-            hessian = self._gram_of_pairs(weight)
+        if sparse.issparse(self.problem.X) and self.has_few_pairs():
+            some = None if exact else self._gram_of_some(weight)
+            hessian = self._gram_of_pairs(weight) if some is None else some
         else:
             hessian = self._gram_of_blocks(weight, np.float64 if exact else np.float32)
             if not exact and not np.isfinite(hessian).all():
@@ -225,7 +232,7 @@ class RowSums:
         above = self.loss.curvatures_above(problem.y, predictions)
         return above if problem.weight is None else above * problem.weight
 
-    def _has_few_pairs(self) -> bool:
+    def has_few_pairs(self) -> bool:
         """Whether pairs of stored entries are fewer than full rows are worth."""
         lengths = np.diff(self.problem.X.indptr).astype(np.float64)
         return bool(16.0 * float(lengths @ lengths) < self.n * float(self.d) ** 2)
@@ -248,6 +255,24 @@ class RowSums:
             whole[:d, d] = whole[d, :d] = sums - total * self.centre
             whole[d, d] = total
         return whole
+
+    def _gram_of_some(self, weight: Vector) -> Vector | None:
+        """The same from some of the rows, where that is much less work; None where it is not.
+
+        A rare column may be in none of them, so the diagonal is at least that of all rows.
+        """
+        X = self.problem.X
+        if X.nnz < _LONG_ROWS * self.n:
+            return None
+        kept, chances = thin_out(weight, _ROWS_PER_COLUMN * self.d)
+        if 2 * len(kept) > self.n:
+            return None
+        y, intercept = self.problem.y[kept], self.fit_intercept
+        part = Problem(X[kept], y, self.loss, self.penalty, None, intercept, self.problem.classes)
+        gram = RowSums(part, self.centre, self.threads)._gram_of_pairs(weight[kept] / chances)
+        places = np.arange(len(gram))
+        gram[places, places] = np.maximum(gram[places, places], self._gram_diagonal(weight))
+        return gram
 
     def _gram_of_blocks(self, weight: Vector, kind: Any) -> Vector:
         D, rows = self.columns, self.problem.rows
@@ -355,30 +380,6 @@ class RowSums:
             scaled,
         )
         return scaled, cost / self.n
-
-
-def rows_by_class(problem: Problem) -> list[NDArray[np.intp]]:
-    """Rows of each class that there is, in order; of a regression all rows."""
-    if not problem.loss.classification:
-        return [np.arange(problem.n)]
-    positive = problem.y > 0.0
-    return [part for part in map(np.flatnonzero, (positive, ~positive)) if len(part)]
-
-
-def draw_places(lengths: Sequence[int], size: int, seed: int) -> list[NDArray[np.intp]] | None:
-    """Places among the rows of each class, spread evenly: as many as its share of ``size``.
-
-    Fewer than five of a class are too few, and give None.
-    """
-    rng, n = np.random.default_rng(seed), sum(lengths)
-    chosen = []
-    for length in lengths:
-        many = round(size * length / n)
-        if many < min(5, length):
-            return None
-        cells = (np.arange(many) + rng.random(many)) * (length / many)
-        chosen.append(np.minimum(cells.astype(np.intp), length - 1))
-    return chosen
 
 
 def _effective_rows(problem: Problem) -> float:

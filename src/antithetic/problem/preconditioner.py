@@ -202,5 +202,7 @@ def step_curvature(problem: Problem) -> float:
 def _products(X: Any, centre: NDArray[Any], metric: NDArray[Any]) -> NDArray[np.float64]:
     if not sparse.issparse(X):
         return np.empty(0)
+    if not centre.any():
+        return np.zeros(X.shape[0])
     products: NDArray[np.float64] = X @ (centre.astype(np.float64) * metric)
     return products

@@ -14,6 +14,7 @@ from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
 from antithetic.solvers.newton.centre import centre_of
 from antithetic.solvers.newton.dual_start import dual_start
+from antithetic.solvers.newton.epoch_start import epoch_start
 from antithetic.solvers.newton.iterations import Iterate, Newton
 from antithetic.solvers.newton.path import PathEffort, follow_path
 from antithetic.solvers.newton.solver import NewtonSolver, refuses
@@ -50,6 +51,8 @@ class Solved(NamedTuple):
     method : str
         How steps were found: "newton", "conjugate gradients" or, with an L1 penalty and very many
         columns, "working set".
+    has_epoch : bool
+        Whether an epoch of stochastic gradient descent came first.
     """
 
     coef: NDArray[np.float64]
@@ -60,6 +63,7 @@ class Solved(NamedTuple):
     ended: str
     sizes: tuple[int, ...]
     method: str
+    has_epoch: bool = False
 
 
 def solve_problem(
@@ -127,29 +131,27 @@ def solve_path(
     Each begins where the one before ended: with its weights, its pass over the rows and its
     Hessian. Parameters are those of :func:`solve_problem`.
     """
+    begun: list[NDArray[np.float64]] = []
 
     def first(sums: RowSums, newton: Newton) -> NDArray[np.float64] | None:
-        return _first_weights(problem, sums, newton, start, seed)
+        if start is not None:
+            return sums.join(*start)
+        if newton.method == "conjugate gradients":
+            coef = dual_start(problem, seed)
+            return None if coef is None else sums.join(coef, float(newton.constant))
+        weights = epoch_start(sums, seed)
+        if weights is not None:
+            begun.append(sums.join(*weights))
+        return begun[0] if begun else None
+
+    def found(sums: RowSums, newton: Newton, iterate: Iterate) -> Solved:
+        return _solved(sums, newton, iterate, has_epoch=bool(begun))
 
     effort = PathEffort(tol, max_iter, seed)
-    return follow_path(sums_of(problem, threads), penalties, effort, first, _solved, watch)
+    return follow_path(sums_of(problem, threads), penalties, effort, first, found, watch)
 
 
-def _first_weights(
-    problem: Problem,
-    sums: RowSums,
-    newton: Newton,
-    start: tuple[NDArray[np.float64], float] | None,
-    seed: int,
-) -> NDArray[np.float64] | None:
-    """Weights to begin with: those given, or a few epochs on the dual where these pay."""
-    if start is not None:
-        return sums.join(*start)
-    coef = dual_start(problem, seed) if newton.method == "conjugate gradients" else None
-    return None if coef is None else sums.join(coef, float(newton.constant))
-
-
-def _solved(sums: RowSums, newton: Newton, iterate: Iterate) -> Solved:
+def _solved(sums: RowSums, newton: Newton, iterate: Iterate, *, has_epoch: bool) -> Solved:
     coef, intercept = sums.split(iterate.point.theta)
     return Solved(
         np.array(coef),
@@ -160,6 +162,7 @@ def _solved(sums: RowSums, newton: Newton, iterate: Iterate) -> Solved:
         iterate.ended or "max_iter",
         newton.sizes,
         newton.method,
+        has_epoch,
     )
 
 

@@ -85,7 +85,7 @@ class Newton:
 
     def __init__(self, sums: Sums, tol: float, seed: int = 0) -> None:
         self.sums, self.tol, self._seed = sums, tol, seed
-        self._is_classed = isinstance(sums, ClassedSums)  # asked once: protocols are slow to check
+        self._is_classed = hasattr(sums, "classes")  # as ClassedSums: protocols are slow to check
         self._is_small = sums.n < _FEW_ROWS
         self._needs_exact = self._is_small  # Hessians, where digits are free or float32 has too few
         self.constant, self.zero_objective = sums.constant()
@@ -176,7 +176,7 @@ class Newton:
         warm = self._solve_samples(zero) if theta is None else None
         if warm is None:
             point = sums.at(zero if theta is None else theta)
-            if theta is not None and self._is_classed:
+            if theta is not None:
                 point = self._better(point, zero)
             self._renew(point)
             return Iterate(point)

@@ -1,0 +1,55 @@
+"""Some of the rows: evenly from each class, or those that count for most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.problem.objective import Problem
+from antithetic.problem.sums import Vector
+
+
+def rows_by_class(problem: Problem) -> list[NDArray[np.intp]]:
+    """Rows of each class that there is, in order; of a regression all rows."""
+    if not problem.loss.classification:
+        return [np.arange(problem.n)]
+    positive = problem.y > 0.0
+    return [part for part in map(np.flatnonzero, (positive, ~positive)) if len(part)]
+
+
+def draw_places(lengths: Sequence[int], size: int, seed: int) -> list[NDArray[np.intp]] | None:
+    """Places among the rows of each class, spread evenly: as many as its share of ``size``.
+
+    Fewer than five of a class are too few, and give None.
+    """
+    rng, n = np.random.default_rng(seed), sum(lengths)
+    chosen = []
+    for length in lengths:
+        many = round(size * length / n)
+        if many < min(5, length):
+            return None
+        cells = (np.arange(many) + rng.random(many)) * (length / many)
+        chosen.append(np.minimum(cells.astype(np.intp), length - 1))
+    return chosen
+
+
+def thin_out(weight: Vector, size: int) -> tuple[NDArray[np.intp], Vector]:
+    """About so many rows, drawn in proportion to their weights, and the chance that each had.
+
+    Weights divided by these chances make sums over the rows that are kept as large, on average, as
+    those over all rows. The same weights always give the same rows.
+
+    Examples
+    --------
+    >>> kept, chances = thin_out(np.array([1.0, 0.0, 3.0]), 2)
+    >>> kept.tolist(), chances.tolist()
+    ([2], [1.0])
+    """
+    total = float(weight.sum())
+    if not 0.0 < total < np.inf:
+        return np.arange(len(weight)), np.ones(len(weight))
+    chances = np.minimum(1.0, weight * (size / total))
+    kept = np.flatnonzero(np.random.default_rng(0).random(len(weight)) < chances)
+    return kept, chances[kept]

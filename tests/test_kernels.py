@@ -224,17 +224,25 @@ def test_batches_that_do_not_fit_are_refused(call, rows, starts, size, unit, kin
         ({"indptr": np.array([0, 2, 1], np.int32)}, "indptr"),
         ({"indptr": np.empty(0, np.int32)}, "indptr"),
         ({"indices": np.array([0], np.int32)}, "as many"),
+        ({"indices": np.array([0, 2**32], np.int64)}, "outside"),
+        ({"indptr": np.array([0, 1, 2**32 + 2], np.int64)}, "indptr"),
+        ({"d": 2**31}, "at most"),
         ({"d": -1}, "negative"),
     ],
 )
-def test_sparse_rows_with_wrong_indices_are_refused(changes, message):
-    """Bounds are checked once, when the rows are made."""
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_sparse_rows_with_wrong_indices_are_refused(changes, message, kind):
+    """Bounds are checked once, when the rows are made, before any index is narrowed."""
     given = {
         "data": np.ones(2),
         "indices": np.array([0, 1], np.int32),
         "indptr": np.array([0, 1, 2], np.int32),
         "d": D,
     }
+    if any(np.asarray(value).dtype == np.int64 and name != "d" for name, value in changes.items()):
+        kind = np.int64
+    given = {n: v.astype(kind) if n[:3] == "ind" else v for n, v in given.items()}
+    changes = {n: v.astype(kind) if n[:3] == "ind" else v for n, v in changes.items()}
     assert kernels.Rows.csr(**given).shape == (2, D)
     with pytest.raises(ValueError, match=message):
         kernels.Rows.csr(**(given | changes))

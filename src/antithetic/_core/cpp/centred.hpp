@@ -132,10 +132,10 @@ struct CentredDenseRows : DenseRows<Real_> {
   }
 };
 
-template <class Real_, class Int>
-struct CentredCsrRows : CsrRows<Real_, Int> {
+template <class Real_>
+struct CentredCsrRows : CsrRows<Real_> {
   using Real = Real_;
-  using Plain = CsrRows<Real_, Int>;
+  using Plain = CsrRows<Real_>;
   static constexpr bool is_centred = true;
 
   const Real* centre;
@@ -203,9 +203,9 @@ struct CentredRowsOf<DenseRows<Real>> {
   using Type = CentredDenseRows<Real>;
 };
 
-template <class Real, class Int>
-struct CentredRowsOf<CsrRows<Real, Int>> {
-  using Type = CentredCsrRows<Real, Int>;
+template <class Real>
+struct CentredRowsOf<CsrRows<Real>> {
+  using Type = CentredCsrRows<Real>;
 };
 
 template <class RowAccess>

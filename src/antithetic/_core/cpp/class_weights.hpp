@@ -241,10 +241,10 @@ class ClassWeights<DenseRows<Real>> {
   Team team_;
 };
 
-template <class Real, class Int>
-class ClassWeights<CsrRows<Real, Int>> {
+template <class Real>
+class ClassWeights<CsrRows<Real>> {
  public:
-  ClassWeights(const CsrRows<Real, Int>& rows, const Real* coef, Index n_classes, Index,
+  ClassWeights(const CsrRows<Real>& rows, const Real* coef, Index n_classes, Index,
                Index class_stride, Index)
       : rows_(rows), n_classes_(n_classes), stride_(class_stride), weights_(rows.d * class_stride) {
     for (Index k = 0; k < n_classes; ++k) {
@@ -287,7 +287,7 @@ class ClassWeights<CsrRows<Real, Int>> {
     }
   }
 
-  const CsrRows<Real, Int>& rows_;
+  const CsrRows<Real>& rows_;
   const Index n_classes_, stride_;
   AlignedVector<Real> weights_;
   Rows batch_;

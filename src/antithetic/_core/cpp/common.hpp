@@ -15,14 +15,17 @@
 #include <intrin.h>
 #endif
 
+// RARE is for what runs once per epoch: compiled for size, which takes less of a compiler's time.
 #if defined(_MSC_VER) && !defined(__clang__)
 #define ANTITHETIC_RESTRICT __restrict
 #define ANTITHETIC_INLINE __forceinline
 #define ANTITHETIC_OUTLINE __declspec(noinline)
+#define ANTITHETIC_RARE __declspec(noinline)
 #else
 #define ANTITHETIC_RESTRICT __restrict__
 #define ANTITHETIC_INLINE inline __attribute__((always_inline))
 #define ANTITHETIC_OUTLINE __attribute__((noinline))
+#define ANTITHETIC_RARE __attribute__((noinline, cold))
 #endif
 
 namespace antithetic {
@@ -51,6 +54,26 @@ inline void prefetch(const void* address) {
   (void)address;
 #endif
 }
+
+// A function that somebody else keeps, whatever its type: what calls it is compiled once.
+template <class Signature>
+class FunctionRef;
+
+template <class... Arguments>
+class FunctionRef<void(Arguments...)> {
+ public:
+  template <class Function>
+  FunctionRef(const Function& function)
+      : function_(&function), call_([](const void* given, Arguments... arguments) {
+          (*static_cast<const Function*>(given))(arguments...);
+        }) {}
+
+  void operator()(Arguments... arguments) const { call_(function_, arguments...); }
+
+ private:
+  const void* function_;
+  void (*call_)(const void*, Arguments...);
+};
 
 // Calls a function now and then, which throws when the user has pressed Ctrl-C. Kernels run without
 // Python's lock, so nobody else would notice.

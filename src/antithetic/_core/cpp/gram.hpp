@@ -23,8 +23,8 @@ void weigh_row(const DenseRows<Real>& rows, Index i, double root, std::span<cons
   }
 }
 
-template <class Real, class Int, class Out>
-void weigh_row(const CsrRows<Real, Int>& rows, Index i, double root, std::span<const double> centre,
+template <class Real, class Out>
+void weigh_row(const CsrRows<Real>& rows, Index i, double root, std::span<const double> centre,
                Out* out) {
   for (Index j = 0; j < rows.d; ++j) {
     out[j] =
@@ -72,8 +72,8 @@ void weighted_squares(const RowAccess& rows, std::span<const double> weight, std
 }
 
 // sum_i weight_i x_i x_i', each product of two entries added to one side of the diagonal.
-template <class Real, class Int>
-void gram_of_pairs(const CsrRows<Real, Int>& rows, std::span<const double> weight, double* gram,
+template <class Real>
+void gram_of_pairs(const CsrRows<Real>& rows, std::span<const double> weight, double* gram,
                    Pulse& pulse) {
   for (Index i = 0; i < rows.n; ++i) {
     const Index first = rows.begin(i), last = rows.end(i);

@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include "checks.hpp"
 #include "draws.hpp"
 #include "quadratic.hpp"
 #include "row_set.hpp"
@@ -401,16 +402,12 @@ void bind_softmax(nb::module_& m) {
 
 // ---- losses of columns
 
-void require(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(what);
-}
-
 Loss known_loss(int code, double epsilon) {
   require(0 <= code && code < loss_count, "the loss is not known");
   return {code, epsilon};
 }
 
-template <double (Loss::*function)(double, double) const>
+template <LossFunction function>
 void each(int code, double epsilon, const ReadColumn<double>& y, const ReadColumn<double>& p,
           const Column<double>& out) {
   const Loss loss = known_loss(code, epsilon);
@@ -418,8 +415,7 @@ void each(int code, double epsilon, const ReadColumn<double>& y, const ReadColum
   const auto labels = read(y), numbers = read(p);
   const auto found = write(out);
   nb::gil_scoped_release unlocked;
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    found[i] = (loss.*function)(labels[i], numbers[i]);
+  each_loss(loss, function, labels, numbers, found);
 }
 
 double sum_of_column(int code, double epsilon, const ReadColumn<double>& y,
@@ -594,7 +590,7 @@ Column<Index> cut_buckets(const ReadTable<float>& points, Index low, Index high,
   std::vector<Index> ends;
   {
     nb::gil_scoped_release unlocked;
-    ends = Buckets(cloud, given, reflected).cut(low, high, leaf);
+    ends = cut_into_buckets(cloud, given, reflected, low, high, leaf);
   }
   return owned(std::move(ends));
 }
@@ -615,13 +611,11 @@ auto assign(const ReadTable<double>& cost) {
                          owned(std::move(assignment.row_dual)));
 }
 
-}  // namespace
-}  // namespace antithetic
+// ---- the module
 
-NB_MODULE(ANTITHETIC_MODULE, m) {
-  using namespace antithetic;
+void bind(nb::module_& m, const char* isa) {
   m.doc() = "Kernels of antithetic for one instruction set.";
-  m.attr("isa") = ANTITHETIC_ISA_NAME;
+  m.attr("isa") = isa;
 
   nb::class_<BoundRows>(m, "Rows")
       .def_static("dense", &BoundRows::dense<float>, nb::arg("X").noconvert())
@@ -795,3 +789,14 @@ NB_MODULE(ANTITHETIC_MODULE, m) {
         nb::arg("leaf"), nb::arg("rows").noconvert(), nb::arg("others").noconvert());
   m.def("assign", &assign, nb::arg("cost").noconvert());
 }
+
+}  // namespace
+}  // namespace antithetic
+
+// Compiled once and linked into each module, which Python enters by its own name.
+#define ANTITHETIC_MODULE(name) \
+  NB_MODULE(name, m) { antithetic::bind(m, #name); }
+ANTITHETIC_MODULE(_v2)
+ANTITHETIC_MODULE(_v3)
+ANTITHETIC_MODULE(_v4)
+ANTITHETIC_MODULE(_plain)

@@ -85,9 +85,9 @@ void column_sums(const DenseRows<Real>& rows, std::span<const double> weight,
 }
 
 // Entries that are not stored are zeros.
-template <class Real, class Int>
-void column_sums(const CsrRows<Real, Int>& rows, std::span<const double> weight,
-                 const ColumnSums& sums, Pulse& pulse) {
+template <class Real>
+void column_sums(const CsrRows<Real>& rows, std::span<const double> weight, const ColumnSums& sums,
+                 Pulse& pulse) {
   std::vector<Index> stored(static_cast<std::size_t>(rows.d));
   Index counted = 0;
   double total = 0.0;

@@ -3,66 +3,13 @@
 
 #include <string>
 
+#include "checks.hpp"
 #include "row_set.hpp"
 
 namespace antithetic {
 
-inline void require(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(what);
-}
-
-inline void require_rows(Rows rows, Index n, const char* what) {
-  const bool inside =
-      std::all_of(rows.begin(), rows.end(), [n](Index i) { return 0 <= i && i < n; });
-  require(inside, what);
-}
-
-inline void require_targets(const Targets& targets, Index n) {
-  require(length(targets.y) == n, "y must have one entry per row");
-  require(targets.weight.empty() || length(targets.weight) == n, "weights: one entry per row");
-}
-
-inline void require_batches(const Batches& batches, Index n) {
-  const Index many = length(batches.rows);
-  require_rows(batches.rows, n, "a batch names a row that there is not");
-  require(!batches.starts.empty() && batches.starts.front() == 0 && batches.starts.back() == many,
-          "batches must begin at 0 and end with the last row");
-  require(std::is_sorted(batches.starts.begin(), batches.starts.end()),
-          "batches must follow each other");
-  require(batches.size >= 1, "the size of a batch must be at least 1");
-  require(batches.factors.empty() || length(batches.factors) == many, "factors: one per row");
-  require(!batches.factors.empty() || batches.longest() == batches.size,
-          "only batches with factors may have more rows than their size");
-  require(batches.steps >= 0 && batches.samples >= 0, "steps and samples must not be negative");
-}
-
-inline void require_schedule(const StepRule& rule) {
-  require(constant_step <= rule.schedule.code && rule.schedule.code <= pa2,
-          "the schedule is not known");
-}
-
-inline void require_rule(const StepRule& rule) {
-  require(0 <= rule.loss.code && rule.loss.code < loss_count, "the loss is not known");
-  require_schedule(rule);
-}
-
-inline void require_units(Index unit, Rows order, std::span<Index> following) {
-  require(unit >= 1 && length(following) == length(order), "following: one entry per row");
-}
-
-inline void require_groups(const Groups& groups, Index d) {
-  if (!groups.exist()) return;
-  require(length(groups.members) == d && length(groups.owner) == d,
-          "groups: one entry per feature");
-  require_rows(groups.members, d, "a group names a feature that there is not");
-  require_rows(groups.owner, length(groups.starts), "an owner is not a group");
-  require(groups.starts.front() == 0 && groups.starts.back() <= d &&
-              std::is_sorted(groups.starts.begin(), groups.starts.end()),
-          "groups must follow each other");
-}
-
 template <class RowAccess>
-class RowSetOf final : public RowSet {
+class RowSetOf : public RowSet {
   using Real = typename RowAccess::Real;
 
  public:
@@ -319,6 +266,33 @@ class RowSetOf final : public RowSet {
   RowAccess rows_;
 };
 
+// Sparse rows whose indices were given in another width than that in which the kernels read them:
+// columns in 32 bits and places in 64. One width is compiled, and narrow columns are read faster.
+template <class Real>
+class CsrRowSet final : public RowSetOf<CsrRows<Real>> {
+ public:
+  CsrRowSet(const CsrRows<Real>& rows, std::vector<std::int32_t>&& columns,
+            std::vector<Index>&& places)
+      : RowSetOf<CsrRows<Real>>(rows), columns_(std::move(columns)), places_(std::move(places)) {}
+
+ private:
+  std::vector<std::int32_t> columns_;
+  std::vector<Index> places_;
+};
+
+// The numbers themselves where they have the type, else a copy that `held` keeps.
+template <class To, class From>
+const To* as_type(std::span<const From> numbers, std::vector<To>& held) {
+  if constexpr (std::is_same_v<To, From>) {
+    return numbers.data();
+  } else {
+    held.resize(numbers.size());
+    std::transform(numbers.begin(), numbers.end(), held.begin(),
+                   [](From number) { return static_cast<To>(number); });
+    return held.data();
+  }
+}
+
 template <class Real, class Int>
 std::unique_ptr<RowSet> checked_csr(const CsrArrays<Real, Int>& given) {
   const Index entries = length(given.data);
@@ -327,12 +301,16 @@ std::unique_ptr<RowSet> checked_csr(const CsrArrays<Real, Int>& given) {
   require(given.indptr.front() == 0 && static_cast<Index>(given.indptr.back()) == entries &&
               std::is_sorted(given.indptr.begin(), given.indptr.end()),
           "indptr must rise from 0 to the number of entries");
+  require(given.d <= std::numeric_limits<std::int32_t>::max(),
+          "sparse rows may have at most 2^31 - 1 columns");
   bool inside = true;  // without a branch, so that it vectorises
   for (const Int index : given.indices) inside &= 0 <= index && static_cast<Index>(index) < given.d;
   require(inside, "a column index is outside of the matrix");
-  using Access = CsrRows<Real, Int>;
-  return std::make_unique<RowSetOf<Access>>(
-      Access{given.data.data(), given.indices.data(), given.indptr.data(), given.n, given.d});
+  std::vector<std::int32_t> columns;
+  std::vector<Index> places;
+  const CsrRows<Real> rows{given.data.data(), as_type(given.indices, columns),
+                           as_type(given.indptr, places), given.n, given.d};
+  return std::make_unique<CsrRowSet<Real>>(rows, std::move(columns), std::move(places));
 }
 
 }  // namespace antithetic

@@ -125,7 +125,7 @@ struct DenseRows {
   }
 };
 
-template <class Real_, class Int>
+template <class Real_>
 struct CsrRows {
   using Real = Real_;
   static constexpr bool is_sparse = true;
@@ -134,12 +134,12 @@ struct CsrRows {
   static constexpr Index entries_ahead = 4, starts_ahead = 16;
 
   const Real* data;
-  const Int* indices;
-  const Int* indptr;
+  const std::int32_t* indices;
+  const Index* indptr;
   Index n, d;
 
-  Index begin(Index i) const { return static_cast<Index>(indptr[i]); }
-  Index end(Index i) const { return static_cast<Index>(indptr[i + 1]); }
+  Index begin(Index i) const { return indptr[i]; }
+  Index end(Index i) const { return indptr[i + 1]; }
   Index length(Index i) const { return end(i) - begin(i); }
 
   void look_ahead(Rows order, Index k) const {

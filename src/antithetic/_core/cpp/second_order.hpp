@@ -4,12 +4,9 @@
 // Weights and sums are float64 whatever the rows are.
 #pragma once
 
-#include <exception>
-#include <system_error>
-#include <thread>
-
 #include "passes.hpp"
 #include "sums.hpp"
+#include "threads.hpp"
 
 namespace antithetic {
 
@@ -78,54 +75,16 @@ inline double sum_of_squares(const double* numbers, Index many) {
 // Rows that are visited twice while they are in the cache.
 constexpr Index most_rows_at_once = 256;
 
-// Losses, slopes and curvatures of some predictions. Not inlined, or GCC no longer vectorises it.
-ANTITHETIC_OUTLINE inline void judge_logistic(const double* ANTITHETIC_RESTRICT y,
-                                              const double* ANTITHETIC_RESTRICT predictions,
-                                              Index many, double* ANTITHETIC_RESTRICT losses,
-                                              double* ANTITHETIC_RESTRICT slopes,
-                                              double* ANTITHETIC_RESTRICT curvatures) {
-  for (Index k = 0; k < many; ++k) {
-    const double margin = y[k] * predictions[k];
-    const double tail = exp_of_negative<1>(-std::abs(margin));
-    const double share = 1.0 / (1.0 + tail), small = tail * share;
-    slopes[k] = -y[k] * (margin >= 0.0 ? small : share);
-    curvatures[k] = small * share;
-    losses[k] = log1p_of_unit(tail) + (margin > 0.0 ? 0.0 : -margin);
-  }
-}
-
 // Weighted losses, slopes and curvatures of a few predictions.
 class PredictionBlock {
  public:
   double predictions[most_rows_at_once], losses[most_rows_at_once], slopes[most_rows_at_once],
       curvatures[most_rows_at_once];
 
-  Totals judge(const Targets& targets, const Loss& loss, Index start, Index many) {
-    const double* y = targets.y.data() + start;
-    if (loss.code == log_loss) {
-      judge_logistic(y, predictions, many, losses, slopes, curvatures);
-    } else {
-      for (Index k = 0; k < many; ++k) {
-        losses[k] = loss.value(y[k], predictions[k]);
-        slopes[k] = loss.slope(y[k], predictions[k]);
-        curvatures[k] = loss.curvature(y[k], predictions[k]);
-      }
-    }
-    if (targets.has_weights()) weigh(targets.weight.data() + start, many);
-    return {sum_in_lanes(losses, many), sum_in_lanes(slopes, many), sum_of_squares(slopes, many),
-            sum_in_lanes(curvatures, many)};
-  }
+  Totals judge(const Targets& targets, const Loss& loss, Index start, Index many);
 
  private:
-  // Weight 0 beats an infinite loss.
-  void weigh(const double* weight, Index many) {
-    for (Index k = 0; k < many; ++k) {
-      const double w = weight[k];
-      losses[k] = w > 0.0 ? w * losses[k] : 0.0;
-      slopes[k] = w > 0.0 ? w * slopes[k] : 0.0;
-      curvatures[k] = w > 0.0 ? w * curvatures[k] : 0.0;
-    }
-  }
+  void weigh(const double* weight, Index many);
 };
 
 // ---- products of a few rows with a vector, and sums of a few rows into one
@@ -191,8 +150,8 @@ void products(const DenseRows<Real>& rows, Index start, Index many, const Padded
   }
 }
 
-template <class Real, class Int>
-void products(const CsrRows<Real, Int>& rows, Index start, Index many, const Padded& vector,
+template <class Real>
+void products(const CsrRows<Real>& rows, Index start, Index many, const Padded& vector,
               double* out) {
   const double* w = vector.data();
   for (Index k = 0; k < many; ++k) {
@@ -231,8 +190,8 @@ void add_rows(const DenseRows<Real>& rows, Index start, Index many, const double
   }
 }
 
-template <class Real, class Int>
-void add_rows(const CsrRows<Real, Int>& rows, Index start, Index many, const double* factors,
+template <class Real>
+void add_rows(const CsrRows<Real>& rows, Index start, Index many, const double* factors,
               Padded& sum) {
   double* g = sum.data();
   for (Index k = 0; k < many; ++k) {
@@ -242,60 +201,30 @@ void add_rows(const CsrRows<Real, Int>& rows, Index start, Index many, const dou
   }
 }
 
-// ---- threads
+// ---- blocks of rows
 
-// Call part(t) for t = 0 .. threads - 1, the first in this thread, and wait for all; an exception
-// of any is thrown here. Parts that the system has no thread for are done in this one.
-template <class Part>
-void in_threads(Index threads, Part part) {
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(threads));
-  const auto guarded = [&](Index t) {
-    try {
-      part(t);
-    } catch (...) {
-      failures[static_cast<std::size_t>(t)] = std::current_exception();
-    }
-  };
-  std::vector<std::thread> others;
-  others.reserve(static_cast<std::size_t>(threads));
-  Index begun = 1;
-  try {
-    for (; begun < threads; ++begun) others.emplace_back(guarded, begun);
-  } catch (const std::system_error&) {
-  }
-  guarded(0);
-  for (Index t = begun; t < threads; ++t) guarded(t);
-  for (auto& other : others) other.join();
-  for (const auto& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
-}
+// A block of rows from `start` on, and the sum that its thread adds to.
+using BlockWork = FunctionRef<void(Index start, Index many, Index thread, Padded& sum)>;
 
-// Visit blocks of rows that stay in the cache, in threads; each adds to a sum of its own, and the
-// sums are added in the order of the threads. work(block, start, many, thread, sum).
+// Visit n rows so many at a time, in threads; each adds to a sum of its own, and the sums are added
+// in the order of the threads.
+void in_blocks_of_rows(Index n, Index at_once, Index threads, std::span<double> total,
+                       BlockWork work);
+
+// The same in blocks that stay in the cache.
 template <class RowAccess, class Work>
 void over_blocks(const RowAccess& rows, Index threads, std::span<double> total, Pulse& pulse,
-                 Work work) {
+                 const Work& work) {
   constexpr Index entries_at_once = Index{1} << 13;
   const Index entries = std::max<Index>(1, rows.n == 0 ? 1 : rows.length(0));
   const Index longest = RowAccess::is_sparse ? most_rows_at_once : entries_at_once / entries;
   const Index at_once = std::clamp<Index>(longest / at_a_time * at_a_time, 16, most_rows_at_once);
-  threads = std::clamp<Index>(threads, 1, std::max<Index>(1, rows.n / at_once));
-  std::vector<Padded> sums(static_cast<std::size_t>(threads), Padded(length(total)));
-  in_threads(threads, [&](Index t) {
-    const Index blocks = (rows.n + at_once - 1) / at_once;
-    const Index last = std::min(rows.n, blocks * (t + 1) / threads * at_once);
-    for (Index start = blocks * t / threads * at_once; start < last; start += at_once) {
-      const Index many = std::min(at_once, last - start);
-      work(start, many, t, sums[static_cast<std::size_t>(t)]);
-      // only this thread is told of Ctrl-C
-      if (t == 0) pulse.beat(many * rows.length(start));
-    }
-  });
-  std::fill(total.begin(), total.end(), 0.0);
-  for (const auto& sum : sums) {
-    for (std::size_t j = 0; j < total.size(); ++j) total[j] += sum.data()[j];
-  }
+  in_blocks_of_rows(rows.n, at_once, threads, total,
+                    [&](Index start, Index many, Index thread, Padded& sum) {
+                      work(start, many, thread, sum);
+                      // only this thread is told of Ctrl-C
+                      if (thread == 0) pulse.beat(many * rows.length(start));
+                    });
 }
 
 // ---- what is asked

@@ -122,9 +122,9 @@ class SgdEpoch {
   static constexpr int stride = is_sparse && is_balanced ? 2 : 1;  // weights beside the signed sum
 
  public:
-  SgdEpoch(const RowAccess& rows, const Targets& targets, const Batches& batches,
-           const StepRule& rule, const Averaging& averaging, SgdModel<Real>& model, Index unit,
-           std::span<Index> following)
+  ANTITHETIC_RARE SgdEpoch(const RowAccess& rows, const Targets& targets, const Batches& batches,
+                           const StepRule& rule, const Averaging& averaging, SgdModel<Real>& model,
+                           Index unit, std::span<Index> following)
       : rows_(rows),
         targets_(targets),
         batches_(batches),
@@ -156,6 +156,7 @@ class SgdEpoch {
     for (Index batch = 0; batch < batches_.count(); ++batch) {
       pulse.beat(step(batch));
     }
+    if constexpr (is_balanced) next_.finish();
     finish();
   }
 
@@ -455,7 +456,7 @@ class SgdEpoch {
   }
 
   // Between the intercepts of rows as they are and those of centred ones (sign 1), and back (-1).
-  void move_intercepts(double sign) {
+  ANTITHETIC_RARE void move_intercepts(double sign) {
     double product = 0.0, of_average = 0.0;
     for (Index j = 0; j < rows_.d; ++j) {
       const double middle = static_cast<double>(rows_.centre[j]);
@@ -494,12 +495,12 @@ class SgdEpoch {
     rows_.for_each(i, [&](Index j, Real) { missed_.catch_up(j, weight(j), model_, step); });
   }
 
-  void catch_all_up(Index step) {
+  ANTITHETIC_RARE void catch_all_up(Index step) {
     for (Index j = 0; j < rows_.d; ++j) missed_.catch_up(j, weight(j), model_, step);
   }
 
   // Multiply the scale into all that is kept in its units.
-  void rescale() {
+  ANTITHETIC_RARE void rescale() {
     const Real factor = static_cast<Real>(scale_);
     for (Index j = 0; j < rows_.d; ++j) weight(j) *= factor;
     for (double& received : model_.received) received *= scale_;
@@ -507,9 +508,8 @@ class SgdEpoch {
     scale_ = 1.0;
   }
 
-  void finish() {
+  ANTITHETIC_RARE void finish() {
     if (falls_behind_) catch_all_up(batches_.count());
-    if constexpr (is_balanced) next_.finish();
     if constexpr (is_sparse && is_centred) merge();
     rescale();
     for (Index j = 0; j < rows_.d; ++j) model_.coef[at(j)] = weight(j);

@@ -1,0 +1,62 @@
+// Checks of arguments.
+#include "checks.hpp"
+
+#include <string>
+
+namespace antithetic {
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
+void require_rows(Rows rows, Index n, const char* what) {
+  const bool inside =
+      std::all_of(rows.begin(), rows.end(), [n](Index i) { return 0 <= i && i < n; });
+  require(inside, what);
+}
+
+void require_targets(const Targets& targets, Index n) {
+  require(length(targets.y) == n, "y must have one entry per row");
+  require(targets.weight.empty() || length(targets.weight) == n, "weights: one entry per row");
+}
+
+void require_batches(const Batches& batches, Index n) {
+  const Index many = length(batches.rows);
+  require_rows(batches.rows, n, "a batch names a row that there is not");
+  require(!batches.starts.empty() && batches.starts.front() == 0 && batches.starts.back() == many,
+          "batches must begin at 0 and end with the last row");
+  require(std::is_sorted(batches.starts.begin(), batches.starts.end()),
+          "batches must follow each other");
+  require(batches.size >= 1, "the size of a batch must be at least 1");
+  require(batches.factors.empty() || length(batches.factors) == many, "factors: one per row");
+  require(!batches.factors.empty() || batches.longest() == batches.size,
+          "only batches with factors may have more rows than their size");
+  require(batches.steps >= 0 && batches.samples >= 0, "steps and samples must not be negative");
+}
+
+void require_schedule(const StepRule& rule) {
+  require(constant_step <= rule.schedule.code && rule.schedule.code <= pa2,
+          "the schedule is not known");
+}
+
+void require_rule(const StepRule& rule) {
+  require(0 <= rule.loss.code && rule.loss.code < loss_count, "the loss is not known");
+  require_schedule(rule);
+}
+
+void require_units(Index unit, Rows order, std::span<Index> following) {
+  require(unit >= 1 && length(following) == length(order), "following: one entry per row");
+}
+
+void require_groups(const Groups& groups, Index d) {
+  if (!groups.exist()) return;
+  require(length(groups.members) == d && length(groups.owner) == d,
+          "groups: one entry per feature");
+  require_rows(groups.members, d, "a group names a feature that there is not");
+  require_rows(groups.owner, length(groups.starts), "an owner is not a group");
+  require(groups.starts.front() == 0 && groups.starts.back() <= d &&
+              std::is_sorted(groups.starts.begin(), groups.starts.end()),
+          "groups must follow each other");
+}
+
+}  // namespace antithetic

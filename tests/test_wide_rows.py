@@ -7,8 +7,9 @@ import pytest
 from scipy import sparse
 
 from antithetic import SGDClassifier, SGDRegressor
-from antithetic.estimators import used_columns
+from antithetic.estimators import planned, used_columns
 from antithetic.estimators.used_columns import UsedColumns
+from antithetic.problem.preconditioner import moments_of
 
 # Few rows and a weak penalty: that a fit says so is tested in test_units.py.
 pytestmark = pytest.mark.filterwarnings("ignore:the objective is about")
@@ -135,3 +136,14 @@ def test_columns_are_found_either_way(monkeypatch, sorts):
     assert UsedColumns.of(sparse.csr_array(DENSE)) is None
     assert UsedColumns.of(DENSE) is None
     assert UsedColumns.of(sparse.csr_array((3, WIDE))).used.tolist() == [0]
+
+
+@pytest.mark.parametrize(("per_column", "measured"), [(2, False), (8, True)])
+def test_columns_with_few_entries_are_not_measured(monkeypatch, per_column, measured):
+    """A mean or a spread of two entries says nothing, and costs more than epochs of such rows."""
+    seen = []
+    monkeypatch.setattr(planned, "moments_of", lambda *given: seen.append(1) or moments_of(*given))
+    rows = np.tile(np.arange(40), per_column)
+    X = sparse.csr_array((np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), 40))
+    SGDClassifier("log_loss", max_iter=2, tol=None).fit(X, np.arange(len(rows)) % 2)
+    assert bool(seen) == measured

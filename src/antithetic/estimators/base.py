@@ -14,7 +14,13 @@ from antithetic.estimators.callbacks import CallbackSupportMixin, fit_context, w
 from antithetic.estimators.data import TrainingData, cut_to
 from antithetic.estimators.jobs import Job, Seen, do, do_all, epochs_bar, keep, kept
 from antithetic.estimators.planned import PlannedFit
-from antithetic.estimators.used_columns import Narrowed, UsedColumns, from_weights, is_ours
+from antithetic.estimators.used_columns import (
+    Narrowed,
+    UsedColumns,
+    from_weights,
+    has_rare_columns,
+    is_ours,
+)
 from antithetic.orders import Order
 from antithetic.pairing import AntitheticTable
 from antithetic.problem.penalties import ElasticNet
@@ -62,7 +68,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
             print(f"{type(self).__name__}: {plan.order!r}, {plan.batch_size} a batch ({plan.why})")
         self._check_data(data, plan)
         with fit_context(self, wide.shown(), self._n_problems()):
-            moments = self._moments(data, plan, whole=True)
+            moments = self._moments(data, plan, whole=not has_rare_columns(data.X))
             known = None
             if self.warm_start:
                 known = self._known_steps(plan.noise, preconditioned=moments is not None)

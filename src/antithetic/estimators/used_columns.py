@@ -17,6 +17,7 @@ from scipy import sparse
 from antithetic.solvers.state import Solution, State
 
 _WORTH = 2  # times as many columns as entries
+_FEW_ENTRIES = 4  # of a column, on average
 _SORTED = 16  # from so many on, sorting the entries is faster than marking columns
 
 
@@ -136,6 +137,11 @@ def _distinct(numbers: NDArray[Any]) -> NDArray[np.intp]:
     """Distinct numbers in ascending order; ``np.unique``, which hashes, takes ten times as long."""
     ordered = np.sort(numbers)
     return ordered[np.flatnonzero(np.diff(ordered, prepend=-1))].astype(np.intp)
+
+
+def has_rare_columns(X: Any) -> bool:
+    """Whether sparse columns have so few entries that their means and spreads say nothing."""
+    return bool(sparse.issparse(X) and X.nnz < _FEW_ENTRIES * X.shape[1])
 
 
 def is_ours(part: object) -> bool:

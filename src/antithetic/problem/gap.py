@@ -15,6 +15,7 @@ from antithetic.problem.sums import Evaluation, Vector
 _ROWS_PER_COLUMN = 20  # of the sample whose Hessian is taken
 _MOST_COLUMNS = 500  # with more, conjugate gradients do without a matrix
 _MOST_PRODUCTS = 12
+_ENOUGH = 0.02  # of what conjugate gradients have gained, in one step
 _RARE = 4.0  # times the curvature that a sample has of a column
 _SLOWEST = 0.75  # factor between the falls of two doublings
 
@@ -81,7 +82,7 @@ def _by_matrix(sums: RowSums, point: Evaluation, diagonal: Vector) -> float:
 def _by_conjugate_gradients(sums: RowSums, point: Evaluation, diagonal: Vector) -> float:
     inverse = 1.0 / np.maximum(diagonal, np.finfo(float).tiny)
     left = point.gradient.copy()
-    solution, direction = np.zeros_like(left), inverse * left
+    direction, gained = inverse * left, 0.0
     length = float(left @ direction)
     for _ in range(_MOST_PRODUCTS):
         product = sums.times(point, direction)
@@ -89,15 +90,17 @@ def _by_conjugate_gradients(sums: RowSums, point: Evaluation, diagonal: Vector) 
         if not curved > 0.0:
             break
         step = length / curved
-        solution += step * direction
+        more = 0.5 * step * length
+        gained += more
+        if more <= _ENOUGH * gained:  # as a rule, later steps gain less
+            break
         left -= step * product
         scaled = inverse * left
         longer = float(left @ scaled)
-        if longer <= 1e-4 * length:
-            break
-        direction = scaled + longer / length * direction
+        direction *= longer / length
+        direction += scaled
         length = longer
-    return 0.5 * float(point.gradient @ solution)
+    return gained
 
 
 def aitken_gap(marks: Sequence[tuple[int, float]]) -> float:

@@ -486,7 +486,7 @@ def test_features_must_agree(client):
     import dask
 
     rows = [dask.delayed(X[:300]), dask.delayed(X[300:, :4])]
-    with pytest.raises(ValueError, match=r"differ in their number of features: \[4, 5\]"):
+    with pytest.raises(ValueError, match="features: block 0 has 5, and block 1 has 4"):
         classifier(client).fit(rows, [dask.delayed(Y[:300]), dask.delayed(Y[300:])])
     with pytest.raises(ValueError, match="weight"):
         classifier(client).fit(*in_blocks(X, Y, [600]), sample_weight=np.zeros(600))

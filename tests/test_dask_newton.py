@@ -411,6 +411,64 @@ def test_ctrl_c_keeps_the_last_iteration(client, tmp_path, monkeypatch):
     np.testing.assert_array_equal(model.fit(*data).coef_, whole.coef_)
 
 
+def very_wide(n=4000, d=4100):
+    """Sparse rows of too many columns for a matrix, most of them rare, sorted by label."""
+    rng = np.random.default_rng(0)
+    columns = (d * rng.random((n, 12)) ** 3).astype(int)
+    places = (np.repeat(np.arange(n), 12), columns.ravel())
+    rows = sparse.csr_array((rng.random(12 * n) + 0.1, places), shape=(n, d))
+    y = rows @ rng.normal(size=d) + rng.logistic(size=n) > 0.0
+    order = np.argsort(y, kind="stable")
+    return rows[order], y[order]
+
+
+@pytest.fixture(scope="module")
+def small_samples():
+    """Samples of a quarter of these rows, as of more rows than one worker holds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("antithetic.dask.sums._ROWS_OF_SYSTEM", 0.25)
+        yield
+
+
+def delayed_rows(rows, y, lengths):
+    parts = [slice(end - many, end) for end, many in zip(np.cumsum(lengths), lengths, strict=True)]
+    return [dask.delayed(rows[part]) for part in parts], [dask.delayed(y[part]) for part in parts]
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_very_many_columns_take_few_rounds(client):
+    """Systems are solved with a sample on one worker: all rows are visited for gradients only."""
+    rows, y = very_wide()
+    model = LogisticRegression(C=0.1, tol=1e-7, client=client)
+    model.fit(*delayed_rows(rows, y, [1000, 0, 3000]))
+    one = antithetic.LogisticRegression(C=0.1, tol=1e-10).fit(rows, y)
+    assert model.plan_.method == "sampled newton"
+    assert "a sample of the rows has its products" in model.plan_.why
+    assert model.gap_ <= 1e-7
+    assert model.gap_certified_
+    assert model.n_rounds_ <= 20
+    problem = Problem.build(rows, y, l2=1.0 / (0.1 * len(y)), fit_intercept=True)
+    far, near = (problem.objective(m.coef_[0], float(m.intercept_[0])) for m in (model, one))
+    assert far - near <= 1e-7
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_very_many_columns_go_on_from_a_checkpoint(client, tmp_path):
+    """The sample is drawn again, and the bits are those of a fit without a break."""
+    data, path = delayed_rows(*very_wide(), [2000, 2000]), tmp_path / "fit.npz"
+
+    def fit(**more):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("antithetic.dask.logistic.warn", lambda *_: None)
+            return LogisticRegression(C=0.1, tol=1e-8, client=client, **more).fit(*data)
+
+    whole = fit()
+    for many in (0, 2):
+        fit(max_iter=many, checkpoint=path)
+        np.testing.assert_array_equal(fit(checkpoint=path).coef_, whole.coef_)
+        path.unlink()
+
+
 def test_warm_start(client):
     """The weights of the last fit are where the next begins, without a sample."""
     data = in_blocks(X, Y, BLOCKS)
@@ -429,7 +487,7 @@ def test_bad_input(client):
         LogisticRegression(client=client).fit(*in_blocks(spoilt, Y, BLOCKS))
     with pytest.raises(ValueError, match="number of classes has to be greater than one"):
         LogisticRegression(client=client).fit(*in_blocks(X, np.full(len(X), "no"), BLOCKS))
-    with pytest.raises(ValueError, match="differ in their number of features"):
+    with pytest.raises(ValueError, match="features: block 0 has 6, and block 1 has 4"):
         LogisticRegression(client=client).fit(
             [dask.delayed(X[:9]), dask.delayed(X[9:, :4])],
             [dask.delayed(Y[:9]), dask.delayed(Y[9:])],

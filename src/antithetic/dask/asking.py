@@ -13,7 +13,14 @@ from antithetic.dask.blocks import Blocks
 from antithetic.dask.cluster import compute
 from antithetic.dask.common import Common
 from antithetic.dask.moments import Census
-from antithetic.dask.questions import Draw, Question, answer_block, draw_block, solve_drawn
+from antithetic.dask.questions import (
+    Draw,
+    Question,
+    answer_block,
+    draw_block,
+    join_drawn,
+    solve_drawn,
+)
 from antithetic.dask.tasks import over_blocks
 from antithetic.problem.sums import Outcome, Vector
 
@@ -36,6 +43,8 @@ class Asking:
         Number of the problem.
     after_loss : str, default=""
         What to do if the cluster is lost.
+    seed : int, default=0
+        Of the sample that is kept.
     """
 
     def __init__(
@@ -46,11 +55,13 @@ class Asking:
         census: Census,
         problem: int = 0,
         after_loss: str = "",
+        seed: int = 0,
     ) -> None:
+        self._seed = seed
         self._client, self._blocks, self._common = client, blocks, common
         self._census, self._problem, self._after_loss = census, problem, after_loss
         self._filled = np.flatnonzero(census.counts.sum(axis=1)).tolist()
-        self._asked = [0]  # shared by all copies
+        self._asked, self._held = [0], dict[str, Any]()  # shared by all copies
         self.n, self.is_single = census.rows, census.is_single
         self.size = census.effective_rows(common, problem)
         self.most_sampled = min(
@@ -96,6 +107,24 @@ class Asking:
         self, solve: Callable[[Any], Outcome | None], size: int, seed: int
     ) -> Outcome | None:
         """Call a function on one worker, with rows drawn from all blocks: one pass over these."""
+        return self._solve_near(self._draw(size, seed), solve)
+
+    def _solve_near(self, drawn: Any, solve: Callable[[Any], Outcome | None]) -> Outcome | None:
+        """Call a function where rows that were drawn are."""
+        token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
+        task = dask.delayed(solve_drawn, pure=False, traverse=False)(
+            drawn,
+            self._common,
+            self._centre(),
+            self.kind,
+            solve,
+            dask_key_name=f"antithetic-solve-{token}",
+        )
+        found: Outcome | None = compute(self._client, [task], after_loss=self._after_loss)[0]
+        return found
+
+    def _draw(self, size: int, seed: int) -> Any:
+        """Rows drawn from all blocks, as a delayed value: one pass over these."""
         by_block = self._census.by_group(self._common, self._problem)
         ends = np.cumsum(by_block, axis=0)
         present = np.flatnonzero(ends[-1])
@@ -126,17 +155,10 @@ class Asking:
                         dask_key_name=(f"antithetic-sample-{token}", block),
                     )
                 )
-        task = dask.delayed(solve_drawn, pure=False, traverse=False)(
-            rows,
-            common,
-            self._centre(),
-            self.kind,
-            solve,
-            dask_key_name=f"antithetic-solve-{token}",
-        )
         self._asked[0] += 1
-        found: Outcome | None = compute(self._client, [task], after_loss=self._after_loss)[0]
-        return found
+        return dask.delayed(join_drawn, pure=False, traverse=False)(
+            rows, dask_key_name=f"antithetic-sample-join-{token}"
+        )
 
 
 def _draw_places(

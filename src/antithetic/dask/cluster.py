@@ -130,6 +130,14 @@ def compute(client: Client, tasks: Sequence[Any], *, after_loss: str = "") -> li
     return gathered
 
 
+def keep(client: Client, task: Any, *, after_loss: str = "") -> Any:
+    """Have the cluster compute a delayed value and hold it, for as long as the result is kept."""
+    try:
+        return client.persist(task)
+    except (OSError, CommClosedError, RuntimeError) as error:
+        raise _lost(error, after_loss) from error
+
+
 def compute_anywhere(client: Client | None, tasks: Sequence[Any]) -> list[Any]:
     """Compute delayed values on a cluster, or, without a client, by Dask's default scheduler."""
     return list(dask.compute(*tasks)) if client is None else compute(client, tasks)

@@ -78,17 +78,20 @@ class BlockLearner:
 
 def _check_alike(glances: list[Glance]) -> None:
     """Raise ValueError where blocks differ, or there is nothing to learn from."""
-    widths = {one.width for one in glances}
-    if len(widths) > 1:
-        raise ValueError(f"the blocks of X differ in their number of features: {sorted(widths)}")
-    if widths == {0} or not widths:
+    first = glances[0].width if glances else 0
+    other = next((k for k, one in enumerate(glances) if one.width != first), None)
+    if other is not None:
+        raise ValueError(
+            f"the blocks of X differ in their number of features: block 0 has {first}, and block"
+            f" {other} has {glances[other].width}"
+        )
+    if first == 0:
         raise ValueError("X has no features")
     if not any(one.rows for one in glances):
         raise ValueError("X has no rows: all its blocks are empty")
-    kinds = {one.kind for one in glances if one.rows}
+    kinds = {one.kind: k for k, one in reversed(list(enumerate(glances))) if one.rows}
     if len(kinds) > 1:
-        raise ValueError(
-            f"the blocks of X differ in float type, or in being sparse: {sorted(kinds)}"
-        )
+        named = ", ".join(f"block {k} is {kind}" for kind, k in sorted(kinds.items()))
+        raise ValueError(f"the blocks of X differ in float type, or in being sparse: {named}")
     if not any(one.weighted > 0.0 for one in glances):
         raise ValueError("sample_weight is zero for every row; at least one must be positive")

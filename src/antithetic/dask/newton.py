@@ -110,10 +110,11 @@ class NewtonRounds:
     max_iter: int
     after_loss: str = ""
 
-    def sums(self, problem: int) -> BlockSums | ClassBlockSums:
-        """Rows of one problem."""
+    def sums(self, problem: int, seed: int = 0) -> BlockSums | ClassBlockSums:
+        """Rows of one problem; the seed is that of samples."""
         kind = ClassBlockSums if self.common.is_classed else BlockSums
-        return kind(self.client, self.blocks, self.common, self.census, problem, self.after_loss)
+        about = (problem, self.after_loss, seed)
+        return kind(self.client, self.blocks, self.common, self.census, *about)
 
     def run(self, standings: Standings, starts: Sequence[First | None]) -> Iterator[Standings]:
         """Yield where the fit stands after each iteration, and after the first pass.
@@ -122,7 +123,7 @@ class NewtonRounds:
         """
         began = time.perf_counter() - standings.seconds
         for problem, start in enumerate(starts):
-            sums, before = self.sums(problem), standings
+            sums, before = self.sums(problem, standings.seed), standings
             if problem < len(before.reached):
                 reached = before.reached[problem]
             else:
@@ -171,7 +172,7 @@ class NewtonRounds:
         """Bound the gap of each problem that has not done so at its end."""
         ends, rounds = [], standings.rounds
         for problem, reached in enumerate(standings.reached):
-            iterate, sums = reached.iterate, self.sums(problem)
+            iterate, sums = reached.iterate, self.sums(problem, standings.seed)
             if not iterate.ended:
                 iterate = reached.newton.on(sums).close(iterate)
             rounds += sums.rounds
@@ -193,4 +194,8 @@ def _first(
     if start is not None:
         theta = sums.join(*start)
         return sums.in_gauge(theta) if isinstance(sums, ClassBlockSums) else theta
-    return None if newton.takes_samples or sums.penalty.l1 > 0.0 else sums.first_weights(seed)
+    if isinstance(sums, ClassBlockSums):
+        begins = not newton.takes_samples and sums.penalty.l1 == 0.0
+    else:
+        begins = newton.method == "sampled newton"
+    return sums.first_weights(seed) if begins else None

@@ -120,7 +120,7 @@ def _read(path: Any, meta: dict[str, Any], rounds: NewtonRounds) -> Standings:
 def _reached(
     held: dict[str, NDArray[np.float64]], rounds: NewtonRounds, problem: int, seed: int
 ) -> Reached:
-    sums = rounds.sums(problem)
+    sums = rounds.sums(problem, seed)
     columns = sums.columns
     theta, gradient = held["theta"], held["gradient"]
     require(len(theta) == columns == len(gradient) and bool(np.isfinite(theta).all()), "theta")

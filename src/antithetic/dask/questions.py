@@ -142,21 +142,26 @@ def draw_block(number: int, parts: Sequence[Any], draw: Draw, common: Common) ->
     return Drawn(block.X[rows], y[rows], own)
 
 
+def join_drawn(drawn: list[Drawn]) -> Drawn:
+    """Rows of all blocks together."""
+    stack = [rows.X for rows in drawn]
+    is_sparse = sparse.issparse(stack[0])
+    X = sparse.csr_array(sparse.vstack(stack)) if is_sparse else np.concatenate(stack)
+    weights = [rows.weight for rows in drawn if rows.weight is not None]
+    weight = np.concatenate(weights) if weights else None
+    return Drawn(X, np.concatenate([rows.y for rows in drawn]), weight)
+
+
 def solve_drawn(
-    drawn: list[Drawn],
+    drawn: Drawn,
     common: Common,
     centre: Vector | None,
     kind: Any,
     solve: Callable[[Any], Outcome | None],
 ) -> Outcome | None:
-    """Call a function with rows of all blocks together; None where none of them counts."""
+    """Call a function with rows that were drawn; None where none of them counts."""
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
-        is_sparse = sparse.issparse(drawn[0].X)
-        stack = [rows.X for rows in drawn]
-        X = sparse.csr_array(sparse.vstack(stack)) if is_sparse else np.concatenate(stack)
-        weights = [rows.weight for rows in drawn if rows.weight is not None]
-        weight = np.concatenate(weights) if weights else None
-        if weight is not None and not weight.any():
+        if drawn.weight is not None and not drawn.weight.any():
             return None
-        y = np.concatenate([rows.y for rows in drawn])
-        return solve(common.sums(X, y, weight, centre, kind).with_penalty(common.penalty))
+        sums = common.sums(drawn.X, drawn.y, drawn.weight, centre, kind)
+        return solve(sums.with_penalty(common.penalty))

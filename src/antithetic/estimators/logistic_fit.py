@@ -36,8 +36,9 @@ class NewtonPlan:
     ----------
     method : str
         How steps are found: "newton" (from a matrix of second derivatives), "conjugate gradients",
-        with an L1 penalty and very many weights "working set", or with many classes "whitened
-        L-BFGS" (from a matrix that all classes share).
+        with an L1 penalty and very many weights "working set", with many classes "whitened L-BFGS"
+        (from a matrix that all classes share), or on Dask "sampled newton" (from products with the
+        second derivatives of a sample).
     samples : tuple of int
         Rows of the samples that were solved before all rows were; empty if there were none.
     threads : int
@@ -57,7 +58,7 @@ class NewtonPlan:
     ) -> NewtonPlan:
         """Plan of a fit of so many rows."""
         d = fit.coef.size
-        if fit.samples:
+        if fit.samples or fit.method == "sampled newton":
             first = "samples first, since noise is cheap far from the optimum"
         elif is_warm:
             first = "all rows from the start, since it began with given weights"
@@ -74,6 +75,8 @@ class NewtonPlan:
         matrix = f"a matrix of {d} x {d} second derivatives "
         if fit.method == "newton":
             matrix += "is small enough"
+        elif fit.method == "sampled newton":
+            matrix += "would be too large, and a sample of the rows has its products"
         elif fit.method == "whitened L-BFGS":
             matrix += "would cost more than passes do, and all classes share a smaller one"
         else:

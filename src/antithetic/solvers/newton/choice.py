@@ -6,6 +6,7 @@ import math
 
 from antithetic.problem.sums import Sums
 from antithetic.solvers.newton.models import Conjugate, Model, QuasiNewton, WithL1, WorkingSet
+from antithetic.solvers.newton.sampled import FromSample
 from antithetic.solvers.newton.whitened import Whitened
 
 _MOST_COLUMNS = 4000  # of a Hessian that is formed
@@ -14,12 +15,14 @@ _MOST_WEIGHTS = 1000  # the same with many classes, where a Hessian costs more
 
 def choose_model(sums: Sums, seed: int, *, is_classed: bool) -> Model:
     """The model for these rows and their penalty."""
-    l1 = sums.penalty.l1
+    l1, is_here = sums.penalty.l1, math.isinf(sums.most_sampled)
     if l1 > 0.0:
         most = _MOST_WEIGHTS if is_classed else _MOST_COLUMNS
         return WithL1(l1) if sums.d <= most else WorkingSet(l1)
     if is_classed:
-        return Whitened(sums.d, seed, is_here=math.isinf(sums.most_sampled))
+        return Whitened(sums.d, seed, is_here=is_here)
+    if not is_here and sums.d > _MOST_COLUMNS and sums.penalty.l2 > 0.0:
+        return FromSample()
     if sums.d <= min(_MOST_COLUMNS, max(2 * sums.n, 300)):
         return QuasiNewton()
     return Conjugate()
@@ -29,7 +32,11 @@ def name_of(model: Model) -> str:
     """How steps are found."""
     if isinstance(model, Whitened):
         return "newton" if model.is_full else "whitened L-BFGS"
-    names = {Conjugate: "conjugate gradients", WorkingSet: "working set"}
+    names = {
+        Conjugate: "conjugate gradients",
+        WorkingSet: "working set",
+        FromSample: "sampled newton",
+    }
     return names.get(type(model), "newton")
 
 
@@ -47,4 +54,4 @@ def takes_samples(model: Model) -> bool:
     """Whether samples of the rows come before all of them."""
     if isinstance(model, Whitened):
         return model.starts_full
-    return isinstance(model, (QuasiNewton, WithL1))
+    return isinstance(model, (QuasiNewton, WithL1)) and not isinstance(model, FromSample)

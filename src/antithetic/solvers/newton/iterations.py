@@ -34,6 +34,7 @@ from antithetic.solvers.newton.models import (
     WithL1,
     WorkingSet,
 )
+from antithetic.solvers.newton.sampled import FromSample
 from antithetic.solvers.newton.search import next_care, search, value
 from antithetic.solvers.newton.whitened import Whitened
 
@@ -123,7 +124,7 @@ class Newton:
             sums = cast("ClassedSums", sums).refined() or sums
         other.sums = sums  # type: ignore[assignment]  # it is kept without rows, never used so
         other.sample = None
-        if isinstance(other._model, (Conjugate, Whitened)):
+        if isinstance(other._model, (Conjugate, FromSample, Whitened)):
             other._model.on(sums)
         return other
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from antithetic._util.validation import Matrix
 from antithetic.problem.class_sums import ClassSums
+from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Vector
 from antithetic.solvers.divergence import DivergenceError
@@ -117,10 +118,10 @@ def _solved(sums: ClassSums, newton: Newton, iterate: Iterate, *, has_epoch: boo
     )
 
 
-def solve_sample(sums: ClassSums, seed: int) -> Vector:
+def solve_sample(sums: RowSums | ClassSums, seed: int) -> Vector:
     """Weights of some of many rows, as near to their optimum as their noise allows."""
     newton = Newton(sums, _LEAST_TOL, seed)
-    progress = newton.start(first_weights(sums, seed))
+    progress = newton.start(first_weights(sums, seed) if isinstance(sums, ClassSums) else None)
     for _ in range(_MOST_STEPS):
         if progress.ended:
             break

@@ -10,6 +10,7 @@ import numpy as np
 from antithetic.problem.sums import Evaluation, Vector, Whitening
 from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.models import Conjugate, Factor, QuasiNewton, WithL1, WorkingSet
+from antithetic.solvers.newton.sampled import FromSample
 from antithetic.solvers.newton.whitened import SharedFactor, Whitened
 
 NAMES = (
@@ -23,6 +24,8 @@ NAMES = (
     "decrements",
     "whitening",
     "shared",
+    "origin",
+    "floor",
 )
 _KEPT = (  # numbers that change from one iteration to the next
     "_needs_exact",
@@ -57,6 +60,9 @@ def export(newton: Newton) -> dict[str, Vector]:
         arrays["decrements"] = np.array(model._decrements)
         if not model.is_full:
             return arrays | _export_shared(model)
+    if isinstance(model, FromSample):
+        held = {"origin": model._theta, "floor": model._floor}
+        return arrays | held | {"pairs": _flat(model._pairs)}
     assert isinstance(model, (QuasiNewton, WithL1))
     assert model._hessian is not None
     arrays["hessian"] = model._hessian.ravel()
@@ -104,6 +110,11 @@ def restore(newton: Newton, point: Evaluation, arrays: Mapping[str, Vector]) -> 
         if not model.is_full:
             _restore_shared(newton, model, point, arrays)
             return
+    if isinstance(model, FromSample):
+        model.take(arrays["origin"].reshape(columns), arrays["floor"].reshape(columns))
+        model.on(newton.sums)
+        model._pairs = _pairs(arrays["pairs"], columns)
+        return
     hessian = arrays["hessian"].reshape(columns, columns)
     model._hessian = hessian
     if isinstance(model, WithL1):

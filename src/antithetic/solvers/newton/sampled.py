@@ -1,0 +1,87 @@
+r"""A model for very many weights whose rows are elsewhere: the Hessian of a sample, never formed.
+
+Products of that Hessian with vectors cost passes over the sample alone. So linear systems are
+solved by conjugate gradients where the sample is, and all rows are visited for gradients only.
+L-BFGS learns what the sample does not know.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+import numpy as np
+
+from antithetic.problem.curvature import RowSums
+from antithetic.problem.sums import Evaluation, Sums, Vector
+from antithetic.solvers.newton.models import Inverse, QuasiNewton
+
+_MOST_PRODUCTS, _LEFT_OVER = 200, 1e-4  # of the Hessian with a vector; of the squared residual
+
+
+class SampledSums(Protocol):
+    """Rows of other machines, of which some are kept in one place."""
+
+    def sample_inverse(self, theta: Vector, floor: Vector) -> Inverse:
+        """Inverse of the sample's Hessian at some weights, whose diagonal is at least ``floor``."""
+
+
+class FromSample(QuasiNewton):
+    """L-BFGS whose first matrix is the Hessian of a sample, solved where the sample is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._theta = self._floor = np.empty(0)
+
+    def renew(
+        self,
+        sums: Sums,
+        point: Evaluation,
+        *,
+        exact: bool = False,  # noqa: ARG002
+        care: float = 0.0,
+    ) -> None:
+        """Take the sample's Hessian at this point, and the diagonal of all rows."""
+        self.take(point.theta, sums.diagonal(point, care=care))
+        self._pairs = []
+        self.on(sums)
+
+    def take(self, theta: Vector, floor: Vector) -> None:
+        """Take the Hessian at some weights, with at least this diagonal."""
+        self._theta, self._floor = theta, floor
+
+    def on(self, sums: Sums | None) -> None:
+        """Solve with the sample of these rows."""
+        self._factor = None
+        if sums is not None:
+            asked = cast("SampledSums", sums)
+            self._factor = asked.sample_inverse(self._theta, self._floor)
+
+
+def solve_system(sums: RowSums, theta: Vector, floor: Vector, given: Vector) -> Vector:
+    """Solve a linear system with the Hessian of some rows, roughly, by conjugate gradients.
+
+    Its diagonal is made at least ``floor``, that of all rows: of rare columns some rows know little
+    or nothing.
+    """
+    point = sums.at(theta)
+    own = sums.diagonal(point)
+    added = np.maximum(0.0, floor - own)
+    diagonal = np.maximum(own + added, np.finfo(np.float64).tiny)
+    step, rest = np.zeros(len(theta)), given.copy()
+    scaled = rest / diagonal
+    along, now = scaled.copy(), float(rest @ scaled)
+    enough = _LEFT_OVER * now
+    for _ in range(_MOST_PRODUCTS):
+        if not now > enough:
+            break
+        product = sums.times(point, along) + added * along
+        curvature = float(along @ product)
+        if not curvature > 0.0:
+            break
+        length = now / curvature
+        step += length * along
+        rest -= length * product
+        scaled = rest / diagonal
+        before, now = now, float(rest @ scaled)
+        along = scaled + (now / before) * along
+    return step

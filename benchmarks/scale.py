@@ -1,6 +1,7 @@
 """Print the figures of `antithetic.dask`, each with its bar.
 
-The figures are time to accuracy, speed-up, faults, memory, a cost model and shards.
+The figures are time to accuracy, speed-up, faults, memory, a cost model, shards, and rounds on data
+of many kinds.
 
 A gap is ``(f - f*) / (f(0) - f*)``, f the objective of all rows, f* its least value. A round is one
 pass over all blocks. Clusters are local, of processes with one thread each, so that everything runs
@@ -23,6 +24,7 @@ def main() -> int:
     from common import run_parts
     from scale_figures import killed_worker, shards, small_memory
     from scale_model import cost_model
+    from scale_rounds import other_data
     from scale_speed import badly_scaled, one_machine, peers, second_worker
 
     parts = {
@@ -34,6 +36,7 @@ def main() -> int:
         "f": shards,
         "g": one_machine,
         "h": peers,
+        "i": other_data,
     }
     return run_parts(__doc__, parts)
 

@@ -47,10 +47,11 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
 ):
     """Logistic regression of data in blocks: :class:`antithetic.LogisticRegression` on Dask.
 
-    It minimises the same objective by the same iterations. A sample of the rows, drawn from all
-    blocks, is solved on one worker; then each iteration asks the blocks for sums, objective and
-    gradient, a few numbers per block. So a fit takes about ten rounds, columns need not be scaled,
-    and rows may be sorted. ``gap_`` bounds how far the objective is from its optimum. Sums are in
+    It minimises the same objective by the same iterations, for two classes or many. A sample of the
+    rows, drawn from all blocks, is solved on one worker; then each iteration asks the blocks for
+    sums, objective and gradient, a few numbers per block. So a fit takes about ten rounds, two to
+    five times as many with many classes and more than 2000 weights. Columns need not be scaled, and
+    rows may be sorted. ``gap_`` bounds how far the objective is from its optimum. Sums are in
     the order of the blocks, so the result does not depend on the workers, nor on which of them are
     lost on the way, as long as the machines are of one kind.
 
@@ -65,7 +66,8 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
     verbose : int, default=0
         1 prints a line per iteration. Dask's dashboard shows tasks as ``antithetic-look``,
         ``antithetic-sample``, ``antithetic-solve``, ``antithetic-gradient``, ``antithetic-hessian``
-        and ``antithetic-scaled-dual``, which is the bound on the gap.
+        (``antithetic-data-hessian`` of many classes) and ``antithetic-scaled-dual``
+        (``antithetic-moved-dual``), which is the bound on the gap.
     warm_start : bool, default=False
         Whether ``fit`` begins with the weights of the last call, instead of a sample.
     client : Client, str or None, default=None

@@ -246,6 +246,7 @@ def judge(case: Case) -> Outcome:
     here = exact.objective(exact.join(solved.coef, solved.intercept))
     least = min(here, exact.least(exact.join(tight.coef, tight.intercept)))
     constant = newton.zero_objective or 1.0
+    unit = max(unit, newton.zero_objective - float(least))
     return Outcome(solved, solved.gap * unit / constant, float(here - least) / constant)
 
 

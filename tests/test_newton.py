@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 import antithetic
 from antithetic.problem import Problem
 from antithetic.problem.constant import best_constant
-from antithetic.problem.drawing import thin_out
+from antithetic.problem.drawing import draw_places, thin_out
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton import solve_path, solve_problem
@@ -466,3 +466,24 @@ def test_rows_that_are_thinned_out_count_for_the_others():
         spread = np.sqrt((weight * weight * column ** (2 * power)).sum() / 0.1)
         assert abs(every - some) < 5.0 * spread
     assert thin_out(np.zeros(3), 1)[0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("max_iter", [0, 1, 2])
+@pytest.mark.parametrize("l2", [0.0, 1e-300, 1e-6])
+def test_no_gap_is_above_one(max_iter, l2):
+    """What is still missing is a share of what the constant lacks, however loose the bound is."""
+    X, y, _ = draw(400, 8)
+    solved = solve_problem(Problem.build(X, y, l2=l2), tol=1e-12, max_iter=max_iter)
+    assert 0.0 < solved.gap <= 1.0
+
+
+@pytest.mark.parametrize("lengths", [(9000, 1000), (30, 9970), (5000, 5000)])
+def test_samples_have_many_rows_of_a_rare_class(lengths):
+    """A fifth of a sample, or all there are; what they count makes up for it."""
+    places, factors = draw_places(lengths, 1500, seed=3)
+    counts = [len(part) for part in places]
+    assert sum(counts) == 1500
+    assert min(counts) == min(min(lengths), 750 if lengths[0] == lengths[1] else 300)
+    for length, count, factor, part in zip(lengths, counts, factors, places, strict=True):
+        assert factor * count / 1500 == pytest.approx(length / 10_000)
+        assert 0 <= part.min() <= part.max() < length

@@ -319,11 +319,15 @@ class RowSums:
         if size >= self.n:
             return self
         parts = rows_by_class(problem)
-        chosen = draw_places([len(part) for part in parts], size, seed)
-        if chosen is None:
+        drawn = draw_places([len(part) for part in parts], size, seed)
+        if drawn is None:
             return None
+        chosen, factors = drawn
         rows = np.concatenate([part[places] for part, places in zip(parts, chosen, strict=True)])
         weight = None if problem.weight is None else problem.weight[rows]
+        if factors[0] != 1.0:
+            counted = np.repeat(factors, [len(places) for places in chosen])
+            weight = counted if weight is None else counted * weight
         if weight is not None and not weight.any():
             return None
         some = Problem(

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from antithetic.problem.objective import Problem
 from antithetic.problem.sums import Vector
 
+_SHARE_OF_RARE = 0.2  # of a sample
+
 
 def rows_by_class(problem: Problem) -> list[NDArray[np.intp]]:
     """Rows of each class that there is, in order; of a regression all rows."""
@@ -19,20 +21,33 @@ def rows_by_class(problem: Problem) -> list[NDArray[np.intp]]:
     return [part for part in map(np.flatnonzero, (positive, ~positive)) if len(part)]
 
 
-def draw_places(lengths: Sequence[int], size: int, seed: int) -> list[NDArray[np.intp]] | None:
-    """Places among the rows of each class, spread evenly: as many as its share of ``size``.
+def draw_places(
+    lengths: Sequence[int], size: int, seed: int
+) -> tuple[list[NDArray[np.intp]], list[float]] | None:
+    """Places among the rows of each class, spread evenly, and what a row of each counts.
 
-    Fewer than five of a class are too few, and give None.
+    A class has its share of ``size``. Of two, the rare one has a fifth of it, or all its rows,
+    since most of the noise comes from there; its rows then count less. Fewer than five of a class
+    are too few, and give None.
     """
     rng, n = np.random.default_rng(seed), sum(lengths)
+    counts = [round(size * length / n) for length in lengths]
+    factors = [1.0] * len(lengths)
+    if len(lengths) == 2:
+        rare = int(lengths[1] < lengths[0])
+        many = min(lengths[rare], int(_SHARE_OF_RARE * size))
+        if many > counts[rare]:
+            counts[rare], counts[1 - rare] = many, size - many
+            factors = [
+                length / n * (size / count) for length, count in zip(lengths, counts, strict=True)
+            ]
     chosen = []
-    for length in lengths:
-        many = round(size * length / n)
+    for length, many in zip(lengths, counts, strict=True):
         if many < min(5, length):
             return None
         cells = (np.arange(many) + rng.random(many)) * (length / many)
         chosen.append(np.minimum(cells.astype(np.intp), length - 1))
-    return chosen
+    return chosen, factors
 
 
 def thin_out(weight: Vector, size: int) -> tuple[NDArray[np.intp], Vector]:

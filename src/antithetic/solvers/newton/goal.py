@@ -41,6 +41,23 @@ class Goal(NamedTuple):
         least = float(np.finfo(np.float64).tiny)  # where all objectives are zero
         return max(gained, self._rounding / self.tol if self.tol > 0.0 else 0.0, least)
 
+    def share(self, objective: float, distance: float) -> float:
+        """Gap of an objective that is at most so far above the optimum.
+
+        Where it is below the constant's, the gap is at most 1 however far that is: the constant is
+        as much further away.
+
+        Examples
+        --------
+        >>> goal = Goal(1e-4, 1.0, False, False)
+        >>> goal.share(0.5, 0.5), goal.share(0.5, float("inf"))
+        (0.5, 1.0)
+        """
+        unit, gained = self.unit(objective), self.zero_objective - objective
+        if gained < 0.0:
+            return distance / unit
+        return distance / max(unit, gained + distance) if distance < np.inf else 1.0
+
     def gap(self, iterations: int) -> float:
         """Gap at which the run ends: less than was asked for, where digits cost nothing."""
         is_free = self.is_small and iterations < _FREE_ITERATIONS

@@ -229,12 +229,12 @@ class Newton:
     def judge(self, progress: Iterate, proposal: Proposal) -> tuple[Iterate, float]:
         """Bound the gap if it may be small enough; return also the decrement to aim at."""
         point = progress.point
-        unit, allowed = self.unit(point), self._allowed(point, progress.iterations)
+        allowed = self._allowed(point, progress.iterations)
         estimate = self._estimate(point, proposal)
         expected = self._looseness * estimate
         if expected <= _AGAIN * allowed:
-            progress = self.bound(progress, proposal)
-            found = progress.gap * unit
+            found = self._distance(point, proposal)
+            progress = self._with_gap(progress, found)
             if self.tol > 0.0 and found <= allowed:
                 return progress._replace(ended="gap"), 0.0
             self._looseness = found / max(estimate, 1e-300)
@@ -243,20 +243,28 @@ class Newton:
             return progress, proposal.decrement
         return progress, proposal.decrement * min(1.0, allowed / expected)
 
-    def bound(self, progress: Iterate, proposal: Proposal | None = None) -> Iterate:
+    def bound(self, progress: Iterate) -> Iterate:
         """Bound the gap where there is a penalty, and estimate it where there is none.
 
         The estimate is what an exact Hessian, without care, promises.
         """
-        point, sums = progress.point, self.sums
-        penalty = sums.penalty
-        certified = penalty.l2 > 0.0 or penalty.l1 > 0.0
-        if certified:
-            gap = certified_gap(sums, point)
-            gap = max(0.0, min(gap, value(sums, point) - self._least))
-        else:
-            gap = self._promise(point, proposal)
-        return progress._replace(gap=gap / self.unit(point), certified=certified)
+        return self._with_gap(progress, self._distance(progress.point, None))
+
+    @property
+    def _is_certified(self) -> bool:
+        """Whether gaps are bounds: without a penalty they are estimates."""
+        return self.sums.penalty.l2 > 0.0 or self.sums.penalty.l1 > 0.0
+
+    def _distance(self, point: Evaluation, proposal: Proposal | None) -> float:
+        """How far the optimum is below a point at most, or as far as is known."""
+        if not self._is_certified:
+            return self._promise(point, proposal)
+        bound = certified_gap(self.sums, point)
+        return max(0.0, min(bound, value(self.sums, point) - self._least))
+
+    def _with_gap(self, progress: Iterate, distance: float) -> Iterate:
+        gap = self._goal.share(value(self.sums, progress.point), distance)
+        return progress._replace(gap=gap, certified=self._is_certified)
 
     def _promise(self, point: Evaluation, proposal: Proposal | None) -> float:
         """What the exact Hessian of a point promises, without care."""

@@ -186,6 +186,19 @@ def test_the_objective_and_its_derivatives(make, weight, centre):
     np.testing.assert_allclose(part, _gauged(second, D, centre)[np.ix_(chosen, chosen)], atol=1e-12)
 
 
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["equal", "weighted"])
+@pytest.mark.parametrize("centre", [None, CENTRE], ids=["none", "intercepts"])
+def test_the_best_constant_needs_no_scores(make, weight, centre):
+    """Means of the classes give the same objective and gradient as a pass over scores."""
+    sums = sums_of(make, weight=weight, centre=centre)
+    point = sums.at_constant()
+    expected = sums.at(point.theta)
+    assert point.objective == pytest.approx(expected.objective, rel=1e-13)
+    np.testing.assert_allclose(point.gradient, expected.gradient, atol=1e-14)
+    assert not point.theta[: sums.d].any()
+
+
 def _gauged(second, d, centre):
     """Second derivatives with some curvature where all intercepts change alike."""
     if centre is None:

@@ -25,6 +25,11 @@ from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 from antithetic import LinearModel, LogisticRegression, LogisticRegressionCV
+from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers.newton.multinomial import (
+    class_sums_of,
+    weights_from_means,
+)
 
 EPS = np.finfo(np.float64).eps
 NAMES = np.array(["ant", "bee", "cat", "dog"])
@@ -223,6 +228,31 @@ def test_wide_problems_begin_with_sgd_and_few_weights_with_samples():
     assert wide.plan_.method in ("newton", "whitened L-BFGS")
     assert wide.plan_.samples == ()
     assert "stochastic gradient descent" in wide.plan_.why
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_many_classes_begin_at_their_means(fit_intercept):
+    """A step from the means is most of the way where classes lie around centres of their own."""
+    rng = np.random.default_rng(0)
+    y = np.concatenate([np.arange(60), rng.integers(0, 60, size=3000)])
+    rows = rng.normal(size=(3060, 8)) + 0.5 * rng.normal(size=(60, 8))[y] + 2.0
+    sums = class_sums_of(rows, y, 60, ElasticNet(l2=1e-2), None, fit_intercept=fit_intercept)
+    model = LogisticRegression(C=100.0 / 3060, tol=1e-8, fit_intercept=fit_intercept).fit(rows, y)
+    least = sums.at(sums.join(model.coef_, model.intercept_)).objective
+    zero = sums.at_constant()
+    begun = sums.at(weights_from_means(sums, 0)).objective
+    assert 0.0 <= begun - least <= 0.1 * (zero.objective - least)
+    assert "means of the classes" in model.plan_.why or "gradient descent" in model.plan_.why
+
+
+def test_a_step_from_the_means_is_taken_where_it_is_cheap_and_gains():
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(2000, 30)), rng.integers(0, 3, size=2000)
+    few = class_sums_of(rows, y, 3, ElasticNet(l2=1e-2), None, fit_intercept=True)
+    assert weights_from_means(few, 0) is None
+    heavy, labels = rng.standard_t(1.0, size=(2000, 2)), rng.integers(0, 200, size=2000)
+    far = class_sums_of(heavy, labels, 200, ElasticNet(l2=1e-9), None, fit_intercept=True)
+    assert weights_from_means(far, 0) is None
 
 
 def test_without_a_penalty_the_gap_of_very_many_weights_is_an_estimate():

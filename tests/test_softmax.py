@@ -19,7 +19,7 @@ from antithetic.orders import Balanced, Given, Importance, Shuffle, Stratified
 from antithetic.problem import SoftmaxProblem
 from antithetic.problem.optimality import duality_gap, gradient_mapping_norm
 from antithetic.solvers.softmax import softmax_batch_size, softmax_sgd
-from antithetic.solvers.softmax_steps import find_softmax_steps, split_rows
+from antithetic.solvers.softmax_steps import _refine, find_softmax_steps, split_rows
 from antithetic.solvers.state import State
 from antithetic.steps import Optimal
 from antithetic.stopping import Stalled, Target
@@ -453,7 +453,25 @@ def test_steps_are_judged_by_rows_that_were_not_trained_on():
     assert trained.n == judges.n == 1000
     assert not set(trained.X.ravel()) & set(judges.X.ravel())
     many = SoftmaxProblem.build(np.ones((64_000, 1)), np.arange(64_000) % 3)
-    assert split_rows(many, 0)[0].n == 4000
+    trained, judges = split_rows(many, 0)
+    assert (trained.n, judges.n) == (4000, 1000)
+
+
+def test_twice_the_step_must_gain_much_and_half_of_it_anything():
+    verdicts = {0.5: 2.0, 1.0: 1.0, 2.0: 0.99}
+    assert _refine(verdicts.__getitem__, 1.0, 1.0, 3.0, 0.1) == 1.0
+    assert _refine((verdicts | {2.0: 0.8}).__getitem__, 1.0, 1.0, 3.0, 0.1) == 2.0
+    assert _refine((verdicts | {0.5: 0.99}).__getitem__, 1.0, 1.0, 3.0, 0.1) == 0.5
+    assert _refine((verdicts | {0.5: 0.99}).__getitem__, 1.0, 1.0, 3.0, 0.6) == 1.0
+    assert _refine(verdicts.__getitem__, 1.0, 3.0, 3.0, 0.1) == 1.0
+
+
+def test_an_epoch_that_must_gain_is_left_out_at_the_optimum():
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(3000, 20)), rng.integers(0, 5, size=3000)
+    given = {"l2": 1e-1, "must_gain": True}
+    assert softmax_sgd(rows, y, 5, **given) is None
+    assert softmax_sgd(rows, rows[:, :5].argmax(axis=1), 5, **given) is not None
 
 
 def test_labels_without_a_reason_get_safe_steps():

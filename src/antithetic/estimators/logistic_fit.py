@@ -66,6 +66,8 @@ class NewtonPlan:
             first = "an epoch of stochastic gradient descent first, "
             is_one = len(fit.coef) == 1
             first += "since samples miss rare features" if is_one else "which costs one pass"
+        elif fit.has_means:
+            first = "a step from the means of the classes first, which needs no scores"
         elif is_sparse and d > n and fit.method == "conjugate gradients" and fit.certified:
             first = "coordinate ascent on the dual first, since rows are fewer than features"
         else:
@@ -109,7 +111,7 @@ class LogisticFit(NamedTuple):
 
     ``gap``, ``certified``, ``iterations``, ``ended``, ``samples`` and ``method`` are those of
     :class:`antithetic.solvers.newton.Solved`; ``has_epoch`` says whether an epoch of stochastic
-    gradient descent came first.
+    gradient descent came first, ``has_means`` whether a step from the means of the classes did.
     """
 
     coef: NDArray[np.float64]
@@ -121,6 +123,7 @@ class LogisticFit(NamedTuple):
     samples: tuple[int, ...]
     method: str
     has_epoch: bool = False
+    has_means: bool = False
 
     @classmethod
     def of(cls, solved: Solved) -> LogisticFit:

@@ -14,8 +14,8 @@ from antithetic.problem.class_points import ClassPoints
 from antithetic.problem.class_rows import ClassRows, effective_rows
 from antithetic.problem.sums import Evaluation, Vector, Whitening
 
-_MOST_SQUARE = 3000  # columns of a matrix of their products
-_ROWS_PER_COLUMN = 20  # of a sample that such a matrix is made from
+MOST_SQUARE = 3000  # columns of a matrix of their products
+ROWS_PER_COLUMN = 20  # of a sample that such a matrix is made from
 
 
 class ClassHessians(ClassRows):
@@ -86,6 +86,15 @@ class ClassHessians(ClassRows):
         kernels.softmax_chances(scores, curvatures)
         return scores.astype(kind), curvatures
 
+    def _curvatures(self, theta: Vector, block: Any) -> Any:
+        """Chances of the classes times what they lack of 1, in the type of centred rows."""
+        coef, intercepts = self._centred(theta)
+        scores = block[:, : self.features] @ coef.T.astype(block.dtype)
+        scores += intercepts.astype(block.dtype)
+        curvatures = np.empty_like(scores)
+        kernels.softmax_chances(scores, curvatures)
+        return curvatures
+
     def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
         """Diagonal of :meth:`hessian`: one pass over the rows."""
         f, above = self.features, 0.5 * care * (1.0 - 1.0 / self.classes)
@@ -102,10 +111,10 @@ class ClassHessians(ClassRows):
     def whitening(self, point: Evaluation, seed: int, *, care: float = 0.0) -> Whitening:
         """What the second derivatives of all classes have in common, from a sample of the rows."""
         above = 0.5 * care * (1.0 - 1.0 / self.classes)
-        if self.features > _MOST_SQUARE:
+        if self.features > MOST_SQUARE:
             total, of_class = self._squares(point, care, above)
         else:
-            some = self._some_rows(_ROWS_PER_COLUMN * self.features, seed)
+            some = self.some_rows(ROWS_PER_COLUMN * self.features, seed)
             total, of_class = some._products(point, care, above, np.float32)
             if not np.isfinite(total).all():
                 total, of_class = some._products(point, care, above, np.float64)
@@ -121,11 +130,13 @@ class ClassHessians(ClassRows):
         total, of_class = np.zeros((self.features, self.features)), np.zeros(self.classes)
         with np.errstate(over="ignore", invalid="ignore"):
             for part, block in self._dense_blocks(kind, self.features + 1):
-                weights = (1.0 - care) * self._chances(point.theta, block, kind)[1] + above
+                weights = self._curvatures(point.theta, block)
+                weights *= 1.0 - care
+                weights += above
                 if self.weight is not None:
-                    weights *= self.weight[part, None]
-                of_class += weights.sum(axis=0)
-                roots = np.sqrt(weights.mean(axis=1)).astype(kind)
+                    weights *= self.weight[part, None].astype(kind)
+                of_class += weights.sum(axis=0, dtype=np.float64)
+                roots = np.sqrt(weights.mean(axis=1))
                 rows = block[:, : self.features] * roots[:, None]
                 total += rows.T @ rows
         return total / self.n, of_class / self.n
@@ -154,7 +165,7 @@ class ClassHessians(ClassRows):
         """Squared unit of each weight, in curvature."""
         return self.diagonal(point)
 
-    def _some_rows(self, size: int, seed: int) -> Self:
+    def some_rows(self, size: int, seed: int) -> Self:
         """Rows drawn evenly from the first to the last, whatever their class."""
         if size >= self.n:
             return self

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import softmax
 
 from antithetic._core import kernels
 from antithetic.problem.class_hessians import ClassHessians, spread_places
@@ -42,6 +43,18 @@ class ClassSums(ClassHessians):
         objective = loss / self.n + 0.5 * l2 * float(coef @ coef)
         noise = square / curvature if curvature > 0.0 else 0.0
         return Evaluation(theta, objective, slopes, noise, totals=(curvature / self.n,))
+
+    def at_constant(self) -> Evaluation:
+        """Objective and gradient at the best constant: sums over classes, without any scores."""
+        constants, loss = self.constant()
+        shares = self.shares()
+        chances = softmax(constants if self.fit_intercept else np.zeros(self.classes))
+        means = self.class_means()
+        gradient = np.multiply.outer(chances, means.sum(axis=0)) - means
+        slopes = chances * shares.sum() - shares
+        parts = [gradient.ravel(), slopes][: 1 + self.fit_intercept]
+        theta = np.concatenate([np.zeros(self.d), constants])
+        return Evaluation(theta, loss, np.concatenate(parts), 0.0)
 
     def _average(self, sums: Vector, constants: Vector) -> Vector:
         """Mean over rows of sums over them, those of centred columns where there are such."""
@@ -162,7 +175,7 @@ class ClassSums(ClassHessians):
         return move_chances(shares, shares + point.gradient[self.d :])
 
     def class_means(self) -> Vector:
-        """Mean of the centred rows of each class, as a share of all rows."""
+        """Mean of the rows of each class, centred if there are intercepts, as a share of all."""
         if self._totals is None:
             sums = np.zeros((self.classes, self.features))
             for part, block in self._blocks(np.float64):
@@ -173,8 +186,10 @@ class ClassSums(ClassHessians):
                 )
                 found = chosen @ block
                 sums += found.toarray() if sparse.issparse(found) else found
-            assert self.centre is not None
-            self._totals = sums / self.n - np.outer(self.shares(), self.centre)
+            sums /= self.n
+            if self.centre is not None:
+                sums -= np.outer(self.shares(), self.centre)
+            self._totals = sums
         return self._totals
 
 

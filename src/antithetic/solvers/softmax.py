@@ -49,6 +49,11 @@ class SoftmaxSgd(Sgd):
         """State before the first step."""
         problem = self.problem
         flat = None if coef is None else np.asarray(coef, dtype=np.float64).ravel()
+        if flat is not None and len(flat) != problem.n_weights:
+            raise ValueError(
+                f"coef of init must have shape ({problem.n_classes}, {problem.d}), one row of"
+                f" weights per class; got {np.shape(coef)}"
+            )
         weights = check_coef(flat, problem.n_weights, "coef of init").astype(problem.X.dtype)
         state = State(weights, check_intercepts(intercept, problem.n_classes))
         return state, self._without_average(Averages()) if self.average_from else Averages()
@@ -136,7 +141,8 @@ def softmax_sgd(
     threads: int | None = None,
     coef: NDArray[Any] | None = None,
     intercept: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    must_gain: bool = False,
+) -> tuple[NDArray[Any], NDArray[np.float64]] | None:
     """Weights and intercepts after some reshuffled epochs: the mean of the last one.
 
     The steps are found from the data; that takes less than half an epoch.
@@ -159,14 +165,16 @@ def softmax_sgd(
         None means as many as BLAS would take. The bits do not depend on it.
     coef, intercept : ndarray of shapes (n_classes, d) and (n_classes,), or None
         Where to begin; None means at zero.
+    must_gain : bool, default=False
+        Whether to do nothing where short passes, of all step sizes tried, gain nothing on other
+        rows.
 
     Returns
     -------
-    coef : ndarray of shape (n_classes, d)
-        Of the rows' float type.
-    intercept : ndarray of shape (n_classes,)
+    tuple of ndarrays of shapes (n_classes, d) and (n_classes,), or None
+        Weights, of the rows' float type, and intercepts; None where nothing was done.
     """
-    from antithetic.solvers.softmax_steps import find_softmax_steps
+    from antithetic.solvers.softmax_steps import try_softmax_steps
 
     y, n = codes.astype(np.float64), X.shape[0]
     penalty = ElasticNet(l2=l2)
@@ -174,8 +182,12 @@ def softmax_sgd(
     size = min(softmax_batch_size(problem.n_weights, X.dtype.itemsize), n)
     solver = make_softmax_sgd(problem, "epoch", threads=threads)
     after = After(*solver.init(coef, 0.0 if intercept is None else intercept))
-    steps = find_softmax_steps(problem, size, seed, after.state, threads=solver.threads)
-    schedule = steps.schedule(problem.loss, penalty)
+    tried = try_softmax_steps(
+        problem, size, seed, after.state, threads=solver.threads, must_gain=must_gain
+    )
+    if must_gain and not tried.gain > 0.0:
+        return None
+    schedule = tried.steps.schedule(problem.loss, penalty)
     order = ShuffledRows(n, size, seed)
     # means are taken of the last epoch alone
     for epoch in range(check_count(epochs, "epochs", least=1)):

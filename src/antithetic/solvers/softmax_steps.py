@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,13 @@ _HARM = 1.1  # times the objective before, on the rows that judge
 _OWN_EPOCHS = 1 << 31  # orders that no epoch of the run will have
 
 
+class TriedSteps(NamedTuple):
+    """Steps, and how far a short pass with them brought down the objective of other rows."""
+
+    steps: InverseTime
+    gain: float
+
+
 def find_softmax_steps(
     problem: SoftmaxProblem,
     batch_size: int,
@@ -51,6 +59,25 @@ def find_softmax_steps(
 
     It is a pure function of its arguments but the threads, and costs a third of an epoch or so.
     What is judged is the mean of a pass where the run takes means, else the last weights.
+    """
+    return try_softmax_steps(
+        problem, batch_size, seed, state, averaged=averaged, threads=threads
+    ).steps
+
+
+def try_softmax_steps(
+    problem: SoftmaxProblem,
+    batch_size: int,
+    seed: int,
+    state: State,
+    *,
+    averaged: bool = True,
+    threads: int = 1,
+    must_gain: bool = False,
+) -> TriedSteps:
+    """Choose the first step, and say what it gained on the rows that judge.
+
+    If it must gain, the search ends when neither of two steps does.
     """
     trained, judges = split_rows(problem, seed)
     size = min(batch_size, trained.n)
@@ -68,9 +95,11 @@ def find_softmax_steps(
     before = finite_objective(judges, start.coef, start.intercept)
     harm = _HARM * max(before, judges.loss_at_zero())
     safe = longest / (2.0 * batch_size)
+    if must_gain and min(judge(0.5 * longest), judge(0.5 * longest / _RATIO)) >= before:
+        return TriedSteps(InverseTime(0.5 * longest, problem.penalty.l2), 0.0)
     found, verdict = _search(judge, 0.5 * longest, safe, harm)
     found = _refine(judge, found, verdict, before, safe)
-    return InverseTime(found, problem.penalty.l2)
+    return TriedSteps(InverseTime(found, problem.penalty.l2), before - judge(found))
 
 
 def _search(

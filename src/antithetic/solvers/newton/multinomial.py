@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.validation import Matrix
+from antithetic.problem.class_hessians import MOST_SQUARE, ROWS_PER_COLUMN
 from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
@@ -18,12 +19,14 @@ from antithetic.solvers.newton.centre import centre_of
 from antithetic.solvers.newton.iterations import Iterate, Newton
 from antithetic.solvers.newton.levels import accuracy
 from antithetic.solvers.newton.path import PathEffort, follow_path
-from antithetic.solvers.newton.whitened import FEW_WEIGHTS
+from antithetic.solvers.newton.whitened import FEW_WEIGHTS, SharedFactor
 from antithetic.solvers.softmax import softmax_sgd
 
 _LEAST_ROWS = 1500  # of which an epoch leads somewhere
 _LEAST_TOL, _MOST_STEPS = 1e-16, 50  # on a sample, whose noise is the limit
 _MOST_RATIO = 1e3  # of the scales of columns that one step size suits
+_CHEAP = 0.1  # of an epoch
+_ROWS_THAT_JUDGE = 1000
 
 
 class SolvedClasses(NamedTuple):
@@ -37,6 +40,8 @@ class SolvedClasses(NamedTuple):
         See :class:`antithetic.solvers.newton.Solved`.
     has_epoch : bool
         Whether an epoch of stochastic gradient descent came first.
+    has_means : bool
+        Whether a step from the means of the classes came first, or before that epoch.
     """
 
     coef: NDArray[np.float64]
@@ -48,6 +53,7 @@ class SolvedClasses(NamedTuple):
     sizes: tuple[int, ...]
     method: str
     has_epoch: bool
+    has_means: bool
 
 
 def solve_classes(
@@ -72,18 +78,16 @@ def solve_classes(
     start : tuple of ndarrays of shape (classes, features) and (classes,), default=None
         Weights and intercepts to begin with.
     """
-    begun: list[Vector] = []
+    begun: list[FirstWeights] = []
 
     def first(sums: ClassSums, newton: Newton) -> Vector | None:  # noqa: ARG001
         if start is not None:
             return sums.in_gauge(sums.join(*start))
-        weights = first_weights(sums, seed)
-        if weights is not None:
-            begun.append(weights)
-        return weights
+        begun.append(first_weights(sums, seed))
+        return begun[0].theta
 
     def found(sums: ClassSums, newton: Newton, iterate: Iterate) -> SolvedClasses:
-        return _solved(sums, newton, iterate, has_epoch=bool(begun))
+        return _solved(sums, newton, iterate, begun[0] if begun else FirstWeights(None))
 
     return follow_path(sums, penalties, PathEffort(tol, max_iter, seed), first, found, watch)
 
@@ -103,7 +107,9 @@ def class_sums_of(
     return ClassSums(X, labels, classes, penalty, weight, centre, threads)
 
 
-def _solved(sums: ClassSums, newton: Newton, iterate: Iterate, *, has_epoch: bool) -> SolvedClasses:
+def _solved(
+    sums: ClassSums, newton: Newton, iterate: Iterate, begun: FirstWeights
+) -> SolvedClasses:
     coef, intercepts = sums.split(iterate.point.theta)
     return SolvedClasses(
         np.array(coef),
@@ -114,14 +120,17 @@ def _solved(sums: ClassSums, newton: Newton, iterate: Iterate, *, has_epoch: boo
         iterate.ended or "max_iter",
         newton.sizes,
         newton.method,
-        has_epoch,
+        begun.has_epoch,
+        begun.has_means,
     )
 
 
 def solve_sample(sums: RowSums | ClassSums, seed: int) -> Vector:
     """Weights of some of many rows, as near to their optimum as their noise allows."""
     newton = Newton(sums, _LEAST_TOL, seed)
-    progress = newton.start(first_weights(sums, seed) if isinstance(sums, ClassSums) else None)
+    progress = newton.start(
+        first_weights(sums, seed).theta if isinstance(sums, ClassSums) else None
+    )
     for _ in range(_MOST_STEPS):
         if progress.ended:
             break
@@ -132,19 +141,31 @@ def solve_sample(sums: RowSums | ClassSums, seed: int) -> Vector:
     return progress.point.theta
 
 
-def first_weights(sums: ClassSums, seed: int) -> Vector | None:
+class FirstWeights(NamedTuple):
+    """Weights to begin with, None if there are no better ones than zero, and how they were made."""
+
+    theta: Vector | None
+    has_epoch: bool = False
+    has_means: bool = False
+
+
+def first_weights(sums: ClassSums, seed: int) -> FirstWeights:
     """Weights after an epoch of stochastic gradient descent, where that is worth it.
 
     An epoch costs about as much as a pass, and leads further than ten steps that visit all rows. It
     is not worth it with few rows, with so few weights that their Hessian is cheap, or with an L1
-    penalty, and of no use where columns are on very different scales.
+    penalty, and of no use where columns are on very different scales. With many classes it begins
+    at what their means tell, and is left out if it gains nothing from there.
     """
     if sums.penalty.l1 > 0.0 or sums.d <= FEW_WEIGHTS or sums.n < _LEAST_ROWS:
-        return None
+        return FirstWeights(None)
+    start = weights_from_means(sums, seed)
+    without_epoch = FirstWeights(start, has_means=start is not None)
     if sums.scale_ratio() > _MOST_RATIO:
-        return None
+        return without_epoch
+    coef, intercepts = (None, None) if start is None else sums.split(start)
     try:
-        coef, intercepts = softmax_sgd(
+        found = softmax_sgd(
             sums.X,
             sums.labels,
             sums.classes,
@@ -154,7 +175,33 @@ def first_weights(sums: ClassSums, seed: int) -> Vector | None:
             epochs=1,
             seed=seed,
             threads=sums.threads,
+            coef=coef,
+            intercept=intercepts,
+            must_gain=start is not None,
         )
     except DivergenceError:
+        return without_epoch
+    if found is None:
+        return without_epoch
+    coef, intercepts = found
+    theta = sums.in_gauge(sums.join(coef.astype(np.float64), intercepts))
+    return without_epoch._replace(theta=theta, has_epoch=True)
+
+
+def weights_from_means(sums: ClassSums, seed: int) -> Vector | None:
+    """One step of Newton's method from the best constant, with a matrix that all classes share.
+
+    The gradient there is made of the means of the classes, and needs no scores: the step costs
+    little where the matrix does, whose columns are few beside the classes. None where it costs more
+    than it may, or does not gain.
+    """
+    d, l2 = sums.features, sums.penalty.l2
+    sample = min(sums.n, ROWS_PER_COLUMN * d)
+    if d > MOST_SQUARE or sample * d > _CHEAP * 4.0 * sums.n * sums.classes:
         return None
-    return sums.in_gauge(sums.join(coef.astype(np.float64), intercepts))
+    point = sums.at_constant()
+    shared = SharedFactor(sums.whitening(point, seed), l2, fit_intercept=sums.fit_intercept)
+    theta = point.theta - shared.solve(point.gradient)
+    some = sums.some_rows(_ROWS_THAT_JUDGE, seed)
+    gains = np.isfinite(theta).all() and some.at(theta).objective < some.at(point.theta).objective
+    return theta if gains else None

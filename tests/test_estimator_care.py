@@ -118,6 +118,7 @@ def test_features_too_large_for_float32_are_reported():
         SGDClassifier("log_loss", **FEW).fit((1e18 * X).astype(np.float32) * np.float32(1e12), TWO)
 
 
+@pytest.mark.filterwarnings("ignore:tol=:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("where", ["search", "after"])
 def test_an_interruption_leaves_a_whole_model(monkeypatch, where):
     """An interrupted fit leaves the old model before the first epoch, and the new one after it.

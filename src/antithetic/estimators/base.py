@@ -252,19 +252,22 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
         return [from_weights(columns, coef) for coef in coefs]
 
     def _warn_of_gaps(self, jobs: list[Job]) -> None:
-        """Say so where a fit ended far from the optimum."""
-        wide = [number for number, job in enumerate(jobs) if job.gap.is_wide]
-        if not wide or self.n_iter_ == self.max_iter:  # which has a warning of its own
-            return
-        share = max(jobs[number].gap.share for number in wide)
+        """Say so where tol ended a fit far from the optimum."""
+        wide = [job.gap.share for job in jobs if job.gap.is_wide]
+        given = self.learning_rate != "auto" or self.stopping != "objective" or self.early_stopping
+        if not wide or self.tol is None or given or self.n_iter_ == self.max_iter:
+            return  # the last epoch has a warning of its own
         of = f" in {len(wide)} of {len(jobs)} one-vs-rest problems" if len(jobs) > 1 else ""
-        smooth = self._loss().name == "log_loss" and self.penalty == "l2"
-        other = ", or use antithetic.LogisticRegression, which needs no steps" if smooth else ""
+        other = ""
+        if self._loss().name == "log_loss" and self.penalty == "l2":
+            other = ", or use antithetic.LogisticRegression, which needs neither"
+        elif self._loss().is_smooth and self.penalty == "l2":
+            other = ", or use solver='newton', which needs neither"
         warn(
-            f"the objective is about {100.0 * share:.2g} % of the way from the best constant"
-            f" prediction short of its optimum{of} after {self.n_iter_} epochs (see gap_):"
-            f" columns may be nearly collinear or the penalty weak. Use a larger max_iter and a"
-            f" smaller tol{other}.",
+            f"tol={self.tol:g} stopped the fit after {self.n_iter_} epochs, but the objective is"
+            f" still about {100.0 * max(wide):.2g} % above its minimum, relative to a constant"
+            f" prediction{of} (see gap_). Columns may be nearly collinear, or the penalty weak."
+            f" Increase max_iter and decrease tol{other}.",
             ConvergenceWarning,
         )
 

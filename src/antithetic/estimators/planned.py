@@ -43,7 +43,7 @@ from antithetic.training.automatic import (
 from antithetic.training.gap import start_of
 from antithetic.training.loop import Run, begin
 from antithetic.training.spec import Spec, make_spec
-from antithetic.training.stopping import TARGETS, Stalled
+from antithetic.training.stopping import TARGETS
 from antithetic.training.trace import (
     Measure,
     Met,
@@ -279,14 +279,12 @@ class PlannedFit(FittedLinearModel):
             noise=plan.noise,
             threads=self._threads(),
             preconditioner=preconditioner,
-            estimates_gap=self._estimates_gap() and isinstance(stop, Stalled),
+            estimates_gap=measures is not None and self._estimates_gap(),
         )
 
     def _estimates_gap(self) -> bool:
-        """Whether fit says how far it is from the optimum: where it decides when to end."""
-        automatic = self.learning_rate == "auto" and self.solver == "sgd"
-        decides = self.tol is not None and not self.early_stopping
-        return automatic and decides and not self._loss().has_classes
+        """Whether fit says how far it is from the optimum; other solvers know it by themselves."""
+        return SOLVERS[self.solver].has_steps and not self._loss().has_classes
 
     def _moments(self, data: TrainingData, plan: Plan, *, whole: bool = False) -> Moments | None:
         """Moments of the columns; None for steps in the columns as they are.
@@ -300,7 +298,10 @@ class PlannedFit(FittedLinearModel):
         is_sparse = sparse.issparse(data.X)
         if is_sparse and not (whole and penalty.l1 == 0.0 and plan.average in (False, "epoch")):
             return None
-        found = moments_of(data.X, kernel_rows(data.X), data.weight)
+        parts, weight = self._one_vs_rest(), data.weight
+        if parts.n_problems == 1:  # class weights are those of one problem, and so say the same
+            weight = parts.weigh(parts.target(data.y, 0), weight, 0)
+        found = moments_of(data.X, kernel_rows(data.X), weight)
         if is_sparse:
             problem = self._problem(data, 0)
             centred = find_preconditioner(problem, found)

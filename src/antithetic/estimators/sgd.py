@@ -224,7 +224,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     >>> round(model.score(X, y), 2)
     0.97
     >>> model.history_["objective"][:2].round(2).tolist()
-    [0.15, 0.13]
+    [0.14, 0.13]
     """
 
     loss_functions = {  # noqa: RUF012 - scikit-learn's name and form

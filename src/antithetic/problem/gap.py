@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.objective import Problem
@@ -16,6 +18,8 @@ _ROWS_PER_COLUMN = 20  # of the sample whose Hessian is taken
 _MOST_COLUMNS = 500  # with more, conjugate gradients do without a matrix
 _MOST_PRODUCTS = 12
 _ENOUGH = 0.02  # of what conjugate gradients have gained, in one step
+_ROWS_OF_A_CENTRE = 1000
+_FEW_ROWS = 10  # of a sample, that say little of a column
 _RARE = 4.0  # times the curvature that a sample has of a column
 _SLOWEST = 0.75  # factor between the falls of two doublings
 
@@ -30,44 +34,50 @@ def has_newton_decrement(problem: Problem) -> bool:
     return problem.loss.is_smooth and smooth
 
 
-def newton_decrement(problem: Problem, coef: NDArray[np.generic], intercept: float) -> float:
-    r"""Half of :math:`g^T H^{-1} g`: what a Newton step would gain on a quadratic objective.
+def newton_decrement(
+    problem: Problem, coef: NDArray[np.generic], intercept: float
+) -> tuple[float, float]:
+    r"""Objective, and half of :math:`g^T H^{-1} g`: what a Newton step would gain on a parabola.
 
     The gradient g is that of all rows, the Hessian H that of a sample of 20 rows per column, with
-    the diagonal of all rows in rare columns, which a sample misses. With more
-    than 500 columns, a few steps of conjugate gradients on all rows take the place of a matrix.
+    the diagonal of all rows in columns that the sample has too few rows of. With more than 500
+    columns, a few steps of conjugate gradients on all rows take the place of a matrix.
+
+    Cost: one pass over the rows, and one more where there are rare columns.
     """
-    centre = _centre(problem) if problem.fit_intercept else None
-    sums = RowSums(problem, centre)
+    sums = RowSums(problem, _centre(problem.X) if problem.fit_intercept else None)
     point = sums.at(sums.join(np.asarray(coef, np.float64), intercept))
     if not np.isfinite(point.gradient).all():
-        return np.inf
-    diagonal = sums.diagonal(point)
+        return point.objective, np.inf
     with np.errstate(all="ignore"):
         if sums.columns > _MOST_COLUMNS:
-            gained = _by_conjugate_gradients(sums, point, diagonal)
+            gained = _by_conjugate_gradients(sums, point, sums.diagonal(point))
         else:
-            gained = _by_matrix(sums, point, diagonal)
-    return gained if gained >= 0.0 else np.inf
+            gained = _by_matrix(sums, point)
+    return point.objective, gained if gained >= 0.0 else np.inf
 
 
-def _centre(problem: Problem) -> Vector:
-    return np.asarray(problem.X.mean(axis=0, dtype=np.float64)).ravel()
+def _centre(X: Any) -> Vector:
+    """Mean of some rows: any point among the rows keeps digits from cancelling."""
+    some = X[:: -(-X.shape[0] // _ROWS_OF_A_CENTRE)]
+    return np.asarray(some.mean(axis=0, dtype=np.float64)).ravel()
 
 
-def _by_matrix(sums: RowSums, point: Evaluation, diagonal: Vector) -> float:
+def _by_matrix(sums: RowSums, point: Evaluation) -> float:
     assert point.curvatures is not None
     curved = max(1, int(np.count_nonzero(point.curvatures)))  # other rows say nothing
     wanted = _ROWS_PER_COLUMN * sums.columns * sums.n // curved
     sample = sums.sample(wanted, 0) if 2 * wanted < sums.n else None
+    places = np.arange(len(point.theta))
     if sample is None:
         hessian = sums.hessian(point, exact=True)
     else:
-        hessian = sample.hessian(sample.at(point.theta), exact=True)
-    places = np.arange(len(diagonal))
-    # only of rare columns: a larger diagonal hides that columns are nearly collinear
-    own = hessian[places, places]
-    hessian[places, places] = np.where(diagonal > _RARE * own, diagonal, own)
+        here = sample.at(point.theta)
+        hessian = sample.hessian(here, exact=True)
+        if _has_rare_columns(sample, here):
+            # of others, a larger diagonal would hide that columns are nearly collinear
+            diagonal, own = sums.diagonal(point), hessian[places, places]
+            hessian[places, places] = np.where(diagonal > _RARE * own, diagonal, own)
     # columns of one unit, and a ridge far below what is asked for
     roots = np.sqrt(np.maximum(hessian[places, places], np.finfo(float).tiny))
     hessian /= np.outer(roots, roots)
@@ -77,6 +87,18 @@ def _by_matrix(sums: RowSums, point: Evaluation, diagonal: Vector) -> float:
         return 0.5 * float(gradient @ np.linalg.solve(hessian, gradient))
     except np.linalg.LinAlgError:
         return np.inf
+
+
+def _has_rare_columns(sample: RowSums, point: Evaluation) -> bool:
+    """Whether few rows of a sample make up the curvature of some column."""
+    X, curvatures = sample.problem.X, point.curvatures
+    if sparse.issparse(X):
+        return bool(np.bincount(X.indices, minlength=sample.d).min(initial=_FEW_ROWS) < _FEW_ROWS)
+    assert curvatures is not None
+    squares = np.square(X if sample.centre is None else X - sample.centre) * curvatures[:, None]
+    sums = squares.sum(axis=0)
+    rows = sums * sums / np.maximum(np.einsum("ij,ij->j", squares, squares), np.finfo(float).tiny)
+    return bool((rows < _FEW_ROWS).any())
 
 
 def _by_conjugate_gradients(sums: RowSums, point: Evaluation, diagonal: Vector) -> float:

@@ -204,5 +204,6 @@ def _products(X: Any, centre: NDArray[Any], metric: NDArray[Any]) -> NDArray[np.
         return np.empty(0)
     if not centre.any():
         return np.zeros(X.shape[0])
-    products: NDArray[np.float64] = X @ (centre.astype(np.float64) * metric)
+    with np.errstate(over="ignore", invalid="ignore"):  # where the curvature is infinite
+        products: NDArray[np.float64] = X @ (centre.astype(np.float64) * metric)
     return products

@@ -4,20 +4,21 @@ r"""Automatic steps in the data's own units: they follow from the spread of the 
 sample of at most 1000 rows checks it: steps that make things worse are divided by four.
 
 **decay.** With steps :math:`1/(\mu t)` the error along a direction of curvature h falls as
-:math:`t^{-h/\mu}`, and noise as :math:`t^{-1}` or, with a balanced order, :math:`t^{-2}`. So most
-directions should be curved by some multiple of :math:`\mu`: it is 0.4 times the lower quartile of
-the eigenvalues of the Hessian in these units, on the sample and at the weights that the pass led
-to; less where there are more than 100 rows per column, since a balanced order then leaves less
-noise. Too small a decay costs little, too large a one freezes flat directions. Losses with a kink
-have no Hessian. Theirs is that of a loss whose slope changes smoothly, over as much as predictions
-have to go, times 0.3 or less where one class is rare, since few rows are near the kink in the end.
-Steps are halved after twenty epochs at the latest.
+:math:`t^{-h/\mu}`: too large a decay freezes flat directions, too small a one leaves noise. How
+much of the way to the optimum lies along which direction is found by Newton's method on the sample.
+The decay is the largest with which one epoch, and eight, leave of that way no more than noise does
+(half a column per row), or three times what steps without decay would leave; and at most 0.3 of the
+median curvature, less where there are more than 100 rows per column, since a balanced order then
+leaves less noise. Losses with a kink have no Hessian. Theirs is that of a loss whose slope changes
+smoothly, over as much as predictions have to go, times 0.3 or less where one class is rare, since
+few rows are near the kink in the end; the decay is 0.4 times its lower quartile. Steps are halved
+after twenty epochs at the latest.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +36,16 @@ from antithetic.solvers.steps import InverseTime
 _ROWS_OF_A_TRIAL = 1000
 _MOST_CHECKS = 20
 _RATIO = 4.0  # between one step that is checked and the next
-_SHARE_OF_CURVATURE = 0.4
-_QUARTILE = 25
+_NEWTON_STEPS = 5
+_EPOCHS_LOOKED_AT = (1, 8)
+_NOISE, _UNAVOIDABLE = 0.5, 3.0
+_SHARE_OF_MEDIAN = 0.3
+_SHARE_OF_QUARTILE = 0.4  # of a kink
 _SHARE_OF_A_KINK = 0.3
 _ROWS_PER_COLUMN = 100.0  # from which on balanced orders leave less and less noise
 _EPOCHS_TO_HALVE = 10.0  # steps of two rows, if nothing is curved: noise must fall in the end
-_MOST_COLUMNS = 256  # of the matrix whose eigenvalues are looked at
+_MOST_COLUMNS = 128  # of the matrix whose eigenvalues are looked at
+_RIDGE, _ENOUGH = 1e-10, 1e-4  # of the trace, where columns are collinear; of the objective
 _CHECKED_WITH = 0.01  # decay of the checked pass, relative to the curvature of a mean row
 
 
@@ -55,7 +60,8 @@ def find_preconditioned_steps(
     """Choose eta0 and decay for a run in these units that begins at the given weights.
 
     It is a pure function of its arguments. Costs one pass over about 1000 rows, more if it goes
-    wrong, and the eigenvalues of a matrix of at most 256 columns.
+    wrong, a few of Newton's steps on these rows, and the eigenvalues of a matrix of at most 129
+    columns.
     """
     if preconditioner.curvature == np.inf:
         raise DivergenceError(overflow_message(0, "the squares of the features are too large. "))
@@ -78,10 +84,9 @@ def find_preconditioned_steps(
         if worth <= max(before, sample.loss_at_zero()):
             break
         eta0 /= _RATIO
-    curved = _SHARE_OF_CURVATURE * _lower_quartile(sample, preconditioner, reached)
-    if sample.loss.is_smooth:
-        curved *= max(1.0, problem.n / (_ROWS_PER_COLUMN * problem.d)) ** -0.2
-    return InverseTime(eta0, max(curved, preconditioner.curvature / (_EPOCHS_TO_HALVE * problem.n)))
+    way = _way_to_the_optimum(sample, preconditioner, start, reached)
+    decay = way.decay(eta0, problem, batch_size) if sample.loss.is_smooth else way.decay_of_a_kink()
+    return InverseTime(eta0, max(decay, preconditioner.curvature / (_EPOCHS_TO_HALVE * problem.n)))
 
 
 def pays(
@@ -137,25 +142,127 @@ def _first_step(sample: Problem, preconditioner: Preconditioner, batch_size: int
     return 1.0 / max(preconditioner.curvature, curvature)
 
 
-def _lower_quartile(sample: Problem, preconditioner: Preconditioner, state: State) -> float:
-    """Lower quartile of the eigenvalues of the Hessian in these units."""
-    curvatures = _curvatures(sample, sample.predictions(state.coef, state.intercept))
+class _Way(NamedTuple):
+    """Way from the first weights to the optimum of a sample, along the axes of its Hessian.
+
+    Attributes
+    ----------
+    curvatures : ndarray
+        Eigenvalues of the Hessian, in units of the preconditioner.
+    worth : ndarray
+        What the objective gains along each axis.
+    """
+
+    curvatures: NDArray[np.float64]
+    worth: NDArray[np.float64]
+
+    def decay(self, eta0: float, problem: Problem, batch_size: int) -> float:
+        """Largest decay that leaves little of the way."""
+        rows_per_column = problem.n / problem.d
+        most = _SHARE_OF_MEDIAN * float(np.median(self.curvatures))
+        most *= max(1.0, rows_per_column / _ROWS_PER_COLUMN) ** -0.3
+        if not (most > 0.0 and self.worth.any()):
+            return most
+        decays = most * np.logspace(-4.0, 0.0, 49)
+        allowed = np.ones(len(decays), dtype=bool)
+        for epochs in _EPOCHS_LOOKED_AT:
+            steps = epochs * max(1.0, problem.n / batch_size)
+            unavoidable = float(self.left(np.array([eta0 * steps]))[0])
+            enough = max(_NOISE / rows_per_column, _UNAVOIDABLE * unavoidable)
+            allowed &= self.left(np.log1p(eta0 * steps * decays) / decays) <= enough
+        return float(decays[allowed][-1] if allowed.any() else decays[0])
+
+    def left(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Share of the way that is left after steps of so much in total."""
+        gone = np.exp(-2.0 * np.outer(lengths, self.curvatures))
+        share: NDArray[np.float64] = gone @ self.worth / self.worth.sum()
+        return share
+
+    def decay_of_a_kink(self) -> float:
+        """Decay by the curvature that most directions have."""
+        return _SHARE_OF_QUARTILE * max(0.0, float(np.percentile(self.curvatures, 25)))
+
+
+def _way_to_the_optimum(
+    sample: Problem, preconditioner: Preconditioner, start: State, reached: State
+) -> _Way:
+    """Look at the Hessian of the sample, where Newton's method leads from the weights reached.
+
+    Of a loss with a kink, at these weights.
+    """
     moving = np.flatnonzero(preconditioner.metric > 0.0)
     if len(moving) > _MOST_COLUMNS:
         moving = moving[np.linspace(0, len(moving) - 1, _MOST_COLUMNS).astype(np.intp)]
-    some = Preconditioner(
-        preconditioner.centre[moving], preconditioner.metric[moving], np.empty(0), 0.0
-    )
     if not len(moving):
-        return float(sample.penalty.l2)
-    rows = some.rows(sample.X[:, moving])
+        return _Way(np.array([sample.penalty.l2]), np.zeros(1))
+    centre, metric = preconditioner.centre[moving], preconditioner.metric[moving]
+    rows = Preconditioner(centre, metric, np.empty(0), 0.0).rows(sample.X[:, moving])
+    ridge = np.append(sample.penalty.l2 * metric.astype(np.float64), 0.0)
+
+    def weights(state: State) -> NDArray[np.float64]:
+        coef, middle = state.coef.astype(np.float64), preconditioner.centre.astype(np.float64)
+        return np.append(coef[moving] / np.sqrt(metric), state.intercept + middle @ coef)
+
+    point = weights(reached)
+    offset = sample.predictions(reached.coef, reached.intercept) - rows @ point
     with np.errstate(all="ignore"):
-        hessian = (rows * (curvatures / sample.n)[:, None]).T @ rows
-    places = np.arange(len(moving))
-    hessian[places, places] += sample.penalty.l2 * some.metric.astype(np.float64)
-    if not np.isfinite(hessian).all():
-        return float(sample.penalty.l2)
-    return max(0.0, float(np.percentile(np.linalg.eigvalsh(hessian), _QUARTILE)))
+        if sample.loss.is_smooth:
+            point = _newton(sample, rows, ridge, offset, point)
+        hessian = _hessian(sample, rows, ridge, offset + rows @ point)
+        if not (np.isfinite(hessian).all() and np.isfinite(point).all()):
+            return _Way(np.array([sample.penalty.l2]), np.zeros(1))
+        values, axes = np.linalg.eigh(hessian)
+        values = np.maximum(values, 0.0)
+        return _Way(values, 0.5 * values * np.square(axes.T @ (point - weights(start))))
+
+
+def _hessian(
+    sample: Problem,
+    rows: NDArray[np.float64],
+    ridge: NDArray[np.float64],
+    predictions: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    curvatures = _curvatures(sample, predictions)
+    hessian: NDArray[np.float64] = (rows * (curvatures / sample.n)[:, None]).T @ rows
+    hessian[np.diag_indices_from(hessian)] += ridge
+    return hessian
+
+
+def _newton(
+    sample: Problem,
+    rows: NDArray[np.float64],
+    ridge: NDArray[np.float64],
+    offset: NDArray[np.float64],
+    point: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Weights after a few of Newton's steps, halved where they would raise the objective."""
+
+    def objective(weights: NDArray[np.float64]) -> float:
+        return sample.mean_loss(offset + rows @ weights) + 0.5 * float(ridge @ weights**2)
+
+    last = objective(point)
+    for _ in range(_NEWTON_STEPS):
+        predictions = offset + rows @ point
+        slopes = sample.loss.slope(sample.y, predictions)
+        if sample.weight is not None:
+            slopes = slopes * sample.weight
+        hessian = _hessian(sample, rows, ridge, predictions)
+        hessian[np.diag_indices_from(hessian)] += _RIDGE * float(np.trace(hessian))
+        try:
+            step = np.linalg.solve(hessian, slopes @ rows / sample.n + ridge * point)
+        except np.linalg.LinAlgError:
+            return point
+        for _ in range(_NEWTON_STEPS):
+            reached = objective(point - step)
+            if reached <= last:
+                break
+            step = 0.5 * step
+        else:
+            return point
+        point, gained, last = point - step, last - reached, reached
+        if gained <= _ENOUGH * abs(last):
+            break
+    return point
 
 
 def _curvatures(sample: Problem, predictions: NDArray[np.float64]) -> NDArray[np.float64]:

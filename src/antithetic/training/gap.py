@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from antithetic._core.losses import PERCEPTRON
 from antithetic.problem import Problem
@@ -16,7 +17,10 @@ from antithetic.solvers.state import Solution
 
 Marks = tuple[tuple[int, float], ...]
 MOST_OF_THE_WAY = 0.005  # what may be left of the way from the best constant
-_STILL_FALLING = 0.1  # of the gap, in one epoch
+_STILL_FALLING = 0.1  # share of the gap that an epoch takes away
+_FEW_ENTRIES = 5e6  # visited in all epochs together: some ten milliseconds
+_LEAST_WAY = 0.25  # of the constant's objective: what estimates by noisy epochs are compared with
+_MOST_EPOCHS = 500  # that are added to a fit of little data
 _ROWS_OF_A_START = 20_000
 
 
@@ -69,27 +73,34 @@ def estimate_gap(problem: Problem, solution: Solution, epochs: int, marks: Marks
     """Estimate what is left: by a Newton step, else from the objectives of the epochs."""
     if problem.loss.code == PERCEPTRON:
         return NO_GAP
-    y, weight = problem.y, problem.weight
-    constant = start_of(problem.loss, y, weight) if problem.fit_intercept else 0.0
-    start = problem.objective(np.zeros(problem.d), constant)
+    constant = 0.0
+    if problem.fit_intercept:
+        constant = start_of(problem.loss, problem.y, problem.weight)
+    start = problem.mean_loss(np.full(problem.n, constant))
     with np.errstate(all="ignore"):
-        reached = problem.objective(*solution)
         if has_newton_decrement(problem):
-            left = newton_decrement(problem, *solution)
+            reached, left = newton_decrement(problem, *solution)
+            least_way = 0.0
         else:
+            reached = problem.objective(*solution)
             known = [mark for mark in marks if mark[0] < epochs]
             left = aitken_gap([(0, start), *known, (epochs, reached)])
+            least_way = _LEAST_WAY * start
         left = max(left, reached - start)
-        way = max(start - reached, 0.0) + left
+        way = max(max(start - reached, 0.0) + left, least_way)
     return Gap(left, left / way if way > 0.0 else 0.0)
 
 
-def still_falls(gap: Gap, objectives: list[float]) -> bool:
-    """Whether a run that seems to stall is far from the optimum, and still on its way.
+def should_go_on(problem: Problem, gap: Gap, objectives: list[float], epochs: int) -> bool:
+    """Whether a run that seems to stall is far from the optimum, and should go on all the same.
 
-    That is, each of its epochs lowers the objective met on the way by a tenth of what is left.
+    That is, while its last epochs lowered the objective met on the way by a tenth of what is left
+    each, or while there is so little data that all epochs together cost next to nothing.
     """
     if len(objectives) < 2 or not gap.is_wide:
         return False
+    entries = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
+    if epochs <= _MOST_EPOCHS and epochs * entries <= _FEW_ENTRIES:
+        return True
     fall = (objectives[0] - objectives[-1]) / (len(objectives) - 1)
     return fall >= _STILL_FALLING * gap.left

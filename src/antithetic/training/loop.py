@@ -23,7 +23,7 @@ from antithetic.solvers.state import After, Solution, State
 from antithetic.solvers.step_search import find_steps
 from antithetic.solvers.steps import LOWERING, Auto, Schedule, can_be_lowered
 from antithetic.training.care import MOST_LOWERINGS, Easing, ease, eased_rate, unless_wrong
-from antithetic.training.gap import Gap, Marks, estimate_gap, marks_of, still_falls
+from antithetic.training.gap import Gap, Marks, estimate_gap, marks_of, should_go_on
 from antithetic.training.spec import Spec
 from antithetic.training.stopping import Stalled
 from antithetic.training.tables import (
@@ -227,10 +227,12 @@ def _judged(spec: Spec, run: Run, stop: Stalled) -> Run:
     else:
         verdict = run.entries[-1][stop.of] * (-1.0 if stop.of.endswith("score") else 1.0)
     patience = run.patience.after(verdict, stop)
-    if patience.stopped and spec.estimates_gap:
+    if patience.stopped and spec.estimates_gap and isinstance(spec.steps, Auto):
         last = [entry["objective"] for entry in run.entries[-1 - stop.epochs :]]
-        if still_falls(gap_of(spec, run), last):
-            patience = Patience(patience.best)
+        epochs = len(run.entries)
+        if should_go_on(spec.problem, gap_of(spec, run), last, epochs):
+            # estimates cost more than epochs of few rows: the next one is due after a fifth more
+            patience = Patience(patience.best, -(epochs // 5))
     if patience.stopped and spec.steps.adapts and can_be_lowered(present_schedule(spec, run)):
         patience = Patience(patience.best)
         return run._replace(patience=patience, lowered=run.lowered + 1)

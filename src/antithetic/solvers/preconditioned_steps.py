@@ -160,7 +160,7 @@ class _Way(NamedTuple):
         """Largest decay that leaves little of the way."""
         rows_per_column = problem.n / problem.d
         most = _SHARE_OF_MEDIAN * float(np.median(self.curvatures))
-        most *= max(1.0, rows_per_column / _ROWS_PER_COLUMN) ** -0.3
+        most *= float(max(1.0, rows_per_column / _ROWS_PER_COLUMN) ** -0.3)
         if not (most > 0.0 and self.worth.any()):
             return most
         decays = most * np.logspace(-4.0, 0.0, 49)

@@ -199,11 +199,11 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     eta0_, decay_ : float or ndarray of shape (n_classes,)
         The steps found by ``learning_rate="auto"``.
     gap_ : float or ndarray of shape (n_classes,)
-        Estimate of the objective less its minimum after ``fit`` with automatic SGD steps and
-        ``tol``: half the squared Newton decrement, or for losses with a kink, an L1 penalty or
-        none, from how the objective fell. NaN where nothing is estimated: the perceptron,
-        ``early_stopping``, other solvers. Above 0.5 % of the way from the best constant prediction,
-        a ``ConvergenceWarning`` says so.
+        Estimate of the objective less its minimum after ``fit``: half the squared Newton
+        decrement, or for losses with a kink, an L1 penalty or none, from how the objective fell.
+        NaN for the perceptron, for softmax and for solvers without steps. If automatic steps and
+        ``tol`` end a fit with more than 0.5 % left of the way from the best constant prediction, a
+        ``ConvergenceWarning`` says so.
     plan_ : Plan
         What was used where the parameters say "auto", and why.
     n_features_in_ : int
@@ -623,11 +623,11 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     eta0_, decay_ : float
         The steps found by ``learning_rate="auto"``.
     gap_ : float or ndarray of shape (n_classes,)
-        Estimate of the objective less its minimum after ``fit`` with automatic SGD steps and
-        ``tol``: half the squared Newton decrement, or for losses with a kink, an L1 penalty or
-        none, from how the objective fell. NaN where nothing is estimated: the perceptron,
-        ``early_stopping``, other solvers. Above 0.5 % of the way from the best constant prediction,
-        a ``ConvergenceWarning`` says so.
+        Estimate of the objective less its minimum after ``fit``: half the squared Newton
+        decrement, or for losses with a kink, an L1 penalty or none, from how the objective fell.
+        NaN for the perceptron, for softmax and for solvers without steps. If automatic steps and
+        ``tol`` end a fit with more than 0.5 % left of the way from the best constant prediction, a
+        ``ConvergenceWarning`` says so.
     plan_ : Plan
         What was used where the parameters say "auto", and why.
     n_features_in_ : int

@@ -227,7 +227,8 @@ def _judged(spec: Spec, run: Run, stop: Stalled) -> Run:
     else:
         verdict = run.entries[-1][stop.of] * (-1.0 if stop.of.endswith("score") else 1.0)
     patience = run.patience.after(verdict, stop)
-    if patience.stopped and spec.estimates_gap and isinstance(spec.steps, Auto):
+    decides = stop.of == "objective" and isinstance(spec.steps, Auto)
+    if patience.stopped and decides and spec.estimates_gap:
         last = [entry["objective"] for entry in run.entries[-1 - stop.epochs :]]
         epochs = len(run.entries)
         if should_go_on(spec.problem, gap_of(spec, run), last, epochs):

@@ -16,7 +16,7 @@ from antithetic.problem import Problem
 from antithetic.solvers import preconditioned_steps
 
 # Few rows and a weak penalty: that a fit says so is tested in test_units.py.
-pytestmark = pytest.mark.filterwarnings("ignore:the objective is about")
+pytestmark = pytest.mark.filterwarnings("ignore:tol=")
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4))
@@ -118,7 +118,6 @@ def test_features_too_large_for_float32_are_reported():
         SGDClassifier("log_loss", **FEW).fit((1e18 * X).astype(np.float32) * np.float32(1e12), TWO)
 
 
-@pytest.mark.filterwarnings("ignore:tol=:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("where", ["search", "after"])
 def test_an_interruption_leaves_a_whole_model(monkeypatch, where):
     """An interrupted fit leaves the old model before the first epoch, and the new one after it.
@@ -131,7 +130,7 @@ def test_an_interruption_leaves_a_whole_model(monkeypatch, where):
         def interrupted(*_arguments, **_options):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(preconditioned_steps, "_lower_quartile", interrupted)
+        monkeypatch.setattr(preconditioned_steps, "_way_to_the_optimum", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X[:, :2], TWO)
         assert model.predict(X).shape == (300,)

@@ -25,7 +25,7 @@ from antithetic.solvers import sgd
 from antithetic.steps import Auto, Constant, InverseTime, InvScaling
 
 # Few rows and a weak penalty: that a fit says so is tested in test_units.py.
-pytestmark = pytest.mark.filterwarnings("ignore:the objective is about")
+pytestmark = pytest.mark.filterwarnings("ignore:tol=")
 
 NUMERIC = [name for name, loss in LOSSES.items() if not loss.classification]
 BOTH = pytest.mark.parametrize(

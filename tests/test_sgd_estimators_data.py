@@ -30,7 +30,7 @@ from antithetic.problem.losses import LOSSES
 from antithetic.solvers import sgd
 
 # Few rows and a weak penalty: that a fit says so is tested in test_units.py.
-pytestmark = pytest.mark.filterwarnings("ignore:the objective is about")
+pytestmark = pytest.mark.filterwarnings("ignore:tol=")
 
 FEW = FEW | {"random_state": 0}
 # The weights stay near zero.

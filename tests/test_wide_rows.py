@@ -12,7 +12,7 @@ from antithetic.estimators.used_columns import UsedColumns
 from antithetic.problem.preconditioner import moments_of
 
 # Few rows and a weak penalty: that a fit says so is tested in test_units.py.
-pytestmark = pytest.mark.filterwarnings("ignore:the objective is about")
+pytestmark = pytest.mark.filterwarnings("ignore:tol=")
 
 WIDE = 5000
 RNG = np.random.default_rng(0)

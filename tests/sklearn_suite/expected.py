@@ -71,6 +71,7 @@ EITHER = {
     f"{SGD}test_sgd_averaged_computed_correctly[SparseSGDRegressor]": DECAY,
     f"{SGD}test_sgd_averaged_partial_fit[SparseSGDRegressor]": DECAY,
     f"{SGD}test_average_sparse[SparseSGDRegressor]": DECAY,
+    f"{SGD}test_sgd_proba[SparseSGDClassifier]": PROBABILITIES,
     f"{SGD}test_class_weights[SGDClassifier]": LUCK,
     f"{SGD}test_class_weights[SparseSGDClassifier]": LUCK,
     f"{SGD}test_sample_weights[SGDClassifier]": LUCK,
@@ -78,10 +79,7 @@ EITHER = {
 }
 
 FAILURES = {
-    "sklearn": {
-        **EITHER,
-        f"{SGD}test_sgd_proba[SparseSGDClassifier]": PROBABILITIES,
-    },
+    "sklearn": EITHER,
     "ours": {
         **EITHER,
         f"{SGD}test_late_onset_averaging_reached[SGDClassifier]": ONE_ROW,

@@ -95,12 +95,14 @@ def should_go_on(problem: Problem, gap: Gap, objectives: list[float], epochs: in
     """Whether a run that seems to stall is far from the optimum, and should go on all the same.
 
     That is, while its last epochs lowered the objective met on the way by a tenth of what is left
-    each, or while there is so little data that all epochs together cost next to nothing.
+    each, or while there is so little data that all epochs together cost next to nothing, if the
+    loss is smooth: what a kink leaves is too noisy an estimate to go on by.
     """
     if len(objectives) < 2 or not gap.is_wide:
         return False
     entries = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
-    if epochs <= _MOST_EPOCHS and epochs * entries <= _FEW_ENTRIES:
+    is_cheap = epochs <= _MOST_EPOCHS and epochs * entries <= _FEW_ENTRIES
+    if is_cheap and has_newton_decrement(problem):
         return True
     fall = (objectives[0] - objectives[-1]) / (len(objectives) - 1)
     return fall >= _STILL_FALLING * gap.left

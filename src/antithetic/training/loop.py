@@ -12,6 +12,7 @@ from antithetic._core.schedules import INVERSE_TIME
 from antithetic._util.warnings import warn
 from antithetic.orders.units import Table
 from antithetic.problem import SoftmaxProblem
+from antithetic.problem.gap import has_newton_decrement
 from antithetic.solvers import SOLVERS
 from antithetic.solvers.corrected import check_shrinking
 from antithetic.solvers.divergence import advice, check_finite
@@ -233,7 +234,8 @@ def _judged(spec: Spec, run: Run, stop: Stalled) -> Run:
         epochs = len(run.entries)
         if should_go_on(spec.problem, gap_of(spec, run), last, epochs):
             # estimates cost more than epochs of few rows: the next one is due after a fifth more
-            patience = Patience(patience.best, -(epochs // 5))
+            smooth = has_newton_decrement(spec.problem)
+            patience = Patience(patience.best, -(epochs // 5) if smooth else 0)
     if patience.stopped and spec.steps.adapts and can_be_lowered(present_schedule(spec, run)):
         patience = Patience(patience.best)
         return run._replace(patience=patience, lowered=run.lowered + 1)

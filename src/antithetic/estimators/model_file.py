@@ -92,7 +92,8 @@ class LinearModel:
     >>> import tempfile, pathlib
     >>> import antithetic
     >>> X, y = antithetic.datasets.load("sonar_scale", return_X_y=True)
-    >>> model = antithetic.SGDClassifier("log_loss", alpha=1e-2, order="shuffle", random_state=0).fit(X, y)
+    >>> model = antithetic.SGDClassifier("log_loss", alpha=1e-2, order="shuffle", random_state=0)
+    >>> model = model.fit(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "model.json")
     ...     antithetic.LinearModel.of(model).save(path)

@@ -1,4 +1,4 @@
-"""The bindings of the kernels: nothing that is passed to them can read or write out of bounds."""
+"""Kernels: batches and indices that do not fit, losses, instruction sets and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -33,15 +33,6 @@ def make_rows(dtype=np.float64, index=None):
         return kernels.Rows.dense(X)
     S = sparse.csr_array(X)
     return kernels.Rows.csr(S.data, S.indices.astype(index), S.indptr.astype(index), D)
-
-
-KINDS = [
-    pytest.param(
-        (dtype, index), id=f"{dtype.__name__}-{'dense' if index is None else index.__name__}"
-    )
-    for dtype in (np.float64, np.float32)
-    for index in (None, np.int32, np.int64)
-]
 
 
 def sgd_arguments(dtype):
@@ -80,110 +71,7 @@ def corrected_arguments(dtype):
     }
 
 
-def dual_arguments(dtype):
-    return {
-        "targets": kernels.Targets(np.resize([1.0, -1.0], N), np.empty(0)),
-        "order": np.arange(N),
-        "squares": np.ones(N),
-        "loss": 1,
-        "share": 0.1,
-        "watch": True,
-        "gone": 0.0,
-        "gone_at_least": 0.0,
-        "coef": np.zeros(D, dtype),
-        "duals": np.zeros(N),
-        "signed_margins": np.empty(0),
-        "limits": np.empty(0),
-    }
-
-
-CALLS = {
-    "sgd_epoch": sgd_arguments,
-    "corrected_epoch": corrected_arguments,
-    "dual_epoch": dual_arguments,
-    "balance": lambda _dtype: {
-        "order": np.arange(N),
-        "multiples": np.ones(N),
-        "fit_intercept": True,
-        "unit": 2,
-        "following": np.empty(N, np.intp),
-    },
-    "pass_over": lambda dtype: {
-        "targets": kernels.Targets(np.resize([1.0, -1.0], N), np.empty(0)),
-        "loss": 0,
-        "epsilon": 0.1,
-        "coef": np.zeros(D, dtype),
-        "intercept": 0.0,
-        "slopes": np.empty(N),
-        "gradient": np.zeros(D),
-    },
-    "evaluate": lambda _dtype: {
-        "targets": kernels.Targets(np.resize([1.0, -1.0], N), np.empty(0)),
-        "loss": 0,
-        "epsilon": 0.1,
-        "coef": np.zeros(D),
-        "intercept": 0.0,
-        "slopes": np.empty(N),
-        "curvatures": np.empty(N),
-        "predictions": np.empty(N),
-        "gradient": np.empty(D),
-        "threads": 2,
-    },
-    "combine": lambda _dtype: {"factors": np.ones(N), "total": np.empty(D), "threads": 2},
-    "gram_product": lambda _dtype: {
-        "weight": np.ones(N),
-        "vector": np.ones(D),
-        "constant": 1.0,
-        "total": np.empty(D),
-        "threads": 2,
-    },
-    "weighted_squares": lambda _dtype: {"weight": np.ones(N), "total": np.zeros(D)},
-    "solve_buckets": lambda dtype: {
-        "scale": np.empty(0, dtype),
-        "codes": np.empty(0, np.intp),
-        "share": 1.0,
-        "constant": 1.0,
-        "order": np.arange(N),
-        "partners": np.arange(N)[::-1].copy(),
-        "starts": np.array([0, 6, N]),
-        "partner": np.empty(N, np.intp),
-    },
-}
-
-
-def wrong_arrays(value):
-    """Arrays like a given one, of other types, shapes and contents, of which most do not fit."""
-    yield value.astype(np.float32 if value.dtype != np.float32 else np.float64)
-    yield value.astype(np.int8)
-    yield value[:, None]
-    yield np.append(value, value)[::2]
-    yield np.append(value, value[:1] if len(value) else np.zeros(1, value.dtype))
-    yield value[:-1].copy()
-    if value.dtype.kind == "i":
-        for far in (-1, N, 10**15, np.iinfo(np.intp).min):
-            for place in (0, -1):
-                if len(value):
-                    changed = value.copy()
-                    changed[place] = far
-                    yield changed
-    yield value.tolist()
-    yield None
-
-
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_binding_survives_every_wrong_array(kind, call):
-    """A wrong argument is an error of ours, or harmless; never a crash."""
-    rows, given = make_rows(*kind), CALLS[call](kind[0])
-    getattr(rows, call)(**given)
-    for name, value in given.items():
-        if not isinstance(value, np.ndarray):
-            continue
-        for wrong in wrong_arrays(value):
-            try:
-                getattr(rows, call)(**(CALLS[call](kind[0]) | {name: wrong}))
-            except (TypeError, ValueError):
-                continue
+CALLS = {"sgd_epoch": sgd_arguments, "corrected_epoch": corrected_arguments}
 
 
 @pytest.mark.parametrize("call", ["sgd_epoch", "corrected_epoch"])
@@ -300,12 +188,19 @@ def test_an_epoch_can_be_interrupted():
     """Ctrl-C ends a kernel within a second, however long its epoch is."""
     X = np.random.default_rng(0).normal(size=(20_000, 20))
     rows, order = kernel_rows(X), np.resize(np.arange(20_000), 60_000_000)
-    given = dual_arguments(np.float64) | {
+    given = {
         "targets": kernels.Targets(np.resize([1.0, -1.0], 20_000), np.empty(0)),
         "order": order,
         "squares": np.ones(20_000),
+        "loss": 1,
+        "share": 0.1,
+        "watch": True,
+        "gone": 0.0,
+        "gone_at_least": 0.0,
         "coef": np.zeros(20),
         "duals": np.zeros(20_000),
+        "signed_margins": np.empty(0),
+        "limits": np.empty(0),
     }
     pressed = []
 

@@ -29,9 +29,12 @@ void require_batches(const Batches& batches, Index n) {
           "batches must follow each other");
   require(batches.size >= 1, "the size of a batch must be at least 1");
   require(batches.factors.empty() || length(batches.factors) == many, "factors: one per row");
-  require(!batches.factors.empty() || batches.longest() == batches.size,
+  require(!batches.factors.empty() || batches.longest() <= batches.size,
           "only batches with factors may have more rows than their size");
-  require(batches.steps >= 0 && batches.samples >= 0, "steps and samples must not be negative");
+  constexpr auto most = std::numeric_limits<std::int64_t>::max() / 2;
+  require(0 <= batches.steps && batches.steps <= most && 0 <= batches.samples &&
+              batches.samples <= most,
+          "steps and samples must lie between 0 and 2^62");
 }
 
 void require_schedule(const StepRule& rule) {
@@ -45,7 +48,9 @@ void require_rule(const StepRule& rule) {
 }
 
 void require_units(Index unit, Rows order, std::span<Index> following) {
-  require(unit >= 1 && length(following) == length(order), "following: one entry per row");
+  require(length(following) == length(order), "following: one entry per row");
+  constexpr Index most = Index{1} << 20;  // few rows may be less than a unit
+  require(1 <= unit && unit <= std::max(most, length(order)), "a unit has at least one row");
 }
 
 void require_groups(const Groups& groups, Index d) {

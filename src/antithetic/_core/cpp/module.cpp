@@ -505,6 +505,7 @@ void balance_seen(const ReadColumn<Index>& rows, const ReadTable<float>& vectors
 template <class Real>
 void offer_products(const ReadTable<Real>& products, Index first, const Table<Real>& values,
                     const Table<Index>& positions) {
+  require(0 <= first && first <= std::numeric_limits<Index>::max() / 2, "first: 0 or more");
   require(values.shape(0) == products.shape(0) && positions.shape(0) == products.shape(0) &&
               values.shape(1) == positions.shape(1) && values.shape(1) > 0,
           "lists must have a row per row of products");
@@ -528,13 +529,13 @@ Matrix<const Index> candidates(const ReadTable<Index>& positions, Index n_free) 
 }
 
 Column<Index> choose_free(const ReadTable<Index>& positions, Index n_free) {
-  return owned(choose(candidates(positions, n_free), n_free));
+  return owned(choose(candidates(positions, n_free)));
 }
 
 Column<Index> choose_free_pairs(const ReadTable<Index>& positions, Index n_free) {
   const auto given = candidates(positions, n_free);
   require(given.rows <= n_free, "more rows than free ones");
-  return owned(choose_pairs(given, n_free));
+  return owned(choose_pairs(given));
 }
 
 void require_permutation(Rows partner) {

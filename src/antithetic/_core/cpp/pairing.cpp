@@ -48,6 +48,15 @@ ANTITHETIC_INLINE void offer_all(const Real* products, Index many, Index first, 
   }
 }
 
+// One more than the largest candidate.
+std::size_t one_beyond(Matrix<const Index> positions) {
+  Index most = -1;
+  for (Index k = 0; k < positions.rows * positions.columns; ++k) {
+    most = std::max(most, positions.at[k]);
+  }
+  return static_cast<std::size_t>(most + 1);
+}
+
 // First candidate of a row that is still free; -1 where the list is used up.
 Index first_free(const Index* candidates, Index many, const std::vector<char>& taken) {
   for (Index k = 0; k < many && candidates[k] >= 0; ++k) {
@@ -204,8 +213,8 @@ void offer(Matrix<const Real> products, Index first, Matrix<Real> values, Matrix
   }
 }
 
-std::vector<Index> choose(Matrix<const Index> positions, Index n_free) {
-  std::vector<char> taken(static_cast<std::size_t>(n_free), 0);
+std::vector<Index> choose(Matrix<const Index> positions) {
+  std::vector<char> taken(one_beyond(positions), 0);
   std::vector<Index> chosen;
   for (Index r = 0; r < positions.rows; ++r) {
     const Index found = first_free(positions.row(r), positions.columns, taken);
@@ -216,8 +225,9 @@ std::vector<Index> choose(Matrix<const Index> positions, Index n_free) {
   return chosen;
 }
 
-std::vector<Index> choose_pairs(Matrix<const Index> positions, Index n_free) {
-  std::vector<char> taken(static_cast<std::size_t>(n_free), 0);
+std::vector<Index> choose_pairs(Matrix<const Index> positions) {
+  const auto rows = static_cast<std::size_t>(positions.rows);
+  std::vector<char> taken(std::max(rows, one_beyond(positions)), 0);
   std::vector<Index> chosen;
   for (Index r = 0; r < positions.rows; ++r) {
     if (taken[static_cast<std::size_t>(r)]) continue;
@@ -311,6 +321,9 @@ void Assignment<Real>::augment(Matrix<const Real> cost, Index n, Index start) {
     row_seen_[size(i)] = 1;
     reach_from(cost.row(i), n, i, reached - row_dual[size(i)]);
     const Index j = nearest_open(n);
+    if (j < 0 || !(open_[size(j)] < infinity)) {
+      throw std::domain_error("products of rows that are paired must be finite");
+    }
     reached = distance_[size(j)] = open_[size(j)];
     open_[size(j)] = closed;
     if (row_of[size(j)] < 0) {

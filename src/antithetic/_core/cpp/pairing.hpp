@@ -23,11 +23,11 @@ template <class Real>
 void offer(Matrix<const Real> products, Index first, Matrix<Real> values, Matrix<Index> positions);
 
 // Let each row in turn take its first free candidate; stop at the first whose list is used up.
-std::vector<Index> choose(Matrix<const Index> positions, Index n_free);
+std::vector<Index> choose(Matrix<const Index> positions);
 
 // Pair the row at each position, if it is still free, with its first free candidate, never itself;
 // pairs one after the other.
-std::vector<Index> choose_pairs(Matrix<const Index> positions, Index n_free);
+std::vector<Index> choose_pairs(Matrix<const Index> positions);
 
 // ---- cycles of a permutation
 

@@ -202,7 +202,7 @@ class RowSetOf : public RowSet {
   void weigh_rows(const WeighArguments& given) const override {
     require(length(given.roots) == rows_.n, "roots: one per row");
     require(given.centre.empty() || length(given.centre) == rows_.d, "centre: shape (d,)");
-    require(given.start >= 0 && given.start + given.many <= rows_.n, "there are not so many rows");
+    require(0 <= given.start && given.start <= rows_.n - given.many, "there are not so many rows");
     require(given.columns == rows_.d || given.columns == rows_.d + 1, "columns: d or d + 1");
     require(given.table.size == given.many * given.columns, "the table has the wrong size");
     const auto weigh = [&]<class Out>(Out* table) {

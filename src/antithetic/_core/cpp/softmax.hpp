@@ -216,7 +216,7 @@ class SoftmaxEpoch {
         model_(model),
         balance_(rows, batches.rows, balancing, targets.n_classes, rule.fit_intercept),
         stride_(filled<Real>(targets.n_classes)),
-        longest_(longest(batches)),
+        longest_(batches.longest()),
         weights_(rows, model.coef.data(), targets.n_classes, longest_, stride_, threads),
         scores_(longest_ * stride_),
         constants_(stride_) {
@@ -240,14 +240,6 @@ class SoftmaxEpoch {
 
  private:
   static std::size_t at(Index k) { return static_cast<std::size_t>(k); }
-
-  static Index longest(const Batches& batches) {
-    Index most = 1;
-    for (Index k = 0; k < batches.count(); ++k) {
-      most = std::max(most, batches.last(k) - batches.first(k));
-    }
-    return most;
-  }
 
   void step(Index batch) {
     const Index first = batches_.first(batch), last = batches_.last(batch);

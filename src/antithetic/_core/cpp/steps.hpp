@@ -31,7 +31,7 @@ struct Batches {
   }
 
   Index longest() const {
-    Index most = size;
+    Index most = 1;
     for (Index batch = 0; batch < count(); ++batch)
       most = std::max(most, last(batch) - first(batch));
     return most;

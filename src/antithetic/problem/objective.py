@@ -8,6 +8,7 @@ penalty adds no variance.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,12 @@ from antithetic.problem.deviations import deviations, weighted_deviations
 from antithetic.problem.kernel_rows import kernel_rows
 from antithetic.problem.losses import Loss, get_loss
 from antithetic.problem.penalties import Penalty, make_penalty
+
+
+@cache
+def _loss_of_zero(loss: Loss) -> float:
+    """Loss of the prediction zero for the label 1."""
+    return float(loss.value(1.0, 0.0)[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,21 +68,20 @@ class Problem:
     weight: NDArray[np.float64] | None
     fit_intercept: bool
     classes: NDArray[Any] | None
-    rows: kernels.Rows = field(init=False, repr=False)  # X as the kernels see it, checked once
+    # rows, labels and weights as the kernels see them, checked once
+    rows: kernels.Rows = field(init=False, repr=False)
+    targets: kernels.Targets = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.loss.check_targets(self.y)
+        weight = np.empty(0) if self.weight is None else np.ascontiguousarray(self.weight)
+        targets = kernels.Targets(np.ascontiguousarray(self.y), weight)
         object.__setattr__(self, "rows", kernel_rows(self.X))
+        object.__setattr__(self, "targets", targets)
 
     def __reduce__(self) -> tuple[Any, ...]:
         given = (self.X, self.y, self.loss, self.penalty, self.weight, self.fit_intercept)
         return Problem, (*given, self.classes)
-
-    @property
-    def targets(self) -> kernels.Targets:
-        """Labels and weights as the kernels see them."""
-        weight = np.empty(0) if self.weight is None else np.ascontiguousarray(self.weight)
-        return kernels.Targets(np.ascontiguousarray(self.y), weight)
 
     @classmethod
     def build(
@@ -157,7 +163,7 @@ class Problem:
         """Weighted mean loss where every prediction is zero."""
         if not self.loss.classification:
             return self.mean_loss(np.zeros(self.n))
-        one = float(self.loss.value(1.0, 0.0)[0])  # the same for both signs
+        one = _loss_of_zero(self.loss)  # the same for both signs
         return one if self.weight is None else one * float(self.weight.mean())
 
     def _weigh(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,8 @@ class DivergenceError(ValueError):
 
 def check_finite(problem: Problem, state: State, schedule: Schedule) -> None:
     """Raise DivergenceError, with advice, unless the weights and their squared norm are finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(state.coef @ state.coef) and np.isfinite(state.intercept).all():
-            return
+    if are_finite(state.coef, state.intercept):
+        return
     raise DivergenceError(
         overflow_message(state.epochs, f"the steps diverged. {advice(problem, schedule)} ")
     )
@@ -49,10 +49,18 @@ def advice(problem: Problem, schedule: Schedule) -> str:
     return f"The first step was {first:.3g}; try {safe:.2g} or less."
 
 
+def are_finite(coef: np.ndarray, intercept: Any) -> bool:
+    """Whether the squared norm of weights, and an intercept or one per class, are finite."""
+    square = np.vdot(coef, coef)  # unlike @ it does not warn of an overflow
+    if isinstance(intercept, float):
+        return math.isfinite(square) and math.isfinite(intercept)
+    return math.isfinite(square) and bool(np.isfinite(intercept).all())
+
+
 def finite_objective(problem: Problem, coef: np.ndarray, intercept: Any) -> float:
     """Objective of some weights; infinite, and never an error, where it or they are not finite."""
+    if not are_finite(coef, intercept):
+        return np.inf
     with np.errstate(all="ignore"):
-        if not (np.isfinite(coef @ coef) and np.isfinite(intercept).all()):
-            return np.inf
         value = problem.objective(coef, intercept)
-        return value if np.isfinite(value) else np.inf
+    return value if math.isfinite(value) else np.inf

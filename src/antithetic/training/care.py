@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.solvers.divergence import finite_objective
+from antithetic.solvers.divergence import are_finite, finite_objective
 from antithetic.solvers.state import After, State
 from antithetic.solvers.steps import Auto
 from antithetic.training.spec import Spec
@@ -41,12 +41,13 @@ def ease(before: State, after: State, easing: Easing) -> Easing:
 
     They were short of where they were going.
     """
-    moved, aligned = np.empty(len(after.coef) + np.size(after.intercept)), 0
-    np.subtract(after.coef, before.coef, out=moved[: len(after.coef)])
-    moved[len(after.coef) :] = after.intercept - before.intercept
+    d, aligned = len(after.coef), 0
+    moved = np.empty(d + (1 if isinstance(after.intercept, float) else len(after.intercept)))
+    np.subtract(after.coef, before.coef, out=moved[:d])
+    moved[d:] = after.intercept - before.intercept
     if easing.moved is not None:
-        together = float(moved @ easing.moved)
-        lengths = np.sqrt(float(moved @ moved) * float(easing.moved @ easing.moved))
+        together = float(moved.dot(easing.moved))
+        lengths = math.sqrt(float(moved.dot(moved)) * float(easing.moved.dot(easing.moved)))
         if together > _SAME_WAY * lengths:
             aligned = easing.aligned + 1
     if aligned == _EPOCHS_THE_SAME_WAY:
@@ -101,7 +102,6 @@ def _reached(spec: Spec, after: After) -> float:
     state, problem = after.state, spec.problem
     if not spec.solver.by_epoch:
         return finite_objective(problem, state.coef, state.intercept)
-    with np.errstate(all="ignore"):
-        if not (np.isfinite(state.coef @ state.coef) and np.isfinite(state.intercept).all()):
-            return np.inf
+    if not are_finite(state.coef, state.intercept):
+        return np.inf
     return finite_objective(problem, *spec.solver.solution(state, after.own))

@@ -211,8 +211,8 @@ def _moved(spec: Spec, run: Run, after: After, drawing: Drawing) -> Run:
     run = run._replace(entries=(*run.entries, measure(spec, run)))
     if spec.estimates_gap:
         solution = spec.solver.solution(run.state, run.own)
-        marks = marks_of(spec.problem, len(run.entries), run.objective, solution)
-        run = run._replace(marks=run.marks + marks)
+        if marks := marks_of(spec.problem, len(run.entries), run.objective, solution):
+            run = run._replace(marks=run.marks + marks)
     if spec.stop is None:
         return run
     if isinstance(spec.stop, Stalled):
@@ -250,12 +250,12 @@ def gap_of(spec: Spec, run: Run) -> Gap:
 
 def present_schedule(spec: Spec, run: Run) -> Schedule:
     """Steps of the next epoch: lowered and eased as often as that was found to be needed."""
-    lowered = run.schedule._replace(eta0=run.schedule.eta0 / LOWERING**run.lowered)
-    if not spec.is_watched_over:
-        return lowered
-    assert isinstance(spec.steps, Auto)
-    least = spec.problem.penalty.l2 if spec.steps.decay is None else spec.steps.decay
-    return lowered._replace(rate=eased_rate(run.schedule.rate, least, run.easing))
+    code, eta0, rate, start = run.schedule
+    if spec.is_watched_over:
+        assert isinstance(spec.steps, Auto)
+        least = spec.problem.penalty.l2 if spec.steps.decay is None else spec.steps.decay
+        rate = eased_rate(rate, least, run.easing)
+    return Schedule(code, eta0 / LOWERING**run.lowered, rate, start)
 
 
 def warn_if_worse(spec: Spec, first: Solution, run: Run) -> None:

@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from common import Figure, load, run_parts
+from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - as everybody names it
 from torch_speed import handing_out, observing
@@ -346,4 +347,5 @@ if __name__ == "__main__":
     torch.set_num_threads(1)  # batches of 16 gain nothing from more, and seconds can be compared
     print(f"torch {torch.__version__}, one thread; antithetic {antithetic.__version__}")
     parts = {"a": to_a_loss, "b": linear, "c": harmless, "d": observing, "e": handing_out}
-    sys.exit(run_parts(__doc__, parts, keep=lambda path: setattr(KEPT, "path", path)))
+    with threadpool_limits(1):  # BLAS of NumPy, too: threads that wait count as CPU time
+        sys.exit(run_parts(__doc__, parts, keep=lambda path: setattr(KEPT, "path", path)))

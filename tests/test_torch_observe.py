@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import product
 
 import numpy as np
@@ -339,17 +341,59 @@ def test_gradients_that_are_used_up_in_the_backward_pass_are_measured_from_the_s
     assert norms.take() == []
 
 
-def test_what_the_loss_was_multiplied_by_is_that_of_the_first_backward_pass():
-    """A second one, of the same loss, adds to gradients and changes nothing here."""
+def test_in_batch_negatives_are_warned_of_once():
+    """The loss of a row that depends on the outputs of others is found out at the first batch."""
     found, net = sampler(), model()
+
+    def contrast(batch):
+        outputs = net(INPUTS[batch])
+        similar = outputs @ outputs.T
+        losses = cross_entropy(similar, torch.arange(len(batch)), reduction="none")
+        found.batch_loss(losses).backward()
+        assert found._watch.current.output.grad.shape == outputs.shape
+
     with found.observing(net):
+        batches = iter(found)
+        with pytest.warns(UserWarning, match="in-batch negatives"):
+            contrast(next(batches))
+        for batch in batches:
+            contrast(batch)
+    alone = sampler()
+    with alone.observing(net):
+        step(alone, net, next(iter(alone)))
+        assert alone._watch._checked
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_a_second_backward_pass_of_the_same_loss_changes_nothing(hooked):
+    """Slopes and what the loss was multiplied by are those of the first, or of both together."""
+    found, net = sampler(), model()
+    with found.observing(net) as watch:
+        watch._hooked = hooked
         batch = next(iter(found))
         losses = cross_entropy(net(INPUTS[batch]), CLASSES[batch], reduction="none")
         loss = found.batch_loss(losses) * 4.0
         loss.backward(retain_graph=True)
         loss.backward()
         seen = found._watch.current
-    assert float(seen.scale) == 4.0
+    outputs = net(INPUTS[batch]).detach().requires_grad_()
+    cross_entropy(outputs, CLASSES[batch]).backward()
+    torch.testing.assert_close(seen.slopes / seen.scale, outputs.grad)
+
+
+def test_outputs_that_are_changed_in_place():
+    """Their gradient is taken before, during the backward pass, once it was found out."""
+    found, other, net = sampler(), sampler(), model()
+    for one in (found, other):
+        with one.observing(net):
+            for batch in one:
+                outputs = net(INPUTS[batch])
+                outputs = outputs.mul_(3.0) if one is found else outputs * 3.0
+                one.batch_loss(cross_entropy(outputs, CLASSES[batch], reduction="none")).backward()
+    assert found._norms.ever.sum() == N - 8
+    seen = found._norms.ever
+    expected = other._norms.values[seen] * other._norms.mean
+    np.testing.assert_allclose(found._norms.values[seen] * found._norms.mean, expected, rtol=0.2)
 
 
 def test_passes_that_share_a_backward_pass_are_not_compared():
@@ -630,6 +674,26 @@ def test_wide_inputs_are_not_kept_for_long(monkeypatch):
         for batch in found:
             step(found, net, batch)
             assert len(watch._kept) <= 2
+            assert len(watch._inputs) <= 2
+
+
+def test_a_loop_that_is_open_when_the_program_ends_does_no_harm():
+    """The observer is left then, and must not call PyTorch any more, which would abort."""
+    program = """
+import torch
+from antithetic.torch import BalancedBatchSampler
+model, sampler = torch.nn.Linear(3, 2), BalancedBatchSampler(40, 4)
+def training():
+    with sampler.observing(model):
+        for batch in sampler:
+            model(torch.ones(4, 3)).sum().backward()
+            yield
+loop = training()
+for _ in range(5):
+    next(loop)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_epoch_that_is_broken_off_is_no_mistake():

@@ -105,13 +105,13 @@ class RowNorms:
 
 def _occurrences(rows: Indices) -> Iterator[Indices]:
     """Places of the first occurrence of each row, of the second, and so on."""
-    order = np.argsort(rows, kind="stable")
-    ordered = rows[order]
-    new = np.append(True, ordered[1:] != ordered[:-1])
-    starts = np.flatnonzero(new)
-    number = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
-    for k in range(int(number.max()) + 1):
-        yield order[number == k]
+    first = np.empty(int(rows.max()) + 1, dtype=np.intp)
+    left = np.arange(len(rows))
+    while len(left):
+        first[rows[left[::-1]]] = left[::-1]  # of those assigned to one row the last one stays
+        new = first[rows[left]] == left
+        yield left[new]
+        left = left[~new]
 
 
 def inclusions(norms: NDArray[Any], size: int) -> NDArray[np.float64]:

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Variable
 
+Norms = float | list[Tensor]  # the squared norm, or the norm of each parameter's gradient
+
 
 class GradientNorms:
     """Measures the gradient of one backward pass after the other.
@@ -22,6 +24,7 @@ class GradientNorms:
         self._parameters = [one for one in model.parameters() if one.requires_grad]
         self._handles: list[Any] = []
         self._found: list[Tensor] = []
+        self._square: float | None = None
         self._measuring = False
         # several processes average gradients before the pass ends
         if torch.distributed.is_available() and torch.distributed.is_initialized():
@@ -41,9 +44,10 @@ class GradientNorms:
         else:
             Variable._execution_engine.queue_callback(self._read)
 
-    def take(self) -> list[Tensor]:
-        """Return the norms that were measured since the last time, one for each parameter."""
-        found, self._found, self._measuring = self._found, [], False
+    def take(self) -> Norms:
+        """Return what was measured since the last time; an empty list if nothing was."""
+        found: Norms = self._found if self._square is None else self._square
+        self._found, self._square, self._measuring = [], None, False
         return found
 
     def close(self) -> None:
@@ -57,7 +61,11 @@ class GradientNorms:
         if not gradients:  # an optimiser in the backward pass has used them up
             self._add_hooks()
         elif all(one.dtype is torch.float32 and not one.is_sparse for one in gradients):
-            self._found = list(torch._foreach_norm(gradients))
+            norms = list(torch._foreach_norm(gradients))
+            if gradients[0].is_cpu:  # nothing to wait for
+                self._square = sum(norm.item() ** 2 for norm in norms)
+            else:
+                self._found = norms
         else:
             self._found = [_norm(one) for one in gradients]
 

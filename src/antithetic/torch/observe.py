@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -17,47 +17,16 @@ from antithetic._util.warnings import warn
 from antithetic.torch.data import to_indices
 from antithetic.torch.gradients import few_inputs, few_slopes, plain
 from antithetic.torch.head import find_head, is_linear, mixing_layer
-from antithetic.torch.norms import GradientNorms
+from antithetic.torch.norms import GradientNorms, Norms
+from antithetic.torch.passes import Pass, squared_norms
 from antithetic.torch.rounds import Batch
 
 if TYPE_CHECKING:
     from antithetic.torch.epochs import EpochSampler
 
-# batches whose gradients are computed at once: one large product is cheaper than many small ones
-_TOGETHER = 64
-_MOST_KEPT = 1 << 22  # numbers of their inputs, 16 MB, that are kept for that
-
-
-@dataclass(slots=True, eq=False)
-class Pass:
-    """A training pass through the head.
-
-    Attributes
-    ----------
-    batch : Batch
-        What it was given.
-    inputs : Tensor of shape (m, d)
-        What the head was given.
-    slopes : Tensor of shape (m, K) or None
-        Derivatives by the head's outputs, when the backward pass has been there.
-    loss : Tensor or None
-        What ``batch_loss`` returned, until the backward pass comes.
-    scale : Tensor or None
-        What that was multiplied by before the backward pass, as mixed precision and the
-        accumulation of gradients do.
-    weighed : bool
-        Whether the loss went through ``batch_loss``.
-    closed : bool
-        Whether the next pass has begun, or all was shown to the sampler.
-    """
-
-    batch: Batch
-    inputs: Tensor
-    slopes: Tensor | None = None
-    loss: Tensor | None = None
-    scale: Tensor | None = None
-    weighed: bool = False
-    closed: bool = False
+_TOGETHER = 64  # batches that are worked up at once: one large call is cheaper than many small ones
+_INPUTS = 16  # batches whose inputs are kept until they are reduced; more would fill the cache
+_MOST_KEPT = 1 << 22  # numbers of inputs and slopes, 16 MB, that are kept for that
 
 
 class ObserveHead:
@@ -87,6 +56,8 @@ class ObserveHead:
         self._sampler, self._model = sampler, model
         self._n_sketch = check_count(n_sketch, "n_sketch", least=1)
         self._warned = False
+        self._checked = False  # whether losses of rows were looked at
+        self._hooked = False  # whether slopes are taken during every backward pass
         self._begin()
 
     def _begin(self) -> None:
@@ -94,11 +65,18 @@ class ObserveHead:
         self._given: Batch | None = None
         self._told = False  # whether rows are given by `batch`
         self._late = self._sampler.under_way  # whether an epoch was under way when it began
-        self._kept: list[Pass] = []
-        self._numbers = 0  # of the inputs that are kept
-        self._measured: list[tuple[Pass, list[Tensor]]] = []
+        self._drop()
         self.current: Pass | None = None  # the last pass
         self._arrived = 0  # passes that the backward pass has reached since the current one began
+
+    def _drop(self) -> None:
+        """Keep nothing of what was seen and not shown to the sampler."""
+        self._kept: list[Pass] = []
+        self._inputs: list[Tensor] = []  # of the last of these
+        self._lengths: list[Tensor] = []  # norms of the inputs of the others
+        self._reduced: list[Tensor] = []  # a few coordinates of these, if gradients are wanted
+        self._numbers = 0  # of slopes and inputs that are kept
+        self._measured: list[tuple[Pass, Norms]] = []
 
     def __enter__(self) -> ObserveHead:
         self._sampler.watch(self)
@@ -123,6 +101,8 @@ class ObserveHead:
         self._handle.remove()
         self._norms.close()
         self._sampler.watch(None)
+        if sys.is_finalizing():  # a loop that is still open at the end of the program
+            return
         # The first error is the one that matters.
         with suppress(ValueError) if kind is not None else nullcontext():
             self.flush()
@@ -165,24 +145,66 @@ class ObserveHead:
         self._close_pass()
         seen = Pass(self._batch_of_pass(len(output)), args[0].detach())
         self.current = seen
-        if seen.batch.block >= 0 and self._sampler.tests_arms:
+        measured = seen.batch.block >= 0 and self._sampler.tests_arms
+        if measured:
             self._norms.begin()
-        if output.requires_grad:
-            output.register_hook(  # type: ignore[no-untyped-call]
-                lambda slopes: self._arrive(seen, slopes)
-            )
+        if not output.requires_grad:
+            return
+        if measured or self._hooked:
+            self._take_slopes(seen, output)
+        else:  # to read them off afterwards takes half the time of a function of Python's
+            output.retain_grad()
+            seen.output, seen.version = output, output._version
+
+    def _take_slopes(self, seen: Pass, output: Tensor) -> None:
+        """Take the slopes when the backward pass comes to the output."""
+        output.register_hook(  # type: ignore[no-untyped-call]
+            lambda slopes: self._arrive(seen, slopes.detach())
+        )
 
     def _arrive(self, seen: Pass, slopes: Tensor) -> None:
-        """Keep the slopes of a pass that the backward pass has reached for the first time."""
         self._arrived += 1
-        if seen.slopes is not None:
+        if seen.slopes is None:
+            self._keep(seen, slopes)
+            self._norms.reach_head()
+
+    def _read_slopes(self, seen: Pass) -> None:
+        """Read the slopes off the output of a pass, when the next one begins."""
+        output, seen.output = seen.output, None
+        if output is None:
             return
-        seen.slopes = slopes.detach()
+        if output._version != seen.version:  # its gradient is that of what it was changed into
+            self._hooked = True
+        elif output.grad is not None:
+            self._keep(seen, output.grad)
+        else:  # one backward pass for several batches
+            self._take_slopes(seen, output)
+
+    def _keep(self, seen: Pass, slopes: Tensor) -> None:
+        """Keep the slopes of a pass, and its inputs for a while."""
+        inputs, seen.inputs = seen.inputs, None
+        assert inputs is not None
+        seen.slopes = slopes
         if seen.loss is not None:
             seen.scale, seen.loss = seen.loss.grad, None
         self._kept.append(seen)
-        self._numbers += seen.inputs.numel()
-        self._norms.reach_head()
+        self._inputs.append(inputs)
+        self._numbers += inputs.numel() + slopes.numel()
+        if len(self._inputs) >= _INPUTS:
+            self._reduce()
+
+    def _reduce(self) -> None:
+        """Find the norms and a few coordinates of inputs, instead of which these are kept."""
+        if not self._inputs:
+            return
+        with plain(self._inputs[0].device):
+            inputs, sampler = torch.cat(self._inputs).float(), self._sampler
+            self._lengths.append(torch.linalg.vector_norm(inputs, dim=1))
+            if sampler.keeps_vectors:
+                bias = self.head.bias is not None
+                self._reduced.append(few_inputs(inputs, self._n_sketch, sampler.seed, bias=bias))
+        self._numbers -= inputs.numel()
+        self._inputs = []
 
     def _close_pass(self) -> None:
         """End what belongs to the current pass, when the next one begins."""
@@ -191,6 +213,7 @@ class ObserveHead:
         if seen is None or seen.closed:
             return
         seen.closed = True
+        self._read_slopes(seen)
         self._sampler.count_pass(weighed=seen.weighed)
         if seen.batch.weights is not None and not seen.weighed:
             raise ValueError(
@@ -198,10 +221,30 @@ class ObserveHead:
                 " sampler.batch_loss(losses), which weighs its rows; call it for every batch"
             )
         # several passes in one backward pass cannot be told apart
-        if seen.batch.block >= 0 and arrived == 1 and seen.slopes is not None and norms:
+        if seen.batch.block >= 0 and arrived == 1 and seen.slopes is not None and norms != []:
             self._measured.append((seen, norms))
         if len(self._kept) >= _TOGETHER or self._numbers >= _MOST_KEPT:
             self._show()
+
+    def check_losses(self, losses: Any) -> None:
+        """Warn if the loss of a row depends on other rows of its batch; looked at once."""
+        output = None if self.current is None else self.current.output
+        if self._checked or output is None or not getattr(losses, "requires_grad", False):
+            return
+        self._checked = True
+        with suppress(RuntimeError):  # some graphs can be walked only once
+            (slopes,) = torch.autograd.grad(
+                losses[0].sum(), output, retain_graph=True, allow_unused=True
+            )
+            output.grad = None
+            if slopes is not None and bool(slopes[1:].any()):
+                warn(
+                    "the loss of a row depends on the model's outputs for other rows of its batch,"
+                    " as with in-batch negatives, so gradients of rows do not add up: what is"
+                    " observed of single rows is less reliable there, and weights are not exact;"
+                    ' choose arms=("stratified",), or shuffle=True',
+                    UserWarning,
+                )
 
     def _batch_of_pass(self, length: int) -> Batch:
         if self._told:
@@ -233,22 +276,27 @@ class ObserveHead:
     def _doubt(self, found: str) -> ValueError:
         """Discard what was seen, unless the user gave the rows: some may have been confused."""
         if not self._told:
-            self._kept, self._numbers, self._measured = [], 0, []
+            self._drop()
             self._sampler.forget()
         return ValueError(f"{found}, so rows and gradients may not belong together; {_ADVICE}")
 
     def flush(self) -> None:
         """Show the sampler what was seen so far."""
+        seen = self.current
         # a pass whose backward pass is still to come stays open
-        if self.current is not None and self.current.slopes is not None:
+        if seen is not None and (
+            seen.slopes is not None or (seen.output is not None and seen.output.grad is not None)
+        ):
             self._close_pass()
         self._show()
 
     def _show(self) -> None:
-        measured, self._measured = self._measured, []
-        kept, self._kept, self._numbers = self._kept, [], 0
-        bad = self._learn(kept) if kept else set()
-        for seen, square in zip((seen for seen, _ in measured), _totals(measured), strict=True):
+        self._reduce()
+        measured, bad = self._measured, self._learn(self._kept) if self._kept else set()
+        self._drop()
+        for seen, square in zip(
+            (seen for seen, _ in measured), squared_norms(measured), strict=True
+        ):
             scale = 1.0 if seen.scale is None else float(seen.scale)
             value = square / scale**2 if scale else float("nan")
             if not np.isfinite(value):
@@ -260,14 +308,17 @@ class ObserveHead:
         """Show gradients of rows; return the passes, by identity, with NaN or infinity in them."""
         sampler, bias = self._sampler, self.head.bias is not None
         rows = np.concatenate([seen.batch.rows for seen in kept])
-        weights = np.concatenate([_weights(seen.batch) for seen in kept])
+        weights = np.ones(len(rows), dtype=np.float32)
         counts = np.array([len(seen.batch.rows) for seen in kept])
+        for seen, stop in zip(kept, np.cumsum(counts).tolist(), strict=True):
+            if seen.batch.weights is not None:
+                weights[stop - len(seen.batch.rows) : stop] = seen.batch.weights
         # the mean over a batch divides by its length, batch_loss by the batch size
         lengths = np.where([seen.weighed for seen in kept], sampler.batch_size, counts)
         factors = torch.from_numpy((np.repeat(lengths, counts) / weights).astype(np.float32))
-        with plain(kept[0].inputs.device):
-            slopes = torch.cat([seen.slopes for seen in kept if seen.slopes is not None]).float()
-            inputs = torch.cat([seen.inputs for seen in kept]).float()
+        parts = [seen.slopes for seen in kept if seen.slopes is not None]
+        with plain(parts[0].device):
+            slopes = torch.cat(parts).float()
             slopes = slopes * factors.to(slopes.device)[:, None]
             scales = [seen.scale for seen in kept]
             if any(scale is not None for scale in scales):
@@ -275,68 +326,19 @@ class ObserveHead:
                 each = torch.stack([one if scale is None else scale for scale in scales]).float()
                 repeats = torch.from_numpy(counts).to(slopes.device)
                 slopes = slopes / each.repeat_interleave(repeats)[:, None]
-            norms = slopes.norm(dim=1) * (inputs.square().sum(dim=1) + float(bias)).sqrt()
+            sizes = torch.cat(self._lengths)
+            norms = slopes.norm(dim=1) * (sizes.square() + float(bias)).sqrt()
             # with mixed precision a step may overflow; it is skipped
-            finite = torch.isfinite(norms)
-            chosen = finite.cpu().numpy()
-            if not chosen.all():
-                rows, weights = rows[chosen], weights[chosen]
-                slopes, inputs, norms = slopes[finite], inputs[finite], norms[finite]
+            chosen = torch.isfinite(norms).cpu().numpy()
+            rows, weights = rows[chosen], weights[chosen]
             if sampler.keeps_vectors:
                 few = few_slopes(slopes, sampler.seed).cpu().numpy()
-                reduced = few_inputs(inputs, self._n_sketch, sampler.seed, bias=bias).cpu()
-                sampler.learn(rows, reduced.numpy(), few)
+                reduced = torch.cat(self._reduced).cpu().numpy()
+                sampler.learn(rows, reduced[chosen], few[chosen])
         kept_counts = np.add.reduceat(chosen, np.cumsum(counts) - counts, dtype=np.intp)
-        sampler.learn_norms(rows, norms.cpu().numpy(), weights, kept_counts)
+        sampler.learn_norms(rows, norms.cpu().numpy()[chosen], weights, kept_counts)
         bad = np.unique(np.repeat(np.arange(len(kept)), counts)[~chosen])
         return {id(kept[number]) for number in bad}
-
-
-def weigh(seen: Pass | None, losses: Any, size: int) -> Tensor:
-    """Return the loss of the batch that is in the model, from the losses of its rows.
-
-    Without an observer, weights are 1.
-    """
-    if not isinstance(losses, Tensor) or losses.ndim == 0:
-        raise ValueError(
-            'batch_loss needs the losses of the rows, from a loss with reduction="none"; got'
-            f" {'one number' if isinstance(losses, Tensor) else type(losses).__name__}"
-        )
-    rows = losses.flatten(1).mean(dim=1) if losses.ndim > 1 else losses
-    if not rows.requires_grad:  # validation
-        return rows.mean()
-    if seen is None:
-        return rows.sum() / size
-    if len(rows) != len(seen.batch.rows):
-        raise ValueError(
-            f"batch_loss got {len(rows)} losses for a batch of {len(seen.batch.rows)} rows; give"
-            " one for each"
-        )
-    if seen.batch.weights is not None:
-        rows = rows * torch.from_numpy(seen.batch.weights).to(rows)
-    total = rows.sum() / size
-    total.retain_grad()  # cheaper than a hook, and as good
-    seen.weighed, seen.loss = True, total
-    return total
-
-
-def _totals(measured: list[tuple[Pass, list[Tensor]]]) -> list[float]:
-    """Squared norms of the gradient of each pass, brought to the CPU all at once."""
-    if not measured:
-        return []
-    device = measured[0][1][0].device
-    every = torch.stack([norm.to(device) for _, norms in measured for norm in norms])
-    counts = np.array([len(norms) for _, norms in measured])
-    squares = every.double().square().cpu().numpy()
-    sums = np.add.reduceat(squares, np.cumsum(counts) - counts)
-    found: list[float] = sums.tolist()
-    return found
-
-
-def _weights(batch: Batch) -> Any:
-    if batch.weights is not None:
-        return batch.weights
-    return np.ones(len(batch.rows), dtype=np.float32)
 
 
 _ADVICE = "say which rows come next with watch.batch(indices), before every training pass"

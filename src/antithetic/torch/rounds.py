@@ -86,9 +86,9 @@ class Round:
 
     def batch(self, number: int, size: int) -> Batch:
         """Return one of the batches, counted from the first of the round."""
-        cut, arm = slice(number * size, (number + 1) * size), int(self.arms[number])
+        cut, arm = slice(number * size, (number + 1) * size), self.arms.item(number)
         weights = self.weights[cut] if self.weights is not None and arm == IMPORTANCE else None
-        return Batch(self.rows[cut], arm, int(self.blocks[number]), weights, self.width)
+        return Batch(self.rows[cut], arm, self.blocks.item(number), weights, self.width)
 
     def state(self) -> dict[str, Any]:
         """Numbers and tensors."""

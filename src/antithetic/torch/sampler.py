@@ -16,7 +16,8 @@ from antithetic.torch.data import Indices, read_features, read_labels
 from antithetic.torch.epochs import EpochSampler, Place
 from antithetic.torch.importance import RowNorms
 from antithetic.torch.memory import Observations
-from antithetic.torch.observe import ObserveHead, weigh
+from antithetic.torch.observe import ObserveHead
+from antithetic.torch.passes import weigh
 from antithetic.torch.plan import ArmChoice, EpochPlan
 from antithetic.torch.rounds import ARMS, GROUPS, IMPORTANCE, SHUFFLED, STRATIFIED, Batch, Round
 from antithetic.torch.shards import is_first, least, mark_of, share
@@ -225,8 +226,10 @@ class AntitheticBatchSampler(EpochSampler):
         Tensor
             One number. In validation, where no gradient is needed, the mean of the losses.
         """
-        seen = None if self._watch is None else self._watch.current
-        return weigh(seen, losses, self.batch_size)
+        if self._watch is None:
+            return weigh(None, losses, self.batch_size)
+        self._watch.check_losses(losses)
+        return weigh(self._watch.current, losses, self.batch_size)
 
     def report(self) -> TrustReport:
         """Return what the test has found about each arm on this model, as a table to print."""

@@ -261,7 +261,7 @@ def test_the_sgd_estimators_use_it_for_smooth_losses(client):
     with pytest.raises(ValueError, match="leave batch_size out"):
         SGDClassifier("log_loss", solver="newton", batch_size=4, client=client).fit(*data)
     table = antithetic.dask.pair(*data, "tree", client=client)
-    with pytest.raises(ValueError, match="does not go with table="):
+    with pytest.raises(ValueError, match="cannot be combined with table="):
         SGDClassifier("log_loss", solver="newton", client=client).fit(*data, table=table)
 
 

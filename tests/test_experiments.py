@@ -160,7 +160,7 @@ def test_json_and_back_keeps_every_bit(part: Part) -> None:
 
 
 def test_what_is_no_part_is_refused() -> None:
-    with pytest.raises(ValueError, match="no part"):
+    with pytest.raises(ValueError, match="not a part"):
         Part.from_dict({"name": "sonar_scale"})
 
 
@@ -182,7 +182,7 @@ def test_what_is_no_part_is_refused() -> None:
 def test_wrong_shapes_are_refused(part: Part, change: dict[str, object]) -> None:
     given = json.loads(json.dumps(part.to_dict()))
     assert Part.from_dict(given).name == part.name
-    with pytest.raises(ValueError, match="no part of the experiments"):
+    with pytest.raises(ValueError, match="not a part of the experiments"):
         Part.from_dict(given | change)
 
 

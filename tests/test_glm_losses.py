@@ -157,7 +157,7 @@ def test_targets_outside_the_domain_name_the_row(loss, call):
 def test_classifiers_take_no_such_loss_and_regressors_none_of_classes():
     with pytest.raises(ValueError, match="loss"):
         SGDClassifier("poisson").fit(X, X[:, 0] > 0.0)
-    with pytest.raises(ValueError, match="one for classes"):
+    with pytest.raises(ValueError, match="loss for classification"):
         SGDRegressor(LOSSES["hinge"]).fit(X, X[:, 0])
 
 

@@ -139,7 +139,7 @@ def test_a_csr_matrix_with_an_index_outside_is_refused(call, index):
     """No foreign memory is read, in fits or in predictions."""
     rows = sparse.csr_array(X)
     rows.indices[5] = index
-    with pytest.raises(ValueError, match="outside of"):
+    with pytest.raises(ValueError, match="outside its"):
         call(rows, Y)
 
 
@@ -148,7 +148,7 @@ def test_a_csr_matrix_with_an_index_outside_is_refused(call, index):
 def test_a_csr_matrix_with_rows_outside_of_its_entries_is_refused(call, row, end):
     rows = sparse.csr_array(X)
     rows.indptr[row] = end
-    with pytest.raises(ValueError, match="has rows outside of its 180 entries"):
+    with pytest.raises(ValueError, match="has rows outside its 180 entries"):
         call(rows, Y)
 
 

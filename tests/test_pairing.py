@@ -368,8 +368,8 @@ def test_a_callable_is_given_the_signed_rows(form):
             "did not return a table: partner must be a permutation of 0..2; 0 appears 2 times",
         ),
         ([0, 1, 3], "did not return a table: partner must be a permutation of 0..2; row 2 has 3"),
-        ([0.0, 1.0, 2.0], "did not return a table: partner must be one column of whole numbers"),
-        ([[0, 1, 2]], "did not return a table: partner must be one column of whole numbers"),
+        ([0.0, 1.0, 2.0], "did not return a table: partner must be a one-dimensional array"),
+        ([[0, 1, 2]], "did not return a table: partner must be a one-dimensional array"),
         (None, "did not return a table"),
     ],
 )

@@ -341,7 +341,7 @@ def test_batches_without_shuffling_take_the_rows_in_order():
 )
 def test_rows_in_the_order_given_have_neither_draws_nor_pairs(kind, order):
     """shuffle=False with draws or pairs is refused, and so are tables and strata for fit."""
-    message = "shuffle=False takes the rows in the order given"
+    message = "shuffle=False uses the rows in the given order"
     with pytest.raises(ValueError, match=message):
         kind(shuffle=False, order=order).fit(X, target_of(kind))
     table = antithetic.AntitheticTable(np.arange(60))

@@ -518,7 +518,8 @@ def test_a_table_of_another_length_is_not_polished(n):
 def test_only_the_tree_can_be_polished_or_given_a_budget(method, argument):
     """Any other method refuses ``init`` and ``budget``, and says with which they go."""
     with pytest.raises(
-        ValueError, match=rf'^{next(iter(argument))}= goes with method="tree" or "auto" only'
+        ValueError,
+        match=rf'^{next(iter(argument))}= is supported only with method="tree" or "auto" only',
     ):
         pair([[1.0], [2.0]], [0, 1], method, **argument)
 

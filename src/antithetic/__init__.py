@@ -1,4 +1,4 @@
-"""Stochastic gradient descent that converges sooner, by choosing which samples travel together.
+"""Linear models that train faster and say how close to the optimum they are.
 
 See :func:`antithetic.minimize` for the paper's SGD and SGD-as, :func:`antithetic.pair` for its
 antithetic table, and :func:`antithetic.gradient_variance` for how much the table saves.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from antithetic.estimators.model_file import LinearModel
     from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Advice",
     "AntitheticTable",

@@ -217,8 +217,8 @@ def _kept(path: Path) -> Any:
         yield
     except KeyboardInterrupt as stop:
         raise InterruptedWithAdvice(
-            f"interrupted; all rows so far are in {path}. The same command goes on; --redraw {path}"
-            " shows what there is"
+            f"interrupted; all rows so far are in {path}. The same command continues; --redraw"
+            f" {path} shows the results so far"
         ) from stop
 
 

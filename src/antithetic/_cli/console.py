@@ -185,7 +185,7 @@ def as_json(value: Any) -> Any:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Give a function that is told what is being done, and how much of how much is behind it.
+    """Return a function that receives what is being done, and how much of how much is done.
 
     On a terminal it moves a bar, elsewhere it prints a line now and then; always on the error
     stream.

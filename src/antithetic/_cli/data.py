@@ -129,14 +129,14 @@ def read_data(path: Path, reading: Reading, *, loss: str | None) -> Data:
     if ALL_LOSSES[loss].classification:
         if classes is None:
             raise ValueError(
-                f"{path}: {found.target_name!r} holds numbers that are no classes; use a loss for"
-                " regression"
+                f"{path}: {found.target_name!r} holds numbers that are not classes; use a"
+                " regression loss"
             )
     else:
         if not numbers:
             raise ValueError(
                 f"{path}: {found.target_name!r} holds words, and --loss {loss} needs numbers; use a"
-                " loss for classes"
+                " classification loss"
             )
         classes = None
     return Data(

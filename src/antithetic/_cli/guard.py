@@ -89,7 +89,7 @@ class InterruptedWithAdvice(KeyboardInterrupt):
 def guarded(command: Callable[P, dict[str, Any]]) -> Callable[P, None]:
     """Make a command of a function that returns what ``--json`` prints.
 
-    Whatever goes wrong is told in one sentence on the error stream, with exit code 1; Ctrl-C gives
+    Errors are reported in one sentence on the error stream, with exit code 1; Ctrl-C gives
     130. With ``--json`` the sentence is also the value of ``"error"`` in the object on the standard
     output.
     """

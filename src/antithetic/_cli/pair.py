@@ -96,7 +96,7 @@ def pair(
         raise ValueError(f"--method {method} is not known; use one of {', '.join(METHODS)}")
     check_place(out, file)
     if out.suffix != ".npz":
-        raise ValueError(f"--out {out} should end in .npz, which is what a table is")
+        raise ValueError(f"--out {out} must end in .npz, the format of tables")
     reading = make_reading(target, features, leave_out, one_hot, dates, decimal_comma, max_bytes)
     data = read_data(file, reading, loss=loss)
     groups = _group_size(nest)

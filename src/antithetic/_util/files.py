@@ -10,7 +10,7 @@ from pathlib import Path
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file in full or not at all: a full disk, or a crash, leaves the one that was there.
 
-    A link stays, and the file that it leads to is written; what is no file, such as a pipe or
+    A link stays, and the file that it leads to is written; anything else, such as a pipe or
     ``/dev/null``, is written to.
     """
     if os.path.exists(path) and not os.path.isfile(path):

@@ -14,7 +14,7 @@ _SECONDS_BETWEEN_LINES = 5.0
 def progress_bar(
     description: str, total: int, show: bool, after: float = 0.0
 ) -> Iterator[Callable[[int], None]]:
-    """Give a function that is told how much of ``total`` is done.
+    """Return a function that receives how much of ``total`` is done.
 
     The bar appears ``after`` so many seconds, so that short jobs leave no trace.
     """

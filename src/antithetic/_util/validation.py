@@ -67,13 +67,13 @@ def refuse_dates_and_masks(X: Any, name: str) -> None:
         dated = [column for column, kind in zip(columns, types, strict=False) if _is_date(kind)]
         if dated:
             raise ValueError(
-                f"{name} has dates or durations in column {dated[0]!r}; make them numbers first,"
-                " days since a date, say"
+                f"{name} has dates or durations in column {dated[0]!r}; convert them to"
+                " numbers first, for example days since a date"
             )
     elif _is_date(getattr(X, "dtype", None)):
         raise ValueError(
-            f"{name} holds dates or durations ({X.dtype}); make them numbers first, days since a"
-            " date, say"
+            f"{name} holds dates or durations ({X.dtype}); convert them to numbers first, for"
+            " example days since a date"
         )
 
 
@@ -92,9 +92,9 @@ def refuse_indices(X: Any, name: str) -> None:
     width, ends = X.shape[1 if X.format == "csr" else 0], X.indptr
     stored = min(len(X.indices), len(X.data))
     if ends[0] != 0 or ends[-1] > stored or (ends[1:] < ends[:-1]).any():
-        raise ValueError(f"{name} has rows outside of its {stored} entries; it is damaged")
+        raise ValueError(f"{name} has rows outside its {stored} entries; it is damaged")
     if X.nnz and (X.indices.min() < 0 or X.indices.max() >= width):
-        raise ValueError(f"{name} has an index outside of its shape {X.shape}; it is damaged")
+        raise ValueError(f"{name} has an index outside its shape {X.shape}; it is damaged")
 
 
 def refuse_mixed_labels(y: Any) -> None:

@@ -53,7 +53,7 @@ class Runner:
 
     @classmethod
     def prepare(cls, peer: Peer, task: Task) -> Runner:
-        """Set it up; what fails is told in the status."""
+        """Set it up; the status says what failed."""
         if task.loss not in peer.losses:
             return cls(peer, (), [], f"does not minimise {task.loss}")
         try:
@@ -286,7 +286,7 @@ def _held_out(row: Row, task: Task, runners: Sequence[Runner], limits: Limits) -
     X, y, X_held, y_held = hold_out(task.X, task.y)
     try:
         train = Task.build(task.name, task.loss, X, y, task.l2)
-    except Exception as error:  # rows of one class, or a least objective that is not found
+    except Exception as error:  # rows of one class, or a minimum that is not found
         for runner in runners:
             yield replace(
                 _lacking(row, "held-out", runner),

@@ -153,7 +153,8 @@ def _lock(folder: str | os.PathLike[str], lock: Callable[[], None]) -> None:
         lock()
     except BlockingIOError as error:
         raise RefusedError(
-            f"another run writes into {os.fspath(folder)}: wait for its end, or name another folder"
+            f"another run writes into {os.fspath(folder)}: wait until it has finished, or use"
+            " another folder"
         ) from error
     except OSError:  # some network drives have no locks
         pass

@@ -136,7 +136,7 @@ class BlockModel(NewtonModel):
             return order
         if not self.shuffle:
             raise ValueError(
-                "shuffle=False takes the rows in the order given, without table=; use shuffle=True"
+                "shuffle=False uses the rows in the given order, without table=; use shuffle=True"
             )
         if order.pairs is not None:
             raise ValueError(f"table= is given twice: to fit, and in order={order!r}")
@@ -168,8 +168,8 @@ class BlockModel(NewtonModel):
             raise ValueError(f"{type(self).__name__} needs labels: y is None")
         if table is not None and self.solver == "newton":
             raise ValueError(
-                "solver='newton' visits all rows in each iteration, so it does not go with table=;"
-                " leave it out, or use solver='svrg'"
+                "solver='newton' visits all rows in each iteration, so it cannot be combined with"
+                " table=; leave it out, or use solver='svrg'"
             )
         if table is not None and not isinstance(table, BlockTable):
             raise ValueError(

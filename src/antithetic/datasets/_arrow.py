@@ -32,7 +32,7 @@ def read_arrow(path: Path, form: str, reading: Reading) -> tuple[NamedColumns, C
     try:
         with _open(pa, path, form) as reader:
             schema = reader.schema_arrow if form == "parquet" else reader.schema
-            # pandas stores its index as a column of this name: it is no feature
+            # pandas stores its index as a column of this name: it is not a feature
             names = [
                 name
                 for name in schema.names
@@ -92,7 +92,7 @@ def _kind(pa: Any, field: Any, dates: bool, where: str) -> str:
 
 def _batches(reader: Any, form: str, used: list[str], max_bytes: int, where: str) -> Iterator[Any]:
     too_large = ValueError(
-        f"{where} holds more than max_bytes={max_bytes} bytes; give a larger max_bytes if it may"
+        f"{where} holds more than max_bytes={max_bytes} bytes; set a larger max_bytes to read it"
     )
     if form == "parquet":
         meta = reader.metadata

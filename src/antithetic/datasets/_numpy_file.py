@@ -51,7 +51,7 @@ def read_npz(path: Path, max_bytes: int) -> tuple[Any, NDArray[Any], list[str] |
     except Exception as error:
         if str(error).startswith(str(path)):  # ours, which says all there is to say
             raise
-        raise ValueError(f"{path} is no readable npz archive: {error}") from error
+        raise ValueError(f"{path} is not a readable npz archive: {error}") from error
     labels = next((arrays[name] for name in _LABELS if name in arrays), None)
     if {"indices", "indptr", "data"} <= arrays.keys():
         X = _csr(arrays, str(path))
@@ -99,7 +99,7 @@ def _array(stream: io.BufferedReader, where: str, max_bytes: int) -> NDArray[Any
     except Exception as error:  # the header is a Python expression, read by Python's own parser
         if "max_bytes" in str(error):  # of the stream, which says all there is to say
             raise
-        raise ValueError(f"{where} is no NumPy array, or it is damaged: {error}") from error
+        raise ValueError(f"{where} is not a NumPy array, or it is damaged: {error}") from error
     if dtype.kind not in "biufUS" or dtype.itemsize == 0:
         raise ValueError(
             f"{where} has type {dtype}; only numbers are read, and strings as labels (nothing is"
@@ -110,8 +110,8 @@ def _array(stream: io.BufferedReader, where: str, max_bytes: int) -> NDArray[Any
         count *= axis
     if count > max_bytes or min(shape, default=0) < 0:
         raise ValueError(
-            f"{where} has shape {shape}: more than max_bytes={max_bytes} bytes; give a larger"
-            " max_bytes if it may"
+            f"{where} has shape {shape}: more than max_bytes={max_bytes} bytes; set a larger"
+            " max_bytes to read it"
         )
     flat = np.frombuffer(read_exactly(stream, count, where), dtype=dtype)
     return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
@@ -127,7 +127,7 @@ def _csr(arrays: dict[str, NDArray[Any]], where: str) -> sparse.csr_array:
         or any(arrays[part].dtype.kind not in "iu" for part in _PARTS[1:])
     ):
         raise ValueError(
-            f"{where} holds no whole CSR matrix: data, indices, indptr and shape (two whole"
+            f"{where} holds an incomplete CSR matrix: data, indices, indptr and shape (two whole"
             " numbers) are needed"
         )
     n, d = arrays["shape"].tolist()

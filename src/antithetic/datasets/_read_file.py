@@ -173,8 +173,7 @@ def read_table(path: Path, form: str, reading: Reading) -> tuple[NamedColumns, C
 def _refuse_columns(reading: Reading, where: str) -> None:
     if reading.target is not None:
         raise ValueError(
-            f"{where} says itself where its labels are, so target={reading.target!r} cannot be"
-            " chosen"
+            f"{where} defines its own labels, so target={reading.target!r} cannot be chosen"
         )
     if reading.leave_out:
         raise ValueError(
@@ -202,8 +201,8 @@ def _form(path: Path, max_bytes: int) -> str:
         raise ValueError(f"{path} is empty")
     if any(b"\x00" in line for line in sample):
         raise ValueError(
-            f"{path} is no text, and in none of the formats that can be read: SVMlight, CSV, TSV,"
-            " Parquet, Arrow, npy, npz"
+            f"{path} is not text, and not in any of the formats that can be read: SVMlight,"
+            " CSV, TSV, Parquet, Arrow, npy, npz"
         )
     return "svmlight" if ending in _SVMLIGHT_ENDINGS or looks_like_svmlight(sample) else "text"
 
@@ -226,7 +225,7 @@ def _read_pair(
     d = X.shape[1]
     if n_features is None and d > MOST_FEATURES:
         raise ValueError(
-            f"{where} has {d} features, above {MOST_FEATURES}; if that is meant, pass"
+            f"{where} has {d} features, above {MOST_FEATURES}; if this is intended, pass"
             f" n_features={d}"
         )
     if names is None:

@@ -30,7 +30,7 @@ _LONGEST_LINE = 1 << 26  # a line is held in memory as a whole, so it needs a li
 
 
 def beginning(path: Path, where: str) -> bytes:
-    """First bytes of a file as it lies on the disk; refuses what is no file, and an empty one."""
+    """First bytes of a file as it is stored; an error if it is empty, or not a regular file."""
     mode = path.stat().st_mode
     if not stat.S_ISREG(mode):
         raise ValueError(
@@ -108,8 +108,8 @@ class _Limited(io.RawIOBase):
             ) from error
         if len(chunk) > self._left:
             raise ValueError(
-                f"{self._where} holds more than max_bytes={self._max_bytes} bytes; give a larger"
-                " max_bytes if it may"
+                f"{self._where} holds more than max_bytes={self._max_bytes} bytes; set a larger"
+                " max_bytes to read it"
             )
         self._left -= len(chunk)
         buffer[: len(chunk)] = chunk
@@ -130,7 +130,7 @@ class Lines:
             if len(line) == _LONGEST_LINE:
                 raise ValueError(
                     f"{self._where}, line {self.number} is longer than {_LONGEST_LINE} bytes: this"
-                    " is no table of numbers"
+                    " is not a table of numbers"
                 )
             yield line
 

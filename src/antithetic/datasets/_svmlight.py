@@ -79,8 +79,8 @@ def read_svmlight(
     d = X.shape[1] - first
     if n_features is None and d > MOST_FEATURES:
         raise ValueError(
-            f"{where} has an index {d - 1 + first}, which is above {MOST_FEATURES}; if it is meant,"
-            f" pass n_features={d} or more"
+            f"{where} has an index {d - 1 + first}, which is above {MOST_FEATURES}; if this is"
+            f" intended, pass n_features={d} or more"
         )
     if n_features is not None and d > n_features:
         raise ValueError(f"{where} has {d} features, more than n_features={n_features}")

@@ -159,7 +159,7 @@ def _delimiter(path: Path, sample: list[str], reading: Reading) -> str:
     best = max(scores, key=scores.__getitem__)
     if scores[best] == (0, 0):
         raise ValueError(
-            f"{path} is no table: its first line has no"
+            f"{path} is not a table: its first line has no"
             f" {'comma, ' if ',' in allowed else ''}semicolon or tab, and it is not SVMlight text"
             " either"
         )

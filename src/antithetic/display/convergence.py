@@ -92,7 +92,7 @@ class ConvergenceDisplay:
             Which entry of ``history_``.
         x : {"epoch", "seconds"}, default="epoch"
         optimum : float or array-like of shape (n_classes,), default=None
-            The least value the metric can take, one for all lines or one for each: the distance to
+            The minimum of the metric, one for all lines or one for each: the distance to
             it is drawn, on a log axis, without the points at or below it. None draws the metric
             itself.
         name : str, default=None
@@ -227,6 +227,6 @@ def _above(
     if not any((y > 0.0).any() for _, y in shifted.values()):
         raise ValueError(
             f"no {metric} lies above optimum={optimum!r}, so a log axis has nothing to show; give"
-            " the least value, or None"
+            " the minimum, or None"
         )
     return shifted

@@ -72,7 +72,7 @@ class LogisticParameters(LinearEstimator):
         if self.solver == "liblinear" and self.fit_intercept:
             warn(
                 "solver='liblinear' penalises the intercept in scikit-learn; this class never does,"
-                " whatever solver= says, so the weights differ slightly",
+                " regardless of solver=, so the weights differ slightly",
                 UserWarning,
             )
 

@@ -67,7 +67,8 @@ class LinearParameters(LinearEstimator):
         """Check what depends on more than one parameter, before data are seen."""
         if getattr(self, "_y_numeric", False) and self._loss().classification:
             raise ValueError(
-                f"loss={self.loss!r} is one for classes; use a loss for numbers, or SGDClassifier"
+                f"loss={self.loss!r} is a loss for classification; use a regression loss, or"
+                " SGDClassifier"
             )
         if self.penalty == "elasticnet" and self.l1_ratio is None:
             raise ValueError("l1_ratio must be set when penalty is 'elasticnet'")
@@ -99,7 +100,7 @@ class LinearParameters(LinearEstimator):
         order = self._order()
         if not (order is None or order == ORDERS["shuffle"]()):
             raise ValueError(
-                "shuffle=False takes the rows in the order given, so it does not go with"
+                "shuffle=False uses the rows in the given order, so it cannot be combined with"
                 f" order={self.order!r}; use order='auto', or shuffle=True"
             )
 

@@ -96,7 +96,7 @@ class PlannedFit(FittedLinearModel):
             raise ValueError("early_stopping should be False with partial_fit")
         if self.early_stopping and self.stopping != "objective":
             raise ValueError(
-                "early_stopping watches the validation score, so it does not go with"
+                "early_stopping watches the validation score, so it cannot be combined with"
                 f" stopping={self.stopping!r}; leave one of them out"
             )
         self._check_together(average=self.average != "auto" and self.average)
@@ -176,15 +176,15 @@ class PlannedFit(FittedLinearModel):
         order = self._order()
         if self.solver == "newton" and not (table is None and strata is None):
             raise ValueError(
-                "solver='newton' visits all rows in each iteration, so it does not go with table="
-                " or strata=; leave them out, or use solver='sgd'"
+                "solver='newton' visits all rows in each iteration, so it cannot be combined with"
+                " table= or strata=; leave them out, or use solver='sgd'"
             )
         if table is not None:
             check_table(table).check(data.X, data.y)
         if not self.shuffle and not (table is None and strata is None):
             raise ValueError(
-                "shuffle=False takes the rows in the order given, so it does not go with table= or"
-                " strata=; use shuffle=True"
+                "shuffle=False uses the rows in the given order, so it cannot be combined with"
+                " table= or strata=; use shuffle=True"
             )
         if order is None:
             if strata is not None:
@@ -378,7 +378,7 @@ def _follow(
 ) -> tuple[Schedule, Any]:
     """Steps and state of earlier rows, in the units that these rows have led to.
 
-    The first step follows the curvature, and what weights owe to an L1 penalty their metric.
+    The first step follows the curvature; the L1 penalty carried forward follows the metric.
     """
     now, then = solver.preconditioner, find_preconditioner(problem, before)
     if now is None or not np.isfinite(now.curvature):

@@ -97,7 +97,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         penalty. A run of automatic steps goes on while ``gap_`` is above 0.5 % of the way from the
         best constant and an epoch still gains a tenth of it. None runs ``max_iter`` epochs.
     shuffle : bool, default=True
-        Whether each epoch has an order of its own. False takes the rows in the order given.
+        Whether each epoch has an order of its own. False uses the rows in the given order.
     verbose : int, default=0
         1 or more prints the plan and shows a progress bar (needs rich; a line now and then without
         it).
@@ -531,7 +531,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         penalty. A run of automatic steps goes on while ``gap_`` is above 0.5 % of the way from the
         best constant and an epoch still gains a tenth of it. None runs ``max_iter`` epochs.
     shuffle : bool, default=True
-        Whether each epoch has an order of its own. False takes the rows in the order given.
+        Whether each epoch has an order of its own. False uses the rows in the given order.
     verbose : int, default=0
         1 or more prints the plan and shows a progress bar (needs rich; a line now and then without
         it).

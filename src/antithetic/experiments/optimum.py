@@ -1,4 +1,4 @@
-"""The least objective and where it is, each with a bound of its error."""
+"""The minimum of the objective and where it is, with a bound on its error."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from antithetic.problem.optimality import duality_gap
 from antithetic.training.minimize import minimize
 
 RELATIVE_ERROR = 1e-10  # of f(0) - f*: what is asked for
-_LEAST_ERROR = 1e-18  # of a logistic objective: more digits are not to be had
+_LEAST_ERROR = 1e-18  # of a logistic objective: rounding allows no more digits
 _EPOCHS_AT_ONCE = 200
 _MOST_COLUMNS = 2000  # of a matrix of second derivatives
 _WIDTHS = 10.0 ** np.arange(-9.0, -1.0)  # how near the kink a margin is taken to be at it
 
 
 class Optimum(NamedTuple):
-    """Least objective, by how much it may be too large at most, and its weights."""
+    """Minimum, by how much it may be too large at most, and its weights."""
 
     value: float
     error: float

@@ -148,18 +148,18 @@ class Part:
         names = {entry.name for entry in fields(cls)}
         if not isinstance(given, Mapping) or set(given) != names:
             raise ValueError(
-                "this is no part of the experiments: its entries are others; run it again"
+                "this is not a part of the experiments: its entries are others; run it again"
             )
         part = cls(**{name: _arrays(value) for name, value in given.items()})
         try:
             wrong = next((what for what, right in _shapes(part) if not right), None)
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise ValueError(
-                "this is no part of the experiments: something is missing in it; run it again"
+                "this is not a part of the experiments: something is missing in it; run it again"
             ) from error
         if wrong is not None:
             raise ValueError(
-                f"this is no part of the experiments: {wrong} has another shape; run it again"
+                f"this is not a part of the experiments: {wrong} has another shape; run it again"
             )
         return part
 

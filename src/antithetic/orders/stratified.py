@@ -68,7 +68,7 @@ class Stratified(Order):
 
     def draw_from(self, pool: Pool) -> Draws:
         """Apply the order to a pool."""
-        # from signed rows, whatever the gradients: a run that is resumed has the same strata
+        # from signed rows, not gradients: a run that is resumed has the same strata
         strata = make_strata(
             pool.problem, pool.table, self.strata, pool.seed, batch_size=pool.batch_size
         )

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from antithetic._util.validation import Matrix
 
-_BLOCK_ENTRIES = 1 << 15  # larger arrays are fetched from the system anew each time
+_BLOCK_ENTRIES = 1 << 15  # larger arrays are allocated again each time
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 

@@ -62,7 +62,7 @@ class Pairer:
         for name, value in (("init", self.init), ("budget", budget)):
             if value is not None and (callable(method) or method not in ("auto", "tree")):
                 raise ValueError(
-                    f'{name}= goes with method="tree" or "auto" only; leave it at None'
+                    f'{name}= is supported only with method="tree" or "auto" only; leave it at None'
                 )
         if budget is not None and (isinstance(budget, str) or not budget > 0.0):
             raise ValueError(f"budget must be a number of seconds above 0; got {budget!r}")

@@ -120,7 +120,7 @@ class AntitheticTable:
         if len(rows) != len(np.unique(rows)):
             raise ValueError("a table cannot be restricted to repeated rows; give each row once")
         if not len(rows):
-            raise ValueError("a table cannot be restricted to no rows")
+            raise ValueError("a table cannot be restricted to an empty list of rows")
         return AntitheticTable(
             matching.restrict(self.partner, rows),
             self.fingerprint.take(rows),
@@ -315,8 +315,8 @@ def check_permutation(partner: Any) -> NDArray[np.intp]:
     given = np.asarray(partner)
     if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu":
         raise ValueError(
-            f"partner must be one column of whole numbers, not empty; got shape {given.shape} of"
-            f" {given.dtype}"
+            f"partner must be a one-dimensional array of whole numbers, not empty; got shape"
+            f" {given.shape} of {given.dtype}"
         )
     n = len(given)
     table = given.astype(np.intp)

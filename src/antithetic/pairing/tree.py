@@ -3,7 +3,7 @@ r"""A near-linear pairing: transport of the cloud of rows to its own reflection,
 Minimising :math:`\sum_i \langle z_i, z_{S(i)} \rangle` means to move each centred row to the
 reflection :math:`-z_j` of another, at the least total squared distance. A first tree cuts rows and
 reflections at the same medians into buckets of at most ``LEAF`` rows, and each bucket's assignment
-problem is solved exactly. Then the pairs are put into buckets anew, round after round, and solved
+problem is solved exactly. Then the pairs are put into new buckets, round after round, and solved
 again, which can only improve them: by turns at random, which mends what the first tree did wrong on
 a large scale, and by where their middles lie along axes turned at random, which mends it on a small
 one (two pairs gain by changing partners if their middles are close and their distances are not

@@ -286,9 +286,7 @@ def make_penalty(penalty: Any, d: int, *, l2: float, l1: float) -> Penalty:
         return ElasticNet(l2, l1)
     if isinstance(penalty, ElasticNet):
         if l2 != 0.0 or l1 != 0.0:
-            raise ValueError(
-                "l2= and l1= are given twice: ElasticNet(l2, l1) has strengths of its own"
-            )
+            raise ValueError("l2= and l1= are given twice: ElasticNet(l2, l1) sets them already")
         return penalty
     if isinstance(penalty, GroupLasso):
         if l1 == 0.0:

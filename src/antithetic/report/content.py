@@ -108,7 +108,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class PageClaim:
-    """A sentence of the paper, and what came of it.
+    """A claim of the paper, and its verdict.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ def find_preconditioned_steps(
     start, own = solver.init(coef, intercept)
     before = finite_objective(sample, start.coef, start.intercept)
     if before == np.inf:
-        raise DivergenceError(overflow_message(0, "the loss of the first weights is too large. "))
+        raise DivergenceError(overflow_message(0, "the loss at the initial weights is too large. "))
     eta0 = _first_step(sample, preconditioner, batch_size)
     if sample.loss_at_zero() == 0.0:  # as for the perceptron, only the direction matters
         return InverseTime(eta0, problem.penalty.l2)

@@ -58,7 +58,7 @@ class Sgd:
     r"""Stochastic gradient descent with a proximal step.
 
     One step is :math:`w \leftarrow \mathrm{soft}\big((1 - \eta l_2) w - \eta\,\bar g,\ \eta
-    l_1\big)` with the mean data gradient of the batch, and a threshold that is not forgiven to
+    l_1\big)` with the mean data gradient of the batch, and a threshold that is carried forward for
     weights at zero; a batch of m rows instead of b takes
     :math:`\eta m / b`. The factor of the L2 penalty is kept at 0 or more.
 
@@ -74,7 +74,7 @@ class Sgd:
     watch : bool, default=False
         Whether to record the mean loss that an epoch meets.
     by_epoch : bool, default=False
-        Whether the average begins anew with each epoch, in the first one after a quarter of it (at
+        Whether the average starts again with each epoch, in the first one after a quarter of it (at
         most 10,000 rows), and is of at most 256 points on the way, evenly spaced: they take the
         noise out as well as all would, at a small part of the cost. After epochs 4, 5, 8, 9, 16, 17
         and so on it is compared with the last weights, and given up for good once these were better

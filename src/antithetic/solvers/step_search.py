@@ -145,7 +145,7 @@ def _objective_to_beat(sample: Problem, start: State, at_zero: float) -> float:
     else:
         before = max(finite_objective(sample, start.coef, start.intercept), at_zero)
     if before == np.inf:
-        raise DivergenceError(overflow_message(0, "the loss of the first weights is too large. "))
+        raise DivergenceError(overflow_message(0, "the loss at the initial weights is too large. "))
     return before
 
 

@@ -50,7 +50,7 @@ class Patience(NamedTuple):
 
     def after(self, verdict: float, stop: Stalled) -> Patience:
         """Count epochs in which the verdict did not fall; after so many, stop."""
-        waited = 0 if verdict <= self.best - stop.tol else self.waited + 1  # NaN is no improvement
+        waited = 0 if verdict <= self.best - stop.tol else self.waited + 1  # NaN does not count
         return Patience(min(self.best, verdict), waited, waited >= stop.epochs)
 
 

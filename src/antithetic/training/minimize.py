@@ -268,7 +268,7 @@ def _check_init(init: Any, resume: Any, problem: Problem) -> tuple[Any, Any] | N
             (None, problem.loss.first_intercept(problem.y, problem.weight)) if has_first else None
         )
     if resume is not None:
-        raise ValueError("resume= goes on from its own weights; leave init= out")
+        raise ValueError("resume= continues from its own weights; leave init= out")
     axes = 1 if problem.loss.has_classes else 0
     if not isinstance(init, (tuple, list)) or len(init) != 2 or np.ndim(init[1]) > axes:
         raise ValueError(

@@ -138,7 +138,7 @@ def _check_preconditioned(problem: Problem, solver: Sgd) -> None:
     every_step = solver.average_from > 0 and not solver.by_epoch
     if sparse.issparse(problem.X) and (problem.penalty.l1 > 0.0 or every_step):
         raise ValueError(
-            "Auto(precondition=True) on sparse rows goes with neither an L1 penalty nor an average"
+            "Auto(precondition=True) on sparse rows supports neither an L1 penalty nor an average"
             ' over all steps; leave precondition out, use average="epoch", or dense rows'
         )
 

@@ -42,6 +42,7 @@ SCRIPTS = {  # and what each needs, with the extra that has it
     "softmax": {},
     "certificates": {},
     "losses": {},
+    "wide_rows": {},
     "orders": {},
     "composition": {},
     "torch_training": {"torch": "torch"},

@@ -181,11 +181,10 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
                 f"solver={self.solver!r} needs all rows at once; use fit, or solver='sgd'"
             )
         d, k = data.X.shape[1], self._n_rows()
-        zeros = self._starts(np.zeros((k, d)), np.zeros(k))
-        starts = zeros if first else self._later_states(d)
+        starts = self._starts(np.zeros((k, d)), np.zeros(k)) if first else self._later_states(d)
         if data.weight is not None and not data.weight.any():  # nothing was seen
             if first:
-                solutions = [(coef.astype(data.X.dtype), intercept) for coef, intercept in zeros]
+                solutions = [(coef.astype(data.X.dtype), intercept) for coef, intercept in starts]
                 self._adopt({**self._weights_of(solutions), "t_": 1, "n_iter_": 0})
             return
         if first:

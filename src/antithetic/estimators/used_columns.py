@@ -16,7 +16,7 @@ from scipy import sparse
 
 from antithetic.solvers.state import Solution, State
 
-_WORTH = 2  # times as many columns as entries
+_WORTH = 0.25  # times as many columns as entries
 _FEW_ENTRIES = 4  # of a column, on average
 _SORTED = 16  # from so many on, sorting the entries is faster than marking columns
 
@@ -46,6 +46,8 @@ class UsedColumns(NamedTuple):
             has_entries = np.zeros(X.shape[1], bool)
             has_entries[X.indices] = True
             used = np.flatnonzero(has_entries)
+        if 2 * len(used) > X.shape[1]:
+            return None
         return cls(used if len(used) else np.zeros(1, np.intp), X.shape[1])
 
     def narrow(self, X: Any, *, extra: int = 0) -> sparse.csr_array:

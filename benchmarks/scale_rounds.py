@@ -51,9 +51,10 @@ def two_classes(n: int) -> Iterator[tuple[str, object, np.ndarray]]:
     yield "t distribution, 2 degrees of freedom", heavy, labels_of(rng, heavy @ w)
     cauchy = rng.standard_cauchy(size=(n, d))
     yield "Cauchy distribution", cauchy, labels_of(rng, np.tanh(cauchy) @ w)
-    long = Z.copy()
-    long[rng.integers(n, size=5)] *= 1e4
-    yield "five rows 10,000 times as long", long, y
+    long, wrong, five = Z.copy(), y.copy(), rng.integers(n, size=5)
+    long[five] *= 1e4
+    wrong[five] = 1 - wrong[five]
+    yield "five rows 10,000 times as long, wrong labels", long, wrong
 
 
 def very_wide(n: int) -> Iterator[tuple[str, object, np.ndarray]]:

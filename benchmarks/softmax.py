@@ -25,6 +25,8 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before BLAS is loaded
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
+if os.environ.get("ANTITHETIC_ISA") == "v3":  # BLAS is then to have the same registers
+    os.environ.setdefault("OPENBLAS_CORETYPE", "Haswell")
 
 import argparse
 import sys

@@ -6,7 +6,7 @@ antithetic table, and :func:`antithetic.gradient_variance` for how much the tabl
 
 from typing import TYPE_CHECKING, Any
 
-from antithetic import datasets, losses, orders, penalties, steps, stopping
+from antithetic import losses, orders, penalties, steps, stopping
 from antithetic._util.versions import show_versions
 from antithetic.orders.exact import gradient_variance
 from antithetic.pairing import AntitheticTable, GroupTable, MatchingLoss, Quality, pair, pair_rows
@@ -17,6 +17,7 @@ from antithetic.training.minimize import Interrupted, Result, minimize
 from antithetic.training.trace import Distance
 
 if TYPE_CHECKING:
+    from antithetic import datasets
     from antithetic.display import ConvergenceDisplay, VarianceDisplay
     from antithetic.estimators.logistic import LogisticRegression
     from antithetic.estimators.logistic_cv import LogisticRegressionCV
@@ -56,7 +57,8 @@ __all__ = [
     "stopping",
 ]
 
-# scikit-learn's estimators take a second to import, which others need not wait for
+# scikit-learn's estimators take a second to import, and files and downloads a twentieth, which
+# others need not wait for
 _LATER = {
     "ConvergenceDisplay": "display",
     "LinearModel": "estimators.model_file",
@@ -65,6 +67,7 @@ _LATER = {
     "SGDClassifier": "estimators.sgd",
     "SGDRegressor": "estimators.sgd",
     "VarianceDisplay": "display",
+    "datasets": "datasets",
 }
 
 
@@ -73,7 +76,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    module = import_module(f"{__name__}.{_LATER[name]}")
+    value = module if name == _LATER[name] else getattr(module, name)
     globals()[name] = value
     return value
 

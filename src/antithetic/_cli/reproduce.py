@@ -83,7 +83,7 @@ def reproduce(
 
     Writes report.html (open it in any browser), all numbers as CSV and each figure as PNG and SVG.
     Four of the six sets come with the package; the others are used if they are on this computer.
-    Ctrl-C keeps what is finished, and [bold]--resume[/bold] goes on from there.
+    Ctrl-C keeps what is finished, and [bold]--resume[/bold] continues from there.
 
     For example:
       antithetic reproduce

@@ -108,7 +108,7 @@ _Checkpoint = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="With --dask: write each round here, and go on from it.",
+        help="With --dask: write each round here, and continue from it.",
         show_default=False,
     ),
 ]

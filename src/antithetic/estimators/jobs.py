@@ -139,7 +139,7 @@ def epochs_bar(total: int, show: bool) -> Iterator[Callable[[], None]]:
 
 
 def keep(seen: Seen, *, averages: bool) -> dict[str, Any]:
-    """State of a run as plain values, for partial_fit to go on from; any serialiser writes them.
+    """State of a run as plain values, for partial_fit to continue from; any serialiser writes them.
 
     Left out are weights that `coef_` holds already, what `eta0_` and `decay_` say, and how the last
     fit came to its end. Without ``averages``, `coef_` is gone on from as it is: a mean that starts

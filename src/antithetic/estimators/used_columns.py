@@ -129,7 +129,7 @@ def widen_all(narrowed: Sequence[Narrowed | None], solutions: list[Solution]) ->
 
 
 def from_weights(columns: UsedColumns, coef: NDArray[Any]) -> Narrowed:
-    """Narrow weights that plain steps with an L2 penalty go on from."""
+    """Narrow weights that plain steps with an L2 penalty continue from."""
     some = coef[columns.used].astype(np.float64)
     square = float(np.dot(coef, coef)) - float(some @ some)
     return Narrowed(columns, coef, float(np.sqrt(max(0.0, square))))

@@ -78,7 +78,7 @@ class ReproductionInterrupted(KeyboardInterrupt):
 
     def __init__(self, result: Reproduction, kept: Path | None) -> None:
         where = (
-            f"kept in {kept}; resume=True goes on from there"
+            f"kept in {kept}; resume=True continues from there"
             if kept is not None
             else "in .result; give out= to keep them"
         )

@@ -197,7 +197,7 @@ class Corrected:
             slopes = kept.copy()
         if keeps and kept is not None and own.mean is not None and real == np.float64:
             return Memory(slopes, own.mean.copy(), True)
-        # in float32 what many steps have added up is too coarse to go on from
+        # in float32 what many steps have added up is too coarse to continue from
         data, constant = problem.data_gradient(slopes)
         return Memory(slopes, np.append(data, constant).astype(real), keeps)
 

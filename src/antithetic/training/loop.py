@@ -116,7 +116,7 @@ def begin(
     start : tuple of array-like and float, default=None
         Weights and intercept to begin with; None means zero.
     earlier : tuple of State and object, default=None
-        State of an earlier run to go on from, and what its solver kept, instead.
+        State of an earlier run to continue from, and what its solver kept, instead.
     schedule : Schedule, default=None
         Steps that are known already; None means those of the spec.
     table : AntitheticTable or GroupTable, default=None

@@ -40,7 +40,7 @@ def level_sizes(n: int, d: int, most: float = math.inf) -> list[int]:
 def is_worth_renewing(
     decrement: float, target: float, ratio: float, passes: float, *, trusted: bool = False
 ) -> bool:
-    """Whether a new Hessian, which costs so many passes, is cheaper than to go on with this one.
+    """Whether a new Hessian, which costs so many passes, is cheaper than to continue with this one.
 
     ``ratio`` is what the last step left of the decrement. With a new Hessian that can be trusted,
     near the optimum, each step leaves a tenth; further away it may be of no use soon.

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from antithetic import LogisticRegression, SGDClassifier, SGDRegressor, minimize, pair, pair_rows
+from antithetic import (
+    LogisticRegression,
+    LogisticRegressionCV,
+    SGDClassifier,
+    SGDRegressor,
+    gradient_variance,
+    minimize,
+    pair,
+    pair_rows,
+)
+from antithetic.estimators.linear import predicting
 from antithetic.estimators.model_file import LinearModel
 
 RNG = np.random.default_rng(0)
@@ -172,3 +182,113 @@ def test_the_command_names_the_row_that_has_no_finite_prediction(tmp_path):
     np.savez(tmp_path / "rows.npz", X=np.array([[1.0, 0, 0], [1e200, 0, 0]]), y=[0, 1])
     _, error = run("predict", path, tmp_path / "rows.npz", code=1)
     assert "row 1 has no finite prediction" in " ".join(error.split())
+
+
+@pytest.mark.parametrize("call", [descend, pair, lambda rows, _y: pair_rows(rows)])
+@pytest.mark.parametrize(
+    "entry",
+    ["a", b"x", 1j, {}, [1.0]],
+    ids=["word", "bytes", "complex", "dict", "list"],
+)
+def test_an_entry_that_is_no_number_is_named(call, entry):
+    rows = X.astype(object)
+    rows[4, 2] = entry
+    with pytest.raises(ValueError, match=r"must be real numbers; row 4 has .* in column 2"):
+        call(rows, Y)
+
+
+def test_words_as_targets_are_numbers_or_refused():
+    """A column of a text file may hold its numbers as words."""
+    model = SGDRegressor("poisson", max_iter=2, tol=None, random_state=0)
+    words = model.fit(X, (Y + 1.0).astype(str)).coef_
+    np.testing.assert_array_equal(words, model.fit(X, Y + 1.0).coef_)
+    with pytest.raises(ValueError, match="y must be real numbers"):
+        model.fit(X, np.where(Y > 0, "many", "few"))
+
+
+def test_labels_of_another_kind_than_the_classes_are_refused():
+    with pytest.raises(ValueError, match="labels of another kind than the classes"):
+        SGDClassifier().partial_fit(X, np.where(Y > 0, "a", "b").astype(object), classes=[0, 1])
+
+
+@pytest.mark.parametrize("labels", [Y, np.arange(60) % 3], ids=["two classes", "three"])
+@pytest.mark.parametrize("make", [LogisticRegression, lambda: LogisticRegressionCV(Cs=[1.0], cv=2)])
+def test_one_weight_may_stand_for_all_rows(make, labels):
+    """A number as the sample weight is that of every row."""
+    one, all_rows = make(), make()
+    one.fit(X, labels, sample_weight=2.0)
+    all_rows.fit(X, labels, sample_weight=np.full(60, 2.0))
+    np.testing.assert_array_equal(one.coef_, all_rows.coef_)
+
+
+def test_weights_that_leave_a_class_or_a_fold_with_nothing_are_refused():
+    with pytest.raises(ValueError, match=r"with a positive weight; class .*0.* has none"):
+        LogisticRegression(class_weight="balanced").fit(X, Y, sample_weight=Y.astype(float))
+    folds = [(np.arange(30), np.arange(30, 60)), (np.arange(60), np.arange(30))]
+    weight = (np.arange(60) < 30).astype(float)
+    with pytest.raises(ValueError, match="zero for all 30 rows of a fold"):
+        LogisticRegressionCV(Cs=[1.0], cv=folds).fit(X, Y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("labels", [Y, np.arange(60) % 3], ids=["two classes", "three"])
+@pytest.mark.parametrize("method", ["optimal", "greedy", "tree"])
+def test_weights_beyond_float32_pair_its_rows(method, labels):
+    """Weights count by their ratios, so that those of 1e125 pair rows like those of 1."""
+    weight = RNG.random(60)
+    rows = X.astype(np.float32)
+    small = pair(rows, labels, method, sample_weight=weight)
+    large = pair(rows, labels, method, sample_weight=weight * 2.0**415)
+    assert small.partner.tolist() == large.partner.tolist()
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("order", ["uniform", "shuffle", "importance", "stratified"])
+def test_a_variance_that_overflows_is_refused(order, make):
+    """No infinite or undefined variance is returned, and no warning of NumPy is seen."""
+    with pytest.raises(ValueError, match="the variance overflows"):
+        gradient_variance(make(X), Y, [1e200] * 3, loss="squared_error", order=order)
+
+
+def test_gradients_that_overflow_are_not_paired():
+    with pytest.raises(ValueError, match="the gradient of row 0 overflows"):
+        pair(X, Y + 1.0, loss="poisson", coef=[1e5, 0.0, 0.0], intercept=1e5)
+
+
+@pytest.mark.filterwarnings("ignore:the objective is about")
+@pytest.mark.parametrize("fitted", [SGDClassifier, LogisticRegression, SGDRegressor])
+def test_rows_whose_sum_overflows_are_predicted(fitted):
+    """Without a warning of NumPy: each entry is finite."""
+    predictions = (
+        fitted(max_iter=100).fit(X, Y).predict([[1e308, -1e308, 1e308], [-1e308, -1e308, 1e308]])
+    )
+    assert predictions.shape == (2,)
+
+
+def test_a_prediction_that_is_undefined_is_refused():
+    """Infinity less infinity has no sign: no class may be read from it."""
+    with predicting(X) as checked:
+        assert checked(np.array([1.0, np.inf])).tolist() == [1.0, np.inf]
+        with pytest.raises(ValueError, match="the prediction of row 1 overflows"):
+            checked(np.array([[1.0, 2.0], [1.0, np.nan]]))
+
+
+def test_whole_numbers_are_strengths_of_a_penalty():
+    whole, broken = (
+        minimize(X, Y, solver="newton", l1=l1, l2=l2, epochs=5).coef
+        for l1, l2 in ((1, 2), (1.0, 2.0))
+    )
+    np.testing.assert_array_equal(whole, broken)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "tweedie"])
+def test_counts_that_are_all_zero_are_fitted(loss):
+    """As in a fold of rare events: predictions fall towards zero."""
+    model = SGDRegressor(loss, max_iter=20, tol=None, random_state=0).fit(X, np.zeros(60))
+    assert (model.predict(X) < 0.5).all()
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "squared_epsilon_insensitive"])
+def test_weights_whose_gradients_overflow_are_refused(loss):
+    weight = np.where(np.arange(60) == 2, 1e308, 1.0)
+    with pytest.raises(ValueError, match=r"(weights|features) are too large"):
+        SGDRegressor(loss).fit(X, Y, sample_weight=weight)

@@ -111,7 +111,22 @@ def refuse_mixed_labels(y: Any) -> None:
 def _check_dense(X: Any, name: str) -> NDArray[np.floating]:
     rows = np.asarray(X)
     _check_shape(rows.shape, name)
-    return np.ascontiguousarray(rows, dtype=_float_type(rows.dtype, name))
+    try:
+        return np.ascontiguousarray(rows, dtype=_float_type(rows.dtype, name))
+    except (TypeError, ValueError) as error:
+        if rows.dtype.kind not in "OSU":
+            raise
+        raise ValueError(f"{name} must be real numbers; {_first_without_number(rows)}") from error
+
+
+def _first_without_number(rows: NDArray[Any]) -> str:
+    """Say which entry cannot be made a number."""
+    for place, entry in zip(np.ndindex(rows.shape), rows.flat, strict=True):
+        try:
+            float(entry)
+        except (TypeError, ValueError):
+            return f"row {place[0]} has {str(entry)[:40]!r} in column {place[1]}"
+    return f"got {rows.dtype}"
 
 
 def _check_csr(X: Any, name: str) -> sparse.csr_array:
@@ -185,9 +200,7 @@ def check_weights(
         return None
     refuse_dates_and_masks(sample_weight, "sample_weight")
     given = np.asarray(sample_weight)
-    weight = check_column(
-        np.broadcast_to(given, (n,)) if given.ndim == 0 else given, n, "sample_weight"
-    )
+    weight = check_column(np.full(n, given) if given.ndim == 0 else given, n, "sample_weight")
     if (weight < 0.0).any():
         row = int(np.argmax(weight < 0.0))
         raise ValueError(f"sample_weight must be at least 0; row {row} has {weight[row]}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -18,12 +18,32 @@ from sklearn.utils.validation import validate_data
 
 from antithetic._util.validation import (
     canonical_csr,
+    check_column,
     check_weights,
     refuse_dates_and_masks,
     refuse_indices,
     refuse_mixed_labels,
 )
 from antithetic.estimators.data import TrainingData, is_checked
+
+
+@contextmanager
+def predicting(X: Any) -> Iterator[Callable[[NDArray[Any]], NDArray[Any]]]:
+    """Check rows before a prediction, and give a function that refuses sums that overflowed."""
+    refuse_dates_and_masks(X, "X")
+    refuse_indices(X, "X")
+    with np.errstate(over="ignore", invalid="ignore"):
+        yield _without_nan
+
+
+def _without_nan(scores: NDArray[Any]) -> NDArray[Any]:
+    undefined = np.isnan(scores)
+    if undefined.any():
+        row = int(np.argwhere(undefined)[0][0])
+        raise ValueError(
+            f"X has values so large that the prediction of row {row} overflows; remove or scale it"
+        )
+    return scores
 
 
 class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # untyped
@@ -57,17 +77,20 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         refuse_dates_and_masks(y, "y")
         if not self._y_numeric:
             refuse_mixed_labels(y)
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            order="C",
-            reset=reset,
-            y_numeric=self._y_numeric,
-            skip_check_array=is_checked(X, y),
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # of its sums of finite numbers
+            X, y = validate_data(
+                self,
+                X,
+                y,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                order="C",
+                reset=reset,
+                y_numeric=self._y_numeric,
+                skip_check_array=is_checked(X, y),
+            )
+        if self._y_numeric and y.dtype.kind in "SU":
+            y = check_column(y, X.shape[0], "y")
         weight = None
         if sample_weight is not None:
             weight = check_weights(sample_weight, X.shape[0], all_zero=True)

@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from antithetic._util.validation import refuse_dates_and_masks, refuse_indices
 from antithetic._util.warnings import warn
 from antithetic.estimators.callbacks import (
     CallbackSupportMixin,
@@ -20,7 +19,7 @@ from antithetic.estimators.callbacks import (
     StoppedByCallback,
 )
 from antithetic.estimators.data import TrainingData
-from antithetic.estimators.linear import LinearEstimator
+from antithetic.estimators.linear import LinearEstimator, predicting
 from antithetic.estimators.logistic_fit import (
     LEAST_TOL,
     Effort,
@@ -237,10 +236,8 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             Of two classes, above 0 for the second.
         """
-        refuse_dates_and_masks(X, "X")
-        refuse_indices(X, "X")
-        scores: NDArray[Any] = super().decision_function(X)
-        return scores
+        with predicting(X) as checked:
+            return checked(super().decision_function(X))
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probability of each class.

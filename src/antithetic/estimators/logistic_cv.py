@@ -206,8 +206,8 @@ class LogisticRegressionCV(LogisticRegression):
         with self._unchanged_on_errors():
             data = self._read_classes(X, y, sample_weight)
             self._check_class_weight()
+            routed = self._route_fit(data.weight, params)
             data = self._weigh(data)
-            routed = self._route_fit(sample_weight, params)
             splitter = check_cv(self.cv, data.y, classifier=True)
             folds = list(splitter.split(data.X, data.y, **routed.splitter.split))
             paths = self._find_paths(data, folds, Cs, l1_ratios, routed.scorer.score)

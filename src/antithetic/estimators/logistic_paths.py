@@ -66,8 +66,14 @@ def scores_of(
     params = _check_method_params(data.X, params, indices=test)
     scoring = "accuracy" if scoring is None else scoring
     is_known = isinstance(scoring, str) and scoring in _AT_ONCE and set(params) <= {"sample_weight"}
+    given = params.get("sample_weight")
+    if given is not None and not np.any(given):
+        raise ValueError(
+            f"sample_weight is zero for all {len(test)} rows of a fold, which gives it no score;"
+            " use fewer folds, or leave out rows without weight"
+        )
     if is_known and len(classes) == 2:
-        return _scores_at_once(scoring, fits, X, y == classes[1], params.get("sample_weight"))
+        return _scores_at_once(scoring, fits, X, y == classes[1], given)
     scorer = _with_labels(get_scorer(scoring), classes)
     model = LogisticRegression()
     model.classes_, model.n_features_in_ = classes, X.shape[1]

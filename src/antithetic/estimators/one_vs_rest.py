@@ -147,7 +147,12 @@ def _can_only_be_classes(labels: NDArray[Any]) -> bool:
 
 def check_known(classes: NDArray[Any], y: NDArray[Any]) -> None:
     """Raise ValueError for labels that are not among the classes, which are in order."""
-    place = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    try:
+        place = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    except TypeError as error:  # words and numbers have no order
+        raise ValueError(
+            f"y has labels of another kind than the classes {classes.tolist()}: {y[:5].tolist()}"
+        ) from error
     unknown = classes[place] != y
     if unknown.any():
         found = np.unique(y[unknown])[:5].tolist()
@@ -166,7 +171,14 @@ def weights_of_classes(
     from sklearn.utils import compute_class_weight
 
     if isinstance(given, str) and counts is not None:  # "balanced"
-        weights = counts.sum() / (len(classes) * counts)
+        if not (counts > 0.0).all():
+            label = classes[int(np.argmin(counts > 0.0))]
+            raise ValueError(
+                f'class_weight="balanced" needs rows of each class with a positive weight; class'
+                f" {label!r} has none"
+            )
+        shares = counts / counts.max()  # whose sum cannot overflow
+        weights = shares.sum() / (len(classes) * shares)
     else:
         weights = compute_class_weight(given, classes=classes, y=y)
     if not (np.isfinite(weights) & (weights >= 0.0)).all():

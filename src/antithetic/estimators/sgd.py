@@ -20,12 +20,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from antithetic._util.validation import (
     check_column,
     check_weights,
-    refuse_dates_and_masks,
-    refuse_indices,
 )
 from antithetic.estimators.base import LinearSGD
 from antithetic.estimators.callbacks import with_callbacks
 from antithetic.estimators.data import TrainingData
+from antithetic.estimators.linear import predicting
 from antithetic.estimators.one_vs_rest import (
     AllClasses,
     OneVsRest,
@@ -437,10 +436,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             Of two classes, above 0 for the second.
         """
-        refuse_dates_and_masks(X, "X")
-        refuse_indices(X, "X")
-        scores: NDArray[Any] = super().decision_function(X)
-        return scores
+        with predicting(X) as checked:
+            return checked(super().decision_function(X))
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -812,11 +809,11 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        refuse_dates_and_masks(X, "X")
-        refuse_indices(X, "X")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        linear: NDArray[Any] = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
-        return self._loss().means(linear.ravel())
+        kinds = [np.float64, np.float32]
+        with predicting(X) as checked:
+            X = validate_data(self, X, accept_sparse="csr", dtype=kinds, reset=False)
+            linear = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+            return self._loss().means(checked(linear.ravel()))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the spread of y that the model explains: 1 at best, 0 for the best constant.

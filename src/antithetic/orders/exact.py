@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from antithetic._util.validation import check_count
 from antithetic.orders.order import Order
 from antithetic.orders.pool import Pool
@@ -71,6 +73,7 @@ def gradient_variance(
         raise ValueError(reason)
     batch_size = min(check_count(batch_size, "batch_size", least=1), problem.n)
     slopes, table = problem.slopes(coef, intercept), None
+    _refuse_overflow(slopes)
     if found.pairs is not None:
         found.pairs.check(problem, y)
         table = found.pairs.first_table(problem, y, once=found.once, seed=seed)
@@ -80,4 +83,14 @@ def gradient_variance(
             f"batches of {found!r} are not drawn at random, so they have no variance; use"
             " order='uniform', or minimize(trace=\"variance\"), which measures it during a run"
         )
-    return draws.variance(slopes, 0, None)
+    variance = draws.variance(slopes, 0, None)
+    _refuse_overflow(variance)
+    return variance
+
+
+def _refuse_overflow(numbers: Any) -> None:
+    if not np.isfinite(numbers).all():
+        raise ValueError(
+            "the variance overflows: coef, the features, targets or weights are too large; scale"
+            " them, or choose a smaller coef"
+        )

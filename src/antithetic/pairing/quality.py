@@ -63,7 +63,7 @@ def measure_quality(
     """Quality of a table whose variance ratio is known."""
     products = rows.products(partner)
     with np.errstate(divide="ignore", over="ignore"):  # infinite, of rows beyond 1e154
-        mean_product = float(products.mean() / np.float64(rows.unit) ** 2)
+        mean_product = float(products.mean() / rows.unit / rows.unit)
     if len(rows) <= EXACT_ROWS:
         best, best_by = rows_ratio(rows, optimal_table(rows)), "assignment"
     else:

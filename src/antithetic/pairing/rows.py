@@ -66,14 +66,18 @@ class Rows:
             scale = problem.y if problem.weight is None else problem.y * problem.weight
         else:
             scale = problem.slopes(coef, intercept)
+            if not np.isfinite(scale).all():
+                row = int(np.argmin(np.isfinite(scale)))
+                raise ValueError(
+                    f"the gradient of row {row} overflows: coef, the features, targets or weights"
+                    " are too large; scale them, or choose a smaller coef"
+                )
         return cls.of_slopes(problem, scale)
 
     @classmethod
     def of_slopes(cls, problem: Problem, slopes: NDArray[np.float64]) -> Rows:
         """Gradients of the rows, each its slope times the row."""
-        return cls(
-            problem.X, slopes.astype(problem.X.dtype, copy=False), float(problem.fit_intercept)
-        ).tamed()
+        return cls(problem.X, slopes, float(problem.fit_intercept)).tamed()
 
     @classmethod
     def of_classes(
@@ -85,22 +89,20 @@ class Rows:
         constant: bool,
     ) -> Rows:
         """Gradients of softmax regression at zero, for checked rows of more than two classes."""
-        return cls(
-            X, None if weight is None else weight.astype(X.dtype), float(constant), codes, classes
-        ).tamed()
+        return cls(X, weight, float(constant), codes, classes).tamed()
 
     def tamed(self) -> Rows:
         """Divide by a power of two where products would overflow or vanish.
 
-        No choice depends on it, and no digit changes.
+        No choice depends on it, and no digit changes. The scales become of the rows' type.
         """
-        X, scale = self.X, self.scale
-        features = _taming_factor(X.data if sparse.issparse(X) else X, self.constant)
-        weights = 1.0 if scale is None else _taming_factor(scale)
+        X, scale, kind = self.X, self.scale, self.X.dtype
+        features = _taming_factor(X.data if sparse.issparse(X) else X, kind, self.constant)
+        weights = 1.0 if scale is None else _taming_factor(scale, kind)
         if features != 1.0:
-            X = X * X.dtype.type(features)
-        if scale is not None and weights != 1.0:
-            scale = scale * scale.dtype.type(weights)
+            X = X * kind.type(features)
+        if scale is not None:
+            scale = (scale if weights == 1.0 else scale * weights).astype(kind, copy=False)
         return replace(
             self, X=X, scale=scale, constant=self.constant * features, unit=features * weights
         )
@@ -193,13 +195,13 @@ class Rows:
         return out
 
 
-def _taming_factor(values: NDArray[np.floating], beside: float = 0.0) -> float:
+def _taming_factor(values: NDArray[np.floating], kind: np.dtype[Any], beside: float = 0.0) -> float:
     """Power of two that brings the largest value near 1, where that is needed; else 1.
 
     It is needed where products of four such values might leave the range of the type.
     """
     near = power_of_two_near(values, beside)
-    edge = 1e50 if values.dtype == np.float64 else 1e8
+    edge = 1e50 if kind == np.float64 else 1e8
     return 1.0 if 1.0 / edge < near < edge else near
 
 

@@ -120,7 +120,9 @@ class Tweedie(Loss):
         """Curvature at the mean of the targets, where an intercept begins, or else at 0."""
         mean, at_zero = float(np.mean(y)), 2.0 - self.power
         at_mean = math.pow(mean, at_zero)
-        return at_mean if fit_intercept else max(at_mean, at_zero + (self.power - 1.0) * mean)
+        if fit_intercept and at_mean > 0.0:  # it is 0 where all targets are
+            return at_mean
+        return max(at_mean, at_zero + (self.power - 1.0) * mean)
 
     def first_intercept(self, y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
         """Logarithm of the mean: far below it, the first steps would be exponentially too long."""

@@ -32,6 +32,9 @@ from antithetic.problem.kernel_rows import kernel_rows
 from antithetic.problem.losses import Loss, get_loss
 from antithetic.problem.penalties import Penalty, make_penalty
 
+# Sums that overflow become infinite or NaN without a warning: callers look at them.
+_may_overflow = np.errstate(over="ignore", invalid="ignore")
+
 
 @cache
 def _loss_of_zero(loss: Loss) -> float:
@@ -127,6 +130,7 @@ class Problem:
         """Linear predictions of all rows, shape (n,)."""
         return self._predictions(check_coef(coef, self.d), intercept)
 
+    @_may_overflow
     def _predictions(self, coef: NDArray[np.float64], intercept: float) -> NDArray[np.float64]:
         p: NDArray[np.float64] = (self.X @ coef.astype(self.X.dtype, copy=False)).astype(
             np.float64, copy=False
@@ -135,6 +139,7 @@ class Problem:
             p += intercept
         return p
 
+    @_may_overflow
     def slopes(self, coef: Any = None, intercept: float = 0.0) -> NDArray[np.float64]:
         """Weighted slope of each row's loss, (n,): row i has the gradient ``slopes[i] * X[i]``."""
         intercept = check_number(intercept, "intercept")
@@ -177,6 +182,7 @@ class Problem:
         data, constant = self.data_gradient(self.slopes(coef, intercept))
         return data + self.penalty.smooth_gradient(check_coef(coef, self.d)), constant
 
+    @_may_overflow
     def data_gradient(self, slopes: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """Mean over all rows of their gradients, in coef and intercept (0 without one)."""
         data = (self.X.T @ slopes.astype(self.X.dtype, copy=False)).astype(
@@ -184,6 +190,7 @@ class Problem:
         ) / self.n
         return data, float(slopes.mean()) if self.fit_intercept else 0.0
 
+    @_may_overflow
     def centred_gradient(self, slopes: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
         """Mean gradient of the rows, corrected for rounding.
 
@@ -197,6 +204,7 @@ class Problem:
             left += deviations(self._group_gradients(slopes[part, None], everyone[part]), centre)[1]
         return centre + left / self.n, constant
 
+    @_may_overflow
     def group_variance(
         self,
         slopes: NDArray[np.float64],
@@ -234,6 +242,7 @@ class Problem:
         drawn = np.bincount(groups.ravel(), minlength=self.n) * (self.n / groups.size)
         return self.group_spread(slopes, groups, self.data_gradient(slopes * drawn), is_mean=True)
 
+    @_may_overflow
     def group_spread(
         self,
         slopes: NDArray[np.float64],
@@ -263,11 +272,13 @@ class Problem:
             total += float(((shares.sum(axis=1) - centre[1]) ** 2).sum())
         spread = total / len(groups)
         if is_mean:
-            spread = max(0.0, spread - float(left @ left) / len(groups) ** 2)
+            spread -= float(left @ left) / len(groups) ** 2  # NaN where both overflow
         # what rounding alone can make of groups that are all equal: less than this is zero
-        square = spread + centre[0] @ centre[0] + centre[1] ** 2
-        return 0.0 if spread <= square * (4.0 * np.finfo(self.X.dtype).eps) ** 2 else spread
+        square = spread + centre[0] @ centre[0] + centre[1] * centre[1]
+        rounding = square * (4.0 * np.finfo(self.X.dtype).eps) ** 2
+        return 0.0 if spread <= rounding < np.inf else spread
 
+    @_may_overflow
     def unit_variance(
         self,
         slopes: NDArray[np.float64],
@@ -329,10 +340,11 @@ class Problem:
             total += float(
                 chances @ (constants - constant) ** 2 - (chances @ (constants - constant)) ** 2
             )
-            square += constant**2
+            square += constant * constant
         # what rounding alone can make of units that are all equal, factors included: less than this
         # is zero
-        return 0.0 if total <= (total + square) * (8.0 * np.finfo(self.X.dtype).eps) ** 2 else total
+        rounding = (total + square) * (8.0 * np.finfo(self.X.dtype).eps) ** 2
+        return 0.0 if total <= rounding < np.inf else total
 
     def row_curvature(self) -> float:
         """Curvature of the objective along a mean row.

@@ -48,6 +48,11 @@ def gradient_mapping_norm(problem: Problem, coef: Any, intercept: Any = 0.0) -> 
     (0.0, 2.5)
     """
     check_gradient(problem)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _mapping_norm(problem, coef, intercept)
+
+
+def _mapping_norm(problem: Problem, coef: Any, intercept: Any) -> float:
     if isinstance(problem, SoftmaxProblem):
         return problem.gradient_norm(coef, intercept)
     w = check_coef(coef, problem.d).astype(np.float64)

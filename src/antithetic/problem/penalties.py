@@ -24,11 +24,14 @@ from antithetic._util.settings import Settings
 Weights = NDArray[np.floating]
 
 
-def _check_strengths(**strengths: float) -> None:
-    for name, strength in strengths.items():
+def _take_strengths(penalty: object, *names: str) -> None:
+    """Check strengths of a penalty, and make floats of them: kernels take nothing else."""
+    for name in names:
+        strength = getattr(penalty, name)
         is_number = not isinstance(strength, bool) and isinstance(strength, Real)
         if not (is_number and math.isfinite(strength) and strength >= 0.0):
             raise ValueError(f"{name} must be a finite number, at least 0; got {strength!r}")
+        object.__setattr__(penalty, name, float(strength))
 
 
 @runtime_checkable
@@ -68,13 +71,14 @@ class ElasticNet:
     separable = True
 
     def __post_init__(self) -> None:
-        _check_strengths(l2=self.l2, l1=self.l1)
+        _take_strengths(self, "l2", "l1")
 
     def value(self, w: Weights) -> float:
         """Value of the penalty."""
         w = w.astype(np.float64, copy=False)
-        straight = self.l1 * np.abs(w).sum() if self.l1 > 0.0 else 0.0
-        return float(0.5 * self.l2 * (w @ w) + straight)
+        with np.errstate(over="ignore"):
+            straight = self.l1 * float(np.abs(w).sum()) if self.l1 > 0.0 else 0.0
+            return 0.5 * self.l2 * float(w @ w) + straight
 
     def smooth_gradient(self, w: Weights) -> Weights:
         """Gradient of the quadratic part."""
@@ -160,7 +164,7 @@ class GroupNorms:
     _starts: NDArray[np.intp] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_strengths(l1=self.l1, l2=self.l2)
+        _take_strengths(self, "l1", "l2")
         object.__setattr__(
             self,
             "_members",
@@ -224,7 +228,7 @@ class OwnPenalty:
     l1 = 0.0  # none that a kernel would know
 
     def __post_init__(self) -> None:
-        _check_strengths(l2=self.l2)
+        _take_strengths(self, "l2")
         if isinstance(self.given, type):
             raise ValueError(
                 f"penalty= is the class {self.given.__name__}; pass an object of it,"

@@ -72,6 +72,8 @@ def find_preconditioned_steps(
     if before == np.inf:
         raise DivergenceError(overflow_message(0, "the loss at the initial weights is too large. "))
     eta0 = _first_step(sample, preconditioner, batch_size)
+    if not eta0 > 0.0:
+        raise DivergenceError(overflow_message(0, "features or sample weights are too large. "))
     if sample.loss_at_zero() == 0.0:  # as for the perceptron, only the direction matters
         return InverseTime(eta0, problem.penalty.l2)
     batches = ShuffledRows(sample.n, min(batch_size, sample.n), seed).batches(OWN_EPOCHS)
@@ -137,7 +139,7 @@ def _first_step(sample: Problem, preconditioner: Preconditioner, batch_size: int
     weight = np.ones(sample.n) if sample.weight is None else sample.weight
     squares = weight * np.einsum("ij,ij->i", rows, rows)
     total = float(squares.sum())
-    long = float(squares @ squares) / total if total > 0.0 else 0.0
+    long = float(squares @ (squares / total)) if total > 0.0 else 0.0
     curvature = step_curvature(sample) * long * 2.0 / max(2, batch_size)
     return 1.0 / max(preconditioner.curvature, curvature)
 

@@ -91,6 +91,7 @@ class NewtonSolver:
         """Slopes at the weights."""
         return self.problem.slopes(state.coef, state.intercept)
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite ends the iterations
     def epoch(
         self,
         state: State,

@@ -250,7 +250,10 @@ def test_very_different_scales_are_named_with_what_they_cost(tmp_path):
     assert "Columns are of very different scales: c is" in said
     assert "times as large as a. That costs: reshuffling ends with a gap of" in said
     assert "or use LogisticRegression, which needs no scaling" in said
-    (text,) = run_json("compare", path, *FAST)["scales"]
+    assert "No order came near the minimum" in said
+    found = run_json("compare", path, *FAST)
+    (text,) = found["scales"]
+    assert "learning_rate" not in found["snippet"]  # the default measures the scales
     as_given, on_one_scale = (
         float(word) for word in re.findall(r"(?:of|with) (\d\.[\de-]+)", text)
     )

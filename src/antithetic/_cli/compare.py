@@ -192,16 +192,17 @@ def _problem(data: Data, most: int) -> tuple[Any, Any, list[str]]:
 def snippet(data: Data, found: Comparison, *, epochs: int) -> str:
     """Python code that trains the recommended estimator on the user's file.
 
-    It uses the steps that were measured.
+    It uses the steps that were measured, unless the scales of the columns spoil them.
     """
     name, best = "SGDRegressor" if data.classes is None else "SGDClassifier", found.recommended
     given: dict[str, Any] = {
         "loss": data.loss,
         "alpha": found.alpha,
-        "order": best.order,
-        "batch_size": BATCH_SIZE,
     }
-    if np.isfinite(best.run_seconds):  # else every step diverged
+    if not found.is_far:
+        given |= {"order": best.order, "batch_size": BATCH_SIZE}
+    # steps that diverge, or that large columns have shortened for all, are of no use
+    if np.isfinite(best.run_seconds) and not found.scales_cost:
         steps = best.steps
         given |= {"learning_rate": "inverse_time", "eta0": steps.eta0, "decay": steps.decay}
     given |= {"max_iter": epochs, "tol": None, "random_state": 0}
@@ -213,10 +214,11 @@ def snippet(data: Data, found: Comparison, *, epochs: int) -> str:
     )
     arguments = "".join(f"    {key}={value!r},\n" for key, value in given.items())
     objects = [type(best.order).__name__, *(["Pairs"] if best.order.pairs is not None else [])]
+    orders = f"from antithetic.orders import {', '.join(sorted(objects))}\n"
     return (
         f"from antithetic import {name}\n"
         "from antithetic.datasets import read_file\n"
-        f"from antithetic.orders import {', '.join(sorted(objects))}\n\n"
+        f"{'' if found.is_far else orders}\n"
         f"data = read_file({os.path.abspath(data.path)!r}{options})\n"
         f"model = {name}(\n{arguments})\n"
         "model.fit(data.data, data.target)\n"

@@ -25,7 +25,6 @@ COLUMNS = (
     "training [s]",
     "same gap [s]",
 )
-_COSTS = 1.5  # times the gap on one scale, from which on scales are said to cost something
 
 
 def comparison_rows(found: Comparison) -> list[list[object]]:
@@ -56,6 +55,18 @@ def comparison_rows(found: Comparison) -> list[list[object]]:
 def gain(found: Comparison) -> str:
     """Say in a sentence which order is recommended, and what it gains."""
     best, baseline = found.recommended, found.measured[0]
+    if found.is_far:
+        nearest, left = found.nearest
+        ends = f"ends with {left:.0%} of the way to go" if np.isfinite(left) else "diverges"
+        other = (
+            'automatic steps, learning_rate="auto", which follow the scales of the columns'
+            if found.scales_cost
+            else "more epochs"
+        )
+        return (
+            "No order came near the minimum, so none can be recommended: the best,"
+            f" {nearest.name}, {ends}. Use {other}."
+        )
     if best is baseline:
         return (
             "Plain reshuffling is the best choice here: no other order reached its last gap clearly"
@@ -73,10 +84,10 @@ def gain(found: Comparison) -> str:
 def advice_beside(found: Comparison) -> str:
     """Give the advice where the measurement agrees with it.
 
-    Else say that it is a guess, and what the guess is.
+    Or where nothing could be measured. Else say that it is a guess, and what the guess is.
     """
     advice = found.advice
-    if found.recommended.order == advice.order:
+    if found.is_far or found.recommended.order == advice.order:
         return str(advice)
     return (
         "Without measuring, the size of the data would have suggested"
@@ -124,7 +135,7 @@ def about_scales(found: Comparison, names: Sequence[str] | None = None) -> list[
     advice = (
         f" That costs: {gaps}. Rescale them (StandardScaler of scikit-learn, or MaxAbsScaler"
         f" for sparse rows){instead}."
-        if ends > _COSTS * rescaled
+        if found.scales_cost
         else f" Here that costs little: {gaps}."
     )
     return [

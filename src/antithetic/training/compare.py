@@ -30,6 +30,8 @@ _GREEDY_ROWS = 30_000  # O(n^2 d): beyond, minutes
 _FACTORS = (1 / 16, 1 / 4, 1.0, 4.0)  # of the first step that "auto" finds
 _REPEATS = 3  # of what is timed
 _NEGLIGIBLE, _LEAST_GAP = 0.01, 1e-9  # of a gap, and in all, that the minimum may be in error
+_FAR = 0.1  # of the way to the minimum
+_COSTS = 1.5  # times the gap on one scale, from which on scales cost something
 _SLOW = 1.0  # seconds from which on making a table is not timed twice
 
 
@@ -121,12 +123,33 @@ class Comparison:
     @property
     def certified(self) -> bool:
         """Whether the minimum is known well enough for all gaps that are shown."""
-        smallest = min(float(self.gap(one)[:, -1].mean()) for one in self.measured)
+        smallest = self.nearest[1]
         return self.minimum.error <= max(_NEGLIGIBLE * smallest, _LEAST_GAP) * self._span
 
     @property
     def _span(self) -> float:
         return self.at_zero - self.minimum.value
+
+    @property
+    def nearest(self) -> tuple[Measured, float]:
+        """The order that came nearest to the minimum, and its mean gap after the last epoch."""
+        gaps = [float(self.gap(one)[:, -1].mean()) for one in self.measured]
+        place = int(np.argmin(gaps))
+        return self.measured[place], gaps[place]
+
+    @property
+    def is_far(self) -> bool:
+        """Whether no order came near the minimum, which leaves nothing to recommend."""
+        return not self.nearest[1] <= _FAR
+
+    @property
+    def scales_cost(self) -> bool:
+        """Whether columns of one scale would bring reshuffling nearer to the minimum."""
+        if self.scales is None:
+            return False
+        return not float(self.gap(self.measured[0])[:, -1].mean()) <= (
+            _COSTS * self.scales.gap_rescaled
+        )
 
     @property
     def recommended(self) -> Measured:

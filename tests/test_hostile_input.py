@@ -254,7 +254,7 @@ def test_gradients_that_overflow_are_not_paired():
         pair(X, Y + 1.0, loss="poisson", coef=[1e5, 0.0, 0.0], intercept=1e5)
 
 
-@pytest.mark.filterwarnings("ignore:the objective is about")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("fitted", [SGDClassifier, LogisticRegression, SGDRegressor])
 def test_rows_whose_sum_overflows_are_predicted(fitted):
     """Without a warning of NumPy: each entry is finite."""

@@ -79,6 +79,8 @@ class Run(NamedTuple):
     easing : Easing
     marks : tuple
         Objectives of some epochs, where the gap is estimated from them.
+    gap : Gap or None
+        Estimate after the last epoch, if there was need of one.
     """
 
     state: State
@@ -93,6 +95,7 @@ class Run(NamedTuple):
     patience: Patience = Patience()
     easing: Easing = Easing()
     marks: Marks = ()
+    gap: Gap | None = None
 
     @property
     def stopped(self) -> bool:
@@ -207,6 +210,7 @@ def _moved(spec: Spec, run: Run, after: After, drawing: Drawing) -> Run:
         loss=after.loss,
         objective=after.objective,
         easing=easing,
+        gap=None,
     )
     run = run._replace(entries=(*run.entries, measure(spec, run)))
     if spec.estimates_gap:
@@ -231,8 +235,9 @@ def _judged(spec: Spec, run: Run, stop: Stalled) -> Run:
     decides = stop.of == "objective" and isinstance(spec.steps, Auto)
     if patience.stopped and decides and spec.estimates_gap:
         last = [entry["objective"] for entry in run.entries[-1 - stop.epochs :]]
-        epochs = len(run.entries)
-        if should_go_on(spec.problem, gap_of(spec, run), last, epochs):
+        epochs, gap = len(run.entries), gap_of(spec, run)
+        run = run._replace(gap=gap)
+        if should_go_on(spec.problem, gap, last, epochs):
             # estimates cost more than epochs of few rows: the next one is due after a fifth more
             smooth = has_newton_decrement(spec.problem)
             patience = Patience(patience.best, -(epochs // 5) if smooth else 0)
@@ -244,6 +249,8 @@ def _judged(spec: Spec, run: Run, stop: Stalled) -> Run:
 
 def gap_of(spec: Spec, run: Run) -> Gap:
     """Estimate how far a run is from the optimum."""
+    if run.gap is not None:
+        return run.gap
     solution = spec.solver.solution(run.state, run.own)
     return estimate_gap(spec.problem, solution, len(run.entries), run.marks)
 

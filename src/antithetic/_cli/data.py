@@ -31,7 +31,7 @@ _OPTIONS = {
     "that leave_out= could": "that --leave-out could",
     "with features=": "with --features",
     "say which with target=": "say which with --target",
-    "give a larger max_bytes if": "give a larger --max-bytes if",
+    "set a larger max_bytes to": "set a larger --max-bytes to",
 }
 
 

@@ -577,6 +577,7 @@ Column<Index> cut_buckets(const ReadTable<float>& points, Index low, Index high,
   require(leaf >= 1 && 0 <= low && low <= high && high <= static_cast<Index>(given.size()),
           "low, high or leaf");
   require(reflected.empty() || reflected.size() == given.size(), "others: as many as rows");
+  require(points.shape(1) >= 1, "points must have an axis");
   const Matrix<const float> cloud{points.data(), n, static_cast<Index>(points.shape(1))};
   for (const auto list : {given, reflected}) {  // other threads may have the rest
     if (list.empty()) continue;

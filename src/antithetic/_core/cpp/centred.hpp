@@ -27,21 +27,22 @@ struct Preconditioner {
 
 namespace detail {
 
-// What is left of sums over blocks from c on, see `folded` of sums.hpp; `add` adds a block.
+// What is left from c on of sums whose terms so far have `many` lanes, see `folded` of sums.hpp;
+// add(c, sums) adds the terms of as many columns as the sums have lanes.
 template <Index many, class Real, std::size_t count, class Add>
 ANTITHETIC_INLINE std::array<Real, count> folded_sums(Index c, Index d,
-                                                      const Block<Real, many> (&sums)[count],
+                                                      const Lanes<Real, many> (&sums)[count],
                                                       const Add& add) {
+  std::array<Real, count> totals;
   if constexpr (many == 1) {
-    std::array<Real, count> totals;
-    for (std::size_t k = 0; k < count; ++k) totals[k] = sums[k];
+    unrolled<count>([&](auto k) { totals[k] = sums[k].part[0]; });
     return totals;
   } else {
     constexpr Index half = many / 2;
-    Block<Real, half> halves[count];
-    for (std::size_t k = 0; k < count; ++k) halves[k] = sum_of_halves<many, Real>(sums[k]);
+    Lanes<Real, half> halves[count];
+    unrolled<count>([&](auto k) { halves[k] = sums[k].sum_of_halves(); });
     if (c + half <= d) {
-      add(c, halves, std::integral_constant<Index, half>{});
+      add(c, halves);
       c += half;
     }
     return folded_sums<half, Real, count>(c, d, halves, add);
@@ -65,19 +66,23 @@ struct CentredDenseRows : DenseRows<Real_> {
   template <std::size_t rows, std::size_t vectors>
   ANTITHETIC_INLINE std::array<Real, rows * vectors> products_with(
       const Real* const (&x)[rows], const Real* const (&w)[vectors]) const {
-    constexpr Index whole = lanes<Real>;
-    const auto add = [&](Index c, auto& sums, auto many) {
-      const auto middle = block_at<many>(centre + c);
-      for (std::size_t i = 0; i < rows; ++i) {
-        const auto entries = block_at<many>(x[i] + c) - middle;
-        for (std::size_t k = 0; k < vectors; ++k) {
-          sums[i * vectors + k] += entries * block_at<many>(w[k] + c);
-        }
-      }
+    const auto add = [&]<Index many>(Index c, detail::Lanes<Real, many>(&sums)[rows * vectors]) {
+      constexpr Index width = detail::Lanes<Real, many>::width;
+      detail::unrolled<detail::Lanes<Real, many>::parts>([&](auto part) {
+        const Index first = c + static_cast<Index>(part()) * width;
+        const auto middle = block_at<width>(centre + first);
+        detail::unrolled<rows>([&](auto i) {
+          const auto entries = block_at<width>(x[i] + first) - middle;
+          detail::unrolled<vectors>([&](auto k) {
+            sums[i * vectors + k].part[part] += entries * block_at<width>(w[k] + first);
+          });
+        });
+      });
     };
-    Block<Real, whole> sums[rows * vectors] = {};
+    constexpr Index whole = lanes<Real>;
+    detail::Lanes<Real, whole> sums[rows * vectors];
     Index c = 0;
-    for (; c + whole <= this->d; c += whole) add(c, sums, std::integral_constant<Index, whole>{});
+    for (; c + whole <= this->d; c += whole) add(c, sums);
     return detail::folded_sums<whole, Real, rows * vectors>(c, this->d, sums, add);
   }
 

@@ -177,15 +177,15 @@ def evaluate(_dtype):
     }
 
 
-def pass_over(dtype):
+def losses_at(dtype):
     return {
         "targets": TARGETS,
         "loss": 0,
         "epsilon": 0.1,
         "coef": np.zeros(D, dtype),
         "intercept": 0.0,
-        "slopes": np.empty(N),
-        "gradient": np.zeros(D),
+        "other": np.zeros(D, dtype),
+        "other_intercept": 0.0,
     }
 
 
@@ -202,7 +202,7 @@ METHODS = {
         "unit": 2,
         "following": np.empty(N, np.intp),
     },
-    "pass_over": lambda dtype, _: pass_over(dtype),
+    "losses_at": lambda dtype, _: losses_at(dtype),
     "evaluate": lambda dtype, _: evaluate(dtype),
     "combine": lambda *_: {"factors": np.ones(N), "total": np.empty(D), "threads": 2},
     "gram_product": lambda *_: {

@@ -80,6 +80,22 @@ def test_the_objective_is_mean_loss_plus_penalty(name, weighted, form):
 
 
 @pytest.mark.kernel
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("name", ["log_loss", "hinge"])
+def test_the_objectives_of_two_solutions_are_those_of_each(name, form, dtype):
+    """One visit to the rows gives the bits of two."""
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(1003, 9)).astype(dtype), np.sign(rng.normal(size=1003))
+    problem = Problem.build(form(X), y, loss=name, l2=0.1)
+    one, other = ((rng.normal(size=9).astype(dtype), shift) for shift in (0.5, -1.0))
+    assert problem.objectives_of(one, other) == (
+        problem.objective(*one),
+        problem.objective(*other),
+    )
+
+
+@pytest.mark.kernel
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", SMOOTH)

@@ -370,3 +370,21 @@ def test_squares_that_overflow_are_reported():
     """Columns that no step can be made for."""
     with pytest.raises(DivergenceError, match="too large"):
         SGDClassifier("log_loss", random_state=0).fit(1e200 * X, Y)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_an_entry_that_is_not_finite_is_refused_also_in_a_constant_column(bad):
+    """Rows are checked in the visit that finds the moments, whose ends of ranges skip a NaN."""
+    X, y = np.ones((40, 2)), np.repeat([-1.0, 1.0], 20)
+    X[:, 1] = np.arange(40)
+    X[7, 0] = bad
+    with pytest.raises(ValueError, match="Input X contains"):
+        SGDClassifier().fit(X, y)
+
+
+def test_rows_whose_sums_overflow_are_not_taken_for_infinite():
+    """Finite entries are accepted, however large; the fit then says that it overflows."""
+    X, y = np.full((40, 2), 1e308), np.repeat([-1.0, 1.0], 20)
+    X[::2, 0] = -1e308
+    with pytest.raises(ValueError, match="overflow"):
+        SGDClassifier().fit(X, y)

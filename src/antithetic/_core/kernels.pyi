@@ -123,16 +123,16 @@ class Rows:
     def balance(
         self, order: _Index, multiples: _Column, fit_intercept: bool, unit: int, following: _Index
     ) -> None: ...
-    def pass_over(
+    def losses_at(
         self,
         targets: Targets,
         loss: int,
         epsilon: float,
         coef: _Reals,
         intercept: float,
-        slopes: _Column,
-        gradient: _Column,
-    ) -> float: ...
+        other: _Reals,
+        other_intercept: float,
+    ) -> tuple[float, float]: ...
     def evaluate(
         self,
         targets: Targets,

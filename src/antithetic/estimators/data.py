@@ -13,14 +13,20 @@ from antithetic.orders import Importance, Order, Stratified
 from antithetic.orders.probabilities import normalised
 from antithetic.orders.strata import own_strata
 from antithetic.pairing import AntitheticTable
+from antithetic.problem.kernel_rows import kernel_rows
+from antithetic.problem.preconditioner import Moments, finite_moments
 
 
 class TrainingData(NamedTuple):
-    """Rows, targets as given, and weights of the rows (None where all are 1)."""
+    """Rows, targets as given, and weights of the rows (None where all are 1).
+
+    ``columns`` are the moments of the columns, where reading the rows has found them.
+    """
 
     X: Any
     y: NDArray[Any]
     weight: NDArray[np.float64] | None
+    columns: Moments | None = None
 
     def take(self, rows: NDArray[np.intp]) -> TrainingData:
         """Some of the rows."""
@@ -38,17 +44,34 @@ def is_checked(X: Any, y: Any) -> bool:
 
     They take longer than an epoch of few rows.
     """
+    if not _needs_no_conversion(X, y):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        # a sum is finite unless an entry is not, or it overflows
+        entries = X.data if sparse.issparse(X) else X
+        return bool(np.isfinite(entries.sum()) and np.isfinite(y.sum()))
+
+
+def checked_moments(X: Any, y: Any) -> Moments | None:
+    """Moments of the columns of dense rows that `is_checked`, in the same visit to the rows.
+
+    None where they are not.
+    """
+    if sparse.issparse(X) or not _needs_no_conversion(X, y):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        return finite_moments(X, kernel_rows(X)) if np.isfinite(y.sum()) else None
+
+
+def _needs_no_conversion(X: Any, y: Any) -> bool:
+    """Whether rows and targets have the types and shapes that kernels take."""
     is_csr = sparse.issparse(X) and X.format == "csr"
     is_dense = type(X) is np.ndarray and X.flags.c_contiguous
     if not (is_csr or is_dense) or type(y) is not np.ndarray:
         return False
     if X.ndim != 2 or 0 in X.shape or y.shape != X.shape[:1]:
         return False
-    if X.dtype not in (np.float64, np.float32) or y.dtype.kind not in "biuf":
-        return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        # a sum is finite unless an entry is not, or it overflows
-        return bool(np.isfinite((X.data if is_csr else X).sum()) and np.isfinite(y.sum()))
+    return X.dtype in (np.float64, np.float32) and y.dtype.kind in "biuf"
 
 
 def filled(order: Order, table: AntitheticTable | None, strata: Any, n: int) -> Order:

@@ -24,7 +24,7 @@ from antithetic._util.validation import (
     refuse_indices,
     refuse_mixed_labels,
 )
-from antithetic.estimators.data import TrainingData, is_checked
+from antithetic.estimators.data import TrainingData, checked_moments, is_checked
 
 
 @contextmanager
@@ -77,6 +77,8 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         refuse_dates_and_masks(y, "y")
         if not self._y_numeric:
             refuse_mixed_labels(y)
+        needs_moments = sample_weight is None and self._needs_moments()
+        columns = checked_moments(X, y) if needs_moments else None
         with np.errstate(over="ignore", invalid="ignore"):  # of its sums of finite numbers
             X, y = validate_data(
                 self,
@@ -87,14 +89,18 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
                 order="C",
                 reset=reset,
                 y_numeric=self._y_numeric,
-                skip_check_array=is_checked(X, y),
+                skip_check_array=columns is not None or is_checked(X, y),
             )
         if self._y_numeric and y.dtype.kind in "SU":
             y = check_column(y, X.shape[0], "y")
         weight = None
         if sample_weight is not None:
             weight = check_weights(sample_weight, X.shape[0], all_zero=True)
-        return TrainingData(canonical_csr(X) if sparse.issparse(X) else X, y, weight)
+        return TrainingData(canonical_csr(X) if sparse.issparse(X) else X, y, weight, columns)
+
+    def _needs_moments(self) -> bool:
+        """Whether a fit of rows without weights begins with the moments of their columns."""
+        return False
 
     def _dense_coef(self) -> NDArray[Any]:
         return self.coef_.toarray() if sparse.issparse(self.coef_) else np.asarray(self.coef_)

@@ -47,7 +47,12 @@ class OneVsRest:
         """Targets of a problem: -1 and +1, or the numbers themselves."""
         if self.classes is None:
             return np.asarray(y, dtype=np.float64)
-        return np.where(y == self.classes[self.positive(number)], 1.0, -1.0)
+        if y.dtype == np.float64 and self.classes.tolist() == [-1.0, 1.0]:
+            return y  # which are the targets already
+        signs: NDArray[np.float64] = (y == self.classes[self.positive(number)]).astype(np.float64)
+        signs *= 2.0
+        signs -= 1.0
+        return signs
 
     def weigh(
         self, target: NDArray[np.float64], weight: NDArray[np.float64] | None, number: int

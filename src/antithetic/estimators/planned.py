@@ -291,14 +291,15 @@ class PlannedFit(FittedLinearModel):
 
         Sparse rows are centred where all are there, and a trial on some of them says that it pays.
         """
-        automatic = self.learning_rate == "auto" and self.solver == "sgd" and self.fit_intercept
         penalty = self._penalty(data.X.shape[1])
-        if not automatic or not isinstance(penalty, ElasticNet) or self._loss().has_classes:
+        if not self._needs_moments() or not isinstance(penalty, ElasticNet):
             return None
         is_sparse = sparse.issparse(data.X)
         if is_sparse and not (whole and penalty.l1 == 0.0 and plan.average in (False, "epoch")):
             return None
         parts, weight = self._one_vs_rest(), data.weight
+        if data.columns is not None and parts.weights is None:
+            return data.columns
         if parts.n_problems == 1:  # class weights are those of one problem, and so say the same
             weight = parts.weigh(parts.target(data.y, 0), weight, 0)
         found = moments_of(data.X, kernel_rows(data.X), weight)
@@ -309,6 +310,10 @@ class PlannedFit(FittedLinearModel):
             if not pays(problem, centred, plan.batch_size, 0, start):
                 return None
         return found
+
+    def _needs_moments(self) -> bool:
+        automatic = self.learning_rate == "auto" and self.solver == "sgd" and self.fit_intercept
+        return bool(automatic) and not self._loss().has_classes
 
     def _threads(self) -> int | None:
         """Threads of one problem; None where the user has not said it, or problems have threads."""

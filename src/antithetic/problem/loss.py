@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -176,6 +176,10 @@ class Loss:
 
 def _each(function: Any, loss: Loss, y: Any, p: Any) -> NDArray[np.float64]:
     """Apply a kernel to columns of labels and numbers, of one length or single numbers."""
+    if _is_column(y) and _is_column(p) and len(y) == len(p):  # nothing to convert
+        out = np.empty(len(y))
+        function(loss.code, loss.epsilon, y, p, out)
+        return out
     given = [np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in (y, p)]
     shape = np.broadcast_shapes(*(column.shape for column in given))
     columns = [
@@ -185,3 +189,8 @@ def _each(function: Any, loss: Loss, y: Any, p: Any) -> NDArray[np.float64]:
     out = np.empty(shape)
     function(loss.code, loss.epsilon, *columns, out)
     return out
+
+
+def _is_column(values: Any) -> TypeGuard[NDArray[np.float64]]:
+    is_array = type(values) is np.ndarray and values.ndim == 1
+    return is_array and values.dtype == np.float64 and values.flags.c_contiguous

@@ -34,6 +34,7 @@ from antithetic.problem.penalties import Penalty, make_penalty
 
 # Sums that overflow become infinite or NaN without a warning: callers look at them.
 _may_overflow = np.errstate(over="ignore", invalid="ignore")
+_NOTHING = np.empty(0)
 
 
 @cache
@@ -148,17 +149,35 @@ class Problem:
 
     def objective(self, coef: Any, intercept: float = 0.0) -> float:
         """Mean loss plus penalty."""
-        weights = check_coef(coef, self.d)
-        total = self.rows.pass_over(
+        return self.objective_of(check_coef(coef, self.d), intercept)
+
+    def objective_of(self, coef: NDArray[Any], intercept: float) -> float:
+        """Mean loss plus penalty of weights that a solver made: they are not checked again."""
+        total, _ = self._losses_at((coef, intercept), (_NOTHING, 0.0))
+        return total / self.n + self.penalty.value(coef)
+
+    def objectives_of(
+        self, one: tuple[NDArray[Any], float], other: tuple[NDArray[Any], float]
+    ) -> tuple[float, float]:
+        """Objectives of two solutions, in one visit to the rows."""
+        totals = self._losses_at(one, other)
+        return (
+            totals[0] / self.n + self.penalty.value(one[0]),
+            totals[1] / self.n + self.penalty.value(other[0]),
+        )
+
+    def _losses_at(
+        self, one: tuple[NDArray[Any], float], other: tuple[NDArray[Any], float]
+    ) -> tuple[float, float]:
+        return self.rows.losses_at(
             self.targets,
             self.loss.code,
             self.loss.epsilon,
-            np.ascontiguousarray(weights, self.X.dtype),
-            intercept,
-            np.empty(0),
-            np.empty(0),
+            np.ascontiguousarray(one[0], self.X.dtype),
+            one[1],
+            np.ascontiguousarray(other[0], self.X.dtype),
+            other[1],
         )
-        return total / self.n + self.penalty.value(weights)
 
     def mean_loss(self, predictions: NDArray[np.float64]) -> float:
         """Weighted mean loss of the given predictions, shape (n,)."""

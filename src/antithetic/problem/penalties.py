@@ -76,9 +76,11 @@ class ElasticNet:
     def value(self, w: Weights) -> float:
         """Value of the penalty."""
         w = w.astype(np.float64, copy=False)
+        quadratic = 0.5 * self.l2 * float(np.vdot(w, w))  # which does not warn of an overflow
+        if self.l1 == 0.0:
+            return quadratic
         with np.errstate(over="ignore"):
-            straight = self.l1 * float(np.abs(w).sum()) if self.l1 > 0.0 else 0.0
-            return 0.5 * self.l2 * float(w @ w) + straight
+            return quadratic + self.l1 * float(np.abs(w).sum())
 
     def smooth_gradient(self, w: Weights) -> Weights:
         """Gradient of the quadratic part."""

@@ -99,6 +99,18 @@ def _spread(
 
 def moments_of(X: Any, rows: kernels.Rows, weight: NDArray[np.float64] | None) -> Moments:
     """Moments of the columns, in one visit to the rows; those of weight 0 do not count."""
+    return _moments_and_sums(X, rows, weight)[0]
+
+
+def finite_moments(X: Any, rows: kernels.Rows) -> Moments | None:
+    """Moments of the columns, if all entries are finite; None too where a sum overflows."""
+    moments, sums = _moments_and_sums(X, rows, None)
+    return moments if np.isfinite(sums).all() else None
+
+
+def _moments_and_sums(
+    X: Any, rows: kernels.Rows, weight: NDArray[np.float64] | None
+) -> tuple[Moments, NDArray[np.float64]]:
     n, d = X.shape
     shift = np.zeros(d)
     if not sparse.issparse(X):
@@ -111,7 +123,7 @@ def moments_of(X: Any, rows: kernels.Rows, weight: NDArray[np.float64] | None) -
     rows.column_sums(weights, shift, total, square, least, greatest)
     counted = float(n) if weight is None else float(weight.sum())
     if not counted > 0.0:
-        return Moments(0.0, *(np.zeros(d) for _ in range(5)))
+        return Moments(0.0, *(np.zeros(d) for _ in range(5))), total
     with np.errstate(over="ignore", invalid="ignore"):
         off = total / counted
         variance = np.maximum(0.0, square / counted - off**2)
@@ -120,7 +132,7 @@ def moments_of(X: Any, rows: kernels.Rows, weight: NDArray[np.float64] | None) -
     mean = np.where(constant, least, middle)
     variance = np.where(constant, 0.0, variance)
     spread = _spread(mean, variance, least, greatest)
-    return Moments(counted, mean, variance, least, greatest, spread)
+    return Moments(counted, mean, variance, least, greatest, spread), total
 
 
 class Preconditioner(NamedTuple):

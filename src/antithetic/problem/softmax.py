@@ -118,6 +118,16 @@ class SoftmaxProblem(Problem):
         )
         return total / self.n + self.penalty.value(self._flat(coef))
 
+    def objective_of(self, coef: NDArray[Any], intercept: Any) -> float:
+        """Mean loss plus penalty of weights that a solver made."""
+        return self.objective(coef, intercept)
+
+    def objectives_of(
+        self, one: tuple[NDArray[Any], Any], other: tuple[NDArray[Any], Any]
+    ) -> tuple[float, float]:
+        """Objectives of two solutions."""
+        return self.objective(*one), self.objective(*other)
+
     def mean_loss(self, predictions: NDArray[np.float64]) -> float:
         """Weighted mean loss of the given scores, shape (n, n_classes)."""
         return self._total_loss(slice(None), np.array(predictions)) / self.n

@@ -62,5 +62,5 @@ def finite_objective(problem: Problem, coef: np.ndarray, intercept: Any) -> floa
     if not are_finite(coef, intercept):
         return np.inf
     with np.errstate(all="ignore"):
-        value = problem.objective(coef, intercept)
+        value = problem.objective_of(coef, intercept)
     return value if math.isfinite(value) else np.inf

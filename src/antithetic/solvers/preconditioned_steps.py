@@ -224,9 +224,9 @@ def _hessian(
     ridge: NDArray[np.float64],
     predictions: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    curvatures = _curvatures(sample, predictions)
-    hessian: NDArray[np.float64] = (rows * (curvatures / sample.n)[:, None]).T @ rows
-    hessian[np.diag_indices_from(hessian)] += ridge
+    weighed = rows * np.sqrt(_curvatures(sample, predictions) / sample.n)[:, None]
+    hessian: NDArray[np.float64] = weighed.T @ weighed  # NumPy computes one half of it
+    hessian.flat[:: len(hessian) + 1] += ridge
     return hessian
 
 
@@ -249,7 +249,7 @@ def _newton(
         if sample.weight is not None:
             slopes = slopes * sample.weight
         hessian = _hessian(sample, rows, ridge, predictions)
-        hessian[np.diag_indices_from(hessian)] += _RIDGE * float(np.trace(hessian))
+        hessian.flat[:: len(hessian) + 1] += _RIDGE * float(np.trace(hessian))
         try:
             step = np.linalg.solve(hessian, slopes @ rows / sample.n + ridge * point)
         except np.linalg.LinAlgError:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._core import kernels
 from antithetic._core.kernels import Averaging
 from antithetic._util.validation import check_coef, check_count, check_number
 from antithetic.orders import Importance, Stratified
@@ -91,6 +92,11 @@ class Sgd:
     watch: bool = False
     by_epoch: bool = False
     preconditioner: Preconditioner | None = None
+    _units: kernels.Preconditioner | None = field(init=False, repr=False)  # as the kernels see them
+
+    def __post_init__(self) -> None:
+        units = None if self.preconditioner is None else self.preconditioner.kernel()
+        object.__setattr__(self, "_units", units)
 
     def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, Averages]:
         """State before the first step."""
@@ -180,7 +186,7 @@ class Sgd:
             received[-1],
             batches.unit,
             following,
-            None if self.preconditioner is None else self.preconditioner.kernel(),
+            self._units,
         )
         intercept, average_intercept, average_weight, received[-1], met = found
         return After(
@@ -200,8 +206,8 @@ class Sgd:
         """Compare the mean of an epoch with the last weights; give it up the second time."""
         state, own = after.state, after.own
         with np.errstate(all="ignore"):
-            mean = self.problem.objective(*self.solution(state, own))
-            last = self.problem.objective(state.coef, state.intercept)
+            solution, ended = self.solution(state, own), (state.coef, state.intercept)
+            mean, last = self.problem.objectives_of(solution, ended)
         own = own._replace(settled=own.settled + 1 if last < mean else 0)
         if own.settled == GIVEN_UP:
             return after._replace(own=self._without_average(own), objective=last)

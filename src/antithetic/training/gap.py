@@ -73,10 +73,7 @@ def estimate_gap(problem: Problem, solution: Solution, epochs: int, marks: Marks
     """Estimate what is left: by a Newton step, else from the objectives of the epochs."""
     if problem.loss.code == PERCEPTRON:
         return NO_GAP
-    constant = 0.0
-    if problem.fit_intercept:
-        constant = start_of(problem.loss, problem.y, problem.weight)
-    start = problem.mean_loss(np.full(problem.n, constant))
+    start = _loss_of_a_constant(problem)
     with np.errstate(all="ignore"):
         if has_newton_decrement(problem):
             reached, left = newton_decrement(problem, *solution)
@@ -89,6 +86,16 @@ def estimate_gap(problem: Problem, solution: Solution, epochs: int, marks: Marks
         left = max(left, reached - start)
         way = max(max(start - reached, 0.0) + left, least_way)
     return Gap(left, left / way if way > 0.0 else 0.0)
+
+
+def _loss_of_a_constant(problem: Problem) -> float:
+    """Mean loss of the best constant prediction, of zero without an intercept."""
+    if not problem.fit_intercept:
+        return problem.loss_at_zero()
+    if problem.loss.classification:
+        return best_constant(problem.loss, problem.y, problem.weight)[1]
+    constant = start_of(problem.loss, problem.y, problem.weight)
+    return problem.mean_loss(np.full(problem.n, constant))
 
 
 def should_go_on(problem: Problem, gap: Gap, objectives: list[float], epochs: int) -> bool:

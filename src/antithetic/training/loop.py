@@ -202,15 +202,19 @@ def _epoch(spec: Spec, run: Run, schedule: Schedule) -> tuple[After, Drawing]:
 def _moved(spec: Spec, run: Run, after: After, drawing: Drawing) -> Run:
     """Take over what an epoch led to, measure it, and judge whether to go on."""
     easing = ease(run.state, after.state, run.easing) if spec.is_watched_over else run.easing
-    run = run._replace(
-        state=after.state,
-        own=after.own,
-        drawing=drawing,
-        order=after.order,
-        loss=after.loss,
-        objective=after.objective,
-        easing=easing,
-        gap=None,
+    run = Run(
+        after.state,
+        after.own,
+        run.schedule,
+        drawing,
+        after.order,
+        after.loss,
+        after.objective,
+        run.entries,
+        run.lowered,
+        run.patience,
+        easing,
+        run.marks,
     )
     run = run._replace(entries=(*run.entries, measure(spec, run)))
     if spec.estimates_gap:

@@ -66,7 +66,7 @@ struct CentredDenseRows : DenseRows<Real_> {
   template <std::size_t rows, std::size_t vectors>
   ANTITHETIC_INLINE std::array<Real, rows * vectors> products_with(
       const Real* const (&x)[rows], const Real* const (&w)[vectors]) const {
-    const auto add = [&]<Index many>(Index c, detail::Lanes<Real, many>(&sums)[rows * vectors]) {
+    const auto add = [&]<Index many>(Index c, detail::Lanes<Real, many>(&sums)[rows* vectors]) {
       constexpr Index width = detail::Lanes<Real, many>::width;
       detail::unrolled<detail::Lanes<Real, many>::parts>([&](auto part) {
         const Index first = c + static_cast<Index>(part()) * width;

@@ -205,14 +205,16 @@ void balance(const BoundRows& rows, const ReadColumn<Index>& order,
   rows.rows->balance(given, pulse);
 }
 
-double pass_over_rows(const BoundRows& rows, const BoundTargets& targets, int loss, double epsilon,
-                      const AnyColumn& coef, double intercept, const Column<double>& slopes,
-                      const Column<double>& gradient) {
-  const PassArguments given{targets.get(), Loss{loss, epsilon}, reals(coef),
-                            intercept,     write(slopes),       write(gradient)};
+std::tuple<double, double> losses_at_weights(const BoundRows& rows, const BoundTargets& targets,
+                                             int loss, double epsilon, const AnyColumn& coef,
+                                             double intercept, const AnyColumn& other,
+                                             double other_intercept) {
+  const LossesArguments given{targets.get(), Loss{loss, epsilon}, reals(coef),
+                              intercept,     reals(other),        other_intercept};
   nb::gil_scoped_release unlocked;
   Pulse pulse(check_signals);
-  return rows.rows->pass_over(given, pulse);
+  const auto [first, second] = rows.rows->losses_at(given, pulse);
+  return {first, second};
 }
 
 void solve_buckets(const BoundRows& rows, const AnyColumn& scale, const ReadColumn<Index>& codes,
@@ -659,9 +661,9 @@ void bind(nb::module_& m, const char* isa) {
            nb::arg("limits").noconvert())
       .def("balance", &balance, nb::arg("order").noconvert(), nb::arg("multiples").noconvert(),
            nb::arg("fit_intercept"), nb::arg("unit"), nb::arg("following").noconvert())
-      .def("pass_over", &pass_over_rows, nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"),
-           nb::arg("coef").noconvert(), nb::arg("intercept"), nb::arg("slopes").noconvert(),
-           nb::arg("gradient").noconvert())
+      .def("losses_at", &losses_at_weights, nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"),
+           nb::arg("coef").noconvert(), nb::arg("intercept"), nb::arg("other").noconvert(),
+           nb::arg("other_intercept"))
       .def("evaluate", &evaluate_rows, nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"),
            nb::arg("coef").noconvert(), nb::arg("intercept"), nb::arg("slopes").noconvert(),
            nb::arg("curvatures").noconvert(), nb::arg("predictions").noconvert(),

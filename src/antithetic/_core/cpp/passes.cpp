@@ -4,23 +4,41 @@
 namespace antithetic {
 namespace {
 
+#if defined(__GNUC__) || defined(__clang__)
+constexpr Index losses_at_once = register_lanes<double>;
+#else
+constexpr Index losses_at_once = 1;  // without vectors of the compiler's own
+#endif
+
 // Sum of the logistic losses of some rows, by few logarithms of products.
 double sum_of_log_losses(const double* y, const double* p, Index n) {
-  constexpr Index at_once = 512 * lanes<double>;  // factors of at most 2: no product overflows
+  constexpr Index width = losses_at_once, pair = 2 * width;
+  using Numbers = Block<double, width>;
+  constexpr Index at_once = 512 * width;  // factors of at most 2: no product overflows
   double total = 0.0;
-  for (Index start = 0; start < n; start += at_once) {
-    double linear[lanes<double>] = {}, products[lanes<double>];
-    std::fill(products, products + lanes<double>, 1.0);
-    in_blocks<double>(std::min(at_once, n - start), [&](Index c, auto many) {
-      for (Index lane = 0; lane < many; ++lane) {
-        const double margin = y[start + c + lane] * p[start + c + lane];
-        linear[lane] += margin > 0.0 ? 0.0 : -margin;  // NaN stays
-        products[lane] *= 1.0 + exp_of_negative<1>(-std::abs(margin));
+  Index i = 0;
+  while (i + pair <= n) {
+    Numbers linear[2] = {}, products[2] = {Numbers{} + 1.0, Numbers{} + 1.0};
+    for (const Index last = std::min(n, i + at_once); i + pair <= last; i += pair) {
+      for (Index half = 0; half < 2; ++half) {  // neither waits for the other
+        const Index first = i + half * width;
+        const auto found = logistic<width>(block_at<width>(y + first) * block_at<width>(p + first));
+        linear[half] += found.linear;
+        products[half] *= found.factor;
       }
-    });
-    for (Index lane = 0; lane < lanes<double>; ++lane) {
-      total += linear[lane] + std::log(products[lane]);
     }
+    double parts[2][width], factors[2][width];
+    std::memcpy(parts, linear, sizeof parts);
+    std::memcpy(factors, products, sizeof factors);
+    for (Index half = 0; half < 2; ++half) {
+      for (Index lane = 0; lane < width; ++lane) {
+        total += parts[half][lane] + std::log(factors[half][lane]);
+      }
+    }
+  }
+  for (; i < n; ++i) {
+    const auto found = logistic<1>(y[i] * p[i]);
+    total += found.linear + std::log(found.factor);
   }
   return total;
 }

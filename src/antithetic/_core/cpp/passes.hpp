@@ -1,4 +1,4 @@
-// Passes over the data: losses, slopes and gradients of all rows.
+// Passes over the data: losses of all rows.
 #pragma once
 
 #include "steps.hpp"
@@ -14,40 +14,37 @@ using LossFunction = double (Loss::*)(double, double) const;
 void each_loss(const Loss& loss, LossFunction function, std::span<const double> y,
                std::span<const double> p, std::span<double> out);
 
-// Losses, slopes and the gradient of all rows, in one visit to each: sums of the weighted losses
-// and of the gradients. `slopes` and `gradient` are left out where they are empty.
+// Sums of the weighted losses of all rows at some weights and, in the same visit to each row, at
+// others; 0 where there are none.
 template <class RowAccess>
-double pass_over(const RowAccess& rows, const Targets& targets, const Loss& loss,
-                 const typename RowAccess::Real* coef, double intercept, std::span<double> slopes,
-                 std::span<double> gradient, Pulse& pulse) {
-  constexpr Index block = 256;  // rows that stay in the cache between their two visits
-  double scores[block], block_slopes[block], total = 0.0;
+std::array<double, 2> losses_at(const RowAccess& rows, const Targets& targets, const Loss& loss,
+                                const typename RowAccess::Real* coef, double intercept,
+                                const typename RowAccess::Real* other, double other_intercept,
+                                Pulse& pulse) {
+  constexpr Index block = 256;
+  double scores[block], other_scores[block];
+  std::array<double, 2> totals{};
   for (Index start = 0; start < rows.n; start += block) {
     const Index many = std::min(block, rows.n - start);
     for (Index k = 0; k < many; ++k) {
-      scores[k] = static_cast<double>(rows.dot(start + k, coef)) + intercept;
-      pulse.beat(rows.length(start + k));
+      const Index i = start + k;
+      pulse.beat(rows.length(i));
+      if (other == nullptr) {
+        scores[k] = static_cast<double>(rows.dot(i, coef)) + intercept;
+        continue;
+      }
+      const auto [score, other_score] = rows.dots_with(i, coef, other);
+      scores[k] = static_cast<double>(score) + intercept;
+      other_scores[k] = static_cast<double>(other_score) + other_intercept;
     }
     const auto first = static_cast<std::size_t>(start), length = static_cast<std::size_t>(many);
     const auto y = targets.y.subspan(first, length);
     const auto weight =
         targets.has_weights() ? targets.weight.subspan(first, length) : targets.weight;
-    total += sum_of_losses(loss, y, {scores, length}, weight);
-    if (slopes.empty() && gradient.empty()) continue;
-    for (std::size_t k = 0; k < length; ++k) {
-      const double w = weight.empty() ? 1.0 : weight[k];
-      block_slopes[k] = w > 0.0 ? w * loss.slope(y[k], scores[k]) : 0.0;
-    }
-    if (!slopes.empty()) std::copy(block_slopes, block_slopes + many, slopes.begin() + start);
-    if (gradient.empty()) continue;
-    for (Index k = 0; k < many; ++k) {
-      const double slope = block_slopes[k];
-      rows.for_each(start + k, [&](Index j, typename RowAccess::Real entry) {
-        gradient[static_cast<std::size_t>(j)] += slope * static_cast<double>(entry);
-      });
-    }
+    totals[0] += sum_of_losses(loss, y, {scores, length}, weight);
+    if (other != nullptr) totals[1] += sum_of_losses(loss, y, {other_scores, length}, weight);
   }
-  return total;
+  return totals;
 }
 
 }  // namespace antithetic

@@ -97,12 +97,14 @@ struct BalanceArguments {
   std::span<Index> following;
 };
 
-struct PassArguments {
+// `other` are weights as well, or none.
+struct LossesArguments {
   Targets targets;
   Loss loss;
   Reals coef;
   double intercept;
-  std::span<double> slopes, gradient;
+  Reals other;
+  double other_intercept;
 };
 
 struct EvaluateArguments {
@@ -149,7 +151,7 @@ class RowSet {
   virtual DualOutcome dual_epoch(const DualArguments&, Pulse&) const = 0;
   virtual void balance(const BalanceArguments&, Pulse&) const = 0;
   virtual void column_sums(std::span<const double> weight, const ColumnSums&, Pulse&) const = 0;
-  virtual double pass_over(const PassArguments&, Pulse&) const = 0;
+  virtual std::array<double, 2> losses_at(const LossesArguments&, Pulse&) const = 0;
   virtual void solve_buckets(const BucketArguments&, Pulse&) const = 0;
   virtual Totals evaluate(const EvaluateArguments&, Pulse&) const = 0;
   virtual void combine(std::span<const double> factors, std::span<double> sum, Index threads,

@@ -127,14 +127,14 @@ class RowSetOf : public RowSet {
                   given.following, pulse);
   }
 
-  double pass_over(const PassArguments& given, Pulse& pulse) const override {
+  std::array<double, 2> losses_at(const LossesArguments& given, Pulse& pulse) const override {
     require_targets(given.targets, rows_.n);
     require(0 <= given.loss.code && given.loss.code < loss_count, "the loss is not known");
-    require(given.slopes.empty() || length(given.slopes) == rows_.n, "slopes: one per row");
-    require(given.gradient.empty() || length(given.gradient) == rows_.d, "gradient: shape (d,)");
     const auto coef = reals(given.coef, rows_.d, "coef");
-    return antithetic::pass_over(rows_, given.targets, given.loss, coef.data(), given.intercept,
-                                 given.slopes, given.gradient, pulse);
+    const Real* other = nullptr;
+    if (given.other.size > 0) other = reals(given.other, rows_.d, "other").data();
+    return antithetic::losses_at(rows_, given.targets, given.loss, coef.data(), given.intercept,
+                                 other, given.other_intercept, pulse);
   }
 
   void solve_buckets(const BucketArguments& given, Pulse& pulse) const override {

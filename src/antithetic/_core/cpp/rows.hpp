@@ -65,6 +65,12 @@ struct DenseRows {
     return {p, q};
   }
 
+  // Products of one row with two vectors.
+  TwoProducts<Real> dots_with(Index i, const Real* w, const Real* v) const {
+    const auto [p, q] = products<Real, 2>(d, {row(i), row(i)}, {w, v});
+    return {p, q};
+  }
+
   ANTITHETIC_INLINE FourProducts<Real> dots(Index i, Index j, const Real* w, const Real* s) const {
     const Real *x = row(i), *z = row(j);
     const auto [p, q, r, t] = products<Real, 4>(d, {x, z, x, z}, {w, w, s, s});
@@ -175,6 +181,10 @@ struct CsrRows {
       a += data[place] * w[Stride * static_cast<Index>(indices[place])];
     }
     return (a + b) + (c + e);
+  }
+
+  TwoProducts<Real> dots_with(Index i, const Real* w, const Real* v) const {
+    return {dot(i, w), dot(i, v)};
   }
 
   // Products with two interleaved vectors, in the same order of sums as `dot`.

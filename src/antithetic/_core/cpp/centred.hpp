@@ -168,12 +168,11 @@ struct CentredCsrRows : CsrRows<Real_> {
   }
 
   void add_interleaved(Index i, Real a, Real e, Real* both) const {
+    const auto multiples = two_of(a, e);
     for (Index place = this->begin(i); place < this->end(i); ++place) {
       const auto index = static_cast<Index>(this->indices[place]);
       Real* feature = both + 2 * index;
-      const Real entry = metric[index] * this->data[place];
-      feature[0] += a * entry;
-      feature[1] += e * entry;
+      put(feature, block_at<2>(feature) + (metric[index] * this->data[place]) * multiples);
     }
   }
 };

@@ -84,11 +84,16 @@ void column_sums(const DenseRows<Real>& rows, std::span<const double> weight,
   detail::add_rows<Real>({x, held}, weights, rows.d, sums);
 }
 
-// Entries that are not stored are zeros.
+// Entries that are not stored are zeros. What is known of a column is side by side: its entries
+// come in no order, and each would ask for as many cache lines as there are sums.
 template <class Real>
 void column_sums(const CsrRows<Real>& rows, std::span<const double> weight, const ColumnSums& sums,
                  Pulse& pulse) {
-  std::vector<Index> stored(static_cast<std::size_t>(rows.d));
+  struct Column {
+    double sum = 0.0, square = 0.0, least = infinity, greatest = -infinity;
+    Index stored = 0;
+  };
+  std::vector<Column> columns(static_cast<std::size_t>(rows.d));
   Index counted = 0;
   double total = 0.0;
   for (Index i = 0; i < rows.n; ++i) {
@@ -96,25 +101,25 @@ void column_sums(const CsrRows<Real>& rows, std::span<const double> weight, cons
     if (!(own > 0.0)) continue;
     counted += 1;
     total += own;
-    rows.for_each(i, [&](Index column, Real value) {
-      const auto j = static_cast<std::size_t>(column);
-      const double entry = static_cast<double>(value), shift = sums.shift[j];
-      stored[j] += 1;
-      sums.sum[j] += own * entry;  // the shift of all rows is subtracted below
-      sums.square[j] += own * ((entry - shift) * (entry - shift) - shift * shift);
-      sums.least[j] = std::min(sums.least[j], entry);
-      sums.greatest[j] = std::max(sums.greatest[j], entry);
+    rows.for_each(i, [&](Index j, Real value) {
+      Column& column = columns[static_cast<std::size_t>(j)];
+      const double entry = static_cast<double>(value);
+      const double shift = sums.shift[static_cast<std::size_t>(j)];
+      column.stored += 1;
+      column.sum += own * entry;  // the shift of all rows is subtracted below
+      column.square += own * ((entry - shift) * (entry - shift) - shift * shift);
+      column.least = entry < column.least ? entry : column.least;
+      column.greatest = entry > column.greatest ? entry : column.greatest;
     });
     pulse.beat(rows.length(i));
   }
-  for (Index column = 0; column < rows.d; ++column) {
-    const auto j = static_cast<std::size_t>(column);
-    const double shift = sums.shift[j];
-    sums.sum[j] -= total * shift;
-    sums.square[j] += total * shift * shift;
-    if (stored[j] == counted) continue;
-    sums.least[j] = std::min(sums.least[j], 0.0);
-    sums.greatest[j] = std::max(sums.greatest[j], 0.0);
+  for (std::size_t j = 0; j < columns.size(); ++j) {
+    const Column& column = columns[j];
+    const double shift = sums.shift[j], unless_full = column.stored == counted ? infinity : 0.0;
+    sums.sum[j] += column.sum - total * shift;
+    sums.square[j] += column.square + total * shift * shift;
+    sums.least[j] = std::min({sums.least[j], column.least, unless_full});
+    sums.greatest[j] = std::max({sums.greatest[j], column.greatest, -unless_full});
   }
 }
 

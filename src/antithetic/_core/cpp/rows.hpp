@@ -190,20 +190,19 @@ struct CsrRows {
   // Products with two interleaved vectors, in the same order of sums as `dot`.
   TwoProducts<Real> dot_interleaved(Index i, const Real* both) const {
     const Index first = begin(i), last = end(i), fours = last - (last - first) % 4;
-    Real a[4] = {0, 0, 0, 0}, s[4] = {0, 0, 0, 0};
+    Block<Real, 2> sums[4] = {};
+    const auto add = [&](Index place, auto lane) {
+      sums[lane] += data[place] * block_at<2>(both + 2 * static_cast<Index>(indices[place]));
+    };
     for (Index place = first; place < fours; place += 4) {
-      for (Index lane = 0; lane < 4; ++lane) {
-        const Real* feature = both + 2 * static_cast<Index>(indices[place + lane]);
-        a[lane] += data[place + lane] * feature[0];
-        s[lane] += data[place + lane] * feature[1];
-      }
+      detail::unrolled<4>([&](auto lane) { add(place + static_cast<Index>(lane()), lane); });
     }
     for (Index place = fours; place < last; ++place) {
-      const Real* feature = both + 2 * static_cast<Index>(indices[place]);
-      a[0] += data[place] * feature[0];
-      s[0] += data[place] * feature[1];
+      add(place, std::integral_constant<std::size_t, 0>{});
     }
-    return {(a[0] + a[1]) + (a[2] + a[3]), (s[0] + s[1]) + (s[2] + s[3])};
+    Real totals[2];
+    put(totals, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+    return {totals[0], totals[1]};
   }
 
   template <int Stride = 1>
@@ -214,10 +213,10 @@ struct CsrRows {
   }
 
   void add_interleaved(Index i, Real a, Real e, Real* both) const {
+    const auto multiples = two_of(a, e);
     for (Index place = begin(i); place < end(i); ++place) {
       Real* feature = both + 2 * static_cast<Index>(indices[place]);
-      feature[0] += a * data[place];
-      feature[1] += e * data[place];
+      put(feature, block_at<2>(feature) + data[place] * multiples);
     }
   }
 

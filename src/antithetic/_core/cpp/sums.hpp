@@ -79,6 +79,12 @@ ANTITHETIC_INLINE void put(Real* x, const Values& block) {
   std::memcpy(x, &block, sizeof block);
 }
 
+template <class Real>
+ANTITHETIC_INLINE Block<Real, 2> two_of(Real first, Real second) {
+  const Real both[2] = {first, second};
+  return block_at<2>(both);
+}
+
 namespace detail {
 
 // The last numbers, in ever smaller blocks: no loop, which a compiler would take for a long one.

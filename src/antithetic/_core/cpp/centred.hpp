@@ -66,24 +66,31 @@ struct CentredDenseRows : DenseRows<Real_> {
   template <std::size_t rows, std::size_t vectors>
   ANTITHETIC_INLINE std::array<Real, rows * vectors> products_with(
       const Real* const (&x)[rows], const Real* const (&w)[vectors]) const {
-    const auto add = [&]<Index many>(Index c, detail::Lanes<Real, many>(&sums)[rows* vectors]) {
-      constexpr Index width = detail::Lanes<Real, many>::width;
-      detail::unrolled<detail::Lanes<Real, many>::parts>([&](auto part) {
-        const Index first = c + static_cast<Index>(part()) * width;
-        const auto middle = block_at<width>(centre + first);
-        detail::unrolled<rows>([&](auto i) {
-          const auto entries = block_at<width>(x[i] + first) - middle;
-          detail::unrolled<vectors>([&](auto k) {
-            sums[i * vectors + k].part[part] += entries * block_at<width>(w[k] + first);
-          });
-        });
-      });
-    };
     constexpr Index whole = lanes<Real>;
     detail::Lanes<Real, whole> sums[rows * vectors];
+    // a call would pass the sums through memory
+    const auto add = [&](Index c, auto& to) ANTITHETIC_INLINE_LAMBDA { add_terms(c, x, w, to); };
     Index c = 0;
     for (; c + whole <= this->d; c += whole) add(c, sums);
     return detail::folded_sums<whole, Real, rows * vectors>(c, this->d, sums, add);
+  }
+
+  // Terms of these products, of as many columns from c on as the sums have lanes.
+  template <Index many, std::size_t rows, std::size_t vectors, std::size_t count>
+  ANTITHETIC_INLINE void add_terms(Index c, const Real* const (&x)[rows],
+                                   const Real* const (&w)[vectors],
+                                   detail::Lanes<Real, many> (&sums)[count]) const {
+    constexpr Index width = detail::Lanes<Real, many>::width;
+    detail::unrolled<detail::Lanes<Real, many>::parts>([&](auto part) {
+      const Index first = c + static_cast<Index>(part()) * width;
+      const auto middle = block_at<width>(centre + first);
+      detail::unrolled<rows>([&](auto i) {
+        const auto entries = block_at<width>(x[i] + first) - middle;
+        detail::unrolled<vectors>([&](auto k) {
+          sums[i * vectors + k].part[part] += entries * block_at<width>(w[k] + first);
+        });
+      });
+    });
   }
 
   Real dot(Index i, const Real* w) const { return products_with<1, 1>({this->row(i)}, {w})[0]; }

@@ -19,11 +19,13 @@
 #if defined(_MSC_VER) && !defined(__clang__)
 #define ANTITHETIC_RESTRICT __restrict
 #define ANTITHETIC_INLINE __forceinline
+#define ANTITHETIC_INLINE_LAMBDA [[msvc::forceinline]]
 #define ANTITHETIC_OUTLINE __declspec(noinline)
 #define ANTITHETIC_RARE __declspec(noinline)
 #else
 #define ANTITHETIC_RESTRICT __restrict__
 #define ANTITHETIC_INLINE inline __attribute__((always_inline))
+#define ANTITHETIC_INLINE_LAMBDA __attribute__((always_inline))
 #define ANTITHETIC_OUTLINE __attribute__((noinline))
 #define ANTITHETIC_RARE __attribute__((noinline, cold))
 #endif

@@ -290,7 +290,7 @@ class LossSum {
     add_logistic(logistic<1>(y * p));
   }
 
-  void add_logistic(const Logistic<1>& found) {
+  ANTITHETIC_INLINE void add_logistic(const Logistic<1>& found) {
     total_ += found.linear;
     product_ *= found.factor;
     if ((factors_ += 1) >= at_once) flush();
@@ -306,7 +306,7 @@ class LossSum {
  private:
   static constexpr int at_once = 512;  // factors of at most 2: their product is far from overflow
 
-  void flush() {
+  ANTITHETIC_OUTLINE void flush() {
     total_ += std::log(product_);
     product_ = 1.0;
     factors_ = 0;

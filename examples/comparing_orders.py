@@ -1,7 +1,7 @@
 """Train with each order of the rows on the same data and compare the gaps epoch by epoch.
 
 All have the same number of gradients per epoch and steps found from the data, so what differs is
-which rows travel together and in which order. Where matplotlib is there, a picture is saved.
+which rows are used together and in which order. Where matplotlib is there, a picture is saved.
 """
 
 from __future__ import annotations

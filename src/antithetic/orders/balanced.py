@@ -28,7 +28,7 @@ class Balanced(Order):
     Parameters
     ----------
     pairs : Pairs, str, callable, AntitheticTable, GroupTable or None, default=None
-        Which rows travel together; None orders single rows.
+        Which rows are used together; None orders single rows.
     sketch : {None, "auto"}, default=None
         None compares whole gradients. "auto" compares sketches of at most 16 KB where gradients are
         larger than a row, as those of ``loss="softmax"`` are: one row for each class. Other

@@ -35,7 +35,7 @@ class Importance(Order):
         change), to the gradients before each epoch, or to numbers of your own: one per row, pair
         (i, partner[i]) or group.
     pairs : Pairs, str, callable, AntitheticTable, GroupTable or None, default=None
-        Which rows travel together; None draws single rows.
+        Which rows are used together; None draws single rows.
 
     Examples
     --------

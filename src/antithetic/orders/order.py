@@ -34,7 +34,7 @@ class Order(Settings):
     has_partial_sums : bool
         Whether its rows count alike, so that partial sums of their gradients can be traced.
     pairs : Pairs or None
-        Which rows travel together.
+        Which rows are used together.
 
     Examples
     --------

@@ -24,7 +24,7 @@ _IN_FOLDS = "in cross-validation pass it to fit(table=), where it is cut to each
 
 @dataclass(frozen=True)
 class Pairs(Settings):
-    """Which rows travel together, for the ``pairs=`` of an order.
+    """Which rows are used together, for the ``pairs=`` of an order.
 
     Parameters
     ----------

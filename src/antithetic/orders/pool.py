@@ -22,7 +22,7 @@ class Pool:
     ----------
     problem : Problem
     table : AntitheticTable, GroupTable or None
-        Which rows travel together; of orders that visit each row once, a matching.
+        Which rows are used together; of orders that visit each row once, a matching.
     batch_size : int
         Rows of a batch, at most n.
     seed : int

@@ -27,7 +27,7 @@ class Shuffle(Order):
     Parameters
     ----------
     pairs : Pairs, str, callable, AntitheticTable, GroupTable or None, default=None
-        Which rows travel together; None shuffles single rows.
+        Which rows are used together; None shuffles single rows.
     """
 
     pairs: Any = None

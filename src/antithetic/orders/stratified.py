@@ -32,7 +32,7 @@ class Stratified(Order):
         How many of a batch come from each stratum: by its size, or also by the spread of its
         gradients before each epoch.
     pairs : Pairs, str, callable, AntitheticTable, GroupTable or None, default=None
-        Which rows travel together; None draws single rows.
+        Which rows are used together; None draws single rows.
     """
 
     once: ClassVar[bool] = False

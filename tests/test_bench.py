@@ -204,7 +204,7 @@ def test_peers_are_chosen_by_parts_of_their_names():
     assert choose_peers(None) == PEERS
     with pytest.raises(
         ValueError,
-        match=r"no peer is called 'xgboost'; there are antithetic\.LogisticRegression, ",
+        match=r"peer 'xgboost' is not known; use some of antithetic\.LogisticRegression, ",
     ):
         choose_peers(["xgboost"])
 

@@ -268,7 +268,7 @@ def test_packages_that_came_or_went_are_named(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(resume, "versions", lambda: same.rpartition("; ")[0])
     assert resume.difference(read_rows(tmp_path / "rows.csv"), [], "some").endswith(
-        f"with {same.rpartition('; ')[2]}, which is gone"
+        f"with {same.rpartition('; ')[2]}, which is not installed now"
     )
 
 
@@ -458,8 +458,8 @@ def test_rows_of_a_stranger_are_only_shown(tmp_path):
     ("options", "words"),
     [
         (("--sets", "iris"), "set 'iris' is not known; use some of"),
-        (("--peers", "nobody"), "no peer is called 'nobody'; there are"),
-        (("--losses", "huber"), "loss 'huber' is not compared; use log_loss or softmax"),
+        (("--peers", "nobody"), "peer 'nobody' is not known; use some of"),
+        (("--losses", "huber"), "loss 'huber' is not supported; use log_loss or softmax"),
         (("--threads", "0"), "--threads takes numbers from 1 on, or all, not '0'"),
         (("--clock", "sun"), "clock 'sun' is not known; use wall or cpu"),
         (("--redraw", "nothing.csv"), "nothing.csv: No such file or directory"),

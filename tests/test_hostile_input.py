@@ -207,7 +207,7 @@ def test_words_as_targets_are_numbers_or_refused():
 
 
 def test_labels_of_another_kind_than_the_classes_are_refused():
-    with pytest.raises(ValueError, match="labels of another kind than the classes"):
+    with pytest.raises(ValueError, match="labels of a different type than the classes"):
         SGDClassifier().partial_fit(X, np.where(Y > 0, "a", "b").astype(object), classes=[0, 1])
 
 

@@ -135,7 +135,7 @@ def test_code_of_the_users_is_not_saved(given, advice):
     model = antithetic.SGDClassifier(**given)
     model.coef_, model.intercept_ = np.array([[1.0]]), np.array([0.5])
     model.classes_ = np.array(["a", "b"])
-    with pytest.raises(ValueError, match=f"code of your own.*{advice}"):
+    with pytest.raises(ValueError, match=f"your own code.*{advice}"):
         LinearModel.of(model)
 
 
@@ -193,7 +193,7 @@ def held(tmp_path):
 
 WRONG = [
     ({"format": "something else"}, "format"),
-    ({"version": 3}, "install a newer one"),
+    ({"version": 3}, "install a newer antithetic"),
     ({"version": 1}, "train the model again"),
     ({"version": True}, "version"),
     ({"version": "1"}, "version"),

@@ -326,7 +326,7 @@ def test_three_classes_are_refused():
     with pytest.raises(
         ValueError,
         match=(
-            r"y has 3 classes \(0, 1, 2\), and this needs two: split it into one problem per class"
+            r"y has 3 classes \(0, 1, 2\), but two are needed: split it into one problem per class"
         ),
     ):
         check_labels([0, 1, 2], 3)

@@ -1,4 +1,4 @@
-"""Progress of a long job on stderr: a bar if rich is installed, else occasional lines."""
+"""Progress of a long job on stderr: a bar if rich is installed, otherwise occasional lines."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ def test_another_kernel_is_another_source(tmp_path):
 
 
 def test_rows_that_would_be_refused_are_set_aside(tmp_path):
-    """Under a name that is free; others are left where they are."""
+    """They are renamed to a free name; other files stay where they are."""
     path = tmp_path / "rows.csv"
     assert set_aside(path, [OURS], "some") == ""
     one_finished(path)
@@ -311,7 +311,7 @@ def test_rows_that_would_be_refused_are_set_aside(tmp_path):
 
 @pytest.mark.skipif(importlib.util.find_spec("fcntl") is None, reason="Windows has no such locks")
 def test_two_runs_do_not_share_a_folder(tmp_path):
-    """The second is told; the first one's rows stay whole."""
+    """The second run is refused; the rows of the first stay whole."""
     peers = choose_peers(["newton-cholesky"])
     first = run([SET], ["log_loss"], peers, tmp_path / "rows.csv", LITTLE, pairing=False)
     next(first)

@@ -1,4 +1,4 @@
-"""Which data a table was made for: any change is seen, and how the data are stored is not."""
+"""Which data a table was made for: any change is noticed, whatever the storage format."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_parameters_come_back_from_a_file(tmp_path):
     ids=["Given", "pairs", "penalty"],
 )
 def test_code_of_the_users_is_not_saved(given, advice):
-    """A file holds no functions: what to set before saving is said."""
+    """A file holds no functions: the error says what to set before saving."""
     model = antithetic.SGDClassifier(**given)
     model.coef_, model.intercept_ = np.array([[1.0]]), np.array([0.5])
     model.classes_ = np.array(["a", "b"])

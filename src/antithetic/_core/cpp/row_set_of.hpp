@@ -106,7 +106,7 @@ class RowSetOf : public RowSet {
 
   DualOutcome dual_epoch(const DualArguments& given, Pulse& pulse) const override {
     require_targets(given.targets, rows_.n);
-    require_rows(given.order, rows_.n, "the order names a row that there is not");
+    require_rows(given.order, rows_.n, "the order has a row number out of range");
     require(given.rule.loss.has_dual_step(), "the loss has no dual step");
     require(length(given.squares) == rows_.n && length(given.duals) == rows_.n,
             "squares and duals: one entry per row");
@@ -120,7 +120,7 @@ class RowSetOf : public RowSet {
   }
 
   void balance(const BalanceArguments& given, Pulse& pulse) const override {
-    require_rows(given.order, rows_.n, "the order names a row that there is not");
+    require_rows(given.order, rows_.n, "the order has a row number out of range");
     require_units(given.unit, given.order, given.following);
     require(length(given.multiples) == length(given.order), "multiples: one per row of the order");
     balance_order(rows_, given.order, given.multiples, given.fit_intercept, given.unit,
@@ -140,8 +140,8 @@ class RowSetOf : public RowSet {
   void solve_buckets(const BucketArguments& given, Pulse& pulse) const override {
     const Index many = length(given.rows);
     require(many == length(given.partners), "rows and partners must be as many");
-    require_rows(given.rows, rows_.n, "a bucket names a row that there is not");
-    require_rows(given.partners, rows_.n, "a bucket names a partner that there is not");
+    require_rows(given.rows, rows_.n, "a bucket has a row number out of range");
+    require_rows(given.partners, rows_.n, "a bucket has a partner out of range");
     require(length(given.partner) == rows_.n, "partner: one entry per row");
     require(given.codes.empty() || length(given.codes) == rows_.n, "codes: one entry per row");
     require(!given.starts.empty() && given.starts.front() >= 0 && given.starts.back() <= many &&

@@ -112,7 +112,7 @@ class Narrowed(NamedTuple):
 
 
 def widen_all(narrowed: Sequence[Narrowed | None], solutions: list[Solution]) -> NDArray[Any]:
-    """Weights of all columns, one row per problem; zeros that nobody touches cost nothing."""
+    """Weights of all columns, one row per problem; untouched zeros cost nothing."""
     coefs = [coef for coef, _ in solutions]
     first = narrowed[0]
     if first is None:

@@ -125,7 +125,7 @@ def advise(
     state, epoch_seconds = _near_the_optimum(sample, min(batch_size, sample.n), random_state)
     first, table_seconds = _timed_table(sample, None, random_state)
     later, _ = _timed_table(sample, state, random_state)
-    if problem.n > OPTIMAL_ROWS:  # a table of so many rows is not made as one of a thousand is
+    if problem.n > OPTIMAL_ROWS:  # large tables are made in another way
         more = _some_rows(problem, random_state, _ROWS_FOR_TIMING)
         table_seconds = _timed_table(more, None, random_state)[1] * sample.n / more.n
     start, end = sample.slopes(), sample.slopes(state.coef, state.intercept)

@@ -23,7 +23,7 @@ class RowSetOf : public RowSet {
     require_targets(given.targets, rows_.n);
     require_batches(given.batches, rows_.n);
     require_rule(given.rule);
-    require(given.averaging.every >= 1, "weights are averaged after every so many steps");
+    require(given.averaging.every >= 1, "averaging: every must be at least 1");
     require(given.averaging.from <= 0 || length(given.average) == rows_.d, "average: shape (d,)");
     require(given.rule.l1 <= 0.0 || length(given.received) == rows_.d, "received: shape (d,)");
     SgdModel<Real> model{reals(given.coef, rows_.d, "coef"),
@@ -59,7 +59,7 @@ class RowSetOf : public RowSet {
     require(!given.rule.schedule.is_passive(), "passive-aggressive steps are not for softmax");
     require(given.rule.l1 == 0.0, "softmax has no L1 penalty");
     require(length(given.intercept) == n_classes, "intercept: one per class");
-    require(given.averaging.every >= 1, "weights are averaged after every so many steps");
+    require(given.averaging.every >= 1, "averaging: every must be at least 1");
     require(given.averaging.from <= 0 ||
                 (length(given.average) == size && length(given.average_intercept) == n_classes),
             "average: as many numbers as weights");
@@ -202,7 +202,7 @@ class RowSetOf : public RowSet {
   void weigh_rows(const WeighArguments& given) const override {
     require(length(given.roots) == rows_.n, "roots: one per row");
     require(given.centre.empty() || length(given.centre) == rows_.d, "centre: shape (d,)");
-    require(0 <= given.start && given.start <= rows_.n - given.many, "there are not so many rows");
+    require(0 <= given.start && given.start <= rows_.n - given.many, "the range exceeds the rows");
     require(given.columns == rows_.d || given.columns == rows_.d + 1, "columns: d or d + 1");
     require(given.table.size == given.many * given.columns, "the table has the wrong size");
     const auto weigh = [&]<class Out>(Out* table) {

@@ -139,7 +139,7 @@ def _check_csr(X: Any, name: str) -> sparse.csr_array:
 def canonical_csr(rows: Any) -> sparse.csr_array:
     """Return a CSR matrix as a ``csr_array`` without repeated entries and with one index type.
 
-    Nothing is copied that is so already.
+    It is not copied if it already has this form.
     """
     rows = sparse.csr_array(rows)  # shares the arrays of a CSR input
     if rows.indices.dtype != rows.indptr.dtype:

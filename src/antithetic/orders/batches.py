@@ -45,7 +45,7 @@ class Batches(NamedTuple):
 
 
 def cut(rows: NDArray[np.intp], size: int) -> Batches:
-    """Cut rows into batches of ``size``, the last one shorter if need be."""
+    """Cut rows into batches of ``size``, the last one possibly shorter."""
     starts = np.arange(0, len(rows) + size, size)
     starts[-1] = len(rows)
     return Batches(rows, starts, size)

@@ -109,7 +109,7 @@ class RowSums:
         return Evaluation(theta, objective, gradient, noise, slopes, curvatures, predictions)
 
     def _average(self, sums: Vector, constant: float) -> None:
-        """Divide sums over rows by their number, those of centred columns where there are such."""
+        """Divide sums over rows by their number, and centre them if there is a centre."""
         sums[: self.d] /= self.n
         if self.fit_intercept:
             assert self.centre is not None

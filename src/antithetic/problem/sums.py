@@ -168,7 +168,7 @@ class ClassedSums(Sums, Protocol):
         """
 
     def refined(self) -> ClassedSums | None:
-        """The same rows with products of float64; None where they are so already."""
+        """The same rows with products of float64; None if they already are."""
 
 
 class Sampled(Sums, Protocol):

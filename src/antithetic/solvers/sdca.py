@@ -36,7 +36,7 @@ class _Resting(NamedTuple):
     A margin differs from that at a reference v by at most :math:`|x_i| |w - v|`. So while the
     distance of the weights from v is less than ``limits[i]``, a visit of row i would change
     nothing, and is left out: the result is the same, bit for bit. ``signed`` is the
-    margin at v less 1, divided by :math:`|x_i|`; ``wasted`` counts the visits since the reference
+    margin at v minus 1, divided by :math:`|x_i|`; ``wasted`` counts the visits since the reference
     was taken that changed nothing.
     """
 

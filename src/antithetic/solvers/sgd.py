@@ -127,7 +127,7 @@ class Sgd:
         return state._replace(coef=state.coef.astype(self.problem.X.dtype)), own
 
     def solution(self, state: State, own: Averages) -> Solution:
-        """Weights and intercept to be used: the averaged ones where there are such."""
+        """Weights and intercept to be used: the averaged ones, if any."""
         if own.coef is None or not own.weight:
             return state.coef, state.intercept
         return own.coef.astype(state.coef.dtype), own.intercept

@@ -81,7 +81,7 @@ class Solver(Protocol):
         """Take the steps of one more epoch."""
 
     def solution(self, state: State, own: Any) -> Solution:
-        """Weights and intercept to be used: the averaged ones where there are such."""
+        """Weights and intercept to be used: the averaged ones, if any."""
 
     def is_averaged(self, own: Any) -> bool:
         """Whether the solution is an average of weights."""

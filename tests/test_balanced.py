@@ -117,7 +117,7 @@ def test_the_kernel_equals_its_twin(form, n, size, unit):
 @pytest.mark.parametrize(("l2", "l1"), PENALTIES)
 @pytest.mark.parametrize("average", [False, 30, "linear"])
 def test_the_kernel_equals_its_twin_with_penalties_and_averages(form, size, l2, l1, average):
-    """Gradients are those of the weights that the steps go on from, whatever is returned."""
+    """Gradients are taken at the weights that the steps continue from, averaged or not."""
     assert_same(*kernel_and_twin(make_problem(23, form, l2=l2, l1=l1), size, 1, average=average))
 
 

@@ -75,7 +75,7 @@ def example_rows():
 
 
 def test_standings_show_losses_as_well_as_wins():
-    """Ours against the fastest other, the worst loss first; where nobody gets there nobody wins."""
+    """Ours against the fastest other, the worst loss first; unsolved races have no winner."""
     found = {(one.data, one.target): one for one in standings(example_rows())}
     assert {key: one.ratio for key, one in found.items()} == {
         ("one", 1e-3): 0.5,

@@ -1,4 +1,4 @@
-"""Input that NumPy would take without a word, or that breaks deep inside, is refused in words."""
+"""Input that NumPy would accept silently, or that fails deep inside, raises a clear error."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_a_table_keeps_its_fingerprint_in_a_file(tmp_path):
 
 
 def test_parameters_come_back_from_a_file(tmp_path):
-    """All of them, whatever their kind, but a random state that is not a number."""
+    """All parameters come back, except a random state that is not a number."""
     given = {
         "alpha": 0.5,
         "penalty": GroupLasso([0, 0, 1]),

@@ -1,4 +1,4 @@
-"""What does not go together is refused before the first step, in words that name what does."""
+"""Choices that cannot be combined are refused before the first step, with an alternative."""
 
 from __future__ import annotations
 

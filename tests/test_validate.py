@@ -66,7 +66,7 @@ def test_the_first_bad_row_is_named(form, data, X, bad):
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_opposite_infinities_do_not_cancel(form):
-    """Infinities of both signs, whose sum is no infinity, are found all the same."""
+    """Infinities of both signs, whose sum is not infinite, are found too."""
     with pytest.raises(ValueError, match="first in row 1"):
         check_rows(form(np.array([[1.0, 2.0], [np.inf, -np.inf]])))
 

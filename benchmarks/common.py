@@ -140,7 +140,7 @@ def best_seconds(
 
 @cache
 def load(name: str) -> tuple | None:
-    """Rows and labels of a set, or None, with a line that says so, where it is not to be had."""
+    """Rows and labels of a set, or None and a message if it is not available."""
     try:
         return antithetic.datasets.load(name, return_X_y=True)
     except FileNotFoundError:

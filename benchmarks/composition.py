@@ -84,7 +84,7 @@ def evaluations(solver: str, epochs: float) -> float:
     return 2.0 * epochs - 1.0 if solver == "svrg" else epochs
 
 
-PAIRED = {"rows": None, "pairs": Pairs("tree"), "anew": Pairs("tree", refresh=1)}
+PAIRED = {"rows": None, "pairs": Pairs("tree"), "rebuilt": Pairs("tree", refresh=1)}
 
 
 def part_a(quick: bool) -> Iterator[Figure]:
@@ -92,7 +92,7 @@ def part_a(quick: bool) -> Iterator[Figure]:
     seeds, names = 1 if quick else 3, six(quick)
     print(
         f"mean of {seeds} seeds; inf: not within 400 epochs. pairs: the tree's table of w = 0;"
-        " anew: one of the corrected gradients, made"
+        " rebuilt: one of the corrected gradients, made"
     )
     print("before each epoch. How far f* may be off in the last column")
     columns = [
@@ -123,7 +123,7 @@ def part_a(quick: bool) -> Iterator[Figure]:
                 means[name, solver, order, paired] <= means[name, solver, order, "rows"]
                 for name in names
             )
-            bar = 4 if (order, paired) == ("shuffle", "anew") and len(names) == 6 else None
+            bar = 4 if (order, paired) == ("shuffle", "rebuilt") and len(names) == 6 else None
             yield Figure(
                 f"sets of {len(names)} with no more than rows: {solver}, {order}, {paired}",
                 good,

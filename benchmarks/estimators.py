@@ -51,7 +51,7 @@ ALPHAS = {
 QUICK = ("sonar_scale", "breast-cancer_scale", "splice_scale", "diabetes_scale", "a9a")
 OURS, PEER = antithetic.SGDClassifier, SGDClassifier
 DENSE_FEATURES = 2000  # up to which a Hessian is formed
-LEAST_ERROR = 1e-16  # of the least objective: more digits are not to be had
+LEAST_ERROR = 1e-16  # of the smallest objective: more digits are not possible
 
 
 # ---- data and least objectives

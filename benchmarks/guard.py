@@ -2,11 +2,11 @@
 
 A ratio is the seconds of a kernel of ours divided by those of something fixed in the same process:
 an epoch of scikit-learn's SGD on the same rows, or a matrix product of NumPy. Both take turns, over
-and over, and the least seconds of each count, of the processor and not of the clock on the wall, so
+and over, and the smallest CPU time of each counts, not the wall clock, so
 that a slow or busy machine changes little. ``recorded.json`` beside this file holds the ratios,
 with the machine and the versions. A kernel is slower where its ratio is above the recorded one by
-more than the margin, in two measurements; it is also said which are faster, so that they can be
-recorded anew.
+more than the margin, in two measurements; faster ones are listed too, so that they can be recorded
+again.
 
 Run ``python benchmarks/guard.py``; ``--record`` writes the ratios of this machine; ``--quick``
 repeats less. The exit status is 1 if something is slower.

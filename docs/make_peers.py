@@ -30,11 +30,11 @@ SHORT = {
     "antithetic.SGDRegressor": "SGD",
     "antithetic.SGDRegressor (newton)": "Newton",
 }
-NOTHING = "This part is not measured yet."
+NOTHING = "Not measured yet."
 
 
 def keep(rows):
-    """Copy the lines that the page shows; the machine and the versions stand in the first one."""
+    """Copy the lines that the page shows; only the first one names the machine and the versions."""
     with open(rows, newline="", encoding="utf-8") as file:
         head, *lines = csv.reader(file)
     part, status = head.index("part"), head.index("status")
@@ -113,7 +113,7 @@ def values(rows, part, quantity, unit):
 
 
 def lost(rows):
-    """Every race that another wins, the worst first."""
+    """Every race that another solver wins, the worst first."""
     found = losses(standings(rows))
     if not found:
         return "None."
@@ -153,7 +153,7 @@ def in_short(rows):
 
 
 def tables(rows):
-    """All tables of the pages by their names in these."""
+    """All tables, by the names they have in the pages."""
     one_thread = [row for row in rows if row.threads == 1]
     made = {"in-short": in_short(rows), "lost": lost(rows)}
     for group in GROUPS:

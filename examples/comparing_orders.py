@@ -1,7 +1,7 @@
 """Train with each order of the rows on the same data and compare the gaps epoch by epoch.
 
 All have the same number of gradients per epoch and steps found from the data, so what differs is
-which rows travel together and in which order. Where matplotlib is there, a picture is saved.
+which rows are used together and in which order. If matplotlib is installed, a picture is saved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PICTURE = Path("comparing_orders.png")
 def orders(table):
     """Orders by name.
 
-    Pairs are those of a table made once, but for the nested order, which makes its own.
+    Pairs come from a table that is made once, except for the nested order, which makes its own.
     """
     return {
         "independent rows": Uniform(),
@@ -36,7 +36,7 @@ def orders(table):
 
 
 def least_objective(X, y):
-    """Objective at the solution, by a solver that goes on to the last digit."""
+    """Objective at the solution, by a solver that converges to the last digit."""
     exact = antithetic.minimize(
         X, y, l2=L2, solver="saga", epochs=500, stop=Target("gradient", 1e-12), trace="objective"
     )
@@ -44,7 +44,7 @@ def least_objective(X, y):
 
 
 def gaps(X, y, least, order):
-    """Share of the way from zero weights to the optimum that is still to go, after each epoch.
+    """Share of the way from zero weights to the optimum that is left after each epoch.
 
     The mean over the seeds.
     """
@@ -76,8 +76,8 @@ def main():
     table = antithetic.pair(X, y)
     curves = {name: gaps(X, y, least, order) for name, order in orders(table).items()}
     print(
-        f"diabetes_scale, {X.shape[0]} x {X.shape[1]}, logistic loss, batches of 2: gap after so"
-        f" many epochs, means of {len(SEEDS)} seeds\n"
+        f"diabetes_scale, {X.shape[0]} x {X.shape[1]}, logistic loss, batches of 2: gap after"
+        f" some epochs, means of {len(SEEDS)} seeds\n"
     )
     print(f"{'':<26}" + "".join(f"{epoch:>10}" for epoch in SHOWN))
     for name, gap in curves.items():

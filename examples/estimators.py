@@ -1,6 +1,6 @@
 """Fit scikit-learn's SGDClassifier and ours, and print how far each is from the minimum.
 
-Both have their defaults, so neither learning rate is tuned. Where matplotlib is there, a picture of
+Both use their defaults, so neither learning rate is tuned. If matplotlib is installed, a picture of
 our runs is saved.
 """
 
@@ -33,7 +33,7 @@ def objective(coef, X, signs, alpha):
 
 
 def mean_objective(estimator, X, y, signs, alpha, epochs):
-    """Objective after so many epochs, as the mean over the seeds."""
+    """Objective after a number of epochs, as the mean over the seeds."""
     settings = {
         "loss": "log_loss",
         "alpha": alpha,

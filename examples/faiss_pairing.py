@@ -1,7 +1,7 @@
 """Pair rows with faiss: a callable for ``antithetic.pair(X, y, method=...)``.
 
-Each row in turn takes the first free row among the k that oppose it most. Rows that find all of
-theirs taken ask again, among the rows that are still free, until everybody has a partner. Any index
+Each row in turn takes the first free row among the k that oppose it most. Rows whose candidates are
+all taken search again, among the rows that are still free, until every row has a partner. Any index
 that answers "which rows are nearest to this one" can be used in this way.
 """
 
@@ -62,9 +62,9 @@ def nearest_reflections(vectors, waiting, free, k, index):
 
 
 def choose_in_turn(partner, waiting, candidates):
-    """Let each waiting row take its first candidate that nobody has.
+    """Let each waiting row take its first candidate that is still free.
 
-    A row without one goes on waiting.
+    A row without one keeps waiting.
     """
     taken = np.zeros(len(partner) + 1, dtype=bool)
     taken[-1] = True  # the candidate -1

@@ -1,8 +1,8 @@
 """Train with custom penalties: weights between 0 and 1, and weights near their mean.
 
 A penalty has ``value(w)``, ``prox(w, step)``, the minimiser of ``r(v) + |v - w|^2 / (2 step)``, and
-``separable``. The solution is compared with that of a general solver, L-BFGS-B, which knows bounds
-but nothing of stochastic gradients.
+``separable``. The solution is compared with that of a general solver, L-BFGS-B, which supports
+bounds and uses no stochastic gradients.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class NearTheMean:
 
 
 def train(X, y, penalty):
-    """Go on until the gradient mapping is short.
+    """Train until the gradient mapping is small.
 
     The prox is called from Python, once a step, so batches are large.
     """

@@ -1,7 +1,7 @@
 """Use the classifier in scikit-learn: pipeline, grid search, cross-validation, and a table.
 
-The features are raw, in units of their own, so they are scaled first. A search hands the table to
-each fold's ``fit``, cut to the rows of the fold.
+The features are raw, in their own units, and are scaled first. A search passes the table to each
+fold's ``fit``, cut to the rows of the fold.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Train the paper's SGD and SGD-as, and print the exact variance of their gradients.
 
-SGD draws two independent rows a step. SGD-as draws one row and takes its antithetic partner along.
+SGD draws two independent rows per step. SGD-as draws one row and adds its antithetic partner.
 Everything else is the same, and each variance is taken at the weights that its own run has reached.
 """
 

@@ -1,4 +1,4 @@
-"""Advice: what it says is what was measured, and it comes soon."""
+"""Advice: it says what was measured, and is quick."""
 
 from __future__ import annotations
 

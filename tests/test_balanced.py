@@ -117,7 +117,7 @@ def test_the_kernel_equals_its_twin(form, n, size, unit):
 @pytest.mark.parametrize(("l2", "l1"), PENALTIES)
 @pytest.mark.parametrize("average", [False, 30, "linear"])
 def test_the_kernel_equals_its_twin_with_penalties_and_averages(form, size, l2, l1, average):
-    """Gradients are those of the weights that the steps go on from, whatever is returned."""
+    """Gradients are taken at the weights that the steps continue from, averaged or not."""
     assert_same(*kernel_and_twin(make_problem(23, form, l2=l2, l1=l1), size, 1, average=average))
 
 
@@ -397,7 +397,7 @@ def test_the_trace_shows_small_partial_sums(name, pairs):
 
 
 def test_the_traced_variance_is_that_of_the_batches_to_come():
-    """Recomputed from the state that the run ends with."""
+    """The traced variance equals one recomputed from the state at the end of the run."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
     result = minimize(
         X,
@@ -419,7 +419,7 @@ def test_the_traced_variance_is_that_of_the_batches_to_come():
 
 
 def test_the_variance_of_a_balanced_order_is_refused():
-    """It has no draw; the message says where to look instead."""
+    """A balanced order is not random; the message says what to use instead."""
     with pytest.raises(ValueError, match=r"Balanced\(\) are not drawn at random.*trace"):
         antithetic.gradient_variance([[1.0], [2.0]], [0, 1], order="balanced")
 

@@ -1,4 +1,4 @@
-"""``antithetic bench``: what it measures is so, and peers that are missing or broken are told.
+"""``antithetic bench``: its measurements are right, and missing or broken peers are reported.
 
 What becomes of rows: test_bench_rows.py.
 """
@@ -204,13 +204,13 @@ def test_peers_are_chosen_by_parts_of_their_names():
     assert choose_peers(None) == PEERS
     with pytest.raises(
         ValueError,
-        match=r"no peer is called 'xgboost'; there are antithetic\.LogisticRegression, ",
+        match=r"peer 'xgboost' is not known; use some of antithetic\.LogisticRegression, ",
     ):
         choose_peers(["xgboost"])
 
 
 def test_the_first_fit_of_a_process_counts_its_import(task):
-    """A fresh process imports the package and fits; what fails there is told in its own words."""
+    """A fresh process imports the package and fits; its failure is reported in its own words."""
     fit = EstimatorFit("json", "JSONDecoder", {}, task.X, task.y, by_digits, seeded=False)
     given = {"clock": "cpu", "threads": 1, "repeats": 1}
     with pytest.raises(RuntimeError, match="unexpected keyword argument 'tol'"):

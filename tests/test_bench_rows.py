@@ -75,7 +75,7 @@ def example_rows():
 
 
 def test_standings_show_losses_as_well_as_wins():
-    """Ours against the fastest other, the worst loss first; where nobody gets there nobody wins."""
+    """Ours against the fastest other, the worst loss first; unsolved races have no winner."""
     found = {(one.data, one.target): one for one in standings(example_rows())}
     assert {key: one.ratio for key, one in found.items()} == {
         ("one", 1e-3): 0.5,
@@ -268,7 +268,7 @@ def test_packages_that_came_or_went_are_named(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(resume, "versions", lambda: same.rpartition("; ")[0])
     assert resume.difference(read_rows(tmp_path / "rows.csv"), [], "some").endswith(
-        f"with {same.rpartition('; ')[2]}, which is gone"
+        f"with {same.rpartition('; ')[2]}, which is not installed now"
     )
 
 
@@ -292,7 +292,7 @@ def test_another_kernel_is_another_source(tmp_path):
 
 
 def test_rows_that_would_be_refused_are_set_aside(tmp_path):
-    """Under a name that is free; others are left where they are."""
+    """They are renamed to a free name; other files stay where they are."""
     path = tmp_path / "rows.csv"
     assert set_aside(path, [OURS], "some") == ""
     one_finished(path)
@@ -311,7 +311,7 @@ def test_rows_that_would_be_refused_are_set_aside(tmp_path):
 
 @pytest.mark.skipif(importlib.util.find_spec("fcntl") is None, reason="Windows has no such locks")
 def test_two_runs_do_not_share_a_folder(tmp_path):
-    """The second is told; the first one's rows stay whole."""
+    """The second run is refused; the rows of the first stay whole."""
     peers = choose_peers(["newton-cholesky"])
     first = run([SET], ["log_loss"], peers, tmp_path / "rows.csv", LITTLE, pairing=False)
     next(first)
@@ -458,8 +458,8 @@ def test_rows_of_a_stranger_are_only_shown(tmp_path):
     ("options", "words"),
     [
         (("--sets", "iris"), "set 'iris' is not known; use some of"),
-        (("--peers", "nobody"), "no peer is called 'nobody'; there are"),
-        (("--losses", "huber"), "loss 'huber' is not compared; use log_loss or softmax"),
+        (("--peers", "nobody"), "peer 'nobody' is not known; use some of"),
+        (("--losses", "huber"), "loss 'huber' is not supported; use log_loss or softmax"),
         (("--threads", "0"), "--threads takes numbers from 1 on, or all, not '0'"),
         (("--clock", "sun"), "clock 'sun' is not known; use wall or cpu"),
         (("--redraw", "nothing.csv"), "nothing.csv: No such file or directory"),

@@ -1,4 +1,4 @@
-"""No binding of the kernels can be made to read or write out of bounds, whatever it is given."""
+"""No arguments make a binding of the kernels read or write out of bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What auto does with a number of seconds."""
+"""``method="auto"`` with a budget in seconds."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_sparse_rows_and_classes_have_their_own_way(form, labels, monkeypatch):
 
 
 def test_estimates_grow_with_rows_and_entries():
-    """Quadratic in rows, linear in entries, and sparse entries are dearer."""
+    """Estimates are quadratic in rows, linear in entries, and higher for sparse entries."""
     small, large = Rows(wide_rows(100)), Rows(wide_rows(200))
     assert budget.greedy_seconds(large) == pytest.approx(4 * budget.greedy_seconds(small))
     assert budget.greedy_seconds(Rows(sparse.csr_array(wide_rows(100)))) > budget.greedy_seconds(

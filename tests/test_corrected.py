@@ -255,7 +255,7 @@ def test_a_strong_penalty_leaves_exact_zeros(form):
 
 
 def test_epochs_do_not_change_earlier_states():
-    """A state can be gone on from twice, with the same bits."""
+    """A run can continue twice from one state, with the same bits."""
     problem = make_problem("both")
     solver = Corrected(problem, "saga")
     schedule = constant(problem, 0.1)

@@ -492,7 +492,7 @@ def test_what_is_no_fitted_linear_model_is_refused():
         y,
     )
     refused(
-        r"Pipeline has no loss, .*give the last step",
+        r"Pipeline has no loss, .*give its last step",
         make_pipeline(StandardScaler(), classifier()).fit(X, y),
         X,
         y,
@@ -535,7 +535,7 @@ def test_targets_that_do_not_fit_are_refused():
         target="z",
     )
     refused(
-        "target='a' picks one of several classes, and SGDRegressor has none",
+        "target='a' selects one of several classes, but SGDRegressor has none",
         SGDRegressor().fit(X, X[:, 0]),
         X,
         X[:, 0],
@@ -557,21 +557,21 @@ def test_labels_that_do_not_fit_are_refused():
     X, y = some_data(classes=3)
     model = classifier().fit(X, y)
     refused(
-        r"y has 'z', which the estimator was not fitted on; its classes are \['a'",
+        r"y has 'z', which the estimator was not fitted to; its classes are \['a'",
         model,
         X,
         np.where(y == "a", "z", y),
         target="b",
     )
     refused(
-        "y must have rows of the class 'a' and of others; got none of it",
+        "y must have rows of class 'a' and of other classes; got no rows of that class",
         model,
         X,
         np.where(y == "a", "b", y),
         target="a",
     )
     refused(
-        "y must have rows of the class 'a' and of others; got only it",
+        "y must have rows of class 'a' and of other classes; got only rows of that class",
         model,
         X,
         np.full(len(y), "a"),

@@ -28,7 +28,7 @@ FLOWERS = "length,width,species\n" + "".join(
 
 
 class Block(NamedTuple):
-    """A fenced block of a page, and the comment that stands before it."""
+    """A fenced block of a page, and the comment before it."""
 
     line: int
     language: str
@@ -56,7 +56,7 @@ def blocks(page):
 
 
 def check_python(block, page, names):
-    """Run a block as a session if it has prompts, else as a program, in the names of the page."""
+    """Run a block as a session if it has prompts, otherwise as a program."""
     where = f"{page.name}, line {block.line}"
     if not re.search(r"^>>> ", block.text, flags=re.MULTILINE):
         exec(compile(block.text, where, "exec"), names)
@@ -89,7 +89,7 @@ def check_shell(block, page, folder):
 
 
 def check_excerpt(block, page, source):
-    """Each line of a block stands in a file, in the same order."""
+    """Each line of a block occurs in a file, in the same order."""
     rest = iter((ROOT / source).read_text(encoding="utf-8").splitlines())
     missing = [
         line
@@ -101,7 +101,7 @@ def check_excerpt(block, page, source):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_block_of_code_runs(page, tmp_path, monkeypatch):
-    """Or says why not: CI runs it (``<!-- ci: ... -->``), or ``<!-- not run: reason -->``."""
+    """Every block runs, or is marked ``<!-- ci: ... -->`` or ``<!-- not run: reason -->``."""
     if page.parent == DOCS and page.name in NEEDS:
         pytest.importorskip(NEEDS[page.name])
     monkeypatch.chdir(tmp_path)
@@ -127,10 +127,7 @@ def test_every_block_of_code_runs(page, tmp_path, monkeypatch):
 
 
 def test_the_matrix_of_combinations_is_that_of_the_code():
-    """After a change: put what ``python -c "from antithetic.training.combinations import matrix.
-
-    Print(matrix())"`` prints between the marks.
-    """
+    """The page shows what ``antithetic.training.combinations.matrix()`` returns; copy it there."""
     page = (DOCS / "composition.md").read_text(encoding="utf-8")
     shown = page.split("<!-- matrix -->\n")[1].split("\n<!-- end of matrix -->")[0]
     assert shown == matrix()

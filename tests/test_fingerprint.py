@@ -1,4 +1,4 @@
-"""Which data a table was made for: any change is seen, and how the data are stored is not."""
+"""Which data a table was made for: any change is noticed, whatever the storage format."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_derived_table_checks_rows_and_labels_only():
     ids=["pair_rows", "given"],
 )
 def test_a_table_of_ones_own_checks_the_number_of_rows_only(table):
-    """Vectors of one's own say nothing about X and y."""
+    """A table of the user's own vectors knows nothing about X and y."""
     table.check(X, Y)
     table.check(X + 1.0, 1 - Y)
     with pytest.raises(ValueError, match="the table has 5 rows and X has 4"):

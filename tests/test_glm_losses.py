@@ -79,7 +79,7 @@ def test_curvatures_are_second_derivatives(loss, y, p):
 
 @pytest.mark.parametrize("loss", KINKS, ids=repr)
 def test_losses_with_a_kink_have_no_curvature(loss):
-    with pytest.raises(ValueError, match="has a kink, and so no curvature"):
+    with pytest.raises(ValueError, match="has a kink, so it has no curvature"):
         loss.curvature(1.0, 0.0)
 
 

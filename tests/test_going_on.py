@@ -1,4 +1,4 @@
-"""Runs and fits that go on: warm starts, chunks, resumed and interrupted runs."""
+"""Runs and fits that continue: warm starts, chunks, resumed and interrupted runs."""
 
 from __future__ import annotations
 

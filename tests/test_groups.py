@@ -316,7 +316,7 @@ def test_groups_come_back_from_their_file(tmp_path):
 
 
 def test_groups_without_a_fingerprint_come_back(tmp_path):
-    """Those of vectors of one's own know their number only."""
+    """Groups of the user's own vectors know only the number of rows."""
     pair_rows(some_data(9)[0], nest=True).save(tmp_path / "groups.npz")
     loaded = GroupTable.load(str(tmp_path / "groups.npz"))
     assert (len(loaded), loaded.size, loaded.fingerprint.labels, loaded.fingerprint.width) == (

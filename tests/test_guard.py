@@ -48,7 +48,7 @@ RECORDED = {
 
 
 def test_the_guard_says_what_got_slower(scripts):
-    """Only what is slower by more than the margin twice; what is faster, new or gone is told."""
+    """Only kernels slower than the margin twice count; faster, new and removed ones are listed."""
     guard, _, _ = scripts
     measured = {"same": 1.2, "slower": 1.5, "noise": 1.6, "faster": 0.5, "new": 3.0}
     asked = []
@@ -126,7 +126,7 @@ def test_the_summary_counts_every_figure_with_a_bar(scripts):
 
 
 def test_all_benchmarks_are_run_by_name(scripts, tmp_path, monkeypatch, capfd):
-    """Their lines are shown as they come; a missing script or extra is told.
+    """Their lines are shown as they come; a missing script or extra is reported.
 
     A crash counts as a failure.
     """
@@ -177,7 +177,7 @@ def test_a_script_that_breaks_after_a_miss_is_in_trouble(
 
 
 def test_a_script_that_takes_too_long_is_stopped(scripts, tmp_path, monkeypatch):
-    """Its figures so far are kept, and the reason is told."""
+    """Its figures so far are kept, and the reason is reported."""
     _, everything, _ = scripts
     (tmp_path / "core.py").write_text(
         "print('ratio   1.0   at most 2   pass', flush=True)\nimport time\ntime.sleep(600)\n"
@@ -225,7 +225,7 @@ def test_every_script_that_prints_figures_is_in_the_list(scripts):
 
 @pytest.mark.usefixtures("scripts")
 def test_rows_of_other_settings_are_set_aside_or_refused_in_a_line(tmp_path, monkeypatch, capsys):
-    """Set aside in the folder that is always used, so that the next run goes on.
+    """They are set aside in the default folder, so that the next run continues.
 
     Refused in one that was named.
     """

@@ -1,4 +1,4 @@
-"""Input that NumPy would take without a word, or that breaks deep inside, is refused in words."""
+"""Input that NumPy would accept silently, or that fails deep inside, raises a clear error."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_words_as_targets_are_numbers_or_refused():
 
 
 def test_labels_of_another_kind_than_the_classes_are_refused():
-    with pytest.raises(ValueError, match="labels of another kind than the classes"):
+    with pytest.raises(ValueError, match="labels of a different type than the classes"):
         SGDClassifier().partial_fit(X, np.where(Y > 0, "a", "b").astype(object), classes=[0, 1])
 
 

@@ -392,7 +392,7 @@ def test_an_unknown_name_is_told_all_names():
 
 
 def test_names_and_codes_are_one_to_one():
-    """Each loss stands under its own name, with a code of its own, classification losses first."""
+    """Each loss has its own name and code, classification losses first."""
     assert [loss.name for loss in LOSSES.values()] == list(LOSSES)
     assert [loss.code for loss in LOSSES.values()] == list(range(9))
     assert [loss.classification for loss in LOSSES.values()] == [True] * 5 + [False] * 4

@@ -101,7 +101,7 @@ def test_a_table_keeps_its_fingerprint_in_a_file(tmp_path):
 
 
 def test_parameters_come_back_from_a_file(tmp_path):
-    """All of them, whatever their kind, but a random state that is not a number."""
+    """All parameters come back, except a random state that is not a number."""
     given = {
         "alpha": 0.5,
         "penalty": GroupLasso([0, 0, 1]),
@@ -131,11 +131,11 @@ def test_parameters_come_back_from_a_file(tmp_path):
     ids=["Given", "pairs", "penalty"],
 )
 def test_code_of_the_users_is_not_saved(given, advice):
-    """A file holds no functions: what to set before saving is said."""
+    """A file holds no functions: the error says what to set before saving."""
     model = antithetic.SGDClassifier(**given)
     model.coef_, model.intercept_ = np.array([[1.0]]), np.array([0.5])
     model.classes_ = np.array(["a", "b"])
-    with pytest.raises(ValueError, match=f"code of your own.*{advice}"):
+    with pytest.raises(ValueError, match=f"your own code.*{advice}"):
         LinearModel.of(model)
 
 
@@ -193,7 +193,7 @@ def held(tmp_path):
 
 WRONG = [
     ({"format": "something else"}, "format"),
-    ({"version": 3}, "install a newer one"),
+    ({"version": 3}, "install a newer antithetic"),
     ({"version": 1}, "train the model again"),
     ({"version": True}, "version"),
     ({"version": "1"}, "version"),

@@ -128,7 +128,7 @@ def plain_gap(problem, coef, dual):
 @pytest.mark.parametrize("l1", [0.0, 0.05])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_gap_is_primal_less_dual(form, loss, l1, weighted):
-    """At dual variables of one's own, and at minus the slopes where none are given."""
+    """It holds at given dual variables, and at minus the slopes if none are given."""
     problem = make_problem(loss, form, weighted=weighted, l1=l1)
     coef = np.linspace(-1.0, 1.0, D)
     dual = -problem.slopes(coef)

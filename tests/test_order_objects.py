@@ -596,7 +596,7 @@ def test_ragged_strata_are_refused_in_a_sentence():
 
 
 def test_a_table_given_to_fit_can_be_refreshed():
-    """fit(table=) fills pairs that only say when they are rebuilt; a named method is refused."""
+    """fit(table=) fills pairs that only set refresh=; a named method is refused."""
     table = pair(X, TWO)
     model = SGDClassifier(order=Shuffle(pairs=Pairs(refresh=1)), max_iter=2, tol=None)
     assert model.fit(X, TWO, table=table).plan_.order.pairs == Pairs(table, refresh=1)

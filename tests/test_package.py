@@ -72,13 +72,13 @@ def test_imports_point_one_way(path):
 
 
 def test_every_package_has_a_layer():
-    """The layers name what there is: no more and no less."""
+    """The layers name exactly the packages that exist."""
     parts = {part_of(module_name(path)) for path in PACKAGE.rglob("*.py")}
     assert parts == FACADES | {name for names in LAYERS for name in names}
 
 
 def test_no_two_classes_have_one_name():
-    """A name means one thing, but for the estimators that stand for each other on a cluster."""
+    """A name means one thing, except for the estimators of a cluster, which share names."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.parse(path.read_text()).body:
@@ -98,7 +98,7 @@ def test_the_code_keeps_its_shape():
 
 
 def test_nothing_is_compiled_when_it_runs():
-    """The kernels come compiled: the package needs no compiler but to be built."""
+    """The kernels are compiled when the package is built: using it needs no compiler."""
     loaded = run_python("import sys, antithetic; print('numba' in sys.modules)")
     assert loaded.strip() == "False"
     needed = importlib.metadata.requires("antithetic")

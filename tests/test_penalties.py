@@ -306,7 +306,7 @@ def test_what_a_penalty_of_ones_own_lacks_is_named(lacking, others):
 
 
 def test_a_class_is_no_penalty():
-    """Parentheses that were forgotten are said so."""
+    """The error for a class without parentheses says what is missing."""
     with pytest.raises(ValueError, match="penalty"):
         OwnPenalty(Lasso)
 

@@ -117,7 +117,7 @@ def test_gradients_of_the_moment_know_the_intercept():
 def test_a_refresh_lowers_the_variance(name):
     """At the weights it is made from, the new table is better than the old one.
 
-    Along the run, than one that is kept.
+    Along the run, it is better than one that is kept.
     """
     X, y = datasets.load(name, return_X_y=True)
     given = {"l2": 1e-2, "steps": 0.1, "trace": "variance_ratio"}

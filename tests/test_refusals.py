@@ -1,4 +1,4 @@
-"""What does not go together is refused before the first step, in words that name what does."""
+"""Choices that cannot be combined are refused before the first step, with an alternative."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFUSED = [
     ({"penalty": GroupLasso(GROUPS)}, "takes its strength from l1=; set l1= above 0"),
     ({"penalty": ElasticNet(0.1)}, r"given twice: ElasticNet\(l2, l1\) sets them"),
     ({"penalty": Box(), "l1": 0.1}, "make it part of the penalty"),
-    ({"penalty": Box}, r"pass an object of it, Box\(\)"),
+    ({"penalty": Box}, r"pass an object, Box\(\)"),
     ({"penalty": 3.0}, r"needs value\(w\), prox\(w, step\) and separable"),
     ({"stop": "gradient"}, r"None, Stalled\(tol\), Target\("),
     ({"solver": "saga", "average": True}, "leave it out"),

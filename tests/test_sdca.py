@@ -298,9 +298,9 @@ def test_a_run_is_taken_up_by_another_problem(loss):
             {"fit_intercept": True},
             "cannot fit an unpenalised intercept; use fit_intercept=False, or add a column of ones",
         ),
-        ({"l1": 0.1}, r'takes an L2 penalty, alone and above 0; .*or solver="saga"'),
-        ({"l2": 0.0}, r'takes an L2 penalty, alone and above 0; .*or solver="saga"'),
-        ({"l2": 0.0, "loss": "hinge"}, r'takes an L2 penalty, .*or solver="sgd"'),
+        ({"l1": 0.1}, r'supports only an L2 penalty above 0; .*or solver="saga"'),
+        ({"l2": 0.0}, r'supports only an L2 penalty above 0; .*or solver="saga"'),
+        ({"l2": 0.0, "loss": "hinge"}, r'supports only an L2 penalty .*or solver="sgd"'),
     ],
 )
 def test_what_sdca_cannot_do_is_refused(changes, message):
@@ -315,7 +315,7 @@ def test_what_sdca_cannot_do_is_refused(changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"order": Balanced()}, 'order="balanced" orders gradients, .* use order="shuffle"'),
+        ({"order": Balanced()}, 'order="balanced" balances gradients, .* use order="shuffle"'),
         ({"average": True}, 'average= is not supported with solver="sdca"; leave it out'),
         ({"steps": Constant(0.1)}, 'has no step size: leave steps at "auto"'),
         ({"steps": Auto(decay=0.1)}, "has no step size; leave the decay out"),

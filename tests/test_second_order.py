@@ -142,8 +142,8 @@ def test_weighed_rows_are_those_of_their_twin(kind, out, threads):
     [
         (49, 0, 0, (5, 7), "one per row"),
         (50, 6, 0, (5, 7), "centre"),
-        (50, 0, 46, (5, 7), "not so many rows"),
-        (50, 0, -1, (5, 7), "not so many rows"),
+        (50, 0, 46, (5, 7), "range exceeds the rows"),
+        (50, 0, -1, (5, 7), "range exceeds the rows"),
         (50, 0, 0, (5, 9), "columns"),
     ],
 )

@@ -81,7 +81,7 @@ def state_of(model):
 def test_every_parameter_of_scikit_learn_is_there(kind):
     """Parameters have scikit-learn's defaults, except learning_rate and average.
 
-    Beyond them, only the six that DESIGN.md lists.
+    Beyond them, there are only these six.
     """
     own, other = (
         inspect.signature(each.__init__).parameters
@@ -419,7 +419,7 @@ def test_automatic_steps_learn_without_tuning():
 
 
 @BOTH
-def test_steps_are_kept_by_partial_fit_and_warm_start_and_found_anew_by_fit(kind):
+def test_steps_are_kept_by_partial_fit_and_warm_start_and_found_again_by_fit(kind):
     """partial_fit and warm starts keep the steps on rows of another scale; fit finds new ones.
 
     With an intercept, the first step would follow the moments of the columns.

@@ -431,7 +431,7 @@ def test_a_table_is_set_aside_where_it_does_harm():
 
 @BOTH
 def test_a_validation_set_is_routed_through_searches_and_pipelines(kind):
-    """set_fit_request sends X_val and y_val on; a pipeline transforms X_val where it is told to."""
+    """set_fit_request routes X_val and y_val; a pipeline transforms X_val if asked to."""
     y, given = target_of(kind), {"X_val": X[50:], "y_val": target_of(kind)[50:]}
     with sklearn.config_context(enable_metadata_routing=True):
         model = kind(**FEW).set_fit_request(X_val=True, y_val=True, table=True, sample_weight=True)

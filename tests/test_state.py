@@ -179,7 +179,7 @@ def test_a_state_shares_no_array_with_the_one_before(case):
 @TYPES
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_rows_that_rest_belong_to_the_state(form, dtype, loss):
-    """SDCA goes on from any of its states, in any order and by another solver, to the same bits.
+    """SDCA continues from any of its states, in any order and by another solver, to the same bits.
 
     The run is long enough that rows rest, and that their reference is renewed.
     """
@@ -282,7 +282,7 @@ def test_a_run_resumed_after_each_epoch_is_the_uninterrupted_one(name, form):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_an_interruption_loses_no_whole_epoch(name):
-    """Ctrl-C in any epoch leaves the result of the last whole one, from which the run goes on."""
+    """Ctrl-C in any epoch leaves the result of the last whole one, from which the run continues."""
     given, calm = RUNS[name], Interruption()
     whole = minimize(X, TWO, epochs=5, trace=calm, **given)
     for epoch in range(1, 6):
@@ -309,7 +309,7 @@ def test_long_runs_of_sdca_are_resumed_while_rows_rest():
 
 
 def test_the_weights_of_a_result_are_the_users_own():
-    """Changing them in place does not change where a resumed run goes on from."""
+    """Changing them in place does not change where a resumed run continues from."""
     given = {"l2": 0.01, "steps": 0.1}
     first, whole = minimize(X, TWO, epochs=2, **given), minimize(X, TWO, epochs=4, **given)
     first.coef[:] = 7.0

@@ -68,7 +68,7 @@ def test_the_measure_is_that_of_the_returned_weights(of, solver):
 @BOTH
 @SOLVERS
 def test_looking_does_not_change_the_way(of, solver):
-    """The weights are those of a run of as many epochs that nobody looked at."""
+    """The weights equal those of a run of as many epochs without measurements."""
     run = minimize(
         X, TWO, solver=solver, stop=Target(of, tol_of(solver)), **RUN, **steps_of(solver)
     )
@@ -168,7 +168,7 @@ def test_a_resumed_run_ends_where_it_would_have(of, solver):
 
 @BOTH
 def test_a_run_that_was_good_enough_goes_on_to_be_better(of):
-    """Resumed with a smaller tol, a run goes on until that is met."""
+    """Resumed with a smaller tol, a run continues until that is met."""
     given = {"solver": "saga"} | RUN
     first = minimize(X, TWO, stop=Target(of, 1e-2), **given)
     second = minimize(X, TWO, stop=Target(of, 1e-6), resume=first, **given)

@@ -87,7 +87,7 @@ def test_a_saved_table_has_the_permissions_of_any_new_file(tmp_path):
 
 
 def test_saving_again_replaces_the_file(tmp_path):
-    """The new table stands where the old one was, with nothing beside it."""
+    """The new table replaces the old one, and no other file is left."""
     for partner in (CYCLE, [1, 0]):
         AntitheticTable(partner).save(tmp_path / "table.npz")
     assert AntitheticTable.load(tmp_path / "table.npz").partner.tolist() == [1, 0]

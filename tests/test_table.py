@@ -54,7 +54,7 @@ def test_what_is_no_permutation_is_refused(partner, complaint):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.uint64])
 def test_any_whole_numbers_become_intp(dtype):
-    """Partners are intp, a copy that nobody can write to."""
+    """Partners are a read-only copy of type intp."""
     given_partner = np.array([2, 0, 1], dtype=dtype)
     table = AntitheticTable(given_partner)
     assert table.partner.dtype == np.intp
@@ -134,9 +134,9 @@ def test_a_restricted_matching_is_a_matching(data, table):
 @pytest.mark.kernel
 @given(data=st.data(), table=tables())
 def test_a_kept_link_stays(data, table):
-    """A row whose partner was kept goes on to that partner.
+    """A row whose partner was kept stays linked to it.
 
-    Else, unless it would be alone, to the next kept row of its cycle.
+    Otherwise, unless it would be alone, it is linked to the next kept row of its cycle.
     """
     rows = data.draw(subsets(len(table)))
     partner = table[rows].partner

@@ -519,7 +519,7 @@ def test_only_the_tree_can_be_polished_or_given_a_budget(method, argument):
     """Any other method refuses ``init`` and ``budget``, and says with which they go."""
     with pytest.raises(
         ValueError,
-        match=rf'^{next(iter(argument))}= is supported only with method="tree" or "auto" only',
+        match=rf'^{next(iter(argument))}= is supported only with method="tree" or "auto"',
     ):
         pair([[1.0], [2.0]], [0, 1], method, **argument)
 

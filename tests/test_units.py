@@ -353,7 +353,7 @@ def test_the_first_step_follows_the_curvature():
 
 
 def test_moments_survive_a_serialiser():
-    """What partial_fit goes on from is plain values."""
+    """partial_fit continues from plain values."""
     model = SGDClassifier("log_loss", random_state=0).partial_fit(X, Y, classes=[-1, 1])
     assert isinstance(model._column_moments, dict)
 
@@ -363,7 +363,7 @@ def test_moments_survive_a_serialiser():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_constant_columns_keep_the_weight_zero():
-    """Whatever the constant is."""
+    """Constant columns have weight zero, for any constant."""
     rows = np.column_stack([X[:, :2], np.full(61, 1e10), np.zeros(61), np.full(61, 0.1)])
     for loss in ("log_loss", "hinge"):
         model = SGDClassifier(loss, random_state=0).fit(rows, Y)

@@ -66,7 +66,7 @@ def test_the_first_bad_row_is_named(form, data, X, bad):
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_opposite_infinities_do_not_cancel(form):
-    """Infinities of both signs, whose sum is no infinity, are found all the same."""
+    """Infinities of both signs, whose sum is not infinite, are found too."""
     with pytest.raises(ValueError, match="first in row 1"):
         check_rows(form(np.array([[1.0, 2.0], [np.inf, -np.inf]])))
 
@@ -326,7 +326,7 @@ def test_three_classes_are_refused():
     with pytest.raises(
         ValueError,
         match=(
-            r"y has 3 classes \(0, 1, 2\), and this needs two: split it into one problem per class"
+            r"y has 3 classes \(0, 1, 2\), but two are needed: split it into one problem per class"
         ),
     ):
         check_labels([0, 1, 2], 3)

@@ -1,4 +1,4 @@
-"""Linear models that train faster and say how close to the optimum they are.
+"""Linear models that train faster and tell you how close they are to the optimum.
 
 See :func:`antithetic.minimize` for the paper's SGD and SGD-as, :func:`antithetic.pair` for its
 antithetic table, and :func:`antithetic.gradient_variance` for how much the table saves.
@@ -57,8 +57,8 @@ __all__ = [
     "stopping",
 ]
 
-# scikit-learn's estimators take a second to import, and files and downloads a twentieth, which
-# others need not wait for
+# scikit-learn's estimators take a second to import, and files and downloads a twentieth: they
+# are imported only when they are used
 _LATER = {
     "ConvergenceDisplay": "display",
     "LinearModel": "estimators.model_file",

@@ -1,1 +1,1 @@
-"""Compiled kernels, and the scalar functions that they are made of."""
+"""The compiled kernels, and the numbers by which they know losses and schedules."""

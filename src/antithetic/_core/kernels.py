@@ -1,7 +1,7 @@
 """The compiled kernels for this CPU.
 
 The same C++ is built as one extension module per instruction set, and the best that the CPU can run
-is imported; the environment variable ``ANTITHETIC_ISA`` pins one.
+is imported; the environment variable ``ANTITHETIC_ISA`` selects one.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def _load() -> ModuleType:
     wanted = os.environ.get("ANTITHETIC_ISA") or (names[0] if names else "")
     if not names:
         raise ImportError(
-            "antithetic has no kernels that this CPU can run: build it here, with a C++20 compiler,"
-            " by `pip install --no-binary antithetic antithetic`"
+            "the installed antithetic has no kernels for this CPU; build it on this machine, with a"
+            " C++20 compiler: pip install --no-binary antithetic antithetic"
         )
     if wanted not in names:
         raise ImportError(

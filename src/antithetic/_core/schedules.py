@@ -1,4 +1,4 @@
-"""Step sizes as scalar functions of an integer code, which kernels compile."""
+"""Step sizes as scalar functions of an integer code; the kernels have the same in C++."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ CONSTANT, INVERSE_TIME, OPTIMAL, INVSCALING, PA1, PA2 = range(6)
 
 
 def step_size(code: int, eta0: float, rate: float, start: float, steps: int, samples: int) -> float:
-    """Length of the next step after so many steps and samples."""
+    """Length of the next step after a number of steps and samples."""
     if code == INVERSE_TIME:
         return eta0 / (1.0 + eta0 * rate * (steps + 1.0))
     if code == OPTIMAL:

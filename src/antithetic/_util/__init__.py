@@ -1,1 +1,1 @@
-"""What every layer may use: checks of input, files, progress, threads, warnings."""
+"""Helpers that every layer may use: input checks, files, progress, threads, warnings."""

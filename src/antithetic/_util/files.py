@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file in full or not at all: a full disk, or a crash, leaves the one that was there.
+    """Write a file in full or not at all: after a full disk or a crash, the old file remains.
 
     A link stays, and the file that it leads to is written; anything else, such as a pipe or
     ``/dev/null``, is written to.

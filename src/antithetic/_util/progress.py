@@ -1,4 +1,4 @@
-"""Progress of a long job on stderr: a bar if rich is installed, else occasional lines."""
+"""Progress of a long job on stderr: a bar if rich is installed, otherwise occasional lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def progress_bar(
 ) -> Iterator[Callable[[int], None]]:
     """Return a function that receives how much of ``total`` is done.
 
-    The bar appears ``after`` so many seconds, so that short jobs leave no trace.
+    The bar appears ``after`` this many seconds, so that short jobs show nothing.
     """
     if not show:
         yield lambda _done: None

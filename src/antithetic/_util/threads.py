@@ -32,7 +32,7 @@ def count_threads(n_jobs: int | None) -> int:
 
 
 def default_threads() -> int:
-    """Return the number of threads where the user has not said it: as many as BLAS would take."""
+    """Return the default number of threads: as many as BLAS would use."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         given = os.environ.get(name, "")
         if given.isdecimal() and int(given) > 0:
@@ -42,7 +42,7 @@ def default_threads() -> int:
 
 @contextmanager
 def limit_blas(threads: int) -> Iterator[None]:
-    """Let BLAS use so many threads."""
+    """Let BLAS use this many threads."""
     with _blas().limit(limits=threads, user_api="blas"):
         yield
 
@@ -63,4 +63,4 @@ def thread_map(
 
 @lru_cache(maxsize=1)
 def _blas() -> Any:
-    return ThreadpoolController()  # looks at every library loaded, some 10 ms, so once
+    return ThreadpoolController()  # looks at every loaded library, some 10 ms: once

@@ -1,6 +1,6 @@
 """Check rows, labels, weights and numbers, and bring them into one form.
 
-Nothing is copied without need.
+Nothing is copied unless necessary.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _refuse_nan(rows: Matrix, name: str) -> None:
 
 
 def refuse_dates_and_masks(X: Any, name: str) -> None:
-    """Refuse what NumPy would make numbers of without a word: dates, and masked entries."""
+    """Refuse dates and masked entries, which NumPy would silently convert to numbers."""
     if isinstance(X, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(X)
         if masked.any():
@@ -86,19 +86,19 @@ def _is_date(kind: Any) -> bool:
 
 
 def refuse_indices(X: Any, name: str) -> None:
-    """Refuse compressed matrices with an index outside, which would read foreign memory."""
+    """Refuse compressed matrices with an index out of range, which would read other memory."""
     if not sparse.issparse(X) or X.format not in ("csr", "csc"):
         return
     width, ends = X.shape[1 if X.format == "csr" else 0], X.indptr
     stored = min(len(X.indices), len(X.data))
     if ends[0] != 0 or ends[-1] > stored or (ends[1:] < ends[:-1]).any():
-        raise ValueError(f"{name} has rows outside its {stored} entries; it is damaged")
+        raise ValueError(f"{name} has rows outside its {stored} entries; the matrix is damaged")
     if X.nnz and (X.indices.min() < 0 or X.indices.max() >= width):
-        raise ValueError(f"{name} has an index outside its shape {X.shape}; it is damaged")
+        raise ValueError(f"{name} has an index outside its shape {X.shape}; the matrix is damaged")
 
 
 def refuse_mixed_labels(y: Any) -> None:
-    """Refuse words among numbers: of a list, NumPy would make words, and objects have no order."""
+    """Refuse strings among numbers: NumPy would convert a list of both to strings."""
     if isinstance(y, np.ndarray) and y.dtype.kind == "O":
         y = y.ravel().tolist()
     if isinstance(y, (list, tuple)):
@@ -120,7 +120,7 @@ def _check_dense(X: Any, name: str) -> NDArray[np.floating]:
 
 
 def _first_without_number(rows: NDArray[Any]) -> str:
-    """Say which entry cannot be made a number."""
+    """Say which entry cannot be converted to a number."""
     for place, entry in zip(np.ndindex(rows.shape), rows.flat, strict=True):
         try:
             float(entry)
@@ -139,7 +139,7 @@ def _check_csr(X: Any, name: str) -> sparse.csr_array:
 def canonical_csr(rows: Any) -> sparse.csr_array:
     """Return a CSR matrix as a ``csr_array`` without repeated entries and with one index type.
 
-    Nothing is copied that is so already.
+    It is not copied if it already has this form.
     """
     rows = sparse.csr_array(rows)  # shares the arrays of a CSR input
     if rows.indices.dtype != rows.indptr.dtype:
@@ -253,8 +253,8 @@ def check_labels(y: Any, n: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
     if len(classes) > 2:
         shown = ", ".join(repr(label) for label in classes[:5].tolist())
         raise ValueError(
-            f"y has {len(classes)} classes ({shown}{', ...' if len(classes) > 5 else ''}), and this"
-            " needs two: split it into one problem per class, or use a regression loss such as"
+            f"y has {len(classes)} classes ({shown}{', ...' if len(classes) > 5 else ''}), but two"
+            " are needed: split it into one problem per class, or use a regression loss such as"
             ' "squared_error"'
         )
     return np.where(codes == 1, 1.0, -1.0), classes

@@ -1,4 +1,4 @@
-"""What is installed, for reports of bugs."""
+"""What is installed, for bug reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "dask")
 
 
 def show_versions() -> None:
-    """Print the versions of this package and what it works with, and the instruction set in use.
+    """Print the versions of this package and its dependencies, and the instruction set in use.
 
     Examples
     --------

@@ -9,7 +9,7 @@ _PASSED_OVER = ("antithetic", "sklearn", "joblib", "contextlib", "threading", "c
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn of something at the line that called into the package."""
+    """Issue a warning at the line that called into the package."""
     level, frame = 2, sys._getframe(1)
     while (
         frame.f_back is not None

@@ -4,7 +4,7 @@ All are measured in one run, and losses are as visible as wins.
 
 Every peer gets its best published settings, the same number of threads, and the least effort
 (iterations, passes, epochs) that just reaches a target: efforts are raised until it does, the last
-step is bisected, and the cheapest settings of all peers are then timed in turn, over and over. All
+step is bisected, and the cheapest settings of all peers are then timed in turn, repeatedly. All
 run once before the clock starts, so that imports do not count, and each gets the rows in the form
 that it computes with; all that its fit does is timed. The first fit of a fresh process, import
 included, is timed apart. A gap is ``(f - f*) / (f(0) - f*)``, where f is the mean loss plus

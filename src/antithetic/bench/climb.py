@@ -19,8 +19,8 @@ from antithetic.bench.tasks import TARGETS, Task
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 # of the effort, from one rung to the next; the gap between the last two is bisected afterwards
 _GROWTH = 1.3
-_TIMED_AGAIN = 0.1  # seconds below which a single time is not to be trusted at all
-_DOMINATED = 3.0  # so many times slower than another configuration that is as near: dropped
+_TIMED_AGAIN = 0.1  # seconds below which a single timing cannot be trusted
+_DOMINATED = 3.0  # this many times slower than another configuration that is as close: dropped
 # Rungs after which the worse half of the rivals is dropped, except those marked as late.
 _HALVED_AT = (2, 4)
 # The same for all: after 9 passes scikit-learn's "adaptive" has shortened its steps, and is often
@@ -46,10 +46,10 @@ class Limits:
         Of the last timing.
     clock : {"wall", "cpu"}
     targets : tuple of float
-        Gaps to be reached; nobody climbs beyond the least of them.
+        Gaps to be reached; no peer climbs beyond the smallest of them.
     behind : float
-        A peer whose fit takes so many times the seconds of the fastest so far to the least target
-        climbs no further.
+        A peer whose fit takes this many times the seconds of the fastest so far to the smallest
+        target climbs no further.
     first : tuple of str
         Sets on which the first fit of a fresh process is timed as well.
     """
@@ -65,7 +65,7 @@ class Limits:
 
     @property
     def words(self) -> str:
-        """All of them in words, as they stand in the rows."""
+        """All of them in words, as in the rows."""
         targets, seeds = (
             " ".join(f"{value:g}" for value in values) for values in (self.targets, self.seeds)
         )
@@ -116,17 +116,17 @@ def timed(
 
 
 def failure(error: Exception) -> str:
-    """The status of what broke."""
+    """The status of a peer that failed."""
     return f"failed: {' '.join(str(error).split())[:200] or type(error).__name__}"
 
 
 def seeds_of(config: Config, limits: Limits) -> tuple[int, ...]:
-    """One seed where they do not matter."""
+    """One seed if they do not matter."""
     return limits.seeds if config.stochastic else limits.seeds[:1]
 
 
 def measure(config: Config, effort: int, task: Task, limits: Limits) -> Point:
-    """Fit once with every seed, twice where that is quick."""
+    """Fit once with every seed, twice if that is quick."""
     clock, found = CLOCKS[limits.clock], []
     for seed in seeds_of(config, limits):
         seconds, coef, passes, iterations = timed(config, effort, seed, clock)
@@ -177,7 +177,7 @@ def _too_early(point: Point, place: int) -> bool:
 
 
 def _halved(rung: Sequence[Point], place: int) -> Sequence[Point]:
-    """The better half of those that can be judged, and the others, where it is time for that."""
+    """The better half of those that can be judged, and the others, if it is time for that."""
     if place not in _HALVED_AT + _ALL_HALVED_AT:
         return rung
     judged = sorted(
@@ -189,7 +189,7 @@ def _halved(rung: Sequence[Point], place: int) -> Sequence[Point]:
 
 
 def _hopeless(point: Point, points: Sequence[Point]) -> bool:
-    """Whether it diverged, stalled, or another configuration is as near in a third of the time."""
+    """Whether it diverged, stalled, or another configuration is as close in a third of the time."""
     own = [other for other in points if other.config is point.config]
     before = min((other.gap for other in own[:-_STALLED_RUNGS]), default=np.inf)
     # Infinity is not below infinity.
@@ -204,7 +204,7 @@ def _hopeless(point: Point, points: Sequence[Point]) -> bool:
 
 
 def cheapest(points: Sequence[Point], target: float) -> Point | None:
-    """The quickest of the points that are near enough."""
+    """The quickest of the points that are close enough."""
     return min(
         (point for point in points if point.gap <= target),
         key=lambda point: point.seconds,
@@ -235,11 +235,11 @@ def refine(points: list[Point], target: float, task: Task, limits: Limits) -> It
 
 
 def time_together(points: Sequence[Point], limits: Limits) -> list[Point]:
-    """Run the points in turn, over and over.
+    """Run the points in turn, repeatedly.
 
-    The least seconds of each seed, and of those the median.
+    Takes the smallest time of each seed, and the median of those.
 
-    One that breaks is left out from then on, keeps its first time and says in its status what
+    One that fails is left out from then on, keeps its first time and says in its status what
     happened.
     """
     clock, broken = CLOCKS[limits.clock], dict[int, str]()
@@ -253,7 +253,7 @@ def time_together(points: Sequence[Point], limits: Limits) -> list[Point]:
                     least[seed] = min(
                         least[seed], timed(point.config, point.effort, seed, clock)[0]
                     )
-            except Exception as error:  # a peer that breaks must not break the run
+            except Exception as error:  # a peer that fails must not end the run
                 broken[place] = failure(error)
     return [
         (

@@ -35,7 +35,7 @@ _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS
 def first_seconds(
     fit: EstimatorFit, effort: int, seed: int, *, clock: str, threads: int, repeats: int
 ) -> float:
-    """Least seconds of import and fit, each repeat in a process of its own.
+    """Smallest time of import and fit, with a new process for each repeat.
 
     Raises
     ------

@@ -89,7 +89,8 @@ def glum(task: Task) -> Sequence[Config]:
 def cyanure(task: Task) -> Sequence[Config]:
     """Its stochastic solvers.
 
-    The duality gap, which it would compute now and then to know when to stop, only at the end.
+    The duality gap, which it would compute from time to time to know when to stop, is computed only
+    at the end.
     """
     module = "cyanure.estimators"
     import_peer(module)

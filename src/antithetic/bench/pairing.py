@@ -1,6 +1,6 @@
 """What a table costs and gains: seconds, memory and quality, by rows and features.
 
-Each table is made in a process of its own, whose memory is that of the table:
+Each table is made in a separate process, whose memory is that of the table:
 ``python -m antithetic.bench.pairing METHOD N D REPEATS CLOCK``.
 """
 

@@ -35,7 +35,7 @@ def by_iterations(effort: int) -> dict[str, Any]:
 
 
 def by_digits(effort: int) -> dict[str, Any]:
-    """The effort as a tolerance of so many decimal digits."""
+    """The effort as a tolerance in decimal digits."""
     return {"tol": 10.0**-effort}
 
 
@@ -48,7 +48,7 @@ class EstimatorFit:
     module, name : str
         Where its class is.
     settings : dict
-        Its parameters, but for the effort and the seed; all can be written as JSON.
+        Its parameters, without the effort and the seed; all can be written as JSON.
     X, y : arrays
         In the form that it computes with.
     efforts : callable
@@ -133,10 +133,10 @@ class Peer:
         Task to configurations; raises ImportError where the package is missing. What it prepares is
         not timed.
     losses : tuple of str
-        Those that it minimises.
+        Those that it supports.
     rivals : bool
         Whether one unit of effort costs the same in all configurations, so that the worse half can
-        be dropped on the way, of those that are late later.
+        be dropped on the way, and the late ones later.
     one_pass : str or None
         The setting in which a unit of effort is one pass over the rows, whose seconds can be
         compared; None if there is none.

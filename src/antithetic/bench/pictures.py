@@ -69,7 +69,7 @@ def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
 
 
 def _curves(rows: Sequence[Row], axis: str) -> list[Series]:
-    """For each peer the least gap of all its settings within each number of seconds or passes."""
+    """For each peer the smallest gap of all its settings, by seconds or passes."""
     series = []
     for peer in dict.fromkeys(row.peer for row in rows if row.part == "curve"):
         own = [

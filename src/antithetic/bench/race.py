@@ -36,7 +36,7 @@ _TIMED_WITHIN = 10.0  # times the fastest; what is slower keeps the time of its 
 _NEARLY = (
     1.5  # configurations of one peer whose first times differ by less are both timed side by side
 )
-_NOISE = 0.05  # seconds up to which nobody is far behind
+_NOISE = 0.05  # seconds up to which no peer counts as far behind
 _HELD_OUT_AT, _HELD_OUT_TRIES = 1e-4, 8
 _FIRST_AT, _FIRST_REPEATS = 1e-3, 3
 _FEW, _MANY = 2, 12  # passes whose difference in seconds gives those of one
@@ -60,11 +60,11 @@ class Runner:
             return cls(peer, peer.configs(task), [])
         except ImportError:
             return cls(peer, (), [], "not installed")
-        except Exception as error:  # a peer that breaks must not break the run
+        except Exception as error:  # a peer that fails must not end the run
             return cls(peer, (), [], failure(error))
 
     def curve(self, row: Row, points: Iterator[Point], limits: Limits) -> Iterator[Row]:
-        """Keep points as they come, until one fails; a row of each, and of the failure."""
+        """Keep points as they come, until one fails; yield a row for each, and for the failure."""
         try:
             for point in points:
                 self.points.append(point)
@@ -158,7 +158,7 @@ def _targets(
 
     Candidates are configurations that reach some target in a reasonable time.
 
-    What breaks there has a row of its own, and counts with the time of its climb.
+    One that fails here gets its own row, and counts with the time of its climb.
     """
     together: dict[int, tuple[Runner, Point]] = {}
     for target in targets:
@@ -212,7 +212,7 @@ def _candidates(points: Sequence[Point], target: float) -> list[Point]:
 
 
 def _epochs(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row]:
-    """Seconds of one pass more, all peers in turn."""
+    """Seconds of one more pass, all peers in turn."""
     clock = CLOCKS[limits.clock]
     chosen = [
         (runner, config)
@@ -254,7 +254,7 @@ def _epochs(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row
 
 
 def _first_fits(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row]:
-    """Seconds of import and fit in a fresh process, to 1e-3 or as near as a peer came."""
+    """Seconds of import and fit in a fresh process, to 1e-3 or as close as a peer came."""
     for runner in runners:
         point = _nearest(runner.points, _FIRST_AT)
         if point is None or not isinstance(point.config.fit, EstimatorFit):
@@ -276,12 +276,12 @@ def _first_fits(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator
 
 
 def _nearest(points: Sequence[Point], target: float) -> Point | None:
-    """The cheapest way to a target, or the point that comes nearest; None if there is none."""
+    """The cheapest way to a target, or the point that comes closest; None if there is none."""
     return cheapest(points, target) or min(points, key=lambda point: point.gap, default=None)
 
 
 def _held_out(row: Row, task: Task, runners: Sequence[Runner], limits: Limits) -> Iterator[Row]:
-    """Train on four fifths to 1e-4, or with what comes nearest, and look at the rest."""
+    """Train on four fifths to 1e-4, or with what comes closest, and evaluate on the rest."""
     runners = [runner for runner in runners if runner.points]
     X, y, X_held, y_held = hold_out(task.X, task.y)
     try:

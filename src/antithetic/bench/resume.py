@@ -55,9 +55,9 @@ def keep_finished(
 
 
 def difference(rows: Sequence[Row], peers: Sequence[str], settings: str) -> str:
-    """How finished rows were measured otherwise than a run would now, in a clause.
+    """How the measurement of finished rows differs from a run now, in a clause.
 
-    Nothing if they were not.
+    Empty if it does not.
     """
     for row in _ends(rows):
         lacking = [peer for peer in peers if row.loss and peer not in row.peer.split(", ")]
@@ -74,7 +74,7 @@ def difference(rows: Sequence[Row], peers: Sequence[str], settings: str) -> str:
                     if not then
                     else f"with {then}, not with {now}"
                     if now
-                    else f"with {then}, which is gone"
+                    else f"with {then}, which is not installed now"
                 )
                 return f"{row.data} was measured {how}"
     return ""
@@ -117,7 +117,7 @@ def _ends(rows: Sequence[Row]) -> list[Row]:
 def sets_kept(path: str | os.PathLike[str]) -> str:
     """What a run into this file would not measure again, in a sentence.
 
-    Nothing if there is nothing.
+    Empty if it would measure everything.
     """
     rows = read_rows(path) if Path(path).exists() else []
     names = dict.fromkeys(row.data for row in _ends(rows))
@@ -131,7 +131,7 @@ def sets_kept(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def only_run_in(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Refuse a folder that another run writes into; the system forgets the lock with the process.
+    """Refuse a folder that another run writes into; the system drops the lock with the process.
 
     Windows has no such locks.
     """

@@ -42,7 +42,7 @@ class Row:
     Attributes
     ----------
     part : str
-        ``"optimum"``, ``"curve"`` (a setting, and how near it came), ``"target"`` (the cheapest
+        ``"optimum"``, ``"curve"`` (a setting, and how close it came), ``"target"`` (the cheapest
         setting that gets there), ``"epoch"``, ``"first"`` (import and fit in a fresh process),
         ``"pairing"``, ``"held-out"``, or ``"finished"`` (all rows of a set, loss and number of
         threads are there, with all peers and limits in ``peer`` and ``setting``).
@@ -54,7 +54,7 @@ class Row:
     l2 : float
         lambda of the objective, mean loss + lambda / 2 |w|^2.
     peer, setting : str
-        Whose, and with what.
+        Which solver, and with which settings.
     seed : str
         Seeds over which ``value`` is a mean and ``seconds`` a median.
     target : float
@@ -69,7 +69,7 @@ class Row:
     iterations : float
         The peer's own count.
     repeats : int
-        Of which ``seconds`` is the least.
+        Number of timings of which ``seconds`` is the smallest.
     status : str
         ``"ok"``, ``"not installed"``, ``"not reached"``, ``"failed: ..."``.
     version : str
@@ -112,7 +112,7 @@ class Row:
 
 
 class RefusedError(ValueError):
-    """A file that holds something else than the rows of this run, or a folder that is in use."""
+    """A file that holds something other than the rows of this run, or a folder that is in use."""
 
 
 _TYPES: dict[str, Any] = {"int": int, "float": float, "str": str}
@@ -170,7 +170,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     Raises
     ------
     RefusedError
-        The file is not one of ours.
+        The file was not written by this program.
     """
     with open(path, newline="", encoding="utf-8") as file:
         text = file.read()
@@ -217,7 +217,7 @@ def _line(cells: Iterable[object]) -> str:
 
 
 def clock_of(clock: str, threads: int) -> str:
-    """The clock that can tell how long several threads take is that on the wall."""
+    """With several threads, only the wall clock shows how long they take."""
     return clock if threads == 1 else "wall"
 
 
@@ -233,7 +233,7 @@ def cpu_name() -> str:
 
 
 def versions() -> str:
-    """Versions of ours, of what all peers stand on, and of the other peers that are installed."""
+    """Versions of this package, of what all peers depend on, and of the installed peers."""
     found = [
         f"antithetic {package_version()} (source {source_hash()})",
         f"Python {platform.python_version()}",
@@ -251,7 +251,7 @@ def versions() -> str:
 
 @cache  # what is imported does not change when a file does
 def source_hash(root: Path = Path(__file__).parents[1]) -> str:
-    """Eight hexadecimal digits that another source of the package would not have.
+    """Eight hexadecimal digits of a hash of the package's source.
 
     What only shows results is left out.
     """

@@ -35,7 +35,7 @@ def choose_peers(given: Sequence[str] | None) -> tuple[Peer, ...]:
     ]
     if unknown:
         raise ValueError(
-            f"no peer is called {', '.join(map(repr, unknown))}; there are"
+            f"peer {', '.join(map(repr, unknown))} is not known; use some of"
             f" {', '.join(peer.name for peer in PEERS)}"
         )
     return tuple(
@@ -70,13 +70,13 @@ def run(
         its folder.
     limits : Limits
     threads : sequence of int, default=(1,)
-        Each problem is run with each of these; with more than one, the clock is that on the wall.
+        Each problem is run with each of these; with more than one, the wall clock is used.
     pairing : bool, default=True
         Measure tables as well.
     quick : bool, default=False
         Smaller tables.
     progress : callable, default=None
-        Is told what is being done, and how many problems of how many are behind.
+        Called with what is being done, how many problems are done, and how many there are.
 
     Yields
     ------
@@ -84,7 +84,7 @@ def run(
     """
     for loss in losses:
         if loss not in LOSSES:
-            raise ValueError(f"loss {loss!r} is not compared; use {' or '.join(LOSSES)}")
+            raise ValueError(f"loss {loss!r} is not supported; use {' or '.join(LOSSES)}")
     if limits.clock not in CLOCKS:
         raise ValueError(f"clock {limits.clock!r} is not known; use {' or '.join(CLOCKS)}")
     called, settings = [peer.name for peer in peers], limits.words + quick * "; small tables"

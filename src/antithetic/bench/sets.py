@@ -1,7 +1,7 @@
 """The sets that are raced on, in groups: many rows, few rows, raw columns, text, classes, numbers.
 
-Some come with this package or with scikit-learn, some are made, and others are left out where they
-are not on this computer.
+Some come with this package or with scikit-learn, some are synthetic, and others are left out if
+they are not on this computer.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ LOSSES = ("log_loss", "softmax", "squared_error", "hinge")
 
 
 def group_of(name: str) -> str:
-    """The group that a set is in; the first for those in none."""
+    """The group of a set; the first group for sets in none."""
     return next((group for group, names in GROUPS.items() if name in names), "many rows")
 
 
@@ -75,7 +75,7 @@ def check_set(name: str) -> None:
 
 
 def load_set(name: str) -> tuple[Any, NDArray[Any]] | None:
-    """Rows and labels, or None where the set is not on this computer."""
+    """Rows and labels, or None if the set is not on this computer."""
     check_set(name)
     if name.startswith("made-"):
         kind, _, shape = name.removeprefix("made-").rpartition("-")
@@ -97,7 +97,7 @@ def load_set(name: str) -> tuple[Any, NDArray[Any]] | None:
 def choose_sets(given: Sequence[str] | None, quick: bool) -> tuple[list[str], list[str]]:
     """Names of the sets to use, and of those that are asked for but not on this computer.
 
-    All groups if none is asked for.
+    All groups if none is given.
     """
     for name in given or ():
         check_set(name)

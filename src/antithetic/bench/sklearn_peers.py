@@ -36,7 +36,7 @@ _STEPS = {
 _SCHEDULES: dict[str, tuple[str, dict[str, Any]]] = {
     "invscaling": ("invscaling, power_t=0.5", {"power_t": 0.5}),
     "constant": ("constant, averaged", {"average": True}),
-    # it divides its step only where a tolerance tells it that nothing improves any more
+    # it divides its step only if a tolerance says that nothing improves any more
     "adaptive": ("adaptive", {"tol": 1e-3, "n_iter_no_change": 1}),
 }
 _CURVATURE = {"log_loss": 0.25}
@@ -54,13 +54,13 @@ def weakness(task: Any) -> float:
 
 
 def our_sgd(task: Task) -> Sequence[Config]:
-    """All defaults but loss, alpha, fit_intercept=False, max_iter, tol=None, random_state."""
+    """All defaults except loss, alpha, fit_intercept=False, max_iter, tol=None, random_state."""
     name = "SGDRegressor" if task.loss == "squared_error" else "SGDClassifier"
     return [Config("defaults", _sgd_fit("antithetic", name, task, {}))]
 
 
 def our_logistic_regression(task: Task) -> Sequence[Config]:
-    """All defaults but C, fit_intercept=False and tol, which is 10^-digits and is certified."""
+    """All defaults except C, fit_intercept=False and tol, which is 10^-digits and is certified."""
     settings = {"C": weakness(task), "fit_intercept": task.fit_intercept, "n_jobs": task.threads}
     fit = EstimatorFit(
         "antithetic", "LogisticRegression", settings, task.X, task.y, by_digits, seeded=False
@@ -83,7 +83,7 @@ def our_newton_regressor(task: Task) -> Sequence[Config]:
 
 
 def sgd(task: Task) -> Sequence[Config]:
-    """Every schedule of scikit-learn's, averaged where that helps, over a grid of first steps."""
+    """All of scikit-learn's schedules, averaged if that helps, over a grid of first steps."""
     squares = (task.X.multiply(task.X) if sparse.issparse(task.X) else task.X * task.X).sum(axis=1)
     scale = 1.0 / (_CURVATURE.get(task.loss, 1.0) * float(np.mean(squares)))
     settings: dict[str, dict[str, Any]] = {

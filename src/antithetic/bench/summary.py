@@ -56,7 +56,7 @@ def seconds_to_target(rows: Iterable[Row]) -> dict[Key, dict[str, float]]:
 
 
 def standings(rows: Iterable[Row]) -> list[Duel]:
-    """Where we stand on every problem and target, those apart that nobody reaches."""
+    """Our standing on every problem and target, without those that no solver reaches."""
     result = []
     for (data, loss, threads, target), seconds in seconds_to_target(rows).items():
         own = {peer: taken for peer, taken in seconds.items() if is_ours(peer)}
@@ -85,8 +85,8 @@ def profile(
 ) -> dict[str, NDArray[np.float64]]:
     """Share of problems that a peer solves within each factor of the fastest.
 
-    A problem is a set, a loss, a number of threads and a target. Problems that nobody solves are
-    left out, and so are, for each peer, those with a loss that it does not minimise.
+    A problem is a set, a loss, a number of threads and a target. Problems that no solver solves are
+    left out, and so are, for each peer, those with a loss that it does not support.
     """
     solved: dict[str, list[float]] = {}
     for (*_, target), seconds in seconds_to_target(rows).items():

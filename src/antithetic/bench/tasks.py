@@ -28,9 +28,9 @@ class Task:
     y : ndarray of shape (n,)
         -1 and 1; with many classes their codes from 0; with a squared error numbers.
     problem : Problem
-        The one place where the objective is written: mean loss + l2 / 2 |w|^2, no intercept.
+        The objective that all solvers share: mean loss + l2 / 2 |w|^2, no intercept.
     least, error : float
-        The minimum, and by how much it may be too large at most.
+        The minimum, and a bound on how much too large it may be.
     threads : int
         How many each solver may use.
     fit_intercept : bool
@@ -76,7 +76,7 @@ class Task:
 
     @property
     def certain(self) -> float:
-        """The least gap that can be told from none."""
+        """The smallest gap that can be distinguished from zero."""
         return 2.0 * self.error / (self.problem.loss_at_zero() - self.least)
 
     def gap(self, coef: Any) -> float:

@@ -28,7 +28,7 @@ _ONLINE = {  # its default of three adaptations, and plain steps
 
 
 class _Folder:
-    """A temporary folder that lasts as long as somebody holds it."""
+    """A temporary folder that exists as long as this object."""
 
     def __init__(self) -> None:
         self.path = tempfile.mkdtemp(prefix="antithetic-bench-")

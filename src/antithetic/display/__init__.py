@@ -1,6 +1,6 @@
-"""Displays in scikit-learn's manner: convergence of a fit, and variance of batch gradients.
+"""Displays in the style of scikit-learn: convergence of a fit, and variance of batch gradients.
 
-A display holds plain data, and draws them as often as wanted, on axes of its own or of the user's.
+A display holds plain data, and can be drawn repeatedly, on new axes or on the user's.
 """
 
 from antithetic.display.convergence import ConvergenceDisplay

@@ -19,7 +19,7 @@ from antithetic.pairing.table import check_table
 from antithetic.problem import ratio
 from antithetic.problem.losses import Loss, get_loss
 
-INNER = "of a pipeline, give the last step; of a search, best_estimator_"
+INNER = "for a pipeline, give its last step; for a search, its best_estimator_"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +112,7 @@ class SolvedProblem:
 
 
 def _check_linear(estimator: Any) -> Loss:
-    """Loss of a fitted linear model, or say what is missing."""
+    """Loss of a fitted linear model, or an error that says what is missing."""
     from sklearn.utils.validation import check_is_fitted
 
     own = type(estimator).__name__
@@ -135,11 +135,11 @@ def _check_linear(estimator: Any) -> Loss:
 
 
 def _number(own: str, classes: Any, target: Any) -> int:
-    """Number of the one-vs-rest problem: of more than two classes, that of the target."""
+    """Number of the one-vs-rest problem: with more than two classes, that of the target."""
     if classes is None:
         if target is not None:
             raise ValueError(
-                f"target={target!r} picks one of several classes, and {own} has none; leave it at"
+                f"target={target!r} selects one of several classes, but {own} has none; leave it at"
                 " None"
             )
         return 0
@@ -169,12 +169,12 @@ def _check_labels(y: NDArray[Any], parts: OneVsRest, number: int) -> None:
     unknown = sorted(map(repr, set(y.tolist()).difference(labels)))
     if unknown:
         raise ValueError(
-            f"y has {', '.join(unknown[:5])}, which the estimator was not fitted on; its classes"
+            f"y has {', '.join(unknown[:5])}, which the estimator was not fitted to; its classes"
             f" are {labels}"
         )
     found = parts.target(y, number) > 0.0
     if found.all() or not found.any():
         raise ValueError(
-            f"y must have rows of the class {labels[parts.positive(number)]!r} and of others; got"
-            f" {'only' if found.all() else 'none of'} it"
+            f"y must have rows of class {labels[parts.positive(number)]!r} and of other classes;"
+            f" got {'only' if found.all() else 'no'} rows of that class"
         )

@@ -92,11 +92,10 @@ class ConvergenceDisplay:
             Which entry of ``history_``.
         x : {"epoch", "seconds"}, default="epoch"
         optimum : float or array-like of shape (n_classes,), default=None
-            The minimum of the metric, one for all lines or one for each: the distance to
-            it is drawn, on a log axis, without the points at or below it. None draws the metric
-            itself.
+            The minimum of the metric, one for all lines or one for each: the distance from it is
+            drawn, on a log axis, without the points at or below it. None draws the metric itself.
         name : str, default=None
-            Name of the line, and prefix of those of several classes. None means the name of the
+            Name of the line, and prefix of the names of several classes. None means the name of the
             estimator's class, and no prefix.
         ax : matplotlib Axes, default=None
             Where to draw; None means on a new figure. The ``ax_`` of another display shows both, to
@@ -176,7 +175,7 @@ class ConvergenceDisplay:
 
 def _histories(estimator: Any, name: str | None) -> dict[str, Mapping[str, Any]]:
     """What an estimator recorded, by the name of each line."""
-    from sklearn.utils.validation import check_is_fitted  # a second of import that only this needs
+    from sklearn.utils.validation import check_is_fitted  # slow to import
 
     check_is_fitted(estimator)
     own = type(estimator).__name__

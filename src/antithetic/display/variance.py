@@ -33,8 +33,8 @@ class VarianceDisplay:
     ratios_at_fit : array-like of shape (k,)
         The same at the fitted weights.
     iid_variances : (float, float) or None
-        The variance of independent rows, at zero and at the fitted weights: what a ratio of 1
-        stands for. None means that the ratios were measured on a model, as in a report.
+        The variance of independent rows, at zero and at the fitted weights, which a ratio of 1
+        corresponds to. None means that the ratios were measured on a model, as in a report.
     batch_size : int, default=2
         Rows of a batch.
     errors : array-like of shape (k,), default=None
@@ -128,13 +128,13 @@ class VarianceDisplay:
     ) -> Self:
         """Draw the variances on given data, at zero and at the fitted weights.
 
-        Compared are independent rows, reshuffled rows and antithetic pairs.
+        It compares independent rows, reshuffled rows and antithetic pairs.
 
         Parameters
         ----------
         estimator : estimator
             A fitted linear model with a ``loss``, such as SGDClassifier or SGDRegressor, of this
-            package or of scikit-learn. Its ``class_weight`` counts.
+            package or of scikit-learn. Its ``class_weight`` is taken into account.
         X : {array-like, sparse matrix} of shape (n, d)
         y : array-like of shape (n,)
         table : AntitheticTable, or dict of str -> AntitheticTable, default=None
@@ -144,8 +144,8 @@ class VarianceDisplay:
         batch_size : int, default=None
             Rows of a batch, at most n; None means the estimator's, or 2 where it has none.
         target : label, default=None
-            Of more than two classes, the one that is told from the rest: each is a problem of its
-            own.
+            With more than two classes, the one against the rest, since each is a separate
+            problem.
         ax : matplotlib Axes, default=None
             Where to draw; None means on a new figure.
         bar_kw : dict, default=None
@@ -187,7 +187,7 @@ class VarianceDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; None means on a new figure, which is the higher the more bars there are.
+            Where to draw; None means on a new figure, whose height depends on the number of bars.
         bar_kw : dict, default=None
             Passed to matplotlib's ``barh``.
 

@@ -1,4 +1,4 @@
-"""What both SGD estimators share: training, and from what comes out to attributes."""
+"""What both SGD estimators share: training, and setting the attributes from its results."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
         self._warn_of_gaps(jobs)
 
     def _keep_moments(self, moments: Moments | None) -> None:
-        """Keep what partial_fit goes on from, as plain values."""
+        """Keep what partial_fit continues from, as plain values."""
         self._column_moments = None if moments is None else moments._asdict()
         if hasattr(self, "eta0_"):
             self._steps_are_preconditioned = moments is not None
@@ -95,7 +95,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
     def _first_intercepts(
         self, data: TrainingData, starts: list[Any], *, whole: bool = False
     ) -> list[Any]:
-        """Begin with the best constant where these are all rows, or else as the loss asks for."""
+        """Start with the best constant if these are all rows, otherwise as the loss asks for."""
         loss = self._loss()
         if not self.fit_intercept or loss.has_classes:
             return starts
@@ -116,9 +116,9 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
     def _narrowed(
         self, data: TrainingData, order: Order | None, starts: list[Any]
     ) -> Narrowed | None:
-        """Say how to leave out columns without entries; None where all must take part.
+        """Say how to leave out columns without entries; None if all must take part.
 
-        Tables, orders and measures of one's own may look at all columns.
+        Tables, and orders and measures of the user's own, may look at all columns.
         """
         if not (self.penalty is None or isinstance(self.penalty, (str, ElasticNet))):
             return None
@@ -134,7 +134,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
         return Narrowed(columns)
 
     def _check_data(self, data: TrainingData, plan: Plan) -> None:
-        """Refuse what these data do not allow, before the first problem is begun."""
+        """Refuse what these data do not allow, before the first problem is started."""
         measures = self._measures()
         names = {one.name for one in measures}
         needs_problem = self._loss().has_classes or bool({"gradient", "gap"} & names)
@@ -152,7 +152,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
     def _solve(
         self, jobs: list[Job], data: TrainingData, plan: Plan, narrowed: Narrowed | None
     ) -> None:
-        """Train, and take over the result; on Ctrl-C, that of the last whole epochs."""
+        """Train, and take over the result; on Ctrl-C, that of the last complete epochs."""
         widened = [narrowed] * len(jobs)
         ended = watch_epochs(
             self,
@@ -251,7 +251,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
         return [from_weights(columns, coef) for coef in coefs]
 
     def _warn_of_gaps(self, jobs: list[Job]) -> None:
-        """Say so where tol ended a fit far from the optimum."""
+        """Warn if tol ended a fit far from the optimum."""
         wide = [job.gap.share for job in jobs if job.gap.is_wide]
         given = self.learning_rate != "auto" or self.stopping != "objective" or self.early_stopping
         if not wide or self.tol is None or given or self.n_iter_ == self.max_iter:
@@ -275,7 +275,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
     def _fitted(
         self, jobs: list[Job], plan: Plan, narrowed: Sequence[Narrowed | None]
     ) -> dict[str, Any]:
-        """Attributes of a model that is made of the jobs as they stand."""
+        """Attributes of the model, from the current state of the jobs."""
         seen, histories = [job.seen for job in jobs], [job.history() for job in jobs]
         averages, gaps = plan.average != "epoch", [job.gap.left for job in jobs]
         return {
@@ -294,7 +294,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
         }
 
     def _later_states(self, d: int) -> list[Any]:
-        """Return what partial_fit goes on from: the public weights, which may have been changed."""
+        """Return what partial_fit continues from: the public weights, which may have changed."""
         coef = np.atleast_2d(self._dense_coef())
         if coef.shape[1] != d:
             raise ValueError(
@@ -310,7 +310,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
     def _known_steps(self, noise: float, *, preconditioned: bool) -> list[Schedule] | None:
         """Steps that "auto" found on an earlier call, if they are to be kept.
 
-        Their decay is that of orders which leave so much noise.
+        Their decay is that of orders which leave this much noise.
         """
         if getattr(self, "_steps_are_preconditioned", False) != preconditioned:
             return None

@@ -1,6 +1,6 @@
 """scikit-learn's callbacks (1.9 and later): a fit is a task, its epochs or iterations are leaves.
 
-Of more than two classes, each is a task in between.
+With more than two classes, each class is a task in between.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StoppedByCallback(Exception):  # noqa: N818 - not an error
 def fit_context(estimator: Any, shown: dict[str, Any], n_tasks: int) -> Iterator[None]:
     """Open the task of a fit, where scikit-learn has callbacks.
 
-    ``shown`` is what they are given to see: X, y and metadata.
+    ``shown`` is what they receive: X, y and metadata.
     """
     if not hasattr(estimator, "_init_callback_context"):
         yield
@@ -63,7 +63,7 @@ def watch_epochs(
 ) -> Watch:
     """Return what is to be called after each epoch; it is True when a callback asks for the end.
 
-    ``fitted()`` gives the public attributes of the model as it stands.
+    ``fitted()`` returns the public attributes of the current model.
     """
     if not getattr(estimator, "_skl_callbacks", None):
         return lambda _job: False
@@ -94,15 +94,15 @@ def watch_epochs(
 
 
 class Iterations:
-    """Tasks of a fit that is watched before each iteration.
+    """Tasks of a fit that is observed before each iteration.
 
     Parameters
     ----------
     estimator : object
     shown : dict
-        What callbacks are given to see: X, y and metadata.
+        What callbacks receive: X, y and metadata.
     fitted : callable
-        Gives the public attributes of a model, from what is watched.
+        Returns the public attributes of a model, from what is observed.
     """
 
     def __init__(

@@ -34,13 +34,13 @@ class TrainingData(NamedTuple):
         return TrainingData(self.X[rows], self.y[rows], weight)
 
     def shown(self) -> dict[str, Any]:
-        """What callbacks get to see."""
+        """What callbacks receive."""
         metadata = None if self.weight is None else {"sample_weight": self.weight}
         return {"X": self.X, "y": self.y, "metadata": metadata}
 
 
 def is_checked(X: Any, y: Any) -> bool:
-    """Whether scikit-learn's checks would leave rows and targets as they are; in doubt not.
+    """Whether scikit-learn's checks would leave rows and targets unchanged; in doubt, False.
 
     They take longer than an epoch of few rows.
     """
@@ -92,7 +92,7 @@ def filled(order: Order, table: AntitheticTable | None, strata: Any, n: int) -> 
         return order
     pairs = order.pairs
     if pairs is not None:
-        if pairs.method != "auto" or pairs.nest is not None:  # refresh= alone goes with a table
+        if pairs.method != "auto" or pairs.nest is not None:  # refresh= may be set
             raise ValueError(f"table= is given twice: to fit, and in order={order!r}")
         return order.but(pairs=pairs.but(method=table))
     if "pairs" not in {field.name for field in fields_of(order)}:
@@ -104,7 +104,7 @@ def filled(order: Order, table: AntitheticTable | None, strata: Any, n: int) -> 
 
 
 def _check_lengths(order: Order, n: int) -> None:
-    """Raise ValueError for an order's own labels or numbers of other data, before these are cut."""
+    """Raise ValueError if an order holds labels or numbers of other data, before these are cut."""
     if isinstance(order, Stratified) and isinstance(order.strata, np.ndarray):
         own_strata(order.strata, n)
     if _has_numbers_of_rows(order):
@@ -119,7 +119,7 @@ def _has_numbers_of_rows(order: Order) -> TypeGuard[Importance]:
 
 
 def cut_to(order: Order, rows: NDArray[np.intp]) -> Order:
-    """Cut what an order knows of each row to some of the rows."""
+    """Cut what an order holds for each row to some of the rows."""
     pairs = order.pairs
     if pairs is not None and pairs.given is not None:
         if not isinstance(pairs.given, AntitheticTable):

@@ -1,6 +1,6 @@
 """Parameters of an estimator as JSON, and back: words, numbers and the objects of this package.
 
-Nothing in a file is run: a class is looked up among those listed here, and checks its settings.
+No code in a file is run: a class is looked up among those listed here, and checks its settings.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def describe(value: Any, name: str) -> Any:
             one.name: describe(getattr(value, one.name), name) for one in _changed(value)
         }
     raise ValueError(
-        f"a model file cannot hold {name}={abridged(value)}, which is code of your own; set another"
+        f"a model file cannot hold {name}={abridged(value)}, which is your own code; set another"
         f" {name} before saving, say with set_params({name}={_default(name)!r})"
     )
 

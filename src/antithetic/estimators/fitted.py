@@ -1,4 +1,4 @@
-"""Attributes of a fitted linear model: weights, steps that were found, and where a fit begins."""
+"""Attributes of a fitted linear model: weights, steps that were found, and initial weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STEPS = ("eta0_", "decay_", "_steps_of_solver", "_noise_of_steps", "_steps_are_
 
 
 class FittedLinearModel(LinearParameters):
-    """What estimators of one machine and of a cluster do with weights."""
+    """What estimators on one machine and on a cluster do with weights."""
 
     def _one_vs_rest(self) -> OneVsRest:
         """Return the problems that the targets are split into."""
@@ -36,7 +36,7 @@ class FittedLinearModel(LinearParameters):
         return coef
 
     def _first_weights(self, coef_init: Any, intercept_init: Any, d: int) -> list[Solution]:
-        """Check the weights that a fit begins with, one pair per problem.
+        """Check the weights that a fit starts with, one pair per problem.
 
         With warm_start, those of the fit before.
         """
@@ -111,7 +111,7 @@ class FittedLinearModel(LinearParameters):
         self.__dict__.update(fitted)
 
     def _is_unfinished(self) -> bool:
-        """Whether a fit that made its last epoch has ended too early."""
+        """Whether a fit that ran all its epochs ended too early."""
         # by the objective, the last epoch counts as one too few, as in scikit-learn
         return self.stopping == "objective" or not self._converged
 

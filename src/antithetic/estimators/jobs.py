@@ -23,10 +23,10 @@ Watch = Callable[["Job"], bool]
 
 
 class Seen(NamedTuple):
-    """A run after an epoch, without the data that it is about.
+    """A run after an epoch, without its data.
 
-    ``schedule`` are the steps of the epoch to come, None where no step was taken, and ``given``
-    those that were found or known, before any of them went wrong.
+    ``schedule`` holds the steps of the next epoch, None if no step was taken, and ``given`` those
+    that were found or known, before any of them had to be shortened.
     """
 
     solution: Solution
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, spec: Spec, run: Run) -> Seen:
-        """What is kept of a run."""
+        """What is kept from a run."""
         solution = spec.solver.solution(run.state, run.own)
         schedule = present_schedule(spec, run)
         given = run.schedule
@@ -48,7 +48,7 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One linear problem: a class against the rest, or all there is.
+    """One linear problem: a class against the rest, or the only problem.
 
     Another thread may read ``seen`` at any time; it is replaced as a whole.
 
@@ -61,9 +61,9 @@ class Job:
         Weights and intercept before it.
     most_epochs : int
     seen : Seen or None
-        The run after the last whole epoch; None before the first.
+        The run after the last complete epoch; None before the first.
     gap : Gap
-        What was left in the end, where it is estimated; else NaN.
+        What was left in the end, if it is estimated; otherwise NaN.
     """
 
     make: Callable[[], tuple[Spec, Run]]
@@ -84,15 +84,15 @@ class Job:
 
     @property
     def solution(self) -> Solution:
-        """Weights and intercept as they stand."""
+        """Current weights and intercept."""
         return self.first if self.seen is None else self.seen.solution
 
     def copy(self) -> Job:
-        """The job as it stands, while other threads go on."""
+        """The current state of the job, while other threads continue."""
         return Job(self.make, self.first, self.most_epochs, self.seen, self.gap)
 
     def history(self) -> dict[str, NDArray[Any]]:
-        """One array per measured thing, one entry per epoch."""
+        """One array per measure, one entry per epoch."""
         entries = () if self.seen is None else self.seen.entries
         names = entries[0] if entries else ("epoch", "seconds")
         columns = {name: np.array([entry[name] for entry in entries]) for name in names}
@@ -141,9 +141,9 @@ def epochs_bar(total: int, show: bool) -> Iterator[Callable[[], None]]:
 def keep(seen: Seen, *, averages: bool) -> dict[str, Any]:
     """State of a run as plain values, for partial_fit to continue from; any serialiser writes them.
 
-    Left out are weights that `coef_` holds already, what `eta0_` and `decay_` say, and how the last
-    fit came to its end. Without ``averages``, `coef_` is gone on from as it is: a mean that starts
-    again with each epoch has nothing to carry over.
+    It leaves out weights that `coef_` already holds, what `eta0_` and `decay_` say, and how the
+    last fit ended. Without ``averages``, training continues from `coef_`: a mean that starts again
+    with each epoch has nothing to carry over.
     """
     own = seen.own if isinstance(seen.own, Averages) else Averages()
     if not averages:

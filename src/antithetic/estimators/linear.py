@@ -60,7 +60,7 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         return {"estimator_name": type(self).__name__}
 
     def _validate_params(self) -> None:
-        """Check each parameter by itself, as in scikit-learn, but no default twice.
+        """Check each parameter by itself, as in scikit-learn, but defaults only once.
 
         That takes longer than an epoch of few rows.
         """
@@ -107,7 +107,7 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     @contextmanager
     def _unchanged_on_errors(self) -> Iterator[None]:
-        """Leave a model whose new fit fails as it was."""
+        """Leave a model unchanged if its new fit fails."""
         before = dict(self.__dict__)
         try:
             yield
@@ -130,7 +130,7 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
 def _allowed_defaults(estimator: type[LinearEstimator]) -> dict[str, Any]:
     """Parameters of a class, each with its default if that is allowed.
 
-    Else with something that no value is.
+    Otherwise with an object that equals no value.
     """
     parameters = inspect.signature(estimator.__init__).parameters
     constraints, found = estimator._parameter_constraints, {}

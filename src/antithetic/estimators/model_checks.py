@@ -30,7 +30,7 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def numbers(value: Any, axes: int, what: str) -> NDArray[np.float64]:
-    """Return finite numbers of so many axes as an array."""
+    """Return finite numbers as an array with the given number of axes."""
     try:
         array = np.array(value)
     except ValueError as error:
@@ -46,7 +46,7 @@ def numbers(value: Any, axes: int, what: str) -> NDArray[np.float64]:
 
 
 def are_classes(classes: Any, tasks: int) -> bool:
-    """At least two labels, in order, all words or all numbers, for so many rows of weights."""
+    """At least two labels, in order, all strings or all numbers, for the rows of weights."""
     if (
         not isinstance(classes, list)
         or len(classes) < 2
@@ -61,10 +61,10 @@ def are_classes(classes: Any, tasks: int) -> bool:
 
 
 def check_names(names: Any, d: int) -> None:
-    """Raise ValueError for names of features that are not d different words."""
+    """Raise ValueError unless the names of features are d different strings."""
     require(
         isinstance(names, list) and all(isinstance(name, str) for name in names),
         "feature_names must be a list of strings",
     )
     require(len(names) == d, f"it has {len(names)} feature_names for {d} weights")
-    require(len(set(names)) == len(names), "a name stands twice in feature_names")
+    require(len(set(names)) == len(names), "feature_names has the same name twice")

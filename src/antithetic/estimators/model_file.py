@@ -1,6 +1,6 @@
 """A trained linear model as a file: JSON, without pickle, checked in every part when it is read.
 
-Any language reads it. Weights are written as decimal numbers from which every bit is found again.
+Any language can read it. Weights are decimal numbers that give back every bit.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class LinearModel:
     ----------
     kind : {"classifier", "regressor"}
     loss : str
-        It was trained with: a word, or an object of `antithetic.losses` such as ``Quantile(0.9)``.
+        The loss of the training: a name, or an object of `antithetic.losses` such as
+        ``Quantile(0.9)``.
     coef : array-like of shape (k, d)
         One row, or for K > 2 classes one per class.
     intercept : array-like of shape (k,)
@@ -71,19 +72,19 @@ class LinearModel:
         One per column of ``coef``.
     target_name : str, default="y"
     one_hot : bool, default=False
-        Whether features ``name=word`` stand for words in a column ``name``.
+        Whether features ``name=word`` represent words in a column ``name``.
     settings : dict, default={}
         How it was trained: strings, numbers, and None.
     parameters : dict, default={}
         Parameters of the estimator that are not its defaults, as plain JSON.
     words : dict of str to list of str, default=None
         For each column of words, the words that have a feature ``name=word``. None: ``name`` is
-        what stands before the first ``=``.
+        the part before the first ``=``.
     first_index : {0, 1}, default=None
-        Index of the first feature in SVMlight files. None: by the names, where these are ``x0, x1,
+        Index of the first feature in SVMlight files. None: by the names, if these are ``x0, x1,
         ...`` or ``x1, x2, ...``.
     dates : list of str, default=None
-        Features that are days since 1970, made of dates.
+        Features that are days since 1970, converted from dates.
     estimator_name : str, default=None
         Class of the estimator. None: ``SGDClassifier`` or ``SGDRegressor``.
 
@@ -175,10 +176,10 @@ class LinearModel:
     def of(cls, estimator: Any, **about: Any) -> LinearModel:
         """Take the weights and parameters of a fitted estimator of this package.
 
-        Parameters that hold code of the user's, such as ``order=Given(function)``, are refused; a
-        random state that is not a number is left out. ``about`` is what an estimator does not
-        know: ``feature_names``, ``target_name``,
-        ``one_hot``, ``settings``, ``words``, ``first_index``, ``dates``.
+        Parameters that hold your own code, such as ``order=Given(function)``, are refused; a random
+        state that is not a number is left out. ``about`` is what an estimator does not know:
+        ``feature_names``, ``target_name``, ``one_hot``, ``settings``, ``words``, ``first_index``,
+        ``dates``.
         """
         if hasattr(estimator, "to_local"):  # one of a cluster
             estimator = estimator.to_local()
@@ -208,7 +209,7 @@ class LinearModel:
         )
 
     def estimator(self) -> Any:
-        """Make a fitted estimator; it predicts what the one saved did, to the last bit."""
+        """Make a fitted estimator that predicts the same as the saved one, to the last bit."""
         made = self._unfitted()
         if self.kind == "classifier":
             made.classes_ = np.array(self.classes)
@@ -238,7 +239,7 @@ class LinearModel:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model. The file appears only once it is complete.
 
-        What was there before stays until then.
+        An existing file stays until then.
         """
         held: dict[str, Any] = {"format": FORMAT, "version": VERSION} | {
             name: getattr(self, name) for name in _ENTRIES
@@ -256,13 +257,13 @@ class LinearModel:
     def load(cls, path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> LinearModel:
         """Read a model that :meth:`save` wrote; ValueError for anything else.
 
-        Nothing in the file is run.
+        No code in the file is run.
 
         Parameters
         ----------
         path : path
         max_bytes : int, default=1 GiB
-            A longer file is refused before it is read.
+            A larger file is refused before it is read.
         """
         with open(path, "rb") as file:
             content = file.read(max_bytes + 1)
@@ -282,13 +283,13 @@ class LinearModel:
             )
             require(
                 version >= VERSION,
-                f"it has version {version} of the format, which an earlier antithetic wrote: train"
+                f"it has version {version} of the format, from an earlier antithetic: train"
                 " the model again, with `antithetic train` or LinearModel.of(estimator).save(path)",
             )
             require(
                 version <= VERSION,
-                f"it has version {version} of the format, and this antithetic reads {VERSION}:"
-                " install a newer one",
+                f"it has version {version} of the format, but this antithetic reads {VERSION};"
+                " install a newer antithetic",
             )
             missing = [name for name in _ENTRIES if name not in held]
             require(not missing, f"it lacks {', '.join(missing)}")
@@ -300,12 +301,12 @@ class LinearModel:
 
 
 def _logistic_name(estimator: LogisticRegression) -> str:
-    """Name of the class, or for one of the user's of the class that it extends."""
+    """Name of the class, or, for the user's own subclass, of the class that it extends."""
     return next(kind.__name__ for kind in type(estimator).__mro__ if kind.__name__ in _LOGISTIC)
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
-    """Parameters that are not the defaults, but the loss, which has an entry of its own."""
+    """Parameters that are not the defaults, without the loss, which has its own entry."""
     kind = type(estimator)
     defaults = kind().get_params(deep=False)
     given = estimator.get_params(deep=False)
@@ -326,7 +327,7 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
 
 
 def feature_keys(model: LinearModel) -> list[tuple[str, str | None]]:
-    """Give the column that each feature is made of, and the word that it stands for, if any."""
+    """Return the column that each feature is made from, and the word it represents, if any."""
     names = model.feature_names or []
     if model.words is not None:
         made = {

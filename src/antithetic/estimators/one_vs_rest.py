@@ -16,14 +16,14 @@ _WHOLE = 2**53  # below it a float tells whole numbers from others
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OneVsRest:
-    """One problem for two classes or for numbers, else one per class against the rest.
+    """One problem for two classes or for regression, otherwise one per class against the rest.
 
     Attributes
     ----------
     classes : ndarray or None
         Labels in order; None for regression.
     weights : ndarray or None
-        Weight of each class; None where all are 1. Of more than two classes, the rest has the
+        Weight of each class; None if all are 1. With more than two classes, the rest has the
         weight 1 in each problem, as in scikit-learn.
     """
 
@@ -72,8 +72,8 @@ class OneVsRest:
 class AllClasses(OneVsRest):
     """One problem for all classes together, whose targets are codes from 0.
 
-    Two classes have weights of opposite signs, so that one row of ``coef_`` tells both: that of the
-    second less that of the first.
+    Two classes have weights of opposite signs, so one row of ``coef_`` describes both: that of the
+    second minus that of the first.
     """
 
     @property
@@ -144,7 +144,7 @@ def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
 
 
 def _can_only_be_classes(labels: NDArray[Any]) -> bool:
-    """Whether labels are words or whole numbers, which are never a regression's targets."""
+    """Whether labels are strings or integers, which need no check for continuous targets."""
     if labels.dtype.kind == "f":
         return bool(((np.abs(labels) < _WHOLE) & (labels == np.floor(labels))).all())
     return labels.dtype.kind in "biuSU"
@@ -156,7 +156,8 @@ def check_known(classes: NDArray[Any], y: NDArray[Any]) -> None:
         place = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     except TypeError as error:  # words and numbers have no order
         raise ValueError(
-            f"y has labels of another kind than the classes {classes.tolist()}: {y[:5].tolist()}"
+            f"y has labels of a different type than the classes {classes.tolist()}:"
+            f" {y[:5].tolist()}"
         ) from error
     unknown = classes[place] != y
     if unknown.any():

@@ -1,4 +1,4 @@
-"""From scikit-learn's parameters to a loss, a penalty, an order, steps and a rule for the end."""
+"""From scikit-learn's parameters to a loss, a penalty, an order, steps and a stopping rule."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class LinearParameters(LinearEstimator):
         check_choice(self._choice(average))
 
     def _choice(self, average: bool | int | str) -> Choice:
-        """Return what has to go together."""
+        """Return the choices that have to work together."""
         # which kind of penalty it is does not depend on the number of features
         is_group = isinstance(self.penalty, GroupLasso)
         penalty = GroupLasso([[0]]).on(1, float(self.alpha)) if is_group else self._penalty(1)
@@ -105,7 +105,7 @@ class LinearParameters(LinearEstimator):
             )
 
     def _order(self) -> Order | None:
-        """Return the order that was asked for; None where it is chosen automatically."""
+        """Return the order that was asked for; None if it is chosen automatically."""
         return (
             None if isinstance(self.order, str) and self.order == "auto" else read_order(self.order)
         )
@@ -117,7 +117,7 @@ class LinearParameters(LinearEstimator):
         return loss if isinstance(self.loss, Loss) else loss.with_epsilon(float(self.epsilon))
 
     def _penalty(self, d: int) -> Penalty:
-        """Penalty of so many weights."""
+        """Penalty of ``d`` weights."""
         alpha = float(self.alpha)
         if isinstance(self.penalty, GroupLasso):
             return self.penalty.on(d, alpha)
@@ -132,7 +132,7 @@ class LinearParameters(LinearEstimator):
         return ElasticNet((1.0 - l1_ratio) * alpha, l1_ratio * alpha)
 
     def _steps(self) -> Steps:
-        """Return the step sizes of ``learning_rate`` and what belongs to it."""
+        """Return the step sizes of ``learning_rate`` and its parameters."""
         rate, eta0, alpha = self.learning_rate, float(self.eta0), float(self.alpha)
         if isinstance(self.penalty, ElasticNet):  # which has strengths of its own
             alpha = self.penalty.l2 + self.penalty.l1
@@ -154,7 +154,7 @@ class LinearParameters(LinearEstimator):
         return _WITH_ETA0[rate](eta0)
 
     def _stop(self) -> Stop:
-        """Return the rule of ``tol`` and what belongs to it."""
+        """Return the stopping rule of ``tol`` and its parameters."""
         if self.tol is None:
             return None
         if self.stopping != "objective":

@@ -54,7 +54,7 @@ from antithetic.training.trace import (
 )
 
 _STEEPEST = 1e12  # where slopes are cut off, as in scikit-learn: long first steps need not overflow
-_NO_PAIRS = "; no pairs, since a table costs a linear model tens of epochs"
+_NO_PAIRS = "; no pairs, since a table costs as much as tens of epochs of a linear model"
 
 
 class PlannedFit(FittedLinearModel):
@@ -103,9 +103,9 @@ class PlannedFit(FittedLinearModel):
         check_measures(self._measures(), self.solver, self._order())
 
     def _measures(self, seconds: Seconds | None = None) -> tuple[Measure, ...]:
-        """What is recorded: the objective met on the way, unless that of all rows is asked for.
+        """What is recorded: the running objective, unless that of all rows is asked for.
 
-        SDCA leaves rows out that would not change, so it does not meet all losses.
+        SDCA skips rows that would not change, so it does not see all losses.
         """
         found = measures_of(() if self.trace is None else self.trace, self._stop())
         if "objective" not in {measure.name for measure in found}:
@@ -228,7 +228,7 @@ class PlannedFit(FittedLinearModel):
         return Problem(data.X, target, self._loss(), penalty, weight, intercept, None)
 
     def _order_of(self, problem: Problem, order: Order, number: int) -> Order:
-        """Order of one problem: without pairs, where these would do harm or nothing."""
+        """Order of one problem: without pairs if these would do harm or nothing."""
         if order.pairs is None:
             return order
         if not self._y_numeric and (problem.y == problem.y[0]).all():
@@ -283,13 +283,14 @@ class PlannedFit(FittedLinearModel):
         )
 
     def _estimates_gap(self) -> bool:
-        """Whether fit says how far it is from the optimum; other solvers know it by themselves."""
+        """Whether fit estimates its distance from the optimum; other solvers know it themselves."""
         return SOLVERS[self.solver].has_steps and not self._loss().has_classes
 
     def _moments(self, data: TrainingData, plan: Plan, *, whole: bool = False) -> Moments | None:
-        """Moments of the columns; None for steps in the columns as they are.
+        """Moments of the columns; None for steps in the original columns.
 
-        Sparse rows are centred where all are there, and a trial on some of them says that it pays.
+        Sparse rows are centred if these are all rows, and a trial on some of them shows that it
+        pays.
         """
         penalty = self._penalty(data.X.shape[1])
         if not self._needs_moments() or not isinstance(penalty, ElasticNet):
@@ -316,12 +317,12 @@ class PlannedFit(FittedLinearModel):
         return bool(automatic) and not self._loss().has_classes
 
     def _threads(self) -> int | None:
-        """Threads of one problem; None where the user has not said it, or problems have threads."""
+        """Threads of one problem; None if the user did not set them, or problems have threads."""
         n_jobs = getattr(self, "n_jobs", None)
         return None if n_jobs is None or not self._loss().has_classes else count_threads(n_jobs)
 
     def _begin(self, spec: Spec, start: Any, known: Schedule | None, before: Moments | None) -> Run:
-        """Begin at weights and intercept, or at a state and what was kept of an earlier run.
+        """Start at weights and intercept, or at a state and what was kept from an earlier run.
 
         ``before`` are the moments that known steps were made for.
         """

@@ -58,13 +58,13 @@ def has_probabilities(estimator: Any) -> bool:
 class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type: ignore[misc]
     """Linear classifier fitted by SGD that chooses its steps and its batches.
 
-    It is scikit-learn's ``SGDClassifier`` and more.
+    It extends scikit-learn's ``SGDClassifier``.
 
-    It minimises the mean loss plus a penalty, with everything that scikit-learn's class of the same
-    name offers, and besides: a step size found from the data, true mini-batches, antithetic pairs,
-    a validation set of one's own, a record of the run, callbacks, columns in any units, dense and
-    sparse rows. More than two classes are split into one problem per class against the rest, but
-    for ``loss="softmax"``, which fits them together.
+    It minimises the mean loss plus a penalty. It has everything that scikit-learn's class of the
+    same name offers, and also: a step size found from the data, true mini-batches, antithetic
+    pairs, your own validation set, a record of the run, callbacks, and columns in any units. More
+    than two classes are split into one problem per class against the rest, except with
+    ``loss="softmax"``, which fits them together.
 
     Parameters
     ----------
@@ -72,15 +72,15 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         ``"hinge"`` is a linear SVM, ``"log_loss"`` logistic regression; also ``"squared_hinge"``,
         ``"modified_huber"``, ``"perceptron"``, and on labels -1 and +1 the losses of
         :class:`SGDRegressor`. ``"softmax"`` is multinomial logistic regression: the mean
-        cross-entropy of all classes, with one row of weights for each. It takes
+        cross-entropy of all classes, with one row of weights for each. It supports
         ``solver="sgd"``, an L2 penalty or none, and orders without pairs.
     penalty : {"l2", "l1", "elasticnet"}, GroupLasso, object or None, default="l2"
-        Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``.
+        Penalty on the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``.
         The L1 part gives exact zeros: penalty not yet applied to a zero weight is carried forward.
         :class:`antithetic.penalties.GroupLasso` is ``alpha`` times the sum over its groups of
-        ``sqrt(size) |w_g|``. An object with ``value(w)``, ``prox(w, step)`` and ``separable`` is a
-        penalty of one's own, with a strength of its own; its prox is called from Python in each
-        step, so large batches are best.
+        ``sqrt(size) |w_g|``. An object with ``value(w)``, ``prox(w, step)`` and ``separable`` is
+        your own penalty, with its own strength; its prox is called from Python in each step, so
+        large batches are best.
     alpha : float, default=0.0001
         Strength of the penalty; also the decay of ``"inverse_time"`` and the rate of ``"optimal"``.
     l1_ratio : float or None, default=0.15
@@ -88,33 +88,32 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     max_iter : int, default=1000
-        Most passes over the data (epochs) of ``fit``.
+        Maximum number of passes over the data (epochs) of ``fit``.
     tol : float or None, default=1e-3
-        Stop when the objective (with ``early_stopping`` the validation score) has not become better
-        by ``tol`` for ``n_iter_no_change`` epochs in a row. As in scikit-learn it is the objective
-        met on the way: each row's loss just before the step that it takes part in, plus the
-        penalty. A run of automatic steps goes on while ``gap_`` is above 0.5 % of the way from the
-        best constant and an epoch still gains a tenth of it. None runs ``max_iter`` epochs.
+        Stop when the objective (with ``early_stopping`` the validation score) has not improved by
+        ``tol`` for ``n_iter_no_change`` epochs in a row. As in scikit-learn, the objective is a
+        running average: each row's loss just before its step, plus the penalty. A run with
+        automatic steps continues while ``gap_`` is above 0.5 % of the way from the best constant
+        prediction and an epoch still gains a tenth of it. None runs ``max_iter`` epochs.
     shuffle : bool, default=True
-        Whether each epoch has an order of its own. False uses the rows in the given order.
+        Whether each epoch has a new order. False uses the rows in the given order.
     verbose : int, default=0
-        1 or more prints the plan and shows a progress bar (needs rich; a line now and then without
-        it).
+        1 or more prints the plan and shows a progress bar (with rich; otherwise occasional lines).
     epsilon : float, default=0.1
-        Where ``"huber"`` turns from square to straight; the insensitive zone of the epsilon losses.
+        Where ``"huber"`` turns from squared to linear; the insensitive zone of the epsilon losses.
     n_jobs : int or None, default=None
         Threads for the one-vs-rest problems of more than two classes, and for ``"softmax"`` with
-        many weights, where None means as many as BLAS would take.
+        many weights, where None means as many as BLAS would use.
     random_state : int, RandomState instance or None, default=None
         Seed of the orders. The same number gives the same bits.
     learning_rate : str, default="auto"
         How the step size falls:
 
-        - ``"auto"``: ``"inverse_time"`` with ``eta0``, and ``decay`` where it is None, found from
-          the data; kept by ``partial_fit`` and ``warm_start``, but for a decay that turns out too
-          fast. It needs no tuning. With an intercept, SGD steps in centred columns that are divided
-          by their own spread, so no column needs scaling; ``eta0_`` is then a step in these units,
-          and follows them in ``partial_fit``;
+        - ``"auto"``: ``"inverse_time"`` with ``eta0``, and ``decay`` if it is None, found from
+          the data; kept by ``partial_fit`` and ``warm_start``, except for a decay that turns out
+          too fast. It needs no tuning. With an intercept, SGD steps in centred columns that are
+          divided by their own spread, so no column needs scaling; ``eta0_`` is then a step in these
+          units, and follows them in ``partial_fit``;
         - ``"inverse_time"``: ``eta0 / (1 + eta0 * decay * t)``, t in steps;
         - ``"optimal"``: ``1 / (alpha * (t0 + t))``, t in samples, t0 chosen by a rule of Bottou;
         - ``"invscaling"``: ``eta0 / t ** power_t``, t in samples;
@@ -128,8 +127,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     power_t : float, default=0.5
         Exponent of ``"invscaling"``.
     early_stopping : bool, default=False
-        Stop by the score on a validation set: the one given to ``fit``, or else a share of the rows
-        that is held back.
+        Stop by the score on a validation set: the one given to ``fit``, or otherwise a share of the
+        rows that is held back.
     validation_fraction : float, default=0.1
         That share.
     n_iter_no_change : int, default=5
@@ -138,32 +137,32 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Weights of the classes, multiplied with ``sample_weight``. "balanced" is ``n_samples /
         (n_classes * count)``.
     warm_start : bool, default=False
-        Whether ``fit`` begins with the weights of the last call; with SDCA, with the dual variables
-        that go with them at an optimum.
+        Whether ``fit`` starts with the weights of the last call; with SDCA, with the dual variables
+        that belong to them at an optimum.
     average : bool, int, "auto", "epoch" or "linear", default="auto"
         Whether ``coef_`` is the mean of the weights after each step: of all, from a number of
         samples on, with weight 2/(t+1) for step t ("linear": later ones count more), or of the last
-        epoch, at up to 256 points on the way ("epoch"; of the first epoch, less its beginning),
-        until the last weights are found to be better. "auto" is "epoch" in ``fit`` with
+        epoch, at up to 256 points ("epoch"; without the beginning of the first epoch), until the
+        last weights are found to be better. "auto" is "epoch" in ``fit`` with
         ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8 rows per
-        feature or more (``"softmax"``: any number), else False. Averages of ``"softmax"`` are of at
-        most 256 points of each epoch.
+        feature or more (``"softmax"``: any number), otherwise False. Averages of ``"softmax"`` are
+        taken over at most 256 points of each epoch.
     order : str or Order, default="auto"
         Which rows make the next batch, see :mod:`antithetic.orders`: each row once per epoch, in an
         order that follows the gradients of the epoch before so that partial sums stay small
-        ("balanced") or in random order ("shuffle"); or drawn with replacement: all alike
-        ("uniform"), rows with long gradients more often ("importance"), or some of each stratum
-        ("stratified"). An object has settings of its own, such as ``Shuffle(pairs="tree")``.
-        "auto" is balanced, but for data with many features and few rows, for a single epoch, for
-        SAGA and SDCA, and for ``"softmax"``, where it is shuffle; it makes no pairs, since a table
-        costs a linear model more than it saves.
+        ("balanced") or in random order ("shuffle"); or drawn with replacement: with equal
+        probability ("uniform"), rows with long gradients more often ("importance"), or some of
+        each stratum ("stratified"). An object has its own settings, such as
+        ``Shuffle(pairs="tree")``. "auto" is balanced; it is shuffle for data with many features
+        and few rows, for a single epoch, for SAGA and SDCA, and for ``"softmax"``. It makes no
+        pairs, since for a linear model a table costs more than it saves.
     solver : {"sgd", "svrg", "saga", "sdca", "newton"}, default="sgd"
-        How the gradient is used. SVRG and SAGA correct it by what they remember of each row, and
+        How the gradient is used. SVRG and SAGA correct it by a stored slope for each row, and
         converge to the last digit with a constant step; SDCA, for an L2 penalty without an
         intercept, maximises the dual row by row. Newton's method, for losses without a kink, is the
         fastest way to a solution of high accuracy, and takes columns of any scale.
     batch_size : int or "auto", default="auto"
-        Rows of a step: it follows their mean gradient. At most the rows there are. "auto" is 2; for
+        Rows per step, which follows their mean gradient; at most all rows. "auto" is 2; for
         ``"softmax"`` 8, or 32 where the weights take more than 128 KiB.
     decay : float or None, default=None
         Decay of ``"inverse_time"`` and ``"auto"``; None means ``alpha``, or what "auto" finds.
@@ -173,12 +172,12 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         penalty and no intercept. The last two end a fit when they are at most ``tol``, cost a pass
         or two per epoch, and are in ``history_``.
     trace : str, Distance, sequence of these, or None, default=None
-        What ``history_`` holds besides the objective met on the way, the seconds and validation
-        scores: ``"objective"`` (that of all rows after each epoch, instead), ``"gradient"`` and
+        What ``history_`` holds besides the running objective, the seconds and validation scores:
+        ``"objective"`` (instead, the exact one of all rows after each epoch), ``"gradient"`` and
         ``"gap"`` (see ``stopping``), ``"variance"`` (exact, of the gradient of a batch),
         ``"variance_ratio"`` (that, divided by the variance of independent rows), ``"partial_sum"``
-        (largest norm of a partial sum of centred gradients in the order to come, divided by that of
-        a random order) and ``Distance(w_star)``. Each costs about one pass over the data.
+        (largest norm of a partial sum of centred gradients in the next epoch's order, divided by
+        that of a random order) and ``Distance(w_star)``. Each costs about one pass over the data.
 
     Attributes
     ----------
@@ -189,30 +188,30 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     classes_ : ndarray of shape (n_classes,)
         The labels, in order.
     n_iter_ : int
-        Epochs of the last call, of one-vs-rest problems the most.
+        Epochs of the last call; with one-vs-rest problems, the largest number.
     t_ : int
         One more than the number of samples that were used.
     history_ : dict of str to ndarray of shape (epochs,), or a list of dicts, one per class
         One entry per epoch of ``fit``: ``"epoch"``, ``"seconds"`` since it began,
-        ``"validation_score"`` where there is a validation set, and what ``trace`` asks for.
+        ``"validation_score"`` if there is a validation set, and what ``trace`` asks for.
     eta0_, decay_ : float or ndarray of shape (n_classes,)
         The steps found by ``learning_rate="auto"``.
     gap_ : float or ndarray of shape (n_classes,)
-        Estimate of the objective less its minimum after ``fit``: half the squared Newton
-        decrement, or for losses with a kink, an L1 penalty or none, from how the objective fell.
-        NaN for the perceptron, for softmax and for solvers without steps. If automatic steps and
-        ``tol`` end a fit with more than 0.5 % left of the way from the best constant prediction, a
-        ``ConvergenceWarning`` says so.
+        Estimate of the objective minus its minimum after ``fit``: half the squared Newton
+        decrement, or, for losses with a kink, an L1 penalty or no penalty, an extrapolation of how
+        the objective fell. NaN for the perceptron, for softmax and for solvers without steps. If
+        automatic steps and ``tol`` end a fit with more than 0.5 % of the way from the best constant
+        prediction left, a ``ConvergenceWarning`` says so.
     plan_ : Plan
-        What was used where the parameters say "auto", and why.
+        What "auto" parameters chose, and why.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
-        Their names, where the columns of X have such.
+        Their names, if the columns of X have names.
 
     See Also
     --------
-    SGDRegressor : The same for numbers.
+    SGDRegressor : The same for regression.
     minimize : The same algorithms without an estimator.
 
     Examples
@@ -318,39 +317,38 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows. C-contiguous float64 and float32 and CSR matrices of these are not copied, memory
-            maps among them.
+            Rows. C-contiguous float64 and float32 arrays, memory maps included, and CSR matrices
+            of these types are not copied.
         y : array-like of shape (n_samples,)
             Labels, of at least two classes.
         coef_init : array-like of shape (1, n_features) or (n_classes, n_features), default=None
-            Weights to begin with.
+            Initial weights.
         intercept_init : array-like of shape (1,) or (n_classes,), default=None
-            Intercepts to begin with.
+            Initial intercepts.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows, multiplied with ``class_weight``.
         table : AntitheticTable, default=None
-            A table made for these rows by :func:`antithetic.pair`; it fills the unset ``pairs``
-            of ``order``.
-            Cross-validation cuts it to each fold's rows. With more than two classes it
-            serves those where it lowers the variance.
+            A table made for these rows by :func:`antithetic.pair`; it is used if ``order``
+            has no ``pairs``. Cross-validation cuts it to each fold's rows. With more than two
+            classes it is used for those where it lowers the variance.
         strata : array-like of shape (n_samples,), default=None
-            Labels of one's own for ``order="stratified"``: a batch has rows of each.
+            Your own labels for ``order="stratified"``: a batch has rows of each.
             Cross-validation cuts them to each fold's rows.
         X_val : {array-like, sparse matrix} of shape (n_val, n_features), default=None
             Rows to validate on; their score after each epoch is in ``history_``, and
-            ``early_stopping`` looks at it.
+            ``early_stopping`` uses it.
         y_val : array-like of shape (n_val,), default=None
             Their labels.
 
         Returns
         -------
         self : object
-            The fitted estimator. After Ctrl-C it holds the last whole epoch.
+            The fitted estimator. After Ctrl-C it holds the last complete epoch.
 
         Raises
         ------
         DivergenceError
-            When the weights overflow. The estimator then is what it was before.
+            If the weights overflow. The estimator is then unchanged.
         """
         self._check_parameters()
         with self._unchanged_on_errors():
@@ -363,7 +361,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> SGDClassifier:
-        """Go through the given rows once, from where the model stands.
+        """Make one pass over the given rows, starting from the current model.
 
         Parameters
         ----------
@@ -372,9 +370,9 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         y : array-like of shape (n_samples,)
             Their labels.
         classes : array-like of shape (n_classes,), default=None
-            All labels that will ever come; needed on the first call.
+            All labels that will occur in any call; needed in the first call.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows. Where all are zero, nothing changes.
+            Weights of the rows. If all are zero, nothing changes.
 
         Returns
         -------
@@ -434,7 +432,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Of two classes, above 0 for the second.
+            With two classes, above 0 for the second.
         """
         with predicting(X) as checked:
             return checked(super().decision_function(X))
@@ -491,12 +489,11 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
 class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-learn is untyped
     """Linear regression fitted by SGD that chooses its steps and its batches.
 
-    It is scikit-learn's ``SGDRegressor`` and more.
+    It extends scikit-learn's ``SGDRegressor``.
 
-    It minimises the mean loss plus a penalty, with everything that scikit-learn's class of the same
-    name offers, and besides: a step size found from the data, true mini-batches, antithetic pairs,
-    a validation set of one's own, a record of the run, callbacks, columns in any units, dense and
-    sparse rows.
+    It minimises the mean loss plus a penalty. It has everything that scikit-learn's class of the
+    same name offers, and also: a step size found from the data, true mini-batches, antithetic
+    pairs, your own validation set, a record of the run, callbacks, and columns in any units.
 
     Parameters
     ----------
@@ -507,12 +504,12 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         of :mod:`antithetic.losses` set their parameters: ``Quantile(0.9)``, ``Tweedie(1.7)``,
         ``Huber(1.35)``; ``epsilon`` is then ignored.
     penalty : {"l2", "l1", "elasticnet"}, GroupLasso, object or None, default="l2"
-        Penalty of the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``.
+        Penalty on the weights: ``alpha / 2 |w|^2``, ``alpha |w|_1``, or both mixed by ``l1_ratio``.
         The L1 part gives exact zeros: penalty not yet applied to a zero weight is carried forward.
         :class:`antithetic.penalties.GroupLasso` is ``alpha`` times the sum over its groups of
-        ``sqrt(size) |w_g|``. An object with ``value(w)``, ``prox(w, step)`` and ``separable`` is a
-        penalty of one's own, with a strength of its own; its prox is called from Python in each
-        step, so large batches are best.
+        ``sqrt(size) |w_g|``. An object with ``value(w)``, ``prox(w, step)`` and ``separable`` is
+        your own penalty, with its own strength; its prox is called from Python in each step, so
+        large batches are best.
     alpha : float, default=0.0001
         Strength of the penalty; also the decay of ``"inverse_time"`` and the rate of ``"optimal"``.
     l1_ratio : float or None, default=0.15
@@ -520,30 +517,29 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     max_iter : int, default=1000
-        Most passes over the data (epochs) of ``fit``.
+        Maximum number of passes over the data (epochs) of ``fit``.
     tol : float or None, default=1e-3
-        Stop when the objective (with ``early_stopping`` the validation score) has not become better
-        by ``tol`` for ``n_iter_no_change`` epochs in a row. As in scikit-learn it is the objective
-        met on the way: each row's loss just before the step that it takes part in, plus the
-        penalty. A run of automatic steps goes on while ``gap_`` is above 0.5 % of the way from the
-        best constant and an epoch still gains a tenth of it. None runs ``max_iter`` epochs.
+        Stop when the objective (with ``early_stopping`` the validation score) has not improved by
+        ``tol`` for ``n_iter_no_change`` epochs in a row. As in scikit-learn, the objective is a
+        running average: each row's loss just before its step, plus the penalty. A run with
+        automatic steps continues while ``gap_`` is above 0.5 % of the way from the best constant
+        prediction and an epoch still gains a tenth of it. None runs ``max_iter`` epochs.
     shuffle : bool, default=True
-        Whether each epoch has an order of its own. False uses the rows in the given order.
+        Whether each epoch has a new order. False uses the rows in the given order.
     verbose : int, default=0
-        1 or more prints the plan and shows a progress bar (needs rich; a line now and then without
-        it).
+        1 or more prints the plan and shows a progress bar (with rich; otherwise occasional lines).
     epsilon : float, default=0.1
-        Where ``"huber"`` turns from square to straight; the insensitive zone of the epsilon losses.
+        Where ``"huber"`` turns from squared to linear; the insensitive zone of the epsilon losses.
     random_state : int, RandomState instance or None, default=None
         Seed of the orders. The same number gives the same bits.
     learning_rate : str, default="auto"
         How the step size falls:
 
-        - ``"auto"``: ``"inverse_time"`` with ``eta0``, and ``decay`` where it is None, found from
-          the data; kept by ``partial_fit`` and ``warm_start``, but for a decay that turns out too
-          fast. It needs no tuning. With an intercept, SGD steps in centred columns that are divided
-          by their own spread, so no column needs scaling; ``eta0_`` is then a step in these units,
-          and follows them in ``partial_fit``;
+        - ``"auto"``: ``"inverse_time"`` with ``eta0``, and ``decay`` if it is None, found from
+          the data; kept by ``partial_fit`` and ``warm_start``, except for a decay that turns out
+          too fast. It needs no tuning. With an intercept, SGD steps in centred columns that are
+          divided by their own spread, so no column needs scaling; ``eta0_`` is then a step in these
+          units, and follows them in ``partial_fit``;
         - ``"inverse_time"``: ``eta0 / (1 + eta0 * decay * t)``, t in steps;
         - ``"optimal"``: ``1 / (alpha * (t0 + t))``, t in samples, t0 chosen by a rule of Bottou;
         - ``"invscaling"``: ``eta0 / t ** power_t``, t in samples;
@@ -557,38 +553,38 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     power_t : float, default=0.25
         Exponent of ``"invscaling"``.
     early_stopping : bool, default=False
-        Stop by the score on a validation set: the one given to ``fit``, or else a share of the rows
-        that is held back.
+        Stop by the score on a validation set: the one given to ``fit``, or otherwise a share of the
+        rows that is held back.
     validation_fraction : float, default=0.1
         That share.
     n_iter_no_change : int, default=5
         Epochs without improvement before training ends.
     warm_start : bool, default=False
-        Whether ``fit`` begins with the weights of the last call; with SDCA, with the dual variables
-        that go with them at an optimum.
+        Whether ``fit`` starts with the weights of the last call; with SDCA, with the dual variables
+        that belong to them at an optimum.
     average : bool, int, "auto", "epoch" or "linear", default="auto"
         Whether ``coef_`` is the mean of the weights after each step: of all, from a number of
         samples on, with weight 2/(t+1) for step t ("linear": later ones count more), or of the last
-        epoch, at up to 256 points on the way ("epoch"; of the first epoch, less its beginning),
-        until the last weights are found to be better. "auto" is "epoch" in ``fit`` with
+        epoch, at up to 256 points ("epoch"; without the beginning of the first epoch), until the
+        last weights are found to be better. "auto" is "epoch" in ``fit`` with
         ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8 rows per
-        feature or more, else False, as it is for the default loss.
+        feature or more, otherwise False. With the default loss it is False.
     order : str or Order, default="auto"
         Which rows make the next batch, see :mod:`antithetic.orders`: each row once per epoch, in an
         order that follows the gradients of the epoch before so that partial sums stay small
-        ("balanced") or in random order ("shuffle"); or drawn with replacement: all alike
-        ("uniform"), rows with long gradients more often ("importance"), or some of each stratum
-        ("stratified"). An object has settings of its own, such as ``Shuffle(pairs="tree")``.
-        "auto" is balanced, but for data with many features and few rows, for a single epoch, and
-        for SAGA and SDCA, where it is shuffle; it makes no pairs, since a table costs a linear
-        model more than it saves.
+        ("balanced") or in random order ("shuffle"); or drawn with replacement: with equal
+        probability ("uniform"), rows with long gradients more often ("importance"), or some of
+        each stratum ("stratified"). An object has its own settings, such as
+        ``Shuffle(pairs="tree")``. "auto" is balanced; it is shuffle for data with many features
+        and few rows, for a single epoch, and for SAGA and SDCA. It makes no pairs, since for a
+        linear model a table costs more than it saves.
     solver : {"sgd", "svrg", "saga", "sdca", "newton"}, default="sgd"
-        How the gradient is used. SVRG and SAGA correct it by what they remember of each row, and
+        How the gradient is used. SVRG and SAGA correct it by a stored slope for each row, and
         converge to the last digit with a constant step; SDCA, for an L2 penalty without an
         intercept, maximises the dual row by row. Newton's method, for losses without a kink, is the
         fastest way to a solution of high accuracy, and takes columns of any scale.
     batch_size : int, default=2
-        Rows of a step: it follows their mean gradient. At most the rows there are.
+        Rows per step, which follows their mean gradient; at most all rows.
     decay : float or None, default=None
         Decay of ``"inverse_time"`` and ``"auto"``; None means ``alpha``, or what "auto" finds.
     stopping : {"objective", "gradient", "gap"}, default="objective"
@@ -597,12 +593,12 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         penalty and no intercept. The last two end a fit when they are at most ``tol``, cost a pass
         or two per epoch, and are in ``history_``.
     trace : str, Distance, sequence of these, or None, default=None
-        What ``history_`` holds besides the objective met on the way, the seconds and validation
-        scores: ``"objective"`` (that of all rows after each epoch, instead), ``"gradient"`` and
+        What ``history_`` holds besides the running objective, the seconds and validation scores:
+        ``"objective"`` (instead, the exact one of all rows after each epoch), ``"gradient"`` and
         ``"gap"`` (see ``stopping``), ``"variance"`` (exact, of the gradient of a batch),
         ``"variance_ratio"`` (that, divided by the variance of independent rows), ``"partial_sum"``
-        (largest norm of a partial sum of centred gradients in the order to come, divided by that of
-        a random order) and ``Distance(w_star)``. Each costs about one pass over the data.
+        (largest norm of a partial sum of centred gradients in the next epoch's order, divided by
+        that of a random order) and ``Distance(w_star)``. Each costs about one pass over the data.
 
     Attributes
     ----------
@@ -611,30 +607,30 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     intercept_ : ndarray of shape (1,)
         The intercept.
     n_iter_ : int
-        Epochs of the last call, of one-vs-rest problems the most.
+        Epochs of the last call.
     t_ : int
         One more than the number of samples that were used.
     history_ : dict of str to ndarray of shape (epochs of the last fit,)
         One entry per epoch of ``fit``: ``"epoch"``, ``"seconds"`` since it began,
-        ``"validation_score"`` where there is a validation set, and what ``trace`` asks for.
+        ``"validation_score"`` if there is a validation set, and what ``trace`` asks for.
     eta0_, decay_ : float
         The steps found by ``learning_rate="auto"``.
-    gap_ : float or ndarray of shape (n_classes,)
-        Estimate of the objective less its minimum after ``fit``: half the squared Newton
-        decrement, or for losses with a kink, an L1 penalty or none, from how the objective fell.
-        NaN for the perceptron, for softmax and for solvers without steps. If automatic steps and
-        ``tol`` end a fit with more than 0.5 % left of the way from the best constant prediction, a
+    gap_ : float
+        Estimate of the objective minus its minimum after ``fit``: half the squared Newton
+        decrement, or, for losses with a kink, an L1 penalty or no penalty, an extrapolation of how
+        the objective fell. NaN for solvers without steps. If automatic steps and ``tol`` end a fit
+        with more than 0.5 % of the way from the best constant prediction left, a
         ``ConvergenceWarning`` says so.
     plan_ : Plan
-        What was used where the parameters say "auto", and why.
+        What "auto" parameters chose, and why.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
-        Their names, where the columns of X have such.
+        Their names, if the columns of X have names.
 
     See Also
     --------
-    SGDClassifier : The same for classes.
+    SGDClassifier : The same for classification.
     minimize : The same algorithms without an estimator.
 
     Examples
@@ -735,38 +731,37 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows. C-contiguous float64 and float32 and CSR matrices of these are not copied, memory
-            maps among them.
+            Rows. C-contiguous float64 and float32 arrays, memory maps included, and CSR matrices
+            of these types are not copied.
         y : array-like of shape (n_samples,)
             Numbers.
         coef_init : array-like of shape (n_features,), default=None
-            Weights to begin with.
+            Initial weights.
         intercept_init : array-like of shape (1,), default=None
-            Intercepts to begin with.
+            Initial intercepts.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
         table : AntitheticTable, default=None
-            A table made for these rows by :func:`antithetic.pair`; it fills the unset ``pairs``
-            of ``order``.
-            Cross-validation cuts it to each fold's rows.
+            A table made for these rows by :func:`antithetic.pair`; it is used if ``order``
+            has no ``pairs``. Cross-validation cuts it to each fold's rows.
         strata : array-like of shape (n_samples,), default=None
-            Labels of one's own for ``order="stratified"``: a batch has rows of each.
+            Your own labels for ``order="stratified"``: a batch has rows of each.
             Cross-validation cuts them to each fold's rows.
         X_val : {array-like, sparse matrix} of shape (n_val, n_features), default=None
             Rows to validate on; their score after each epoch is in ``history_``, and
-            ``early_stopping`` looks at it.
+            ``early_stopping`` uses it.
         y_val : array-like of shape (n_val,), default=None
-            Their numbers.
+            Their targets.
 
         Returns
         -------
         self : object
-            The fitted estimator. After Ctrl-C it holds the last whole epoch.
+            The fitted estimator. After Ctrl-C it holds the last complete epoch.
 
         Raises
         ------
         DivergenceError
-            When the weights overflow. The estimator then is what it was before.
+            If the weights overflow. The estimator is then unchanged.
         """
         self._check_parameters()
         with self._unchanged_on_errors():
@@ -776,16 +771,16 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDRegressor:
-        """Go through the given rows once, from where the model stands.
+        """Make one pass over the given rows, starting from the current model.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Some rows.
         y : array-like of shape (n_samples,)
-            Their numbers.
+            Their targets.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows. Where all are zero, nothing changes.
+            Weights of the rows. If all are zero, nothing changes.
 
         Returns
         -------
@@ -816,11 +811,11 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
             return self._loss().means(checked(linear.ravel()))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the spread of y that the model explains: 1 at best, 0 for the best constant.
+        """Share of the variation of y that the model explains: 1 at best, 0 for the best constant.
 
         For the losses of scikit-learn's class of this name it is R2, of squared errors. For
         ``"quantile"``, ``"poisson"``, ``"gamma"`` and ``"tweedie"`` it is D2, of the loss itself,
-        as in scikit-learn's ``PoissonRegressor``: squared errors do not judge a quantile.
+        as in scikit-learn's ``PoissonRegressor``: squared errors do not measure a quantile.
 
         Parameters
         ----------
@@ -847,7 +842,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         return OneVsRest()
 
     def _check_targets(self, y: NDArray[Any]) -> None:
-        """Refuse numbers that the loss is not defined for."""
+        """Refuse targets that the loss is not defined for."""
         self._loss().check_targets(y)
 
     def _score(

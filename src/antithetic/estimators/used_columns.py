@@ -1,8 +1,9 @@
 """Very wide sparse rows: a fit works on the columns that have entries, and on no others.
 
 A column without entries has no gradient. From zero, its weight stays zero; from elsewhere, plain
-steps with an L2 penalty multiply all such weights by the same factor, which one more empty column
-whose weight begins at 1 tells. So no epoch costs anything in proportion to the width of the rows.
+steps with an L2 penalty multiply all such weights by the same factor, which is found from one more
+empty column whose weight starts at 1. So the cost of an epoch does not grow with the width of the
+rows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from antithetic.solvers.state import Solution, State
 
 _WORTH = 0.25  # times as many columns as entries
 _FEW_ENTRIES = 4  # of a column, on average
-_SORTED = 16  # from so many on, sorting the entries is faster than marking columns
+_SORTED = 16  # from this many on, sorting the entries is faster than marking columns
 
 
 class UsedColumns(NamedTuple):
@@ -37,7 +38,7 @@ class UsedColumns(NamedTuple):
 
     @classmethod
     def of(cls, X: Any) -> UsedColumns | None:
-        """Find them; None where most columns have entries, or X is dense."""
+        """Find them; None if most columns have entries, or X is dense."""
         if not sparse.issparse(X) or X.shape[1] < _WORTH * max(1, X.nnz):
             return None
         if X.shape[1] > _SORTED * X.nnz:
@@ -51,7 +52,7 @@ class UsedColumns(NamedTuple):
         return cls(used if len(used) else np.zeros(1, np.intp), X.shape[1])
 
     def narrow(self, X: Any, *, extra: int = 0) -> sparse.csr_array:
-        """Keep the used columns of the rows, and add so many empty ones behind them."""
+        """Keep the used columns of the rows, and append a number of empty ones."""
         place = np.empty(self.width, dtype=X.indices.dtype)
         place[self.used] = np.arange(len(self.used), dtype=place.dtype)
         shape = (X.shape[0], len(self.used) + extra)
@@ -100,7 +101,7 @@ class Narrowed(NamedTuple):
         return self.start(), own
 
     def widen_state(self, kept: dict[str, Any]) -> dict[str, Any]:
-        """Make wide what `keep` gives of a run."""
+        """Return what `keep` returns for a run, with the weights of all columns."""
         own = dict(kept["own"])
         if own["coef"] is not None:
             own["coef"] = self.widen(own["coef"])
@@ -111,7 +112,7 @@ class Narrowed(NamedTuple):
 
 
 def widen_all(narrowed: Sequence[Narrowed | None], solutions: list[Solution]) -> NDArray[Any]:
-    """Weights of all columns, one row per problem; zeros that nobody touches cost nothing."""
+    """Weights of all columns, one row per problem; untouched zeros cost nothing."""
     coefs = [coef for coef, _ in solutions]
     first = narrowed[0]
     if first is None:
@@ -142,10 +143,10 @@ def _distinct(numbers: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def has_rare_columns(X: Any) -> bool:
-    """Whether sparse columns have so few entries that their means and spreads say nothing."""
+    """Whether sparse columns have too few entries for meaningful means and spreads."""
     return bool(sparse.issparse(X) and X.nnz < _FEW_ENTRIES * X.shape[1])
 
 
 def is_ours(part: object) -> bool:
-    """Whether a part is of this package, and so known not to look at the number of columns."""
+    """Whether a part is from this package, and thus known to ignore the number of columns."""
     return type(part).__module__.partition(".")[0] == "antithetic"

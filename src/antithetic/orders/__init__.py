@@ -1,8 +1,8 @@
 """Which rows, pairs or groups make the next batch: the values of ``order=``.
 
 An order draws *units*: rows, or, with ``pairs=``, the pairs or groups of a table. Each setting
-stands on the object that it belongs to and is checked there. A word such as ``"balanced"`` means
-the object with its defaults.
+belongs to one object, which checks it. A word such as ``"balanced"`` means the object with its
+defaults.
 """
 
 from antithetic.orders.balanced import Balanced

@@ -28,7 +28,7 @@ class Balanced(Order):
     Parameters
     ----------
     pairs : Pairs, str, callable, AntitheticTable, GroupTable or None, default=None
-        Which rows travel together; None orders single rows.
+        Which rows are used together; None orders single rows.
     sketch : {None, "auto"}, default=None
         None compares whole gradients. "auto" compares sketches of at most 16 KB where gradients are
         larger than a row, as those of ``loss="softmax"`` are: one row for each class. Other
@@ -67,8 +67,8 @@ class BalancedOrder:
     While it walks through an epoch, the solver keeps a signed sum s of gradients, zero at first. Of
     every two units with gradients a and b it adds a - b to s if :math:`\langle s, a - b\rangle \le
     0` and sends a to the front of the next epoch and b to its back, else b - a and the other way
-    round; the back fills from the end. The signed sum stays small, hence so do, read from either
-    end, the partial sums of what deviates from the mean. A unit without another comes between front
+    round; the back fills from the end. The signed sum stays small, and so do the partial sums of
+    deviations from the mean, counted from either end. A unit without another comes between front
     and back, and rows that are not a whole unit stay last. This is pair balancing (Lu et al. 2022,
     Cooper et al. 2023) with the two gradients of one step: one product and one sum per two rows.
 

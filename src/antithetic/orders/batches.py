@@ -25,7 +25,7 @@ class Batches(NamedTuple):
     factors : ndarray of float64, default=None
         What each row's gradient is multiplied by, so that the sum over a batch, divided by
         ``size``, is unbiased; None where that is 1. A batch with factors always takes the full
-        step, whatever the number of its rows.
+        step, however many rows it has.
     sketched : bool, default=False
         Whether gradients that are much larger than a row may be compared by sketches where the
         order of the next epoch is balanced.
@@ -40,12 +40,12 @@ class Batches(NamedTuple):
 
     @property
     def counted(self) -> int:
-        """Rows that the epoch counts as: those of full batches, where factors make up for it."""
+        """Number of rows that the epoch counts as: with factors, every batch counts as full."""
         return len(self.rows) if self.factors is None else (len(self.starts) - 1) * self.size
 
 
 def cut(rows: NDArray[np.intp], size: int) -> Batches:
-    """Cut rows into batches of ``size``, the last one shorter if need be."""
+    """Cut rows into batches of ``size``, the last one possibly shorter."""
     starts = np.arange(0, len(rows) + size, size)
     starts[-1] = len(rows)
     return Batches(rows, starts, size)

@@ -41,8 +41,8 @@ def gradient_variance(
     loss : str or Loss, default="log_loss"
     order : str or Order, default="uniform"
         How batches are drawn, see :mod:`antithetic.orders`: with replacement, or a full batch of a
-        shuffled epoch. For the latter a table is turned into a matching if need be, and the single
-        row of an odd number is left out. Balanced and nested orders are not drawn at random, and
+        shuffled epoch. For the latter a table is turned into a matching if necessary, and the
+        single row of an odd number is left out. Balanced and nested orders are not random, so they
         are refused.
     batch_size : int, default=2
         At most n is used.

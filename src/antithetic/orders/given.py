@@ -1,4 +1,4 @@
-"""Each row once per epoch, in the order that a function of the user's gives."""
+"""Each row once per epoch, in the order that the user's function returns."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ class Given(Order):
             )
 
     def rows(self, pool: Pool, epoch: int) -> Any:  # noqa: ARG002
-        """What the function gives."""
+        """Return what the function returns."""
         return self.function(epoch)

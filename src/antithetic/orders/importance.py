@@ -31,11 +31,11 @@ class Importance(Order):
     Parameters
     ----------
     by : {"bounds", "gradients"} or array-like of shape (units,), default="bounds"
-        Probabilities in proportion to bounds of the gradients (for SVRG and SAGA, of how fast they
-        change), to the gradients before each epoch, or to numbers of your own: one per row, pair
+        Probabilities in proportion to bounds on the gradients (for SVRG and SAGA, on how fast they
+        change), to the gradients before each epoch, or to your own numbers: one per row, pair
         (i, partner[i]) or group.
     pairs : Pairs, str, callable, AntitheticTable, GroupTable or None, default=None
-        Which rows travel together; None draws single rows.
+        Which rows are used together; None draws single rows.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class ImportanceDraws(Draws):
         """Mean square of each unit, times the largest factor that its draw can give it."""
         units = self.pool.units
         means = units.means(squares)
-        if self.follows:  # at most so much more variance than with uniform draws
+        if self.follows:  # the variance is at most this many times that of uniform draws
             return means / (1.0 - PRIOR_SHARE)
         factors = np.divide(
             units.prior, self.probabilities(None), out=np.zeros(len(units)), where=means > 0.0

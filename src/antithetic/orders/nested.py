@@ -56,7 +56,7 @@ class NestedGroups:
 
 
 def _flip(blocks: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]:
-    """Change, or not, the places of the halves of each block, and of their halves, and so on."""
+    """Swap the halves of each block or not, at random, then those of the halves, and so on."""
     rows, size = blocks.ravel(), blocks.shape[1]
     while size > 1:
         halves = rows.reshape(-1, 2, size // 2)

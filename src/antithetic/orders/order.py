@@ -24,7 +24,7 @@ class Order(Settings):
 
     An order of your own is a frozen dataclass that inherits from this one and has a method
     ``rows(pool, epoch)``, which returns all row numbers of an epoch, each once; batches are cut
-    from them. It must depend on the pool and the epoch alone, since a run that is traced or
+    from them. It must depend only on the pool and the epoch, since a run that is traced or
     resumed asks for an epoch more than once.
 
     Attributes
@@ -32,9 +32,9 @@ class Order(Settings):
     once : bool
         Whether each row is visited once per epoch; a table of pairs is then turned into a matching.
     has_partial_sums : bool
-        Whether its rows count alike, so that partial sums of their gradients can be traced.
+        Whether all rows count equally, so that partial sums of their gradients can be traced.
     pairs : Pairs or None
-        Which rows travel together.
+        Which rows are used together.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class Order(Settings):
         )
 
     def refuses(self) -> str | None:
-        """Why these settings do not go together, and what to use instead; None if they do."""
+        """Why these settings cannot be combined, and what to use instead; None if they can."""
         kind = type(self)
         if kind.rows is Order.rows and kind.draw_from is Order.draw_from:
             return (
@@ -75,7 +75,7 @@ class Order(Settings):
                 " in order; write one, or use Given(function)"
             )
         if not self.once and self.pairs is not None and self.pairs.nest is True:
-            return f'{_MORE}"shuffle" or "balanced", or nest=8, say'
+            return f'{_MORE}"shuffle" or "balanced", or for example nest=8'
         return None
 
 

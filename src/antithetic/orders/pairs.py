@@ -24,7 +24,7 @@ _IN_FOLDS = "in cross-validation pass it to fit(table=), where it is cut to each
 
 @dataclass(frozen=True)
 class Pairs(Settings):
-    """Which rows travel together, for the ``pairs=`` of an order.
+    """Which rows are used together, for the ``pairs=`` of an order.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Pairs(Settings):
         orders a whole epoch: each one with ``Shuffle``, with fresh flips, and only the first with
         ``Balanced``.
     refresh : int, collection of int, "auto", "step" or None, default=None
-        When to rebuild the table from the current gradients: every so many epochs, before the
+        When to rebuild the table from the current gradients: every that many epochs, before the
         epochs listed, or once it has lost 30 % of the variance reduction that it had when it was
         made ("auto"; always before the second epoch). "step" is Algorithm 2 to the letter, a new
         table in each step, for at most 2000 rows: an oracle, not a practical method.
@@ -85,7 +85,7 @@ class Pairs(Settings):
 
     @property
     def kind(self) -> str:
-        """What travels together: "pairs", "groups", or a "nested order"."""
+        """What is used together: "pairs", "groups", or a "nested order"."""
         if self.nest is None:
             return "pairs"
         return "nested order" if self.nest is True else "groups"
@@ -111,7 +111,7 @@ class Pairs(Settings):
         self.given.fingerprint.check(problem.X, y)
 
     def first_table(self, problem: Problem, y: Any, *, once: bool, seed: int) -> Table:
-        """Return the table given, or make one from the signed rows; ``once`` wants a matching."""
+        """Return the given table, or make one from the signed rows; a matching if ``once``."""
         if self.given is not None:
             return _matched(self.given, problem, None, once)
         found: Table = pair(
@@ -150,7 +150,7 @@ class Pairs(Settings):
         return _matched(found, problem, slopes, once)
 
     def is_due(self, epochs: int, reduction: Callable[[], float], worth: float) -> bool:
-        """Whether the table is to be rebuilt before the epoch that follows so many.
+        """Whether the table is to be rebuilt after this many epochs.
 
         ``reduction()`` is by how much the table lowers the variance now, ``worth`` by how much it
         did when it was made.
@@ -187,7 +187,7 @@ def _neighbours(groups: GroupTable) -> NDArray[np.intp]:
 
 
 def check_method(method: Any) -> None:
-    """Raise ValueError for anything that neither is a table nor makes one."""
+    """Raise ValueError for anything that is neither a table nor a way to make one."""
     if callable(method) or isinstance(method, (AntitheticTable, GroupTable)):
         return
     if not isinstance(method, str):

@@ -1,4 +1,4 @@
-"""What an order draws from, and what it makes of it."""
+"""What an order draws from, and an order applied to it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Pool:
     ----------
     problem : Problem
     table : AntitheticTable, GroupTable or None
-        Which rows travel together; of orders that visit each row once, a matching.
+        Which rows are used together; a matching for orders that visit each row once.
     batch_size : int
         Rows of a batch, at most n.
     seed : int
     corrected : bool, default=False
-        Whether the solver corrects gradients, so that what counts is how fast these change.
+        Whether the solver corrects gradients, so that it matters how fast these change.
     """
 
     problem: Problem
@@ -91,11 +91,11 @@ class Draws:
     ) -> float:
         """Exact variance of the mean gradient of a batch of an epoch.
 
-        An order without a draw has the mean of its full batches for a variance.
+        For an order that is not random, it is the mean over its full batches.
         """
         batches = self.sampler(slopes).batches(epoch, order)
         return order_variance(self.pool.problem, slopes, batches)
 
     def drawn_squares(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weighted squares of what is drawn, times the largest factor that a draw can give it."""
+        """Weighted squares of the units, times the largest factor that a draw can give them."""
         return squares

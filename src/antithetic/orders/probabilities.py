@@ -1,4 +1,4 @@
-"""Probabilities with which units are drawn: by bounds, by gradients, or numbers of one's own."""
+"""Probabilities with which units are drawn: by bounds, by gradients, or given numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from antithetic.problem import Problem
 from antithetic.problem.smoothness import squared_norms
 
 IMPORTANCES = ("bounds", "gradients")
-_NEXT_TO_NOTHING = 1e-140  # a norm whose square still is a number
+_NEXT_TO_NOTHING = 1e-140  # the largest norm whose square is finite
 PRIOR_SHARE = 0.3  # measured: see the notes of unit_probabilities
 
 
@@ -39,7 +39,7 @@ def unit_probabilities(
         whatever the weights: the weighted norm of a row; of a pair :math:`\max(|z_i|, |z_j|, |z_i +
         z_j|)/2` for a margin loss, whose slopes have one sign, and :math:`\max(|x_i + x_j|, |x_i -
         x_j|)/2` for regression; of a group the mean of the norms. The largest slope of the loss is
-        a common factor; where slopes have no bound, the norm of the row stands for it all the same.
+        a common factor; for unbounded slopes the norm of the row is used as well.
 
         ``"gradients"`` : in proportion to the prior times the norm of the unit's gradient at the
         given slopes, with a share of the prior, 0.3, mixed in: gradients change, and without it a
@@ -52,7 +52,7 @@ def unit_probabilities(
     smooth : bool, default=False
         For ``"bounds"``: bound differences of gradients instead, by :math:`s_i |x_i|^2` times the
         curvature, for solvers that correct gradients. Half of each probability is then the prior's,
-        since what is remembered of a unit that is never drawn goes stale.
+        since the stored slopes of a unit that is rarely drawn become outdated.
     squares : ndarray of shape (n,), default=None
         What :func:`antithetic.problem.smoothness.squared_norms` gives, if it is known already.
 
@@ -123,7 +123,7 @@ def _gradient_norms(
             norms = np.abs(slopes) * np.sqrt(squared_norms(problem) if squares is None else squares)
         if (
             _NEXT_TO_NOTHING < norms.max() < np.inf
-        ):  # whatever underflowed beside it is never drawn anyway
+        ):  # what underflows beside it is never drawn anyway
             return norms
     return _norms(scaled_rows(problem, slopes), units)
 
@@ -167,7 +167,7 @@ def _curvatures(problem: Problem, units: Units) -> NDArray[np.float64]:
 
 
 def _own(problem: Problem, units: Units, given: Any) -> NDArray[np.float64]:
-    """Normalise numbers of one's own.
+    """Normalise the user's numbers.
 
     ValueError where a unit that can have a gradient could not be drawn.
     """

@@ -16,8 +16,8 @@ def random_order(rng: np.random.Generator, n: int) -> NDArray[np.intp]:
     if not _FEW <= n < _WORDS:
         return rng.permutation(n)
     order = np.arange(n)
-    # some words are rejected, n^2 / 2^33 of them on average; in the unlikely case that these do not
-    # suffice, all is drawn again
+    # some words are rejected, n^2 / 2^33 of them on average; in the unlikely case that too few
+    # remain, everything is drawn again
     words = rng.bit_generator.random_raw((n + n * n // _WORDS) // 2 + 64).view(
         np.uint32
     )  # half the time of rng.integers

@@ -27,7 +27,7 @@ class Shuffle(Order):
     Parameters
     ----------
     pairs : Pairs, str, callable, AntitheticTable, GroupTable or None, default=None
-        Which rows travel together; None shuffles single rows.
+        Which rows are used together; None shuffles single rows.
     """
 
     pairs: Any = None
@@ -65,7 +65,7 @@ class _ShuffleDraws(Draws):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShuffledRows:
-    """Rows in random order, cut into batches; the last one is shorter if need be."""
+    """Rows in random order, cut into batches; the last one may be shorter."""
 
     n: int
     batch_size: int
@@ -110,9 +110,7 @@ class ShuffledPairs:
         """Batches of an epoch, a pure function of the seed and the epoch."""
         rng = np.random.default_rng((self.seed, epoch))
         pairs = self.pairs[random_order(rng, len(self.pairs))]
-        if (
-            self.batch_size % 2 == 0
-        ):  # both members are in one batch: their order is of no consequence
+        if self.batch_size % 2 == 0:  # both members are in one batch: their order does not matter
             return self._even(rng, pairs)
         flipped = rng.random(len(pairs)) < 0.5
         pairs[flipped] = pairs[flipped, ::-1]

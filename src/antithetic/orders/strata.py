@@ -44,7 +44,7 @@ def make_strata(
         proportion. In a few principal coordinates the units are cut across their widest direction,
         and the parts again. None means as many as a batch has units.
     seed : int, default=0
-        Of the sample from which the coordinates come, where there are many rows.
+        Seed of the sample from which the coordinates are found, if there are many rows.
     slopes : ndarray of shape (n,), default=None
         The gradients of clusters are those at these slopes; None means signed rows (for regression,
         the gradients at weights of zero).
@@ -59,8 +59,8 @@ def make_strata(
     Notes
     -----
     With counts in exact proportion, strata never have more variance than uniform draws,
-    whatever the slopes. Clusters of any size can: a large one that gives one unit of a batch is
-    drawn from too rarely. Measured on the six sets (8000 rows of ijcnn1.tr; batches of 2 to 16
+    for any slopes. Clusters of arbitrary size can: a large one that contributes one unit to a batch
+    is drawn from too rarely. Measured on the six sets (8000 rows of ijcnn1.tr; batches of 2 to 16
     units, rows and pairs, as many strata as units, made and measured at zero and after four
     epochs), k-means had 0.30 to 0.76 of the variance of uniform draws in the geometric mean, and at
     worst 4.7 times as much; this has 0.30 to 0.71, and at worst 0.98.
@@ -177,8 +177,8 @@ def allocate(
         Units of a batch.
     allocation : {"proportional", "optimal"}
         In proportion to the prior :math:`Q_h` of a stratum, or (Neyman) to :math:`Q_h \sigma_h`,
-        with the standard deviation of the units' mean gradients inside it: the least variance there
-        is, at the slopes given.
+        with the standard deviation of the units' mean gradients inside it: the smallest possible
+        variance at the given slopes.
     slopes : ndarray of shape (n,), default=None
         For ``"optimal"``; None means those at weights of zero.
 
@@ -241,7 +241,7 @@ def _apportion(shares: NDArray[np.float64], total: int) -> NDArray[np.intp]:
     shares = shares * power_of_two_near(shares)  # a sum that is next to nothing is not divided by
     counts, free = np.ones(len(shares), dtype=np.intp), np.ones(len(shares), dtype=bool)
     left = total
-    while free.any():  # what is due less than one gets one, and the others share what is left
+    while free.any():  # a share below one becomes one, and the others divide what is left
         due = np.where(free, shares * (left / shares[free].sum()), 0.0)
         small = free & (due < 1.0)
         if not small.any():

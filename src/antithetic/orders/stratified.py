@@ -1,4 +1,4 @@
-"""Draws with replacement inside strata, so many of each in every batch."""
+"""Draws with replacement within strata, a fixed number from each in every batch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Stratified(Order):
         How many of a batch come from each stratum: by its size, or also by the spread of its
         gradients before each epoch.
     pairs : Pairs, str, callable, AntitheticTable, GroupTable or None, default=None
-        Which rows travel together; None draws single rows.
+        Which rows are used together; None draws single rows.
     """
 
     once: ClassVar[bool] = False
@@ -131,7 +131,7 @@ class StratifiedDraws(Draws):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StratumDraws:
-    r"""A batch has :math:`K_h` units of stratum h, which factors make up for.
+    r"""Batches with :math:`K_h` units of stratum h, and factors that keep them unbiased.
 
     Their mean gradients are multiplied by :math:`Q_h K / K_h`, where :math:`Q_h` is the sum of the
     priors of the stratum and :math:`K = \sum_h K_h`. So the batch gradient is unbiased and has no

@@ -27,7 +27,7 @@ class Uniform(Order):
     Parameters
     ----------
     pairs : Pairs, str, callable, AntitheticTable, GroupTable or None, default=None
-        Which rows travel together; None draws single rows.
+        Which rows are used together; None draws single rows.
     """
 
     once: ClassVar[bool] = False

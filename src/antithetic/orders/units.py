@@ -86,7 +86,7 @@ class Units:
         )
 
     def means(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Mean over the rows of each unit of what the rows have."""
+        """Mean of the rows' values over each unit."""
         sums: NDArray[np.float64] = np.add.reduceat(values[self.rows], self.starts[:-1])
         return sums / self.sizes
 
@@ -107,7 +107,7 @@ class Units:
         )
 
     def draws(self, batch_size: int) -> int:
-        """How often a batch is drawn in an epoch; a pair serves two batches of one row."""
+        """How many batches are drawn in an epoch; a pair fills two batches of one row."""
         steps = -(-self.n // batch_size)
         return -(-steps // 2) if self.paired and batch_size == 1 else steps
 

@@ -40,7 +40,7 @@ def shuffle_variance(
     The single row of an odd number of rows in pairs is left out.
     """
     if batch_size >= problem.n:
-        return 0.0  # the batch is all there is
+        return 0.0  # the batch holds all rows
     if table is None or batch_size == 1:
         drawn = problem.group_variance(slopes) / batch_size
         return drawn * _finite(problem.n, batch_size)
@@ -79,8 +79,8 @@ def stratified_variance(
     strata: NDArray[np.intp],
     counts: NDArray[np.intp],
 ) -> float:
-    """Variance of the mean gradient of a batch of so many units of each stratum."""
-    if len(counts) == 1:  # one stratum is none
+    """Variance of the mean gradient of a batch with given numbers of units of each stratum."""
+    if len(counts) == 1:  # one stratum means no strata
         return weighted_variance(problem, slopes, units, batch_size, units.prior)
     share = np.bincount(strata, weights=units.prior)
     drawn = float((share**2 / counts) @ stratum_variances(problem, slopes, units, strata))
@@ -104,7 +104,7 @@ def _finite(population: int, drawn: int) -> float:
 def order_variance(problem: Problem, slopes: NDArray[np.float64], batches: Batches) -> float:
     r"""Mean of :math:`|g_B - g|^2` over the full batches of an epoch, g the gradient of all rows.
 
-    An order without a draw has this for a variance.
+    This is called the variance of an order that is not random.
     """
     full = np.flatnonzero(np.diff(batches.starts) == batches.size)
     groups = batches.rows[batches.starts[full][:, None] + np.arange(batches.size)]

@@ -1,4 +1,4 @@
-"""Draws with replacement by given probabilities, which factors make up for."""
+"""Draws with replacement by given probabilities, with factors that keep them unbiased."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from antithetic.orders.units import Units, cumulative, draw, drawable, lay_out
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedDraws:
-    r"""Unit k is drawn with probability :math:`p_k`, which factors make up for.
+    r"""Draws of unit k with probability :math:`p_k`, unbiased by their factors.
 
     Its mean gradient is multiplied by :math:`q_k / p_k`, with q the prior.
     With the priors for probabilities this is the uniform draw of units of different sizes: a group

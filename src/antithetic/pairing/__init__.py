@@ -1,4 +1,4 @@
-"""Who travels with whom: from rows to a table."""
+"""Which rows are used together: from rows to a table."""
 
 from antithetic.pairing._pair import pair, pair_rows
 from antithetic.pairing.groups import GroupTable

@@ -95,9 +95,9 @@ def pair(
     r"""Build the antithetic table of labelled data: partners have opposing gradients.
 
     The gradient of a margin loss is :math:`-c_i z_i` with the signed row :math:`z_i = y_i x_i` and
-    some :math:`c_i \ge 0`, so one table made from the inner products of the :math:`z_i` serves a
-    whole run. With K > 2 classes the rows are :math:`(e_{y_i} - 1/K) \otimes x_i`, the gradients of
-    softmax regression at zero, which are never formed.
+    some :math:`c_i \ge 0`, so one table made from the inner products of the :math:`z_i` can be
+    used for a whole run. With K > 2 classes the rows are :math:`(e_{y_i} - 1/K) \otimes x_i`, the
+    gradients of softmax regression at zero, which are never formed.
 
     Parameters
     ----------
@@ -106,16 +106,16 @@ def pair(
     y : array-like of shape (n,)
         Labels of two or more values for a classification loss, numbers for regression.
     method : {"auto", "greedy", "optimal", "tree", "random"} or callable, default="auto"
-        - ``"greedy"``: Algorithm 1 of the paper. For i = 1..n the row that is still free (i itself
-          included) with the smallest product; ties go to the lowest index. O(n^2 d) time.
-        - ``"optimal"``: the least sum of products over all permutations, an assignment problem.
+        - ``"greedy"``: Algorithm 1 of the paper. Row i = 1..n in turn takes the free row (possibly
+          itself) with the smallest product; ties go to the lowest index. O(n^2 d) time.
+        - ``"optimal"``: the smallest sum of products over all permutations, an assignment problem.
           O(n^3) time, at most 5000 rows.
         - ``"tree"``: nearly as good as the optimum (up to 1500 rows, the optimum) in O(n log n)
           time. See :mod:`antithetic.pairing.tree`.
         - ``"random"``: random pairs, the control group.
-        - ``"auto"``: the optimum up to 1500 rows, else the tree. With a ``budget``, the best
-          outcome of the methods that fit into it, by number of rows, features and sparsity. The
-          table's ``method`` and ``note`` say which and why.
+        - ``"auto"``: the optimum up to 1500 rows, otherwise the tree. With a ``budget``, the best
+          table of the methods that fit into it, judged by the number of rows, features and stored
+          entries. The table's ``method`` and ``note`` say which and why.
         - a callable ``rows -> partner``, given the signed rows, dense or CSR; it returns a
           permutation.
     coef : array-like of shape (d,), default=None
@@ -124,25 +124,25 @@ def pair(
     intercept : float, default=0.0
         The intercept that belongs to ``coef``.
     loss : str or Loss, default="log_loss"
-        Its name says whether y are classes or numbers.
+        Determines whether y holds classes or numbers.
     fit_intercept : bool, default=False
         Whether the model has an intercept: then rows have one more feature, 1.
     sample_weight : array-like of shape (n,), default=None
         Weights of the rows, which scale their gradients.
     init : AntitheticTable or array-like of shape (n,), default=None
-        A table to polish instead of building a new one, for ``"tree"`` and ``"auto"``: a fraction
-        of a build, for gradients that changed a little.
+        A table to polish instead of building a new one, for ``"tree"`` and ``"auto"``. It takes a
+        fraction of the time of a build, and suits gradients that changed a little.
     nest : None, int or True, default=None
         Pair the sums of pairs again, into groups of this size, a power of two; True goes to the
         top, an order of all rows. Returns a GroupTable.
     budget : float, default=None
-        Seconds that ``"tree"`` and ``"auto"`` may take, roughly: rounds go on until they are spent
-        or gain nothing. The result then depends on the machine. Each shard, and each level of
-        groups, may take as long. None means a fixed number of rounds.
+        Seconds that ``"tree"`` and ``"auto"`` may take, roughly: rounds continue until they are
+        used up or nothing is gained. The result then depends on the machine. Each shard, and each
+        level of groups, has this budget. None means a fixed number of rounds.
     shard_rows : int, default=None
-        Deal the rows at random into shards of at most so many, and pair within each: for data
+        Deal the rows at random into shards of at most this many, and pair within each: for data
         larger than memory. X may then be a memory map, or a list of chunks (with y as one column,
-        or in as many parts); a list always is dealt so, 200000 rows to a shard unless given.
+        or in as many parts); a list is always dealt into shards, of 200000 rows by default.
     n_jobs : int or None, default=None
         Threads; None and -1 mean all cores. The result does not depend on it.
     progress : bool, default=False
@@ -229,9 +229,9 @@ def pair_rows(
     progress: bool = False,
     random_state: int | None = None,
 ) -> AntitheticTable | GroupTable:
-    """Build a table from vectors of your own whose inner products should be small.
+    """Build a table from your own vectors, whose inner products should be small.
 
-    These are gradients, or bounds on them.
+    They may be gradients, or bounds on them.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def make_table(
         return _make_pairs(rows, pairer, progress, mark)
     if pairer.init is not None:
         raise ValueError(
-            "init= polishes a table, and nest= builds groups from none; leave one of them at None"
+            "init= polishes a table, but nest= builds its own groups; leave one of them at None"
         )
     size = _group_size(nest, n)
     with progress_bar("pairing groups", max(1, size.bit_length() - 1), progress) as update:

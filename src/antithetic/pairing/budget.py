@@ -20,7 +20,7 @@ from antithetic.pairing.tree import ONE_LEAF, tree_table
 # Products of entries a second in Algorithm 1, and seconds of an assignment of 1000 rows, as seen on
 # two cores: rough, so doubled in use.
 _DENSE_RATE, _SPARSE_RATE, _ASSIGNMENT_SECONDS = 2.4e10, 1e9, 0.15
-_TREE_SHARE = 1 / 3  # of the budget, for the tree
+_TREE_SHARE = 1 / 3  # share of the budget for the tree
 
 
 def best_within(
@@ -28,10 +28,9 @@ def best_within(
 ) -> tuple[NDArray[np.intp], str, str]:
     """Return the best table found within some seconds, the name of its method, and a sentence why.
 
-    The best table itself, if there is time for it. Else the tree; and where Algorithm 1 fits into
-    the time left, its table too, made of centred rows and polished by the tree's rounds, whichever
-    has the lower variance: on rows with many directions of similar spread it is the better of the
-    two.
+    The best table itself, if there is time for it. Otherwise the tree, or, if Algorithm 1 fits into
+    the time left, the better of the tree's table and that of Algorithm 1 on centred rows, polished
+    by the tree's rounds: the latter is better on rows with many directions of similar spread.
     """
     n, begun = len(rows), time.monotonic()
     if n <= ONE_LEAF or (n <= OPTIMAL_MAX_ROWS and 2.0 * assignment_seconds(n) <= budget):
@@ -95,9 +94,9 @@ def entries(rows: Rows) -> int:
 
 
 def _centred(rows: Rows) -> Rows:
-    """Dense rows less their mean, with which greedy choices are better.
+    """Dense rows minus their mean, on which greedy choices are better.
 
-    Sparse rows and those of several classes as they are.
+    Sparse rows and those of several classes are returned unchanged.
     """
     if sparse.issparse(rows.X) or rows.codes is not None:
         return rows

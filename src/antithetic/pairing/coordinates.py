@@ -1,4 +1,4 @@
-"""A few principal coordinates of the rows: roughly where they lie, at a low price."""
+"""A few principal coordinates of the rows: roughly where they lie, at low cost."""
 
 from __future__ import annotations
 

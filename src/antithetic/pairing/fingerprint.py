@@ -18,7 +18,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fingerprint:
-    """What is compared when a table is used; None stands for what is not known.
+    """What is compared when a table is used; None means unknown.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ The products of a block of rows with all free rows are computed in tiles that st
 each row only its ``_CANDIDATES`` smallest products are kept. The rows of the block then choose in
 turn: as long as a row's list holds a row that the rows before it left free, the first such row is
 what the whole scan would have found. At the first list that is used up, the block ends and a new
-one begins, so the result is exact whatever the sizes are. Time O(n^2 d), memory one copy of the
+one begins, so the result is exact for all block sizes. Time O(n^2 d), memory one copy of the
 rows and a few tiles.
 """
 
@@ -79,7 +79,7 @@ def greedy_pairs(rows: Rows, n_jobs: int | None = None) -> NDArray[np.intp]:
 
 
 def _require_progress(chosen: NDArray[np.intp]) -> None:
-    """Fail rather than loop for ever where products overflow in spite of the scaling."""
+    """Fail rather than loop for ever if products overflow in spite of the scaling."""
     if not len(chosen):
         raise FloatingPointError("the products of some rows are not finite; scale the features")
 
@@ -93,7 +93,7 @@ def _without(
 
 
 def _next_size(size: int, resolved: int) -> int:
-    """Next block size: shrink to what the lists sufficed for, else grow.
+    """Next block size: shrink to the part that the lists covered, otherwise grow.
 
     Products of rows that are not resolved were computed in vain.
     """

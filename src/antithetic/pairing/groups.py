@@ -88,10 +88,11 @@ class GroupTable:
     ) -> float:
         """Exact variance of a group's mean gradient, relative to independent rows.
 
-        The latter are as many as the group has rows; below 1 is a gain.
+        It is compared with as many independent rows as the group has; below 1 is a gain.
 
-        A group is drawn by drawing a row; the rest counts as one group. The parameters are those of
-        :meth:`AntitheticTable.variance_ratio`.
+        A group is drawn by drawing one of its rows; the rest counts as one group.
+
+        The parameters are those of :meth:`AntitheticTable.variance_ratio`.
         """
         X = check_rows(X)
         if X.shape[0] != len(self):

@@ -15,8 +15,8 @@ def cut_cycles(partner: NDArray[np.intp], rows: Rows) -> NDArray[np.intp]:
 
     Of each cycle, the alternate links with the smallest sum of products are kept.
 
-    A cycle of odd length gives up the row whose absence costs least; these rows are paired among
-    each other, each in turn with the free one that opposes it most. Time O(n d) beside that last
+    A cycle of odd length drops the row whose absence costs least; these rows are paired with each
+    other, each in turn with the free one that opposes it most. Time O(n d) apart from that last
     step.
     """
     mates = kernels.alternate_links(partner, rows.products(partner))
@@ -32,9 +32,9 @@ def cut_cycles(partner: NDArray[np.intp], rows: Rows) -> NDArray[np.intp]:
 def restrict(partner: NDArray[np.intp], kept: NDArray[np.intp]) -> NDArray[np.intp]:
     """Restrict a permutation to the rows ``kept``, numbered by their place there.
 
-    A row whose partner was taken away goes on along its cycle to the next row that was kept. Rows
-    that come back to themselves so are linked with one another in pairs; the odd one joins a row
-    that was single before, if there is one.
+    A row whose partner was removed is linked to the next row of its cycle that was kept. Rows that
+    would be linked to themselves are paired with one another; the odd one joins a row that was
+    single before, if there is one.
     """
     kept = np.ascontiguousarray(kept)
     place = np.full(len(partner), -1, dtype=np.intp)

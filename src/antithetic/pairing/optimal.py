@@ -9,13 +9,13 @@ from scipy.optimize import linear_sum_assignment
 
 from antithetic.pairing.rows import Rows
 
-OPTIMAL_MAX_ROWS = 5000  # 200 MB of float64 products, some 10 s
+OPTIMAL_MAX_ROWS = 5000  # 200 MB of float64 products, about 10 s
 
 
 def optimal_table(rows: Rows) -> NDArray[np.intp]:
-    """Solve the assignment problem of the paper's eq.
+    """Return the permutation with the smallest sum of products, in O(n^3) time.
 
-    13: the permutation with the least sum of products. O(n^3) time.
+    This is the assignment problem of the paper's equation 13.
     """
     n = len(rows)
     if n > OPTIMAL_MAX_ROWS:
@@ -25,7 +25,7 @@ def optimal_table(rows: Rows) -> NDArray[np.intp]:
         )
     vectors = rows.take(slice(None)).astype(np.float64)
     if rows.codes is None and not sparse.issparse(vectors):
-        # The mean changes no choice; without it, rows that share a large offset keep their digits.
+        # Subtracting the mean changes no choice, and keeps the digits of rows with a large offset.
         vectors -= vectors.mean(axis=0)
     products = vectors @ vectors.T
     products = products.toarray() if sparse.issparse(products) else products

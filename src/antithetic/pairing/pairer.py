@@ -62,7 +62,7 @@ class Pairer:
         for name, value in (("init", self.init), ("budget", budget)):
             if value is not None and (callable(method) or method not in ("auto", "tree")):
                 raise ValueError(
-                    f'{name}= is supported only with method="tree" or "auto" only; leave it at None'
+                    f'{name}= is supported only with method="tree" or "auto"; leave it at None'
                 )
         if budget is not None and (isinstance(budget, str) or not budget > 0.0):
             raise ValueError(f"budget must be a number of seconds above 0; got {budget!r}")
@@ -133,7 +133,7 @@ def _name_of(method: Callable[[Matrix], Any]) -> str:
 
 
 def _call(method: Callable[[Matrix], Any], rows: Rows) -> Partners:
-    """Ask a callable of the user's for the partners, and check them."""
+    """Ask the user's callable for the partners, and check them."""
     name = _name_of(method)
     if rows.codes is not None:
         raise ValueError(

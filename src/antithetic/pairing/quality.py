@@ -14,16 +14,16 @@ from antithetic.pairing.optimal import optimal_table
 from antithetic.pairing.rows import Rows, mean_square, rows_ratio
 from antithetic.problem import ratio
 
-EXACT_ROWS = 2000  # up to here the best table is found, some 2 s
+EXACT_ROWS = 2000  # up to here the best table is found, in about 2 s
 _DUAL_ROWS = 600  # rows of the subset that the dual values come from
-# Up to so many rows, all are summed; beyond, a sample of so many.
+# Up to the first number of rows, all are summed; beyond, a sample of the second number.
 _SUMMED_ROWS, _SAMPLED_ROWS = (20_000, 2000)
 _BLOCK_PRODUCTS = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What :meth:`AntitheticTable.quality` says.
+    """The result of :meth:`AntitheticTable.quality`.
 
     Products are those of the vectors that were paired: without ``coef``, the signed rows.
 
@@ -40,9 +40,9 @@ class Quality:
     best_ratio : float
         No table has a smaller ratio than this.
     best_by : str
-        Where that comes from: ``"assignment"``, exact, up to 2000 rows; ``"dual"``, a certain bound
+        How it was found: ``"assignment"``, exact, up to 2000 rows; ``"dual"``, a guaranteed bound
         from the dual of the assignment problem; or ``"sampled dual"``, beyond 20000 rows, in which
-        a mean over all rows is that of 2000 random ones less three standard errors.
+        a mean over all rows is estimated by that of 2000 random ones minus three standard errors.
     """
 
     variance_ratio: float
@@ -69,7 +69,7 @@ def measure_quality(
     else:
         best, best_by = dual_bound(rows, np.random.default_rng(random_state))
     if found < best <= found * (1.0 + 1e-9):
-        best = found  # the best table was found: only rounding tells the two apart
+        best = found  # the best table was found: the two differ only by rounding
     return Quality(
         found,
         mean_product,
@@ -81,7 +81,7 @@ def measure_quality(
 
 
 def dual_bound(rows: Rows, rng: np.random.Generator) -> tuple[float, str]:
-    r"""Ratio below which no table comes, and how it was found.
+    r"""Lower bound on the ratio of all tables, and how it was found.
 
     For any numbers :math:`v_j` the sum of products of a permutation is at least :math:`\sum_j v_j +
     \sum_i \min_j (\langle z_i, z_j \rangle - v_j)`. Good ones come from a random subset of the

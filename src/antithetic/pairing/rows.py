@@ -46,7 +46,7 @@ class Rows:
     classes : int
         Number of classes K where there are codes.
     unit : float
-        What everything was multiplied by to keep products in range; see :meth:`tamed`.
+        The factor that everything was multiplied by to keep products in range; see :meth:`tamed`.
     """
 
     X: Matrix
@@ -111,7 +111,7 @@ class Rows:
         return int(self.X.shape[0])
 
     def compacted(self) -> Rows:
-        """Leave out features that no row has: of a million hashed words a small sparse set has few.
+        """Leave out features that no row has: a small sparse set has few of a million hashed words.
 
         No product depends on them.
         """
@@ -196,9 +196,9 @@ class Rows:
 
 
 def _taming_factor(values: NDArray[np.floating], kind: np.dtype[Any], beside: float = 0.0) -> float:
-    """Power of two that brings the largest value near 1, where that is needed; else 1.
+    """Power of two that brings the largest value near 1 if necessary, otherwise 1.
 
-    It is needed where products of four such values might leave the range of the type.
+    It is necessary if products of four such values might leave the range of the type.
     """
     near = power_of_two_near(values, beside)
     edge = 1e50 if kind == np.float64 else 1e8
@@ -217,7 +217,7 @@ def read_rows(
 ) -> tuple[Rows, Problem | None]:
     """Rows to be paired, from labelled data as the user gave them.
 
-    And their problem, unless there are more than two classes.
+    Returns their problem too, unless there are more than two classes.
     """
     if get_loss(loss).classification:
         X = check_rows(X)

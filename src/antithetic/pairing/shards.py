@@ -47,7 +47,7 @@ def is_chunks(X: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shards:
-    """Labelled rows in chunks, of which any few can be had as Rows."""
+    """Labelled rows in chunks, any subset of which can be formed as Rows."""
 
     chunks: list[Matrix]
     loss: Any

@@ -30,7 +30,7 @@ def write(
 ) -> None:
     """Write arrays and a small dict. The file appears only once it is complete.
 
-    What was there before stays until then.
+    An existing file stays until then.
     """
     path = Path(path)
     encoded = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
@@ -71,7 +71,7 @@ def read(
             if not isinstance(meta, dict):
                 raise ValueError("its description is not a dict")
         except Exception as error:
-            # The zip and JSON readers raise many kinds of errors on bytes that are not ours.
+            # The zip and JSON readers raise many kinds of errors on files of other formats.
             raise ValueError(
                 f"{os.fspath(path)} is not a table file, or it is damaged: {error}"
             ) from error
@@ -101,7 +101,7 @@ def write_table(
 
 
 def _hash(arrays: dict[str, NDArray[Any]]) -> str:
-    """Hash of what a table file holds, so that an exchanged permutation is noticed."""
+    """Hash of the content of a table file, so that a changed permutation is noticed."""
     content = blake2b(digest_size=16)
     for name in sorted(arrays):
         content.update(name.encode())
@@ -113,9 +113,9 @@ def _hash(arrays: dict[str, NDArray[Any]]) -> str:
 def read_table(
     path: str | os.PathLike[str], name: str, form: str
 ) -> Iterator[tuple[NDArray[np.intp], Fingerprint, dict[str, Any]]]:
-    """Give what :func:`write_table` wrote.
+    """Yield what :func:`write_table` wrote.
 
-    Whatever turns out wrong with it inside the block is an error that names the file.
+    Any error inside the block becomes one that names the file.
     """
     meta, arrays = read(path, {name: np.int64, "labels": np.uint64})
     try:
@@ -125,7 +125,7 @@ def read_table(
                 " again with antithetic.pair, and save it"
             )
         if meta["content"] != _hash(arrays):
-            raise ValueError("its rows are not those that were saved")
+            raise ValueError("its rows have changed since it was saved")
         column, labels = arrays[name].astype(np.intp), arrays.get("labels")
         if labels is not None and len(labels) != len(column):
             raise ValueError(f"it has {len(labels)} labels for {len(column)} rows")
@@ -157,7 +157,7 @@ def _read_array(
         header = _header(dtype, length)
         if content.startswith(header) and len(content) == len(header) + length * itemsize:
             return np.frombuffer(content, dtype=dtype, offset=len(header))
-    raise ValueError(f"{name} should be a whole column of {np.dtype(dtype)}")
+    raise ValueError(f"{name} must be one complete column of {np.dtype(dtype)}")
 
 
 def _header(dtype: Any, length: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The antithetic table: which row travels with which."""
+"""The antithetic table: which row is used together with which."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORMAT = "antithetic table 2"
 
 @dataclass(frozen=True, slots=True)
 class MatchingLoss:
-    """What it cost to cut a table into a matching: its exact variance ratio before and after."""
+    """The cost of cutting a table into a matching: the exact variance ratio before and after."""
 
     before: float
     after: float
@@ -30,7 +30,7 @@ class MatchingLoss:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AntitheticTable:
-    r"""A permutation ``partner`` of the rows: row ``i`` travels with row ``partner[i]``.
+    r"""A permutation ``partner`` of the rows: row ``i`` is used with row ``partner[i]``.
 
     Being a permutation is what keeps the pair gradient :math:`(g_i + g_{S(i)})/2` unbiased, so it
     is checked here, once.
@@ -40,8 +40,8 @@ class AntitheticTable:
     partner : array-like of shape (n,)
         The permutation S.
     fingerprint : Fingerprint, optional
-        The data it was made for; checked whenever the table meets data. Without one, only the
-        number of rows is.
+        The data it was made for; checked whenever the table is used. Without one, only the number
+        of rows is checked.
     method : str, default="given"
         How it was made.
     note : str
@@ -76,7 +76,7 @@ class AntitheticTable:
 
     @property
     def shape(self) -> tuple[int]:
-        """``(n,)``: scikit-learn slices what has a shape."""
+        """``(n,)``: scikit-learn slices objects that have a shape."""
         return (len(self),)
 
     @property
@@ -109,8 +109,8 @@ class AntitheticTable:
     def __getitem__(self, key: Any) -> AntitheticTable:
         """Restrict the table to some rows, renumbered: ``table[rows]`` or ``table[rows, ...]``.
 
-        Rows whose partner is not among them go to the next row of their cycle that is, or are
-        linked with each other.
+        Rows whose partner is not among them are linked to the next row of their cycle that is, or
+        to each other.
         """
         if isinstance(key, tuple):
             if len(key) != 2 or key[1] is not Ellipsis:
@@ -193,8 +193,8 @@ class AntitheticTable:
         """Cut the cycles of the permutation into pairs, so that an epoch can visit each row once.
 
         Of each cycle, the alternate links with the smallest sum of products are kept; rows left
-        over by odd cycles are paired among each other. What that costs is recorded in
-        ``matching_loss``. A matching is returned as it is.
+        over by odd cycles are paired with each other. The cost is recorded in ``matching_loss``.
+        A matching is returned unchanged.
 
         The parameters are those of :meth:`variance_ratio`.
         """
@@ -301,7 +301,7 @@ class AntitheticTable:
 
 
 def check_table(table: Any) -> AntitheticTable:
-    """Return a table, or say how to make one of what was given."""
+    """Return a table, or raise an error that says how to make one."""
     if not isinstance(table, AntitheticTable):
         raise ValueError(
             "a table must be an AntitheticTable (AntitheticTable(partner) makes one from an array);"
@@ -311,7 +311,7 @@ def check_table(table: Any) -> AntitheticTable:
 
 
 def check_permutation(partner: Any) -> NDArray[np.intp]:
-    """Return a read-only copy of a permutation of 0..n-1, n at least 1; else raise ValueError."""
+    """Return a read-only copy of a permutation of 0..n-1, n at least 1, or raise ValueError."""
     given = np.asarray(partner)
     if given.ndim != 1 or not len(given) or given.dtype.kind not in "iu":
         raise ValueError(

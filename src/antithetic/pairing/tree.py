@@ -1,17 +1,17 @@
 r"""A near-linear pairing: transport of the cloud of rows to its own reflection, bucket by bucket.
 
-Minimising :math:`\sum_i \langle z_i, z_{S(i)} \rangle` means to move each centred row to the
-reflection :math:`-z_j` of another, at the least total squared distance. A first tree cuts rows and
-reflections at the same medians into buckets of at most ``LEAF`` rows, and each bucket's assignment
-problem is solved exactly. Then the pairs are put into new buckets, round after round, and solved
-again, which can only improve them: by turns at random, which mends what the first tree did wrong on
-a large scale, and by where their middles lie along axes turned at random, which mends it on a small
-one (two pairs gain by changing partners if their middles are close and their distances are not
-alike). A round takes only the pairs that make up most of the distance left. Up to ``ONE_LEAF`` rows
-there is one bucket: the optimum.
+Minimising :math:`\sum_i \langle z_i, z_{S(i)} \rangle` means moving each centred row to the
+reflection :math:`-z_j` of another, at the smallest total squared distance. A first tree cuts rows
+and reflections at the same medians into buckets of at most ``LEAF`` rows, and each bucket's
+assignment problem is solved exactly. Then the pairs are put into new buckets, round after round,
+and solved again, which can only improve them: alternately at random, which corrects the first tree
+on a large scale, and by where their midpoints lie along random axes, which corrects it on a small
+scale (two pairs gain by exchanging partners if their midpoints are close and their distances
+differ). A round takes only the pairs that make up most of the remaining distance. Up to
+``ONE_LEAF`` rows there is one bucket: the optimum.
 
-O(n log n) time; beside the rows, some 150 bytes a row. Buckets are independent of each other, so
-the number of threads changes nothing.
+O(n log n) time; besides the rows, about 150 bytes per row. Buckets are independent of each other,
+so the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LEAF = 32
 ONE_LEAF = 1500
 FEW, ROUNDS_OF_FEW, ROUNDS, ROUNDS_OF_MANY, MANY = 4000, 40, 7, 4, 300_000
 _SHARES = 16  # parts of the work that threads take one by one
-_DISTANCE_SHARE = 0.9  # of the squared distance left, in the pairs that a round takes
+_DISTANCE_SHARE = 0.9  # share of the remaining squared distance in the pairs that a round takes
 # with a budget: when two rounds lower the variance of a pair by less, relatively, it is enough
 _LEAST_GAIN = 1e-3
 _BLOCK = 1 << 14
@@ -61,8 +61,8 @@ def tree_table(
     init : ndarray of shape (n,) or None
         A permutation to polish by one round instead of building a tree.
     budget : float or None
-        Seconds: rounds go on until they are spent or nothing is gained. None means a fixed number
-        of rounds, and a result that depends on nothing but the rows and the seed.
+        Seconds: rounds continue until they are used up or nothing is gained. None means a fixed
+        number of rounds, and a result that depends only on the rows and the seed.
     n_jobs : int or None
     seed : int
     progress : callable

@@ -1,4 +1,4 @@
-"""The objective, and all that follows from it alone: losses, penalties, smoothness, optimality."""
+"""The objective and what follows from it: losses, penalties, smoothness, optimality."""
 
 from antithetic.problem.objective import Problem
 from antithetic.problem.ratio import ratio

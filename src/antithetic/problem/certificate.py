@@ -2,7 +2,7 @@ r"""A bound on how far the objective is from its optimum, from the gradient and 
 
 With slopes :math:`u` that are allowed (they sum to zero where there is an intercept) and :math:`v =
 -\frac1n \sum_i u_i x_i`, the gap is at most what the slopes cost plus :math:`r(w) + r^*(v) -
-\langle w, v \rangle`. It never lies, but for rounding; it needs a penalty.
+\langle w, v \rangle`. It always holds, up to rounding; it needs a penalty.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The best constant prediction: where a model begins, and what its gain is measured from."""
+"""The best constant prediction: where a model starts, and what its gain is measured from."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from antithetic.problem.losses import Loss
 
 _MOST_STEPS = 100
-_FURTHEST = 30.0  # a share of exp(-30) of one class is as good as none
+_FURTHEST = 30.0  # a class with a share below exp(-30) is treated as absent
 
 
 def best_constant(
     loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64] | None
 ) -> tuple[float, float]:
-    """Constant prediction of the least mean loss, and that loss, each row counting as one.
+    """Constant prediction of smallest mean loss, and that loss, each row counting as one.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def _log_odds(shares: NDArray[np.float64]) -> float:
 
 
 def _bisect(loss: Loss, y: NDArray[np.float64], shares: NDArray[np.float64]) -> float:
-    """Where the sum of the slopes changes its sign, which never falls in the prediction."""
+    """The prediction at which the sum of the slopes, which never decreases, changes sign."""
     low, high = float(y.min()), float(y.max())
     if not shares.any() or low == high:
         return low if not loss.classification else 0.0

@@ -1,4 +1,4 @@
-"""Sums over the rows of a problem, as a second-order solver asks for them."""
+"""Sums over the rows of a problem that second-order solvers need."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a H
 _FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
 _LONG_ROWS = 10.0  # entries of a row from which on it pays to leave rows out of a Hessian
 _ROWS_PER_COLUMN = 40  # that a Hessian needs
-_ENTRIES_PER_THREAD = 1 << 18  # less work than this is done before a thread has begun
+_ENTRIES_PER_THREAD = 1 << 18  # less work than this is done before a thread has started
 
 
 class RowSums:
@@ -109,7 +109,7 @@ class RowSums:
         return Evaluation(theta, objective, gradient, noise, slopes, curvatures, predictions)
 
     def _average(self, sums: Vector, constant: float) -> None:
-        """Divide sums over rows by their number, those of centred columns where there are such."""
+        """Divide sums over rows by their number, and centre them if there is a centre."""
         sums[: self.d] /= self.n
         if self.fit_intercept:
             assert self.centre is not None
@@ -233,7 +233,7 @@ class RowSums:
         return above if problem.weight is None else above * problem.weight
 
     def has_few_pairs(self) -> bool:
-        """Whether pairs of stored entries are fewer than full rows are worth."""
+        """Whether products of stored entries are less work than products of full rows."""
         lengths = np.diff(self.problem.X.indptr).astype(np.float64)
         return bool(16.0 * float(lengths @ lengths) < self.n * float(self.d) ** 2)
 
@@ -344,7 +344,7 @@ class RowSums:
     def dual(self, point: Evaluation) -> Dual:
         """Slopes that sum to zero, as the dual of an intercept must, near those of the point.
 
-        Without an intercept all slopes will do, and cost nothing.
+        Without an intercept any slopes are allowed, and cost nothing.
         """
         if not self.fit_intercept:
             return Dual(point.gradient - self.penalty.l2 * point.theta, 0.0)
@@ -356,7 +356,7 @@ class RowSums:
         return self.scaled_dual(point, *scales)
 
     def scaled_dual(self, point: Evaluation, up: float, down: float) -> Dual:
-        """Slopes of the point, those above and below zero scaled by so much."""
+        """Slopes of the point, with given factors for those above and below zero."""
         scaled, cost = self._scale(point, up, down)
         gradient = np.empty(self.d)
         self.problem.rows.combine(scaled, gradient, self.threads)
@@ -365,7 +365,7 @@ class RowSums:
         return Dual(gradient / self.n, cost, up, down)
 
     def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
-        """What it costs to scale the slopes above and below zero by so much."""
+        """What it costs to scale the slopes above and below zero by given factors."""
         return self._scale(point, up, down)[1]
 
     def _scale(self, point: Evaluation, up: float, down: float) -> tuple[Vector, float]:
@@ -387,7 +387,7 @@ class RowSums:
 
 
 def _effective_rows(problem: Problem) -> float:
-    """Number of equal rows that would say as much."""
+    """Number of equally weighted rows with as much information."""
     if problem.weight is None:
         return float(problem.n)
     largest = float(problem.weight.max(initial=0.0))

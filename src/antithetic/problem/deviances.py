@@ -1,4 +1,4 @@
-"""Losses that scikit-learn has in its GLMs and QuantileRegressor, and not in its SGD."""
+"""Losses of scikit-learn's GLMs and QuantileRegressor that its SGD does not have."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def _number(given: Any) -> float:
 
 
 class Quantile(Loss):
-    """Pinball loss: least for the ``q``-quantile of the target, the median by default.
+    """Pinball loss: smallest at the ``q``-quantile of the target, the median by default.
 
-    The target lies above the prediction with weight ``q`` and below it with weight ``1 - q``.
+    Targets above the prediction have the weight ``q``, those below it ``1 - q``.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ class Quantile(Loss):
         y: NDArray[np.float64],
         fit_intercept: bool,  # noqa: ARG002
     ) -> float:
-        """One over the size of the targets: as far as steps may have to go."""
+        """One over the size of the targets, since steps may have to go that far."""
         size = float(np.abs(y).mean())
         return 1.0 / size if 0.0 < size < math.inf else 1.0
 
     def first_intercept(self, y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
-        """The quantile itself: slopes of at most 1 would take long to get there."""
+        """The quantile itself: with slopes of at most 1, steps would take long to reach it."""
         return self.best_constant(y, weight)
 
     def best_constant(self, y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
@@ -117,7 +117,7 @@ class Tweedie(Loss):
             )
 
     def typical_curvature(self, y: NDArray[np.float64], fit_intercept: bool) -> float:
-        """Curvature at the mean of the targets, where an intercept begins, or else at 0."""
+        """Curvature at the mean of the targets, where an intercept starts, or otherwise at 0."""
         mean, at_zero = float(np.mean(y)), 2.0 - self.power
         at_mean = math.pow(mean, at_zero)
         if fit_intercept and at_mean > 0.0:  # it is 0 where all targets are

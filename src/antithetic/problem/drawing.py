@@ -1,4 +1,4 @@
-"""Some of the rows: evenly from each class, or those that count for most."""
+"""Subsets of the rows: drawn evenly from each class, or the most important ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHARE_OF_RARE = 0.2  # of a sample
 
 
 def rows_by_class(problem: Problem) -> list[NDArray[np.intp]]:
-    """Rows of each class that there is, in order; of a regression all rows."""
+    """Rows of each class that occurs, in order; for a regression, all rows."""
     if not problem.loss.classification:
         return [np.arange(problem.n)]
     positive = problem.y > 0.0
@@ -24,7 +24,7 @@ def rows_by_class(problem: Problem) -> list[NDArray[np.intp]]:
 def draw_places(
     lengths: Sequence[int], size: int, seed: int
 ) -> tuple[list[NDArray[np.intp]], list[float]] | None:
-    """Places among the rows of each class, spread evenly, and what a row of each counts.
+    """Evenly spread places among the rows of each class, and how much a row of each counts.
 
     A class has its share of ``size``. Of two, the rare one has a fifth of it, or all its rows,
     since most of the noise comes from there; its rows then count less. Fewer than five of a class
@@ -51,7 +51,7 @@ def draw_places(
 
 
 def thin_out(weight: Vector, size: int) -> tuple[NDArray[np.intp], Vector]:
-    """About so many rows, drawn in proportion to their weights, and the chance that each had.
+    """About ``size`` rows, drawn in proportion to their weights, and the chance of each.
 
     Weights divided by these chances make sums over the rows that are kept as large, on average, as
     those over all rows. The same weights always give the same rows.

@@ -41,7 +41,7 @@ def newton_decrement(
 
     The gradient g is that of all rows, the Hessian H that of a sample of 20 rows per column, with
     the diagonal of all rows in columns that the sample has too few rows of. With more than 500
-    columns, a few steps of conjugate gradients on all rows take the place of a matrix.
+    columns, a few steps of conjugate gradients on all rows replace the matrix.
 
     Cost: one pass over the rows, and one more where there are rare columns.
     """
@@ -126,12 +126,12 @@ def _by_conjugate_gradients(sums: RowSums, point: Evaluation, diagonal: Vector) 
 
 
 def aitken_gap(marks: Sequence[tuple[int, float]]) -> float:
-    """What a falling sequence has still to fall, from its values after some of the epochs.
+    """How far a falling sequence will still fall, from its values after some of the epochs.
 
-    Of the last value and those after about a half and a quarter as many epochs: where differences
+    It uses the last value and those after about a half and a quarter as many epochs: if differences
     shrink by a factor r from one doubling to the next, r / (1 - r) times the last difference is
-    left. That is exact for a sequence that falls as 1/k. The factor is taken as 0.75 at most, that
-    of a fall as slow as k to the power of -0.4.
+    left. That is exact for a sequence that falls as 1/k. The factor is at most 0.75, as for
+    a fall as slow as k to the power of -0.4.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ class Loss:
     name : str
         Its scikit-learn name.
     code : int
-        What the kernels know it by.
+        The number by which the kernels know it.
     classification : bool
         Whether labels are two classes (mapped to -1 and +1) or numbers.
     largest_curvature : float
@@ -54,10 +54,9 @@ class Loss:
 
     @property
     def may_overshoot(self) -> bool:
-        """Whether steps that suit most rows can throw the weights far beyond where they were.
+        """Whether a step that suits most rows can move the weights much too far.
 
-        Slopes that are unbounded do so, and those of ``"modified_huber"``, four times as steep as
-        where its curve begins.
+        Unbounded slopes can, and so can those of ``"modified_huber"``, which reach 4.
         """
         return not self.is_bounded or self.code == MODIFIED_HUBER
 
@@ -67,7 +66,7 @@ class Loss:
 
     @property
     def has_classes(self) -> bool:
-        """Whether there is one score per class, and so one row of weights for each."""
+        """Whether there is one score per class, and thus one row of weights for each."""
         return self.code == SOFTMAX
 
     @property
@@ -81,7 +80,7 @@ class Loss:
         return math.isfinite(self.largest_curvature) or self.has_log_link
 
     def means(self, p: NDArray[Any]) -> NDArray[Any]:
-        """What linear predictions predict: themselves, or with a log link their exponentials."""
+        """The predictions: linear predictions themselves, or with a log link their exponentials."""
         if not self.has_log_link:
             return p
         with np.errstate(over="ignore"):
@@ -103,7 +102,7 @@ class Loss:
         y: NDArray[np.float64],  # noqa: ARG002
         weight: NDArray[np.float64] | None,  # noqa: ARG002
     ) -> float:
-        """Intercept that a run begins with unless another is given."""
+        """Intercept that a run starts with unless another is given."""
         return 0.0
 
     def deviance_share(
@@ -111,7 +110,7 @@ class Loss:
     ) -> float:
         """Share of the deviance that linear predictions explain: D2, at most 1.
 
-        0 is that of the best constant.
+        The best constant prediction has 0.
         """
         best = np.full(len(y), self.best_constant(y, weight))
         left, all_of_it = self.mean(y, p, weight), self.mean(y, best, weight)
@@ -137,7 +136,7 @@ class Loss:
         Losses with a kink have none: ValueError.
         """
         if not self.is_smooth:
-            raise ValueError(f"loss {self.name!r} has a kink, and so no curvature")
+            raise ValueError(f"loss {self.name!r} has a kink, so it has no curvature")
         return _each(kernels.curvatures, self, y, p)
 
     def curvatures_above(self, y: Any, p: Any) -> NDArray[np.float64]:

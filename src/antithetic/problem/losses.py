@@ -50,7 +50,7 @@ class _WithEpsilon(Loss):
 
 
 class Huber(_WithEpsilon):
-    """Squared error up to residuals of ``epsilon``, straight beyond.
+    """Squared error up to residuals of ``epsilon``, linear beyond.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class EpsilonInsensitive(_WithEpsilon):
 
 
 class SquaredEpsilonInsensitive(_WithEpsilon):
-    """Squared error of what residuals exceed ``epsilon`` by.
+    """Square of the amount by which residuals exceed ``epsilon``.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ LOSSES = {
 # Classes together, with one score for each: no other loss has more than one.
 SOFTMAX = Loss("softmax", SOFTMAX_CODE, classification=True, largest_curvature=0.5)
 
-# Those that scikit-learn's SGD does not have are for numbers alone.
+# Those that scikit-learn's SGD does not have are for regression only.
 ALL_LOSSES = LOSSES | {
     "quantile": Quantile(),
     "poisson": Tweedie(1.0),

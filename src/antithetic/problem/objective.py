@@ -32,7 +32,7 @@ from antithetic.problem.kernel_rows import kernel_rows
 from antithetic.problem.losses import Loss, get_loss
 from antithetic.problem.penalties import Penalty, make_penalty
 
-# Sums that overflow become infinite or NaN without a warning: callers look at them.
+# Sums that overflow become infinite or NaN without a warning: callers check for this.
 _may_overflow = np.errstate(over="ignore", invalid="ignore")
 _NOTHING = np.empty(0)
 
@@ -100,7 +100,7 @@ class Problem:
         sample_weight: Any = None,
         fit_intercept: bool = False,
     ) -> Problem:
-        """Check what the user gave and make a problem of it."""
+        """Check the user's input and make a problem from it."""
         loss = get_loss(loss)
         X = check_rows(X)
         n, d = X.shape
@@ -193,7 +193,7 @@ class Problem:
     def _weigh(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.weight is None:
             return values
-        # Weight 0 beats an infinite loss.
+        # An infinite loss of weight 0 counts as 0.
         return np.multiply(values, self.weight, out=np.zeros(self.n), where=self.weight > 0.0)
 
     def gradient(self, coef: Any, intercept: float = 0.0) -> tuple[NDArray[np.float64], float]:

@@ -1,8 +1,8 @@
 r"""How far weights are from the optimum: two numbers that are zero there, and nowhere else.
 
 The norm of the gradient mapping needs a loss without a kink. The duality gap bounds the objective's
-distance from the optimum, whatever the loss, but needs an L2 penalty. Both cost two passes over the
-rows, in float64 whatever the rows are.
+distance from the optimum for every loss, but needs an L2 penalty. Both cost two passes over the
+rows, in float64 even for float32 rows.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def duality_gap(problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = N
     Parameters
     ----------
     problem : Problem
-        With an L2 penalty, perhaps an L1 penalty, and no intercept.
+        With an L2 penalty, possibly an L1 penalty, and no intercept.
     coef : array-like of shape (d,)
     intercept : float, default=0.0
         Must be 0.
@@ -94,7 +94,7 @@ def duality_gap(problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = N
     Returns
     -------
     float
-        Infinite where a dual variable is one that the loss never has.
+        Infinite if a dual variable lies outside the domain of the loss's conjugate.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def _step(problem: Problem) -> float:
 def _weighted(problem: Problem, values: NDArray[np.float64]) -> NDArray[np.float64]:
     if problem.weight is None:
         return values
-    # Weight 0 beats an infinite loss.
+    # An infinite loss of weight 0 counts as 0.
     return np.multiply(values, problem.weight, out=np.zeros(problem.n), where=problem.weight > 0.0)
 
 

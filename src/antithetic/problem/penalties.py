@@ -1,8 +1,8 @@
 r"""Penalties: value and proximal step.
 
 A penalty has ``value(w)``, ``prox(w, step)``, the point :math:`\arg\min_v r(v) + |v - w|^2 /
-(2\,\mathrm{step})`, and ``separable``: whether it is a sum over the weights. One of your own needs
-these three and nothing else; :class:`OwnPenalty` adds an L2 part to it.
+(2\,\mathrm{step})`, and ``separable``: whether it is a sum over the weights. Your own penalty needs
+only these three; :class:`OwnPenalty` adds an L2 part to it.
 
 Solvers take the quadratic part of a penalty, of strength ``l2``, as a gradient, as the paper does,
 and the rest by its proximal step.
@@ -25,7 +25,7 @@ Weights = NDArray[np.floating]
 
 
 def _take_strengths(penalty: object, *names: str) -> None:
-    """Check strengths of a penalty, and make floats of them: kernels take nothing else."""
+    """Check strengths of a penalty, and convert them to float, as the kernels require."""
     for name in names:
         strength = getattr(penalty, name)
         is_number = not isinstance(strength, bool) and isinstance(strength, Real)
@@ -36,7 +36,7 @@ def _take_strengths(penalty: object, *names: str) -> None:
 
 @runtime_checkable
 class HasProx(Protocol):
-    """What a penalty of one's own has to have."""
+    """What your own penalty must have."""
 
     separable: bool
 
@@ -233,7 +233,7 @@ class OwnPenalty:
         _take_strengths(self, "l2")
         if isinstance(self.given, type):
             raise ValueError(
-                f"penalty= is the class {self.given.__name__}; pass an object of it,"
+                f"penalty= is the class {self.given.__name__}; pass an object,"
                 f" {self.given.__name__}()"
             )
         missing = [
@@ -284,7 +284,7 @@ Penalty = ElasticNet | GroupNorms | OwnPenalty
 
 
 def make_penalty(penalty: Any, d: int, *, l2: float, l1: float) -> Penalty:
-    """Return the penalty of so many weights.
+    """Return the penalty of ``d`` weights.
 
     That is L2 and L1 for None, an :class:`ElasticNet` or :class:`GroupLasso`, or one of the user's.
     """
@@ -356,7 +356,7 @@ def _features_of(group: Any) -> tuple[int, ...]:
 
 
 def _check_lists(groups: tuple[tuple[int, ...], ...], d: int) -> tuple[tuple[int, ...], ...]:
-    """Return the features of each group, once each is known to be one of d, in one group only."""
+    """Return the features of each group after checking that each is in range and in one group."""
     flat = [feature for group in groups for feature in group]
     if any(not 0 <= feature < d for feature in flat):
         raise ValueError(

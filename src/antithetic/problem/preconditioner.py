@@ -1,4 +1,4 @@
-r"""Units of the data's own: what columns are centred by, and how far a step goes in each.
+r"""The units of the data: what columns are centred by, and how far a step goes in each.
 
 With an intercept, SGD takes its steps in the columns :math:`x_j - m_j` and in a metric :math:`P`:
 a prediction is :math:`\langle x - m, w \rangle + b`, and a step :math:`w_j \leftarrow w_j - \eta
@@ -7,8 +7,8 @@ P_j (x_j - m_j) \phi'`, :math:`b \leftarrow b - \eta \phi'` with
 .. math:: P_j = \frac{1}{\mathrm{var}_j + \kappa \max_i (x_{ij} - m_j)^2 + l_2 / c},
 
 where c is the curvature of the loss. It is a preconditioner: the objective, its optimum and the
-weights stay those of the columns as they are. Centring unties the intercept from the columns, and
-is the larger part of what is gained. The variance alone would let rare binary columns take huge
+weights refer to the original columns. Centring separates the intercept from the columns, which is
+the larger part of the gain. The variance alone would let rare binary columns take huge
 steps; a column's own range limits them, and does not depend on its scale. With the penalty's
 curvature beside that of the loss, no column is shrunk by more than it is moved.
 """
@@ -31,7 +31,7 @@ _ROWS_OF_THE_SHIFT = 64  # whose mean is near enough to the columns' that no dig
 
 
 class Moments(NamedTuple):
-    """What is known of the columns: of all rows, or in `partial_fit` of all rows so far.
+    """What is known about the columns: from all rows, or in `partial_fit` from all rows so far.
 
     Attributes
     ----------
@@ -42,8 +42,8 @@ class Moments(NamedTuple):
     least, greatest : ndarray of shape (d,)
         Ends of the range of each column.
     spread : ndarray of shape (d,)
-        What columns are divided by: variance and a share of the squared range, or more where it was
-        more of some of the rows.
+        What columns are divided by: variance and a share of the squared range, or a larger earlier
+        value.
     """
 
     weight: float
@@ -71,10 +71,10 @@ class Moments(NamedTuple):
         return Moments(weight, mean, variance, least, greatest, np.maximum(self.spread, spread))
 
     def without_outliers(self, chunk: Moments) -> tuple[Moments, bool]:
-        """Moments of the rows of both, but for columns in which a small chunk is far outside.
+        """Moments of the rows of both, except in columns where a small chunk is far outside.
 
-        Later rows should not pay for a few that are a thousand times as large, and whose own steps
-        are shortened until they do no harm. Also returns whether there were such.
+        A few rows that are a thousand times as large should not affect later ones; their own steps
+        are shortened until they do no harm. Also returns whether there were such rows.
         """
         both = self.with_more(chunk)
         if not 0.0 < chunk.weight <= _SMALL_CHUNK * self.weight:
@@ -195,7 +195,7 @@ def find_preconditioner(problem: Problem, moments: Moments) -> Preconditioner:
 def step_curvature(problem: Problem) -> float:
     """Curvature of the loss that steps are made for, without the weights of the rows.
 
-    Where slopes are bounded and targets are numbers, predictions have as far to go as targets are
+    If slopes are bounded and targets are numbers, predictions have to move as far as the targets
     spread, so it is the slope divided by that distance.
     """
     loss = problem.loss

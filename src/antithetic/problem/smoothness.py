@@ -1,4 +1,4 @@
-r"""How fast the gradient can change: the constants that safe step sizes are made of.
+r"""How fast the gradient can change: the constants from which safe step sizes follow.
 
 The loss of row i has curvature at most :math:`L_i = c\, s_i |x_i|^2` with c the bound of
 :class:`~antithetic.problem.losses.Loss`, and the mean loss at most :math:`L = c\,
@@ -17,7 +17,7 @@ from scipy import sparse
 
 from antithetic.problem import Problem
 
-_POWERS = 10  # of the power iteration, which underestimates by some per cent then
+_POWERS = 10  # of the power iteration, which then underestimates by a few per cent
 _MARGIN = 1.1
 
 
@@ -82,8 +82,8 @@ def batch_smoothness(
 ) -> float:
     """Expected smoothness of a batch gradient of independent units, with the L2 penalty's.
 
-    ``squares`` are those of :func:`row_squares`, or of whatever is drawn; what counts is their
-    :func:`typical_square`.
+    ``squares`` are those of :func:`row_squares`, or of the units drawn; their
+    :func:`typical_square` is used.
     """
     worst = problem.loss.largest_curvature * typical_square(squares, least_share)
     mean = smoothness(problem) - problem.penalty.l2
@@ -91,9 +91,9 @@ def batch_smoothness(
 
 
 def typical_square(squares: NDArray[np.float64], least_share: float) -> float:
-    """Squared norm of a row as the noise sees it.
+    """Squared norm of a typical row, as it matters for the noise.
 
-    The mean, with each row counted by its square, but at least a share of the largest.
+    This is the mean weighted by the squares themselves, but at least a share of the largest.
     """
     total = float(squares.sum())
     with np.errstate(over="ignore", invalid="ignore"):
@@ -102,7 +102,7 @@ def typical_square(squares: NDArray[np.float64], least_share: float) -> float:
 
 
 def _rounded(number: float) -> float:
-    """Three digits of a number: the others depend on how many threads made the product."""
+    """Round to three digits: the others depend on the number of threads."""
     return float(f"{number:.3g}")
 
 

@@ -1,4 +1,4 @@
-r"""What a second-order solver asks of the rows, wherever they are: sums over all of them.
+r"""The sums over all rows that a second-order solver needs, wherever the rows are.
 
 A point is one vector: the weights and, with an intercept, the intercept of *centred* columns,
 :math:`b' = b + \langle\mu, w\rangle`. Predictions are the same, but columns far from zero no longer
@@ -30,13 +30,13 @@ class Evaluation(NamedTuple):
         Mean loss and the quadratic part of the penalty.
     gradient : ndarray of the shape of ``theta``
     noise : float
-        Mean squared slope divided by mean curvature: what a sample's optimum differs by.
+        Mean squared slope divided by mean curvature: how much the optimum of a sample varies.
     slopes, curvatures : ndarray of shape (n,) or None
         Of each row, weighted; None where the rows are elsewhere.
     predictions : ndarray of shape (n,) or None
-        None where the slopes say as much.
+        None if the slopes hold the same information.
     totals : tuple of float
-        Where the rows are elsewhere, what they keep for later questions; else empty.
+        If the rows are elsewhere, what they keep for later questions; otherwise empty.
     """
 
     theta: Vector
@@ -57,7 +57,7 @@ class Dual(NamedTuple):
     gradient : ndarray of shape (d,)
         Mean of the rows, times slopes that are allowed.
     cost : float
-        Mean of what these slopes lack: zero for the slopes of the point itself.
+        Mean cost of these slopes: zero for the slopes of the point itself.
     up, down : float, default=1.0
         What slopes above and below zero were multiplied by.
     """
@@ -117,21 +117,21 @@ class Sums(Protocol):
     def near_samples(
         self, solve: Callable[[Sampled], Outcome | None], size: int, seed: int
     ) -> Outcome | None:
-        """Call a function where samples of at most so many rows can be drawn.
+        """Call a function where samples of at most this many rows can be drawn.
 
-        These are all rows if they are here; else some of them are brought to one place. None where
-        too few of a class are among them.
+        These are all rows if they are here; otherwise some of them are brought to one place. None
+        if too few of a class are among them.
         """
 
     def dual(self, point: Evaluation) -> Dual:
         """Slopes that sum to zero where there is an intercept, near those of the point."""
 
     def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
-        """What it costs to scale the slopes above and below zero by so much."""
+        """What it costs to scale the slopes above and below zero by given factors."""
 
 
 class Whitening(NamedTuple):
-    """Second derivatives of many classes, as far as the classes have them in common.
+    """What the second derivatives of many classes have in common.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class ClassedSums(Sums, Protocol):
         """
 
     def refined(self) -> ClassedSums | None:
-        """The same rows with products of float64; None where they are so already."""
+        """The same rows with products of float64; None if they already are."""
 
 
 class Sampled(Sums, Protocol):
@@ -178,4 +178,4 @@ class Sampled(Sums, Protocol):
         """Rows drawn at random; None where too few of a class are among them."""
 
     def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:
-        """Columns of which a sample knows too little, as a mask of shape (d,)."""
+        """Columns about which a sample says too little, as a mask of shape (d,)."""

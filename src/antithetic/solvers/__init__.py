@@ -23,7 +23,7 @@ __all__ = ["SOLVERS", "After", "DivergenceError", "Solver", "State", "check_solv
 def _make_sgd(
     problem: Problem, average: Any, steepest: float, watch: bool, threads: int | None
 ) -> Solver:
-    """SGD's own kernels where they know the penalty, else plain proximal steps."""
+    """SGD's own kernels if they support the penalty, otherwise plain proximal steps."""
     if isinstance(problem, SoftmaxProblem):  # whose slopes are at most 1
         return make_softmax_sgd(problem, average, watch=watch, threads=threads)
     if isinstance(problem.penalty, ElasticNet):
@@ -50,7 +50,7 @@ def _make_newton(
 
 
 def _of_one_score(refuses: Callable[[Choice], str | None]) -> Callable[[Choice], str | None]:
-    """Let a solver that knows one score per row refuse the loss that has more."""
+    """Refuse a loss with several scores per row in a solver that supports only one."""
 
     def refuses_classes(choice: Choice) -> str | None:
         if choice.loss.has_classes:
@@ -74,7 +74,7 @@ SOLVERS = {
 
 
 def check_solver(name: Any) -> str:
-    """Return the name of a solver that there is."""
+    """Return the name of a solver, or raise ValueError if it is not known."""
     if not isinstance(name, str) or name not in SOLVERS:
         raise ValueError(f"solver {name!r} is not known; use one of {', '.join(SOLVERS)}")
     return name
@@ -89,5 +89,5 @@ def make_solver(
     watch: bool = False,
     threads: int | None = None,
 ) -> Solver:
-    """Return a solver by name; None means as many threads as BLAS would take."""
+    """Return a solver by name; ``threads=None`` means as many as BLAS would use."""
     return SOLVERS[check_solver(name)].make(problem, average, steepest, watch, threads)

@@ -1,4 +1,4 @@
-"""What the kernels of all solvers with steps take, from a problem, batches and a schedule."""
+"""Arguments that the kernels of all solvers with steps share."""
 
 from __future__ import annotations
 

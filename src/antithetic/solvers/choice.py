@@ -1,4 +1,4 @@
-"""What goes together in a run, as far as it is known before data are seen."""
+"""The choices of a run, as far as they are known before data are seen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from antithetic.solvers.steps import Steps
 
 
 class Choice(NamedTuple):
-    """One choice on each axis; an ``order`` of None goes with everything."""
+    """One choice on each axis; an ``order`` of None works with everything."""
 
     solver: str
     order: Order | None
@@ -36,7 +36,7 @@ class Choice(NamedTuple):
         return name_penalty(self.penalty)
 
     def refuses_average(self) -> str | None:
-        """Say that nothing is averaged, if that was asked for."""
+        """Refuse averaging, if it was asked for."""
         if not self.average:
             return None
         names = {"group lasso": "penalty=GroupLasso(...)", "own": "a penalty of your own"}
@@ -55,7 +55,7 @@ class SolverKind:
     make : callable
         ``make(problem, average, steepest, watch, threads) -> Solver``
     refuses : callable
-        From a :class:`Choice` to why it cannot be and what to use instead, or None.
+        From a :class:`Choice` to why it is not supported and what to use instead, or None.
     has_steps : bool, default=True
         Whether it steps along gradients of batches, by a step size.
     """

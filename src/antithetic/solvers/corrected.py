@@ -2,18 +2,18 @@ r"""Proximal steps along corrected gradients: SVRG and SAGA.
 
 Plain steps too, for penalties that SGD's kernels do not know.
 
-The gradient of a row is one number times the row, so a correction needs one number per row: the
-slope :math:`m_i` that is remembered of it. A step goes along
+The gradient of a row is one number times the row, so a correction needs one number per row: its
+stored slope :math:`m_i`. A step goes along
 
 .. math:: \frac1b \sum_{k \in B} f_k (c_k - m_k)\, x_k + \frac1n \sum_i m_i x_i
 
-with the slopes c of the moment and the factors f that the draw gave. Whatever draw makes the mean
-gradient of a batch unbiased makes this unbiased too, be it of rows, pairs or groups, and its
-variance goes to zero with the distance to where the slopes are remembered from. SVRG remembers the
-slopes at the beginning of each epoch, at the price of one more pass; SAGA those of each row's last
-visit. A first epoch from zero weights remembers slopes of zero, which makes plain steps of its own:
-corrected ones would all go along the gradient at zero, which is no progress worth an epoch
-(measured: two epochs, and a pass, are saved).
+with the current slopes c and the factors f of the draw. Any draw of rows, pairs or groups that
+makes the mean gradient of a batch unbiased makes this unbiased too, and its variance goes to zero
+with the distance from the weights at which the slopes were stored. SVRG stores the slopes at the
+beginning of each epoch, at the price of one more pass; SAGA those of each row's last visit. A first
+epoch from zero weights starts with stored slopes of zero, so its steps are plain ones: corrected
+steps would all go along the gradient at zero, which is not worth an epoch (measured: two epochs,
+and a pass, are saved).
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ from antithetic.solvers.steps import Schedule
 
 # measured: a third is slower on ill-conditioned rows, one on noisy ones
 _STEPS_PER_SMOOTHNESS = 0.5
-# A direction that one row alone has is stepped over by eta L_i / b = 0.5 / share. SAGA, which
-# remembers where it was up to two epochs ago, leaves the solution beyond 0.68 (simulated), SVRG
-# beyond 2.
+# Along a direction that only one row has, a step goes eta L_i / b = 0.5 / share of the way. SAGA,
+# whose slopes are up to two epochs old, leaves the solution beyond 0.68 (simulated), SVRG beyond 2.
 _LEAST_SHARES = {"saga": 0.8, "svrg": 0.5}
 _ROUNDING = 1e4  # what a slope may lose, in units of the last place
 
@@ -59,12 +58,12 @@ class Memory(NamedTuple):
 
 
 class Remembered(NamedTuple):
-    """What is remembered of each row.
+    """What is stored for each row.
 
     Attributes
     ----------
     slopes : ndarray of shape (n,) or None
-        Its slope; None before anything is remembered.
+        Its slope; None before anything is stored.
     mean : ndarray of shape (d + 1,) or None
         Mean gradient of these slopes, the intercept's last.
     """
@@ -75,7 +74,7 @@ class Remembered(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Corrected:
-    """Proximal steps, corrected by what is remembered of each row.
+    """Proximal steps, corrected by the stored slopes of the rows.
 
     Attributes
     ----------
@@ -85,7 +84,7 @@ class Corrected:
     steepest : float, default=inf
         Slopes beyond it are cut off.
     watch : bool, default=False
-        Whether to record the mean loss that an epoch meets.
+        Whether to record the mean loss during an epoch.
     """
 
     problem: Problem
@@ -101,7 +100,7 @@ class Corrected:
     def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, Remembered]:
         """State before the first step.
 
-        Weights that a penalty of the user's does not allow give way to the nearest that it does.
+        Weights that the user's penalty does not allow are replaced by the nearest that it allows.
         """
         real, penalty = self.problem.X.dtype, self.problem.penalty
         weights = check_coef(coef, self.problem.d, "coef of init").astype(real)
@@ -110,7 +109,7 @@ class Corrected:
         return State(weights, check_number(intercept, "intercept of init")), Remembered()
 
     def take_up(self, state: State, own: Any) -> tuple[State, Remembered]:
-        """State of an earlier run; what was remembered of other rows is forgotten."""
+        """State of an earlier run; slopes stored for other rows are dropped."""
         kept = isinstance(own, Remembered) and own.slopes is not None
         kept = kept and len(own.slopes) == self.problem.n
         coef = state.coef.astype(self.problem.X.dtype)
@@ -128,7 +127,7 @@ class Corrected:
         """None: there are no dual variables."""
 
     def followed(self, state: State, own: Remembered) -> NDArray[np.float64]:
-        """Slopes of the gradients that are stepped along: less what is remembered of each row."""
+        """Slopes of the gradients that are stepped along: minus the stored ones."""
         slopes = self.problem.slopes(state.coef, state.intercept)
         return slopes if own.slopes is None else slopes - own.slopes
 
@@ -197,7 +196,7 @@ class Corrected:
             slopes = kept.copy()
         if keeps and kept is not None and own.mean is not None and real == np.float64:
             return Memory(slopes, own.mean.copy(), True)
-        # in float32 what many steps have added up is too coarse to continue from
+        # in float32 the sums of many steps are too coarse to continue from
         data, constant = problem.data_gradient(slopes)
         return Memory(slopes, np.append(data, constant).astype(real), keeps)
 
@@ -206,7 +205,7 @@ class Corrected:
 
 
 class _Kernel:
-    """An epoch as far as it has come: weights, and what was met."""
+    """The state within an epoch: weights, and the losses so far."""
 
     def __init__(
         self, problem: Problem, batches: Batches, memory: Memory, state: State, rule: StepRule
@@ -236,7 +235,7 @@ class _Kernel:
         """Order of the next epoch, from the gradients that the last one stepped along."""
         batches, slopes = self.batches, self.memory.slopes
         if len(slopes):
-            # a slope that is what it was differs by rounding all the same, which must not decide
+            # an unchanged slope still differs by rounding, which must not decide
             rounding = _ROUNDING * np.finfo(self.coef.dtype).eps
             same = np.abs(self.multiples) <= rounding * np.abs(slopes[batches.rows])
             self.multiples[same] = 0.0
@@ -256,7 +255,7 @@ def _layout(problem: Problem) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArr
 
 
 def safe_step(problem: Problem, n_units: int, squares: NDArray[np.float64], kind: str) -> float:
-    """Constant step size of SVRG and SAGA for batches of so many units.
+    """Constant step size of SVRG and SAGA for batches of a number of units.
 
     ``squares`` are the weighted squares of what is drawn.
     """
@@ -286,12 +285,12 @@ def check_shrinking(problem: Problem, schedule: Schedule, kind: str) -> None:
 
 
 def refuses(choice: Choice) -> str | None:
-    """SAGA remembers where rows were last visited, which must not be too long ago."""
+    """SAGA stores slopes of the rows' last visits, which must not be too long ago."""
     if choice.solver == "saga" and choice.order is not None and choice.order.balances:
-        # of two rows one goes from the front to the back and is remembered for two epochs:
+        # of two rows one goes from the front to the back, so its slope is two epochs old:
         # measured, it loses linear convergence
         return (
-            'order="balanced" lets half of what SAGA remembers go stale; use order="shuffle", or'
+            'order="balanced" makes half of what SAGA stores outdated; use order="shuffle", or'
             ' solver="svrg" or "sgd"'
         )
     return choice.refuses_average()

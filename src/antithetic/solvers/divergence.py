@@ -35,7 +35,7 @@ def check_finite(problem: Problem, state: State, schedule: Schedule) -> None:
 
 
 def overflow_message(epoch: int, reason: str) -> str:
-    """Say it in scikit-learn's words, which programs may look for, with the reason inside."""
+    """The message in scikit-learn's words, which programs may look for, with the reason."""
     return (
         f"Floating-point under-/overflow occurred at epoch #{epoch}: {reason}"
         "Scaling input data with StandardScaler or MinMaxScaler might help."
@@ -43,7 +43,7 @@ def overflow_message(epoch: int, reason: str) -> str:
 
 
 def advice(problem: Problem, schedule: Schedule) -> str:
-    """Say what to try against steps that are too long."""
+    """What to try if steps are too long."""
     safe = 1.0 / max(problem.row_curvature(), np.finfo(np.float64).tiny)
     first = step_size(*schedule, 0, 0)
     return f"The first step was {first:.3g}; try {safe:.2g} or less."
@@ -58,7 +58,7 @@ def are_finite(coef: np.ndarray, intercept: Any) -> bool:
 
 
 def finite_objective(problem: Problem, coef: np.ndarray, intercept: Any) -> float:
-    """Objective of some weights; infinite, and never an error, where it or they are not finite."""
+    """Objective of some weights; infinite, without an error, if it or they are not finite."""
     if not are_finite(coef, intercept):
         return np.inf
     with np.errstate(all="ignore"):

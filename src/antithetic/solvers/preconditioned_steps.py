@@ -1,4 +1,4 @@
-r"""Automatic steps in the data's own units: they follow from the spread of the rows.
+r"""Automatic steps in the units of the data: they follow from the spread of the rows.
 
 **eta0** is :math:`1/L` with the curvature L of the objective along a mean row. One pass over a
 sample of at most 1000 rows checks it: steps that make things worse are divided by four.
@@ -10,7 +10,7 @@ The decay is the largest with which one epoch, and eight, leave of that way no m
 (half a column per row), or three times what steps without decay would leave; and at most 0.3 of the
 median curvature, less where there are more than 100 rows per column, since a balanced order then
 leaves less noise. Losses with a kink have no Hessian. Theirs is that of a loss whose slope changes
-smoothly, over as much as predictions have to go, times 0.3 or less where one class is rare, since
+smoothly, over as far as predictions have to move, times 0.3 or less if one class is rare, since
 few rows are near the kink in the end; the decay is 0.4 times its lower quartile. Steps are halved
 after twenty epochs at the latest.
 """
@@ -59,8 +59,8 @@ def find_preconditioned_steps(
 ) -> InverseTime:
     """Choose eta0 and decay for a run in these units that begins at the given weights.
 
-    It is a pure function of its arguments. Costs one pass over about 1000 rows, more if it goes
-    wrong, a few of Newton's steps on these rows, and the eigenvalues of a matrix of at most 129
+    It is a pure function of its arguments. It costs one pass over about 1000 rows, more if the step
+    is too long, a few Newton steps on these rows, and the eigenvalues of a matrix of at most 129
     columns.
     """
     if preconditioner.curvature == np.inf:
@@ -82,7 +82,7 @@ def find_preconditioned_steps(
         schedule = InverseTime(eta0, decay).schedule(sample.loss, sample.penalty)
         reached = solver.epoch(start, own, batches, schedule).state
         worth = finite_objective(sample, reached.coef, reached.intercept)
-        # good weights to begin with should not make the steps short
+        # good initial weights should not make the steps short
         if worth <= max(before, sample.loss_at_zero()):
             break
         eta0 /= _RATIO
@@ -98,10 +98,10 @@ def pays(
     seed: int,
     intercept: float = 0.0,
 ) -> bool:
-    """Whether steps in these units lead further than steps in the columns as they are.
+    """Whether steps in these units gain more than steps in the original columns.
 
-    A pass over some rows is made either way, and judged on as many others: sparse columns need not
-    gain by a centre that is near zero. Costs three passes over at most 1000 rows.
+    A pass over some rows is made with each, and judged on as many others: sparse columns may gain
+    nothing from a centre near zero. It costs three passes over at most 1000 rows.
     """
     rng = np.random.default_rng((seed, OWN_EPOCHS - 2))
     rows = rng.permutation(problem.n)[: 2 * _ROWS_OF_A_TRIAL]
@@ -175,7 +175,7 @@ class _Way(NamedTuple):
         return float(decays[allowed][-1] if allowed.any() else decays[0])
 
     def left(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Share of the way that is left after steps of so much in total."""
+        """Share of the way that is left after steps of a given total length."""
         gone = np.exp(-2.0 * np.outer(lengths, self.curvatures))
         share: NDArray[np.float64] = gone @ self.worth / self.worth.sum()
         return share
@@ -188,9 +188,9 @@ class _Way(NamedTuple):
 def _way_to_the_optimum(
     sample: Problem, preconditioner: Preconditioner, start: State, reached: State
 ) -> _Way:
-    """Look at the Hessian of the sample, where Newton's method leads from the weights reached.
+    """Look at the Hessian of the sample at the point that Newton's method reaches.
 
-    Of a loss with a kink, at these weights.
+    For a loss with a kink, at the given weights.
     """
     moving = np.flatnonzero(preconditioner.metric > 0.0)
     if len(moving) > _MOST_COLUMNS:

@@ -31,12 +31,12 @@ _ROUNDING = 1e4  # what sums may have lost, in units of the last place
 
 
 class _Resting(NamedTuple):
-    r"""Saves visits of the hinges: rows whose dual variable is at a bound and would stay there.
+    r"""Saves visits with hinge losses: rows whose dual variable is at a bound and would stay there.
 
     A margin differs from that at a reference v by at most :math:`|x_i| |w - v|`. So while the
     distance of the weights from v is less than ``limits[i]``, a visit of row i would change
-    nothing, and is left out: the result has the same bits with and without this. ``signed`` is the
-    margin at v less 1, divided by :math:`|x_i|`; ``wasted`` counts the visits since the reference
+    nothing, and is left out: the result is the same, bit for bit. ``signed`` is the
+    margin at v minus 1, divided by :math:`|x_i|`; ``wasted`` counts the visits since the reference
     was taken that changed nothing.
     """
 
@@ -47,7 +47,7 @@ class _Resting(NamedTuple):
 
 
 class Duals(NamedTuple):
-    """What SDCA keeps: the dual variable of each row, and which rows can be left out for now."""
+    """The dual variable of each row, and which rows can be skipped for now."""
 
     values: NDArray[np.float64]
     resting: _Resting | None = None
@@ -55,12 +55,12 @@ class Duals(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sdca:
-    r"""Stochastic dual coordinate ascent, for a problem with an L2 penalty and nothing else.
+    r"""Stochastic dual coordinate ascent, for a problem with an L2 penalty only.
 
     A visit of row i replaces :math:`a_i` by the maximiser of :math:`-s_i \phi^*(-a_i / s_i) -
     \frac{l_2 n}{2} |w(a)|^2` over it, and the weights by those that belong to it, which costs as
-    much as a step of SGD. Batches are an order of visits here: where they end, and what factors
-    they have, does not matter.
+    much as a step of SGD. Only the order of the rows matters here, not where batches end, nor their
+    factors.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Sdca:
     squares : ndarray of shape (n,)
         Squared norms of the rows.
     watch : bool, default=False
-        Whether to record the mean loss that an epoch meets.
+        Whether to record the mean loss during an epoch.
     """
 
     problem: Problem
@@ -103,7 +103,7 @@ class Sdca:
         is_dual = isinstance(own, Duals) and len(own.values) == self.problem.n
         duals = self._allowed(own.values) if is_dual else -self.problem.slopes(state.coef)
         coef, kept = self._weights(duals), state.coef.astype(self.problem.X.dtype)
-        # a run that goes on gives the bits of one that was never interrupted: its weights differ
+        # a resumed run gives the same bits as one that was never interrupted: its weights differ
         # from the sum by rounding only
         limits = np.finfo(coef.dtype)
         near = float(limits.eps) ** 0.5 * max(float(np.abs(coef).max()), float(limits.tiny))
@@ -123,7 +123,7 @@ class Sdca:
         return own.values
 
     def followed(self, state: State, own: Duals) -> NDArray[np.float64]:
-        """Slopes, less those that the dual variables stand for, which are slopes with a minus."""
+        """Slopes minus those of the dual variables, which are negative slopes."""
         return self.problem.slopes(state.coef, state.intercept) + own.values
 
     def epoch(
@@ -185,7 +185,7 @@ class Sdca:
         )
 
     def _rest(self, own: Duals, coef: NDArray[Any]) -> _Resting:
-        """What is known of the rows that rest, from a new reference if the old one has served."""
+        """What is known about the skipped rows, from a new reference if the old one is used up."""
         nothing = np.empty(0)
         if own.resting is None:
             return _Resting(nothing, nothing, nothing, self.problem.n)
@@ -253,16 +253,16 @@ def make_sdca(problem: Problem, *, watch: bool = False) -> Sdca:
 
 
 def refuses(choice: Choice) -> str | None:
-    """SDCA has dual variables for an L2 penalty, four losses, and no step size."""
-    instead = "sgd" if choice.has_kink else "saga"  # which needs slopes that change smoothly
+    """SDCA supports an L2 penalty and four losses, and has no step size."""
+    instead = "sgd" if choice.has_kink else "saga"  # SAGA needs slopes that change smoothly
     if choice.order is not None and choice.order.balances:
         return (
-            'order="balanced" orders gradients, and solver="sdca" steps along none; use'
+            'order="balanced" balances gradients, which solver="sdca" does not use; use'
             ' order="shuffle", or solver="sgd"'
         )
     if choice.penalty_name != "l2":
         return (
-            'solver="sdca" takes an L2 penalty, alone and above 0; use penalty="l2" (minimize:'
+            'solver="sdca" supports only an L2 penalty above 0; use penalty="l2" (minimize:'
             f' l2=, without l1= and penalty=), or solver="{instead}"'
         )
     if choice.average:

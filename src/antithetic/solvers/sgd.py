@@ -21,10 +21,10 @@ from antithetic.solvers.choice import Choice
 from antithetic.solvers.state import After, Solution, State
 from antithetic.solvers.steps import Schedule
 
-_LEAST_POINTS, _MOST_POINTS = 64, 256  # of an epoch that are averaged
+_LEAST_POINTS, _MOST_POINTS = 64, 256  # points of an epoch that are averaged
 GIVEN_UP = 2  # times in a row that last weights were better than a mean
 _FIRST_COMPARED = 4  # epochs after which a mean is first compared with the last weights
-_MOST_SAMPLES = np.iinfo(np.int64).max  # what the kernels count up to
+_MOST_SAMPLES = np.iinfo(np.int64).max  # the largest number that the kernels count to
 _MOST_SKIPPED = 10_000  # rows of the first epoch on the way to where the optimum is
 
 
@@ -34,14 +34,14 @@ class Averages(NamedTuple):
     Attributes
     ----------
     coef : ndarray of shape (d,) or None
-        Averaged weights, in float64 whatever the rows are; None where nothing is averaged.
+        Averaged weights, in float64 even for float32 rows; None if nothing is averaged.
     intercept : float or ndarray of shape (n_classes,)
         The averaged intercept, or those of all classes.
     weight : float
         Sum of the weights of what was averaged.
     received : ndarray of shape (d + 1,) or None
-        Of an L1 penalty, what the weights have received of it and, last, what each was charged
-        with (see ``_core/cpp/steps.hpp``).
+        For an L1 penalty: the penalty applied to each weight and, last, the penalty that each
+        should have received (see ``_core/cpp/steps.hpp``).
     settled : int
         How often in a row the last weights were found better than the mean of their epoch; from
         ``GIVEN_UP`` on they are the solution.
@@ -73,14 +73,14 @@ class Sgd:
     steepest : float, default=inf
         Slopes beyond it are cut off.
     watch : bool, default=False
-        Whether to record the mean loss that an epoch meets.
+        Whether to record the mean loss during an epoch.
     by_epoch : bool, default=False
         Whether the average starts again with each epoch, in the first one after a quarter of it (at
-        most 10,000 rows), and is of at most 256 points on the way, evenly spaced: they take the
-        noise out as well as all would, at a small part of the cost. After epochs 4, 5, 8, 9, 16, 17
-        and so on it is compared with the last weights, and given up for good once these were better
-        twice in a row: a path on which each row is met once ends with little noise, and when its
-        steps have become short, what is in its middle is no longer forgotten.
+        most 10,000 rows), and is taken over at most 256 evenly spaced points: they remove as much
+        noise as all steps would, at a small part of the cost. After epochs 4, 5, 8, 9, 16, 17 and
+        so on it is compared with the last weights, and given up for good once these were better
+        twice in a row: an epoch that visits each row once ends with little noise, and once steps
+        are short, the noise of its middle makes the mean worse.
     preconditioner : Preconditioner or None, default=None
         Centre and metric that steps are taken in, see :mod:`antithetic.problem.preconditioner`.
     """
@@ -127,7 +127,7 @@ class Sgd:
         return state._replace(coef=state.coef.astype(self.problem.X.dtype)), own
 
     def solution(self, state: State, own: Averages) -> Solution:
-        """Weights and intercept to be used: the averaged ones where there are such."""
+        """Weights and intercept to be used: the averaged ones, if any."""
         if own.coef is None or not own.weight:
             return state.coef, state.intercept
         return own.coef.astype(state.coef.dtype), own.intercept
@@ -249,17 +249,17 @@ def _points_to_average(problem: Problem) -> int:
 
 
 def refuses(choice: Choice) -> str | None:
-    """Averages are of SGD's own kernels, which know L2 and L1 penalties."""
+    """Only SGD's own kernels average, and they support L2 and L1 penalties."""
     if choice.loss.has_classes:
         return _refuses_classes(choice)
     return None if isinstance(choice.penalty, ElasticNet) else choice.refuses_average()
 
 
 def _refuses_classes(choice: Choice) -> str | None:
-    """Weights of all classes know an L2 penalty, and orders that do not look at gradients."""
+    """Softmax supports an L2 penalty, and orders of single rows without probabilities."""
     if choice.penalty_name not in ("none", "l2"):
         return (
-            f'loss="softmax" has an L2 penalty or none; got {choice.penalty_name}. Use loss='
+            f'loss="softmax" supports only an L2 penalty; got {choice.penalty_name}. Use loss='
             '"log_loss", one problem per class, for other penalties'
         )
     order = choice.order
@@ -267,7 +267,7 @@ def _refuses_classes(choice: Choice) -> str | None:
         order.pairs is not None or isinstance(order, Importance | Stratified)
     ):
         return (
-            'loss="softmax" takes single rows, in an order that does not depend on their gradients'
-            f' but by balancing; got {order!r}. Use Shuffle(), Balanced(sketch="auto") or Uniform()'
+            f'loss="softmax" supports neither pairs, importance nor strata; got {order!r}. Use'
+            ' Shuffle(), Balanced(sketch="auto") or Uniform()'
         )
     return None

@@ -1,4 +1,4 @@
-"""Where weights stand, and what a solver makes of an epoch."""
+"""The state of a run, and the result of an epoch."""
 
 from __future__ import annotations
 
@@ -28,26 +28,25 @@ class State(NamedTuple):
     epochs: int = 0
 
     def after(self, batches: Batches, coef: NDArray[Any], intercept: Any) -> State:
-        """Where weights stand after the steps of one more epoch."""
+        """The state after the steps of one more epoch."""
         steps, samples = self.steps + len(batches.starts) - 1, self.samples + len(batches.rows)
         return State(coef, intercept, steps, samples, self.epochs + 1)
 
 
 class After(NamedTuple):
-    """What an epoch leads to.
+    """The result of an epoch.
 
     Attributes
     ----------
     state : State
     own : object
-        What the solver keeps besides; nobody else looks into it.
+        The solver's private state.
     loss : float
-        Mean loss that was met, each row's before the step that it took part in; NaN where nobody
-        watches.
+        Mean loss during the epoch, each row's before its step; NaN if it is not recorded.
     order : ndarray or None
         Rows in the order that the next epoch of a balanced order should have.
     objective : float
-        That of the solution, where the solver looked at it; else NaN.
+        That of the solution, if the solver computed it; otherwise NaN.
     """
 
     state: State
@@ -66,14 +65,14 @@ class Solver(Protocol):
 
     @property
     def watch(self) -> bool:
-        """Whether it records the losses that it meets."""
+        """Whether it records the mean loss during an epoch."""
 
     @property
     def by_epoch(self) -> bool:
         """Whether the mean of each epoch's weights is the solution."""
 
     def init(self, coef: Any = None, intercept: Any = 0.0) -> tuple[State, Any]:
-        """State before the first step, and what the solver keeps besides."""
+        """State before the first step, and the solver's private state."""
 
     def take_up(self, state: State, own: Any) -> tuple[State, Any]:
         """State of an earlier run, made to fit this one; ``own`` may be that of another solver."""
@@ -82,7 +81,7 @@ class Solver(Protocol):
         """Take the steps of one more epoch."""
 
     def solution(self, state: State, own: Any) -> Solution:
-        """Weights and intercept to be used: the averaged ones where there are such."""
+        """Weights and intercept to be used: the averaged ones, if any."""
 
     def is_averaged(self, own: Any) -> bool:
         """Whether the solution is an average of weights."""
@@ -91,4 +90,4 @@ class Solver(Protocol):
         """Dual variables of the rows; None for solvers that have none."""
 
     def followed(self, state: State, own: Any) -> NDArray[np.float64]:
-        """Slopes of the gradients that are stepped along: less what is remembered of each row."""
+        """Slopes of the gradients that are stepped along: minus the stored ones, if any."""

@@ -2,16 +2,16 @@ r"""Automatic steps: a first step size and its decay, from a few passes over som
 
 **eta0.** A batch of b rows overshoots on its own rows when :math:`\eta\,c\,|x|^2 > 2b`, with c the
 bound on the loss's curvature. Steps from there down, each a quarter of the one before, are tried
-for one pass each. The longest is taken that gains at least half of what the best of them gains, and
-does not lose it in three passes more, or else the best: noise that a long step leaves behind is
-taken away by the decay, whereas a short step never catches up.
+for one pass each. The search chooses the longest that gains at least half of what the best gains,
+and does not lose it in three more passes, or otherwise the best: the decay later removes the noise
+that a long step leaves, whereas a short step never catches up.
 
 **decay.** With steps :math:`1/(\mu t)`, a direction of curvature h is fitted best when :math:`\mu`
-is near h: a larger one freezes it, a smaller one keeps its noise. The direction that counts is that
-of the solution itself, so the curvature of the objective along the weights found on the sample is
-measured, and half of it is taken, never less than the L2 penalty. For a balanced order, whose noise
-is smaller, it is less by a factor of sqrt(d / n), but at least 0.12; for a single random epoch
-whose mean is taken, by 0.35.
+is near h: a larger one freezes it, a smaller one keeps its noise. The direction that matters is
+that of the solution itself, so the curvature of the objective along the weights found on the sample
+is measured, and half of it is taken, never less than the L2 penalty. For a balanced order, whose
+noise is smaller, it is less by a factor of sqrt(d / n), but at least 0.12; for a single random
+epoch whose mean is taken, by 0.35.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Passes:
         return _Trial(eta0, self.objective(after), after)
 
     def lasts(self, eta0: float, after: After, enough: float) -> tuple[State, bool]:
-        """Weights after some more passes, and whether none lost what was gained."""
+        """Weights after some more passes, and whether all kept the gain."""
         lasting = True
         for _ in range(_MORE_PASSES):
             after = self.one_more(eta0, after)
@@ -137,7 +137,7 @@ def find_steps(
 def _objective_to_beat(sample: Problem, start: State, at_zero: float) -> float:
     """Objective of the first weights, or of zero if that is larger.
 
-    Good weights to begin with should not make the steps short.
+    Good initial weights should not make the steps short.
     """
     simple = isinstance(sample.penalty, ElasticNet)
     if simple and not start.coef.any() and start.intercept == 0.0:
@@ -157,7 +157,7 @@ def noise_of_balanced(n: int, d: int) -> float:
 def sample_of(problem: Problem, seed: int) -> Problem:
     """Draw rows of positive weight, and of a rare class at least a hundred.
 
-    Weights make up for it, so that objectives stay comparable.
+    Weights compensate for this, so that objectives stay comparable.
     """
     if problem.n <= _SAMPLE_ROWS:
         return problem
@@ -199,7 +199,7 @@ def longest_step(problem: Problem, batch_size: int) -> float:
 
 
 def _search(try_step: Callable[[float], _Trial], longest: float, before: float) -> list[_Trial]:
-    """Try the second longest step, the longest, and else shorter ones while they improve."""
+    """Try the second longest step, the longest, and otherwise shorter ones while they improve."""
     trials = [try_step(longest / _RATIO), try_step(longest)]
     if trials[1].objective < min(trials[0].objective, before):
         return trials

@@ -11,8 +11,8 @@ r"""Step sizes: how long the next step is, as a function of the steps and sample
 `PA2`           passive-aggressive with :math:`l / (|x|^2 + 1 / (2 \eta_0))`
 ==============  =================================================================================
 
-The passive-aggressive ones need ``"hinge"`` or ``"epsilon_insensitive"``, of which the slope is -1,
-0 or 1: a row then moves its own prediction to where its loss is zero, as far as :math:`\eta_0`
+The passive-aggressive ones need ``"hinge"`` or ``"epsilon_insensitive"``, whose slope is -1, 0 or
+1: a row then moves its own prediction to where its loss is zero, as far as :math:`\eta_0`
 allows (Crammer et al., 2006). A batch takes the mean of its rows' steps, the penalty
 :math:`\eta_0`.
 """
@@ -37,7 +37,7 @@ LOWERING = 5.0  # what an adaptive step is divided by
 
 
 class Schedule(NamedTuple):
-    """A rule for step sizes as numbers only, so that kernels can take it.
+    """A rule for step sizes as plain numbers, for the kernels.
 
     ``rate`` is the decay of InverseTime, the alpha of Optimal, the power of InvScaling; ``start``
     is the t0 of Optimal.
@@ -59,7 +59,7 @@ class Steps(Settings):
         raise NotImplementedError
 
     def refuses(self, solver: str, loss: Loss, penalty: Penalty) -> str | None:  # noqa: ARG002
-        """Why these steps do not go with a solver, a loss or a penalty; None if they do."""
+        """Why these steps do not work with a solver, a loss or a penalty; None if they do."""
         return None
 
 
@@ -83,9 +83,9 @@ def _check_decay(value: Any, owner: str) -> float | None:
 class Auto(Steps):
     """Steps that are found from the data.
 
-    For SGD these are `InverseTime` steps, found by a few passes over at most 1000 rows and watched
-    over: an epoch that makes things worse is done again with shorter steps, and the decay is
-    halved where steps have become too short. For SVRG and SAGA it is a constant step from the
+    For SGD these are `InverseTime` steps, found by a few passes over at most 1000 rows and checked
+    during the run: an epoch that makes things worse is repeated with shorter steps, and the decay
+    is halved if steps have become too short. For SVRG and SAGA it is a constant step from the
     smoothness of the loss.
 
     Parameters
@@ -95,7 +95,7 @@ class Auto(Steps):
     precondition : bool, default=False
         Whether SGD takes its steps in centred columns (with an intercept), each divided by its own
         spread, so that neither the units of the columns nor their offsets matter. The objective and
-        its optimum stay as they are. The first step then follows from the spread of the rows, and
+        its optimum do not change. The first step then follows from the spread of the rows, and
         one pass over some of them checks it.
     """
 
@@ -182,7 +182,7 @@ class Constant(Steps):
 class Adaptive(Constant):
     """Steps of one size, divided by 5 whenever the objective no longer falls.
 
-    It goes with ``stop=Stalled(tol)``, which says when that is.
+    It needs ``stop=Stalled(tol)``, which says when that is.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class Optimal(Steps):
         return Schedule(OPTIMAL, 0.0, float(alpha), _bottou_start(alpha, loss))
 
     def refuses(self, solver: str, loss: Loss, penalty: Penalty) -> str | None:  # noqa: ARG002
-        """Without a penalty there is no such step."""
+        """They need a penalty."""
         if self.alpha is None and penalty.l2 + penalty.l1 <= 0.0:
             return "Optimal() steps need l2 or l1 above 0; use InverseTime or Constant instead"
         return None
@@ -265,7 +265,7 @@ class PA1(Constant):
         return Schedule(self.code, self.eta0)
 
     def refuses(self, solver: str, loss: Loss, penalty: Penalty) -> str | None:
-        """They are a rule for SGD with two losses."""
+        """They work with SGD and two losses only."""
         name = type(self).__name__
         if solver != "sgd" or not isinstance(penalty, ElasticNet):
             return f'{name} is a rule for solver="sgd" with L2 or L1 penalties; use automatic steps'
@@ -284,7 +284,7 @@ class PA2(PA1):
     Parameters
     ----------
     eta0 : float
-        The longer, the less the steps are damped.
+        The larger it is, the less the steps are damped.
     """
 
     code: ClassVar[int] = PA2_CODE

@@ -1,1 +1,1 @@
-"""The one loop, and what drives it: `minimize`, `advise`, comparisons."""
+"""The training loop, and what uses it: `minimize`, `advise`, comparisons."""

@@ -30,22 +30,22 @@ _EPOCHS_TO_THE_END = 10  # of a balanced run on the sample, which is near its op
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What :func:`advise` found; ``str`` of it is a paragraph.
+    """The result of :func:`advise`; ``print`` shows it as a paragraph.
 
     Attributes
     ----------
     order : Order
-        The order to use with a linear model, ``Balanced()`` or ``Shuffle()``: without pairs, since
-        ``table_epochs`` of training are worth more.
+        The order to use with a linear model, ``Balanced()`` or ``Shuffle()``, without pairs, since
+        ``table_epochs`` more epochs gain more than a table.
     ratio_now : float
         Variance of the gradient of an antithetic pair at zero weights, against two independent
         rows.
     ratio_faded : float
-        The same of the same table near the optimum.
+        The same for the same table near the optimum.
     ratio_later : float
-        The same of a table made there.
+        The same for a table made near the optimum.
     table_epochs : float
-        What a table costs, in epochs of reshuffled training.
+        The cost of a table, in epochs of reshuffled training.
     rows_used : int
         Rows that all this was measured on; a table of more rows finds better partners.
     why : str
@@ -62,11 +62,11 @@ class Advice:
 
     def __str__(self) -> str:
         return (
-            f"Use order={name_order(self.order)!r} alone ({self.why}). A table would bring the"
-            f" variance of a batch down to {self.ratio_now:.2f} of that of independent rows at"
+            f"Use order={name_order(self.order)!r} without pairs ({self.why}). A table would lower"
+            f" the variance of a batch to {self.ratio_now:.2f} of that of independent rows at"
             f" first, to {self.ratio_faded:.2f} near the optimum, and to {self.ratio_later:.2f} if"
-            f" it is rebuilt there, and costs about {self.table_epochs:.0f} epochs: it pays where"
-            " gradients are expensive, as in a deep network."
+            f" it is rebuilt there. It costs as much as about {self.table_epochs:.0f} epochs, so it"
+            " pays only if gradients are expensive, as in a deep network."
         )
 
 
@@ -82,10 +82,9 @@ def advise(
     epochs: int = 20,
     random_state: int = 0,
 ) -> Advice:
-    """Say whether a table and which order will pay on these data.
+    """Say which order to use on these data, and whether a table will pay.
 
-    It measures about a thousand of the rows, which takes a second or two; more where kernels are
-    still to be compiled.
+    It measures about a thousand of the rows, which takes a second or two.
 
     Parameters
     ----------
@@ -100,7 +99,7 @@ def advise(
     batch_size : int, default=2
         Rows of a step.
     epochs : int, default=20
-        Passes that are planned.
+        Planned number of passes.
     random_state : int, default=0
 
     Returns
@@ -126,7 +125,7 @@ def advise(
     state, epoch_seconds = _near_the_optimum(sample, min(batch_size, sample.n), random_state)
     first, table_seconds = _timed_table(sample, None, random_state)
     later, _ = _timed_table(sample, state, random_state)
-    if problem.n > OPTIMAL_ROWS:  # a table of so many rows is not made as one of a thousand is
+    if problem.n > OPTIMAL_ROWS:  # large tables are made in another way
         more = _some_rows(problem, random_state, _ROWS_FOR_TIMING)
         table_seconds = _timed_table(more, None, random_state)[1] * sample.n / more.n
     start, end = sample.slopes(), sample.slopes(state.coef, state.intercept)

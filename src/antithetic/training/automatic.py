@@ -18,7 +18,7 @@ _ROWS_PER_FEATURE = 8  # from which on noise is what weights are off by
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a fit used where the user left it open, and why.
+    """What a fit chose where the user left it open, and why.
 
     Attributes
     ----------
@@ -56,14 +56,14 @@ def order_of_the_paper(solver: str, loss: Loss | None = None) -> Order:
 def best_order(
     n: int, d: int, *, batch_size: int, epochs: int, solver: str = "sgd", classes: bool = False
 ) -> tuple[Order, str]:
-    """Return the order for so many rows, features and epochs, and a reason.
+    """Return the order for a number of rows, features and epochs, and a reason.
 
     A balanced order keeps partial sums of gradients near sqrt(d), a random one near sqrt(n): with
-    as many features as rows nothing is to be gained, and each epoch costs up to a half more. Its
+    as many features as rows there is nothing to gain, and each epoch costs up to a half more. Its
     first epoch is random.
     """
     if solver == "newton":
-        return InOrder(), "all rows in each iteration: no order differs from another"
+        return InOrder(), "every iteration uses all rows, so their order does not matter"
     if solver in ("saga", "sdca"):
         why = "reshuffled, since balanced orders are for solvers 'sgd' and 'svrg'"
         return Shuffle(), why
@@ -71,14 +71,14 @@ def best_order(
         why = "reshuffled, since gradients of all classes cost more to balance than an order gains"
         return Shuffle(), why
     if batch_size >= n:
-        return Shuffle(), "a batch holds all rows: no order differs from another"
+        return Shuffle(), "a batch holds all rows, so their order does not matter"
     if epochs == 1:
-        why = "a single epoch: there is none before it whose gradients an order could follow"
+        why = "reshuffled, since a single epoch has no earlier one to learn an order from"
         return Shuffle(), why
     if 2 * d > n:
-        return Shuffle(), f"reshuffled, since with {d} features of {n} rows no order balances them"
+        return Shuffle(), f"reshuffled, since {n} rows of {d} features are too few to balance"
     return Balanced(), (
-        f"balanced, since {d} features of {n} rows leave room for an order that keeps partial sums"
+        f"balanced, since {n} rows of {d} features are enough for an order that keeps partial sums"
         " small"
     )
 
@@ -113,12 +113,12 @@ def automatic_batch_size(loss: Loss, n_weights: int, itemsize: int) -> int:
 
 
 def is_worth_averaging(n: int, d: int, loss: Loss, penalty: Penalty) -> bool:
-    """Whether the mean of an epoch's weights should be nearer to the optimum than the last of them.
+    """Whether the mean of an epoch's weights should be closer to the optimum than the last weights.
 
-    What it takes away is the noise of single steps, and there is little of that where each row has
-    features of its own. With unbounded slopes, one large row may throw the weights so far that the
-    mean of an epoch is off. A mean of weights that an L1 penalty has brought to zero one by one is
-    zero almost nowhere; one that is too weak to do so does not count.
+    The mean removes the noise of single steps, and there is little of that if each row has features
+    of its own. With unbounded slopes, one large row may move the weights so far that the mean of an
+    epoch is poor. With an L1 penalty, the mean of weights that are zero only some of the time is
+    hardly ever zero; a penalty too weak to make zeros does not count.
     """
     if loss.has_classes:  # each row moves the weights of all classes
         return True

@@ -1,9 +1,9 @@
-"""What is watched over where steps were found and not chosen.
+"""Checks during a run whose steps were found automatically.
 
-An epoch is done again with shorter steps when it led to worse weights than it began with, and than
-zero (after the first epoch, only with losses that may overshoot, and if the solver watches). The
-decay is halved, down to a least one, after every three epochs that all go the same way: the steps
-have then become too short.
+An epoch is repeated with shorter steps if its weights are worse than those it started with, and
+than zero (after the first epoch, only with losses that may overshoot, and if the solver records
+losses). The decay is halved, down to a smallest one, after every three epochs that all go the same
+way: the steps have then become too short.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Easing(NamedTuple):
 def ease(before: State, after: State, easing: Easing) -> Easing:
     """Halve the decay after some epochs that all went the same way.
 
-    They were short of where they were going.
+    Their steps were too short to arrive.
     """
     d, aligned = len(after.coef), 0
     moved = np.empty(d + (1 if isinstance(after.intercept, float) else len(after.intercept)))
@@ -56,18 +56,18 @@ def ease(before: State, after: State, easing: Easing) -> Easing:
 
 
 def eased_rate(rate: float, least: float, easing: Easing) -> float:
-    """Decay after it was halved as often as needed, but not below the least."""
+    """Decay after it was halved as often as needed, but not below the smallest."""
     return max(min(rate, least), math.ldexp(rate, -easing.eased))
 
 
 def unless_wrong(spec: Spec, run: Run, after: After) -> float:
     """Objective after an epoch; infinite if it went wrong.
 
-    That is, it ended worse than it began and than zero weights, or it overflowed. The check costs
-    one or two passes over the data. Of many rows it is skipped where the losses met on the way were
-    at most those of zero weights, but for the first epoch of unbounded slopes. After the first
-    epoch, only losses that may overshoot are checked, or few rows in units of their own. NaN means
-    that nothing was checked.
+    That is, it ended worse than it started and than zero weights, or it overflowed. The check costs
+    one or two passes over the data. With many rows it is skipped if the losses during the epoch
+    were at most those of zero weights, except after the first epoch with unbounded slopes. After
+    the first epoch, only losses that may overshoot are checked, or few rows in units of their own.
+    NaN means that nothing was checked.
     """
     problem, solver = spec.problem, spec.solver
     later = run.state.epochs > 0
@@ -95,7 +95,7 @@ def _is_cheap(spec: Spec) -> bool:
 
 
 def _reached(spec: Spec, after: After) -> float:
-    """Objective of the last weights, or of the mean of their epoch where that is what counts.
+    """Objective of the last weights, or of the mean of their epoch if that is the solution.
 
     An average over all epochs would hide for long how the last one ended.
     """

@@ -1,6 +1,6 @@
 """All combinations of pairs, order, solver and penalty: which work, and why others do not.
 
-The parts refuse for themselves; this only asks them, for the page of combinations and the tests.
+Each part says what it refuses; this only asks them, for the page of combinations and the tests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PAIRS: dict[str, Pairs | None] = {
 
 
 class _Nothing:
-    """A penalty of the user's, as far as refusals look at it."""
+    """Stands for a penalty of the user's own."""
 
     separable = True
 
@@ -69,14 +69,14 @@ class Combination(NamedTuple):
 def refusal(chosen: Combination, *, loss: str = "log_loss") -> str | None:
     """Why a combination does not work, and what to use instead; None if it works.
 
-    Dense and sparse rows are alike in this.
+    It is the same for dense and sparse rows.
 
     Examples
     --------
     >>> refusal(Combination("pairs", "importance", "saga", "l1")) is None
     True
     >>> refusal(Combination("rows", "balanced", "saga", "l2"))[:40]
-    'order="balanced" lets half of what SAGA '
+    'order="balanced" makes half of what SAGA'
     """
     penalty = PENALTIES[chosen.penalty]
     return reason_against(
@@ -85,7 +85,7 @@ def refusal(chosen: Combination, *, loss: str = "log_loss") -> str | None:
 
 
 def every_combination() -> Iterator[Combination]:
-    """All there are, in order."""
+    """All combinations, in order."""
     for solver in SOLVERS:
         for penalty in PENALTIES:
             yield Combination("rows", "auto", solver, penalty)

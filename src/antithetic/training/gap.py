@@ -1,4 +1,4 @@
-"""How far a run is from the optimum, and whether it should end yet: no fit fails in silence."""
+"""How far a run is from the optimum, and whether it should end yet: no fit fails silently."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from antithetic.solvers.state import Solution
 Marks = tuple[tuple[int, float], ...]
 MOST_OF_THE_WAY = 0.005  # what may be left of the way from the best constant
 _STILL_FALLING = 0.1  # share of the gap that an epoch takes away
-_FEW_ENTRIES = 5e6  # visited in all epochs together: some ten milliseconds
+_FEW_ENTRIES = 5e6  # visited in all epochs together: about ten milliseconds
 _LEAST_WAY = 0.25  # of the constant's objective: what estimates by noisy epochs are compared with
 _MOST_EPOCHS = 500  # that are added to a fit of little data
 _ROWS_OF_A_START = 20_000
@@ -30,10 +30,10 @@ class Gap(NamedTuple):
     Attributes
     ----------
     left : float
-        Estimate of the objective less its optimum; NaN for the perceptron, which has none.
+        Estimate of the objective minus its optimum; NaN for the perceptron, which has none.
     share : float
-        That, divided by the way from the best constant prediction (zero weights, without an
-        intercept) to the optimum.
+        The same, divided by the distance of the best constant prediction (zero weights, without an
+        intercept) from the optimum.
     """
 
     left: float
@@ -41,7 +41,7 @@ class Gap(NamedTuple):
 
     @property
     def is_wide(self) -> bool:
-        """Whether so much is left that the user should know."""
+        """Whether enough is left that the user should know."""
         return self.share > MOST_OF_THE_WAY
 
 
@@ -49,7 +49,7 @@ NO_GAP = Gap(np.nan, np.nan)
 
 
 def start_of(loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
-    """Best constant prediction, from some of the rows where all take long; 0 for perceptrons."""
+    """Best constant prediction, from a sample if there are many rows; 0 for perceptrons."""
     if loss.code == PERCEPTRON:
         return 0.0
     if not (loss.classification or loss.name == "squared_error" or loss.has_log_link):
@@ -60,7 +60,7 @@ def start_of(loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64] | N
 
 
 def marks_of(problem: Problem, epochs: int, objective: float, solution: Solution) -> Marks:
-    """Objective after 1, 2, 4, 8, ... epochs, where an estimate needs it; else nothing."""
+    """Objective after 1, 2, 4, 8, ... epochs, if an estimate needs it; otherwise nothing."""
     if has_newton_decrement(problem) or epochs.bit_count() != 1:
         return ()
     if np.isnan(objective):
@@ -70,7 +70,7 @@ def marks_of(problem: Problem, epochs: int, objective: float, solution: Solution
 
 
 def estimate_gap(problem: Problem, solution: Solution, epochs: int, marks: Marks) -> Gap:
-    """Estimate what is left: by a Newton step, else from the objectives of the epochs."""
+    """Estimate what is left: by a Newton step, or from the objectives of the epochs."""
     if problem.loss.code == PERCEPTRON:
         return NO_GAP
     start = _loss_of_a_constant(problem)
@@ -99,11 +99,11 @@ def _loss_of_a_constant(problem: Problem) -> float:
 
 
 def should_go_on(problem: Problem, gap: Gap, objectives: list[float], epochs: int) -> bool:
-    """Whether a run that seems to stall is far from the optimum, and should go on all the same.
+    """Whether a run that seems to stall is far from the optimum and should continue.
 
-    That is, while its last epochs lowered the objective met on the way by a tenth of what is left
-    each, or while there is so little data that all epochs together cost next to nothing, if the
-    loss is smooth: what a kink leaves is too noisy an estimate to go on by.
+    That is, while each of its last epochs lowered the running objective by a tenth of what is left,
+    or while there is so little data that all epochs together cost next to nothing, if the loss is
+    smooth: with a kink the estimate is too noisy for this decision.
     """
     if len(objectives) < 2 or not gap.is_wide:
         return False

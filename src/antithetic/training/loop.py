@@ -1,4 +1,4 @@
-"""The one loop: epochs, what is watched and recorded after each, and when it ends."""
+"""The training loop: epochs, what is checked and recorded after each, and when it ends."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from antithetic.training.trace import measure
 
 
 class Patience(NamedTuple):
-    """How long a run has not become better.
+    """How long a run has not improved.
 
     ``best`` is the least verdict, ``waited`` the epochs without a better one, and ``stopped`` says
     whether the run has ended by itself.
@@ -49,28 +49,28 @@ class Patience(NamedTuple):
     stopped: bool = False
 
     def after(self, verdict: float, stop: Stalled) -> Patience:
-        """Count epochs in which the verdict did not fall; after so many, stop."""
+        """Count epochs in which the verdict did not fall; after ``epochs`` of them, stop."""
         waited = 0 if verdict <= self.best - stop.tol else self.waited + 1  # NaN does not count
         return Patience(min(self.best, verdict), waited, waited >= stop.epochs)
 
 
 class Run(NamedTuple):
-    """A run after some epochs. It is replaced as a whole, so another thread may read it any time.
+    """A run after some epochs. It is replaced as a whole, so other threads may read it.
 
     Attributes
     ----------
     state : State
     own : object
-        What the solver keeps besides.
+        The solver's private state.
     schedule : Schedule
         Steps as given or found, neither lowered nor eased.
     drawing : Drawing
     order : ndarray or None
         What a balanced epoch left behind for the next.
     loss : float
-        Mean loss that was met in the last epoch; NaN where nobody watches.
+        Mean loss during the last epoch; NaN if it is not recorded.
     objective : float
-        That of the solution, if it was looked at; else NaN.
+        That of the solution, if it was computed; otherwise NaN.
     entries : tuple of dict
         What was measured, after each epoch.
     lowered : int
@@ -80,7 +80,7 @@ class Run(NamedTuple):
     marks : tuple
         Objectives of some epochs, where the gap is estimated from them.
     gap : Gap or None
-        Estimate after the last epoch, if there was need of one.
+        Estimate after the last epoch, if one was needed.
     """
 
     state: State
@@ -117,7 +117,7 @@ def begin(
     ----------
     spec : Spec
     start : tuple of array-like and float, default=None
-        Weights and intercept to begin with; None means zero.
+        Initial weights and intercept; None means zero.
     earlier : tuple of State and object, default=None
         State of an earlier run to continue from, and what its solver kept, instead.
     schedule : Schedule, default=None
@@ -140,7 +140,7 @@ def find_schedule(spec: Spec, drawing: Drawing, state: State) -> Schedule:
     if not isinstance(steps, Auto):
         return steps.schedule(problem.loss, problem.penalty)
     if not SOLVERS[spec.solver_name].has_steps:
-        return Schedule(INVERSE_TIME, 1.0)  # which nobody looks at
+        return Schedule(INVERSE_TIME, 1.0)  # not used
     if spec.solver_name != "sgd":
         return Schedule(INVERSE_TIME, automatic_step(spec, drawing), steps.decay or 0.0)
     if isinstance(problem, SoftmaxProblem):
@@ -165,7 +165,7 @@ def find_schedule(spec: Spec, drawing: Drawing, state: State) -> Schedule:
 
 
 def train(spec: Spec, run: Run, epochs: int) -> Iterator[Run]:
-    """Yield the run after each epoch until ``epochs`` are done, those behind it included."""
+    """Yield the run after each epoch until ``epochs`` are done in all."""
     asked = -1  # the epoch whose table was looked after: one that is done again keeps it
     while run.state.epochs < epochs and not run.stopped:
         if asked < run.state.epochs:
@@ -200,7 +200,7 @@ def _epoch(spec: Spec, run: Run, schedule: Schedule) -> tuple[After, Drawing]:
 
 
 def _moved(spec: Spec, run: Run, after: After, drawing: Drawing) -> Run:
-    """Take over what an epoch led to, measure it, and judge whether to go on."""
+    """Take over the result of an epoch, measure it, and decide whether to continue."""
     easing = ease(run.state, after.state, run.easing) if spec.is_watched_over else run.easing
     run = Run(
         after.state,
@@ -230,7 +230,7 @@ def _moved(spec: Spec, run: Run, after: After, drawing: Drawing) -> Run:
 
 
 def _judged(spec: Spec, run: Run, stop: Stalled) -> Run:
-    """Judge an epoch; where the verdict has not fallen for long, lower the step or stop."""
+    """Judge an epoch; if the verdict has not fallen for long, lower the step or stop."""
     if stop.of == "objective":
         verdict = run.loss + spec.problem.penalty.value(run.state.coef)
     else:
@@ -270,9 +270,9 @@ def present_schedule(spec: Spec, run: Run) -> Schedule:
 
 
 def warn_if_worse(spec: Spec, first: Solution, run: Run) -> None:
-    """Warn of steps that led to an objective above the one that they began with.
+    """Warn if the objective ended above its initial value.
 
-    Some solvers have no steps, and automatic ones are watched over while they are taken.
+    Some solvers have no steps, and automatic steps are checked during the run.
     """
     if not SOLVERS[spec.solver_name].has_steps or spec.is_watched_over:
         return
@@ -280,7 +280,7 @@ def warn_if_worse(spec: Spec, first: Solution, run: Run) -> None:
     before = problem.objective(*first)
     after = problem.objective(*spec.solver.solution(run.state, run.own))
     if after > 1.1 * before > 0.0:
-        # a second of import that a good run need not wait for
+        # takes a second to import, and is not needed for a good run
         from sklearn.exceptions import ConvergenceWarning
 
         warn(

@@ -32,25 +32,25 @@ _MARKED_ROWS = 256  # by which a resumed run knows its data
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
-    """What :func:`minimize` returns.
+    """The result of :func:`minimize`.
 
     Attributes
     ----------
     coef : ndarray of shape (d,), or (n_classes, d) for ``"softmax"``
-        Weights: the averaged ones where averaging was asked for.
+        Weights: the averaged ones if averaging was asked for.
     intercept : float, or ndarray of shape (n_classes,)
     trace : dict of str to ndarray of shape (epochs + 1,)
         ``"epoch"``, and one entry per epoch of everything that was asked for; the first entry is
         before the first step.
     table : AntitheticTable, GroupTable or None
-        The table that was used last; where each row is visited once, the matching made of it, whose
-        ``matching_loss`` says what that cost.
+        The table that was used last; if each row is visited once, the matching made from it, whose
+        ``matching_loss`` has the cost.
     classes : ndarray of shape (2,) or (n_classes,), or None
         The labels that were taken as -1 and +1, or those of the rows of weights.
     run : Run
-        Where the run stands, without the data: pass the whole result as ``resume=`` to go on.
+        State of the run, without the data: pass the whole result as ``resume=`` to continue.
     settings : dict
-        What the run was made with, so that it is resumed with the same.
+        Settings of the run, so that it is resumed with the same.
     """
 
     coef: NDArray[Any]
@@ -75,7 +75,7 @@ class Result:
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during :func:`minimize`.
 
-    ``result`` is that of the last whole epoch, to be used as it is or resumed.
+    ``result`` is that of the last complete epoch; it can be used or resumed.
     """
 
     def __init__(self, result: Result) -> None:
@@ -112,7 +112,7 @@ def minimize(
     r"""Minimise the mean loss plus a penalty by stochastic gradients.
 
     The objective is :math:`\frac1n \sum_i s_i \phi(y_i, \langle w, x_i\rangle) + \frac{l_2}{2}|w|^2
-    + l_1 |w|_1`. Two choices are free of each other: ``order``, which rows make the next batch, and
+    + l_1 |w|_1`. Two choices are independent: ``order``, which rows make the next batch, and
     ``solver``, how gradients become weights. ``order="uniform"`` is the paper's SGD,
     ``order=Uniform(pairs="greedy")`` its SGD-as.
 
@@ -136,26 +136,25 @@ def minimize(
         (Tsuruoka et al. 2009, as in scikit-learn).
     penalty : ElasticNet, GroupLasso, object or None, default=None
         None means L2 and L1. ``GroupLasso(groups)`` has the strength ``l1``, and ``l2`` is added to
-        it. An object with ``value(w)``, ``prox(w, step)`` and ``separable`` is a penalty of one's
-        own, to which ``l2`` is added; its prox is called from Python in each step, so large batches
-        are best.
+        it. An object with ``value(w)``, ``prox(w, step)`` and ``separable`` is your own penalty, to
+        which ``l2`` is added; its prox is called from Python in each step, so large batches are
+        best.
     fit_intercept : bool, default=False
         Fit an intercept, which is not penalised.
     sample_weight : array-like of shape (n,), default=None
         Weight of each row's loss.
     init : tuple of array-like of shape (d,) and float, default=None
-        Weights and intercept to begin with, for ``"softmax"`` of shapes (n_classes, d) and
-        (n_classes,); None means zero, and for quantile and log-link losses the best constant as the
-        intercept.
+        Initial weights and intercept, for ``"softmax"`` of shapes (n_classes, d) and (n_classes,).
+        None means zero, and for quantile and log-link losses the best constant as the intercept.
     order : str or Order, default="auto"
         ``"uniform"``, ``"shuffle"``, ``"balanced"``, ``"importance"``, ``"stratified"``, or an
-        object of :mod:`antithetic.orders` with settings of its own. "auto" is ``"uniform"``, as in
+        object of :mod:`antithetic.orders` with its own settings. "auto" is ``"uniform"``, as in
         the paper, and ``"shuffle"`` for SDCA and ``"softmax"``.
     solver : {"sgd", "svrg", "saga", "sdca", "newton"}, default="sgd"
-        SVRG and SAGA correct gradients by what they remember of each row (see
+        SVRG and SAGA correct gradients by a stored slope for each row (see
         :mod:`antithetic.solvers.corrected`); SDCA maximises the dual row by row, for an L2 penalty
         without an intercept (see :mod:`antithetic.solvers.sdca`); Newton's method, for losses
-        without a kink, finishes to any accuracy in a few epochs, each one pass over all rows (see
+        without a kink, reaches any accuracy in a few epochs, each one pass over all rows (see
         :mod:`antithetic.solvers.newton`).
     batch_size : int or "auto", default="auto"
         Rows of a step, at most n: ``batch_size / 2`` pairs if there are pairs, and one more row if
@@ -165,9 +164,9 @@ def minimize(
         step. The others are in :mod:`antithetic.steps`. "auto" finds steps from the data.
     average : bool, int, "linear" or "epoch", default=False
         Return the mean of the weights after each step: of all (True), from a number of samples on
-        (an int), with weight t for step t ("linear"), or of the last epoch, at up to 256 points on
-        the way ("epoch"; of the first epoch, less its beginning), until the last weights are found
-        to be better. False returns the last weights.
+        (an int), with weight t for step t ("linear"), or of the last epoch, at up to 256 points
+        ("epoch"; without the beginning of the first epoch), until the last weights are found to be
+        better. False returns the last weights.
     epochs : int, default=20
         Passes over the data: ``ceil(n / batch_size)`` steps each.
     stop : Stalled, Target or None, default=None
@@ -176,16 +175,16 @@ def minimize(
         The same seed gives the same bits.
     trace : str, Distance, or sequence of these, default=()
         What to record before the first step and after each epoch: ``"objective"``, ``"gradient"``
-        and ``"gap"`` (see ``Target``), ``"variance"`` (exact, of the gradient that the next batch
-        steps along, corrected if it is, at the current weights and with what is remembered now; of
-        an order without a draw, the mean over its full batches), ``"variance_ratio"`` (that,
+        and ``"gap"`` (see ``Target``), ``"variance"`` (exact, of the gradient, possibly corrected,
+        that the next batch steps along at the current weights; for an order that is not random,
+        the mean over its full batches), ``"variance_ratio"`` (that,
         divided by the variance of independent rows), ``"partial_sum"`` (largest norm of a partial
         sum of centred gradients in the order to come, divided by that of a random order),
         ``Distance(w_star)``. Each costs about one pass over the data. Objective and distance are
-        those of the averaged weights where there are such.
+        those of the averaged weights, if any.
     resume : Result, default=None
-        Go on from an earlier result with the same data and parameters until ``epochs`` in all are
-        done.
+        Continue from an earlier result with the same data and parameters until ``epochs`` in all
+        are done.
     progress : bool, default=False
         Show a progress bar on the error stream.
 
@@ -196,9 +195,9 @@ def minimize(
     Raises
     ------
     DivergenceError
-        When the weights become infinite; it holds the last good result and says what to try.
+        If the weights become infinite; it holds the last good result and says what to try.
     Interrupted
-        On Ctrl-C; it holds the result of the last whole epoch.
+        On Ctrl-C; it holds the result of the last complete epoch.
 
     Examples
     --------
@@ -308,9 +307,9 @@ def _result(spec: Spec, run: Run, settings: dict[str, Any]) -> Result:
 
 
 def _resumed(spec: Spec, resume: Any, settings: dict[str, Any]) -> Run:
-    """Take up an earlier result, if it was made with the same settings.
+    """Continue from an earlier result, if it was made with the same settings.
 
-    With another rule for its end, one that had ended goes on.
+    With a different stopping rule, a run that had ended continues.
     """
     if not isinstance(resume, Result):
         raise ValueError(f"resume= must be a Result of minimize; got {type(resume).__name__}")
@@ -356,7 +355,7 @@ def _settings(spec: Spec, average: bool | int | str) -> dict[str, Any]:
 
 
 def _mark_data(problem: Problem) -> str:
-    """Hash of labels, weights and evenly spaced rows, which tells other data from these."""
+    """Hash of labels, weights and evenly spaced rows, which identifies the data."""
     some = problem.X[:: -(-problem.n // _MARKED_ROWS)]
     entries = (some.data, some.indices, some.indptr) if sparse.issparse(some) else (some,)
     mark = hashlib.sha256()
@@ -366,7 +365,7 @@ def _mark_data(problem: Problem) -> str:
 
 
 def _mark(penalty: Penalty) -> Any:
-    """What tells a penalty from another: its numbers, or of the user's own the name and content."""
+    """What identifies a penalty: its numbers, or the name and content of the user's own."""
     if not isinstance(penalty, OwnPenalty):
         return penalty
     try:

@@ -25,13 +25,13 @@ _MOST_ROWS_STEP_BY_STEP = 2000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spec:
-    """Everything that decides a run but its length: `minimize` and every estimator make one.
+    """Everything that determines a run except its length: `minimize` and the estimators make one.
 
     Attributes
     ----------
     problem : Problem
     y : array-like
-        The labels as given, which the fingerprints of tables are of.
+        The labels as given, from which the fingerprints of tables are made.
     order : Order
     solver_name : str
     solver : Solver
@@ -47,7 +47,7 @@ class Spec:
         What the order and the average leave of the noise of a random order; automatic steps fall
         more slowly by it.
     estimates_gap: bool, default=False
-        Whether a run that stalls goes on while it is far from the optimum and still falls.
+        Whether a run that stalls continues while it is far from the optimum and still falls.
     """
 
     problem: Problem
@@ -65,7 +65,7 @@ class Spec:
 
     @property
     def is_watched_over(self) -> bool:
-        """Whether nobody chose the steps, so that epochs which go wrong are done again."""
+        """Whether steps are automatic, so that epochs which go wrong are repeated."""
         return isinstance(self.steps, Auto) and self.solver_name == "sgd"
 
     @property
@@ -99,7 +99,7 @@ def make_spec(
     preconditioner: Preconditioner | None = None,
     estimates_gap: bool = False,
 ) -> Spec:
-    """Check what goes together, and put it together.
+    """Check that the choices can be combined, and combine them.
 
     ``steepest`` is where slopes are cut off; ``threads`` are for many classes, None means as many
     as BLAS would take; ``preconditioner`` is the one of automatic steps where it is known already.
@@ -130,7 +130,7 @@ def make_spec(
 
 
 def _check_preconditioned(problem: Problem, solver: Sgd) -> None:
-    """Raise ValueError where centred columns are not supported."""
+    """Raise ValueError if centred columns are not supported."""
     if problem.loss.has_classes:
         raise ValueError(
             'Auto(precondition=True) is not supported with loss="softmax"; leave precondition out'
@@ -144,7 +144,7 @@ def _check_preconditioned(problem: Problem, solver: Sgd) -> None:
 
 
 def reason_against(choice: Choice) -> str | None:
-    """Why choices do not go together, and what to use instead: each part speaks for itself."""
+    """Why choices cannot be combined, and what to use instead: each part checks for itself."""
     kind = SOLVERS[check_solver(choice.solver)]
     reasons = (
         None if choice.order is None else choice.order.refuses(),
@@ -155,14 +155,14 @@ def reason_against(choice: Choice) -> str | None:
 
 
 def check_choice(choice: Choice) -> None:
-    """Raise ValueError for what does not go together."""
+    """Raise ValueError for choices that cannot be combined."""
     reason = reason_against(choice)
     if reason is not None:
         raise ValueError(reason)
 
 
 def check_stopping(steps: Steps, stop: Stop) -> None:
-    """Raise ValueError for adaptive steps that nothing adapts."""
+    """Raise ValueError for adaptive steps without a rule that lowers them."""
     if steps.adapts and not isinstance(stop, Stalled):
         raise ValueError(
             "Adaptive steps are lowered when the objective stops falling; give stop=Stalled(tol),"
@@ -171,7 +171,7 @@ def check_stopping(steps: Steps, stop: Stop) -> None:
 
 
 def _check_watched(stop: Stop, measures: tuple[Measure, ...]) -> None:
-    """Raise ValueError for a rule that watches what nobody records."""
+    """Raise ValueError for a rule that depends on something that is not recorded."""
     names = {"objective", *(measure.name for measure in measures)}
     if isinstance(stop, Stalled) and stop.of not in names:
         raise ValueError(
@@ -181,7 +181,7 @@ def _check_watched(stop: Stop, measures: tuple[Measure, ...]) -> None:
 
 
 def _check_step_by_step(spec: Spec) -> None:
-    """Raise ValueError where the oracle is not supported."""
+    """Raise ValueError if the oracle is not supported."""
     pairs, problem = spec.order.pairs, spec.problem
     assert pairs is not None
     is_uniform = isinstance(spec.order, Uniform)

@@ -18,7 +18,7 @@ class Stalled(Settings):
     """End a run when the objective no longer falls.
 
     As in scikit-learn, the objective is measured during the epoch: each row's loss just before the
-    step that it takes part in, plus the penalty. ``Adaptive`` steps are lowered instead of ending
+    step, plus the penalty. ``Adaptive`` steps are lowered instead of ending
     the run.
 
     Parameters
@@ -72,7 +72,7 @@ Stop = Stalled | Target | None
 
 
 def check_stop(stop: Any) -> Stop:
-    """Return a rule for the end of a run."""
+    """Return a stopping rule."""
     if stop is None or isinstance(stop, (Stalled, Target)):
         return stop
     raise ValueError(

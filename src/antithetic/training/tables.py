@@ -1,4 +1,4 @@
-"""What a run draws from at the moment, and when its table is rebuilt from the gradients."""
+"""What a run currently draws from, and when its table is rebuilt from the gradients."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """What a run draws from at the moment.
+    """What a run currently draws from.
 
     Attributes
     ----------
     table : AntitheticTable, GroupTable or None
     draws : Draws or None
-        The order, applied to it; None where the data are not kept.
+        The order, applied to it; None if the data are not kept.
     worth : float
         By how much the table lowered the variance when it was made.
     """
@@ -51,7 +51,7 @@ class Drawing:
 
 
 def first_drawing(spec: Spec, table: Table | None = None) -> Drawing:
-    """Begin with a table that is known already, with the one given, or with one made for it."""
+    """Start with a known table, with the one given, or with a new one."""
     pairs = spec.order.pairs
     if table is None and pairs is not None:
         table = pairs.first_table(spec.problem, spec.y, once=spec.order.once, seed=spec.seed)
@@ -59,7 +59,7 @@ def first_drawing(spec: Spec, table: Table | None = None) -> Drawing:
 
 
 def renewed(spec: Spec, run: Run) -> Run:
-    """Rebuild the table if it is time to; the order that the last epoch left is then void."""
+    """Rebuild the table if it is due; the order that the last epoch left is then discarded."""
     pairs, table = spec.order.pairs, run.drawing.table
     if pairs is None or table is None:
         return run
@@ -112,9 +112,9 @@ def automatic_step(spec: Spec, drawing: Drawing) -> float:
 def step_by_step(
     spec: Spec, run: Run, batches: Batches, schedule: Schedule
 ) -> tuple[After, Drawing]:
-    """Algorithm 2 to the letter: each step has a table made from the gradients of the moment.
+    """Algorithm 2 to the letter: each step has a table made from the current gradients.
 
-    Of the batches given, each first row of a pair is kept and its partner looked up afresh.
+    The first row of each pair in the given batches is kept, and its partner is looked up again.
     """
     pairs, after, table = spec.order.pairs, After(run.state, run.own), run.drawing.table
     assert pairs is not None

@@ -1,4 +1,4 @@
-"""What is recorded of a run: objective, optimality, exact variance, partial sums, distances."""
+"""What is recorded during a run: objective, optimality, exact variance, partial sums, distances."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 class View:
     """A run after an epoch, as measures see it; what several of them need is computed once.
 
-    What concerns batches is that of the epoch to come, at the present weights, if the present table
-    is kept for it.
+    Values about batches refer to the next epoch, at the current weights and with the current table.
     """
 
     def __init__(self, spec: Spec, run: Run) -> None:
@@ -66,7 +65,7 @@ class Measure(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in the trace."""
+        """Its name in the trace."""
 
     def of(self, view: View) -> float:
         """Its value."""
@@ -130,15 +129,15 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """The objective met on the way: each row's loss before its step, plus the penalty.
+    """The running objective: each row's loss before its step, plus the penalty.
 
-    It costs no pass over the data, but the solver must watch.
+    It costs no pass over the data, but the solver must record losses.
     """
 
     name: str = "objective"
 
     def of(self, view: View) -> float:
-        """Mean loss met in the last epoch, plus the penalty of the last weights."""
+        """Mean loss during the last epoch, plus the penalty of the last weights."""
         return view.run.loss + view.spec.problem.penalty.value(view.run.state.coef)
 
 
@@ -193,7 +192,7 @@ TRACES = tuple(_WORDS)
 
 
 def measures_of(trace: Any, stop: Stop = None) -> tuple[Measure, ...]:
-    """Return what a ``trace=`` asks for, and what a target needs besides."""
+    """Return what a ``trace=`` asks for, and what a target needs."""
     several = isinstance(trace, Iterable) and not isinstance(trace, (str, Distance))
     found = tuple(_read(one) for one in (trace if several else (trace,)) if one is not None)
     if isinstance(stop, Target) and stop.of not in {measure.name for measure in found}:
@@ -246,6 +245,6 @@ def check_measures(
 
 
 def measure(spec: Spec, run: Run) -> dict[str, float]:
-    """Measure a run as it stands."""
+    """Measure the current state of a run."""
     view, epochs = View(spec, run), float(run.state.epochs)
     return {"epoch": epochs} | {one.name: one.of(view) for one in spec.trace}

@@ -2,9 +2,9 @@
 //
 // While it walks through an epoch, a solver keeps a signed sum s of gradients, zero at first. Of
 // every two units with gradients a and b it adds a - b to s if <s, a - b> <= 0 and sends a to the
-// front of the next epoch and b to its back, else b - a and the other way round; the back fills
-// from the end. A unit without another comes between front and back, and rows that are not a whole
-// unit stay last.
+// front of the next epoch and b to its back, otherwise b - a and the other way round; the back
+// fills from the end. A unit without another comes between front and back, and rows that are not a
+// whole unit stay last.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,7 @@
 namespace antithetic {
 
 // Sign with which the difference of two units is added, from its product with the signed sum.
-// Nobody could predict it, so it is made of bits: compilers turn a choice of numbers into a branch.
+// It cannot be predicted, so it is made of bits: compilers turn a choice of numbers into a branch.
 template <class Real>
 Real balancing_sign(Real lean) {
   using Bits = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;

@@ -22,7 +22,7 @@ void require_targets(const Targets& targets, Index n) {
 
 void require_batches(const Batches& batches, Index n) {
   const Index many = length(batches.rows);
-  require_rows(batches.rows, n, "a batch names a row that there is not");
+  require_rows(batches.rows, n, "a batch has a row number out of range");
   require(!batches.starts.empty() && batches.starts.front() == 0 && batches.starts.back() == many,
           "batches must begin at 0 and end with the last row");
   require(std::is_sorted(batches.starts.begin(), batches.starts.end()),
@@ -57,7 +57,7 @@ void require_groups(const Groups& groups, Index d) {
   if (!groups.exist()) return;
   require(length(groups.members) == d && length(groups.owner) == d,
           "groups: one entry per feature");
-  require_rows(groups.members, d, "a group names a feature that there is not");
+  require_rows(groups.members, d, "a group has a feature number out of range");
   require_rows(groups.owner, length(groups.starts), "an owner is not a group");
   require(groups.starts.front() == 0 && groups.starts.back() <= d &&
               std::is_sorted(groups.starts.begin(), groups.starts.end()),

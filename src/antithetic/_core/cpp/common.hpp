@@ -57,7 +57,7 @@ inline void prefetch(const void* address) {
 #endif
 }
 
-// A function that somebody else keeps, whatever its type: what calls it is compiled once.
+// A reference to a function of any type that is kept elsewhere: its caller is compiled once.
 template <class Signature>
 class FunctionRef;
 
@@ -77,8 +77,8 @@ class FunctionRef<void(Arguments...)> {
   void (*call_)(const void*, Arguments...);
 };
 
-// Calls a function now and then, which throws when the user has pressed Ctrl-C. Kernels run without
-// Python's lock, so nobody else would notice.
+// Calls a function from time to time, which throws if the user has pressed Ctrl-C. Kernels run
+// without Python's lock, so Python would not notice.
 class Pulse {
  public:
   using Check = void (*)();

@@ -1,13 +1,13 @@
 // One epoch of corrected proximal steps, on dense or sparse rows: plain ones, SVRG's and SAGA's.
 //
-// The weights are w = s v, as in SGD. A step also moves every weight against the mean remembered
+// The weights are w = s v, as in SGD. A step also moves every weight against the mean stored
 // gradient and thresholds it. On sparse rows that is put off: in terms of v it is a move of
 // dU = eta / s times the mean gradient, and a threshold of dU l1, in which the mean gradient of a
 // feature stays the same until a row with it comes by. So a feature that was not met for some steps
 // moves along a straight line in U while it keeps its sign, stays at zero if the mean gradient is
 // below l1 there, and otherwise leaves it along another straight line: it is brought up to date at
-// once when it is next met, the step in which it reached zero being found by bisection. Of a group
-// penalty, groups are brought up to date, step by step.
+// once when it is next met, and the step in which it reached zero is found by bisection. With a
+// group penalty, groups are brought up to date, step by step.
 #pragma once
 
 #include "balance.hpp"
@@ -15,7 +15,7 @@
 
 namespace antithetic {
 
-// What corrects a step: remembered slopes, none where nothing is corrected, and their mean
+// What corrects a step: stored slopes, none where nothing is corrected, and their mean
 // gradient, the intercept's last. With `keeps`, a step renews what it has used (SAGA).
 template <class Real>
 struct Memory {
@@ -71,7 +71,7 @@ Real softened(Real weight, Real threshold) {
   return weight - std::min(std::max(weight, -threshold), threshold);
 }
 
-// Features of sparse rows that fall behind, and where they have come to.
+// Features of sparse rows that are not up to date, and up to where they are.
 template <class Real>
 class Behind {
  public:
@@ -342,7 +342,7 @@ class CorrectedEpoch {
     return total;
   }
 
-  // Renew what is remembered of the rows, after all moves: one that comes twice changes once.
+  // Renew the stored slopes of the rows, after all moves: a row that comes twice changes once.
   double remember(Index first, Index last) {
     double renewed = 0.0;
     for (Index k = first; k < last; ++k) {
@@ -391,7 +391,7 @@ class CorrectedEpoch {
     }
   }
 
-  // The features that were met take the rest of their step before what is remembered changes.
+  // The features that were met take the rest of their step before the stored slopes change.
   void move_sparse(Index first, Index last, Index batch, double step)
     requires is_sparse
   {

@@ -15,9 +15,9 @@ bool shuffle(std::span<Index> order, std::span<const std::uint32_t> words);
 void invert(std::span<const double> sums, std::span<const double> numbers, std::span<Index> drawn);
 
 // Pair balancing of rows that are observed a few at a time (for PyTorch): the vector of row k is
-// the product of its slopes and what `vectors` has. `marks` are the ends of front and back, and the
-// row that waits for another, whose vector is `held`; -1 for none. Rows placed already are passed
-// over.
+// the product of its slopes and its entries in `vectors`. `marks` are the ends of front and back,
+// and the row that waits for another, whose vector is `held`; -1 for none. Rows placed already are
+// passed over.
 struct Observed {
   std::span<const Index> rows;
   const float* vectors;

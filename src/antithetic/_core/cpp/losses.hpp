@@ -2,7 +2,7 @@
 //
 // A loss is phi(y, p) with the prediction p first multiplied by the sign y of a binary label
 // (margin losses) or compared with a number y (regression). Its slope is the derivative in p; at a
-// kink, the one that scikit-learn takes. Which loss it is, is asked once per row: that costs about
+// kink, the one that scikit-learn takes. The kind of loss is tested once per row: that costs about
 // a nanosecond, and saves a copy of every kernel per loss.
 #pragma once
 

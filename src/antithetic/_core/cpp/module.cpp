@@ -468,7 +468,7 @@ bool shuffle_order(const Column<Index>& order, const ReadColumn<std::uint32_t>& 
 
 void invert_sums(const ReadColumn<double>& sums, const ReadColumn<double>& numbers,
                  const Column<Index>& drawn) {
-  require(sums.shape(0) > 0 && numbers.shape(0) == drawn.shape(0), "lengths do not fit");
+  require(sums.shape(0) > 0 && numbers.shape(0) == drawn.shape(0), "arrays differ in length");
   const auto given = read(sums), random = read(numbers);
   const auto out = write(drawn);
   nb::gil_scoped_release unlocked;
@@ -491,7 +491,7 @@ void balance_seen(const ReadColumn<Index>& rows, const ReadTable<float>& vectors
   require(ends[2] < n && ends[0] >= 0 && ends[1] <= room && ends[0] <= ends[1], "marks");
   Index waiting = ends[2] >= 0 ? 1 : 0;
   for (const Index row : given) {
-    require(0 <= row && row < n, "a row that there is not");
+    require(0 <= row && row < n, "a row number is out of range");
     waiting += placed.data()[row] ? 0 : 1;
   }
   require(waiting <= ends[1] - ends[0] + 1, "more rows than there is room for");
@@ -525,7 +525,7 @@ Matrix<const Index> candidates(const ReadTable<Index>& positions, Index n_free) 
                                   static_cast<Index>(positions.shape(1))};
   require(n_free >= 0, "n_free must not be negative");
   for (Index k = 0; k < given.rows * given.columns; ++k) {
-    require(given.at[k] < n_free, "a candidate that there is not");
+    require(given.at[k] < n_free, "a candidate is out of range");
   }
   return given;
 }
@@ -564,7 +564,7 @@ Column<Index> skip_missing_rows(const ReadColumn<Index>& partner, const ReadColu
   require_permutation(given);
   require(places.size() == given.size(), "one place per row");
   for (const Index row : rows) {
-    require(0 <= row && row < static_cast<Index>(given.size()), "a row that there is not");
+    require(0 <= row && row < static_cast<Index>(given.size()), "a row number is out of range");
     require(places[static_cast<std::size_t>(row)] >= 0, "a kept row must have a place");
   }
   std::vector<Index> out(rows.size());
@@ -577,7 +577,7 @@ Column<Index> cut_buckets(const ReadTable<float>& points, Index low, Index high,
   const Index n = static_cast<Index>(points.shape(0));
   const auto given = write(rows), reflected = write(others);
   require(leaf >= 1 && 0 <= low && low <= high && high <= static_cast<Index>(given.size()),
-          "low, high or leaf");
+          "low, high or leaf is out of range");
   require(reflected.empty() || reflected.size() == given.size(), "others: as many as rows");
   require(points.shape(1) >= 1, "points must have an axis");
   const Matrix<const float> cloud{points.data(), n, static_cast<Index>(points.shape(1))};
@@ -585,7 +585,7 @@ Column<Index> cut_buckets(const ReadTable<float>& points, Index low, Index high,
     if (list.empty()) continue;
     for (Index k = low; k < high; ++k) {
       const Index row = list[static_cast<std::size_t>(k)];
-      require(0 <= row && row < n, "a row that there is not");
+      require(0 <= row && row < n, "a row number is out of range");
       const float* point = cloud.row(row);
       const bool is_nan = std::any_of(point, point + cloud.columns, [](float x) { return x != x; });
       require(!is_nan, "points must not be NaN");

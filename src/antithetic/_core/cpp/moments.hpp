@@ -6,7 +6,7 @@
 namespace antithetic {
 
 // Of each column, over the rows of positive weight: the weighted sum of x - shift and of its
-// square, and the least and the greatest entry. With a shift near the middle no digits cancel.
+// square, and the smallest and the largest entry. With a shift near the middle no digits cancel.
 struct ColumnSums {
   std::span<const double> shift;
   std::span<double> sum, square, least, greatest;
@@ -16,8 +16,8 @@ namespace detail {
 
 constexpr Index columns_at_once = 64;
 
-// Add rows to the sums of some columns. All that is written to is local, so that the compiler knows
-// that no row is.
+// Add rows to the sums of some columns. All variables that are written are local, so the compiler
+// knows that no row changes.
 template <class Real>
 void add_columns(Index first, Index many, std::span<const Real* const> x, const double* weight,
                  const ColumnSums& sums) {

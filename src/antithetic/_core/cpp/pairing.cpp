@@ -18,7 +18,7 @@ void insert_sorted(Real* values, Index* positions, Index length, Real product, I
   positions[k] = position;
 }
 
-// Whether any of so many numbers is below a bound. NaN is not.
+// Whether any of some numbers is below a bound. NaN is not.
 template <std::size_t many, class Real>
 ANTITHETIC_INLINE bool any_below(const Real* numbers, Real bound) {
 #if defined(__GNUC__) || defined(__clang__)

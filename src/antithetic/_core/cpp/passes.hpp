@@ -5,11 +5,11 @@
 
 namespace antithetic {
 
-// Weighted sum of the losses; weight 0 beats an infinite loss.
+// Weighted sum of the losses; an infinite loss of weight 0 counts as 0.
 double sum_of_losses(const Loss& loss, std::span<const double> y, std::span<const double> p,
                      std::span<const double> weight);
 
-// What a loss says of each prediction: its value, slope, curvature or conjugate.
+// Apply a loss to each prediction: its value, slope, curvature or conjugate.
 using LossFunction = double (Loss::*)(double, double) const;
 void each_loss(const Loss& loss, LossFunction function, std::span<const double> y,
                std::span<const double> p, std::span<double> out);

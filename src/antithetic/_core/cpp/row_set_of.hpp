@@ -23,7 +23,7 @@ class RowSetOf : public RowSet {
     require_targets(given.targets, rows_.n);
     require_batches(given.batches, rows_.n);
     require_rule(given.rule);
-    require(given.averaging.every >= 1, "weights are averaged after every so many steps");
+    require(given.averaging.every >= 1, "averaging: every must be at least 1");
     require(given.averaging.from <= 0 || length(given.average) == rows_.d, "average: shape (d,)");
     require(given.rule.l1 <= 0.0 || length(given.received) == rows_.d, "received: shape (d,)");
     SgdModel<Real> model{reals(given.coef, rows_.d, "coef"),
@@ -59,7 +59,7 @@ class RowSetOf : public RowSet {
     require(!given.rule.schedule.is_passive(), "passive-aggressive steps are not for softmax");
     require(given.rule.l1 == 0.0, "softmax has no L1 penalty");
     require(length(given.intercept) == n_classes, "intercept: one per class");
-    require(given.averaging.every >= 1, "weights are averaged after every so many steps");
+    require(given.averaging.every >= 1, "averaging: every must be at least 1");
     require(given.averaging.from <= 0 ||
                 (length(given.average) == size && length(given.average_intercept) == n_classes),
             "average: as many numbers as weights");
@@ -106,7 +106,7 @@ class RowSetOf : public RowSet {
 
   DualOutcome dual_epoch(const DualArguments& given, Pulse& pulse) const override {
     require_targets(given.targets, rows_.n);
-    require_rows(given.order, rows_.n, "the order names a row that there is not");
+    require_rows(given.order, rows_.n, "the order has a row number out of range");
     require(given.rule.loss.has_dual_step(), "the loss has no dual step");
     require(length(given.squares) == rows_.n && length(given.duals) == rows_.n,
             "squares and duals: one entry per row");
@@ -120,7 +120,7 @@ class RowSetOf : public RowSet {
   }
 
   void balance(const BalanceArguments& given, Pulse& pulse) const override {
-    require_rows(given.order, rows_.n, "the order names a row that there is not");
+    require_rows(given.order, rows_.n, "the order has a row number out of range");
     require_units(given.unit, given.order, given.following);
     require(length(given.multiples) == length(given.order), "multiples: one per row of the order");
     balance_order(rows_, given.order, given.multiples, given.fit_intercept, given.unit,
@@ -140,8 +140,8 @@ class RowSetOf : public RowSet {
   void solve_buckets(const BucketArguments& given, Pulse& pulse) const override {
     const Index many = length(given.rows);
     require(many == length(given.partners), "rows and partners must be as many");
-    require_rows(given.rows, rows_.n, "a bucket names a row that there is not");
-    require_rows(given.partners, rows_.n, "a bucket names a partner that there is not");
+    require_rows(given.rows, rows_.n, "a bucket has a row number out of range");
+    require_rows(given.partners, rows_.n, "a bucket has a partner out of range");
     require(length(given.partner) == rows_.n, "partner: one entry per row");
     require(given.codes.empty() || length(given.codes) == rows_.n, "codes: one entry per row");
     require(!given.starts.empty() && given.starts.front() >= 0 && given.starts.back() <= many &&
@@ -202,7 +202,7 @@ class RowSetOf : public RowSet {
   void weigh_rows(const WeighArguments& given) const override {
     require(length(given.roots) == rows_.n, "roots: one per row");
     require(given.centre.empty() || length(given.centre) == rows_.d, "centre: shape (d,)");
-    require(0 <= given.start && given.start <= rows_.n - given.many, "there are not so many rows");
+    require(0 <= given.start && given.start <= rows_.n - given.many, "the range exceeds the rows");
     require(given.columns == rows_.d || given.columns == rows_.d + 1, "columns: d or d + 1");
     require(given.table.size == given.many * given.columns, "the table has the wrong size");
     const auto weigh = [&]<class Out>(Out* table) {

@@ -1,4 +1,4 @@
-// What all solvers with steps take: batches, targets, and the rule of a step.
+// Arguments of all solvers with steps: batches, targets, and the rule of a step.
 #pragma once
 
 #include "losses.hpp"
@@ -111,7 +111,7 @@ class Slopes {
   ANTITHETIC_OUTLINE void add_weighted(Index place, double prediction) {
     const Index i = batches_.row(place);
     const double weight = targets_.weight_of(i);
-    if (weight > 0.0) {  // weight 0 beats an infinite loss
+    if (weight > 0.0) {  // an infinite loss of weight 0 counts as 0
       met_.add(targets_.label(i), prediction, weight * batches_.factor(place));
     }
   }
@@ -140,9 +140,9 @@ class Slopes {
 
 constexpr double smallest_scale = 1e-6;  // below it the scale is multiplied into the weights
 
-// The cumulative L1 step on one weight (Tsuruoka et al. 2009): every step charges each weight, and
-// what a weight at zero has not paid is carried forward. `received` is negative while the weight
-// was positive.
+// The cumulative L1 step on one weight (Tsuruoka et al. 2009): every step adds penalty to each
+// weight, and what is not yet applied to a zero weight is carried forward. `received` is negative
+// while the weight was positive.
 inline double cumulative_threshold(double weight, double received, double charged) {
   if (weight > 0.0) return std::max(0.0, weight - std::max(0.0, charged + received));
   if (weight < 0.0) return std::min(0.0, weight + std::max(0.0, charged - received));

@@ -9,8 +9,8 @@
 
 namespace antithetic {
 
-// Threads are begun once and wait between the pieces, since beginning one takes longer than a piece
-// may. What they do must not throw.
+// Threads are started once and wait between the pieces, since starting one may take longer than a
+// piece. The work must not throw.
 class Team {
  public:
   explicit Team(Index threads) {

@@ -35,6 +35,7 @@ from antithetic.problem.penalties import Penalty, make_penalty
 # Sums that overflow become infinite or NaN without a warning: callers check for this.
 _may_overflow = np.errstate(over="ignore", invalid="ignore")
 _NOTHING = np.empty(0)
+_Solution = tuple[NDArray[Any], float]
 
 
 @cache
@@ -156,28 +157,15 @@ class Problem:
         total, _ = self._losses_at((coef, intercept), (_NOTHING, 0.0))
         return total / self.n + self.penalty.value(coef)
 
-    def objectives_of(
-        self, one: tuple[NDArray[Any], float], other: tuple[NDArray[Any], float]
-    ) -> tuple[float, float]:
+    def objectives_of(self, one: _Solution, other: _Solution) -> tuple[float, float]:
         """Objectives of two solutions, in one visit to the rows."""
-        totals = self._losses_at(one, other)
-        return (
-            totals[0] / self.n + self.penalty.value(one[0]),
-            totals[1] / self.n + self.penalty.value(other[0]),
-        )
+        first, second = (total / self.n for total in self._losses_at(one, other))
+        return first + self.penalty.value(one[0]), second + self.penalty.value(other[0])
 
-    def _losses_at(
-        self, one: tuple[NDArray[Any], float], other: tuple[NDArray[Any], float]
-    ) -> tuple[float, float]:
-        return self.rows.losses_at(
-            self.targets,
-            self.loss.code,
-            self.loss.epsilon,
-            np.ascontiguousarray(one[0], self.X.dtype),
-            one[1],
-            np.ascontiguousarray(other[0], self.X.dtype),
-            other[1],
-        )
+    def _losses_at(self, one: _Solution, other: _Solution) -> tuple[float, float]:
+        coef, others = (np.ascontiguousarray(at[0], self.X.dtype) for at in (one, other))
+        loss = self.loss.code, self.loss.epsilon
+        return self.rows.losses_at(self.targets, *loss, coef, one[1], others, other[1])
 
     def mean_loss(self, predictions: NDArray[np.float64]) -> float:
         """Weighted mean loss of the given predictions, shape (n,)."""

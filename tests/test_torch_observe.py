@@ -244,7 +244,7 @@ def test_importance_needs_the_wrapper():
     with found.observing(net):
         epochs = epochs_of(found, net, 3, wrapped=False)
         assert {arm for epoch in epochs for _, arm in epoch} <= {0, 1}
-        assert "importance was not tested yet" in str(found.report())
+        assert "importance has not been tested yet" in str(found.report())
     found, net = sampler(), model()
     with found.observing(net):
         (first, second) = epochs_of(found, net, 2)
@@ -313,10 +313,9 @@ def test_the_squared_norm_is_that_of_the_batch_gradient(gradients):
 
 def test_norms_of_sparse_and_half_precision_gradients_are_those_of_their_values():
     net = nn.Sequential(nn.EmbeddingBag(9, 4, sparse=True), nn.Linear(4, 2)).bfloat16()
-    norms = GradientNorms(net)
+    norms = GradientNorms(net, net[1])
     norms.begin()
     output = net(torch.tensor([[1, 2], [3, 3]]))
-    output.register_hook(lambda _: norms.reach_head())
     output.sum().backward()
     parts = [one.grad.to_dense().float() for one in net.parameters()]
     for norm, part in zip(norms.take(), parts, strict=True):
@@ -329,16 +328,51 @@ def test_gradients_that_are_used_up_in_the_backward_pass_are_measured_from_the_s
     net, measured = nn.Linear(3, 2), []
     for one in net.parameters():
         one.register_post_accumulate_grad_hook(lambda one: setattr(one, "grad", None))
-    norms = GradientNorms(net)
+    norms = GradientNorms(net, net)
     for _ in range(2):
         norms.begin()
         output = net(torch.ones(1, 3))
-        output.register_hook(lambda _: norms.reach_head())
         output.sum().backward()
         measured.append([float(norm) for norm in norms.take()])
     norms.close()
     assert measured == [[], [pytest.approx(2**0.5), pytest.approx(6**0.5)]]  # bias first
     assert norms.take() == []
+
+
+@pytest.mark.parametrize("zeroed", ["before the forward pass", "after it"])
+def test_norms_of_fresh_gradients_need_no_hook_on_each_parameter(zeroed):
+    """Gradients are read once, at the end of the pass, wherever ``zero_grad`` is called."""
+    net = model()
+    norms = GradientNorms(net, net[-1])
+    for _ in range(3):
+        if zeroed.startswith("before"):
+            net.zero_grad()
+        norms.begin()
+        loss = net(INPUTS[:8]).square().sum()
+        if zeroed.startswith("after"):
+            net.zero_grad()
+        loss.backward()
+        expected = sum(float(one.grad.square().sum()) for one in net.parameters())
+        assert norms.take() == pytest.approx(expected, rel=1e-5)
+    norms.close()
+
+
+def test_a_head_whose_weight_is_computed_is_measured():
+    """With a parametrisation the weight is no leaf, and the output says when it is reached."""
+    found, net = sampler(), model()
+    nn.utils.parametrizations.weight_norm(net[-1])
+    compared = []
+    found.compare = lambda *given: compared.append(given[1])
+    with found.observing(net):
+        for _ in range(2):
+            for batch in found:
+                net.zero_grad()
+                step(found, net, batch)
+                squares = sum(float(one.grad.square().sum()) for one in net.parameters())
+                if found._watch.current.batch.block >= 0:
+                    last = squares
+    assert compared
+    assert compared[-1] == pytest.approx(last, rel=1e-5)
 
 
 def test_in_batch_negatives_are_warned_of_once():
@@ -502,18 +536,16 @@ def test_what_the_hook_refuses():
         with pytest.raises(ValueError, match="more training passes"):
             net(INPUTS)
         next(iter(found))
-        with pytest.raises(ValueError, match="given 40 rows, and the batch whose turn it is has 8"):
+        with pytest.raises(ValueError, match="given 40 rows, but the next batch has 8"):
             net(INPUTS)
-        with pytest.raises(ValueError, match="observing already"), found.observing(net):
+        with pytest.raises(ValueError, match="already observing"), found.observing(net):
             pass
     found = sampler()
     with found.observing(net):
         for number, (inputs, _) in enumerate(loader(found)):
             if number != 2:
                 net(inputs)
-        with pytest.raises(
-            ValueError, match="1 batches of the last epoch were handed out and not seen"
-        ):
+        with pytest.raises(ValueError, match="did not see 1 of the batches of the last epoch"):
             next(iter(found))
     found = sampler()
     batches = iter(found)
@@ -543,7 +575,7 @@ def test_layers_that_cannot_be_observed():
         (lambda x: x, None, "an nn.Module; got function"),
         (torch.nn.ReLU(), None, r"\(ReLU\) has no nn.Linear"),
         (model(), torch.nn.ReLU(), "last nn.Linear layer; got ReLU"),
-        (model(), torch.nn.Linear(6, K), "not a layer of the model"),
+        (model(), torch.nn.Linear(6, K), "not a layer of the observed model"),
         (frozen, None, "frozen"),
         (tied, None, "shares its weights with 'words'"),
     ):
@@ -599,13 +631,13 @@ def test_what_may_be_of_other_rows_is_given_up(make):
             if number != 2:
                 cross_entropy(net(inputs), targets).backward()
         watch.flush()
-        with pytest.raises(ValueError, match="may not belong together"):
+        with pytest.raises(ValueError, match="may belong to other rows"):
             next(iter(found))
         seen = found._norms.ever if make is sampler else found.placed
         assert not seen.any()
     with found.observing(net):
         next(iter(found))
-        with pytest.raises(ValueError, match="may not belong together"):
+        with pytest.raises(ValueError, match="may belong to other rows"):
             net(INPUTS[:3])
 
 

@@ -141,7 +141,7 @@ def test_the_report_is_a_table():
     assert lines[3].split()[-1] == "yes"
     assert lines[4].startswith("3 batches left out")
     assert len(lines) == 5
-    assert "not tested yet" in str(Trust().report(ARMS, SHUFFLED, 0))
+    assert "not been tested yet" in str(Trust().report(ARMS, SHUFFLED, 0))
 
 
 def test_a_state_has_the_counts_and_open_blocks():

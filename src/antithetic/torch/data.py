@@ -29,7 +29,7 @@ def read_features(features: Any) -> Matrix:
         raise ValueError(
             "features must be the rows themselves, as an array or a tensor; got a"
             f" {type(features).__name__}. Give what it reads, such as dataset.tensors[0] or"
-            " dataset.data, and for a Subset those rows of it that subset.indices has; or use"
+            " dataset.data, and for a Subset the rows in subset.indices; or use"
             " BalancedBatchSampler(dataset), which needs no features"
         )
     if sparse.issparse(features):
@@ -57,7 +57,7 @@ def read_labels(labels: Any, n: int, task: str | None) -> tuple[NDArray[Any], st
         )
     if isinstance(labels, (Dataset, DataLoader)):
         raise ValueError(
-            "labels must be an array or a tensor with one for each row; got a"
+            "labels must be an array or a tensor with one label per row; got a"
             f" {type(labels).__name__}. Give what it reads, such as dataset.tensors[1] or"
             " dataset.targets"
         )

@@ -230,7 +230,7 @@ class EpochSampler(Sampler[list[int]]):
         """Tell one observer, or none any more, which batches are handed out."""
         if observer is not None and self._watch is not None:
             raise ValueError(
-                "the sampler is observing already; leave that context before another is begun"
+                "the sampler is already observing a model; leave that context before another opens"
             )
         self._watch = observer
 

@@ -16,7 +16,7 @@ def find_head(model: Any, head: Any = None) -> nn.Linear:
     if head is None:
         if not layers:
             raise ValueError(
-                f"the model ({type(model).__name__}) has no nn.Linear layer that could be observed"
+                f"the model ({type(model).__name__}) has no nn.Linear layer to observe"
             )
         head = layers[-1]
     if not isinstance(head, nn.Linear):
@@ -24,11 +24,10 @@ def find_head(model: Any, head: Any = None) -> nn.Linear:
             f"head must be the model's last nn.Linear layer; got {type(head).__name__}"
         )
     if not any(head is layer for layer in layers):
-        raise ValueError("head is not a layer of the model that is observed")
+        raise ValueError("head is not a layer of the observed model")
     if not head.weight.requires_grad:
         raise ValueError(
-            "the layer that is observed is frozen (requires_grad=False); give one that is trained,"
-            " head="
+            "the observed layer is frozen (requires_grad=False); pass a trained layer as head="
         )
     sharing = [
         name
@@ -38,8 +37,8 @@ def find_head(model: Any, head: Any = None) -> nn.Linear:
     ]
     if sharing:
         raise ValueError(
-            f"the layer that is observed shares its weights with {sharing[0]!r}, so its own"
-            " gradient is not that of the weights; give another layer, head="
+            f"the observed layer shares its weights with {sharing[0]!r}, so the gradient at its"
+            " output is not the whole gradient of the weights; pass another layer as head="
         )
     return head
 

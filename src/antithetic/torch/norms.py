@@ -9,45 +9,70 @@ from torch import Tensor, nn
 from torch.autograd import Variable
 
 Norms = float | list[Tensor]  # the squared norm, or the norm of each parameter's gradient
+_SMALL = 1 << 16  # parameters up to which one copy of all gradients is cheaper than many norms
 
 
 class GradientNorms:
-    """Measures the gradient of one backward pass after the other.
+    """Measures the gradient of one backward pass after another.
 
-    What is measured is the gradient of this pass alone, not clipped and not averaged over
-    processes. If no parameter has a gradient when the pass begins, as after ``zero_grad()``, all is
-    read off at its end, in one call. Otherwise, as where gradients are accumulated, a hook on each
-    parameter sees what is added to it; from then on these stay.
+    What is measured is the gradient of this pass alone, before clipping and before it is averaged
+    over processes. If no parameter has a gradient when the pass reaches the head, as after
+    ``zero_grad()``, all gradients are read at the end of the pass. Otherwise, for example when
+    gradients are accumulated, a hook on each parameter sees what is added to it; once added, these
+    hooks stay.
+
+    Parameters
+    ----------
+    model : nn.Module
+    head : nn.Linear
+        The observed layer. If its weight is not a leaf (a parametrisation computes it), the caller
+        must report each backward pass that reaches the head, by :meth:`reach_head`.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, head: nn.Linear) -> None:
         self._parameters = [one for one in model.parameters() if one.requires_grad]
+        self._small = sum(one.numel() for one in self._parameters) <= _SMALL and all(
+            one.dtype is torch.float32 and one.is_cpu for one in self._parameters
+        )
+        # when the weight of the head is reached, its bias may have its new gradient already
+        self._below = [one for one in self._parameters if one is not head.bias]
         self._handles: list[Any] = []
-        self._found: list[Tensor] = []
-        self._square: float | None = None
+        self._each = False  # whether each parameter has a hook
+        self._found: Norms = []
         self._measuring = False
+        self._reached = 0  # how often a backward pass has reached the head since `begin`
+        self.sees_head = head.weight.is_leaf
+        if self.sees_head:  # a hook that stays costs a quarter of one on each batch's output
+            hook = head.weight.register_hook(self._reach)  # type: ignore[no-untyped-call]
+            self._handles.append(hook)
         # several processes average gradients before the pass ends
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             self._add_hooks()
 
     def begin(self) -> None:
-        """Measure the backward pass to come."""
-        self._measuring = True
+        """Measure the next backward pass."""
+        self._found, self._reached, self._measuring = [], 0, True
+
+    def _reach(self, _gradient: Tensor) -> None:
+        self.reach_head()
 
     def reach_head(self) -> None:
-        """Take note that the backward pass has come to the head, and to nothing below it."""
-        if not self._measuring or self._handles:
+        """Note that a backward pass has reached the head, but no layer below it."""
+        if not self._measuring:
             return
-        if any(one.grad is not None for one in self._parameters):
+        self._reached += 1
+        if self._each or self._reached > 1:
+            return
+        if any(one.grad is not None for one in self._below):
             self._add_hooks()
-            self._measuring = False  # some parameters may have had theirs already
+            self._measuring = False  # some parameters may have received theirs already
         else:
             Variable._execution_engine.queue_callback(self._read)
 
     def take(self) -> Norms:
-        """Return what was measured since the last time; an empty list if nothing was."""
-        found: Norms = self._found if self._square is None else self._square
-        self._found, self._square, self._measuring = [], None, False
+        """Return what was measured since ``begin``; an empty list if that is not one pass."""
+        found = self._found if self._reached == 1 else []
+        self._found, self._reached, self._measuring = [], 0, False
         return found
 
     def close(self) -> None:
@@ -58,25 +83,27 @@ class GradientNorms:
 
     def _read(self) -> None:
         gradients = [one.grad for one in self._parameters if one.grad is not None]
-        if not gradients:  # an optimiser in the backward pass has used them up
+        if not gradients:  # an optimiser that runs inside the backward pass has used them
             self._add_hooks()
-        elif all(one.dtype is torch.float32 and not one.is_sparse for one in gradients):
-            norms = list(torch._foreach_norm(gradients))
-            if gradients[0].is_cpu:  # nothing to wait for
-                self._square = sum(norm.item() ** 2 for norm in norms)
-            else:
-                self._found = norms
+        elif any(one.is_sparse for one in gradients):
+            self._found = [_norm(one) for one in gradients]
+        elif self._small:
+            flat = torch.cat([one.flatten() for one in gradients])
+            self._found = torch.dot(flat, flat).item()
+        elif all(one.dtype is torch.float32 for one in gradients):
+            self._found = list(torch._foreach_norm(gradients))
         else:
             self._found = [_norm(one) for one in gradients]
 
     def _add_hooks(self) -> None:
-        self._handles = [
+        self._each = True
+        self._handles += [
             one.register_hook(self._keep)  # type: ignore[no-untyped-call]
             for one in self._parameters
         ]
 
     def _keep(self, gradient: Tensor) -> None:
-        if self._measuring:
+        if self._measuring and isinstance(self._found, list):
             self._found.append(_norm(gradient))
 
 

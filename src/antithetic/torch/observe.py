@@ -24,7 +24,7 @@ from antithetic.torch.rounds import Batch
 if TYPE_CHECKING:
     from antithetic.torch.epochs import EpochSampler
 
-_TOGETHER = 64  # batches that are worked up at once: one large call is cheaper than many small ones
+_TOGETHER = 256  # batches that are processed at once: one large call is cheaper than many small
 _INPUTS = 16  # batches whose inputs are kept until they are reduced; more would fill the cache
 _MOST_KEPT = 1 << 22  # numbers of inputs and slopes, 16 MB, that are kept for that
 
@@ -57,7 +57,8 @@ class ObserveHead:
         self._n_sketch = check_count(n_sketch, "n_sketch", least=1)
         self._warned = False
         self._checked = False  # whether losses of rows were looked at
-        self._hooked = False  # whether slopes are taken during every backward pass
+        # whether slopes are taken during every backward pass
+        self._hooked = not self.head.weight.is_leaf
         self._begin()
 
     def _begin(self) -> None:
@@ -67,7 +68,6 @@ class ObserveHead:
         self._late = self._sampler.under_way  # whether an epoch was under way when it began
         self._drop()
         self.current: Pass | None = None  # the last pass
-        self._arrived = 0  # passes that the backward pass has reached since the current one began
 
     def _drop(self) -> None:
         """Keep nothing of what was seen and not shown to the sampler."""
@@ -89,7 +89,7 @@ class ObserveHead:
                 UserWarning,
             )
         self._handle = self.head.register_forward_hook(self._see)
-        self._norms = GradientNorms(self._model)
+        self._norms = GradientNorms(self._model, self.head) if self._sampler.tests_arms else None
         return self
 
     def __exit__(
@@ -99,7 +99,8 @@ class ObserveHead:
         trace: TracebackType | None,
     ) -> None:
         self._handle.remove()
-        self._norms.close()
+        if self._norms is not None:
+            self._norms.close()
         self._sampler.watch(None)
         if sys.is_finalizing():  # a loop that is still open at the end of the program
             return
@@ -129,8 +130,8 @@ class ObserveHead:
         self._queue.clear()
         if complete and missing:
             raise self._doubt(
-                f"{missing} batches of the last epoch were handed out and not seen by the layer"
-                " that is observed (is it used?)"
+                f"the observed layer did not see {missing} of the batches of the last epoch (is the"
+                " layer used in the forward pass?)"
             )
 
     def _see(self, _module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
@@ -138,21 +139,20 @@ class ObserveHead:
             return
         if output.ndim != 2 or not args:
             raise ValueError(
-                "observing needs a layer that is called with its input as the first argument and"
-                f" gives one row per sample; got {len(args)} arguments and an output of shape"
-                f" {tuple(output.shape)}"
+                "the observed layer must be called with its input as the first positional argument"
+                f" and return one row per sample; got {len(args)} positional arguments and an"
+                f" output of shape {tuple(output.shape)}"
             )
         self._close_pass()
-        seen = Pass(self._batch_of_pass(len(output)), args[0].detach())
+        seen = Pass(self._batch_of_pass(output.shape[0]), args[0].detach())
         self.current = seen
-        measured = seen.batch.block >= 0 and self._sampler.tests_arms
-        if measured:
+        if self._norms is not None and seen.batch.block >= 0:
             self._norms.begin()
         if not output.requires_grad:
             return
-        if measured or self._hooked:
+        if self._hooked:
             self._take_slopes(seen, output)
-        else:  # to read them off afterwards takes half the time of a function of Python's
+        else:  # reading them afterwards takes half the time of calling Python in the backward pass
             output.retain_grad()
             seen.output, seen.version = output, output._version
 
@@ -163,10 +163,12 @@ class ObserveHead:
         )
 
     def _arrive(self, seen: Pass, slopes: Tensor) -> None:
-        self._arrived += 1
         if seen.slopes is None:
             self._keep(seen, slopes)
-            self._norms.reach_head()
+        # an earlier batch in the backward pass of the current one counts as another pass
+        norms = self._norms
+        if norms is not None and not (norms.sees_head and seen is self.current):
+            norms.reach_head()
 
     def _read_slopes(self, seen: Pass) -> None:
         """Read the slopes off the output of a pass, when the next one begins."""
@@ -208,20 +210,20 @@ class ObserveHead:
 
     def _close_pass(self) -> None:
         """End what belongs to the current pass, when the next one begins."""
-        norms, arrived, self._arrived = self._norms.take(), self._arrived, 0
         seen = self.current
         if seen is None or seen.closed:
             return
         seen.closed = True
+        norms = [] if self._norms is None or seen.batch.block < 0 else self._norms.take()
         self._read_slopes(seen)
         self._sampler.count_pass(weighed=seen.weighed)
         if seen.batch.weights is not None and not seen.weighed:
             raise ValueError(
-                "a batch was drawn by importance and its loss did not go through"
-                " sampler.batch_loss(losses), which weighs its rows; call it for every batch"
+                "the loss of a batch drawn by importance did not go through"
+                " sampler.batch_loss(losses), which applies the weights of its rows; call it for"
+                " every batch"
             )
-        # several passes in one backward pass cannot be told apart
-        if seen.batch.block >= 0 and arrived == 1 and seen.slopes is not None and norms != []:
+        if norms != [] and seen.slopes is not None:
             self._measured.append((seen, norms))
         if len(self._kept) >= _TOGETHER or self._numbers >= _MOST_KEPT:
             self._show()
@@ -251,24 +253,24 @@ class ObserveHead:
             batch, self._given = self._given, None
             if batch is None:
                 raise ValueError(
-                    "the layer had a training pass whose rows are not known; call"
-                    " watch.batch(indices) before every one"
+                    "the observed layer had a training pass whose rows are not known; call"
+                    " watch.batch(indices) before every training pass"
                 )
         elif self._late:
             raise ValueError(
-                "observing began in the middle of an epoch, so which batch is in the layer is not"
-                f" known; begin before, or {_ADVICE}"
+                "observing began in the middle of an epoch, so it is not known which batch the"
+                f" layer sees; open the context before the epoch begins, or {_ADVICE}"
             )
         elif not self._queue:
             raise self._doubt(
-                "the layer had more training passes than the sampler handed out batches (a layer"
-                " that is shared, used several times for a batch, cannot be observed)"
+                "the observed layer had more training passes than the sampler handed out batches (a"
+                " layer that is used several times per batch cannot be observed)"
             )
         else:
             batch = self._queue.popleft()
         if len(batch.rows) != length:
             raise self._doubt(
-                f"the layer was given {length} rows, and the batch whose turn it is has"
+                f"the observed layer was given {length} rows, but the next batch has"
                 f" {len(batch.rows)}"
             )
         return batch
@@ -278,7 +280,7 @@ class ObserveHead:
         if not self._told:
             self._drop()
             self._sampler.forget()
-        return ValueError(f"{found}, so rows and gradients may not belong together; {_ADVICE}")
+        return ValueError(f"{found}, so gradients may belong to other rows; {_ADVICE}")
 
     def flush(self) -> None:
         """Show the sampler what was seen so far."""
@@ -341,4 +343,4 @@ class ObserveHead:
         return {id(kept[number]) for number in bad}
 
 
-_ADVICE = "say which rows come next with watch.batch(indices), before every training pass"
+_ADVICE = "name the rows with watch.batch(indices) before every training pass"

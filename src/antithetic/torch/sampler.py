@@ -155,7 +155,7 @@ class AntitheticBatchSampler(EpochSampler):
                 " Trainer(use_distributed_sampler=False)"
             )
         if features is None and labels is None and table is None:
-            raise ValueError("give features, labels, or a table= made before")
+            raise ValueError("give at least one of features, labels and table=")
         X = None if features is None else read_features(features)
         n = count_rows(X, labels, table)
         labels, task = (None, None) if labels is None else read_labels(labels, n, task)
@@ -203,7 +203,7 @@ class AntitheticBatchSampler(EpochSampler):
         """
         seen = None if self._watch is None else self._watch.current
         if seen is None:
-            raise ValueError("weights are those of a batch that is in a model that is observed")
+            raise ValueError("weights exist only after the forward pass of an observed model")
         if seen.batch.weights is None:
             return torch.ones(len(seen.batch.rows))
         return torch.from_numpy(seen.batch.weights.copy())

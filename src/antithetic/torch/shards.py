@@ -115,8 +115,8 @@ def talking_processes(replicas: int, *, observing: bool) -> int:
     if world > 1 and observing and replicas == 1:
         raise RuntimeError(
             f"torch.distributed has {world} processes and this sampler deals out batches for one,"
-            " so the processes would observe different rows and part; leave num_replicas unset, and"
-            " do not let other code split the batches"
+            " so the processes would observe different rows and diverge; leave num_replicas unset,"
+            " and do not let other code split the batches"
         )
     if world % replicas:
         raise RuntimeError(

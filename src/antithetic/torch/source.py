@@ -102,7 +102,7 @@ def count_rows(X: Any, labels: Any, table: Any) -> int:
         return int(X.shape[0])
     given = table if labels is None else labels
     if not hasattr(given, "__len__") or not len(given):
-        raise ValueError("labels must have one for each row; got none")
+        raise ValueError("labels must have one label per row; got none")
     return len(given)
 
 
@@ -110,5 +110,5 @@ def number_classes(labels: Any) -> NDArray[Any]:
     """Classes as numbers from 0, of the smallest type, which is the fastest to sort by."""
     names, classes = np.unique(labels, return_inverse=True)
     if len(names) < 2:
-        raise ValueError("labels have one class only; there must be at least two")
+        raise ValueError("labels contain only one class; at least two are needed")
     return classes.ravel().astype(np.min_scalar_type(len(names)))

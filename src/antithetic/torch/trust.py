@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -138,26 +139,20 @@ class Trust:
         if len(values) < width:
             return
         del self._open[place]
-        found = np.array(list(values.values()))
-        if np.isfinite(found).all() and found.any():
+        found = values.values()
+        if all(math.isfinite(value) for value in found) and any(found):
             self._add_block(values)
 
     def _add_block(self, values: dict[int, float]) -> None:
-        mean = float(np.mean(list(values.values())))
+        mean = sum(values.values()) / len(values)
         scale = self.scale or mean
         self.scale = 0.95 * scale + 0.05 * mean  # the next block is divided by it, not this one
         base = values[SHUFFLED] / scale
-        for arm, value in values.items():
-            difference = base - value / scale
-            self.fresh[:, arm] += (
-                1.0,
-                1.0,
-                difference,
-                difference**2,
-                value / scale,
-                base,
-                1.0,
-            )
+        norms = [value / scale for value in values.values()]
+        # one row per arm, in the order of _SUMS
+        self.fresh[:, list(values)] += np.array(
+            [(1.0, 1.0, base - norm, (base - norm) ** 2, norm, base, 1.0) for norm in norms]
+        ).T
 
     def forget(self) -> None:
         """Give up blocks that are not complete."""
@@ -192,8 +187,8 @@ class Trust:
         found, note = Figures.of(sums), ""
         if IMPORTANCE in arms and not sums[-1, IMPORTANCE]:
             note = (
-                "importance was not tested yet: it begins with the second epoch that is observed,"
-                " if every loss goes through batch_loss"
+                "importance has not been tested yet: its test begins with the second observed"
+                " epoch, if every loss goes through batch_loss"
             )
         return TrustReport(
             tuple(ARMS[arm] for arm in arms),

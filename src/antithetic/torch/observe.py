@@ -264,7 +264,7 @@ class ObserveHead:
         elif not self._queue:
             raise self._doubt(
                 "the observed layer had more training passes than the sampler handed out batches (a"
-                " layer that is used several times per batch cannot be observed)"
+                " shared layer, used several times per batch, cannot be observed)"
             )
         else:
             batch = self._queue.popleft()

@@ -298,7 +298,7 @@ def test_weights_whose_gradients_overflow_are_refused(loss):
 def test_an_intercept_beyond_the_rows_float_type_is_refused(train):
     """Targets of 1e200 do not end as an infinite intercept of float32 rows."""
     targets, given = np.full(60, 1e200), {"learning_rate": "constant", "eta0": 0.1, "tol": None}
-    with pytest.raises(ValueError, match="1e.200, is too large for float32.*pass X as float64"):
+    with pytest.raises(ValueError, match=r"1e.200, is too large for float32.*pass X as float64"):
         train(SGDRegressor("quantile", **given), X.astype(np.float32), targets)
     assert np.isfinite(SGDRegressor("quantile", **given).fit(X, targets).intercept_).all()
 

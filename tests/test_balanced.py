@@ -518,6 +518,7 @@ def rows_and_labels(n, d):
 @pytest.mark.parametrize(
     ("n", "d", "given", "order", "why"),
     [
+        (60, 1, {}, Balanced(), "60 rows of 1 feature are"),
         (60, 3, {}, Balanced(), "3 features of 60 rows"),
         (60, 30, {}, Balanced(), "30 features"),
         (60, 31, {}, Shuffle(), "31 features of 60 rows"),

@@ -518,9 +518,10 @@ def rows_and_labels(n, d):
 @pytest.mark.parametrize(
     ("n", "d", "given", "order", "why"),
     [
-        (60, 3, {}, Balanced(), "3 features of 60 rows"),
+        (60, 1, {}, Balanced(), "60 rows of 1 feature are"),
+        (60, 3, {}, Balanced(), "60 rows of 3 features"),
         (60, 30, {}, Balanced(), "30 features"),
-        (60, 31, {}, Shuffle(), "31 features of 60 rows"),
+        (60, 31, {}, Shuffle(), "60 rows of 31 features"),
         (60, 3, {"max_iter": 1}, Shuffle(), "a single epoch"),
         (60, 3, {"batch_size": 60}, Shuffle(), "a batch holds all rows"),
         (60, 3, {"batch_size": 59}, Balanced(), "3 features"),

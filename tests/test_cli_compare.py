@@ -248,7 +248,7 @@ def test_very_different_scales_are_named_with_what_they_cost(tmp_path):
     out, _ = run("compare", path, *FAST)
     said = " ".join(out.split())
     assert "Columns are of very different scales: c is" in said
-    assert "times as large as a. That costs: reshuffling ends with a gap of" in said
+    assert "times as large as a. The cost: reshuffling ends with a gap of" in said
     assert "or use LogisticRegression, which needs no scaling" in said
     assert "No order came near the minimum" in said
     found = run_json("compare", path, *FAST)

@@ -291,7 +291,7 @@ def test_sets_without_a_download_say_so(name, monkeypatch):
     """Sets without a download say which file to put where."""
     monkeypatch.delenv("ANTITHETIC_DATA", raising=False)
     with pytest.raises(
-        FileNotFoundError, match=f"no download of {name}; put .*(bz2|gz).*ANTITHETIC_DATA"
+        FileNotFoundError, match=f"{name} cannot be downloaded; put .*(bz2|gz).*ANTITHETIC_DATA"
     ):
         datasets.load(name)
 

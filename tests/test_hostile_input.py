@@ -292,3 +292,21 @@ def test_weights_whose_gradients_overflow_are_refused(loss):
     weight = np.where(np.arange(60) == 2, 1e308, 1.0)
     with pytest.raises(ValueError, match=r"(weights|features) are too large"):
         SGDRegressor(loss).fit(X, Y, sample_weight=weight)
+
+
+@pytest.mark.parametrize("train", [SGDRegressor.fit, SGDRegressor.partial_fit])
+def test_an_intercept_beyond_the_rows_float_type_is_refused(train):
+    """Targets of 1e200 do not end as an infinite intercept of float32 rows."""
+    targets, given = np.full(60, 1e200), {"learning_rate": "constant", "eta0": 0.1, "tol": None}
+    with pytest.raises(ValueError, match=r"1e.200, is too large for float32.*pass X as float64"):
+        train(SGDRegressor("quantile", **given), X.astype(np.float32), targets)
+    assert np.isfinite(SGDRegressor("quantile", **given).fit(X, targets).intercept_).all()
+
+
+@pytest.mark.parametrize("loss", ["quantile", "huber"])
+def test_weights_too_small_to_be_multiplied_are_no_division_by_zero(loss):
+    """Denormal sample weights times a flat loss are a curvature of zero; the fit stays finite."""
+    targets, weights = X[:, 0] * 1e150, np.full(60, 5e-324)
+    model = SGDRegressor(loss, max_iter=3, tol=None).fit(X, targets, sample_weight=weights)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.intercept_).all()

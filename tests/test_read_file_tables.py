@@ -145,7 +145,7 @@ LONG = "a,b,y\n" + "1,2,0\n3,4,1\n" * 150  # longer than the sample that the lay
         (LONG + "1,x,0\n", "line 302 has the word 'x' in column 'b'"),
         (LONG + "1,inf,0\n", "line 302 has the infinite"),
         (LONG + '1,"2\n,0\n', "line 30.*unexpected end|fields"),
-        ("a,b,y\n", "header and no rows"),
+        ("a,b,y\n", "header but no rows"),
         ("a,a,y\n1,2,0\n3,4,1\n", "more than one column called 'a'"),
         ("a,b,y\n1,2,0\n3,4,0\n", "one class only"),
         ('a,b,y\n"1,2,0\n3,4,1\n', "unexpected end"),

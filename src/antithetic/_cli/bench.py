@@ -40,19 +40,19 @@ _Sets = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help=f"Some of {', '.join(SETS)}; or of the groups {', '.join(GROUPS)}; commas between.",
+        help=f"Separated by commas: some of {', '.join(SETS)}; or groups: {', '.join(GROUPS)}.",
     ),
 ]
 _Peers = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help=f"Parts of names, commas between, of {', '.join(peer.name for peer in PEERS)}.",
+        help=f"Parts of names, separated by commas: {', '.join(peer.name for peer in PEERS)}.",
     ),
 ]
 _Losses = Annotated[str, typer.Option(metavar="NAMES", help=f"Some of {', '.join(LOSSES)}.")]
 _Threads = Annotated[
-    str, typer.Option(metavar="COUNTS", help="Numbers of threads, or all; commas between.")
+    str, typer.Option(metavar="COUNTS", help="Numbers of threads, or all, separated by commas.")
 ]
 _Behind = Annotated[
     float,
@@ -62,7 +62,9 @@ _Behind = Annotated[
 ]
 _Seconds = Annotated[
     float | None,
-    typer.Option(min=0.01, metavar="X", help="Most seconds of a fit.", show_default="10"),
+    typer.Option(
+        min=0.01, metavar="X", help="Most seconds that a fit may take.", show_default="10"
+    ),
 ]
 _Repeats = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Of the last timing.", show_default="5")

@@ -158,7 +158,7 @@ def check_place(path: Path, *inputs: Path | None) -> None:
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file")
     if not path.parent.is_dir():
-        raise ValueError(f"there is no folder {path.parent} to write {path.name} to")
+        raise ValueError(f"cannot write {path.name}: the folder {path.parent} does not exist")
     refuse_inputs(path, *inputs)
 
 

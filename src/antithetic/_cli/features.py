@@ -186,7 +186,7 @@ def _columns(path: Path, form: str, reading: Reading) -> list[str]:
         with open_arrow(pyarrow, path, form) as reader:
             return list((reader.schema_arrow if form == "parquet" else reader.schema).names)
     except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(f"{path} is damaged, or no {form} file: {error}") from error
+        raise ValueError(f"{path} is damaged, or not a {form} file: {error}") from error
 
 
 def _take(X: Any, keys: list[Key], wanted: list[Key], path: Path) -> tuple[Any, list[str]]:

@@ -56,9 +56,10 @@ _Loss = Annotated[
     ),
 ]
 _Intercept = Annotated[
-    bool, typer.Option("--intercept/--no-intercept", help="Whether gradients have an entry for it.")
+    bool,
+    typer.Option("--intercept/--no-intercept", help="Whether gradients include the intercept."),
 ]
-_Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Of what is random in a method.")]
+_Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of random methods.")]
 
 
 @guarded

@@ -27,7 +27,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 def predict(
     model: Annotated[
         Path,
-        typer.Argument(metavar="MODEL", help="A model of `antithetic train`.", show_default=False),
+        typer.Argument(
+            metavar="MODEL", help="A model written by `antithetic train`.", show_default=False
+        ),
     ],
     file: Annotated[
         Path,

@@ -54,7 +54,7 @@ _Epochs = Annotated[
 ]
 _Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the report.")]
 _Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with the finished parts in that folder.")
+    bool, typer.Option("--resume", help="Continue from the finished parts in that folder.")
 ]
 _Quick = Annotated[bool, typer.Option("--quick", help="A first look: 2 sets, 2 seeds, 3 epochs.")]
 _Download = Annotated[
@@ -212,11 +212,11 @@ def _kept(finished: Reproduction, out: Path) -> str:
                 path for path in write_report(finished, out, images=False, unfinished=True)
             )
         parts += (
-            f", with a report of what there is in {pages[0].name}"
+            f"; a partial report is in {pages[0].name}"
             if pages
             else ", but no report could be written"
         )
-    return f"interrupted; {parts}. Go on with the same command and --resume"
+    return f"interrupted; {parts}. Run the same command with --resume to continue"
 
 
 def _show(found: Reproduction, files: list[Path]) -> None:

@@ -49,7 +49,7 @@ def read_arrow(path: Path, form: str, reading: Reading) -> tuple[NamedColumns, C
                 str(path),
             )
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is damaged, or no {form} file: {error}") from error
+        raise ValueError(f"{path} is damaged, or not a {form} file: {error}") from error
     choice = choice.among_used()
     return with_dates(table, choice.features, str(path)) if reading.dates else table, choice
 
@@ -142,7 +142,7 @@ def _gather(
         blocks.append(block)
         n += batch.num_rows
     if not n:
-        raise ValueError(f"{where} has columns and no rows")
+        raise ValueError(f"{where} has columns but no rows")
     return NamedColumns(
         used,
         np.concatenate(blocks),

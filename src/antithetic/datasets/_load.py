@@ -134,7 +134,7 @@ def _missing(name: str, expected: _Set, data_home: str | os.PathLike[str] | None
     files = " and ".join(" or ".join(alternatives) for alternatives in wanted_files(name))
     places = ", ".join(map(str, homes(data_home)))
     if expected.remote is None:
-        get = f"there is no download of {name}; put {files}"
+        get = f"{name} cannot be downloaded; put {files}"
     else:
         get = f"get {_download.PAGES}{expected.remote} on a machine that reaches it, and put it"
     return (

@@ -157,7 +157,7 @@ def read_exactly(stream: io.BufferedReader, count: int, where: str) -> bytearray
         piece = stream.read(min(count - len(content), 1 << 24))
         if not piece:
             raise ValueError(
-                f"{where} is cut off: {count} bytes were promised, {len(content)} are there"
+                f"{where} is cut off: it should have {count} bytes, and has {len(content)}"
             )
         content += piece
     return content

@@ -127,7 +127,7 @@ def sampled_layout(path: Path, reading: Reading) -> tuple[_Layout, list[list[str
             path, reading, delimiter, [f"x{number}" for number in range(1, len(first) + 1)], 0
         ), [first, *rows]
     if not rows:
-        raise ValueError(f"{path} has a header and no rows")
+        raise ValueError(f"{path} has a header but no rows")
     names = [name.strip() or f"x{number}" for number, name in enumerate(first, 1)]
     return _Layout(path, reading, delimiter, names, skip), rows
 

@@ -84,7 +84,7 @@ class FittedLinearModel(LinearParameters):
             coef = parts.public(flat.reshape(parts.n_classes, -1)).copy()  # the user's to change
             return {"coef_": coef, "intercept_": parts.public(constants).astype(coef.dtype)}
         coef = widen_all(narrowed or [None] * len(solutions), solutions)
-        intercept = np.array([intercept for _, intercept in solutions], dtype=coef.dtype)
+        intercept = _as_type([intercept for _, intercept in solutions], coef.dtype)
         return {"coef_": self._shape(coef), "intercept_": intercept}
 
     def _steps_of(self, schedules: list[Schedule | None], noise: float) -> dict[str, Any]:
@@ -128,6 +128,19 @@ class FittedLinearModel(LinearParameters):
                 " error in 1.10. Use values in the range [0.0, inf) instead.",
                 FutureWarning,
             )
+
+
+def _as_type(intercepts: list[float], kind: np.dtype[Any]) -> NDArray[Any]:
+    """Intercepts in the type of the rows, which may be too narrow for them."""
+    with np.errstate(over="ignore"):
+        found = np.array(intercepts).astype(kind)
+    lost = np.isfinite(intercepts) & ~np.isfinite(found)
+    if lost.any():
+        raise ValueError(
+            f"the intercept, {np.array(intercepts)[lost][0]:.3g}, is too large for {kind}, the type"
+            " of X; rescale y, or pass X as float64"
+        )
+    return found
 
 
 def _one_or_all(values: list[float]) -> Any:

@@ -148,7 +148,7 @@ class Part:
         names = {entry.name for entry in fields(cls)}
         if not isinstance(given, Mapping) or set(given) != names:
             raise ValueError(
-                "this is not a part of the experiments: its entries are others; run it again"
+                "this is not a part of the experiments: it has other entries; run it again"
             )
         part = cls(**{name: _arrays(value) for name, value in given.items()})
         try:

@@ -178,7 +178,8 @@ def find_preconditioner(problem: Problem, moments: Moments) -> Preconditioner:
     curvature is infinite.
     """
     mean_weight = 1.0 if problem.weight is None else float(problem.weight.mean())
-    curvature = step_curvature(problem) * mean_weight
+    # the product underflows where weights are denormal
+    curvature = max(step_curvature(problem) * mean_weight, float(np.finfo(np.float64).tiny))
     kind = problem.X.dtype
     with np.errstate(all="ignore"):
         metric = 1.0 / (moments.spread + problem.penalty.l2 / curvature)

@@ -359,5 +359,5 @@ def _refuse_twins(names: Iterable[str], what: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise ValueError(f"{what} must differ, and {name!r} is there twice")
+            raise ValueError(f"{what} must differ, and {name!r} occurs twice")
         seen.add(name)

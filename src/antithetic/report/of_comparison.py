@@ -133,7 +133,7 @@ def about_scales(found: Comparison, names: Sequence[str] | None = None) -> list[
     newton = "LogisticRegression" if found.loss == "log_loss" else 'solver="newton"'
     instead = f", or use {newton}, which needs no scaling" if found.minimum.newton else ""
     advice = (
-        f" That costs: {gaps}. Rescale them (StandardScaler of scikit-learn, or MaxAbsScaler"
+        f" The cost: {gaps}. Rescale them (StandardScaler of scikit-learn, or MaxAbsScaler"
         f" for sparse rows){instead}."
         if found.scales_cost
         else f" Here that costs little: {gaps}."

@@ -59,7 +59,7 @@ def reproduction_content(found: Reproduction, *, unfinished: bool = False) -> Co
     return Content(
         "Antithetic sampling: the paper's experiments, run again",
         "Accelerating Stochastic Gradient Descent Using Antithetic Sampling (Liu and Xu, 2018):"
-        " what it claims, and what came out here.",
+        " what it claims, and what this run measured.",
         [*([UNFINISHED] if unfinished else []), *_summary(found)],
         figures,
         [

@@ -78,8 +78,8 @@ def best_order(
     if 2 * d > n:
         return Shuffle(), f"reshuffled, since {n} rows of {d} features are too few to balance"
     return Balanced(), (
-        f"balanced, since {n} rows of {d} features are enough for an order that keeps partial sums"
-        " small"
+        f"balanced, since {n} rows of {d} feature{'s' * (d > 1)} are enough for an order that keeps"
+        " partial sums small"
     )
 
 

@@ -160,10 +160,10 @@ struct CentredCsrRows : CsrRows<Real_> {
         centre(given.centre.data()),
         metric(given.metric.data()),
         shared(given.products.data()) {
-    for (Index j = 0; j < this->d; ++j) {
+    span = sum_in_lanes(this->d, [this](Index j) {
       const double middle = static_cast<double>(centre[j]);
-      span += static_cast<double>(metric[j]) * middle * middle;
-    }
+      return static_cast<double>(metric[j]) * middle * middle;
+    });
   }
 
   template <int Stride = 1>

@@ -432,22 +432,26 @@ class SgdEpoch {
   }
 
   // Weights of sparse rows as they are, shrunk by what they owe: by exp(-P owed), but for a term of
-  // third order. It costs as much as the entries of the rows since the last time.
-  void merge() {
-    const double along = weights_offset_.along;
-    double product = 0.0;
-    for (Index j = 0; j < rows_.d; ++j) {
-      const double scale = static_cast<double>(rows_.metric[j]), owed = owed_ * scale;
-      const double middle = static_cast<double>(rows_.centre[j]);
-      const double whole = static_cast<double>(weight(j)) - along * scale * middle;
-      const double left = whole / (1.0 + owed * (1.0 + 0.5 * owed));
-      weight(j) = static_cast<Real>(left);
-      product += left * middle;
-    }
+  // third order.
+  ANTITHETIC_OUTLINE void merge() {
+    // copies, so that the compiler knows that no weight is one of them
+    const double along = weights_offset_.along, owed = owed_;
+    const Real *ANTITHETIC_RESTRICT metric = rows_.metric,
+                                    *ANTITHETIC_RESTRICT centre = rows_.centre;
+    Real* ANTITHETIC_RESTRICT weights = weights_;
+    const double product = sum_in_lanes(rows_.d, [=](Index j) {
+      const double scale = static_cast<double>(metric[j]), due = owed * scale;
+      const double middle = static_cast<double>(centre[j]);
+      const double full = static_cast<double>(weights[j * stride]) - along * scale * middle;
+      const double left = full / (1.0 + due * (1.0 + 0.5 * due));
+      weights[j * stride] = static_cast<Real>(left);
+      return left * middle;
+    });
     weights_offset_ = {0.0, product};
     owed_ = 0.0;
   }
 
+  // A merge visits all columns: it waits until as many entries have been met.
   void merge_now_and_then(Index met) {
     entries_ += met;
     if (entries_ < rows_.d) return;
@@ -456,15 +460,18 @@ class SgdEpoch {
   }
 
   // Between the intercepts of rows as they are and those of centred ones (sign 1), and back (-1).
-  ANTITHETIC_RARE void move_intercepts(double sign) {
-    double product = 0.0, of_average = 0.0;
-    for (Index j = 0; j < rows_.d; ++j) {
-      const double middle = static_cast<double>(rows_.centre[j]);
-      product += middle * static_cast<double>(weight(j));
-      if (averaging_.from > 0) of_average += middle * model_.average[at(j)];
-    }
+  void move_intercepts(double sign) {
+    const auto product_with_centre = [this](const auto& number) {
+      return sum_in_lanes(rows_.d, [&](Index j) {
+        return static_cast<double>(rows_.centre[j]) * static_cast<double>(number(j));
+      });
+    };
+    const double product = product_with_centre([this](Index j) { return weight(j); });
     model_.intercept += sign * product;
-    if (model_.average_weight > 0.0) model_.average_intercept += sign * of_average;
+    if (averaging_.from > 0 && model_.average_weight > 0.0) {
+      model_.average_intercept +=
+          sign * product_with_centre([this](Index j) { return model_.average[at(j)]; });
+    }
     weights_offset_.product = product;
   }
 

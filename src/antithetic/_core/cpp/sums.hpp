@@ -232,4 +232,18 @@ ANTITHETIC_INLINE std::array<Real, count> products(Index d, const Real* const (&
   return totals;
 }
 
+// Sum of term(0) to term(d - 1), which need not wait for each other.
+template <class Term>
+ANTITHETIC_INLINE double sum_in_lanes(Index d, const Term& term) {
+  constexpr Index whole = lanes<double>;
+  double sums[whole] = {}, total = 0.0;
+  Index c = 0;
+  for (; c + whole <= d; c += whole) {
+    for (Index lane = 0; lane < whole; ++lane) sums[lane] += term(c + lane);
+  }
+  for (; c < d; ++c) total += term(c);
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
 }  // namespace antithetic

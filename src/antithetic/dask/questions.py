@@ -152,7 +152,7 @@ def _rows_at(
     return [order[at + some] for at, some in zip(starts.tolist(), places.values(), strict=True)]
 
 
-def join_drawn(drawn: list[Drawn]) -> Drawn:
+def join_drawn(*drawn: Drawn) -> Drawn:
     """Rows of all blocks together."""
     stack = [rows.X for rows in drawn]
     is_sparse = sparse.issparse(stack[0])

@@ -425,7 +425,7 @@ def very_wide(n=4000, d=4100):
 def small_samples():
     """Samples of a quarter of these rows, as of more rows than one worker holds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("antithetic.dask.sums._ROWS_OF_SYSTEM", 0.25)
+        patch.setattr("antithetic.dask.kept_sample._ROWS_OF_SYSTEM", 0.25)
         yield
 
 

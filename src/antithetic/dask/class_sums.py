@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.dask.asking import Asking
-from antithetic.dask.kept_sample import KeptSample
 from antithetic.problem.class_hessians import penalised
 from antithetic.problem.class_points import ClassPoints
 from antithetic.problem.class_rows import are_far
@@ -20,7 +19,7 @@ from antithetic.problem.sums import Dual, Evaluation, Vector, Whitening
 from antithetic.solvers.newton.multinomial import solve_sample
 
 
-class ClassBlockSums(KeptSample, ClassPoints):
+class ClassBlockSums(Asking, ClassPoints):
     """The rows of many classes, wherever they are; each sum is one pass over all blocks.
 
     It is what :class:`antithetic.problem.class_sums.ClassSums` is on one machine. The parameters

@@ -10,15 +10,13 @@ from antithetic.problem.sums import Vector
 from antithetic.solvers.newton.multinomial import solve_sample
 from antithetic.solvers.newton.sampled import solve_system
 
-# rows for each column of the sample that linear systems are solved with; the Hessian of many
-# classes has as many more weights
-_ROWS_OF_SYSTEM, _ROWS_OF_CLASSES = 20.0, 200.0
+_ROWS_OF_SYSTEM = 20.0  # for each column, of the rows that linear systems are solved with
 
 
 class KeptSample(Asking):
     """Blocks of which some rows are kept on one worker; the parameters are those of `Asking`."""
 
-    def solve_kept(self, seed: int) -> Vector | None:
+    def first_weights(self, seed: int) -> Vector | None:
         """Solution of the sample that is kept; None where no row of it counts."""
         return self._solve_near(self._sample(), partial(solve_sample, seed=seed))
 
@@ -29,8 +27,8 @@ class KeptSample(Asking):
     def _sample(self) -> Any:
         """Rows on one worker, drawn when they are first asked for, and again if they are lost."""
         if "sample" not in self._held:
-            rows = _ROWS_OF_CLASSES if self._common.is_classed else _ROWS_OF_SYSTEM
-            size = min(self.n, self.most_sampled, max(rows * self._census.d, self.n / 16.0))
+            d = self._census.d
+            size = min(self.n, self.most_sampled, max(_ROWS_OF_SYSTEM * d, self.n / 16.0))
             self._held["sample"] = self._draw(int(size), self._seed)
         return self._held["sample"]
 

@@ -194,8 +194,8 @@ def _first(
     if start is not None:
         theta = sums.join(*start)
         return sums.in_gauge(theta) if isinstance(sums, ClassBlockSums) else theta
-    if newton.method == "sampled newton":
-        return sums.solve_kept(seed)
-    if isinstance(sums, ClassBlockSums) and not newton.takes_samples and sums.penalty.l1 == 0.0:
-        return sums.first_weights(seed)
-    return None
+    if isinstance(sums, ClassBlockSums):
+        begins = not newton.takes_samples and sums.penalty.l1 == 0.0
+    else:
+        begins = newton.method == "sampled newton"
+    return sums.first_weights(seed) if begins else None

@@ -69,7 +69,6 @@ def model(client: Client, **given):
 
 def gradient_rounds(client: Client, rows: list, labels: list, many: int) -> np.ndarray:
     """Seconds of rounds that ask all blocks for objective and gradient."""
-    from antithetic.dask.cluster import compute
     from antithetic.dask.common import Common
     from antithetic.dask.reading import read_blocks
     from antithetic.dask.scan import Look, census_of, look
@@ -81,7 +80,7 @@ def gradient_rounds(client: Client, rows: list, labels: list, many: int) -> np.n
 
     loss, classes = LOSSES["log_loss"], np.array([0, 1])
     blocks = read_blocks(rows, labels, client=client)
-    census = census_of(compute(client, look(blocks, Look(loss, False, 0, True, False))), classes)
+    census = census_of(look(client, blocks, Look(loss, False, 0, True, False)), classes)
     parts = OneVsRest(classes)
     common = Common(loss, ElasticNet(ALPHA), False, parts, census.rows, 1, InOrder(), (0,))
     sums, theta = BlockSums(client, blocks, common, census), np.zeros(census.d)

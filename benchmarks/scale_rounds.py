@@ -79,7 +79,6 @@ def many_classes(n: int) -> Iterator[tuple[str, object, np.ndarray]]:
         yield f"{classes} classes, {classes * d} weights", Z, y
 
 
-@dask.delayed(pure=False)
 def _part(number: int, column: int):
     return HELD[number][column]
 
@@ -90,7 +89,8 @@ def rounds(client: Client, X, y: np.ndarray, **given) -> tuple[int, LogisticRegr
     order = np.argsort(y, kind="stable")
     ends = [n // 10, n // 10, n // 10 + 5, n // 2]
     HELD[:] = [(X[part], y[part]) for part in np.split(order, ends)]
-    held = [[_part(k, column) for k in range(len(HELD))] for column in (0, 1)]
+    part = dask.delayed(_part, pure=False)  # by name: pickled whole, it would take HELD along
+    held = [[part(k, column) for k in range(len(HELD))] for column in (0, 1)]
     chosen = {"C": 1.0 / (ALPHA * n)} | given
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

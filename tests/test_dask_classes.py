@@ -15,7 +15,6 @@ from dask_cases import cluster, in_blocks
 import antithetic
 from antithetic.dask import LogisticRegression
 from antithetic.dask.class_sums import ClassBlockSums
-from antithetic.dask.cluster import compute
 from antithetic.dask.common import Common
 from antithetic.dask.reading import read_blocks
 from antithetic.dask.scan import Look, census_of, look
@@ -57,7 +56,7 @@ def sums_of(client, rows, *, weight=None, fit_intercept=True, by_class=None, pen
     loss, penalty = LOSSES["log_loss"], penalty or ElasticNet(1e-3)
     parts = AllClasses(CLASSES, by_class)
     blocks = read_blocks(*in_blocks(rows, Y, BLOCKS), weight, client=client)
-    glances = compute(client, look(blocks, Look(loss, fit_intercept, 0, for_newton=True)))
+    glances = look(client, blocks, Look(loss, fit_intercept, 0, for_newton=True))
     common = Common(loss, penalty, fit_intercept, parts, len(Y), 1, InOrder(), (0,))
     far = ClassBlockSums(client, blocks, common, census_of(glances, CLASSES))
     codes = parts.target(Y, 0)

@@ -19,7 +19,6 @@ from dask_cases import cluster, in_blocks, labelled
 
 import antithetic
 from antithetic.dask import LogisticRegression, SGDClassifier, SGDRegressor
-from antithetic.dask.cluster import compute
 from antithetic.dask.common import Common
 from antithetic.dask.reading import read_blocks
 from antithetic.dask.scan import Look, census_of, look
@@ -62,7 +61,7 @@ def sums_of(client, rows, y, loss, *, weight=None, fit_intercept=True, class_wei
     classes = np.unique(y) if loss.classification else None
     parts = OneVsRest(classes, class_weight)
     blocks = read_blocks(*in_blocks(rows, y, BLOCKS), weight, client=client)
-    glances = compute(client, look(blocks, Look(loss, fit_intercept, 0, for_newton=True)))
+    glances = look(client, blocks, Look(loss, fit_intercept, 0, for_newton=True))
     common = Common(loss, penalty, fit_intercept, parts, len(y), 1, InOrder(), (0,))
     far = BlockSums(client, blocks, common, census_of(glances, classes))
     target = parts.target(y, 0)
@@ -426,7 +425,7 @@ def very_wide(n=4000, d=4100):
 def small_samples():
     """Samples of a quarter of these rows, as of more rows than one worker holds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("antithetic.dask.sums._ROWS_OF_SYSTEM", 0.25)
+        patch.setattr("antithetic.dask.kept_sample._ROWS_OF_SYSTEM", 0.25)
         yield
 
 

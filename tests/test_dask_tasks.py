@@ -17,8 +17,9 @@ import antithetic
 from antithetic.dask.anchored import Anchored
 from antithetic.dask.blocks import Block
 from antithetic.dask.common import Common
+from antithetic.dask.mapping import add_up
 from antithetic.dask.search import Standing, points_along
-from antithetic.dask.tasks import Points, Start, add_up, epoch_block, measure_block
+from antithetic.dask.tasks import Points, Start, epoch_block, measure_block
 from antithetic.estimators.one_vs_rest import OneVsRest
 from antithetic.orders import Shuffle, Uniform
 from antithetic.orders.batches import cut
@@ -72,7 +73,7 @@ def test_sums_over_blocks_are_objective_and_gradient_of_all_rows(form, weight):
         )
         for k, (a, e) in enumerate(parts)
     ]
-    losses, gradients = add_up(sums)
+    losses, gradients = add_up(*sums)
     problem = Problem.build(X, Y, fit_intercept=True, sample_weight=weight)
     for point, loss, gradient in zip(points[0], losses[0], gradients[0], strict=True):
         assert loss == pytest.approx(problem.objective(point[:-1], point[-1]), rel=1e-12)

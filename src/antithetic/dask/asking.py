@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import dask
 import numpy as np
+from distributed import Future
 from numpy.typing import NDArray
 
 from antithetic.dask.blocks import Blocks
-from antithetic.dask.cluster import compute
+from antithetic.dask.cluster import gather, starting
 from antithetic.dask.common import Common
+from antithetic.dask.mapping import map_blocks, new_token, sum_over_blocks
 from antithetic.dask.moments import Census
 from antithetic.dask.questions import (
     Draw,
@@ -21,7 +22,6 @@ from antithetic.dask.questions import (
     join_drawn,
     solve_drawn,
 )
-from antithetic.dask.tasks import over_blocks
 from antithetic.problem.sums import Outcome, Vector
 
 _ROWS_PER_COLUMN = 200.0  # of the rows that one worker holds
@@ -92,16 +92,17 @@ class Asking:
             self.kind,
         )
         name = {"at": "gradient"}.get(what, what.replace("_", "-"))
-        task = over_blocks(
+        self._asked[0] += 1
+        return sum_over_blocks(
+            self._client,
             answer_block,
             name,
             self._blocks,
             asked,
             numbers=self._filled,
             sum_bytes=sum_bytes,
+            after_loss=self._after_loss,
         )
-        self._asked[0] += 1
-        return compute(self._client, [task], after_loss=self._after_loss)[0]
 
     def near_samples(
         self, solve: Callable[[Any], Outcome | None], size: int, seed: int
@@ -111,20 +112,16 @@ class Asking:
 
     def _solve_near(self, drawn: Any, solve: Callable[[Any], Outcome | None]) -> Outcome | None:
         """Call a function where rows that were drawn are."""
-        token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
-        task = dask.delayed(solve_drawn, pure=False, traverse=False)(
-            drawn,
-            self._common,
-            self._centre(),
-            self.kind,
-            solve,
-            dask_key_name=f"antithetic-solve-{token}",
-        )
-        found: Outcome | None = compute(self._client, [task], after_loss=self._after_loss)[0]
+        given = (drawn, self._common, self._centre(), self.kind, solve)
+        with starting(self._after_loss):
+            future = self._client.submit(
+                solve_drawn, *given, key=f"antithetic-solve-{new_token()}", pure=False
+            )
+        found: Outcome | None = gather(self._client, [future], after_loss=self._after_loss)[0]
         return found
 
-    def _draw(self, size: int, seed: int) -> Any:
-        """Rows drawn from all blocks, as a delayed value: one pass over these."""
+    def _draw(self, size: int, seed: int) -> Future:
+        """Rows drawn from all blocks, on one worker: one pass over the blocks."""
         by_block = self._census.by_group(self._common, self._problem)
         ends = np.cumsum(by_block, axis=0)
         present = np.flatnonzero(ends[-1])
@@ -135,10 +132,7 @@ class Asking:
         counts = None if factors is None else np.zeros(by_block.shape[1])
         if counts is not None:
             counts[present] = factors
-        token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
-        common = dask.delayed(self._common, traverse=False, name=f"antithetic-sample-start-{token}")
-        draw = dask.delayed(draw_block, pure=False, traverse=False)
-        rows = []
+        draws = {}
         for block in self._filled:
             mine = np.flatnonzero(cuts[block + 1] > cuts[block]).tolist()
             places = {
@@ -146,19 +140,22 @@ class Asking:
                 for k in mine
             }
             if places:
-                rows.append(
-                    draw(
-                        block,
-                        self._blocks.parts(block),
-                        Draw(places, counts, self._problem),
-                        common,
-                        dask_key_name=(f"antithetic-sample-{token}", block),
-                    )
-                )
+                draws[block] = Draw(places, counts, self._problem)
         self._asked[0] += 1
-        return dask.delayed(join_drawn, pure=False, traverse=False)(
-            rows, dask_key_name=f"antithetic-sample-join-{token}"
+        rows = map_blocks(
+            self._client,
+            draw_block,
+            "sample",
+            self._blocks,
+            self._common,
+            own=[list(draws.values())],
+            numbers=list(draws),
+            after_loss=self._after_loss,
         )
+        with starting(self._after_loss):
+            return self._client.submit(
+                join_drawn, *rows, key=f"antithetic-sample-join-{new_token()}", pure=False
+            )
 
 
 def _draw_places(

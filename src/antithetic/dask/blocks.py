@@ -83,10 +83,12 @@ class Blocks:
         The last entry says what to expect of them.
         """
         given = (self.X, self.y, self.weight)
-        return [
-            *(None if column is None else column[number] for column in given),
-            Expected(self.columns, self.y is not None, self.weight is not None),
-        ]
+        return [*(None if column is None else column[number] for column in given), self.expected]
+
+    @property
+    def expected(self) -> Expected:
+        """What tasks may expect of the parts of a block."""
+        return Expected(self.columns, self.y is not None, self.weight is not None)
 
 
 def open_block(number: int, parts: Sequence[Any], *, finite: bool = True) -> Block:

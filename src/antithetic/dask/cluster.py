@@ -103,22 +103,36 @@ def _local_cluster() -> Iterator[Client]:
 def compute(client: Client, tasks: Sequence[Any], *, after_loss: str = "") -> list[Any]:
     """Compute delayed values on the cluster, in the order given.
 
-    On Ctrl-C and on errors, what is under way is given up.
-
     ``after_loss`` is what to tell the user to do if the scheduler is lost.
     """
-    try:
+    with starting(after_loss):
         futures = client.compute(list(tasks))
+    return gather(client, futures, after_loss=after_loss)
+
+
+@contextmanager
+def starting(after_loss: str = "") -> Iterator[None]:
+    """Start tasks; if the scheduler is lost, say so and what to do."""
+    try:
+        yield
     except (OSError, CommClosedError, RuntimeError) as error:
         raise _lost(error, after_loss) from error
+
+
+def gather(client: Client, futures: Sequence[Any], *, after_loss: str = "") -> list[Any]:
+    """Wait for tasks that were started, and return their results.
+
+    On Ctrl-C and on errors, the tasks that are left are cancelled. ``after_loss`` is what to tell
+    the user to do if the scheduler is lost.
+    """
     try:
         _wait(client, futures)
-        gathered: list[Any] = client.gather(futures)
+        gathered: list[Any] = client.gather(list(futures))
     except KilledWorker as error:
         raise RuntimeError(
-            f"{error.task!r} was on {error.allowed_failures + 1} workers that died, probably for"
-            " want of memory: use smaller blocks (X.rechunk, or more partitions), fewer threads"
-            " per worker, or a larger memory_limit"
+            f"{error.task!r} was on {error.allowed_failures + 1} workers that died, probably"
+            " because they ran out of memory; use smaller blocks (X.rechunk, or more partitions),"
+            " fewer threads per worker, or a larger memory_limit"
         ) from error
     except (*_CANCELLED, CommClosedError, OSError) as error:
         if any(future.status == "error" for future in futures):
@@ -128,14 +142,6 @@ def compute(client: Client, tasks: Sequence[Any], *, after_loss: str = "") -> li
         for future in futures:
             future.release()
     return gathered
-
-
-def keep(client: Client, task: Any, *, after_loss: str = "") -> Any:
-    """Have the cluster compute a delayed value and hold it, for as long as the result is kept."""
-    try:
-        return client.persist(task)
-    except (OSError, CommClosedError, RuntimeError) as error:
-        raise _lost(error, after_loss) from error
 
 
 def compute_anywhere(client: Client | None, tasks: Sequence[Any]) -> list[Any]:

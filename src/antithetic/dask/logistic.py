@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from antithetic._util.warnings import warn
 from antithetic.dask.blocks import join_classes
-from antithetic.dask.cluster import client_of, compute
+from antithetic.dask.cluster import client_of
 from antithetic.dask.common import Common
 from antithetic.dask.learner import BlockData, BlockLearner
 from antithetic.dask.mark import mark_data
@@ -195,7 +195,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
                 for_newton=True,
                 marks=self.checkpoint is not None,
             )
-            glances = compute(client, look(blocks, aim))
+            glances = look(client, blocks, aim)
             self._learn(blocks, glances)
             seen = BlockData(blocks, glances)
             fit = self._run(self._rounds(client, seen, C, l1_ratio), seen)

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import StrOptions
 from antithetic.dask import checkpoint
 from antithetic.dask.block_table import BlockTable
 from antithetic.dask.checkpoint import Progress
-from antithetic.dask.cluster import ClusterLostError, client_of, compute
+from antithetic.dask.cluster import ClusterLostError, client_of
 from antithetic.dask.common import Common
 from antithetic.dask.learner import BlockData
 from antithetic.dask.mark import mark_data
@@ -194,7 +194,7 @@ class BlockModel(NewtonModel):
                 for_newton=is_newton,
                 marks=self.checkpoint is not None,
             )
-            glances = compute(client, look(blocks, aim))
+            glances = look(client, blocks, aim)
             self._learn(blocks, glances)
             train = self._train_newton if is_newton else self._train_locally
             train(client, BlockData(blocks, glances, table), coef_init, intercept_init)

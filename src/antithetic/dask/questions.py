@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic.dask.blocks import open_block
+from antithetic.dask.blocks import Block, open_block
 from antithetic.dask.common import Common
 from antithetic.dask.tasks import one_thread
 from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.curvature import RowSums
+from antithetic.problem.row_totals import row_totals
 from antithetic.problem.sums import Evaluation, Outcome, Vector
 
 _FEW_GROUPS = 8
@@ -63,45 +64,49 @@ class Question:
 def answer_block(number: int, parts: Sequence[Any], question: Question) -> Answer:
     """Sums over the rows of a block, divided by the number of all rows."""
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
-        sums = _sums_of(number, parts, question)
-        share = sums.n / question.common.rows
-        needs_rows = question.what == "at" or isinstance(sums, RowSums)
-        point = sums.at(question.theta) if needs_rows else _bare(question.theta)
-        if np.isnan(point.objective):
-            open_block(number, parts)  # which raises if the data have changed, and have NaN now
-        answer: tuple[Any, ...]
+        block = open_block(number, parts, finite=False)
         if question.what == "at":
-            answer = _evaluation(point)
-        else:
-            found = getattr(sums, question.what)(point, *question.arguments, **question.options)
-            answer = found[:2] if isinstance(found, tuple) else (found,)  # of a dual, no scales
-        return tuple(share * np.atleast_1d(np.asarray(part, np.float64)) for part in answer)
+            answer = _evaluate(block, question)
+            if np.isnan(answer[0][0]):
+                open_block(number, parts)  # which raises if the data have changed, and have NaN now
+            return answer
+        return _answer(block, question)
 
 
-def _bare(theta: Vector) -> Evaluation:
-    """Weights of many classes, whose sums need no more than these."""
-    return Evaluation(theta, 0.0, np.empty(0), 0.0)
-
-
-def _sums_of(number: int, parts: Sequence[Any], question: Question) -> RowSums | ClassSums:
+def _sums_of(block: Block, question: Question) -> RowSums | ClassSums:
     """Rows of a block, without a penalty: that is added once."""
-    common, block = question.common, open_block(number, parts, finite=False)
+    common = question.common
     y, weight = common.target_and_weight(block, question.problem)
     return common.sums(block.X, y, weight, question.centre, question.kind)
 
 
-def _evaluation(point: Evaluation) -> tuple[Vector, Vector]:
-    """Mean loss, mean squared slope, mean curvature, mean slopes above and below 0; gradient.
+def _evaluate(block: Block, question: Question) -> Answer:
+    """Means that make up the objective and, last, the gradient, as shares of all rows.
 
-    Many classes have no mean slopes.
+    The means are those of the losses, squared slopes, curvatures and, with two classes, slopes
+    above and below 0.
     """
-    if point.slopes is None:
+    sums = _sums_of(block, question)
+    share = sums.n / question.common.rows
+    if isinstance(sums, RowSums):
+        means, gradient = row_totals(sums, question.theta)
+    else:
+        point = sums.at(question.theta)
         (curvature,) = point.totals
-        return np.array([point.objective, point.noise * curvature, curvature]), point.gradient
-    assert point.curvatures is not None
-    curvature = float(point.curvatures.mean())
-    up, down = np.maximum(point.slopes, 0.0).mean(), -np.minimum(point.slopes, 0.0).mean()
-    return np.array([point.objective, point.noise * curvature, curvature, up, down]), point.gradient
+        means = np.array([point.objective, point.noise * curvature, curvature])
+        gradient = point.gradient
+    return share * means, share * gradient
+
+
+def _answer(block: Block, question: Question) -> Answer:
+    """What the rows of a block say to another question than the one for a gradient."""
+    sums = _sums_of(block, question)
+    share = sums.n / question.common.rows
+    bare = Evaluation(question.theta, 0.0, np.empty(0), 0.0)  # many classes need no more
+    point = sums.at(question.theta) if isinstance(sums, RowSums) else bare
+    found = getattr(sums, question.what)(point, *question.arguments, **question.options)
+    answer = found[:2] if isinstance(found, tuple) else (found,)  # of a dual, no scales
+    return tuple(share * np.atleast_1d(np.asarray(part, np.float64)) for part in answer)
 
 
 class Draw(NamedTuple):
@@ -152,7 +157,7 @@ def _rows_at(
     return [order[at + some] for at, some in zip(starts.tolist(), places.values(), strict=True)]
 
 
-def join_drawn(drawn: list[Drawn]) -> Drawn:
+def join_drawn(*drawn: Drawn) -> Drawn:
     """Rows of all blocks together."""
     stack = [rows.X for rows in drawn]
     is_sparse = sparse.issparse(stack[0])

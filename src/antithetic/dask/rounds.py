@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from antithetic.dask.blocks import Blocks
 from antithetic.dask.checkpoint import Progress
-from antithetic.dask.cluster import compute
 from antithetic.dask.common import Common
+from antithetic.dask.mapping import sum_over_blocks
 from antithetic.dask.search import Standing, points_along
-from antithetic.dask.tasks import Points, Start, epoch_block, measure_block, over_blocks
+from antithetic.dask.tasks import Points, Start, epoch_block, measure_block
 from antithetic.problem.penalties import ElasticNet, Penalty
 from antithetic.solvers import DivergenceError
 from antithetic.solvers.divergence import overflow_message
@@ -106,9 +106,7 @@ class Rounds:
             self.constants,
         )
         tables = self.tables or [()] * len(self.blocks)
-        moves, zeros = self._compute(
-            over_blocks(epoch_block, "epoch", self.blocks, start, tables=tables)
-        )
+        moves, zeros = self._sum(epoch_block, "epoch", start, own=[tables])
         self._check_finite(moves, number)
         if not self.corrects:
             return self._averaged(standings, active, moves, zeros)
@@ -164,11 +162,8 @@ class Rounds:
                 for some in points
             ]
         )
-        losses, gradients = self._compute(
-            over_blocks(
-                measure_block, "measure", self.blocks, Points(self.common, problems, padded)
-            )
-        )
+        points_of_all = Points(self.common, problems, padded)
+        losses, gradients = self._sum(measure_block, "measure", points_of_all)
         for place, k in enumerate(problems):
             many = len(points[place])
             penalties = np.array([self.common.penalty.value(point[:-1]) for point in points[place]])
@@ -196,8 +191,11 @@ class Rounds:
             reason = "the steps diverged. Try a smaller eta0, or learning_rate='auto'. "
             raise DivergenceError(overflow_message(number + 1, reason))
 
-    def _compute(self, task: Any) -> Any:
-        return compute(self.client, [task], after_loss=self.after_loss)[0]
+    def _sum(self, *asked: Any, own: Sequence[Any] = ()) -> Any:
+        function, name, start = asked
+        return sum_over_blocks(
+            self.client, function, name, self.blocks, start, own=own, after_loss=self.after_loss
+        )
 
 
 def _has_zeros(penalty: Penalty) -> bool:

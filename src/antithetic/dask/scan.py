@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
-import dask
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic.dask.blocks import Block, Blocks, open_block
+from antithetic.dask.cluster import gather
 from antithetic.dask.common import Common
+from antithetic.dask.mapping import map_blocks
 from antithetic.dask.moments import BlockMoments, Census, moments_of
 from antithetic.dask.tasks import one_thread
 from antithetic.estimators.one_vs_rest import classes_of
@@ -92,28 +93,18 @@ class Look:
     marks: bool = True
 
 
-def look(blocks: Blocks, aim: Look) -> list[Any]:
-    """Return a delayed :class:`Glance` of each block."""
+def look(client: Any, blocks: Blocks, aim: Look) -> list[Glance]:
+    """Look at all blocks: one round."""
     n = len(blocks)
     sampled = set(
         np.unique(np.linspace(0, n - 1, min(n, _SAMPLED_BLOCKS)).round().astype(int)).tolist()
     )
     many = -(-_SAMPLED_ROWS // len(sampled))
-    task = dask.delayed(glance, pure=False, traverse=False)
-    token = dask.base.tokenize(aim.seed, np.random.default_rng().integers(1 << 60).item())
-    return [
-        task(
-            number,
-            blocks.parts(number),
-            aim,
-            many if number in sampled else 0,
-            dask_key_name=(f"antithetic-look-{token}", number),
-        )
-        for number in range(n)
-    ]
+    taken = [many if number in sampled else 0 for number in range(n)]
+    return gather(client, map_blocks(client, glance, "look", blocks, aim, own=[taken]))
 
 
-def glance(number: int, parts: Sequence[Any], aim: Look, many: int) -> Glance:
+def glance(number: int, parts: Sequence[Any], many: int, aim: Look) -> Glance:
     """Look at a block; ``many`` rows of each class may be taken along."""
     with one_thread():
         block = open_block(number, parts)

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import dask
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -21,8 +20,9 @@ from antithetic._core.schedules import INVERSE_TIME
 from antithetic._util.threads import _blas
 from antithetic._util.validation import block_rows
 from antithetic.dask.anchored import Anchored
-from antithetic.dask.blocks import Blocks, open_block
+from antithetic.dask.blocks import open_block
 from antithetic.dask.common import Common
+from antithetic.dask.mapping import Sums
 from antithetic.orders.units import Table
 from antithetic.problem import Problem
 from antithetic.solvers import DivergenceError, State
@@ -31,11 +31,7 @@ from antithetic.solvers.steps import Constant, Schedule, Steps
 from antithetic.training.loop import Run, begin, train
 from antithetic.training.spec import Spec
 
-_FAN_IN = 16  # sums that one task adds up
-_BYTES_AT_ONCE = 1 << 27  # of the sums that one task adds up, where these are large
 _LOWERING = 4.0  # by which steps are shortened where no point was better
-
-Sums = tuple[NDArray[np.float64], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,61 +192,6 @@ def _measure(
     gradients[:, :, :-1] += sums.astype(np.float64, copy=False).reshape(k, m, d - 1)
     if problems[0].fit_intercept:
         gradients[:, :, -1] += slopes.sum(axis=2)
-
-
-def add_up(sums: list[Sums]) -> Sums:
-    """Sums of sums, in the order given."""
-    first, *others = sums
-    total = tuple(part.copy() for part in first)
-    for other in others:
-        for part, addend in zip(total, other, strict=True):
-            part += addend
-    return total
-
-
-def over_blocks(
-    function: Any,
-    name: str,
-    blocks: Blocks,
-    *arguments: Any,
-    tables: Sequence[Any] = (),
-    numbers: Sequence[int] | None = None,
-    sum_bytes: int = 0,
-) -> Any:
-    """Lay out a graph in which each block is a task, and what they return is added up.
-
-    Sums are added in the order of the blocks, a few at a time; the shape of that tree depends on
-    the number of blocks and on ``sum_bytes``, the size of a sum, alone. ``numbers`` are the blocks
-    that take part; None means all.
-    """
-    at_once = max(2, min(_FAN_IN, _BYTES_AT_ONCE // max(1, sum_bytes)))
-    token = dask.base.tokenize(
-        name, id(arguments), np.random.default_rng().integers(1 << 60).item()
-    )
-    shared = [
-        dask.delayed(argument, traverse=False, name=f"antithetic-{name}-start-{token}-{k}")
-        for k, argument in enumerate(arguments)
-    ]
-    task = dask.delayed(function, pure=False, traverse=False)
-    level = [
-        task(
-            number,
-            blocks.parts(number),
-            *([tables[number]] if tables else []),
-            *shared,
-            dask_key_name=(f"antithetic-{name}-{token}", number),
-        )
-        for number in (range(len(blocks)) if numbers is None else numbers)
-    ]
-    add, depth = dask.delayed(add_up, pure=False, traverse=False), 0
-    while len(level) > 1:
-        groups = [level[start : start + at_once] for start in range(0, len(level), at_once)]
-        level = [
-            add(group, dask_key_name=(f"antithetic-{name}-sum-{token}", depth, place))
-            for place, group in enumerate(groups)
-        ]
-        depth += 1
-    return level[0]
 
 
 _lock, _inside, _limit = threading.Lock(), 0, None

@@ -1,0 +1,108 @@
+"""Tasks of a round on Dask: every block is asked once, and what they return is added up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("dask")
+pytest.importorskip("distributed")
+import dask
+from dask_cases import cluster
+
+from antithetic.dask import mapping
+from antithetic.dask.blocks import Blocks
+from antithetic.dask.cluster import gather
+from antithetic.dask.mapping import add_up, map_blocks, sum_over_blocks
+from antithetic.problem import Problem
+from antithetic.problem.curvature import RowSums
+from antithetic.problem.row_totals import row_totals
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster(processes=False) as one:
+        yield one
+
+
+def describe(number, parts, *others):
+    """What a task was given."""
+    rows, labels, weight, expected = parts
+    return (number, float(rows.sum()), labels, weight, expected.has_labels, *others)
+
+
+def rows_times(number, parts, factors):  # noqa: ARG001
+    return (factors * float(parts[0].sum()),)
+
+
+def parts_of(kind, client):
+    """Three blocks of rows that a cluster holds, that it makes, or both."""
+    made = [dask.delayed(np.full)((2, 2), float(k)) for k in range(3)]
+    if kind == "lazy":
+        return made
+    held = client.persist(made)
+    return held if kind == "held" else [dask.delayed(np.add)(part, 0.0) for part in held]
+
+
+@pytest.mark.parametrize("kind", ["held", "lazy", "lazy from held"])
+def test_a_task_gets_its_block_and_what_all_share(client, kind):
+    """Delayed values arrive as arrays, whoever holds them; missing labels arrive as None."""
+    blocks = Blocks(parts_of(kind, client), None, None)
+    found = gather(
+        client, map_blocks(client, describe, "test", blocks, "all", own=[["a", "b", "c"]])
+    )
+    assert found == [(k, 4.0 * k, None, None, False, "abc"[k], "all") for k in range(3)]
+    some = map_blocks(client, describe, "test", blocks, numbers=[2])
+    assert gather(client, some) == [(2, 8.0, None, None, False)]
+
+
+@pytest.mark.parametrize("most", [0, 1 << 20])
+def test_large_arguments_are_sent_once(client, monkeypatch, most):
+    """As a task of their own, with the same result."""
+    monkeypatch.setattr(mapping, "_BYTES_IN_TASKS", most)
+    blocks = Blocks(parts_of("held", client), None, None)
+    (found,) = sum_over_blocks(client, rows_times, "test", blocks, np.arange(3.0))
+    np.testing.assert_array_equal(found, 12.0 * np.arange(3.0))
+
+
+@pytest.mark.parametrize("size", [0, 1 << 25])
+@pytest.mark.parametrize("many", [1, 2, 16, 17, 33])
+def test_sums_do_not_depend_on_where_they_are_added(client, many, size):
+    """The client adds small sums, and tasks add large ones; every block counts once."""
+    parts = client.persist([dask.delayed(np.full)((1, 1), 2.0**k) for k in range(many)])
+    factors = np.ones(1)
+    (found,) = sum_over_blocks(
+        client, rows_times, "test", Blocks(parts, None, None), factors, sum_bytes=size
+    )
+    assert found.tolist() == [2.0**many - 1.0]
+
+
+def test_adding_up_leaves_the_parts_as_they_are():
+    """A worker may still hold them."""
+    parts = [(np.ones(2), np.full(1, float(k))) for k in range(3)]
+    total = add_up(*parts)
+    assert [part.tolist() for part in total] == [[3.0, 3.0], [3.0]]
+    assert parts[0][0].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("loss", ["log_loss", "squared_error", "huber"])
+def test_totals_are_those_of_an_evaluation(loss, fit_intercept, weighted):
+    """Nothing of a row is kept, and the means and the gradient are the same to the bit."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 4)), rng.choice([-1.0, 1.0], 300)
+    weight = rng.random(300) if weighted else None
+    problem = Problem.build(X, y, loss=loss, sample_weight=weight, fit_intercept=fit_intercept)
+    sums = RowSums(problem, X.mean(axis=0) if fit_intercept else None)
+    theta = rng.normal(size=sums.columns)
+    means, gradient = row_totals(sums, theta)
+    point = sums.at(theta)
+    np.testing.assert_array_equal(gradient, point.gradient)
+    assert means[0] == point.objective
+    curvature = float(point.curvatures.mean())
+    assert means[2] == pytest.approx(curvature, rel=1e-12)
+    assert means[1] == pytest.approx(point.noise * curvature, rel=1e-12)
+    if fit_intercept:
+        up, down = np.maximum(point.slopes, 0.0).mean(), -np.minimum(point.slopes, 0.0).mean()
+        assert means[3:] == pytest.approx([up, down], rel=1e-12)

@@ -65,3 +65,42 @@ def balanced_order(gradients, order, unit=1):
     middle = units[-1:] if len(units) % 2 else []
     places = [*front, *middle, *reversed(back), np.arange(n, len(order))]
     return order[np.concatenate(places)]
+
+
+def softmax_sgd_in_units(
+    problem, batches, size, eta, centre, metric, *, coef, intercept, every=0, late=False
+):
+    """SGD in centred columns and a metric: weights, intercepts, and their averages.
+
+    The L2 penalty divides each column by 1 + P_j l2 (sum of steps): after every fourth step and
+    where weights are averaged or returned, or if it comes late, when the column is met again.
+    """
+    X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
+    met = X != 0.0
+    Z, codes = X - centre, problem.y.astype(int)
+    weight = np.ones(problem.n) if problem.weight is None else problem.weight
+    w = np.array(coef, float)
+    b, owed, steps_owed = np.array(intercept, float) + w @ centre, np.zeros(problem.d), 0
+    mean, mean_b, points = np.zeros_like(w), np.zeros_like(b), 0
+    for step, rows in enumerate(batches):
+        if late:
+            columns = met[rows].any(axis=0)
+            w[:, columns] /= 1.0 + metric[columns] * owed[columns]
+            owed[columns] = 0.0
+        shares = probabilities(Z[rows] @ w.T + b)
+        shares[np.arange(len(rows)), codes[rows]] -= 1.0
+        slopes = weight[rows, None] * shares
+        w = w - eta(step) / size * metric * (slopes.T @ Z[rows])
+        b = b - eta(step) / size * slopes.sum(axis=0)
+        owed += eta(step) * len(rows) / size * problem.penalty.l2
+        steps_owed += 1
+        is_averaged = every and (step + 1) % every == 0
+        if is_averaged or step + 1 == len(batches) or (not late and steps_owed == 4):
+            w, owed, steps_owed = w / (1.0 + metric * owed), np.zeros(problem.d), 0
+        if is_averaged:
+            points += 1
+            mean += (w - mean) / points
+            mean_b += (b - mean_b) / points
+    return SimpleNamespace(
+        coef=w, intercept=b - w @ centre, averages=(mean, mean_b - mean @ centre)
+    )

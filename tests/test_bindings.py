@@ -113,6 +113,10 @@ def softmax_epoch(dtype):
         "sketch_bytes": 64,
         "following": np.empty(N, np.intp),
         "threads": 2,
+        "preconditioner": Struct(
+            kernels.Preconditioner,
+            {"centre": np.zeros(D, dtype), "metric": np.ones(D, dtype), "products": NONE},
+        ),
     }
 
 

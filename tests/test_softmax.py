@@ -234,7 +234,9 @@ def test_the_history_has_one_entry_per_epoch():
     assert "reshuffled" in model.plan_.why
     assert model.plan_.batch_size == 8
     assert isinstance(model.eta0_, float)
-    assert model.decay_ == model.alpha
+    assert model.decay_ > 0.0
+    plain = SGDClassifier("softmax", max_iter=1, tol=None, fit_intercept=False).fit(X, Y)
+    assert plain.decay_ == plain.alpha
 
 
 def test_a_target_ends_a_fit():

@@ -80,6 +80,7 @@ class Rows:
         sketch_bytes: int,
         following: _Index,
         threads: int,
+        preconditioner: Preconditioner | None = None,
     ) -> tuple[float, float]: ...
     def column_sums(
         self,

@@ -28,7 +28,7 @@ from antithetic.problem.preconditioner import Moments
 from antithetic.solvers import SOLVERS, State
 from antithetic.solvers.steps import Schedule
 from antithetic.training.automatic import Plan
-from antithetic.training.gap import start_of
+from antithetic.training.gap import start_of, start_of_problem
 from antithetic.training.trace import check_measures
 
 
@@ -97,9 +97,11 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
     ) -> list[Any]:
         """Start with the best constant if these are all rows, otherwise as the loss asks for."""
         loss = self._loss()
-        if not self.fit_intercept or loss.has_classes:
+        if not self.fit_intercept:
             return starts
         if whole and self.learning_rate == "auto" and SOLVERS[self.solver].has_steps:
+            if loss.has_classes:
+                return [(coef, start_of_problem(self._problem(data, 0))) for coef, _ in starts]
             parts, found = self._one_vs_rest(), []
             for number, (coef, _) in enumerate(starts):
                 target = parts.target(data.y, number)
@@ -258,7 +260,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
             return  # the last epoch has a warning of its own
         of = f" in {len(wide)} of {len(jobs)} one-vs-rest problems" if len(jobs) > 1 else ""
         other = ""
-        if self._loss().name == "log_loss" and self.penalty == "l2":
+        if self._loss().name in ("log_loss", "softmax") and self.penalty == "l2":
             other = ", or use antithetic.LogisticRegression, which needs neither"
         elif self._loss().is_smooth and self.penalty == "l2":
             other = ", or use solver='newton', which needs neither"

@@ -40,7 +40,7 @@ from antithetic.training.automatic import (
     noise_left,
     plan_order,
 )
-from antithetic.training.gap import start_of
+from antithetic.training.gap import start_of_problem
 from antithetic.training.loop import Run, begin
 from antithetic.training.spec import Spec, make_spec
 from antithetic.training.stopping import TARGETS
@@ -283,8 +283,12 @@ class PlannedFit(FittedLinearModel):
         )
 
     def _estimates_gap(self) -> bool:
-        """Whether fit estimates its distance from the optimum; other solvers know it themselves."""
-        return SOLVERS[self.solver].has_steps and not self._loss().has_classes
+        """Whether fit estimates its distance from the optimum; other solvers know it themselves.
+
+        With many classes that costs several epochs, so it is done only if tol may end the fit.
+        """
+        costs_much = self._loss().has_classes and self.tol is None
+        return SOLVERS[self.solver].has_steps and not costs_much
 
     def _moments(self, data: TrainingData, plan: Plan, *, whole: bool = False) -> Moments | None:
         """Moments of the columns; None for steps in the original columns.
@@ -307,14 +311,13 @@ class PlannedFit(FittedLinearModel):
         if is_sparse:
             problem = self._problem(data, 0)
             centred = find_preconditioner(problem, found)
-            start = start_of(problem.loss, problem.y, problem.weight)
-            if not pays(problem, centred, plan.batch_size, 0, start):
+            if not pays(problem, centred, plan.batch_size, 0, start_of_problem(problem)):
                 return None
         return found
 
     def _needs_moments(self) -> bool:
         automatic = self.learning_rate == "auto" and self.solver == "sgd" and self.fit_intercept
-        return bool(automatic) and not self._loss().has_classes
+        return bool(automatic)
 
     def _threads(self) -> int | None:
         """Threads of one problem; None if the user did not set them, or problems have threads."""

@@ -19,13 +19,13 @@ ROWS_PER_COLUMN = 20  # of a sample that such a matrix is made from
 
 
 class ClassHessians(ClassRows):
-    """Rows of many classes that give second derivatives."""
+    """Rows of many classes, with second derivatives."""
 
     def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
-        """Matrix of second derivatives; products of float32 unless it is to be exact.
+        """Matrix of second derivatives, by products of float32 unless ``exact``.
 
-        ``care`` is the share that a matrix above all Hessians has in it. Along the gauge, where the
-        objective does not change, it has the curvature of other directions.
+        ``care`` is the weight given to a matrix that is above all Hessians. Along the gauge, where
+        the objective does not change, the matrix has the curvature of other directions.
         """
         return self.hessian_of(point, np.arange(self.d), exact=exact, care=care)
 
@@ -79,7 +79,7 @@ class ClassHessians(ClassRows):
         return gram / self.n
 
     def _chances(self, theta: Vector, block: Any, kind: Any) -> tuple[Any, Any]:
-        """Chances of the classes of centred rows, and chances times what they lack of 1."""
+        """Probabilities p of the classes of centred rows, and p (1 - p)."""
         coef, intercepts = self._centred(theta)
         scores = block[:, : self.features].astype(np.float64) @ coef.T + intercepts
         curvatures = np.empty_like(scores)
@@ -87,7 +87,7 @@ class ClassHessians(ClassRows):
         return scores.astype(kind), curvatures
 
     def _curvatures(self, theta: Vector, block: Any) -> Any:
-        """Chances of the classes times what they lack of 1, in the type of centred rows."""
+        """Products p (1 - p) of each class, in the float type of centred rows."""
         coef, intercepts = self._centred(theta)
         scores = block[:, : self.features] @ coef.T.astype(block.dtype)
         scores += intercepts.astype(block.dtype)
@@ -108,15 +108,21 @@ class ClassHessians(ClassRows):
         squares[:, :f] += self.penalty.l2
         return np.concatenate([squares[:, :f].ravel(), squares[:, f:].ravel()])
 
-    def whitening(self, point: Evaluation, seed: int, *, care: float = 0.0) -> Whitening:
-        """What the second derivatives of all classes have in common, from a sample of the rows."""
+    def whitening(
+        self, point: Evaluation, seed: int, *, care: float = 0.0, exact: bool = False
+    ) -> Whitening:
+        """What the second derivatives of all classes have in common, from a sample of the rows.
+
+        Products are of float32 unless they are to be exact.
+        """
         above = 0.5 * care * (1.0 - 1.0 / self.classes)
         if self.features > MOST_SQUARE:
             total, of_class = self._squares(point, care, above)
         else:
             some = self.some_rows(ROWS_PER_COLUMN * self.features, seed)
-            total, of_class = some._products(point, care, above, np.float32)
-            if not np.isfinite(total).all():
+            kind = np.float64 if exact else np.float32
+            total, of_class = some._products(point, care, above, kind)
+            if not (exact or np.isfinite(total).all()):
                 total, of_class = some._products(point, care, above, np.float64)
         if not np.isfinite(total).all():  # rows whose squares overflow: no matrix is of use
             total = np.ones(self.features)
@@ -216,6 +222,6 @@ def penalised(points: ClassPoints, hessian: Vector, columns: NDArray[np.intp]) -
 
 
 def spread_places(n: int, many: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Of n places so many, one in each of as many cells."""
+    """Choose ``many`` of n places, one at random in each of ``many`` equal cells."""
     cells = (np.arange(many) + rng.random(many)) * (n / many)
     return np.minimum(cells.astype(np.intp), n - 1)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from antithetic.problem.class_gap import class_decrement
 from antithetic.problem.curvature import RowSums
+from antithetic.problem.newton_gain import newton_gain
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import ElasticNet
-from antithetic.problem.sums import Evaluation, Vector
+from antithetic.problem.softmax import SoftmaxProblem
+from antithetic.problem.sums import Evaluation, mean_of_some
 
 _ROWS_PER_COLUMN = 20  # of the sample whose Hessian is taken
 _MOST_COLUMNS = 500  # with more, conjugate gradients do without a matrix
-_MOST_PRODUCTS = 12
-_ENOUGH = 0.02  # of what conjugate gradients have gained, in one step
-_ROWS_OF_A_CENTRE = 1000
 _FEW_ROWS = 10  # of a sample, that say little of a column
 _RARE = 4.0  # times the curvature that a sample has of a column
 _SLOWEST = 0.75  # factor between the falls of two doublings
@@ -35,32 +36,30 @@ def has_newton_decrement(problem: Problem) -> bool:
 
 
 def newton_decrement(
-    problem: Problem, coef: NDArray[np.generic], intercept: float
+    problem: Problem, coef: NDArray[np.generic], intercept: Any
 ) -> tuple[float, float]:
     r"""Objective, and half of :math:`g^T H^{-1} g`: what a Newton step would gain on a parabola.
 
     The gradient g is that of all rows, the Hessian H that of a sample of 20 rows per column, with
     the diagonal of all rows in columns that the sample has too few rows of. With more than 500
-    columns, a few steps of conjugate gradients on all rows replace the matrix.
+    columns, a few steps of conjugate gradients on all rows replace the matrix; with many classes
+    always, see :func:`class_decrement`.
 
     Cost: one pass over the rows, and one more where there are rare columns.
     """
-    sums = RowSums(problem, _centre(problem.X) if problem.fit_intercept else None)
+    if isinstance(problem, SoftmaxProblem):
+        return class_decrement(problem, coef, intercept)
+    sums = RowSums(problem, mean_of_some(problem.X) if problem.fit_intercept else None)
     point = sums.at(sums.join(np.asarray(coef, np.float64), intercept))
     if not np.isfinite(point.gradient).all():
         return point.objective, np.inf
     with np.errstate(all="ignore"):
         if sums.columns > _MOST_COLUMNS:
-            gained = _by_conjugate_gradients(sums, point, sums.diagonal(point))
+            diagonal = np.maximum(sums.diagonal(point), np.finfo(float).tiny)
+            gained = newton_gain(partial(sums.times, point), point.gradient, lambda v: v / diagonal)
         else:
             gained = _by_matrix(sums, point)
     return point.objective, gained if gained >= 0.0 else np.inf
-
-
-def _centre(X: Any) -> Vector:
-    """Mean of some rows: any point among the rows keeps digits from cancelling."""
-    some = X[:: -(-X.shape[0] // _ROWS_OF_A_CENTRE)]
-    return np.asarray(some.mean(axis=0, dtype=np.float64)).ravel()
 
 
 def _by_matrix(sums: RowSums, point: Evaluation) -> float:
@@ -99,30 +98,6 @@ def _has_rare_columns(sample: RowSums, point: Evaluation) -> bool:
     sums = squares.sum(axis=0)
     rows = sums * sums / np.maximum(np.einsum("ij,ij->j", squares, squares), np.finfo(float).tiny)
     return bool((rows < _FEW_ROWS).any())
-
-
-def _by_conjugate_gradients(sums: RowSums, point: Evaluation, diagonal: Vector) -> float:
-    inverse = 1.0 / np.maximum(diagonal, np.finfo(float).tiny)
-    left = point.gradient.copy()
-    direction, gained = inverse * left, 0.0
-    length = float(left @ direction)
-    for _ in range(_MOST_PRODUCTS):
-        product = sums.times(point, direction)
-        curved = float(direction @ product)
-        if not curved > 0.0:
-            break
-        step = length / curved
-        more = 0.5 * step * length
-        gained += more
-        if more <= _ENOUGH * gained:  # as a rule, later steps gain less
-            break
-        left -= step * product
-        scaled = inverse * left
-        longer = float(left @ scaled)
-        direction *= longer / length
-        direction += scaled
-        length = longer
-    return gained
 
 
 def aitken_gap(marks: Sequence[tuple[int, float]]) -> float:

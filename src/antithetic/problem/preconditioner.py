@@ -85,6 +85,15 @@ class Moments(NamedTuple):
         kept = (np.where(outside, old, new) for old, new in zip(self[1:], both[1:], strict=True))
         return Moments(both.weight, *kept), bool(outside.any())
 
+    def about_zero(self) -> Moments:
+        """The same of columns that are not centred."""
+        middle = np.zeros_like(self.mean)
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = self.variance + self.mean**2
+            reach = np.maximum(np.abs(self.least), np.abs(self.greatest))
+            spread = square + _RANGE * reach**2
+        return Moments(self.weight, middle, square, self.least, self.greatest, spread)
+
 
 def _spread(
     mean: NDArray[np.float64],
@@ -175,8 +184,10 @@ def find_preconditioner(problem: Problem, moments: Moments) -> Preconditioner:
     """Choose the centre and the metric of a problem.
 
     Columns that never vary have the metric 0. Where the square of a column cannot be held, the
-    curvature is infinite.
+    curvature is infinite. Sparse rows of many classes are scaled, and not centred.
     """
+    if problem.loss.has_classes and sparse.issparse(problem.X):
+        moments = moments.about_zero()
     mean_weight = 1.0 if problem.weight is None else float(problem.weight.mean())
     # the product underflows where weights are denormal
     curvature = max(step_curvature(problem) * mean_weight, float(np.finfo(np.float64).tiny))

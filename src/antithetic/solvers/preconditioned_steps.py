@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 
 from antithetic._core.losses import EPSILON_INSENSITIVE, QUANTILE
 from antithetic.orders.shuffle import ShuffledRows
-from antithetic.problem import Problem
+from antithetic.problem import Problem, SoftmaxProblem
 from antithetic.problem.preconditioner import Preconditioner, step_curvature
 from antithetic.solvers.divergence import DivergenceError, finite_objective, overflow_message
 from antithetic.solvers.sgd import Sgd
+from antithetic.solvers.softmax_steps import softmax_units_pay
 from antithetic.solvers.state import State
 from antithetic.solvers.step_search import OWN_EPOCHS, longest_step, sample_of
 from antithetic.solvers.steps import InverseTime
@@ -96,13 +97,16 @@ def pays(
     preconditioner: Preconditioner,
     batch_size: int,
     seed: int,
-    intercept: float = 0.0,
+    intercept: Any = 0.0,
 ) -> bool:
     """Whether steps in these units gain more than steps in the original columns.
 
     A pass over some rows is made with each, and judged on as many others: sparse columns may gain
-    nothing from a centre near zero. It costs three passes over at most 1000 rows.
+    nothing from a centre near zero. It costs three passes over at most 1000 rows; with many
+    classes, two searches for steps.
     """
+    if isinstance(problem, SoftmaxProblem):
+        return softmax_units_pay(problem, preconditioner, batch_size, seed, intercept)
     rng = np.random.default_rng((seed, OWN_EPOCHS - 2))
     rows = rng.permutation(problem.n)[: 2 * _ROWS_OF_A_TRIAL]
     if len(rows) < 2:

@@ -1,4 +1,4 @@
-"""Mini-batch SGD for classes together: one row of weights per class."""
+"""Mini-batch SGD on the softmax loss: one row of weights per class."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from antithetic.solvers.sgd import Averages, Sgd, make_sgd
 from antithetic.solvers.state import After, State
 from antithetic.solvers.steps import Schedule
 
-# Weights that the nearest caches hold, more or less: beyond, small batches wait for them, and an
-# epoch of batches of 32 takes 0.8 times as long.
+# About the size of the nearest caches. Small batches wait for weights that exceed it, and an epoch
+# in batches of 32 then takes 0.8 times as long.
 _CACHE_BYTES = 1 << 17
 _SKETCH_BYTES = 1 << 14
 _SMALL_BATCH, _LARGE_BATCH = 8, 32
 
 
 def softmax_batch_size(n_weights: int, itemsize: int) -> int:
-    """Rows of a step that suit so many weights: 8, or 32 where a cache does not hold these."""
+    """Rows per step for a number of weights: 8, or 32 if the weights do not fit into a cache."""
     return _SMALL_BATCH if n_weights * itemsize <= _CACHE_BYTES else _LARGE_BATCH
 
 
@@ -38,8 +38,8 @@ def softmax_batch_size(n_weights: int, itemsize: int) -> int:
 class SoftmaxSgd(Sgd):
     """Stochastic gradient descent on a `SoftmaxProblem` with an L2 penalty.
 
-    As `Sgd`, but for averages over all steps: they are of at most 256 points of an epoch, evenly
-    spaced. The same seed gives the same bits with any number of threads.
+    As `Sgd`, except that averages over all steps use at most 256 evenly spaced points of an epoch.
+    The same seed gives the same bits with any number of threads.
     """
 
     problem: SoftmaxProblem
@@ -90,6 +90,7 @@ class SoftmaxSgd(Sgd):
             _SKETCH_BYTES if batches.sketched else 0,
             following,
             self.threads,
+            None if self.preconditioner is None else self.preconditioner.kernel(),
         )
         kept = (
             own
@@ -102,7 +103,7 @@ class SoftmaxSgd(Sgd):
 
 
 def check_intercepts(intercept: Any, n_classes: int) -> NDArray[np.float64]:
-    """Return finite intercepts, one per class; one number is that of all."""
+    """Return finite intercepts, one per class; a single number stands for all of them."""
     given = np.asarray(intercept, dtype=np.float64)
     if given.shape not in ((), (n_classes,)):
         raise ValueError(
@@ -121,7 +122,7 @@ def make_softmax_sgd(
     watch: bool = False,
     threads: int | None = None,
 ) -> SoftmaxSgd:
-    """Return SGD on a problem of many classes; None means as many threads as BLAS would take."""
+    """Return SGD on a softmax problem; None means as many threads as BLAS would use."""
     plain = make_sgd(problem, average, watch=watch)
     settings = (plain.average_from, plain.linear, plain.steepest, watch, plain.by_epoch)
     threads = default_threads() if threads is None else threads
@@ -143,9 +144,9 @@ def softmax_sgd(
     intercept: NDArray[np.float64] | None = None,
     must_gain: bool = False,
 ) -> tuple[NDArray[Any], NDArray[np.float64]] | None:
-    """Weights and intercepts after some reshuffled epochs: the mean of the last one.
+    """Return weights and intercepts after some reshuffled epochs: the mean over the last one.
 
-    The steps are found from the data; that takes less than half an epoch.
+    Finding the steps takes less than half an epoch.
 
     Parameters
     ----------
@@ -162,17 +163,17 @@ def softmax_sgd(
     epochs : int, default=1
     seed : int, default=0
     threads : int or None
-        None means as many as BLAS would take. The bits do not depend on it.
+        None means as many as BLAS would use. The result does not depend on it.
     coef, intercept : ndarray of shapes (n_classes, d) and (n_classes,), or None
-        Where to begin; None means at zero.
+        Initial weights; None means zero.
     must_gain : bool, default=False
-        Whether to do nothing where short passes, of all step sizes tried, gain nothing on other
+        Whether to return None if short passes with all the step sizes tried gain nothing on other
         rows.
 
     Returns
     -------
     tuple of ndarrays of shapes (n_classes, d) and (n_classes,), or None
-        Weights, of the rows' float type, and intercepts; None where nothing was done.
+        Weights, in the rows' float type, and intercepts.
     """
     from antithetic.solvers.softmax_steps import try_softmax_steps
 
@@ -189,7 +190,7 @@ def softmax_sgd(
         return None
     schedule = tried.steps.schedule(problem.loss, penalty)
     order = ShuffledRows(n, size, seed)
-    # means are taken of the last epoch alone
+    # only the last epoch is averaged
     for epoch in range(check_count(epochs, "epochs", least=1)):
         used = solver if epoch == epochs - 1 else replace(solver, average_from=0, by_epoch=False)
         state, own = used.take_up(after.state, after.own)

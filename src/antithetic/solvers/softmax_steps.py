@@ -1,15 +1,18 @@
-"""Automatic steps for classes together: a first step, judged by rows that were not trained on.
+"""Automatic steps for softmax: a first step, scored on rows that it was not trained on.
 
-A step size is tried for one pass over some of the rows, and the mean of that pass is judged by its
-objective on other rows: on its own rows a pass looks better the longer its steps are. From the step
-at which a batch half overshoots on its own rows, the search goes up, and else down, by factors of
-four while that gains; but not below the step that is safe for single rows, unless that does harm:
-where labels follow no rule, no step would be short enough for other rows. Then it tries half and
-twice the step. A whole epoch has more noise to average out than a short pass, so twice the step
-must gain much.
+Each candidate step size makes one pass over some of the rows, and the mean of that pass is scored
+by the objective on other rows: on its own rows, a pass looks better the longer its steps are. The
+search begins at half the step at which a batch overshoots on its own rows. It goes up by factors of
+four while that improves the score; if the first such step does not, it goes down. It does not go
+below the step that is safe for single rows unless that step does harm: if labels are random, no
+step is short enough for other rows. Finally it tries half the step and twice the step. A whole
+epoch averages out more noise than a short pass, so twice the step must gain much.
 
-The decay is the L2 penalty: the noise of long steps is taken out by the mean of an epoch. With the
-first steps found, faster decays were worse on the four sets tried; with longer ones some were not.
+The decay is the curvature of the L2 penalty; the mean of an epoch removes the noise of long steps.
+With the first steps found, faster decays were worse on the four sets tried. In the data's own units
+it is the penalty's curvature along the columns that have little of it, since a faster decay would
+freeze them. Columns of large numbers are hardly penalised in these units, so steps are halved after
+twenty epochs at the latest.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from numpy.typing import NDArray
 
 from antithetic.orders.shuffle import ShuffledRows
 from antithetic.problem import SoftmaxProblem
+from antithetic.problem.preconditioner import Preconditioner
 from antithetic.solvers.divergence import DivergenceError, finite_objective, overflow_message
 from antithetic.solvers.softmax import SoftmaxSgd
 from antithetic.solvers.state import State
@@ -35,12 +39,13 @@ _MOST_JUDGES = 1000  # rows that judge: steps four times as long differ by more 
 _RATIO, _LAST_RATIO = 4.0, 2.0
 _MUCH = 0.05  # of what a pass gains
 _MOST_TRIALS = 40
+_EPOCHS_TO_HALVE = 20.0  # steps in the data's own units, at the latest
 _HARM = 1.1  # times the objective before, on the rows that judge
 _OWN_EPOCHS = 1 << 31  # orders that no epoch of the run will have
 
 
 class TriedSteps(NamedTuple):
-    """Steps, and how far a short pass with them brought down the objective of other rows."""
+    """Steps, and by how much a short pass with them lowered the objective on other rows."""
 
     steps: InverseTime
     gain: float
@@ -54,14 +59,21 @@ def find_softmax_steps(
     *,
     averaged: bool = True,
     threads: int = 1,
+    preconditioner: Preconditioner | None = None,
 ) -> InverseTime:
     """Choose the first step of a run that begins at the given weights.
 
-    It is a pure function of its arguments but the threads, and costs a third of an epoch or so.
-    What is judged is the mean of a pass where the run takes means, else the last weights.
+    The result depends on all arguments except the number of threads. The search takes about a third
+    of an epoch. It scores the mean of a pass if the run averages, otherwise the last weights.
     """
     return try_softmax_steps(
-        problem, batch_size, seed, state, averaged=averaged, threads=threads
+        problem,
+        batch_size,
+        seed,
+        state,
+        averaged=averaged,
+        threads=threads,
+        preconditioner=preconditioner,
     ).steps
 
 
@@ -74,40 +86,77 @@ def try_softmax_steps(
     averaged: bool = True,
     threads: int = 1,
     must_gain: bool = False,
+    preconditioner: Preconditioner | None = None,
 ) -> TriedSteps:
-    """Choose the first step, and say what it gained on the rows that judge.
+    """Choose the first step, and return what it gained on the rows that score.
 
-    If it must gain, the search ends when neither of two steps does.
+    With ``must_gain``, the search ends if neither of its first two steps gains anything.
     """
     trained, judges = split_rows(problem, seed)
     size = min(batch_size, trained.n)
-    solver = SoftmaxSgd(trained, int(averaged), False, by_epoch=averaged, threads=threads)
+    solver = SoftmaxSgd(
+        trained,
+        int(averaged),
+        False,
+        by_epoch=averaged,
+        preconditioner=preconditioner,
+        threads=threads,
+    )
     batches = ShuffledRows(trained.n, size, seed).batches(_OWN_EPOCHS)
     start = state._replace(steps=0, samples=0, epochs=0)
 
+    decay = _penalty_curvature(problem, preconditioner)
+
     @cache
     def judge(eta0: float) -> float:
-        schedule = InverseTime(eta0, problem.penalty.l2).schedule(problem.loss, problem.penalty)
+        schedule = InverseTime(eta0, decay).schedule(problem.loss, problem.penalty)
         after = solver.epoch(*solver.take_up(start, None), batches, schedule)
         return finite_objective(judges, *solver.solution(after.state, after.own))
 
-    longest = _overshooting_step(trained, problem, batch_size)
+    longest = _overshooting_step(trained, problem, preconditioner, batch_size)
     before = finite_objective(judges, start.coef, start.intercept)
     harm = _HARM * max(before, judges.loss_at_zero())
     safe = longest / (2.0 * batch_size)
     if must_gain and min(judge(0.5 * longest), judge(0.5 * longest / _RATIO)) >= before:
-        return TriedSteps(InverseTime(0.5 * longest, problem.penalty.l2), 0.0)
+        return TriedSteps(InverseTime(0.5 * longest, decay), 0.0)
     found, verdict = _search(judge, 0.5 * longest, safe, harm)
     found = _refine(judge, found, verdict, before, safe)
-    return TriedSteps(InverseTime(found, problem.penalty.l2), before - judge(found))
+    gain = before - judge(found)
+    if preconditioner is not None:
+        decay = max(decay, batch_size / (_EPOCHS_TO_HALVE * problem.n * found))
+    return TriedSteps(InverseTime(found, decay), gain)
+
+
+def _penalty_curvature(problem: SoftmaxProblem, preconditioner: Preconditioner | None) -> float:
+    """Curvature of the L2 penalty in the units of the steps: nine columns of ten have more."""
+    if preconditioner is None:
+        return problem.penalty.l2
+    moving = preconditioner.metric[preconditioner.metric > 0.0]
+    return problem.penalty.l2 * float(np.percentile(moving, 10)) if len(moving) else 0.0
+
+
+def softmax_units_pay(
+    problem: SoftmaxProblem,
+    preconditioner: Preconditioner,
+    batch_size: int,
+    seed: int,
+    intercepts: NDArray[np.float64],
+) -> bool:
+    """Whether a short pass in these units gains more on other rows than one in plain columns."""
+    start = SoftmaxSgd(problem, 0, False).init(None, intercepts)[0]
+    gains = [
+        try_softmax_steps(problem, batch_size, seed, start, preconditioner=units).gain
+        for units in (None, preconditioner)
+    ]
+    return gains[1] > gains[0]
 
 
 def _search(
     judge: Callable[[float], float], first: float, safe: float, harm: float
 ) -> tuple[float, float]:
-    """Step of the least verdict, and that verdict: first up, and else down, while that gains.
+    """Return the step with the lowest score, and that score: first go up, otherwise down.
 
-    Steps are shorter than the safe one only if the verdict is harm.
+    Steps become shorter than the safe one only if that one does harm.
     """
     eta0, best = first, judge(first)
     for _ in range(_MOST_TRIALS):
@@ -118,7 +167,7 @@ def _search(
     if eta0 > first:
         return eta0, best
     for _ in range(_MOST_TRIALS):
-        # most often the first step is the best, which half of it shows as well as a quarter
+        # the first step is usually the best, which half of it shows as well as a quarter
         ratio = _LAST_RATIO if eta0 == first and best <= harm else _RATIO
         if eta0 / ratio < safe and best <= harm:
             break
@@ -132,7 +181,7 @@ def _search(
 def _refine(
     judge: Callable[[float], float], eta0: float, best: float, before: float, safe: float
 ) -> float:
-    """Half the step if that is better, else twice the step if that is much better."""
+    """Return half the step if that is better, or twice the step if that is much better."""
     gained = before - best
     if not 0.0 < gained < np.inf:  # nothing is learnt from other rows
         return eta0
@@ -143,7 +192,7 @@ def _refine(
 
 
 def split_rows(problem: SoftmaxProblem, seed: int) -> tuple[SoftmaxProblem, SoftmaxProblem]:
-    """Rows to train on, one of sixteen but not too few, and others to judge by."""
+    """Rows to train on, one in sixteen but not too few, and other rows to score on."""
     n = problem.n
     least = max(_LEAST_ROWS, _LEAST_ROWS_PER_CLASS * problem.n_classes)
     many = max(1, min(n // 2, max(n // _SHARE_OF_ROWS, least)))
@@ -158,11 +207,19 @@ def split_rows(problem: SoftmaxProblem, seed: int) -> tuple[SoftmaxProblem, Soft
     return some(parts[0]), some(parts[1])
 
 
-def _overshooting_step(trained: SoftmaxProblem, problem: SoftmaxProblem, batch_size: int) -> float:
+def _overshooting_step(
+    trained: SoftmaxProblem,
+    problem: SoftmaxProblem,
+    preconditioner: Preconditioner | None,
+    batch_size: int,
+) -> float:
     """Step at which a batch just overshoots on its own rows."""
-    curvature = trained.row_curvature()
-    if not curvature > 0.0:  # rows of zeros, or of no weight: perhaps others are not
-        curvature = problem.row_curvature()
+    if preconditioner is not None:
+        curvature = preconditioner.curvature
+    else:
+        curvature = trained.row_curvature()
+        if not curvature > 0.0:  # rows of zeros, or of no weight: perhaps others are not
+            curvature = problem.row_curvature()
     if not np.isfinite(curvature):
         raise DivergenceError(overflow_message(0, "the squares of the features are too large. "))
     # rows of zeros: no step moves anything

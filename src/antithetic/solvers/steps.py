@@ -95,8 +95,8 @@ class Auto(Steps):
     precondition : bool, default=False
         Whether SGD takes its steps in centred columns (with an intercept), each divided by its own
         spread, so that neither the units of the columns nor their offsets matter. The objective and
-        its optimum do not change. The first step then follows from the spread of the rows, and
-        one pass over some of them checks it.
+        its optimum do not change. The first step then follows from the spread of the rows, and one
+        pass over some of them checks it; with many classes it is found by a search as before.
     """
 
     decay: float | None = None

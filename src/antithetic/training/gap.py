@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._core.losses import PERCEPTRON
-from antithetic.problem import Problem
+from antithetic.problem import Problem, SoftmaxProblem
+from antithetic.problem.class_shares import best_constants
 from antithetic.problem.constant import best_constant
 from antithetic.problem.gap import aitken_gap, has_newton_decrement, newton_decrement
 from antithetic.problem.losses import Loss
@@ -48,8 +49,25 @@ class Gap(NamedTuple):
 NO_GAP = Gap(np.nan, np.nan)
 
 
+def start_of_problem(problem: Problem) -> Any:
+    """Best constant prediction, or one per class: what a fit with an intercept begins with.
+
+    A class without rows counts as half a row, which keeps its constant finite.
+    """
+    if not isinstance(problem, SoftmaxProblem):
+        return start_of(problem.loss, problem.y, problem.weight)
+    shares = _class_shares(problem)
+    return best_constants(np.where(shares > 0.0, shares, 0.5 * shares.sum() / problem.n))[0]
+
+
+def _class_shares(problem: SoftmaxProblem) -> NDArray[np.float64]:
+    totals = np.bincount(problem.y.astype(np.intp), problem.weight, problem.n_classes)
+    shares: NDArray[np.float64] = totals / problem.n
+    return shares
+
+
 def start_of(loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
-    """Best constant prediction, from a sample if there are many rows; 0 for perceptrons."""
+    """Best constant of one score, from a sample if there are many rows; 0 for perceptrons."""
     if loss.code == PERCEPTRON:
         return 0.0
     if not (loss.classification or loss.name == "squared_error" or loss.has_log_link):
@@ -85,6 +103,8 @@ def estimate_gap(problem: Problem, solution: Solution, epochs: int, marks: Marks
             least_way = _LEAST_WAY * start
         left = max(left, reached - start)
         way = max(max(start - reached, 0.0) + left, least_way)
+    if left == np.inf:  # nothing is known of the optimum, which should be said
+        return Gap(left, 1.0)
     return Gap(left, left / way if way > 0.0 else 0.0)
 
 
@@ -92,6 +112,8 @@ def _loss_of_a_constant(problem: Problem) -> float:
     """Mean loss of the best constant prediction, of zero without an intercept."""
     if not problem.fit_intercept:
         return problem.loss_at_zero()
+    if isinstance(problem, SoftmaxProblem):
+        return best_constants(_class_shares(problem))[1]
     if problem.loss.classification:
         return best_constant(problem.loss, problem.y, problem.weight)[1]
     constant = start_of(problem.loss, problem.y, problem.weight)
@@ -108,6 +130,8 @@ def should_go_on(problem: Problem, gap: Gap, objectives: list[float], epochs: in
     if len(objectives) < 2 or not gap.is_wide:
         return False
     entries = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
+    if isinstance(problem, SoftmaxProblem):
+        entries *= problem.n_classes
     is_cheap = epochs <= _MOST_EPOCHS and epochs * entries <= _FEW_ENTRIES
     if is_cheap and has_newton_decrement(problem):
         return True

@@ -152,6 +152,7 @@ def find_schedule(spec: Spec, drawing: Drawing, state: State) -> Schedule:
             state,
             averaged=spec.solver.average_from > 0,
             threads=spec.solver.threads,
+            preconditioner=spec.solver.preconditioner,
         )
         given = found if steps.decay is None else found.but(decay=steps.decay)
         return given.schedule(problem.loss, problem.penalty)

@@ -132,9 +132,7 @@ def make_spec(
 def _check_preconditioned(problem: Problem, solver: Sgd) -> None:
     """Raise ValueError if centred columns are not supported."""
     if problem.loss.has_classes:
-        raise ValueError(
-            'Auto(precondition=True) is not supported with loss="softmax"; leave precondition out'
-        )
+        return
     every_step = solver.average_from > 0 and not solver.by_epoch
     if sparse.issparse(problem.X) and (problem.penalty.l1 > 0.0 or every_step):
         raise ValueError(

@@ -152,13 +152,22 @@ auto softmax_epoch(const BoundRows& rows, const BoundClassTargets& targets,
                    const AnyColumn& coef, const Column<double>& intercept,
                    const Column<double>& average, const Column<double>& average_intercept,
                    double average_weight, Index unit, Index sketch_bytes,
-                   const Column<Index>& following, Index threads) {
-  const SoftmaxArguments given{targets.get(),  batches.get(),
-                               rule,           averaging,
-                               reals(coef),    write(intercept),
-                               write(average), write(average_intercept),
-                               average_weight, Balancing{unit, sketch_bytes, write(following)},
-                               threads};
+                   const Column<Index>& following, Index threads,
+                   const BoundPreconditioner* metric) {
+  const Reals none{nullptr, 0, false};
+  const SoftmaxArguments given{targets.get(),
+                               batches.get(),
+                               rule,
+                               averaging,
+                               reals(coef),
+                               write(intercept),
+                               write(average),
+                               write(average_intercept),
+                               average_weight,
+                               Balancing{unit, sketch_bytes, write(following)},
+                               threads,
+                               metric == nullptr ? none : reals(metric->centre),
+                               metric == nullptr ? none : reals(metric->metric)};
   nb::gil_scoped_release unlocked;
   Pulse pulse(check_signals);
   const auto found = rows.rows->softmax_epoch(given, pulse);
@@ -648,7 +657,8 @@ void bind(nb::module_& m, const char* isa) {
            nb::arg("averaging"), nb::arg("coef").noconvert(), nb::arg("intercept").noconvert(),
            nb::arg("average").noconvert(), nb::arg("average_intercept").noconvert(),
            nb::arg("average_weight"), nb::arg("unit"), nb::arg("sketch_bytes"),
-           nb::arg("following").noconvert(), nb::arg("threads"))
+           nb::arg("following").noconvert(), nb::arg("threads"),
+           nb::arg("preconditioner").none() = nb::none())
       .def("corrected_epoch", &corrected_epoch, nb::arg("targets"), nb::arg("batches"),
            nb::arg("rule"), nb::arg("coef").noconvert(), nb::arg("intercept"),
            nb::arg("slopes").noconvert(), nb::arg("mean").noconvert(), nb::arg("keeps"),

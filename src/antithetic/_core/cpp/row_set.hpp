@@ -55,6 +55,7 @@ struct SoftmaxArguments {
   double average_weight;
   Balancing balancing;
   Index threads;
+  Reals centre, metric;  // as for SGD; sparse rows are not centred
 };
 
 struct SoftmaxOutcome {

@@ -71,7 +71,7 @@ class RowSetOf : public RowSet {
     SoftmaxModel<Real> model{reals(given.coef, size, "coef"), given.intercept,      given.average,
                              given.average_intercept,         given.average_weight, 0.0};
     SoftmaxEpoch<RowAccess>(rows_, given.targets, given.batches, given.rule, given.averaging, model,
-                            given.balancing, given.threads)
+                            given.balancing, class_preconditioner_of(given), given.threads)
         .run(pulse);
     return {model.average_weight, model.met};
   }
@@ -251,6 +251,15 @@ class RowSetOf : public RowSet {
     }
     const auto centre = reals(given.centre, rows_.d, "centre");
     return {centre, reals(given.metric, rows_.d, "metric"), given.products};
+  }
+
+  Preconditioner<Real> class_preconditioner_of(const SoftmaxArguments& given) const {
+    if (given.metric.size == 0) return {};
+    const auto centre = reals(given.centre, rows_.d, "centre");
+    const auto is_zero = [](Real x) { return x == Real{0}; };
+    require(!RowAccess::is_sparse || std::all_of(centre.begin(), centre.end(), is_zero),
+            "sparse rows of many classes are not centred");
+    return {centre, reals(given.metric, rows_.d, "metric"), {}};
   }
 
   std::span<Real> reals(const Reals& given, Index size, const char* name) const {

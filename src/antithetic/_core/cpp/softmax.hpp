@@ -1,6 +1,7 @@
 // One epoch of mini-batch SGD on the softmax loss: one row of weights for each class.
 //
-// As in sgd.hpp the weights are kept as w = s v, so that the L2 penalty changes the scale s alone.
+// As in sgd.hpp the weights are kept as w = s v, so that the L2 penalty changes the scale s alone;
+// in units of the data's own, it shrinks each column by itself (class_weights.hpp).
 // The gradient of a row x is (p - e_y) times x, with p the probabilities of the classes. A balanced
 // order needs products of such gradients with a signed sum of them, either in full or of sketches:
 // columns, and slopes of many classes, are added up with random signs in fewer places, which leaves
@@ -101,9 +102,10 @@ class ClassBalance {
   using Real = typename RowAccess::Real;
 
  public:
-  ClassBalance(const RowAccess& rows, Rows order, const Balancing& given, Index n_classes,
-               bool fit_intercept)
+  ClassBalance(const RowAccess& rows, const ClassUnits<Real>& units, Rows order,
+               const Balancing& given, Index n_classes, bool fit_intercept)
       : rows_(rows),
+        units_(units),
         order_(order),
         unit_(given.unit),
         next_(order, std::max<Index>(1, given.unit), given.following),
@@ -167,12 +169,12 @@ class ClassBalance {
   void visit(Index place, Function function) {
     const Index i = order_[static_cast<std::size_t>(place)];
     if (columns_.is_whole()) {
-      rows_.for_each(i, function);
+      rows_.for_each(i, [&](Index j, Real x) { function(j, units_.entry(j, x)); });
     } else {
       Real* row = row_.data();
       std::fill_n(row, columns_.many(), Real{0});
       rows_.for_each(i, [&](Index j, Real x) {
-        row[columns_.place(j)] += columns_.template sign<Real>(j) * x;
+        row[columns_.place(j)] += columns_.template sign<Real>(j) * units_.entry(j, x);
       });
       for (Index j = 0; j < columns_.many(); ++j) function(j, row[j]);
     }
@@ -188,6 +190,7 @@ class ClassBalance {
   }
 
   const RowAccess& rows_;
+  const ClassUnits<Real>& units_;
   Rows order_;
   const Index unit_;
   NextOrder next_;
@@ -207,19 +210,22 @@ class SoftmaxEpoch {
  public:
   SoftmaxEpoch(const RowAccess& rows, const ClassTargets& targets, const Batches& batches,
                const StepRule& rule, const Averaging& averaging, SoftmaxModel<Real>& model,
-               const Balancing& balancing, Index threads)
+               const Balancing& balancing, const Preconditioner<Real>& preconditioner,
+               Index threads)
       : rows_(rows),
         targets_(targets),
         batches_(batches),
         rule_(rule),
         averaging_(averaging),
         model_(model),
-        balance_(rows, batches.rows, balancing, targets.n_classes, rule.fit_intercept),
+        units_(preconditioner, rows.d),
+        balance_(rows, units_, batches.rows, balancing, targets.n_classes, rule.fit_intercept),
         stride_(filled<Real>(targets.n_classes)),
         longest_(batches.longest()),
-        weights_(rows, model.coef.data(), targets.n_classes, longest_, stride_, threads),
+        weights_(rows, units_, model.coef.data(), targets.n_classes, longest_, stride_, threads),
         scores_(longest_ * stride_),
         constants_(stride_) {
+    move_intercepts(1.0);
     set_constants();
   }
 
@@ -235,11 +241,35 @@ class SoftmaxEpoch {
     if (balance_.is_wanted()) balance_.finish();
     rescale();
     const Index d = rows_.d;
-    weights_.for_each_class([&](Index k, Index j, Real w) { model_.coef[at(k * d + j)] = w; });
+    weights_.for_each_class(
+        [&](Index k, Index j, Real w) { model_.coef[at(k * d + j)] = coef_of(k, j, w); });
+    move_intercepts(-1.0);
   }
 
  private:
   static std::size_t at(Index k) { return static_cast<std::size_t>(k); }
+
+  // A weight of the rows as they are; those of columns that never vary stay as they were.
+  Real coef_of(Index k, Index j, Real w) const {
+    if (!units_.exist()) return w;
+    return units_.root(j) > 0 ? units_.root(j) * w : model_.coef[at(k * rows_.d + j)];
+  }
+
+  // Between the intercepts of rows as they are and those of centred ones (sign 1), and back (-1).
+  void move_intercepts(double sign) {
+    if (!units_.exist()) return;
+    const bool averaged = model_.average_weight > 0.0;
+    for (Index k = 0; k < targets_.n_classes; ++k) {
+      double product = 0.0, of_average = 0.0;
+      for (Index j = 0; j < rows_.d; ++j) {
+        const double middle = static_cast<double>(units_.centre()[j]);
+        product += middle * static_cast<double>(model_.coef[at(k * rows_.d + j)]);
+        if (averaged) of_average += middle * model_.average[at(k * rows_.d + j)];
+      }
+      model_.intercept[at(k)] += sign * product;
+      if (averaged) model_.average_intercept[at(k)] += sign * of_average;
+    }
+  }
 
   void step(Index batch) {
     const Index first = batches_.first(batch), last = batches_.last(batch);
@@ -319,6 +349,7 @@ class SoftmaxEpoch {
   }
 
   void shrink(double step) {
+    if (units_.exist()) return weights_.shrink(step * rule_.l2);
     scale_ *= std::max(0.0, 1.0 - step * rule_.l2);
     if (scale_ < smallest_scale) rescale();
   }
@@ -345,9 +376,9 @@ class SoftmaxEpoch {
     weights_.settle();
     const Index d = rows_.d;
     double* means = model_.average.data();
-    weights_.for_each_class([=](Index k, Index j, Real w) {
+    weights_.for_each_class([=, this](Index k, Index j, Real w) {
       double& mean = means[k * d + j];
-      mean += share * (scale * static_cast<double>(w) - mean);
+      mean += share * (scale * static_cast<double>(coef_of(k, j, w)) - mean);
     });
   }
 
@@ -357,6 +388,7 @@ class SoftmaxEpoch {
   const StepRule& rule_;
   const Averaging& averaging_;
   SoftmaxModel<Real>& model_;
+  const ClassUnits<Real> units_;
   ClassBalance<RowAccess> balance_;
   const Index stride_, longest_;
   ClassWeights<RowAccess> weights_;

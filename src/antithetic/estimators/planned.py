@@ -283,10 +283,8 @@ class PlannedFit(FittedLinearModel):
         )
 
     def _estimates_gap(self) -> bool:
-        """Whether fit estimates its distance from the optimum; other solvers know it themselves.
-
-        With many classes that costs several epochs, so it is done only if tol may end the fit.
-        """
+        """Whether fit estimates its distance from the optimum; other solvers know it themselves."""
+        # with many classes this takes several epochs: only if tol may end the fit
         costs_much = self._loss().has_classes and self.tol is None
         return SOLVERS[self.solver].has_steps and not costs_much
 

@@ -9,7 +9,7 @@ from antithetic.problem.sums import Vector
 
 
 class ClassPoints:
-    """What a point of many classes means, wherever the rows are.
+    """The meaning of a point with many classes, independent of where the rows are.
 
     A point is one vector: the weights of the first class, those of the second and so on, and then,
     with intercepts, the intercepts of *centred* columns.

@@ -40,9 +40,9 @@ class ClassRows(ClassPoints):
     centre : ndarray of shape (features,) or None
         What is subtracted from each column; None without intercepts.
     threads : int, default=1
-        Of BLAS: blocks of rows are longer where it has more of them.
+        Threads of BLAS; blocks of rows are longer if there are more.
     kind : type or None, default=None
-        Float type of the products; None means that of the rows, where that is good enough.
+        Float type of the products; None means that of the rows if it is accurate enough.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class ClassRows(ClassPoints):
         return other
 
     def refined(self) -> Self | None:
-        """The same rows with products of float64; None where they are so already."""
+        """The same rows with products in float64; None if they are so already."""
         if self.kind == np.float64:
             return None
         other = copy.copy(self)
@@ -123,7 +123,7 @@ class ClassRows(ClassPoints):
             yield slice(start, min(self.n, start + at_once))
 
     def _blocks(self, kind: Any) -> Iterator[tuple[slice, Any]]:
-        """Rows as given, in the type of the products."""
+        """Rows as given, in the float type of the products."""
         if sparse.issparse(self.X):
             X = self.X if self.X.dtype == kind else self.X.astype(kind)
             for part in self._parts(max(1, _SCORES_AT_ONCE // self.classes)):
@@ -168,7 +168,7 @@ def are_far(mean: Vector, spread: Vector) -> bool:
 
 
 def effective_rows(n: int, weight: Vector | None) -> float:
-    """Number of equal rows that would say as much."""
+    """Number of rows of equal weight that would carry as much information."""
     if weight is None:
         return float(n)
     largest = float(weight.max(initial=0.0))

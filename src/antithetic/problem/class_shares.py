@@ -1,4 +1,4 @@
-"""Shares of the classes: the best constant prediction, and chances that have the right sums."""
+"""Shares of the classes: the best constant prediction, and probabilities with given sums."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def best_constants(shares: Vector) -> tuple[Vector, float]:
 
 
 def move_chances(wanted: Vector, found: Vector) -> tuple[Vector, Vector]:
-    """How to change the chances of all rows so that their sums are those that are wanted.
+    """How to change the probabilities of all rows so that they have the wanted sums.
 
-    Class k keeps ``kept[k]`` of its chances, and what a row loses goes to the classes that lack
-    some, in the shares ``given``.
+    Class k keeps the share ``kept[k]`` of its probabilities. What a row loses goes to the classes
+    that have too little, in the shares ``given``.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def move_chances(wanted: Vector, found: Vector) -> tuple[Vector, Vector]:
 
 
 def move_gradient(gradient: Vector, means: Vector, kept: Vector, given: Vector) -> Vector:
-    """Gradient of the mean loss once the chances of all rows have changed so.
+    """Gradient of the mean loss after the change of :func:`move_chances`.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ class ClassSums(ClassHessians):
     # ---- samples
 
     def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:  # noqa: ARG002
-        """Weights of columns whose square is that of few rows, so others may have a larger one."""
+        """Weights of columns whose squares come from few rows, so that other rows may differ."""
         X = self.X
         if sparse.issparse(X):
             rare = np.bincount(X.indices, minlength=self.features) < _FEW_ROWS
@@ -133,9 +133,9 @@ class ClassSums(ClassHessians):
     # ---- the dual
 
     def dual(self, point: Evaluation) -> Dual:
-        """Chances that sum to the labels of each class, as intercepts must, near the point's.
+        """Probabilities near those of the point that sum to the label counts of each class.
 
-        Without intercepts all chances will do, and cost nothing.
+        Intercepts require this. Without them, the point's own probabilities do, at no cost.
         """
         data = point.gradient[: self.d] - self.penalty.l2 * point.theta[: self.d]
         if not self.fit_intercept:
@@ -144,7 +144,7 @@ class ClassSums(ClassHessians):
         return Dual(moved, self.dual_cost(point, 1.0, 1.0))
 
     def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
-        """What it costs to leave only the smaller share of the way from the labels to chances."""
+        """Cost of keeping only the smaller share of the way from labels to probabilities."""
         share = min(up, down)
         if not self.fit_intercept:
             kept, given = np.ones(self.classes), np.zeros(self.classes)
@@ -153,7 +153,7 @@ class ClassSums(ClassHessians):
         return self.moving_cost(point, kept, given, share)
 
     def moving_cost(self, point: Evaluation, kept: Vector, given: Vector, share: float) -> float:
-        """What it costs to change chances as :func:`move_chances` says, and to leave a share."""
+        """Cost of the change of :func:`move_chances`, keeping a share of the way."""
         if share == 1.0 and (kept == 1.0).all():
             return 0.0
         total = 0.0
@@ -164,9 +164,9 @@ class ClassSums(ClassHessians):
         return total / self.n
 
     def moved_dual(self, point: Evaluation, kept: Vector, given: Vector) -> tuple[Vector, float]:
-        """Means of the classes, and what it costs to change chances as :func:`move_chances` says.
+        """Means of the classes, and the cost of the change of :func:`move_chances`.
 
-        Rows of several machines add these up; the change is the same for all of them.
+        Several machines add these up; the change is the same on all of them.
         """
         return self.class_means(), self.moving_cost(point, kept, given, 1.0)
 

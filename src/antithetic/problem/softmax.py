@@ -1,4 +1,4 @@
-r"""Classes together: mean cross-entropy of the softmax of one score per class, plus a penalty.
+r"""All classes in one problem: mean cross-entropy of a softmax over classes, plus a penalty.
 
 With one row of weights :math:`w_k` and one intercept :math:`b_k` for each of K classes, the
 objective is
@@ -6,9 +6,9 @@ objective is
 .. math:: f(W, b) = \frac1n \sum_i s_i \left(\log \sum_k e^{\langle w_k, x_i\rangle + b_k}
     - \langle w_{y_i}, x_i\rangle - b_{y_i}\right) + r(W).
 
-The gradient of a row is again a small vector times the row: its slopes are the probabilities of the
-classes less 1 for its own. Weights are one vector, those of one class after those of the other, so
-that penalties, steps and stopping rules see what they always see; intercepts are one per class.
+The gradient of a row is the row times a vector of slopes, one per class: the probabilities, less 1
+for the row's own class. Weights are one vector, class after class, so that penalties, steps and
+stopping rules work as for other losses. There is one intercept per class.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ Intercepts = NDArray[np.float64]
 class SoftmaxProblem(Problem):
     """A classification with one row of weights per class.
 
-    ``y`` are codes from 0 and ``classes`` the labels that they stand for. Weights are vectors of
+    ``y`` holds codes from 0, and ``classes`` the labels they stand for. Weights are vectors of
     shape (n_classes * d,), or of shape (n_classes, d); intercepts have shape (n_classes,).
 
     Attributes
     ----------
     n_classes : int
-        At least 2; classes may be without rows.
+        At least 2. Some classes may have no rows.
     """
 
     n_classes: int
@@ -68,7 +68,7 @@ class SoftmaxProblem(Problem):
 
     @property
     def class_targets(self) -> kernels.ClassTargets:
-        """Codes of the classes and weights of the rows as the kernels see them."""
+        """Class codes and row weights in the form that the kernels take."""
         weight = np.empty(0) if self.weight is None else np.ascontiguousarray(self.weight)
         return kernels.ClassTargets(self.y.astype(np.intp), weight, self.n_classes)
 
@@ -85,7 +85,7 @@ class SoftmaxProblem(Problem):
         sample_weight: Any = None,
         fit_intercept: bool = False,
     ) -> SoftmaxProblem:
-        """Check what the user gave and make a problem of it."""
+        """Check the arguments and build the problem."""
         X = check_rows(X)
         n, d = X.shape
         codes, classes = check_classes(y, n)
@@ -149,7 +149,7 @@ class SoftmaxProblem(Problem):
         return data.ravel() / self.n + smooth, constants
 
     def gradient_norm(self, coef: Any, intercept: Any = 0.0) -> float:
-        """Euclidean norm of the gradient, in float64 whatever the rows are."""
+        """Euclidean norm of the gradient, computed in float64."""
         weights = self._flat(coef).reshape(self.n_classes, self.d)
         data = self.penalty.smooth_gradient(weights) * self.n
         constants = np.zeros(self.n_classes)
@@ -214,6 +214,6 @@ class SoftmaxProblem(Problem):
 
 
 def build_problem(X: Any, y: Any, *, loss: str | Loss, **given: Any) -> Problem:
-    """Check what the user gave and make a problem of it: of one score, or of one per class."""
+    """Check the arguments and build a problem with one score, or with one score per class."""
     kind = SoftmaxProblem if loss in ("softmax", SOFTMAX) else Problem
     return kind.build(X, y, loss=loss, **given)

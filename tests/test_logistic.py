@@ -501,6 +501,16 @@ def test_frames_give_feature_names(kind):
     assert model.predict(frame).tolist() == model.predict(frame).tolist()
 
 
+def test_plain_arrays_skip_the_checks_of_frames(monkeypatch):
+    """Arrays of numbers have no names of columns, and forget those of an earlier fit."""
+    frame = pd.DataFrame(X, columns=[f"column {j}" for j in range(X.shape[1])])
+    model = LogisticRegression().fit(frame, Y)
+    monkeypatch.delattr("antithetic.estimators.linear.validate_data")
+    model.fit(X, Y == "yes")
+    assert model.n_features_in_ == X.shape[1]
+    assert not hasattr(model, "feature_names_in_")
+
+
 def test_weights_can_be_sparse():
     rows = StandardScaler().fit_transform(X)
     model = LogisticRegression(l1_ratio=1.0, C=0.03).fit(rows, Y)

@@ -96,14 +96,15 @@ class Effort(NamedTuple):
     seed : int
     threads : int
     watch : callable or None
-        Called with the :class:`LogisticFit` before each iteration over all rows.
+        Called before each iteration over all rows, with a function that gives the
+        :class:`LogisticFit` so far.
     """
 
     tol: float
     max_iter: int
     seed: int
     threads: int
-    watch: Callable[[LogisticFit], object] | None = None
+    watch: Callable[[Callable[[], LogisticFit]], object] | None = None
 
 
 class LogisticFit(NamedTuple):

@@ -19,6 +19,11 @@ Vector = NDArray[np.float64]
 Outcome = TypeVar("Outcome")
 
 
+def diagonal_of(matrix: Vector) -> Vector:
+    """Diagonal of a contiguous matrix, to be changed in place."""
+    return matrix.ravel(order="K")[:: len(matrix) + 1]  # a view, by rows or by columns
+
+
 class Evaluation(NamedTuple):
     """The objective and its derivatives at some weights.
 

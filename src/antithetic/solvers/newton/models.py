@@ -14,7 +14,7 @@ from scipy.linalg.blas import daxpy
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from antithetic._core import kernels
-from antithetic.problem.sums import Evaluation, Sums, Vector
+from antithetic.problem.sums import Evaluation, Sums, Vector, diagonal_of
 
 _MOST_PAIRS = 10
 _LEAST_CURVATURE = 1e-10  # of a pair that is kept, relative to the lengths of its vectors
@@ -79,12 +79,17 @@ class Factor:
     """Cholesky factor of a matrix whose columns may be of any scale."""
 
     def __init__(self, matrix: Vector) -> None:
-        diagonal = np.diagonal(matrix)
-        self._scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+        diagonal = matrix.diagonal()
+        if diagonal.min(initial=np.inf) > 0.0:
+            ones: Vector | float = 1.0
+            self._scale = 1.0 / np.sqrt(diagonal)
+        else:
+            ones = np.where(diagonal > 0.0, 1.0, _FIRST_SHIFT)
+            self._scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
         scaled = matrix * self._scale
         scaled *= self._scale[:, None]
-        places = np.arange(len(matrix))
-        scaled[places, places] = np.where(diagonal > 0.0, 1.0, _FIRST_SHIFT)
+        own = diagonal_of(scaled)
+        own[:] = ones
         shift = 0.0
         while True:
             self._factor, failed = dpotrf(scaled.T, lower=1, clean=0, overwrite_a=0)
@@ -92,7 +97,7 @@ class Factor:
                 return
             added = _FIRST_SHIFT if shift == 0.0 else 99.0 * shift
             shift += added
-            scaled[places, places] += added
+            own += added
 
     def solve(self, vector: Vector) -> Vector:
         """Solution of the linear system, or of several, one for each column."""
@@ -123,9 +128,8 @@ class QuasiNewton:
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Make the model at least as curved along each column."""
         assert self._hessian is not None
-        places = np.arange(len(diagonal))
-        raised = np.maximum(diagonal, self._hessian[places, places])
-        self._hessian[places, places] = raised
+        own = diagonal_of(self._hessian)
+        np.maximum(diagonal, own, out=own)
         self._factor = Factor(self._hessian)
 
     def change_penalty(self, d: int, added: float, l1: float) -> None:  # noqa: ARG002
@@ -195,8 +199,8 @@ class WithL1:
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Make the model at least as curved along each column."""
         assert self._hessian is not None
-        places = np.arange(len(diagonal))
-        self._hessian[places, places] = np.maximum(diagonal, self._hessian[places, places])
+        own = diagonal_of(self._hessian)
+        np.maximum(diagonal, own, out=own)
 
     def change_penalty(self, d: int, added: float, l1: float) -> None:
         """Add so much to the L2 penalty of the first d columns, and take another L1 penalty."""
@@ -375,8 +379,7 @@ class Conjugate:
 def _with_diagonal(hessian: Vector, d: int, added: float) -> Vector:
     """Hessian with a number added to the first d entries of its diagonal."""
     changed = hessian.copy()
-    places = np.arange(d)
-    changed[places, places] += added
+    diagonal_of(changed)[:d] += added
     return changed
 
 

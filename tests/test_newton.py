@@ -352,6 +352,17 @@ def test_a_run_can_be_watched_and_interrupted():
         solve_problem(problem, tol=1e-9, max_iter=100, watch=stop)
 
 
+def test_columns_that_are_alike_with_l1():
+    """Of columns that explain each other, those that cost the least are found in few iterations."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 20)) @ rng.normal(size=(20, 150)) * 10 ** rng.uniform(-3, 3, size=150)
+    y = np.where(rng.random(60) < 0.5, 1, -1)
+    problem = Problem.build(X, y, l1=1e-4)
+    solved = solve_problem(problem, tol=1e-8, max_iter=30)
+    assert solved.ended == "gap"
+    assert np.count_nonzero(solved.coef) <= 20
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_few_rows_take_one_step_from_each_hessian(monkeypatch, fit_intercept):
     """Below 1500 rows, a step is computed once for each iteration, from the Hessian there."""

@@ -235,17 +235,24 @@ class WithL1:
         return slope, -(slope + curved)
 
     def _finish(self, start: Vector, slopes: Vector, step: Vector) -> None:
-        """Go to the minimum of the model along the weights in use; those that change sign get zero.
+        """Go to the minimum of the model along the weights in use.
 
         Coordinate descent finds out which weights these are, but takes many sweeps where columns
-        are alike. Slopes and step are changed in place.
+        are alike. A weight that would change its sign becomes zero, and is in use no longer. Slopes
+        and step are changed in place.
         """
+        for _ in range(len(step)):
+            if not self._leave_out(start, slopes, step):
+                return
+
+    def _leave_out(self, start: Vector, slopes: Vector, step: Vector) -> bool:
+        """Go toward that minimum; whether weights became zero on the way, so that it has moved."""
         assert self._hessian is not None
         at = start + step
         is_used = ((at != 0.0) | (self._strengths == 0.0)) & (np.diagonal(self._hessian) > 0.0)
         used = np.flatnonzero(is_used)
         if not len(used):
-            return
+            return False
         lines, before, strengths = self._hessian[used], at[used], self._strengths[used]
         along = Factor(lines[:, used]).solve(-(slopes[used] + strengths * np.sign(before)))
         crosses = (strengths > 0.0) & (before * (before + along) < 0.0)
@@ -253,14 +260,16 @@ class WithL1:
         # too many at once may lead uphill, the first alone never does
         for length in (1.0, *(share for share in _SHARES if share > first), first):
             after = before + length * along
-            after[crosses & (before * after <= 0.0)] = 0.0
+            left_out = crosses & (before * after <= 0.0)
+            after[left_out] = 0.0
             change = after - before
             bent = change @ lines
             slope = float((slopes[used] + strengths * np.sign(before)) @ change)
             if slope + 0.5 * float(bent[used] @ change) < 0.0:
                 slopes += bent
                 step[used] = after - start[used]
-                return
+                return bool(left_out.any())
+        return False
 
     def learn(self, before: Evaluation, after: Evaluation) -> None:
         """A quadratic model with a penalty learns nothing from steps."""

@@ -446,6 +446,7 @@ def test_threads_are_those_of_blas_unless_they_are_given(monkeypatch):
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     assert default_threads() >= 1
     assert LogisticRegression(n_jobs=-1).fit(X, Y).plan_.threads == default_threads()
+    assert LogisticRegression(n_jobs=-99).fit(X, Y).plan_.threads == 1
 
 
 def test_the_plan_says_what_was_chosen():

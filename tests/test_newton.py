@@ -23,7 +23,7 @@ from antithetic.problem.constant import best_constant
 from antithetic.problem.drawing import draw_places, thin_out
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton import solve_path, solve_problem
+from antithetic.solvers.newton import solve_path, solve_problem, sums_of
 from antithetic.solvers.newton.models import QuasiNewton
 from antithetic.stopping import Target
 
@@ -350,6 +350,22 @@ def test_a_run_can_be_watched_and_interrupted():
 
     with pytest.raises(KeyboardInterrupt):
         solve_problem(problem, tol=1e-9, max_iter=100, watch=stop)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_parabolas_above_need_no_visit_to_the_rows(weighted):
+    """Curvatures above the logistic loss, from slopes alone, are those of the predictions."""
+    X, y, rng = draw(500, 5)
+    weight = rng.choice([0.0, 0.5, 3.0], size=500) if weighted else None
+    problem = Problem.build(X, y, sample_weight=weight, fit_intercept=True)
+    sums = sums_of(problem)
+    for size in (0.0, 1e-8, 1.0, 100.0):
+        theta, step = size * rng.normal(size=6), rng.normal(size=6)
+        predictions, along = (problem.predictions(*sums.split(one)) for one in (theta, step))
+        above = problem.loss.curvatures_above(problem.y, predictions)
+        above = above if weight is None else above * weight
+        expected = float(above @ along**2) / problem.n
+        assert sums.curvature_above(sums.at(theta), step) == pytest.approx(expected, rel=1e-12)
 
 
 def test_columns_that_are_alike_with_l1():

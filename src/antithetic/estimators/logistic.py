@@ -65,8 +65,8 @@ class LogisticRegression(LogisticModel):
         Whether ``fit`` begins with the weights of the last call.
     n_jobs : int or None, default=None
         Threads for passes over the rows and for matrix products. None means as many as BLAS would
-        take: ``OMP_NUM_THREADS`` where that is set, else all cores. -1 means all cores. Results of
-        different numbers agree to rounding; those of the same number are equal.
+        take: ``OMP_NUM_THREADS`` where that is set, else all cores. -1 means all cores, -2 all but
+        one. Results of different numbers agree to rounding; those of the same number are equal.
 
     Attributes
     ----------

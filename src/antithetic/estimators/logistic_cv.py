@@ -22,11 +22,11 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 
-from antithetic._util.threads import count_threads, default_threads, thread_map
+from antithetic._util.threads import thread_map
 from antithetic._util.warnings import warn
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.logistic import LogisticRegression
-from antithetic.estimators.logistic_fit import strengths, threads_for
+from antithetic.estimators.logistic_fit import strengths, threads_for, threads_of
 from antithetic.estimators.logistic_paths import Fold, Path, Paths, find_path, scores_of
 
 _OWN = LogisticRegression._parameter_constraints
@@ -264,7 +264,7 @@ class LogisticRegressionCV(LogisticRegression):
         l1_ratios: NDArray[np.float64],
         score_params: dict[str, Any],
     ) -> Paths:
-        threads = default_threads() if self.n_jobs is None else count_threads(self.n_jobs)
+        threads = threads_of(self.n_jobs)
         at_once = min(threads, len(folds))
         effort = self._effort(threads // at_once)
         scores = partial(scores_of, self.classes_, self.scoring, score_params)

@@ -13,10 +13,17 @@ from scipy import sparse
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS
 from antithetic.problem.constant import best_constant
-from antithetic.problem.drawing import draw_places, rows_by_class, thin_out
+from antithetic.problem.drawing import draw_places, effective_rows, rows_by_class, thin_out
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import Penalty
-from antithetic.problem.sums import Dual, Evaluation, Outcome, Vector, diagonal_of
+from antithetic.problem.sums import (
+    Dual,
+    Evaluation,
+    Outcome,
+    Vector,
+    absolute_predictions,
+    diagonal_of,
+)
 
 _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
 _FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
@@ -47,7 +54,7 @@ class RowSums:
         entries = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
         self.threads = int(min(threads, max(1, entries // _ENTRIES_PER_THREAD)))
         self._targets = problem.targets
-        self.size = _effective_rows(problem)
+        self.size = effective_rows(problem.n, problem.weight)
 
     @property
     def columns(self) -> int:
@@ -160,7 +167,8 @@ class RowSums:
         X, weight = self.problem.X, float(point.curvatures.mean())
         scales = np.full(len(point.theta), weight)
         if sparse.issparse(X):
-            sums = np.bincount(X.indices, weights=np.square(X.data), minlength=self.d)
+            sums = np.zeros(self.d)
+            self.problem.rows.weighted_squares(np.ones(self.n), sums)
             squares = sums / np.maximum(1, np.bincount(X.indices, minlength=self.d))
         else:
             squares = np.einsum("ij,ij->j", X, X, dtype=np.float64) / self.n
@@ -227,8 +235,10 @@ class RowSums:
 
     def _above(self, point: Evaluation) -> Vector:
         """Curvatures of parabolas that touch each row's loss and are nowhere below it."""
-        problem = self.problem
-        predictions = problem.predictions(*self.split(point.theta))
+        problem, predictions = self.problem, point.predictions
+        if self.loss.code == LOG_LOSS:
+            predictions = absolute_predictions(point, problem.weight)
+        assert predictions is not None
         above = self.loss.curvatures_above(problem.y, predictions)
         return above if problem.weight is None else above * problem.weight
 
@@ -266,9 +276,9 @@ class RowSums:
         kept, chances = thin_out(weight, _ROWS_PER_COLUMN * self.d)
         if 2 * len(kept) > self.n:
             return None
-        y, intercept = self.problem.y[kept], self.fit_intercept
-        part = Problem(X[kept], y, self.loss, self.penalty, None, intercept, self.problem.classes)
-        gram = RowSums(part, self.centre, self.threads)._gram_of_pairs(weight[kept] / chances)
+        some = np.zeros(self.n)
+        some[kept] = weight[kept] / chances
+        gram = self._gram_of_pairs(some)
         own = diagonal_of(gram)
         np.maximum(own, self._gram_diagonal(weight), out=own)
         return gram
@@ -387,14 +397,3 @@ class RowSums:
             scaled,
         )
         return scaled, cost / self.n
-
-
-def _effective_rows(problem: Problem) -> float:
-    """Number of equally weighted rows with as much information."""
-    if problem.weight is None:
-        return float(problem.n)
-    largest = float(problem.weight.max(initial=0.0))
-    if not largest > 0.0:
-        return 1.0
-    shares = problem.weight / largest  # whose squares cannot overflow
-    return float(shares.sum()) ** 2 / float(shares @ shares)

@@ -213,13 +213,9 @@ class Newton:
         return self.sums.near_samples(solve, sizes[-1], self._seed)
 
     def _renew(self, point: Evaluation, *, exact: bool = False) -> None:
-        self._model.renew(
-            self.sums,
-            point,
-            exact=exact or self._needs_exact,
-            care=self._care,
-        )
-        self._is_exact, self._is_fresh = exact or self._needs_exact, True
+        exact = exact or self._needs_exact
+        self._model.renew(self.sums, point, exact=exact, care=self._care)
+        self._is_exact, self._is_fresh = exact, True
         self._ratio = 0.1
 
     def unit(self, point: Evaluation) -> float:
@@ -400,9 +396,5 @@ class Newton:
         if self._is_small or isinstance(model, WorkingSet):  # which has other columns then
             return True
         return is_worth_renewing(
-            proposal.decrement,
-            target,
-            self._ratio,
-            self._model.passes,
-            trusted=self._care == 0.0,
+            proposal.decrement, target, self._ratio, model.passes, trusted=self._care == 0.0
         )

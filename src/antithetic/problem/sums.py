@@ -199,4 +199,4 @@ class Sampled(Sums, Protocol):
         """Rows drawn at random; None where too few of a class are among them."""
 
     def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:
-        """Columns about which a sample says too little, as a mask of shape (d,)."""
+        """Columns that too few rows of a sample have, as a mask of shape (d,)."""

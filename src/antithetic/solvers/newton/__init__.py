@@ -82,8 +82,8 @@ def solve_problem(
     ----------
     problem : Problem
     tol : float
-        The run ends when the objective is this near to its optimum, in units of what the best
-        constant prediction is away from it.
+        The run ends when the objective is this close to its optimum, in units of the distance of
+        the best constant prediction from it.
     max_iter : int
         Most iterations over all rows.
     start : tuple of ndarray and float, default=None

@@ -79,8 +79,8 @@ class Newton:
     ----------
     sums : Sums
     tol : float
-        The run ends when the objective is this near to its optimum, in units of what the best
-        constant prediction is away from it.
+        The run ends when the objective is this close to its optimum, in units of the distance of
+        the best constant prediction from it.
     seed : int, default=0
         Of the samples.
     """
@@ -277,7 +277,7 @@ class Newton:
         return (proposal or self._model.propose(point)).decrement
 
     def close(self, progress: Iterate, reason: str = "") -> Iterate:
-        """The end for a reason, or because the gap is small enough after all."""
+        """End the run because the gap is small enough after all, or for the given reason."""
         progress = self.bound(progress)
         return progress._replace(ended="gap" if progress.gap <= self.tol else reason)
 
@@ -373,7 +373,7 @@ class Newton:
         return progress._replace(point=finer.at(progress.point.theta))
 
     def _regauged(self, point: Evaluation) -> Evaluation:
-        """The same chances with the least L1 penalty."""
+        """The same probabilities with the least L1 penalty."""
         sums = self.sums
         if sums.penalty.l1 == 0.0 or not self._is_classed:
             return point

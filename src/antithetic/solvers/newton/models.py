@@ -65,7 +65,7 @@ class Model(Protocol):
         """Step from a point."""
 
     def learn(self, before: Evaluation, after: Evaluation) -> None:
-        """Take note of a step that was taken."""
+        """Learn from a step that was taken."""
 
 
 class Inverse(Protocol):

@@ -12,8 +12,9 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS
+from antithetic.problem.class_rows import effective_rows
 from antithetic.problem.constant import best_constant
-from antithetic.problem.drawing import draw_places, effective_rows, rows_by_class, thin_out
+from antithetic.problem.drawing import draw_places, rows_by_class, thin_out
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import (

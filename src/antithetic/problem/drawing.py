@@ -68,14 +68,3 @@ def thin_out(weight: Vector, size: int) -> tuple[NDArray[np.intp], Vector]:
     chances = np.minimum(1.0, weight * (size / total))
     kept = np.flatnonzero(np.random.default_rng(0).random(len(weight)) < chances)
     return kept, chances[kept]
-
-
-def effective_rows(n: int, weight: NDArray[np.float64] | None) -> float:
-    """Number of equal rows that would say as much."""
-    if weight is None:
-        return float(n)
-    largest = float(weight.max(initial=0.0))
-    if not largest > 0.0:
-        return 1.0
-    shares = weight / largest  # whose squares cannot overflow
-    return float(shares.sum()) ** 2 / float(shares @ shares)

@@ -116,7 +116,7 @@ class RowSums:
         return Evaluation(theta, objective, gradient, noise, slopes, curvatures, predictions)
 
     def _average(self, sums: Vector, constant: float) -> None:
-        """Divide sums over rows by their number, those of centred columns where there are such."""
+        """Divide sums over rows by their number, and centre them if there is a centre."""
         if not self.fit_intercept:
             sums /= self.n
             return

@@ -446,6 +446,7 @@ def test_threads_are_those_of_blas_unless_they_are_given(monkeypatch):
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     assert default_threads() >= 1
     assert LogisticRegression(n_jobs=-1).fit(X, Y).plan_.threads == default_threads()
+    assert LogisticRegression(n_jobs=-99).fit(X, Y).plan_.threads == 1
 
 
 def test_the_plan_says_what_was_chosen():
@@ -499,6 +500,16 @@ def test_frames_give_feature_names(kind):
     assert model.feature_names_in_.tolist() == [f"column {j}" for j in range(X.shape[1])]
     np.testing.assert_array_equal(model.coef_, LogisticRegression().fit(X, Y).coef_)
     assert model.predict(frame).tolist() == model.predict(frame).tolist()
+
+
+def test_plain_arrays_skip_the_checks_of_frames(monkeypatch):
+    """Arrays of numbers have no names of columns, and forget those of an earlier fit."""
+    frame = pd.DataFrame(X, columns=[f"column {j}" for j in range(X.shape[1])])
+    model = LogisticRegression().fit(frame, Y)
+    monkeypatch.delattr("antithetic.estimators.linear.validate_data")
+    model.fit(X, Y == "yes")
+    assert model.n_features_in_ == X.shape[1]
+    assert not hasattr(model, "feature_names_in_")
 
 
 def test_weights_can_be_sparse():

@@ -23,7 +23,8 @@ from antithetic.problem.constant import best_constant
 from antithetic.problem.drawing import draw_places, thin_out
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton import solve_path, solve_problem
+from antithetic.solvers.newton import solve_path, solve_problem, sums_of
+from antithetic.solvers.newton.models import QuasiNewton
 from antithetic.stopping import Target
 
 SMOOTH = [name for name, loss in LOSSES.items() if loss.is_smooth]
@@ -338,17 +339,62 @@ def test_a_run_can_be_watched_and_interrupted():
     """What is watched is a solution, better from one iteration to the next; an error ends it."""
     X, y, _ = draw(4000, 10)
     problem, seen = Problem.build(X, y, l2=1e-8), []
-    solve_problem(problem, tol=1e-9, max_iter=100, watch=seen.append)
+    solve_problem(problem, tol=1e-9, max_iter=100, watch=lambda so_far: seen.append(so_far()))
     objectives = [problem.objective(one.coef, one.intercept) for one in seen]
     assert [one.iterations for one in seen] == list(range(len(seen)))
     assert all(b <= a * (1.0 + 1e-12) for a, b in pairwise(objectives))
 
-    def stop(solved):
-        if solved.iterations == 1:
+    def stop(so_far):
+        if so_far().iterations == 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         solve_problem(problem, tol=1e-9, max_iter=100, watch=stop)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_parabolas_above_need_no_visit_to_the_rows(weighted):
+    """Curvatures above the logistic loss, from slopes alone, are those of the predictions."""
+    X, y, rng = draw(500, 5)
+    weight = rng.choice([0.0, 0.5, 3.0], size=500) if weighted else None
+    problem = Problem.build(X, y, sample_weight=weight, fit_intercept=True)
+    sums = sums_of(problem)
+    for size in (0.0, 1e-8, 1.0, 100.0):
+        theta, step = size * rng.normal(size=6), rng.normal(size=6)
+        predictions, along = (problem.predictions(*sums.split(one)) for one in (theta, step))
+        above = problem.loss.curvatures_above(problem.y, predictions)
+        above = above if weight is None else above * weight
+        expected = float(above @ along**2) / problem.n
+        assert sums.curvature_above(sums.at(theta), step) == pytest.approx(expected, rel=1e-12)
+
+
+def test_columns_that_are_alike_with_l1():
+    """Of columns that explain each other, those that cost the least are found in few iterations."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 20)) @ rng.normal(size=(20, 150)) * 10 ** rng.uniform(-3, 3, size=150)
+    y = np.where(rng.random(60) < 0.5, 1, -1)
+    problem = Problem.build(X, y, l1=1e-4)
+    solved = solve_problem(problem, tol=1e-8, max_iter=30)
+    assert solved.ended == "gap"
+    assert np.count_nonzero(solved.coef) <= 20
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_few_rows_take_one_step_from_each_hessian(monkeypatch, fit_intercept):
+    """Below 1500 rows, a step is computed once for each iteration, from the Hessian there."""
+    proposed = []
+
+    def propose(self, point):
+        proposed.append(point)
+        return ours(self, point)
+
+    ours = QuasiNewton.propose
+    monkeypatch.setattr(QuasiNewton, "propose", propose)
+    X, y, _ = draw(400, 10)
+    problem = Problem.build(X, y, l2=1e-4, fit_intercept=fit_intercept)
+    solved = solve_problem(problem, tol=1e-6, max_iter=100)
+    assert solved.gap <= 1e-10
+    assert len(proposed) == solved.iterations
 
 
 def test_too_few_iterations_say_so():
@@ -450,7 +496,9 @@ def test_a_given_start_that_is_worse_than_a_constant_is_left_out():
     problem = Problem.build(X, y, l2=1e-3)
     seen = []
     far = (np.full(60, 1e3), 0.0)
-    solve_problem(problem, tol=1e-6, max_iter=50, start=far, watch=seen.append)
+    solve_problem(
+        problem, tol=1e-6, max_iter=50, start=far, watch=lambda so_far: seen.append(so_far())
+    )
     assert not seen[0].coef.any()
 
 

@@ -53,7 +53,9 @@ def _refuse_nan(rows: Matrix, name: str) -> None:
 
 
 def refuse_dates_and_masks(X: Any, name: str) -> None:
-    """Refuse dates and masked entries, which NumPy would silently convert to numbers."""
+    """Refuse what NumPy would make numbers of without a word: dates, and masked entries."""
+    if type(X) is np.ndarray and X.dtype.kind in "biuf":
+        return
     if isinstance(X, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(X)
         if masked.any():

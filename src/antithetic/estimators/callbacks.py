@@ -102,7 +102,12 @@ class Iterations:
     shown : dict
         What callbacks receive: X, y and metadata.
     fitted : callable
-        Returns the public attributes of a model, from what is observed.
+        Gives the public attributes of a model, from its state.
+
+    Attributes
+    ----------
+    last : callable or None
+        Gives the state before the iteration at hand; states are made only where they are used.
     """
 
     def __init__(
@@ -112,9 +117,9 @@ class Iterations:
         self._root = estimator._callback_fit_ctx if has_callbacks else None
         self._seen, self._fitted = {"estimator": estimator, **shown}, fitted
         self._task: Any = None
-        self.last: Any = None
+        self.last: Callable[[], Any] | None = None
 
-    def watch(self, state: Any) -> None:
+    def watch(self, state: Callable[[], Any]) -> None:
         """End the iteration that led to a state, and begin the next."""
         self.last = state
         if self._root is None:
@@ -124,13 +129,13 @@ class Iterations:
         self._task = self._root.subcontext(task_name="iteration")
         self._task.call_on_fit_task_begin(**self._seen)
 
-    def end(self, state: Any) -> bool:
+    def end(self, state: Callable[[], Any]) -> bool:
         """End the iteration that led to a state; True if a callback asks for the end."""
         if self._task is None:
             return False
         task, self._task = self._task, None
         return bool(
             task.call_on_fit_task_end(
-                **self._seen, reconstruction_attributes=lambda: self._fitted(state)
+                **self._seen, reconstruction_attributes=lambda: self._fitted(state())
             )
         )

@@ -79,18 +79,22 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
             refuse_mixed_labels(y)
         needs_moments = sample_weight is None and self._needs_moments()
         columns = checked_moments(X, y) if needs_moments else None
-        with np.errstate(over="ignore", invalid="ignore"):  # of its sums of finite numbers
-            X, y = validate_data(
-                self,
-                X,
-                y,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                order="C",
-                reset=reset,
-                y_numeric=self._y_numeric,
-                skip_check_array=columns is not None or is_checked(X, y),
-            )
+        checked = columns is not None or is_checked(X, y)
+        if reset and checked:
+            self._note_columns(X.shape[1])
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):  # of its sums of finite numbers
+                X, y = validate_data(
+                    self,
+                    X,
+                    y,
+                    accept_sparse="csr",
+                    dtype=[np.float64, np.float32],
+                    order="C",
+                    reset=reset,
+                    y_numeric=self._y_numeric,
+                    skip_check_array=checked,
+                )
         if self._y_numeric and y.dtype.kind in "SU":
             y = check_column(y, X.shape[0], "y")
         weight = None
@@ -101,6 +105,11 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _needs_moments(self) -> bool:
         """Whether a fit of rows without weights begins with the moments of their columns."""
         return False
+
+    def _note_columns(self, count: int) -> None:
+        """Note what scikit-learn would of columns without names; its search for names is slow."""
+        self.n_features_in_ = count
+        self.__dict__.pop("feature_names_in_", None)
 
     def _dense_coef(self) -> NDArray[Any]:
         return self.coef_.toarray() if sparse.issparse(self.coef_) else np.asarray(self.coef_)

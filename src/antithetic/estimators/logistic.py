@@ -24,49 +24,49 @@ class LogisticRegression(LogisticModel):
     scikit-learn's class of the same name does, by quasi-Newton steps on samples of the rows that
     grow, and then on all of them. With more than two classes the loss is the cross-entropy of all
     of them (multinomial); large models begin with an epoch of stochastic gradient descent. Columns
-    need not be scaled. ``tol`` says how near to the optimum a fit ends, and ``gap_`` how near it
+    need not be scaled. ``tol`` says how close to the optimum a fit ends, and ``gap_`` how close it
     came.
 
     Parameters
     ----------
     penalty : {"l2", "l1", "elasticnet"} or None, default="deprecated"
-        The older way to say ``l1_ratio=0``, ``l1_ratio=1``, ``l1_ratio`` in between, and
-        ``C=inf``. It is translated without a warning. The default leaves it to ``l1_ratio``.
+        The older names of ``l1_ratio=0``, ``l1_ratio=1``, an ``l1_ratio`` in between, and
+        ``C=inf``. They are translated without a warning. By default ``l1_ratio`` decides.
     C : float, default=1.0
         Inverse of the strength of the penalty. ``np.inf`` means none.
     l1_ratio : float or None, default=0.0
         Share of the L1 part in the penalty, from 0 to 1. With an L1 part, some weights are exactly
         zero. None means 0.
     dual : bool, default=False
-        Ignored: it is scikit-learn's.
+        Accepted for compatibility with scikit-learn, and ignored.
     tol : float, default=1e-4
         The fit ends when the objective is at most ``tol * (f_0 - f*)`` above its optimum ``f*``,
         where ``f_0`` is the objective of the best constant prediction (of zero weights, without an
         intercept), or at most ``1e-12 f_0`` (``1e-6`` for float32), where rounding ends it. This is
         not scikit-learn's ``tol``, which is compared with the largest entry of the gradient. Below
-        1500 rows more digits cost nothing, and the fit goes on to 1e-10.
+        1500 rows further digits cost next to nothing, and the fit continues to 1e-10.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     intercept_scaling : float, default=1
-        Ignored: it is scikit-learn's.
+        Accepted for compatibility with scikit-learn, and ignored.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with ``sample_weight``. "balanced" is ``n_samples /
         (n_classes * count)``, where rows count by their weights.
     random_state : int, RandomState instance or None, default=None
-        Seed of the samples. None is always the same seed, so that fits repeat.
+        Seed of the samples. None is a fixed seed, so that fits are reproducible.
     solver : str, default="lbfgs"
-        Ignored: scikit-learn's solvers are accepted, so that code can switch by its import alone.
-        With "liblinear" there is a warning, as that penalises the intercept.
+        Ignored: scikit-learn's names are accepted, so that changing the import is enough. With
+        "liblinear" there is a warning, because that solver penalises the intercept.
     max_iter : int, default=100
         Most iterations over all rows.
     verbose : int, default=0
-        1 or more prints what was chosen.
+        1 or more prints the plan and the final gap.
     warm_start : bool, default=False
-        Whether ``fit`` begins with the weights of the last call.
+        Whether ``fit`` starts from the weights of the previous call.
     n_jobs : int or None, default=None
         Threads for passes over the rows and for matrix products. None means as many as BLAS would
-        take: ``OMP_NUM_THREADS`` where that is set, else all cores. -1 means all cores. Results of
-        different numbers agree to rounding; those of the same number are equal.
+        take: ``OMP_NUM_THREADS`` where that is set, else all cores. -1 means all cores, -2 all but
+        one. Results of different numbers agree to rounding; those of the same number are equal.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class LogisticRegression(LogisticModel):
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
-        Their names, where the columns of X have such.
+        Names of the features, if X has them.
 
     See Also
     --------

@@ -137,12 +137,13 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         effort = self._effort(threads)._replace(watch=iterations.watch)
         try:
             fit = self._solve(data, [penalty], start, effort)[0]
-            iterations.end(fit)
+            iterations.end(lambda: fit)
         except StoppedByCallback:
-            fit = iterations.last._replace(ended="callback")
+            assert iterations.last is not None
+            fit = iterations.last()._replace(ended="callback")
         except KeyboardInterrupt:
             if iterations.last is not None:
-                self.__dict__.update(fitted(iterations.last))
+                self.__dict__.update(fitted(iterations.last()))
             raise
         self.__dict__.update(fitted(fit))
         if self.verbose:
@@ -179,7 +180,7 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
             start=None if start is None else (start[0][0], float(start[1][0])),
             seed=effort.seed,
             threads=effort.threads,
-            watch=None if watch is None else lambda solved: watch(LogisticFit.of(solved)),
+            watch=None if watch is None else lambda so_far: watch(lambda: LogisticFit.of(so_far())),
         )
         return [LogisticFit.of(solved) for solved in found]
 
@@ -204,7 +205,7 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
             max_iter=effort.max_iter,
             start=start,
             seed=effort.seed,
-            watch=None if watch is None else lambda solved: watch(LogisticFit(*solved)),
+            watch=None if watch is None else lambda so_far: watch(lambda: LogisticFit(*so_far())),
         )
         return [LogisticFit(*solved) for solved in found]
 

@@ -22,11 +22,11 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 
-from antithetic._util.threads import count_threads, default_threads, thread_map
+from antithetic._util.threads import thread_map
 from antithetic._util.warnings import warn
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.logistic import LogisticRegression
-from antithetic.estimators.logistic_fit import strengths, threads_for
+from antithetic.estimators.logistic_fit import strengths, threads_for, threads_of
 from antithetic.estimators.logistic_paths import Fold, Path, Paths, find_path, scores_of
 
 _OWN = LogisticRegression._parameter_constraints
@@ -35,10 +35,10 @@ _OWN = LogisticRegression._parameter_constraints
 class LogisticRegressionCV(LogisticRegression):
     r"""Logistic regression whose ``C`` and ``l1_ratio`` are chosen by cross-validation.
 
-    It is scikit-learn's ``LogisticRegressionCV`` by the method of :class:`LogisticRegression`.
+    It is scikit-learn's ``LogisticRegressionCV`` with the algorithm of :class:`LogisticRegression`.
 
-    Each fold goes through the values of ``C`` from strong to weak penalties and begins each fit
-    with the weights of the one before; folds run in threads. Where scikit-learn 1.9 warns that a
+    Each fold goes through the values of ``C`` from strong to weak penalties and starts each fit
+    from the weights of the one before; folds run in threads. Where scikit-learn 1.9 warns that a
     default will change (``l1_ratios``, ``scoring``, ``use_legacy_attributes``), the default here
     is the new one.
 
@@ -54,17 +54,17 @@ class LogisticRegressionCV(LogisticRegression):
     cv : int, cross-validation generator, iterable or None, default=None
         Folds, as in scikit-learn: None means five stratified ones.
     dual : bool, default=False
-        Ignored: it is scikit-learn's.
+        Accepted for compatibility with scikit-learn, and ignored.
     penalty : {"l2", "l1", "elasticnet"}, default="deprecated"
-        The older way to say ``l1_ratios=(0,)`` and ``l1_ratios=(1,)``. It is translated without a
-        warning. The default leaves it to ``l1_ratios``.
+        The older names of ``l1_ratios=(0,)`` and ``l1_ratios=(1,)``. They are translated without a
+        warning. By default ``l1_ratios`` decides.
     scoring : str, callable or None, default="neg_log_loss"
         What the folds are compared by. None means accuracy.
     solver : str, default="lbfgs"
-        Ignored: scikit-learn's solvers are accepted, so that code can switch by its import alone.
-        With "liblinear" there is a warning, as that penalises the intercept.
+        Ignored: scikit-learn's names are accepted, so that changing the import is enough. With
+        "liblinear" there is a warning, because that solver penalises the intercept.
     tol : float, default=1e-4
-        How near to its optimum each fit ends; see :class:`LogisticRegression`.
+        How close to its optimum each fit ends; see :class:`LogisticRegression`.
     max_iter : int, default=100
         Most iterations over all rows, of each fit.
     class_weight : dict, "balanced" or None, default=None
@@ -74,14 +74,14 @@ class LogisticRegressionCV(LogisticRegression):
         Threads: folds share them, and the last fit has all. None means as many as BLAS would take,
         -1 all cores.
     verbose : int, default=0
-        1 or more prints what was chosen.
+        1 or more prints the plan and the final gap.
     refit : bool, default=True
         Whether to fit all rows with the best ``C`` and ``l1_ratio``. Else the weights are the mean
         of those of each fold's best.
     intercept_scaling : float, default=1.0
-        Ignored: it is scikit-learn's.
+        Accepted for compatibility with scikit-learn, and ignored.
     random_state : int, RandomState instance or None, default=None
-        Seed of the samples, not of the folds. None is always the same seed.
+        Seed of the samples, not of the folds. None is a fixed seed.
     use_legacy_attributes : bool, default=False
         Whether ``C_``, ``l1_ratio_``, ``scores_``, ``coefs_paths_`` and ``n_iter_`` have the form
         of scikit-learn up to 1.9: dicts by class, and arrays with an entry per class.
@@ -113,7 +113,7 @@ class LogisticRegressionCV(LogisticRegression):
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (``n_features_in_``,)
-        Their names, where the columns of X have such.
+        Names of the features, if X has them.
 
     See Also
     --------
@@ -264,7 +264,7 @@ class LogisticRegressionCV(LogisticRegression):
         l1_ratios: NDArray[np.float64],
         score_params: dict[str, Any],
     ) -> Paths:
-        threads = default_threads() if self.n_jobs is None else count_threads(self.n_jobs)
+        threads = threads_of(self.n_jobs)
         at_once = min(threads, len(folds))
         effort = self._effort(threads // at_once)
         scores = partial(scores_of, self.classes_, self.scoring, score_params)

@@ -96,14 +96,15 @@ class Effort(NamedTuple):
     seed : int
     threads : int
     watch : callable or None
-        Called with the :class:`LogisticFit` before each iteration over all rows.
+        Called before each iteration over all rows, with a function that gives the
+        :class:`LogisticFit` so far.
     """
 
     tol: float
     max_iter: int
     seed: int
     threads: int
-    watch: Callable[[LogisticFit], object] | None = None
+    watch: Callable[[Callable[[], LogisticFit]], object] | None = None
 
 
 class LogisticFit(NamedTuple):
@@ -153,13 +154,22 @@ def seed_of(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(LARGEST_SEED))
 
 
+def threads_of(n_jobs: int | None) -> int:
+    """Number of threads; -2 means all cores but one, as in joblib."""
+    if n_jobs is None:
+        return default_threads()
+    if n_jobs < -1:
+        return max(1, count_threads(None) + 1 + n_jobs)
+    return count_threads(n_jobs)
+
+
 @contextmanager
 def threads_for(n_jobs: int | None) -> Iterator[int]:
     """Give the number of threads; BLAS keeps to it where it is given."""
     if n_jobs is None:  # BLAS has its own default, and a limit takes longer than a small fit
-        yield default_threads()
+        yield threads_of(None)
         return
-    threads = count_threads(n_jobs)
+    threads = threads_of(n_jobs)
     with limit_blas(threads):
         yield threads
 

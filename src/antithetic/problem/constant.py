@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,8 +35,8 @@ def best_constant(
     """
     values, shares = _distinct(loss, y, weight)
     if loss.name == "log_loss":
-        constant = _log_odds(shares)
-    elif loss.name == "squared_error":
+        return _log_odds(*shares.tolist())
+    if loss.name == "squared_error":
         total = float(shares.sum())
         constant = float(shares @ values) / total if total > 0.0 else 0.0
     elif loss.has_log_link:
@@ -59,12 +61,14 @@ def _distinct(
     return np.array([-1.0, 1.0]), np.array([max(0.0, total - positive), positive]) / n
 
 
-def _log_odds(shares: NDArray[np.float64]) -> float:
-    if not shares.any():
-        return 0.0
-    with np.errstate(divide="ignore"):
-        odds = float(np.log(shares[1]) - np.log(shares[0]))
-    return float(np.clip(odds, -_FURTHEST, _FURTHEST))
+def _log_odds(negative: float, positive: float) -> tuple[float, float]:
+    """Best constant and its mean logistic loss, from the shares of the two classes."""
+    if negative > 0.0 and positive > 0.0:
+        odds = min(_FURTHEST, max(-_FURTHEST, math.log(positive) - math.log(negative)))
+    else:
+        odds = _FURTHEST * ((positive > 0.0) - (negative > 0.0))
+    least = math.log1p(math.exp(-abs(odds)))
+    return odds, negative * (least + max(0.0, odds)) + positive * (least + max(0.0, -odds))
 
 
 def _bisect(loss: Loss, y: NDArray[np.float64], shares: NDArray[np.float64]) -> float:

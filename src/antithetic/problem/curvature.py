@@ -12,11 +12,19 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS
+from antithetic.problem.class_rows import effective_rows
 from antithetic.problem.constant import best_constant
 from antithetic.problem.drawing import draw_places, rows_by_class, thin_out
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import Penalty
-from antithetic.problem.sums import Dual, Evaluation, Outcome, Vector
+from antithetic.problem.sums import (
+    Dual,
+    Evaluation,
+    Outcome,
+    Vector,
+    absolute_predictions,
+    diagonal_of,
+)
 
 _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
 _FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
@@ -47,7 +55,7 @@ class RowSums:
         entries = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
         self.threads = int(min(threads, max(1, entries // _ENTRIES_PER_THREAD)))
         self._targets = problem.targets
-        self.size = _effective_rows(problem)
+        self.size = effective_rows(problem.n, problem.weight)
 
     @property
     def columns(self) -> int:
@@ -83,12 +91,11 @@ class RowSums:
 
     def at(self, theta: Vector) -> Evaluation:
         """Objective and gradient at some weights: one pass over the rows."""
-        problem, d = self.problem, self.d
+        n, d, l2 = self.n, self.d, self.penalty.l2
         coef, intercept = self.split(theta)
-        slopes, curvatures = np.empty(self.n), np.empty(self.n)
-        predictions = np.empty(0 if self.loss.code == LOG_LOSS else self.n)
-        gradient = np.empty(len(theta))
-        loss, slope, square, curvature = problem.rows.evaluate(
+        slopes, curvatures, gradient = np.empty(n), np.empty(n), np.empty(len(theta))
+        predictions = np.empty(0 if self.loss.code == LOG_LOSS else n)
+        loss, slope, square, curvature = self.problem.rows.evaluate(
             self._targets,
             self.loss.code,
             self.loss.epsilon,
@@ -101,20 +108,22 @@ class RowSums:
             self.threads,
         )
         self._average(gradient, slope)
-        l2 = self.penalty.l2
+        objective = loss / n
         if l2:
             gradient[:d] += l2 * coef
-        objective = loss / self.n + 0.5 * l2 * float(coef @ coef)
+            objective += 0.5 * l2 * float(coef @ coef)
         noise = square / curvature if curvature > 0.0 else 0.0
         return Evaluation(theta, objective, gradient, noise, slopes, curvatures, predictions)
 
     def _average(self, sums: Vector, constant: float) -> None:
         """Divide sums over rows by their number, and centre them if there is a centre."""
-        sums[: self.d] /= self.n
-        if self.fit_intercept:
-            assert self.centre is not None
-            sums[-1] = constant / self.n
-            sums[: self.d] -= sums[-1] * self.centre
+        if not self.fit_intercept:
+            sums /= self.n
+            return
+        assert self.centre is not None
+        sums[-1] = constant
+        sums /= self.n
+        sums[:-1] -= (constant / self.n) * self.centre
 
     def times(self, point: Evaluation, vector: Vector) -> Vector:
         """Product of the Hessian with a vector: one pass over the rows."""
@@ -159,7 +168,8 @@ class RowSums:
         X, weight = self.problem.X, float(point.curvatures.mean())
         scales = np.full(len(point.theta), weight)
         if sparse.issparse(X):
-            sums = np.bincount(X.indices, weights=np.square(X.data), minlength=self.d)
+            sums = np.zeros(self.d)
+            self.problem.rows.weighted_squares(np.ones(self.n), sums)
             squares = sums / np.maximum(1, np.bincount(X.indices, minlength=self.d))
         else:
             squares = np.einsum("ij,ij->j", X, X, dtype=np.float64) / self.n
@@ -186,8 +196,7 @@ class RowSums:
             if not exact and not np.isfinite(hessian).all():
                 hessian = self._gram_of_blocks(weight, np.float64)
         hessian /= self.n
-        places = np.arange(self.d)
-        hessian[places, places] += self.penalty.l2
+        diagonal_of(hessian)[: self.d] += self.penalty.l2
         return hessian
 
     def hessian_of(
@@ -227,8 +236,10 @@ class RowSums:
 
     def _above(self, point: Evaluation) -> Vector:
         """Curvatures of parabolas that touch each row's loss and are nowhere below it."""
-        problem = self.problem
-        predictions = problem.predictions(*self.split(point.theta))
+        problem, predictions = self.problem, point.predictions
+        if self.loss.code == LOG_LOSS:
+            predictions = absolute_predictions(point, problem.weight)
+        assert predictions is not None
         above = self.loss.curvatures_above(problem.y, predictions)
         return above if problem.weight is None else above * problem.weight
 
@@ -243,8 +254,7 @@ class RowSums:
         self.problem.rows.gram(weight, gram)
         whole = np.empty((D, D))
         np.add(gram, gram.T, out=whole[:d, :d])
-        places = np.arange(d)
-        whole[places, places] *= 0.5
+        diagonal_of(whole)[:d] *= 0.5
         if self.fit_intercept:
             assert self.centre is not None
             sums, total = np.empty(d), float(weight.sum())
@@ -267,24 +277,28 @@ class RowSums:
         kept, chances = thin_out(weight, _ROWS_PER_COLUMN * self.d)
         if 2 * len(kept) > self.n:
             return None
-        y, intercept = self.problem.y[kept], self.fit_intercept
-        part = Problem(X[kept], y, self.loss, self.penalty, None, intercept, self.problem.classes)
-        gram = RowSums(part, self.centre, self.threads)._gram_of_pairs(weight[kept] / chances)
-        places = np.arange(len(gram))
-        gram[places, places] = np.maximum(gram[places, places], self._gram_diagonal(weight))
+        some = np.zeros(self.n)
+        some[kept] = weight[kept] / chances
+        gram = self._gram_of_pairs(some)
+        own = diagonal_of(gram)
+        np.maximum(own, self._gram_diagonal(weight), out=own)
         return gram
 
     def _gram_of_blocks(self, weight: Vector, kind: Any) -> Vector:
         D, rows = self.columns, self.problem.rows
         roots, centre = np.sqrt(weight), np.empty(0) if self.centre is None else self.centre
-        gram = np.zeros((D, D))
         at_once = max(1, min(self.n, _ENTRIES_AT_ONCE // max(1, D)))
         buffer = np.empty((at_once, D), dtype=kind)
+        gram = np.empty((0, 0))
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, self.n, at_once):
-                block = buffer[: min(at_once, self.n - start)]
+                block = buffer[: self.n - start]
                 rows.weigh_rows(roots, centre, start, block, self.threads)
-                gram += block.T @ block
+                products = block.T @ block
+                if start:
+                    gram += products
+                else:
+                    gram = products.astype(np.float64, copy=False)
         return gram
 
     def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:
@@ -384,14 +398,3 @@ class RowSums:
             scaled,
         )
         return scaled, cost / self.n
-
-
-def _effective_rows(problem: Problem) -> float:
-    """Number of equally weighted rows with as much information."""
-    if problem.weight is None:
-        return float(problem.n)
-    largest = float(problem.weight.max(initial=0.0))
-    if not largest > 0.0:
-        return 1.0
-    shares = problem.weight / largest  # whose squares cannot overflow
-    return float(shares.sum()) ** 2 / float(shares @ shares)

@@ -26,6 +26,11 @@ def mean_of_some(X: Any) -> Vector:
     return np.asarray(some.mean(axis=0, dtype=np.float64)).ravel()
 
 
+def diagonal_of(matrix: Vector) -> Vector:
+    """Diagonal of a contiguous matrix, to be changed in place."""
+    return matrix.ravel(order="K")[:: len(matrix) + 1]  # a view, by rows or by columns
+
+
 class Evaluation(NamedTuple):
     """The objective and its derivatives at some weights.
 
@@ -54,6 +59,22 @@ class Evaluation(NamedTuple):
     curvatures: Vector | None = None
     predictions: Vector | None = None
     totals: tuple[float, ...] = ()
+
+
+def absolute_predictions(point: Evaluation, weight: Vector | None) -> Vector:
+    """Absolute predictions of a logistic loss, from slopes and curvatures, without a pass.
+
+    With the probability c of the other class, they are ``|log(1 - c) - log(c)|``; the slope is c,
+    and the curvature ``c (1 - c)``. Beyond 700 they are too small, and curvatures above the loss
+    too large, which is safe.
+    """
+    assert point.slopes is not None
+    assert point.curvatures is not None
+    least = np.finfo(np.float64).tiny
+    slopes = np.maximum(np.abs(point.slopes), least)
+    right = np.maximum(point.curvatures, least) / slopes  # 1 - c
+    wrong = slopes if weight is None else slopes / np.maximum(weight, least)  # c
+    return np.asarray(np.abs(np.log(right) - np.log(wrong)))
 
 
 class Dual(NamedTuple):
@@ -185,4 +206,4 @@ class Sampled(Sums, Protocol):
         """Rows drawn at random; None where too few of a class are among them."""
 
     def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:
-        """Columns about which a sample says too little, as a mask of shape (d,)."""
+        """Columns that too few rows of a sample have, as a mask of shape (d,)."""

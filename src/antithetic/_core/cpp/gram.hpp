@@ -58,27 +58,44 @@ void weigh_rows(const RowAccess& rows, std::span<const double> roots,
 }
 
 // sum_i weight_i x_ij^2 for each column j
+template <class Real>
+void add_squares(const DenseRows<Real>& rows, Index i, double weight,
+                 double* ANTITHETIC_RESTRICT sum) {
+  const Real* ANTITHETIC_RESTRICT x = rows.row(i);
+  for (Index j = 0; j < rows.d; ++j) {
+    const double entry = static_cast<double>(x[j]);
+    sum[j] += weight * entry * entry;
+  }
+}
+
+template <class Real>
+void add_squares(const CsrRows<Real>& rows, Index i, double weight, double* sum) {
+  rows.for_each(i, [&](Index j, Real entry) {
+    const double x = static_cast<double>(entry);
+    sum[j] += weight * x * x;
+  });
+}
+
 template <class RowAccess>
 void weighted_squares(const RowAccess& rows, std::span<const double> weight, std::span<double> sum,
                       Pulse& pulse) {
   for (Index i = 0; i < rows.n; ++i) {
-    const double w = weight[static_cast<std::size_t>(i)];
-    rows.for_each(i, [&](Index j, typename RowAccess::Real entry) {
-      const double x = static_cast<double>(entry);
-      sum[static_cast<std::size_t>(j)] += w * x * x;
-    });
+    add_squares(rows, i, weight[static_cast<std::size_t>(i)], sum.data());
     pulse.beat(rows.length(i));
   }
 }
 
-// sum_i weight_i x_i x_i', each product of two entries added to one side of the diagonal.
+// sum_i weight_i x_i x_i', each product of two entries added to one side of the diagonal. Rows
+// whose weight is zero are not visited.
 template <class Real>
 void gram_of_pairs(const CsrRows<Real>& rows, std::span<const double> weight, double* gram,
                    Pulse& pulse) {
   for (Index i = 0; i < rows.n; ++i) {
+    const double w = weight[static_cast<std::size_t>(i)];
+    if (w == 0.0) continue;
     const Index first = rows.begin(i), last = rows.end(i);
     for (Index a = first; a < last; ++a) {
-      const double x = weight[static_cast<std::size_t>(i)] * static_cast<double>(rows.data[a]);
+      const double x = w * static_cast<double>(rows.data[a]);
       double* line = gram + static_cast<Index>(rows.indices[a]) * rows.d;
       for (Index b = first; b <= a; ++b) {
         line[rows.indices[b]] += x * static_cast<double>(rows.data[b]);

@@ -74,7 +74,7 @@ def solve_problem(
     start: tuple[NDArray[np.float64], float] | None = None,
     seed: int = 0,
     threads: int = 1,
-    watch: Callable[[Solved], object] | None = None,
+    watch: Callable[[Callable[[], Solved]], object] | None = None,
 ) -> Solved:
     """Minimise the objective of a problem whose loss is smooth.
 
@@ -82,8 +82,8 @@ def solve_problem(
     ----------
     problem : Problem
     tol : float
-        The run ends when the objective is this near to its optimum, in units of what the best
-        constant prediction is away from it.
+        The run ends when the objective is this close to its optimum, in units of the distance of
+        the best constant prediction from it.
     max_iter : int
         Most iterations over all rows.
     start : tuple of ndarray and float, default=None
@@ -93,7 +93,7 @@ def solve_problem(
     threads : int, default=1
         For passes over the rows; matrix products use those of BLAS.
     watch : callable, default=None
-        Called with the solution before each iteration over all rows.
+        Called before each iteration over all rows, with a function that gives the solution so far.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def solve_path(
     start: tuple[NDArray[np.float64], float] | None = None,
     seed: int = 0,
     threads: int = 1,
-    watch: Callable[[Solved], object] | None = None,
+    watch: Callable[[Callable[[], Solved]], object] | None = None,
 ) -> list[Solved]:
     """Minimise with each of several penalties, strong ones first, in place of the problem's own.
 

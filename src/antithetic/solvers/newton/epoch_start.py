@@ -1,8 +1,8 @@
 r"""Weights to begin with where rows are sparse: one epoch of stochastic gradient descent.
 
-A sample knows too little of a column that few rows have, so its solution is far off along it, and
-its Hessian too flat. An epoch meets every row. It costs about three passes, and the Hessian of all
-rows, which is cheap where these are sparse, does the rest. Steps are those of
+A column that few rows have hardly occurs in a sample, so the sample's solution is far off along it,
+and its Hessian too flat. An epoch visits every row. It costs about three passes, and the Hessian of
+all rows, which is cheap where these are sparse, does the rest. Steps are those of
 :mod:`antithetic.problem.preconditioner`, :math:`\eta_t = 1 / (L + \mu t)`, with no search.
 """
 

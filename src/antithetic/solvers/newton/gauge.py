@@ -1,4 +1,4 @@
-r"""The same number added to a weight of every class changes no chance, only the penalty.
+r"""The same number added to a weight of every class changes no probability, only the penalty.
 
 So along these directions the best weights are known without a visit to the rows: for each column,
 the number :math:`c` that minimises :math:`\sum_k l_1 |w_k - c| + \frac{l_2}2 (w_k - c)^2`.
@@ -33,7 +33,7 @@ def best_shift(coef: Vector, l1: float, l2: float) -> Vector:
 
 
 def regauge(sums: ClassedSums, point: Evaluation) -> Evaluation:
-    """The point of the least penalty among those of the same chances."""
+    """The point of the least penalty among those with the same probabilities."""
     l1, l2, d = sums.penalty.l1, sums.penalty.l2, sums.d
     coef = point.theta[:d].reshape(sums.classes, sums.features)
     shift = best_shift(coef, l1, l2)

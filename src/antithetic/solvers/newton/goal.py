@@ -1,4 +1,4 @@
-"""How near to the optimum a run is to come."""
+"""How close to the optimum a run has to come."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COARSE = 1e-5  # of the constant's objective: gaps that products of float32 sti
 
 
 class Goal(NamedTuple):
-    """Gap at which a run ends, in units of what the best constant is away from the optimum.
+    """Gap at which a run ends, in units of the distance of the best constant from the optimum.
 
     Attributes
     ----------

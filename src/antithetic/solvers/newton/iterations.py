@@ -45,6 +45,7 @@ _POOR = 0.3  # of the decrement that a step with a new Hessian leaves: its digit
 _SOON = 0.03  # of the decrement: what two or three steps with the Hessian at hand leave
 _OF_SAMPLE = 0.3  # of the gap that is allowed: how far a sample that is followed may be off
 _OF_BOUND = 0.5  # of the gap that is allowed: what a step by conjugate gradients aims at
+_NOTHING = Proposal(np.zeros(0), 0.0, 0.0)
 _AGAIN = 1.5  # of the gap that is allowed: where a bound is expected, it is computed
 
 
@@ -78,8 +79,8 @@ class Newton:
     ----------
     sums : Sums
     tol : float
-        The run ends when the objective is this near to its optimum, in units of what the best
-        constant prediction is away from it.
+        The run ends when the objective is this close to its optimum, in units of the distance of
+        the best constant prediction from it.
     seed : int, default=0
         Of the samples.
     """
@@ -92,6 +93,9 @@ class Newton:
         self.constant, self.zero_objective = sums.constant()
         self._goal = Goal(tol, self.zero_objective, self._is_small, sums.is_single)
         self._model = choose_model(sums, seed, is_classed=self._is_classed)
+        # of few rows, a new Hessian costs less than to find out whether the old one will do
+        self._renews_always = self._is_small and type(self._model) is QuasiNewton
+        self._renews_always &= sums.penalty.l2 > 0.0
         self._ratio, self._last, self._care = 0.1, np.inf, 0.0
         self._looseness = 1.0  # what the last bound was, divided by what was expected
         self._is_exact = self._is_fresh = self._was_fresh = False
@@ -209,13 +213,9 @@ class Newton:
         return self.sums.near_samples(solve, sizes[-1], self._seed)
 
     def _renew(self, point: Evaluation, *, exact: bool = False) -> None:
-        self._model.renew(
-            self.sums,
-            point,
-            exact=exact or self._needs_exact,
-            care=self._care,
-        )
-        self._is_exact, self._is_fresh = exact or self._needs_exact, True
+        exact = exact or self._needs_exact
+        self._model.renew(self.sums, point, exact=exact, care=self._care)
+        self._is_exact, self._is_fresh = exact, True
         self._ratio = 0.1
 
     def unit(self, point: Evaluation) -> float:
@@ -277,7 +277,7 @@ class Newton:
         return (proposal or self._model.propose(point)).decrement
 
     def close(self, progress: Iterate, reason: str = "") -> Iterate:
-        """The end for a reason, or because the gap is small enough after all."""
+        """End the run because the gap is small enough after all, or for the given reason."""
         progress = self.bound(progress)
         return progress._replace(ended="gap" if progress.gap <= self.tol else reason)
 
@@ -299,25 +299,12 @@ class Newton:
         progress = self._settle(progress)
         if progress.ended:
             return progress
-        if isinstance(self._model, Conjugate):
-            allowed = self._allowed(progress.point, progress.iterations)
-            self._model.enough = _OF_BOUND * allowed / max(1.0, self._looseness)
-        proposal = self._model.propose(progress.point)
-        if self._needs_digits(progress.point, proposal):
-            progress = self._refine(progress)
-            proposal = self._model.propose(progress.point)
-        progress, target = self.judge(progress, proposal)
+        progress, proposal = self._proposed(progress)
         if progress.ended:
             return progress
         point = progress.point
-        if 0.0 < self._last < np.inf:
-            self._ratio = proposal.decrement / self._last
-            self._needs_exact |= self._was_fresh and self._ratio > _POOR
-        if self._is_stale(proposal, target):
-            self._renew(point)
-            proposal = self._model.propose(point)
         found = search(self.sums, point, proposal)
-        for care in (self._care, 1.0) if has_hessian(self._model) else ():
+        for care in (self._care, 1.0) if found is None and has_hessian(self._model) else ():
             if found is None and not (self._is_fresh and self._is_exact and care == self._care):
                 self._care = care
                 self._renew(point, exact=True)
@@ -327,7 +314,8 @@ class Newton:
             return self.step(finer)
         if found is None:
             return self.close(progress, "rounding")
-        self._model.learn(point, found.point)
+        if not self._renews_always:
+            self._model.learn(point, found.point)
         self._idle = self._idle + 1 if self._is_idle(point, found.point, proposal) else 0
         self._last, self._was_fresh, self._is_fresh = proposal.decrement, self._is_fresh, False
         if not is_shared(self._model):
@@ -337,12 +325,34 @@ class Newton:
 
     def _settle(self, progress: Iterate) -> Iterate:
         """End where the gradient alone shows that the gap is small enough, before any model."""
-        if not isinstance(self._model, Whitened) or self._model.is_ready:
+        is_waiting = isinstance(self._model, Whitened) and not self._model.is_ready
+        if not (self._renews_always or is_waiting) or self.sums.penalty.l2 == 0.0:
             return progress
-        if self.sums.penalty.l2 == 0.0:
-            return progress
-        nothing = Proposal(np.zeros(len(progress.point.theta)), 0.0, 0.0)
-        return self.judge(progress, nothing)[0]
+        return self.judge(progress, _NOTHING)[0]
+
+    def _proposed(self, progress: Iterate) -> tuple[Iterate, Proposal]:
+        """The step to come, from a new Hessian where the one at hand is too old; or the end."""
+        if self._renews_always:
+            if not self._is_fresh:
+                self._renew(progress.point)
+            return progress, self._model.propose(progress.point)
+        if isinstance(self._model, Conjugate):
+            allowed = self._allowed(progress.point, progress.iterations)
+            self._model.enough = _OF_BOUND * allowed / max(1.0, self._looseness)
+        proposal = self._model.propose(progress.point)
+        if self._needs_digits(progress.point, proposal):
+            progress = self._refine(progress)
+            proposal = self._model.propose(progress.point)
+        progress, target = self.judge(progress, proposal)
+        if progress.ended:
+            return progress, proposal
+        if 0.0 < self._last < np.inf:
+            self._ratio = proposal.decrement / self._last
+            self._needs_exact |= self._was_fresh and self._ratio > _POOR
+        if self._is_stale(proposal, target):
+            self._renew(progress.point)
+            proposal = self._model.propose(progress.point)
+        return progress, proposal
 
     def _needs_digits(self, point: Evaluation, proposal: Proposal) -> bool:
         """Whether a gap is to be shown that products of float32 do not resolve."""
@@ -363,7 +373,7 @@ class Newton:
         return progress._replace(point=finer.at(progress.point.theta))
 
     def _regauged(self, point: Evaluation) -> Evaluation:
-        """The same chances with the least L1 penalty."""
+        """The same probabilities with the least L1 penalty."""
         sums = self.sums
         if sums.penalty.l1 == 0.0 or not self._is_classed:
             return point
@@ -386,9 +396,5 @@ class Newton:
         if self._is_small or isinstance(model, WorkingSet):  # which has other columns then
             return True
         return is_worth_renewing(
-            proposal.decrement,
-            target,
-            self._ratio,
-            self._model.passes,
-            trusted=self._care == 0.0,
+            proposal.decrement, target, self._ratio, model.passes, trusted=self._care == 0.0
         )

@@ -55,14 +55,14 @@ def is_worth_renewing(
 
 
 class Warm(NamedTuple):
-    """Where the samples led to.
+    """Result of the samples.
 
     Attributes
     ----------
     theta : ndarray of shape (d,) or (d + 1,)
         Solution of the last sample.
     rare : ndarray of shape (d,)
-        Columns of which the last sample knew too little.
+        Columns that too few rows of the last sample have.
     sizes : tuple of int
         Rows of the samples.
     model : Model
@@ -83,7 +83,7 @@ def solve_levels(
 ) -> Warm | None:
     """Return weights from samples of these sizes, and a model with their Hessian.
 
-    None means that there were no samples, so that the model is as it was. The last sample is part
+    None means that there were no samples and that the model is unchanged. The last sample is part
     of the result if it is to be kept.
     """
     found: list[Vector] = []

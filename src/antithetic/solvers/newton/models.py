@@ -14,7 +14,7 @@ from scipy.linalg.blas import daxpy
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from antithetic._core import kernels
-from antithetic.problem.sums import Evaluation, Sums, Vector
+from antithetic.problem.sums import Evaluation, Sums, Vector, diagonal_of
 
 _MOST_PAIRS = 10
 _LEAST_CURVATURE = 1e-10  # of a pair that is kept, relative to the lengths of its vectors
@@ -65,7 +65,7 @@ class Model(Protocol):
         """Step from a point."""
 
     def learn(self, before: Evaluation, after: Evaluation) -> None:
-        """Take note of a step that was taken."""
+        """Learn from a step that was taken."""
 
 
 class Inverse(Protocol):
@@ -79,12 +79,17 @@ class Factor:
     """Cholesky factor of a matrix whose columns may be of any scale."""
 
     def __init__(self, matrix: Vector) -> None:
-        diagonal = np.diagonal(matrix)
-        self._scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+        diagonal = matrix.diagonal()
+        if diagonal.min(initial=np.inf) > 0.0:
+            ones: Vector | float = 1.0
+            self._scale = 1.0 / np.sqrt(diagonal)
+        else:
+            ones = np.where(diagonal > 0.0, 1.0, _FIRST_SHIFT)
+            self._scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
         scaled = matrix * self._scale
         scaled *= self._scale[:, None]
-        places = np.arange(len(matrix))
-        scaled[places, places] = np.where(diagonal > 0.0, 1.0, _FIRST_SHIFT)
+        own = diagonal_of(scaled)
+        own[:] = ones
         shift = 0.0
         while True:
             self._factor, failed = dpotrf(scaled.T, lower=1, clean=0, overwrite_a=0)
@@ -92,7 +97,7 @@ class Factor:
                 return
             added = _FIRST_SHIFT if shift == 0.0 else 99.0 * shift
             shift += added
-            scaled[places, places] += added
+            own += added
 
     def solve(self, vector: Vector) -> Vector:
         """Solution of the linear system, or of several, one for each column."""
@@ -123,9 +128,8 @@ class QuasiNewton:
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Make the model at least as curved along each column."""
         assert self._hessian is not None
-        places = np.arange(len(diagonal))
-        raised = np.maximum(diagonal, self._hessian[places, places])
-        self._hessian[places, places] = raised
+        own = diagonal_of(self._hessian)
+        np.maximum(diagonal, own, out=own)
         self._factor = Factor(self._hessian)
 
     def change_penalty(self, d: int, added: float, l1: float) -> None:  # noqa: ARG002
@@ -195,8 +199,8 @@ class WithL1:
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Make the model at least as curved along each column."""
         assert self._hessian is not None
-        places = np.arange(len(diagonal))
-        self._hessian[places, places] = np.maximum(diagonal, self._hessian[places, places])
+        own = diagonal_of(self._hessian)
+        np.maximum(diagonal, own, out=own)
 
     def change_penalty(self, d: int, added: float, l1: float) -> None:
         """Add so much to the L2 penalty of the first d columns, and take another L1 penalty."""
@@ -231,17 +235,24 @@ class WithL1:
         return slope, -(slope + curved)
 
     def _finish(self, start: Vector, slopes: Vector, step: Vector) -> None:
-        """Go to the minimum of the model along the weights in use; those that change sign get zero.
+        """Go to the minimum of the model along the weights in use.
 
         Coordinate descent finds out which weights these are, but takes many sweeps where columns
-        are alike. Slopes and step are changed in place.
+        are alike. A weight that would change its sign becomes zero, and is in use no longer. Slopes
+        and step are changed in place.
         """
+        for _ in range(len(step)):
+            if not self._leave_out(start, slopes, step):
+                return
+
+    def _leave_out(self, start: Vector, slopes: Vector, step: Vector) -> bool:
+        """Go toward that minimum; whether weights became zero on the way, so that it has moved."""
         assert self._hessian is not None
         at = start + step
         is_used = ((at != 0.0) | (self._strengths == 0.0)) & (np.diagonal(self._hessian) > 0.0)
         used = np.flatnonzero(is_used)
         if not len(used):
-            return
+            return False
         lines, before, strengths = self._hessian[used], at[used], self._strengths[used]
         along = Factor(lines[:, used]).solve(-(slopes[used] + strengths * np.sign(before)))
         crosses = (strengths > 0.0) & (before * (before + along) < 0.0)
@@ -249,14 +260,16 @@ class WithL1:
         # too many at once may lead uphill, the first alone never does
         for length in (1.0, *(share for share in _SHARES if share > first), first):
             after = before + length * along
-            after[crosses & (before * after <= 0.0)] = 0.0
+            left_out = crosses & (before * after <= 0.0)
+            after[left_out] = 0.0
             change = after - before
             bent = change @ lines
             slope = float((slopes[used] + strengths * np.sign(before)) @ change)
             if slope + 0.5 * float(bent[used] @ change) < 0.0:
                 slopes += bent
                 step[used] = after - start[used]
-                return
+                return bool(left_out.any())
+        return False
 
     def learn(self, before: Evaluation, after: Evaluation) -> None:
         """A quadratic model with a penalty learns nothing from steps."""
@@ -375,8 +388,7 @@ class Conjugate:
 def _with_diagonal(hessian: Vector, d: int, added: float) -> Vector:
     """Hessian with a number added to the first d entries of its diagonal."""
     changed = hessian.copy()
-    places = np.arange(d)
-    changed[places, places] += added
+    diagonal_of(changed)[:d] += added
     return changed
 
 

@@ -64,7 +64,7 @@ def solve_classes(
     max_iter: int,
     start: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
     seed: int = 0,
-    watch: Callable[[SolvedClasses], object] | None = None,
+    watch: Callable[[Callable[[], SolvedClasses]], object] | None = None,
 ) -> list[SolvedClasses]:
     """Minimise the cross-entropy of many classes with each of several penalties.
 

@@ -34,7 +34,7 @@ def follow_path(
     effort: PathEffort,
     first: Callable[[Rows, Newton], Vector | None],
     found: Callable[[Rows, Newton, Iterate], Found],
-    watch: Callable[[Found], object] | None,
+    watch: Callable[[Callable[[], Found]], object] | None,
 ) -> list[Found]:
     """Minimise with each penalty in turn.
 
@@ -50,7 +50,7 @@ def follow_path(
     found : callable
         Makes a result of an iterate.
     watch : callable or None
-        Called with the result before each iteration over all rows.
+        Called before each iteration over all rows, with a function that makes the result.
     """
     newton, results = None, []
     for penalty in penalties:
@@ -63,7 +63,7 @@ def follow_path(
             some = None if some is None else some.with_penalty(penalty)
             newton, iterate = newton.follow(sums, iterate, some)  # type: ignore[arg-type]
         result = partial(found, sums, newton)
-        watching = None if watch is None else lambda now: watch(result(now))  # noqa: B023
+        watching = None if watch is None else lambda now: watch(partial(result, now))  # noqa: B023
         iterate = _solve(newton, iterate, effort.max_iter, watching)
         results.append(result(iterate))
     return results

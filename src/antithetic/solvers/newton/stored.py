@@ -1,4 +1,4 @@
-"""A run of Newton's method as plain arrays, from which it goes on to the same bits."""
+"""A run of Newton's method as plain arrays, from which it resumes bit for bit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KEPT = (  # numbers that change from one iteration to the next
 
 
 def export(newton: Newton) -> dict[str, Vector]:
-    """All that a run needs to go on besides the rows, as arrays of one dimension."""
+    """Everything that a run needs to resume, apart from the rows, as one-dimensional arrays."""
     model = newton._model
     kept = [float(getattr(newton, name)) for name in _KEPT]
     arrays = {
@@ -76,7 +76,7 @@ def _flat(pairs: list[tuple[Vector, Vector, float]]) -> Vector:
 
 
 def _export_shared(model: Whitened) -> dict[str, Vector]:
-    """What the classes share, or that it was asked for at the weights of the moment."""
+    """What the classes share, or a note that it is still to be computed at these weights."""
     if model._asked is not None:
         return {"shared": np.array([1.0, model._asked[2]])}
     assert model._whitening is not None
@@ -90,7 +90,7 @@ def _export_shared(model: Whitened) -> dict[str, Vector]:
 
 
 def restore(newton: Newton, point: Evaluation, arrays: Mapping[str, Vector]) -> None:
-    """Be where another run on these rows was that was exported, at a point."""
+    """Restore an exported run on the same rows, at a point."""
     model: Any = newton._model
     columns = len(point.theta)
     *kept, passes = arrays["kept"].tolist()

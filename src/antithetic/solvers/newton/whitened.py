@@ -2,8 +2,8 @@ r"""A model of many classes: L-BFGS whose first matrix all classes share.
 
 The Hessian of K classes has :math:`(K d)^2` entries. Its blocks on the diagonal are much alike,
 :math:`\frac1n \sum_i s_i p_{ik} (1 - p_{ik}) x_i x_i^\top`, so one Cholesky factor of their mean
-takes out what the columns have of scales and correlations: L-BFGS then needs about a third of the
-passes. Where few weights make a Hessian cheap, that comes first, or once L-BFGS is slow.
+removes the scales and correlations of the columns: L-BFGS then needs about a third of the passes.
+Where few weights make a Hessian cheap, that comes first, or once L-BFGS is slow.
 """
 
 from __future__ import annotations

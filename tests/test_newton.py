@@ -23,7 +23,9 @@ from antithetic.problem.constant import best_constant
 from antithetic.problem.drawing import draw_places, thin_out
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers.divergence import DivergenceError
 from antithetic.solvers.newton import solve_path, solve_problem, sums_of
+from antithetic.solvers.newton.factor import Factor
 from antithetic.solvers.newton.models import QuasiNewton
 from antithetic.stopping import Target
 
@@ -535,3 +537,17 @@ def test_samples_have_many_rows_of_a_rare_class(lengths):
     for length, count, factor, part in zip(lengths, counts, factors, places, strict=True):
         assert factor * count / 1500 == pytest.approx(length / 10_000)
         assert 0 <= part.min() <= part.max() < length
+
+
+def test_a_matrix_that_is_not_finite_is_refused():
+    """No diagonal makes it definite, and the search for one ends."""
+    with pytest.raises(DivergenceError, match="curvature of the objective overflows"):
+        Factor(np.array([[1.0, np.inf], [np.inf, 1.0]]))
+
+
+def test_a_matrix_that_rounding_made_indefinite_has_a_factor():
+    """Its solutions are those of a matrix with a slightly larger diagonal."""
+    matrix = np.ones((3, 3))
+    matrix[2, 2] -= 1e-15
+    right = matrix @ np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(matrix @ Factor(matrix).solve(right), right, rtol=1e-6)

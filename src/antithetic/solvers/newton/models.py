@@ -11,10 +11,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg.blas import daxpy
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from antithetic._core import kernels
 from antithetic.problem.sums import Evaluation, Sums, Vector, diagonal_of
+from antithetic.solvers.newton.factor import Factor, Inverse
 
 _MOST_PAIRS = 10
 _LEAST_CURVATURE = 1e-10  # of a pair that is kept, relative to the lengths of its vectors
@@ -26,7 +26,6 @@ _SHARES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # of a step where weights change
 _LEFT_OUT = 1e-6  # of a step's gain: a round that gains less is the last
 _FEW_WORKING, _MOST_WORKING = 200, 2000  # columns added to those in use
 _FEW_PASSES = 10.0  # that a Hessian counts as with an L1 penalty and many classes
-_FIRST_SHIFT = 1e-12  # of the diagonal of a matrix that rounding made indefinite
 
 
 class Proposal(NamedTuple):
@@ -66,45 +65,6 @@ class Model(Protocol):
 
     def learn(self, before: Evaluation, after: Evaluation) -> None:
         """Learn from a step that was taken."""
-
-
-class Inverse(Protocol):
-    """Solves linear systems with a matrix."""
-
-    def solve(self, vector: Vector) -> Vector:
-        """Solution of the linear system."""
-
-
-class Factor:
-    """Cholesky factor of a matrix whose columns may be of any scale."""
-
-    def __init__(self, matrix: Vector) -> None:
-        diagonal = matrix.diagonal()
-        if diagonal.min(initial=np.inf) > 0.0:
-            ones: Vector | float = 1.0
-            self._scale = 1.0 / np.sqrt(diagonal)
-        else:
-            ones = np.where(diagonal > 0.0, 1.0, _FIRST_SHIFT)
-            self._scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
-        scaled = matrix * self._scale
-        scaled *= self._scale[:, None]
-        own = diagonal_of(scaled)
-        own[:] = ones
-        shift = 0.0
-        while True:
-            self._factor, failed = dpotrf(scaled.T, lower=1, clean=0, overwrite_a=0)
-            if failed == 0:
-                return
-            added = _FIRST_SHIFT if shift == 0.0 else 99.0 * shift
-            shift += added
-            own += added
-
-    def solve(self, vector: Vector) -> Vector:
-        """Solution of the linear system, or of several, one for each column."""
-        scale = self._scale if vector.ndim == 1 else self._scale[:, None]
-        solution: Vector = dpotrs(self._factor, vector * scale, lower=1)[0]
-        solution *= scale
-        return solution
 
 
 class QuasiNewton:

@@ -13,7 +13,8 @@ import numpy as np
 
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.sums import Evaluation, Sums, Vector
-from antithetic.solvers.newton.models import Inverse, QuasiNewton
+from antithetic.solvers.newton.factor import Inverse
+from antithetic.solvers.newton.models import QuasiNewton
 
 _MOST_PRODUCTS, _LEFT_OVER = 200, 1e-4  # of the Hessian with a vector; of the squared residual
 

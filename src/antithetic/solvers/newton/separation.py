@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.sums import Vector
-from antithetic.solvers.newton.models import Factor
+from antithetic.solvers.newton.factor import Factor
 
 _MOST_COLUMNS = 4000  # of a Hessian that is formed
 _FAR = 0.5  # of a step that leads away for ever: exp(-m) falls by as much with each step of 1 in m

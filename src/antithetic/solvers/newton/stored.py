@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from antithetic.problem.sums import Evaluation, Vector, Whitening
+from antithetic.solvers.newton.factor import Factor
 from antithetic.solvers.newton.iterations import Newton
-from antithetic.solvers.newton.models import Conjugate, Factor, QuasiNewton, WithL1, WorkingSet
+from antithetic.solvers.newton.models import Conjugate, QuasiNewton, WithL1, WorkingSet
 from antithetic.solvers.newton.sampled import FromSample
 from antithetic.solvers.newton.whitened import SharedFactor, Whitened
 

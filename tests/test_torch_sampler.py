@@ -269,7 +269,7 @@ def test_batch_loss_without_importance_is_the_mean():
     for wrong, what in ((losses.mean(), "one number"), (3.0, "float")):
         with pytest.raises(ValueError, match=rf'reduction="none"; got {what}'):
             found.batch_loss(wrong)
-    with pytest.raises(ValueError, match="a batch that is in a model"):
+    with pytest.raises(ValueError, match="only after the forward pass"):
         found.weights  # noqa: B018
 
 

@@ -110,8 +110,8 @@ def test_a_network_learns_sooner_from_batches_that_are_tested_on_it(run):
     pytest.importorskip("torch")
     printed = run("torch_cnn")
     shuffled, defaults = (numbers(line(printed, how)) for how in ("shuffled", "defaults"))
-    # long steps end an epoch with a jump now and then, other ones on other CPUs
-    assert min(defaults) < shuffled[-1]
+    # sooner; long steps end an epoch with a jump now and then, other ones on other CPUs
+    assert min(defaults[:-1]) < shuffled[-1]
     assert arms(printed)["importance"] < 0.8
 
 

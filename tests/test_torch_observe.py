@@ -311,11 +311,47 @@ def test_the_squared_norm_is_that_of_the_batch_gradient(gradients):
         assert square == pytest.approx(expected[rows], rel=1e-5)
 
 
+def begun(norms, output):
+    """Begin to measure as an observer does: the output keeps its gradient, or has a hook."""
+    if norms.needs_hooks:
+        norms.begin(None)
+        output.register_hook(lambda _gradient: norms.reach_head())
+    else:
+        output.retain_grad()
+        norms.begin(output)
+    return output
+
+
+@pytest.mark.parametrize("accumulates", [False, True])
+@pytest.mark.parametrize("other", ["penalty", "adversarial inputs"])
+def test_backward_passes_of_something_else_are_not_counted(other, accumulates):
+    """A penalty of its own, or a gradient in the inputs, does not come through the output."""
+
+    def measured(other):
+        net, found, compared = model(), sampler(), []
+        found.compare = lambda *given: compared.append(given[1])
+        with found.observing(net):
+            for number, batch in enumerate(batch for _ in range(3) for batch in found):
+                if other == "adversarial inputs":
+                    net.eval()
+                    net(INPUTS[batch].clone().requires_grad_()).square().sum().backward()
+                    net.train()
+                if not accumulates or number % 2 == 0:
+                    net.zero_grad()
+                step(found, net, batch)
+                if other == "penalty":
+                    net[-1].weight.square().sum().backward()
+        return [float(square) for squares in compared for square in np.ravel(squares)]
+
+    expected = measured("nothing else")
+    assert len(expected) > 0
+    np.testing.assert_allclose(measured(other), expected, rtol=1e-6)
+
+
 def test_norms_of_sparse_and_half_precision_gradients_are_those_of_their_values():
     net = nn.Sequential(nn.EmbeddingBag(9, 4, sparse=True), nn.Linear(4, 2)).bfloat16()
     norms = GradientNorms(net, net[1])
-    norms.begin()
-    output = net(torch.tensor([[1, 2], [3, 3]]))
+    output = begun(norms, net(torch.tensor([[1, 2], [3, 3]])))
     output.sum().backward()
     parts = [one.grad.to_dense().float() for one in net.parameters()]
     for norm, part in zip(norms.take(), parts, strict=True):
@@ -330,8 +366,7 @@ def test_gradients_that_are_used_up_in_the_backward_pass_are_measured_from_the_s
         one.register_post_accumulate_grad_hook(lambda one: setattr(one, "grad", None))
     norms = GradientNorms(net, net)
     for _ in range(2):
-        norms.begin()
-        output = net(torch.ones(1, 3))
+        output = begun(norms, net(torch.ones(1, 3)))
         output.sum().backward()
         measured.append([float(norm) for norm in norms.take()])
     norms.close()
@@ -347,8 +382,7 @@ def test_norms_of_fresh_gradients_need_no_hook_on_each_parameter(zeroed):
     for _ in range(3):
         if zeroed.startswith("before"):
             net.zero_grad()
-        norms.begin()
-        loss = net(INPUTS[:8]).square().sum()
+        loss = begun(norms, net(INPUTS[:8])).square().sum()
         if zeroed.startswith("after"):
             net.zero_grad()
         loss.backward()

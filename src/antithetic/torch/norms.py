@@ -19,14 +19,14 @@ class GradientNorms:
     over processes. If no parameter has a gradient when the pass reaches the head, as after
     ``zero_grad()``, all gradients are read at the end of the pass. Otherwise, for example when
     gradients are accumulated, a hook on each parameter sees what is added to it; once added, these
-    hooks stay.
+    hooks stay. Backward passes that do not come through the output of the head, as those of a
+    penalty or of adversarial inputs, are not counted.
 
     Parameters
     ----------
     model : nn.Module
     head : nn.Linear
-        The observed layer. If its weight is not a leaf (a parametrisation computes it), the caller
-        must report each backward pass that reaches the head, by :meth:`reach_head`.
+        The observed layer.
     """
 
     def __init__(self, model: nn.Module, head: nn.Linear) -> None:
@@ -39,47 +39,71 @@ class GradientNorms:
         self._handles: list[Any] = []
         self._each = False  # whether each parameter has a hook
         self._found: Norms = []
-        self._measuring = False
+        self._measuring = False  # whether the hooks of the parameters keep what they see
+        self._waiting = False  # whether a pass is to be measured
         self._reached = 0  # how often a backward pass has reached the head since `begin`
-        self.sees_head = head.weight.is_leaf
-        if self.sees_head:  # a hook that stays costs a quarter of one on each batch's output
+        self._output: Tensor | None = None
+        self._arrived: tuple[int, int] | None = None  # identity and version of its gradient
+        if head.weight.is_leaf:  # a hook that stays costs a quarter of one on each batch's output
             hook = head.weight.register_hook(self._reach)  # type: ignore[no-untyped-call]
             self._handles.append(hook)
         # several processes average gradients before the pass ends
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             self._add_hooks()
 
-    def begin(self) -> None:
-        """Measure the next backward pass."""
-        self._found, self._reached, self._measuring = [], 0, True
+    @property
+    def needs_hooks(self) -> bool:
+        """Whether each backward pass is to be reported when it comes to the head's output."""
+        return self._each
+
+    def begin(self, output: Tensor | None) -> None:
+        """Measure the next backward pass through an output of the head that keeps its gradient.
+
+        None means that the caller reports it by :meth:`reach_head`.
+        """
+        self._found, self._reached, self._measuring = [], 0, False
+        self._output, self._arrived, self._waiting = output, None, True
 
     def _reach(self, _gradient: Tensor) -> None:
-        self.reach_head()
+        """Note that a pass is at the weight of the head, if it came through the output."""
+        if self._output is None or self._output.grad is None:
+            return
+        arrived = id(self._output.grad), self._output.grad._version
+        if arrived != self._arrived:
+            self._arrived = arrived
+            self.reach_head()
 
     def reach_head(self) -> None:
         """Note that a backward pass has reached the head, but no layer below it."""
-        if not self._measuring:
+        if not self._waiting:
             return
         self._reached += 1
-        if self._each or self._reached > 1:
+        if self._reached > 1:
             return
-        if any(one.grad is not None for one in self._below):
-            self._add_hooks()
-            self._measuring = False  # some parameters may have received theirs already
+        if self._each:  # the hooks of the parameters see this pass, and no other
+            self._measuring = True
+            Variable._execution_engine.queue_callback(self._end_pass)
+        elif any(one.grad is not None for one in self._below):
+            self._add_hooks()  # for later passes: some parameters may have received theirs already
+            self._waiting = False
         else:
             Variable._execution_engine.queue_callback(self._read)
 
     def take(self) -> Norms:
         """Return what was measured since ``begin``; an empty list if that is not one pass."""
         found = self._found if self._reached == 1 else []
-        self._found, self._reached, self._measuring = [], 0, False
+        self._found, self._reached = [], 0
+        self._measuring, self._waiting, self._output = False, False, None
         return found
 
     def close(self) -> None:
         """Remove the hooks."""
         for handle in self._handles:
             handle.remove()
-        self._handles = []
+        self._handles, self._measuring, self._waiting, self._output = [], False, False, None
+
+    def _end_pass(self) -> None:
+        self._measuring = False
 
     def _read(self) -> None:
         gradients = [one.grad for one in self._parameters if one.grad is not None]

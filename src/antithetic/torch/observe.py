@@ -146,15 +146,19 @@ class ObserveHead:
         self._close_pass()
         seen = Pass(self._batch_of_pass(output.shape[0]), args[0].detach())
         self.current = seen
-        if self._norms is not None and seen.batch.block >= 0:
-            self._norms.begin()
+        norms = self._norms if seen.batch.block >= 0 else None
+        if norms is not None:
+            norms.begin(None)
         if not output.requires_grad:
             return
-        if self._hooked:
+        if self._hooked or (norms is not None and norms.needs_hooks):
             self._take_slopes(seen, output)
-        else:  # reading them afterwards takes half the time of calling Python in the backward pass
-            output.retain_grad()
-            seen.output, seen.version = output, output._version
+            return
+        # reading them afterwards takes half the time of calling Python in the backward pass
+        output.retain_grad()
+        seen.output, seen.version = output, output._version
+        if norms is not None:
+            norms.begin(output)
 
     def _take_slopes(self, seen: Pass, output: Tensor) -> None:
         """Take the slopes when the backward pass comes to the output."""
@@ -165,10 +169,8 @@ class ObserveHead:
     def _arrive(self, seen: Pass, slopes: Tensor) -> None:
         if seen.slopes is None:
             self._keep(seen, slopes)
-        # an earlier batch in the backward pass of the current one counts as another pass
-        norms = self._norms
-        if norms is not None and not (norms.sees_head and seen is self.current):
-            norms.reach_head()
+        if self._norms is not None:  # an earlier batch counts as another pass
+            self._norms.reach_head()
 
     def _read_slopes(self, seen: Pass) -> None:
         """Read the slopes off the output of a pass, when the next one begins."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+
 import numpy as np
 import pytest
 
@@ -61,20 +64,47 @@ def test_large_arguments_are_sent_once(client, monkeypatch, most):
     """As a task of their own, with the same result."""
     monkeypatch.setattr(mapping, "_BYTES_IN_TASKS", most)
     blocks = Blocks(parts_of("held", client), None, None)
+    sent, submit = [], client.submit
+    monkeypatch.setattr(client, "submit", lambda *a, **k: sent.append(k["key"]) or submit(*a, **k))
     (found,) = sum_over_blocks(client, rows_times, "test", blocks, np.arange(3.0))
     np.testing.assert_array_equal(found, 12.0 * np.arange(3.0))
+    assert len([key for key in sent if "-start-" in str(key)]) == (1 if most == 0 else 0)
 
 
 @pytest.mark.parametrize("size", [0, 1 << 25])
 @pytest.mark.parametrize("many", [1, 2, 16, 17, 33])
-def test_sums_do_not_depend_on_where_they_are_added(client, many, size):
+def test_sums_do_not_depend_on_where_they_are_added(client, monkeypatch, many, size):
     """The client adds small sums, and tasks add large ones; every block counts once."""
-    parts = client.persist([dask.delayed(np.full)((1, 1), 2.0**k) for k in range(many)])
-    factors = np.ones(1)
-    (found,) = sum_over_blocks(
-        client, rows_times, "test", Blocks(parts, None, None), factors, sum_bytes=size
+    numbers = np.random.default_rng(0).random(many)
+    parts = client.persist([dask.delayed(np.full)((1, 1), number) for number in numbers])
+    gathered = []
+    real = mapping.gather
+    monkeypatch.setattr(
+        mapping, "gather", lambda *a, **k: gathered.append(len(a[1])) or real(*a, **k)
     )
-    assert found.tolist() == [2.0**many - 1.0]
+    (found,) = sum_over_blocks(
+        client, rows_times, "test", Blocks(parts, None, None), np.ones(1), sum_bytes=size
+    )
+    at_once = 16 if size == 0 else (1 << 27) // size
+    expected = list(numbers)
+    while len(expected) > 1:  # in order, so many at a time
+        groups = (expected[k : k + at_once] for k in range(0, len(expected), at_once))
+        expected = [functools.reduce(operator.add, group) for group in groups]
+    assert found.tolist() == expected
+    assert gathered[-1] <= (16 if size == 0 else 1)
+
+
+def test_answers_as_large_as_the_weights_are_added_by_tasks(client, monkeypatch):
+    """The client receives one sum, however many blocks there are."""
+    parts = client.persist([dask.delayed(np.full)((1, 1), 1.0) for _ in range(4)])
+    gathered = []
+    real = mapping.gather
+    monkeypatch.setattr(
+        mapping, "gather", lambda *a, **k: gathered.append(len(a[1])) or real(*a, **k)
+    )
+    factors = np.ones(100_000)
+    sum_over_blocks(client, rows_times, "test", Blocks(parts, None, None), factors)
+    assert gathered == [1]
 
 
 def test_adding_up_leaves_the_parts_as_they_are():

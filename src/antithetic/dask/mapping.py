@@ -114,7 +114,9 @@ def sum_over_blocks(
     )
     at_once = max(2, min(_FAN_IN, _BYTES_AT_ONCE // max(1, sum_bytes)))
     token, depth = new_token(), 0
-    while len(futures) > (at_once if at_once * sum_bytes <= _BYTES_HERE else 1):
+    # what is not said to be large is about as large as the weights, which are among the arguments
+    expected = max(sum_bytes, len(pickle.dumps(shared)))
+    while len(futures) > (at_once if at_once * expected <= _BYTES_HERE else 1):
         with starting(after_loss):  # what was added up is released when its future is gone
             futures = _add_groups(
                 client, futures, at_once, f"antithetic-{name}-sum-{token}-{depth}"
@@ -153,18 +155,23 @@ def _values(client: Client, column: Sequence[Any] | None, numbers: Sequence[int]
     """Parts of some blocks as ``Client.map`` takes them: delayed values as futures."""
     if column is None:
         return [None] * len(numbers)
-    found = [_held(column[number]) for number in numbers]
+    graphs: dict[int, Any] = {}  # of delayed values, most of which share one
+    found = [_held(column[number], graphs) for number in numbers]
     lazy = [place for place, part in enumerate(found) if isinstance(part, Delayed)]
-    for place, future in zip(lazy, client.compute([found[k] for k in lazy]), strict=True):
+    # behind the tasks that use them, or a worker would read all its blocks before it uses one
+    made = client.compute([found[place] for place in lazy], priority=-1)
+    for place, future in zip(lazy, made, strict=True):
         found[place] = future
     return found
 
 
-def _held(part: Any) -> Any:
+def _held(part: Any, graphs: dict[int, Any]) -> Any:
     """The future of a delayed value that the cluster holds; anything else as it is."""
     if not isinstance(part, Delayed):
         return part
-    node = ensure_dict(part.dask).get(part.key)
+    if id(part.dask) not in graphs:
+        graphs[id(part.dask)] = ensure_dict(part.dask)
+    node = graphs[id(part.dask)].get(part.key)
     node = getattr(node, "value", node)
     return node if isinstance(node, Future) else part
 

@@ -70,7 +70,10 @@ def answer_block(number: int, parts: Sequence[Any], question: Question) -> Answe
             if np.isnan(answer[0][0]):
                 open_block(number, parts)  # which raises if the data have changed, and have NaN now
             return answer
-        return _answer(block, question)
+        answer = _answer(block, question)
+        if any(np.isnan(part).any() for part in answer):
+            open_block(number, parts)
+        return answer
 
 
 def _sums_of(block: Block, question: Question) -> RowSums | ClassSums:

@@ -396,3 +396,31 @@ def test_squares_that_overflow_are_reported():
     X, y = make_data(50, 5, 3)
     with pytest.raises(DivergenceError, match="overflow"):
         SGDClassifier("softmax").fit(1e200 * X, y)
+
+
+def test_averaging_can_be_switched_off_between_chunks():
+    """What was averaged before is dropped; nothing of it is read by the next chunk."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)) + 3.0, np.arange(60) % 3
+    model = SGDClassifier(loss="softmax", average=True, random_state=0)
+    model.partial_fit(X, y, classes=[0, 1, 2])
+    start = model.coef_.copy(), model.intercept_.copy()
+    model.set_params(average=False).partial_fit(X, y)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.intercept_).all()
+    assert not np.array_equal(model.coef_, start[0])
+
+
+@pytest.mark.parametrize("loss", ["softmax", "log_loss"])
+def test_a_column_of_ones_moves_without_an_intercept(loss):
+    """Rows are then not centred, so a constant column is one like any other."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(300, 3))
+    y = (Z[:, 0] + 2.0 > rng.normal(size=300)).astype(int)
+    X = np.c_[Z, np.ones(300)]
+    given = {"loss": loss, "l2": 1e-3, "order": "shuffle", "epochs": 30}
+    plain, scaled = (
+        minimize(X, y, steps=Auto(precondition=precondition), **given).coef.reshape(-1, 4)
+        for precondition in (False, True)
+    )
+    assert np.abs(scaled[:, 3]).max() > 0.5 * np.abs(plain[:, 3]).max() > 0.2

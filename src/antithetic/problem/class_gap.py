@@ -10,6 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from antithetic.problem.class_hessians import MOST_SQUARE
+from antithetic.problem.class_rows import effective_rows
 from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.newton_gain import newton_gain
 from antithetic.problem.softmax import SoftmaxProblem
@@ -38,7 +39,8 @@ def class_decrement(problem: SoftmaxProblem, coef: Any, intercepts: Any) -> tupl
     if not np.isfinite(point.gradient).all():
         return point.objective, np.inf
     size = max(_ROWS_PER_COLUMN * sums.features, sums.n // _SHARE_OF_ROWS)
-    sample = sums.some_rows(size, 0)
+    # rows of little weight say little
+    sample = sums.some_rows(int(size * sums.n / effective_rows(sums.n, problem.weight)), 0)
     with np.errstate(all="ignore"):
         try:
             solve = _solver(sample, point)

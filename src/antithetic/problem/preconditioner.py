@@ -184,9 +184,11 @@ def find_preconditioner(problem: Problem, moments: Moments) -> Preconditioner:
     """Choose the centre and the metric of a problem.
 
     Columns that never vary have the metric 0. Where the square of a column cannot be held, the
-    curvature is infinite. Sparse rows of many classes are scaled, and not centred.
+    curvature is infinite. Rows are scaled and not centred without an intercept, and where sparse
+    rows have many classes.
     """
-    if problem.loss.has_classes and sparse.issparse(problem.X):
+    scales_only = problem.loss.has_classes and sparse.issparse(problem.X)
+    if scales_only or not problem.fit_intercept:
         moments = moments.about_zero()
     mean_weight = 1.0 if problem.weight is None else float(problem.weight.mean())
     # the product underflows where weights are denormal

@@ -105,6 +105,8 @@ def pays(
     nothing from a centre near zero. It costs three passes over at most 1000 rows; with many
     classes, two searches for steps.
     """
+    if not np.isfinite(preconditioner.curvature):
+        return False
     if isinstance(problem, SoftmaxProblem):
         return softmax_units_pay(problem, preconditioner, batch_size, seed, intercept)
     rng = np.random.default_rng((seed, OWN_EPOCHS - 2))

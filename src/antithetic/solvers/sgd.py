@@ -119,7 +119,7 @@ class Sgd:
         """State of an earlier run: of the rows' float type, averaged where that is asked for."""
         own = own if isinstance(own, Averages) else Averages()
         if not self.average_from:
-            own = own._replace(coef=None)
+            own = own._replace(coef=None, intercept=self._zero_intercept(), weight=0.0)
         elif own.coef is None:
             own = self._without_average(own)
         if own.received is None or self.problem.penalty.l1 == 0.0:

@@ -90,7 +90,7 @@ class SoftmaxSgd(Sgd):
             _SKETCH_BYTES if batches.sketched else 0,
             following,
             self.threads,
-            None if self.preconditioner is None else self.preconditioner.kernel(),
+            self._units,
         )
         kept = (
             own

@@ -38,6 +38,7 @@ _LEAST_ROWS, _LEAST_ROWS_PER_CLASS = 1000, 4
 _MOST_JUDGES = 1000  # rows that judge: steps four times as long differ by more than their noise
 _RATIO, _LAST_RATIO = 4.0, 2.0
 _MUCH = 0.05  # of what a pass gains
+_LONGEST_STEP = 1e300  # where rows have next to no weight
 _MOST_TRIALS = 40
 _EPOCHS_TO_HALVE = 20.0  # steps in the data's own units, at the latest
 _HARM = 1.1  # times the objective before, on the rows that judge
@@ -222,5 +223,6 @@ def _overshooting_step(
             curvature = problem.row_curvature()
     if not np.isfinite(curvature):
         raise DivergenceError(overflow_message(0, "the squares of the features are too large. "))
-    # rows of zeros: no step moves anything
-    return 2.0 * batch_size / curvature if curvature > 0.0 else 1.0
+    if not curvature > 0.0:  # rows of zeros: no step moves anything
+        return 1.0
+    return min(2.0 * batch_size / curvature, _LONGEST_STEP)

@@ -20,6 +20,7 @@ Marks = tuple[tuple[int, float], ...]
 MOST_OF_THE_WAY = 0.005  # what may be left of the way from the best constant
 _STILL_FALLING = 0.1  # share of the gap that an epoch takes away
 _FEW_ENTRIES = 5e6  # visited in all epochs together: about ten milliseconds
+_NOTHING_TO_GAIN = 1e-8  # of the constant's objective: where a constant is the optimum
 _LEAST_WAY = 0.25  # of the constant's objective: what estimates by noisy epochs are compared with
 _MOST_EPOCHS = 500  # that are added to a fit of little data
 _ROWS_OF_A_START = 20_000
@@ -95,7 +96,7 @@ def estimate_gap(problem: Problem, solution: Solution, epochs: int, marks: Marks
     with np.errstate(all="ignore"):
         if has_newton_decrement(problem):
             reached, left = newton_decrement(problem, *solution)
-            least_way = 0.0
+            least_way = _NOTHING_TO_GAIN * start
         else:
             reached = problem.objective(*solution)
             known = [mark for mark in marks if mark[0] < epochs]

@@ -60,7 +60,7 @@ class RowSetOf : public RowSet {
     require(given.rule.l1 == 0.0, "softmax has no L1 penalty");
     require(length(given.intercept) == n_classes, "intercept: one per class");
     require(given.averaging.every >= 1, "averaging: every must be at least 1");
-    require(given.averaging.from <= 0 ||
+    require((given.averaging.from <= 0 && given.average.empty()) ||
                 (length(given.average) == size && length(given.average_intercept) == n_classes),
             "average: as many numbers as weights");
     require(given.balancing.unit >= 0 && given.balancing.sketch_bytes >= 0,

@@ -258,7 +258,7 @@ class SoftmaxEpoch {
   // Between the intercepts of rows as they are and those of centred ones (sign 1), and back (-1).
   void move_intercepts(double sign) {
     if (!units_.exist()) return;
-    const bool averaged = model_.average_weight > 0.0;
+    const bool averaged = model_.average_weight > 0.0 && !model_.average.empty();
     for (Index k = 0; k < targets_.n_classes; ++k) {
       double product = 0.0, of_average = 0.0;
       for (Index j = 0; j < rows_.d; ++j) {

@@ -409,6 +409,8 @@ def test_averaging_can_be_switched_off_between_chunks():
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.intercept_).all()
     assert not np.array_equal(model.coef_, start[0])
+    (kept,) = model._states
+    assert kept["own"]["weight"] == 0.0  # a weight without an average would be read from nowhere
 
 
 @pytest.mark.parametrize("loss", ["softmax", "log_loss"])

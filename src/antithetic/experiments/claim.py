@@ -40,7 +40,7 @@ _SUMMED: dict[Verdict, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim and what became of it.
+    """A claim and its verdict.
 
     Attributes
     ----------

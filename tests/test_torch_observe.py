@@ -558,7 +558,7 @@ def test_rows_that_the_user_names():
         assert not found._norms.seen.any()
         found.state_dict()  # what was kept so far is in a state
         assert np.flatnonzero(found._norms.seen).tolist() == [1, 3, 7, 8, 9]
-        with pytest.raises(ValueError, match="rows are not known"):
+        with pytest.raises(ValueError, match="were not announced"):
             net(INPUTS[:2])
 
 

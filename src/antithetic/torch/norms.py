@@ -44,9 +44,8 @@ class GradientNorms:
         self._reached = 0  # how often a backward pass has reached the head since `begin`
         self._output: Tensor | None = None
         self._arrived: tuple[int, int] | None = None  # identity and version of its gradient
-        if head.weight.is_leaf:  # a hook that stays costs a quarter of one on each batch's output
-            hook = head.weight.register_hook(self._reach)  # type: ignore[no-untyped-call]
-            self._handles.append(hook)
+        self._weight = head.weight
+        self._hook: Any = None  # on the weight of the head, while passes are measured
         # several processes average gradients before the pass ends
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             self._add_hooks()
@@ -63,12 +62,22 @@ class GradientNorms:
         """
         self._found, self._reached, self._measuring = [], 0, False
         self._output, self._arrived, self._waiting = output, None, True
+        if output is not None and self._hook is None:
+            # a hook that stays costs a quarter of one on each batch's output
+            self._hook = self._weight.register_hook(self._reach)  # type: ignore[no-untyped-call]
+
+    def rest(self) -> None:
+        """Remove the hook on the head until the next pass that is to be measured."""
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
 
     def _reach(self, _gradient: Tensor) -> None:
         """Note that a pass is at the weight of the head, if it came through the output."""
-        if self._output is None or self._output.grad is None:
+        gradient = None if self._output is None else self._output.grad
+        if gradient is None:
             return
-        arrived = id(self._output.grad), self._output.grad._version
+        arrived = id(gradient), gradient._version
         if arrived != self._arrived:
             self._arrived = arrived
             self.reach_head()
@@ -98,6 +107,7 @@ class GradientNorms:
 
     def close(self) -> None:
         """Remove the hooks."""
+        self.rest()
         for handle in self._handles:
             handle.remove()
         self._handles, self._measuring, self._waiting, self._output = [], False, False, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd import Variable
 
 Norms = float | list[Tensor]  # the squared norm, or the norm of each parameter's gradient
-_SMALL = 1 << 16  # parameters up to which one copy of all gradients is cheaper than many norms
+_SMALL = 1 << 13  # numbers of a parameter up to which NumPy, with cheaper calls, takes the norm
 
 
 class GradientNorms:
@@ -31,8 +32,9 @@ class GradientNorms:
 
     def __init__(self, model: nn.Module, head: nn.Linear) -> None:
         self._parameters = [one for one in model.parameters() if one.requires_grad]
-        self._small = sum(one.numel() for one in self._parameters) <= _SMALL and all(
-            one.dtype is torch.float32 and one.is_cpu for one in self._parameters
+        self._small = all(
+            one.numel() <= _SMALL and one.dtype is torch.float32 and one.is_cpu
+            for one in self._parameters
         )
         # when the weight of the head is reached, its bias may have its new gradient already
         self._below = [one for one in self._parameters if one is not head.bias]
@@ -116,18 +118,21 @@ class GradientNorms:
         self._measuring = False
 
     def _read(self) -> None:
+        if self._small:
+            # parameters without a gradient, sparse gradients and those with a graph are left to
+            # the general way below
+            with suppress(AttributeError, TypeError, RuntimeError):
+                self._found = _square([one.grad for one in self._parameters])
+                return
         gradients = [one.grad for one in self._parameters if one.grad is not None]
         if not gradients:  # an optimiser that runs inside the backward pass has used them
             self._add_hooks()
-        elif any(one.is_sparse for one in gradients):
-            self._found = [_norm(one) for one in gradients]
-        elif self._small:
-            flat = torch.cat([one.flatten() for one in gradients])
-            self._found = torch.dot(flat, flat).item()
-        elif all(one.dtype is torch.float32 for one in gradients):
-            self._found = list(torch._foreach_norm(gradients))
-        else:
-            self._found = [_norm(one) for one in gradients]
+            return
+        with torch.no_grad():  # gradients have a graph after backward(create_graph=True)
+            if all(one.dtype is torch.float32 and not one.is_sparse for one in gradients):
+                self._found = list(torch._foreach_norm(gradients))
+            else:
+                self._found = [_norm(one) for one in gradients]
 
     def _add_hooks(self) -> None:
         self._each = True
@@ -138,11 +143,21 @@ class GradientNorms:
 
     def _keep(self, gradient: Tensor) -> None:
         if self._measuring and isinstance(self._found, list):
-            self._found.append(_norm(gradient))
+            self._found.append(_norm(gradient.detach()))
+
+
+def _square(gradients: list[Any]) -> float:
+    """Sum of the squares of small gradients on the CPU."""
+    total = 0.0
+    for one in gradients:
+        flat = one.numpy().ravel()
+        total += float(flat.dot(flat))
+    return total
 
 
 def _norm(gradient: Tensor) -> Tensor:
     if gradient.is_sparse:
         gradient = gradient.coalesce().values()
-    norm: Tensor = torch.linalg.vector_norm(gradient, dtype=torch.float32)
-    return norm
+    wide = torch.promote_types(gradient.dtype, torch.float32)  # half precision would overflow
+    norm: Tensor = torch.linalg.vector_norm(gradient, dtype=wide)
+    return norm.float()

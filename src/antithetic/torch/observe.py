@@ -129,6 +129,11 @@ class ObserveHead:
         self.flush()
         missing, self._late = len(self._queue), False
         self._queue.clear()
+        if complete and missing and self.current is None:
+            raise ValueError(
+                "the observed layer was not used in any training pass; pass the layer that returns"
+                " the model's predictions as head="
+            )
         if complete and missing:
             raise self._doubt(
                 f"the observed layer did not see {missing} of the batches of the last epoch (is the"
@@ -191,7 +196,8 @@ class ObserveHead:
         """Keep the slopes of a pass, and its inputs for a while."""
         inputs, seen.inputs = seen.inputs, None
         assert inputs is not None
-        seen.slopes = slopes
+        # without a graph, which backward(create_graph=True) would keep alive
+        seen.slopes = slopes.detach() if slopes.requires_grad else slopes
         if seen.loss is not None:
             seen.scale, seen.loss = seen.loss.grad, None
         self._kept.append(seen)
@@ -237,6 +243,8 @@ class ObserveHead:
         """Warn if the loss of a row depends on other rows of its batch; looked at once."""
         output = None if self.current is None else self.current.output
         if self._checked or output is None or not getattr(losses, "requires_grad", False):
+            return
+        if losses.ndim == 0:  # refused by batch_loss
             return
         self._checked = True
         with suppress(RuntimeError):  # some graphs can be walked only once
@@ -352,7 +360,8 @@ def _scales(passes: list[Pass]) -> Tensor | None:
     if not given:
         return None
     one = given[0].new_ones(())
-    return torch.stack([one if seen.scale is None else seen.scale for seen in passes]).float()
+    scales = torch.stack([one if seen.scale is None else seen.scale for seen in passes])
+    return scales.detach().float()
 
 
 _ADVICE = "announce the rows with watch.batch(indices) before every training pass"

@@ -341,7 +341,8 @@ bool along_axes(std::span<const double> matrix, std::span<double> values,
   make_tridiagonal(a.data(), k, values.data(), beside.data(), components.data());
   const auto is_split = [&](Index i) {
     const auto at = static_cast<std::size_t>(i);
-    const double scale = std::abs(values[at]) + std::abs(values[at + 1]);
+    // the largest entry is 1: what is far below it is rounding, of which zeros have no scale
+    const double scale = std::max(1.0, std::abs(values[at]) + std::abs(values[at + 1]));
     return std::abs(beside[at]) <= std::numeric_limits<double>::epsilon() * scale;
   };
   for (Index first = 0; first < k; ++first) {

@@ -24,7 +24,10 @@ from antithetic.dask.questions import (
 )
 from antithetic.problem.sums import Outcome, Vector
 
-_ROWS_PER_COLUMN = 200.0  # of the rows that one worker holds
+_ROWS_PER_COLUMN = 200.0  # of a sample, which one worker holds
+# A sample takes the time of some 16 passes over its rows, on one worker while the others wait.
+# With this share of all rows, that is as long as half a round of eight workers.
+_SHARE_OF_ROWS = 1.0 / 256.0
 _SAMPLED_BYTES = 1 << 27
 _SHARE_OF_GROUP = 0.1  # of an even share of a sample: what a rare class has at least
 
@@ -65,7 +68,8 @@ class Asking:
         self.n, self.is_single = census.rows, census.is_single
         self.size = census.effective_rows(common, problem)
         self.most_sampled = min(
-            _ROWS_PER_COLUMN * census.d, _SAMPLED_BYTES / max(1.0, census.row_bytes)
+            max(_ROWS_PER_COLUMN * census.d, _SHARE_OF_ROWS * census.rows),
+            _SAMPLED_BYTES / max(1.0, census.row_bytes),
         )
         self.kind: Any = None  # float type of products, where blocks shall not choose it
 

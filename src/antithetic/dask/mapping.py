@@ -7,6 +7,7 @@ several times as long as the scheduler needs for them.
 from __future__ import annotations
 
 import pickle
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,11 @@ class _Call:
     function: Callable[..., Any]
     expected: Expected
     shared: tuple[Any, ...] | None
+
+    @property
+    def __name__(self) -> str:
+        """Name of the function; without one, Dask would print all arguments to name the tasks."""
+        return self.function.__name__
 
     def __call__(self, number: int, X: Any, y: Any, weight: Any, *others: Any) -> Any:
         parts = (X, y, weight, self.expected)
@@ -182,4 +188,4 @@ def _same(value: Any) -> Any:
 
 def new_token() -> str:
     """Part of a key that no other round has."""
-    return f"{np.random.default_rng().integers(1 << 60).item():015x}"
+    return secrets.token_hex(8)

@@ -345,5 +345,5 @@ def test_the_error_of_a_block_reaches_the_user_of_a_cluster():
 
 def test_what_is_not_rows_is_named():
     parts = [dask.delayed(X[:30]), dask.delayed("rows")]
-    with pytest.raises(ValueError, match=r"block 1 of X must be rows.*'str'"):
+    with pytest.raises(ValueError, match=r"block 1 of X must be an array.*'str'"):
         opened(read_blocks(parts, [dask.delayed(Y[:30]), dask.delayed(Y[30:])]))

@@ -559,7 +559,7 @@ def test_workers_that_cannot_work_are_told_of(client, monkeypatch):
     client.run(become(Status.paused))
     try:
         with pytest.raises(
-            RuntimeWarning, match="all workers have paused for want of memory; use smaller blocks"
+            RuntimeWarning, match="all workers have paused because their memory is full"
         ):
             classifier(client).fit(*in_blocks(X, Y, [300] * 2))
     finally:
@@ -667,7 +667,7 @@ def test_steps_that_diverge(client):
 
 
 def test_a_checkpoint_of_an_earlier_version_is_refused(client, tmp_path):
-    """The message says how to go on."""
+    """The message says what to do."""
     import json
 
     path = tmp_path / "fit.npz"
@@ -677,7 +677,7 @@ def test_a_checkpoint_of_an_earlier_version_is_refused(client, tmp_path):
         arrays = {name: held[name] for name in held.files}
     meta = json.loads(arrays.pop("meta").tobytes()) | {"format": "antithetic dask checkpoint 1"}
     np.savez(path, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8), **arrays)
-    message = "written by another version of antithetic.*delete the file to begin again, or name"
+    message = "written by another version of antithetic.*delete the file to start again, or choose"
     with pytest.raises(ValueError, match=message):
         model.fit(*data)
 

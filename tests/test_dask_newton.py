@@ -257,7 +257,7 @@ def test_the_sgd_estimators_use_it_for_smooth_losses(client):
         SGDClassifier(solver="newton", client=client).fit(*data)
     with pytest.raises(ValueError, match="it has no order"):
         SGDClassifier("log_loss", solver="newton", order="shuffle", client=client).fit(*data)
-    with pytest.raises(ValueError, match="leave batch_size out"):
+    with pytest.raises(ValueError, match="leave out batch_size="):
         SGDClassifier("log_loss", solver="newton", batch_size=4, client=client).fit(*data)
     table = antithetic.dask.pair(*data, "tree", client=client)
     with pytest.raises(ValueError, match="cannot be combined with table="):

@@ -20,9 +20,9 @@ from antithetic.solvers.newton.multinomial import solve_sample
 
 
 class ClassBlockSums(Asking, ClassPoints):
-    """The rows of many classes, wherever they are; each sum is one pass over all blocks.
+    """Sums over the rows of many classes in all blocks; each sum is one pass over the blocks.
 
-    It is what :class:`antithetic.problem.class_sums.ClassSums` is on one machine. The parameters
+    On one machine, :class:`antithetic.problem.class_sums.ClassSums` does the same. The parameters
     are those of :class:`Asking`.
     """
 
@@ -34,10 +34,10 @@ class ClassBlockSums(Asking, ClassPoints):
         spreads = np.sqrt(np.maximum(census.spreads - census.centre**2, 0.0))
         is_single = self.is_single and not are_far(census.centre, spreads)
         self.kind = np.float32 if is_single else np.float64
-        self._kept: dict[str, Any] = {}  # sums that do not depend on weights, or on these alone
+        self._kept: dict[str, Any] = {}  # results that can be used again
 
     def refined(self) -> Self | None:
-        """The same rows with products of float64; None where they are so already."""
+        """The same rows with products of float64; None if they are float64 already."""
         if self.kind == np.float64:
             return None
         other = copy.copy(self)
@@ -56,7 +56,7 @@ class ClassBlockSums(Asking, ClassPoints):
         return Evaluation(theta, objective, gradient, noise, totals=(float(curvature),))
 
     def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
-        """Matrix of second derivatives; products of float32 unless it is to be exact."""
+        """Matrix of second derivatives, by products of float32 unless ``exact``."""
         return self.hessian_of(point, np.arange(self.d), exact=exact, care=care)
 
     def hessian_of(
@@ -95,7 +95,7 @@ class ClassBlockSums(Asking, ClassPoints):
         return float(self._ask(point.theta, "curvature_above", vector)[0][0])
 
     def dual(self, point: Evaluation) -> Dual:
-        """Chances that sum to the labels of each class, as intercepts must, near the point's."""
+        """Probabilities near those of the point that sum to the label counts of each class."""
         data = point.gradient[: self.d] - self.penalty.l2 * point.theta[: self.d]
         if not self.fit_intercept:
             return Dual(data, 0.0)
@@ -108,7 +108,7 @@ class ClassBlockSums(Asking, ClassPoints):
         return Dual(move_gradient(data, self._kept["means"], kept, given), cost)
 
     def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
-        """What it costs to leave only the smaller share of the way from the labels to chances."""
+        """Cost of keeping only the smaller share of the way from labels to probabilities."""
         kept, given = np.ones(self.classes), np.zeros(self.classes)
         if self.fit_intercept:
             kept, given = self._moved(point)
@@ -123,7 +123,7 @@ class ClassBlockSums(Asking, ClassPoints):
         shares = self._shares()
         return move_chances(shares, shares + point.gradient[self.d :])
 
-    # ---- what is known without a round, or of some rows
+    # ---- without a round, or from some rows
 
     def _shares(self) -> Vector:
         """Weight of each class, as a share of n."""
@@ -137,7 +137,7 @@ class ClassBlockSums(Asking, ClassPoints):
         return best_constants(shares)
 
     def first_weights(self, seed: int) -> Vector | None:
-        """Solution of a sample, for models that have no use for samples of their own."""
+        """Solution of a sample, for models that do not start from samples themselves."""
         size = int(min(self.n, self.most_sampled))
         found = self.near_samples(partial(_solution, seed=seed), size, seed)
         if found is None:
@@ -153,13 +153,13 @@ class ClassBlockSums(Asking, ClassPoints):
             return kept  # type: ignore[no-any-return]
         size = int(min(self.n, self.most_sampled))
         found = self.near_samples(partial(_whitening, point.theta, seed, care), size, seed)
-        if found is None:  # rows that do not count
+        if found is None:  # all rows of the sample have weight 0
             return Whitening(self._census.spreads / self.classes, np.ones(self.classes), 1.0)
         return found
 
 
 def _solution(sums: ClassSums, *, seed: int) -> tuple[Vector, Whitening]:
-    """Solution of some rows, and what their second derivatives there have in common."""
+    """Solution of some rows, and what the second derivatives of the classes share there."""
     theta = solve_sample(sums, seed)
     return theta, _whitening(theta, seed, 0.0, sums)
 

@@ -12,10 +12,10 @@ from antithetic.problem.sums import Dual, Evaluation, Vector
 
 
 class BlockSums(KeptSample):
-    """The rows of one problem, wherever they are; each sum is one pass over all blocks.
+    """Sums over the rows of one problem in all blocks; each sum is one pass over the blocks.
 
-    It is what :class:`antithetic.problem.curvature.RowSums` is on one machine. Slopes and
-    curvatures of rows stay with the tasks that need them, and are computed again for each sum. The
+    On one machine, :class:`antithetic.problem.curvature.RowSums` does the same. Slopes and
+    curvatures of rows stay in the tasks that need them, and are computed again for each sum. The
     parameters are those of :class:`Asking`.
     """
 
@@ -59,7 +59,7 @@ class BlockSums(KeptSample):
         )
 
     def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
-        """Matrix of second derivatives; products of float32 unless it is to be exact."""
+        """Matrix of second derivatives, by products of float32 unless ``exact``."""
         (hessian,) = self._ask(
             point.theta, "hessian", exact=exact, care=care, sum_bytes=8 * len(point.theta) ** 2
         )
@@ -112,13 +112,13 @@ class BlockSums(KeptSample):
         return Dual(gradient, float(cost[0]), *scales)
 
     def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
-        """What it costs to scale the slopes above and below zero by so much."""
+        """Cost of scaling the slopes above and below zero by given factors."""
         return float(self._ask(point.theta, "dual_cost", up, down)[0][0])
 
-    # ---- what is known without a round, or of some rows
+    # ---- without a round, or from some rows
 
     def scales(self, point: Evaluation) -> Vector:
-        """Squared unit of each column: its mean square where it is not zero, in curvature."""
+        """Squared unit of each column, in curvature: the mean square of its nonzero entries."""
         census, curvature = self._census, point.totals[0]
         scales = np.full(len(point.theta), curvature)
         squares = census.spreads / np.where(census.filled > 0.0, census.filled, 1.0)

@@ -22,7 +22,8 @@ from antithetic.dask.questions import (
     join_drawn,
     solve_drawn,
 )
-from antithetic.problem.sums import Outcome, Vector
+from antithetic.problem.penalties import Penalty
+from antithetic.problem.sums import Evaluation, Outcome, Vector
 
 _ROWS_PER_COLUMN = 200.0  # of a sample, which one worker holds
 # A sample takes the time of some 16 passes over its rows, on one worker while the others wait.
@@ -49,6 +50,9 @@ class Asking:
     seed : int, default=0
         Seed of the sample that is kept.
     """
+
+    d: int  # weights that are penalised: the first of a point
+    penalty: Penalty
 
     def __init__(
         self,
@@ -107,6 +111,36 @@ class Asking:
             sum_bytes=sum_bytes,
             after_loss=self._after_loss,
         )
+
+    def at(self, theta: Vector) -> Evaluation:
+        """Objective and gradient at some weights."""
+        numbers, gradient = self._ask(theta, "at")
+        loss, square, curvature, *others = numbers.tolist()
+        coef, l2 = theta[: self.d], self.penalty.l2
+        gradient[: self.d] += l2 * coef
+        return Evaluation(
+            theta,
+            loss + 0.5 * l2 * float(coef @ coef),
+            gradient,
+            square / curvature if curvature > 0.0 else 0.0,
+            totals=(curvature, *others),
+        )
+
+    def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
+        """Diagonal of the matrix of second derivatives."""
+        diagonal: Vector = self._ask(point.theta, "diagonal", care=care)[0]
+        diagonal[: self.d] += self.penalty.l2
+        return diagonal
+
+    def times(self, point: Evaluation, vector: Vector) -> Vector:
+        """Product of the matrix of second derivatives with a vector."""
+        product: Vector = self._ask(point.theta, "times", vector)[0]
+        product[: self.d] += self.penalty.l2 * vector[: self.d]
+        return product
+
+    def curvature_above(self, point: Evaluation, vector: Vector) -> float:
+        """Curvature along a vector of a function above the mean loss."""
+        return float(self._ask(point.theta, "curvature_above", vector)[0][0])
 
     def near_samples(
         self, solve: Callable[[Any], Outcome | None], size: int, seed: int

@@ -46,15 +46,6 @@ class ClassBlockSums(Asking, ClassPoints):
 
     # ---- rounds
 
-    def at(self, theta: Vector) -> Evaluation:
-        """Objective and gradient at some weights."""
-        (loss, square, curvature), gradient = self._ask(theta, "at")
-        coef, l2 = theta[: self.d], self.penalty.l2
-        gradient[: self.d] += l2 * coef
-        objective = float(loss) + 0.5 * l2 * float(coef @ coef)
-        noise = float(square / curvature) if curvature > 0.0 else 0.0
-        return Evaluation(theta, objective, gradient, noise, totals=(float(curvature),))
-
     def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
         """Matrix of second derivatives, by products of float32 unless ``exact``."""
         return self.hessian_of(point, np.arange(self.d), exact=exact, care=care)
@@ -74,25 +65,9 @@ class ClassBlockSums(Asking, ClassPoints):
         )
         return penalised(self, found, columns)
 
-    def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
-        """Diagonal of :meth:`hessian`."""
-        diagonal: Vector = self._ask(point.theta, "diagonal", care=care)[0]
-        diagonal[: self.d] += self.penalty.l2
-        return diagonal
-
     def scales(self, point: Evaluation) -> Vector:
         """Squared unit of each weight, in curvature."""
         return self.diagonal(point)
-
-    def times(self, point: Evaluation, vector: Vector) -> Vector:
-        """Product of the Hessian with a vector."""
-        product: Vector = self._ask(point.theta, "times", vector)[0]
-        product[: self.d] += self.penalty.l2 * vector[: self.d]
-        return product
-
-    def curvature_above(self, point: Evaluation, vector: Vector) -> float:
-        """Curvature along a vector of a function above the mean loss."""
-        return float(self._ask(point.theta, "curvature_above", vector)[0][0])
 
     def dual(self, point: Evaluation) -> Dual:
         """Probabilities near those of the point that sum to the label counts of each class."""

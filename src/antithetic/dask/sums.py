@@ -44,20 +44,6 @@ class BlockSums(KeptSample):
 
     # ---- rounds
 
-    def at(self, theta: Vector) -> Evaluation:
-        """Objective and gradient at some weights."""
-        numbers, gradient = self._ask(theta, "at")
-        loss, square, curvature, up, down = numbers.tolist()
-        coef, l2 = theta[: self.d], self.penalty.l2
-        gradient[: self.d] += l2 * coef
-        return Evaluation(
-            theta,
-            loss + 0.5 * l2 * float(coef @ coef),
-            gradient,
-            square / curvature if curvature > 0.0 else 0.0,
-            totals=(curvature, up, down),
-        )
-
     def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
         """Matrix of second derivatives, by products of float32 unless ``exact``."""
         (hessian,) = self._ask(
@@ -84,22 +70,6 @@ class BlockSums(KeptSample):
         places = np.arange(d)
         hessian[places, places] += self.penalty.l2
         return hessian
-
-    def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
-        """Diagonal of :meth:`hessian`."""
-        diagonal: Vector = self._ask(point.theta, "diagonal", care=care)[0]
-        diagonal[: self.d] += self.penalty.l2
-        return diagonal
-
-    def times(self, point: Evaluation, vector: Vector) -> Vector:
-        """Product of the Hessian with a vector."""
-        product: Vector = self._ask(point.theta, "times", vector)[0]
-        product[: self.d] += self.penalty.l2 * vector[: self.d]
-        return product
-
-    def curvature_above(self, point: Evaluation, vector: Vector) -> float:
-        """Curvature along a vector of a function above the mean loss."""
-        return float(self._ask(point.theta, "curvature_above", vector)[0][0])
 
     def dual(self, point: Evaluation) -> Dual:
         """Slopes that sum to zero where there is an intercept, near those of the point."""

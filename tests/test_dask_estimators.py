@@ -373,7 +373,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path):
                 client,
                 **{"max_iter": 6, "order": Shuffle(pairs="tree"), "checkpoint": path} | change,
             ).fit(*data)
-    with pytest.raises(ValueError, match="of other data"):
+    with pytest.raises(ValueError, match="belongs to other data"):
         classifier(client, max_iter=6, order=Shuffle(pairs="tree"), checkpoint=path).fit(
             *in_blocks(rows, labels, [150] * 2)
         )

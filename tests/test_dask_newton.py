@@ -357,7 +357,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(client, kind, tmp_path):
         ):
             with pytest.raises(ValueError, match=message):
                 fit(**{"checkpoint": path} | change)
-        with pytest.raises(ValueError, match="of other data"):
+        with pytest.raises(ValueError, match="belongs to other data"):
             make(**given, checkpoint=path, client=client).fit(*in_blocks(rows, y, [1500] * 2))
 
 

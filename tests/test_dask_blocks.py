@@ -106,7 +106,7 @@ def test_a_task_reads_its_block_by_itself():
         (da.from_array(X[:, 0], chunks=20), da.from_array(Y, chunks=20), "two dimensions"),
         (X[:, 0], Y, "two dimensions"),
         ([dask.delayed(X)], [dask.delayed(Y)] * 2, "X has 1 blocks and y has 2"),
-        (dask.delayed(X), Y, "list of them"),
+        (dask.delayed(X), Y, "list of delayed values"),
     ],
     ids=[
         "rows",

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.dask.asking import Asking
+from antithetic.dask.kept_sample import KeptSample
 from antithetic.problem.class_hessians import penalised
 from antithetic.problem.class_points import ClassPoints
 from antithetic.problem.class_rows import are_far
@@ -18,16 +18,18 @@ from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.sums import Dual, Evaluation, Vector, Whitening
 from antithetic.solvers.newton.multinomial import solve_sample
 
+_ROWS_PER_WEIGHT = 7.0  # of the sample that is kept: more would not save rounds
 
-class ClassBlockSums(Asking, ClassPoints):
+
+class ClassBlockSums(KeptSample, ClassPoints):
     """Sums over the rows of many classes in all blocks; each sum is one pass over the blocks.
 
     On one machine, :class:`antithetic.problem.class_sums.ClassSums` does the same. The parameters
-    are those of :class:`Asking`.
+    are those of :class:`KeptSample`.
     """
 
     def __init__(self, *given: Any) -> None:
-        Asking.__init__(self, *given)
+        KeptSample.__init__(self, *given)
         census, common = self._census, self._common
         classes = census.counts.shape[1]
         ClassPoints.__init__(self, classes, census.d, common.penalty, self._centre())
@@ -113,8 +115,7 @@ class ClassBlockSums(Asking, ClassPoints):
 
     def first_weights(self, seed: int) -> Vector | None:
         """Solution of a sample, for models that do not start from samples themselves."""
-        size = int(min(self.n, self.most_sampled))
-        found = self.near_samples(partial(_solution, seed=seed), size, seed)
+        found = self._solve_near(self._sample(), partial(_solution, seed=seed))
         if found is None:
             return None
         theta, self._kept["whitening"] = found
@@ -126,11 +127,14 @@ class ClassBlockSums(Asking, ClassPoints):
         kept = self._kept.pop("whitening", None)
         if kept is not None and care == 0.0 and (point.theta == self._kept["theta"]).all():
             return kept  # type: ignore[no-any-return]
-        size = int(min(self.n, self.most_sampled))
-        found = self.near_samples(partial(_whitening, point.theta, seed, care), size, seed)
+        found = self._solve_near(self._sample(), partial(_whitening, point.theta, seed, care))
         if found is None:  # all rows of the sample have weight 0
             return Whitening(self._census.spreads / self.classes, np.ones(self.classes), 1.0)
         return found
+
+    def _rows_of_system(self) -> float:
+        """Rows that the sample should have."""
+        return _ROWS_PER_WEIGHT * self.d
 
 
 def _solution(sums: ClassSums, *, seed: int) -> tuple[Vector, Whitening]:

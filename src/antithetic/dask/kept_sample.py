@@ -27,10 +27,13 @@ class KeptSample(Asking):
     def _sample(self) -> Any:
         """The sample, drawn when it is first needed, and again if it is lost."""
         if "sample" not in self._held:
-            d = self._census.d
-            size = min(self.n, self.most_sampled, max(_ROWS_OF_SYSTEM * d, self.n / 16.0))
+            size = min(self.n, self.most_sampled, self._rows_of_system())
             self._held["sample"] = self._draw(int(size), self._seed)
         return self._held["sample"]
+
+    def _rows_of_system(self) -> float:
+        """Rows that the sample should have."""
+        return max(_ROWS_OF_SYSTEM * self._census.d, self.n / 16.0)
 
     def solve_with_sample(self, theta: Vector, floor: Vector, vector: Vector) -> Vector:
         """Solve a linear system with the Hessian of the sample."""

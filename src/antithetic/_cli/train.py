@@ -10,7 +10,14 @@ import numpy as np
 import typer
 
 from antithetic._cli import console
-from antithetic._cli.data import DEFAULT_BYTES, Data, check_place, make_reading, read_data
+from antithetic._cli.data import (
+    DEFAULT_BYTES,
+    Data,
+    check_place,
+    in_options,
+    make_reading,
+    read_data,
+)
 from antithetic._cli.features import first_index, words_by_column
 from antithetic._cli.guard import (
     Dates,
@@ -183,7 +190,9 @@ def train(
         raise ValueError("--checkpoint belongs to --dask; leave it out, or name a cluster")
     data = read_data(file, reading, loss=loss)
     chosen |= {"loss": data.loss, "pairs": pairs if table is None else table.name}
-    trained, notes = _fit(data, chosen, None if table is None else _table_of(table), validation)
+    pairing = None if table is None else _table_of(table)
+    with in_options():
+        trained, notes = _fit(data, chosen, pairing, validation)
     trained.save(model, table=None if table is None else table.name, **_features(data))
     if not as_json:
         trained.show(f"{console.plain(file.name)}: {data.shape}", notes, model=model)

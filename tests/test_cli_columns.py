@@ -57,7 +57,7 @@ def test_columns_are_chosen_or_left_out(people, tmp_path):
 
 @pytest.mark.parametrize("command", ["train", "compare", "pair"])
 def test_advice_names_options_that_exist(people, tmp_path, command):
-    """What an error tells to do can be done, and then the command works."""
+    """The advice of an error can be followed, and then the command works."""
     out = {
         "train": ["-m", tmp_path / "model.json"],
         "compare": ["--epochs", 1, "--seeds", 1],

@@ -1,4 +1,4 @@
-"""The regression guard, and the run of all benchmarks: what they say of given numbers.
+"""The regression guard and the run of all benchmarks report given numbers correctly.
 
 Timings themselves are no tests.
 """
@@ -244,7 +244,7 @@ def test_random_problems_take_quick_as_all_scripts_do():
 
 
 def test_every_script_that_prints_figures_is_in_the_list(scripts):
-    """Those which end with the number that missed their bar, and are run by themselves."""
+    """Every script that ends with the number of missed bars is run by all.py."""
     _, everything, _ = scripts
     texts = {path.stem: path.read_text() for path in BENCHMARKS.glob("*.py")}
     run_by_themselves = {name: text for name, text in texts.items() if "__main__" in text}

@@ -14,7 +14,7 @@ from strategies import problems, weights
 
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.problem.optimality import duality_gap, gradient_mapping_norm
+from antithetic.problem.optimality import dual_objective, duality_gap, gradient_mapping_norm
 from antithetic.problem.penalties import OwnPenalty
 
 pytestmark = pytest.mark.kernel
@@ -139,6 +139,17 @@ def test_the_gap_is_primal_less_dual(form, loss, l1, weighted):
     assert duality_gap(problem, coef, dual=0.5 * dual) == pytest.approx(
         plain_gap(problem, coef, 0.5 * dual), rel=1e-10
     )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_dual_objective_is_the_objective_less_the_gap(loss, weighted):
+    """It needs the weights of the dual variables, and no rows."""
+    problem = make_problem(loss, weighted=weighted)
+    dual = -problem.slopes(np.linspace(-1.0, 1.0, D))
+    own = problem.X.T @ dual / (problem.n * problem.penalty.l2)
+    lower = problem.objective(own) - duality_gap(problem, own, dual=dual)
+    assert dual_objective(problem, dual, own) == pytest.approx(lower, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("loss", SMOOTH)

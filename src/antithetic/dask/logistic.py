@@ -39,7 +39,7 @@ from antithetic.estimators.one_vs_rest import (
 )
 from antithetic.orders.in_order import InOrder
 from antithetic.problem.losses import LOSSES
-from antithetic.solvers.newton.iterations import Iterate
+from antithetic.solvers.newton.iterate import Iterate
 
 
 class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped

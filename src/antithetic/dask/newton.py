@@ -15,7 +15,8 @@ from antithetic.dask.common import Common
 from antithetic.dask.moments import Census
 from antithetic.dask.sums import BlockSums
 from antithetic.problem.sums import Vector
-from antithetic.solvers.newton.iterations import Iterate, Newton
+from antithetic.solvers.newton.iterate import Iterate
+from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.search import value
 from antithetic.training.loop import Patience
 from antithetic.training.stopping import Stop, Target

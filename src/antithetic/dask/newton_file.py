@@ -13,7 +13,8 @@ from antithetic.dask.newton import HISTORY, NewtonRounds, Reached, Standings
 from antithetic.pairing import store
 from antithetic.problem.sums import Evaluation
 from antithetic.solvers.newton import stored
-from antithetic.solvers.newton.iterations import Iterate, Newton
+from antithetic.solvers.newton.iterate import Iterate
+from antithetic.solvers.newton.iterations import Newton
 from antithetic.training.loop import Patience
 
 _KIND = "antithetic dask newton checkpoint"

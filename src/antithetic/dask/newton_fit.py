@@ -12,7 +12,7 @@ import numpy as np
 from antithetic.dask import newton_file
 from antithetic.dask.cluster import ClusterLostError
 from antithetic.dask.newton import First, NewtonRounds, Standings
-from antithetic.solvers.newton.iterations import Iterate
+from antithetic.solvers.newton.iterate import Iterate
 
 Adopt = Callable[[Standings, list[Iterate]], None]
 

@@ -16,7 +16,7 @@ from antithetic.dask.scan import census_of
 from antithetic.estimators.fitted import FittedLinearModel
 from antithetic.estimators.logistic_fit import seed_of
 from antithetic.orders.in_order import InOrder
-from antithetic.solvers.newton.iterations import Iterate
+from antithetic.solvers.newton.iterate import Iterate
 from antithetic.training.automatic import Plan
 from antithetic.training.stopping import Stalled
 

@@ -278,14 +278,14 @@ def test_losses_that_overflow_have_an_infinite_gap():
             {"l2": 0.0},
             0.0,
             (
-                r'needs an L2 penalty above 0, alone or beside L1; use the "gradient" or'
+                r'needs an L2 penalty above 0, alone or with L1; use the "gradient" or'
                 r' the "objective"'
             ),
         ),
         (
             {"l2": 0.0, "loss": "hinge"},
             0.0,
-            r'needs an L2 penalty above 0, alone or beside L1; use the "objective"',
+            r'needs an L2 penalty above 0, alone or with L1; use the "objective"',
         ),
     ],
 )

@@ -166,7 +166,7 @@ def comparison_content(
             gain(found),
             about_minimum(found),
             advice_beside(found),
-            "train.py, beside this page, trains the estimator that is recommended.",
+            "train.py, in the same folder, trains the recommended estimator.",
         ],
         _figures(found),
         tables=[PageTable("What each order gains and costs", COLUMNS, comparison_rows(found))],

@@ -190,9 +190,7 @@ def train(
         raise ValueError("--checkpoint belongs to --dask; leave it out, or name a cluster")
     data = read_data(file, reading, loss=loss)
     chosen |= {"loss": data.loss, "pairs": pairs if table is None else table.name}
-    pairing = None if table is None else _table_of(table)
-    with in_options():
-        trained, notes = _fit(data, chosen, pairing, validation)
+    trained, notes = _fit(data, chosen, None if table is None else _table_of(table), validation)
     trained.save(model, table=None if table is None else table.name, **_features(data))
     if not as_json:
         trained.show(f"{console.plain(file.name)}: {data.shape}", notes, model=model)
@@ -288,12 +286,14 @@ def _fit(
     kind = SGDRegressor if data.classes is None else SGDClassifier
     X, y = data.X.astype(np.float64, copy=False), np.asarray(data.y)
     began = time.perf_counter()
-    estimator = kind(**given).fit(X, y, table=table)
+    with in_options():
+        estimator = kind(**given).fit(X, y, table=table)
     seconds = time.perf_counter() - began
     score = float(estimator.score(X, y))
 
     def fit_part(rows: Any) -> Any:
-        return kind(**given).fit(X[rows], y[rows], table=None if table is None else table[rows])
+        with in_options():
+            return kind(**given).fit(X[rows], y[rows], table=None if table is None else table[rows])
 
     share = DEFAULT_SHARE if share is None else share
     held_out, note = hold_out(data, share, chosen["random_state"], fit_part)

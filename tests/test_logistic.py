@@ -118,7 +118,7 @@ def test_the_solution_is_scikit_learns(make, weight, more, C, fit_intercept):
 @pytest.mark.parametrize("l1_ratio", [0.3, 1.0])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_the_solution_with_an_l1_penalty_is_scikit_learns(l1_ratio, fit_intercept):
-    """Zeros included."""
+    """Weights and zeros agree with scikit-learn's."""
     scaled = StandardScaler().fit_transform(X)
     given = {"C": 0.03, "l1_ratio": l1_ratio, "fit_intercept": fit_intercept}
     own = LogisticRegression(**given).fit(scaled, Y)

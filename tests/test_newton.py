@@ -476,7 +476,7 @@ def test_the_bound_holds_on_random_problems(seed):
 
 
 def test_newton_takes_no_table_and_no_strata():
-    """The estimators say so in words."""
+    """The estimators refuse table= and strata= with solver='newton', with a message."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 2))
     y = (X[:, 0] > 0.0).astype(int)
@@ -555,7 +555,7 @@ def test_rows_that_are_thinned_out_count_for_the_others():
 @pytest.mark.parametrize("max_iter", [0, 1, 2])
 @pytest.mark.parametrize("l2", [0.0, 1e-300, 1e-6])
 def test_no_gap_is_above_one(max_iter, l2):
-    """What is still missing is a share of what the constant lacks, however loose the bound is."""
+    """gap_ is a share of what a constant prediction lacks, at most 1, however loose the bound."""
     X, y, _ = draw(400, 8)
     solved = solve_problem(Problem.build(X, y, l2=l2), tol=1e-12, max_iter=max_iter)
     assert 0.0 < solved.gap <= 1.0

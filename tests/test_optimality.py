@@ -215,7 +215,7 @@ def test_the_gap_is_never_negative(problem, loss, l1, data):
 @FORMS
 @pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
 def test_rows_of_float32_are_measured_in_float64(form, loss):
-    """Both numbers are those of the same rows in float64."""
+    """Gradient mapping and gap of float32 rows agree with those of the same rows in float64."""
     single = make_problem(loss, form, np.float32, weighted=True, l1=0.05)
     wide = single.X.astype(np.float64)
     double = Problem.build(wide, single.y, loss=loss, l2=0.1, l1=0.05, sample_weight=single.weight)
@@ -278,14 +278,14 @@ def test_losses_that_overflow_have_an_infinite_gap():
             {"l2": 0.0},
             0.0,
             (
-                r'needs an L2 penalty above 0, alone or beside L1; use the "gradient" or'
+                r'needs an L2 penalty above 0, alone or with L1; use the "gradient" or'
                 r' the "objective"'
             ),
         ),
         (
             {"l2": 0.0, "loss": "hinge"},
             0.0,
-            r'needs an L2 penalty above 0, alone or beside L1; use the "objective"',
+            r'needs an L2 penalty above 0, alone or with L1; use the "objective"',
         ),
     ],
 )

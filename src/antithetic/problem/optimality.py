@@ -192,7 +192,7 @@ def check_gap(problem: Problem, intercept: Any = 0.0) -> ElasticNet:
         )
     if penalty.l2 == 0.0:
         raise ValueError(
-            f"the duality gap needs an L2 penalty above 0, alone or beside L1; use {other}"
+            f"the duality gap needs an L2 penalty above 0, alone or with L1; use {other}"
         )
     return penalty
 

@@ -5,13 +5,12 @@ misses a bar, fails or takes too long does not stop the others. With ``--page FI
 written as a page in Markdown, and kept beside it in a JSON file, so that scripts can be run one by
 one: only those that were run are replaced.
 
-Run ``python benchmarks/all.py`` on a quiet machine, some two hours; ``--quick`` takes fewer seeds,
-sets and repeats; names run only these scripts. A script whose extra is not installed is left out,
-with a line that says so. The exit status is 1 if a bar is missed or a script fails.
+Run ``python benchmarks/all.py`` on a quiet machine; it takes several hours. ``--quick`` takes fewer
+seeds, sets and repeats; names run only these scripts. A script whose extra is not installed is left
+out, with a line that says so. The exit status is 1 if a bar is missed or a script fails.
 
-``combination.py`` is apart: it compares rules that were tried for ``antithetic.dask`` in tables of
-gaps, without figures, and only one of them is ours, for which ``scale.py`` has the figures with
-bars.
+``combination.py`` is not in the list: it compares rules that were tried for ``antithetic.dask``, in
+tables of gaps without figures. For the one that is used, ``scale.py`` has figures with bars.
 """
 
 from __future__ import annotations
@@ -51,6 +50,7 @@ SCRIPTS = {  # and what each needs, with the extra that has it
     "guard": {},
 }
 MINUTES = 60.0
+LONG_MINUTES = dict.fromkeys(("logistic", "peers"), 240.0)  # the races
 
 
 def left_out(script: str) -> str:
@@ -138,7 +138,7 @@ def main() -> int:
         "--quick", action="store_true", help="fewer seeds, sets and repeats, less to be trusted"
     )
     parser.add_argument(
-        "--minutes", type=float, default=MINUTES, help="most of one script; 60 if not given"
+        "--minutes", type=float, help="most of one script; 60 if not given, 240 for the races"
     )
     parser.add_argument("--page", type=Path, help="write all figures to a page in Markdown")
     options = parser.parse_args()
@@ -153,7 +153,8 @@ def main() -> int:
             notes.append(note)
             print(note, flush=True)
         else:
-            outcomes.append(run(script, options.quick, options.minutes))
+            minutes = options.minutes or LONG_MINUTES.get(script, MINUTES)
+            outcomes.append(run(script, options.quick, minutes))
             if options.page:
                 keep(options.page, outcomes)
     print("\n==== summary ====")

@@ -14,7 +14,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
-from common import Figure, close, report
+from common import Figure, close, machine, report
 from scipy import sparse
 
 from antithetic.problem import Problem
@@ -265,11 +265,14 @@ def describe(case: Case) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--problems", type=int, default=1000)
+    parser.add_argument("--problems", type=int, help="1000 if not given, 100 with --quick")
     parser.add_argument("--first", type=int, default=0, help="seed of the first problem")
+    parser.add_argument("--quick", action="store_true", help="fewer problems")
     asked = parser.parse_args()
+    problems = asked.problems or (100 if asked.quick else 1000)
+    print(machine())
     ended, faults, worst, slowest = Counter(), 0, 0.0, 0
-    for seed in range(asked.first, asked.first + asked.problems):
+    for seed in range(asked.first, asked.first + problems):
         case = Case.draw(seed)
         try:
             outcome = judge(case)
@@ -293,7 +296,7 @@ def main() -> int:
     return close(
         report(
             [
-                Figure("problems", asked.problems),
+                Figure("problems", problems),
                 Figure("faults", faults, most=0),
                 Figure("most iterations over all rows", slowest),
                 Figure(

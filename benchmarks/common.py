@@ -48,7 +48,7 @@ class Figure:
         ]
         verdict = ("pass" if self.passed else "FAIL") if bars else ""
         return (
-            f"{self.name:<62}{self.value:>9.3f}  "
+            f"{self.name:<61} {self.value:>9.3f}  "
             f" {', '.join(bars) or 'no bar':<31}{verdict:<6}{self.remark}".rstrip()
         )
 

@@ -60,9 +60,11 @@ def page(outcomes: list[Outcome], missing: list[str]) -> str:
         "# All figures",
         "Every figure that the scripts in `benchmarks` print, with its limit. `make bench` runs all"
         " of them and writes this page.",
-        f"{len(barred) - missed} of {len(barred)} figures with a limit meet it; {missed} are"
-        " missed.",
+        f"{len(barred) - missed} of {len(barred)} figures with a limit meet it; {missed}"
+        f" {'is' if missed == 1 else 'are'} missed.",
     ]
+    if broken := [f"`{one.script}.py` ({one.trouble})" for one in outcomes if one.trouble]:
+        parts.append(f"**Did not finish: {', '.join(broken)}.**")
     if missing:
         parts.append(f"Not run: {', '.join(f'`{name}.py`' for name in missing)}.")
     lost = [
@@ -84,7 +86,10 @@ def _section(one: Outcome, figures: list[dict[str, str]]) -> list[str]:
     quick = ", with `--quick`" if one.quick else ""
     parts = [f"{machine}; {one.seconds / 60.0:.1f} minutes{quick}.".lstrip("; ")]
     if one.trouble:
-        parts.append(f"**It {one.trouble}.** The figures below were printed before.")
+        before = " The figures below were printed before that." if figures else ""
+        parts.append(
+            f"**It {'was ' if one.trouble.startswith('stopped') else ''}{one.trouble}.**{before}"
+        )
     if figures:
         words = {"pass": "met", "FAIL": "**missed**", "": ""}
         lines = []

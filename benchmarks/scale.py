@@ -7,7 +7,7 @@ A gap is ``(f - f*) / (f(0) - f*)``, f the objective of all rows, f* its least v
 pass over all blocks. Clusters are local, of processes with one thread each, so that everything runs
 on one machine; how other numbers of workers would fare is a matter of the model in part e.
 
-Run ``python benchmarks/scale.py`` on a quiet machine, some ten minutes; letters name the parts to
+Run ``python benchmarks/scale.py`` on a quiet machine, about half an hour; letters name the parts to
 run, ``--quick`` takes fewer rows and repeats. Parts d and e write some gigabytes, which are deleted
 again, into the folder that TMPDIR names, or where the system keeps its temporary files. The exit
 status is 1 if a bar is missed.

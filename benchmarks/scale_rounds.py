@@ -69,14 +69,17 @@ def very_wide(n: int) -> Iterator[tuple[str, object, np.ndarray]]:
 
 
 def many_classes(n: int) -> Iterator[tuple[str, object, np.ndarray]]:
-    """Classes of very different sizes, with a matrix of all weights or one that they share."""
+    """Classes of very different sizes, with a matrix of all weights or one that they share.
+
+    The last has so many rows that systems are solved with a sample.
+    """
     rng = np.random.default_rng(7)
-    for d, classes in ((10, 5), (40, 10), (60, 20), (300, 10)):
-        Z = rng.normal(size=(n, d))
+    for d, classes, times in ((10, 5, 1), (40, 10, 1), (60, 20, 1), (300, 10, 1), (210, 10, 9)):
+        Z = rng.normal(size=(times * n, d))
         scores = 2.0 * Z @ rng.normal(size=(d, classes)) / np.sqrt(d)
         scores -= np.linspace(0.0, 6.0, classes)
         y = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
-        yield f"{classes} classes, {classes * d} weights", Z, y
+        yield f"{classes} classes, {classes * d} weights, {len(y):,} rows", Z, y
 
 
 def _part(number: int, column: int):

@@ -4,12 +4,14 @@ MNIST, 20,000 rows, pixels divided by 255, batches of 16, plain SGD. "Defaults" 
 ``AntitheticBatchSampler(features, labels, 16)`` with ``observing`` and ``batch_loss``; shuffling is
 the same sampler without arms, which does what ``shuffle=True`` does. Learning rates are chosen on a
 seed of their own, for each method where it says so, by the training loss after 5 epochs. Losses are
-those of all training rows at the end of an epoch. Seconds are CPU time of one thread, evaluation
-left out.
+those of all training rows at the end of an epoch; "on the way" is the mean of the batch losses of
+the last epoch, which a single jump of the loss at its end does not change much. Seconds are CPU
+time of one thread, evaluation left out.
 
-Run ``python benchmarks/torch_training.py``, about an hour, or only some parts: ``python
-benchmarks/torch_training.py a b``. ``--keep FILE`` writes every finished run into a file and reads
-those that are there, so that an interrupted benchmark goes on; several processes may share it.
+Run ``python benchmarks/torch_training.py``, about half an hour on an idle core, or only some parts:
+``python benchmarks/torch_training.py a b``. Each finished run prints a line. ``--keep FILE`` writes
+every finished run into a file and reads those that are there, so that an interrupted benchmark goes
+on; several processes may share it.
 ``--quick`` takes fewer rows, seeds and epochs. The exit status is 1 if a bar is missed. It needs
 MNIST, from ANTITHETIC_DATA.
 """
@@ -31,6 +33,7 @@ from common import Figure, load, run_parts
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - as everybody names it
+from torch_decay import decaying
 from torch_speed import handing_out, observing
 
 import antithetic
@@ -143,6 +146,7 @@ class Run:
         return numbers[-1]
 
     first: float = 0.0  # the loss before training
+    met: list[float] = field(default_factory=list)  # mean of the batch losses of each epoch
 
 
 def make_sampler(name: str, method: str, rows: int, seed: int):
@@ -156,29 +160,32 @@ def make_sampler(name: str, method: str, rows: int, seed: int):
 
 @dataclass
 class Kept:
-    """Finished runs in a file, one line of JSON each; without a file none are kept."""
+    """Finished runs, one line of JSON each, in memory and if there is a path in a file."""
 
     path: Path | None = None
+    lines: list[str] = field(default_factory=list)
 
     def find(self, setting: list, epochs: int) -> Run | None:
         """Return the beginning of a run that was at least as long, if there is one."""
-        lines = self.path.read_text().splitlines() if self.path and self.path.exists() else []
-        for line in lines:
+        stored = self.path.read_text().splitlines() if self.path and self.path.exists() else []
+        for line in (*self.lines, *stored):
             kept = json.loads(line)
             if kept.pop("setting") == setting and len(kept["losses"]) >= epochs:
                 found = Run(**kept)
-                found.losses, found.seconds = found.losses[:epochs], found.seconds[:epochs]
+                for numbers in (found.losses, found.seconds, found.met):
+                    del numbers[epochs:]
                 return found
         return None
 
     def add(self, setting: list, run: Run) -> None:
-        """Write a run to the end of the file."""
+        """Keep a run."""
+        self.lines.append(json.dumps({"setting": setting, **asdict(run)}))
         if self.path:
             with self.path.open("a") as file:
-                file.write(json.dumps({"setting": setting, **asdict(run)}) + "\n")
+                file.write(self.lines[-1] + "\n")
 
 
-KEPT = Kept()
+KEPT, BEGAN = Kept(), time.monotonic()
 
 
 @cache
@@ -190,7 +197,8 @@ def run(name: str, method: str, rate: float, seed: int, rows: int, epochs: int) 
     KEPT.add(setting, found)
     losses = " ".join(f"{loss:.4f}" for loss in found.losses)
     print(
-        f"  {name}, {method}, rate {rate}, seed {seed}: {losses}, {found.seconds[-1]:.1f} s",
+        f"  {name}, {method}, rate {rate}, seed {seed}: {losses}, {found.seconds[-1]:.1f} s;"
+        f" {(time.monotonic() - BEGAN) / 60.0:.1f} min so far",
         file=sys.stderr,
         flush=True,
     )
@@ -206,13 +214,16 @@ def train(name: str, method: str, rate: float, seed: int, rows: int, epochs: int
     total = 0.0
     with nullcontext() if method == "shuffling" else sampler.observing(model):
         for _ in range(epochs):
-            start = time.process_time()
+            start, met = time.process_time(), torch.zeros(())
             for batch in sampler:
                 optimizer.zero_grad()
-                loss_of(row_losses(name, model(X[batch]), y[batch])).backward()
+                loss = loss_of(row_losses(name, model(X[batch]), y[batch]))
+                loss.backward()
                 optimizer.step()
+                met += loss.detach()
             total += time.process_time() - start
             found.seconds.append(total)
+            found.met.append(met.item() / len(sampler))
             found.losses.append(evaluate(name, model, X, y))
         if hasattr(sampler, "report"):
             found.report = str(sampler.report())
@@ -341,11 +352,14 @@ def harmless(quick: bool) -> Iterator[Figure]:
         ends = {method: spread([o.losses[-1] for o in done]) for method, done in runs.items()}
         print(runs["defaults"][0].report)
         yield apart(f"{name}, rate {rate}: below shuffling, standard errors", ends, least=-2.0)
+        met = {method: spread([o.met[-1] for o in done]) for method, done in runs.items()}
+        yield apart(f"{name}: the same on the way", met)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)  # batches of 16 gain nothing from more, and seconds can be compared
     print(f"torch {torch.__version__}, one thread; antithetic {antithetic.__version__}")
     parts = {"a": to_a_loss, "b": linear, "c": harmless, "d": observing, "e": handing_out}
+    parts["f"] = decaying
     with threadpool_limits(1):  # BLAS of NumPy, too: threads that wait count as CPU time
         sys.exit(run_parts(__doc__, parts, keep=lambda path: setattr(KEPT, "path", path)))

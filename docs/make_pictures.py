@@ -282,7 +282,7 @@ def profile():
     factors = np.geomspace(1.0, 20.0, 200)
     rows = [row for row in read_rows(Path(__file__).parent / "peers.csv") if row.threads == 1]
     shares = solved_within(rows, factors.tolist())
-    figure = Figure(figsize=(7.6, 4.4))
+    figure = Figure(figsize=(6.8, 5.2))
     ax = figure.subplots()
     looks = {True: {"color": ORANGE, "lw": 3.0, "zorder": 3}, False: {"lw": 1.4}}
     own_dashes = iter(("-", "--", ":", "-."))
@@ -302,7 +302,7 @@ def profile():
     )
     ax.xaxis.set_major_formatter(mpl.ticker.ScalarFormatter())
     ax.xaxis.set_minor_formatter(mpl.ticker.NullFormatter())
-    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8.5)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 
@@ -321,7 +321,7 @@ def logistic():
         for k, solver in enumerate(solvers)
     }
     looks["ours"] = {"color": ORANGE, "lw": 3.0, "zorder": 3}
-    figure = Figure(figsize=(7.6, 3.6))
+    figure = Figure(figsize=(6.8, 4.2))
     panels = figure.subplots(1, len(tasks), sharey=True, squeeze=False)[0]
     for ax, task in zip(panels, tasks, strict=True):
         for solver in ("ours", *solvers):
@@ -333,9 +333,10 @@ def logistic():
             ax.plot(*_falling(points), **looks[solver])
         ax.set(xscale="log", yscale="log", xlabel="milliseconds", ylim=(1e-11, 1.0))
         ax.set_title(task.replace("lambda", "λ").replace("0.0001", "1e-4"))
-    figure.axes[0].set_ylabel("gap")
+    figure.axes[0].set_ylabel("gap to the optimum")
     labels = ["LogisticRegression (ours)", *solvers]
-    figure.legend(figure.axes[0].lines, labels, loc="outside right center", fontsize=8)
+    lines = figure.axes[0].lines
+    figure.legend(lines, labels, loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 

@@ -1,10 +1,13 @@
 """Train a small CNN in PyTorch with batches that are tested on it while it learns.
 
-The data are 4000 digits of MNIST, or scikit-learn's small digits where MNIST is not at hand. Two
+The data are 4000 digits of MNIST, or scikit-learn's small digits if MNIST is not available. Two
 runs start from the same weights: one with shuffled batches, one with the defaults of
-``AntitheticBatchSampler``, which stratifies the first epoch by label and then uses what it finds to
-lower the variance of the batch gradients on this very model. The only changes to the loop are the
-line with ``observing`` and ``batch_loss``, which weighs rows that were drawn by importance.
+``AntitheticBatchSampler``, which stratifies the first epoch by label and then uses whatever lowers
+the variance of the batch gradients on this model. Only two lines of the loop change: ``observing``,
+and ``batch_loss``, which applies the weights of rows that were drawn by importance.
+
+The losses printed are means over the batches of an epoch. With a constant learning rate the loss
+jumps now and then, with any sampler, so its value at one moment says little.
 """
 
 from __future__ import annotations
@@ -47,19 +50,21 @@ def make_model(X):
 
 
 def train(X, y, sampler):
-    """Train for some epochs; return the loss of all rows after each."""
+    """Train for some epochs; return the mean loss of the batches of each."""
     loader = DataLoader(TensorDataset(X, y), batch_sampler=sampler)
     model, losses = make_model(X), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with sampler.observing(model):
         for _ in range(EPOCHS):
+            total = 0.0
             for inputs, targets in loader:
                 optimizer.zero_grad()
                 each = nn.functional.cross_entropy(model(inputs), targets, reduction="none")
-                sampler.batch_loss(each).backward()
+                loss = sampler.batch_loss(each)
+                loss.backward()
                 optimizer.step()
-            with torch.no_grad():
-                losses.append(float(nn.functional.cross_entropy(model(X), y)))
+                total += loss.item()
+            losses.append(total / len(loader))
     return losses
 
 
@@ -69,7 +74,7 @@ def main():
     shuffled = AntitheticBatchSampler(None, y, BATCH, arms=())
     sampler = AntitheticBatchSampler(None, y, BATCH)
     results = {"shuffled": train(X, y, shuffled), "defaults": train(X, y, sampler)}
-    print(f"{name}, {len(y)} pictures, batches of {BATCH}: training loss after each epoch\n")
+    print(f"{name}, {len(y)} pictures, batches of {BATCH}: mean training loss of each epoch\n")
     for label, losses in results.items():
         print(f"{label:<12}" + "".join(f"{loss:>9.4f}" for loss in losses))
     print(f"\nwhat the sampler found on this model:\n\n{sampler.report()}")

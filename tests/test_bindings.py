@@ -432,7 +432,7 @@ def test_rows_survive_every_wrong_array(name):
 
 
 def test_every_binding_is_among_these_and_in_the_stub():
-    """What is bound is fuzzed here, and mypy knows it."""
+    """Every binding is fuzzed here and has types in the stub."""
     public = {name for name in dir(kernels) if not name.startswith("_")}
     bound = {name for name in public if "nb_" in type(getattr(kernels, name)).__name__}
     structs = {"Rows", "Targets", "ClassTargets", "Batches", "StepRule", "Averaging"}

@@ -57,7 +57,7 @@ def test_columns_are_chosen_or_left_out(people, tmp_path):
 
 @pytest.mark.parametrize("command", ["train", "compare", "pair"])
 def test_advice_names_options_that_exist(people, tmp_path, command):
-    """What an error tells to do can be done, and then the command works."""
+    """The advice of an error can be followed, and then the command works."""
     out = {
         "train": ["-m", tmp_path / "model.json"],
         "compare": ["--epochs", 1, "--seeds", 1],
@@ -148,6 +148,81 @@ def test_decimal_commas(tmp_path):
     assert "--decimal-comma" in error
     run("train", path, "-m", model, "--decimal-comma", "--epochs", 3)
     assert run_json("predict", model, path, "--decimal-comma")["rows"] == 40
+
+
+def test_one_error_names_every_kind_of_column(tmp_path):
+    """Dates, decimal commas and words are named together, also where values are missing."""
+    path = write(
+        tmp_path / "data.csv",
+        ["day", "2024-01-01", "", "2024-01-03"],
+        ["price", "1,5", "2,5", "NA"],
+        ["city", "Rome", "Oslo", "Rome"],
+        ["y", 0, 1, 0],
+        delimiter=";",
+    )
+    with pytest.raises(ValueError, match=r"'day' holds dates.*'price' holds num.*'city' holds te"):
+        read_file(path)
+    _, error = run("train", path, "-m", tmp_path / "model.json", code=1)
+    assert all(option in error for option in ("--dates", "--decimal-comma", "--one-hot"))
+
+
+@pytest.mark.parametrize(
+    ("word", "advice"),
+    [
+        ("C{:03d}", "leave it out with --leave-out"),
+        ("20{:02d}-01-01", "use --dates"),
+        ("{},5", "use --decimal-comma"),
+    ],
+)
+def test_columns_of_mostly_different_words_are_named(tmp_path, word, advice):
+    """One-hot encoding of identifiers, dates or numbers is pointed out, in words of the command."""
+    names = [word.format(number) for number in range(30)]
+    labels = [number % 2 for number in range(30)]
+    path = write(
+        tmp_path / "data.csv", ["id", *names], ["a", *range(30)], ["y", *labels], delimiter=";"
+    )
+    model = tmp_path / "model.json"
+    with pytest.warns(UserWarning, match="column 'id' has 30 different words in 30 rows"):
+        read_file(path, one_hot=True)
+    _, notes = run("train", path, "-m", model, "--one-hot", "--epochs", 3, "--tol", 0)
+    assert "note: " in notes
+    assert advice in " ".join(notes.split())
+    path = write(tmp_path / "city.csv", ["id", *(["Rome", "Oslo"] * 15)], ["y", *labels])
+    assert read_file(path, one_hot=True).data.shape == (30, 2)
+
+
+def test_missing_values_come_with_advice_that_can_be_followed(tmp_path):
+    """A feature may be left out, a target may not, and a column that a model needs may not."""
+    good = write(tmp_path / "good.csv", ["a", 1, 2, 3, 4], ["b", 4, 3, 2, 1], ["y", 0, 1, 0, 1])
+    gap = write(tmp_path / "gap.csv", ["a", 1, 2, "", 4], ["b", 4, 3, 2, 1], ["y", 0, 1, 0, 1])
+    model = tmp_path / "model.json"
+    run("train", good, "-m", model, "--epochs", 3, "--validation", 0)
+    assert "--leave-out" in run("train", gap, "-m", tmp_path / "other.json", code=1)[1]
+    for command in (
+        ("predict", model, gap),
+        ("train", gap, "-m", tmp_path / "other.json", "--target", "a"),
+        ("train", gap, "-m", tmp_path / "other.json", "--features", "a", "--target", "y"),
+    ):
+        _, error = run(*command, code=1)
+        assert "line 4 has no value in column 'a'" in error
+        assert "--leave-out" not in error
+
+
+def test_words_where_a_model_has_numbers_are_named(tmp_path):
+    """`predict` says which column holds words, and asks for decimal commas where they are such."""
+    labels = ["y", 0, 1, 0, 1]
+    good = write(tmp_path / "good.csv", ["a", 1, 2, 3, 4], ["b", 4, 3, 2, 1], labels)
+    model = tmp_path / "model.json"
+    run("train", good, "-m", model, "--epochs", 3, "--validation", 0)
+    for word, advice in (("1,5", "use --decimal-comma"), ("tall", "correct them")):
+        path = write(
+            tmp_path / "bad.csv", ["a", *[word] * 4], ["b", 4, 3, 2, 1], labels, delimiter=";"
+        )
+        _, error = run("predict", model, path, code=1)
+        assert f"column 'a' holds words such as '{word}'" in error
+        assert advice in error
+    _, error = run("predict", good, model, code=1)
+    assert "the model comes first" in error
 
 
 def test_a_point_among_decimal_commas_is_refused(tmp_path):

@@ -120,6 +120,20 @@ def test_reshuffling_is_left_only_for_a_clear_gain():
         )
 
 
+def test_advice_does_not_contradict_a_comparison_that_recommends_nothing():
+    """Where every order ends far from the minimum, the advice says that it was not measured."""
+    curve = np.array([[1.0, 0.95, 0.9]])
+    ways = (
+        Measured(
+            "reshuffled", COMPARED["reshuffled"], InverseTime(1.0, 1.0), curve, np.ones(3), 0.0, 1.0
+        ),
+    )
+    advice = Advice(Balanced(), 0.5, 0.5, 0.5, 1.0, 10, "since so")
+    found = Comparison("log_loss", 1.0, 10, 2, ways, 1.0, KNOWN, advice, 1.0)
+    assert found.is_far
+    assert "without measuring: Use order='balanced'" in advice_beside(found)
+
+
 @pytest.mark.parametrize("name", COMPARED)
 def test_the_snippet_of_every_order_runs(compared, name, monkeypatch, capsys):
     from antithetic._cli.compare import snippet

@@ -167,7 +167,7 @@ def test_other_columns_and_no_files_are_named(client, tmp_path):
     """The error names the file."""
     write(tmp_path, "csv")
     (tmp_path / "part2.csv").write_text("a,b,d,label\n1,2,3,yes\n1,2,4,no\n")
-    with pytest.raises(ValueError, match=r"part2\.csv has other columns than the first file"):
+    with pytest.raises(ValueError, match=r"part2\.csv has different columns from the first file"):
         open_files(tmp_path, Reading(), client)
     with pytest.raises(ValueError, match="there are no files at"):
         open_files(tmp_path / "*.parquet", Reading(), client)

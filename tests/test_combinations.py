@@ -34,7 +34,7 @@ N, D = 40, 6
 
 
 class HalfSquare:
-    """A penalty of one's own: 0.05 |w|^2."""
+    """A user's penalty: 0.05 |w|^2."""
 
     separable = True
 

@@ -33,7 +33,7 @@ GROUPS = ((0, 3), (1, 5, 6))  # features 2 and 4 are in none
 
 
 class Ridge:
-    """A penalty of one's own: 0.3 |w|^2 / 2, by its proximal step."""
+    """A user's penalty: 0.3 |w|^2 / 2, by its proximal step."""
 
     separable = True
 

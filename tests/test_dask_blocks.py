@@ -106,7 +106,7 @@ def test_a_task_reads_its_block_by_itself():
         (da.from_array(X[:, 0], chunks=20), da.from_array(Y, chunks=20), "two dimensions"),
         (X[:, 0], Y, "two dimensions"),
         ([dask.delayed(X)], [dask.delayed(Y)] * 2, "X has 1 blocks and y has 2"),
-        (dask.delayed(X), Y, "list of them"),
+        (dask.delayed(X), Y, "list of delayed values"),
     ],
     ids=[
         "rows",
@@ -345,5 +345,5 @@ def test_the_error_of_a_block_reaches_the_user_of_a_cluster():
 
 def test_what_is_not_rows_is_named():
     parts = [dask.delayed(X[:30]), dask.delayed("rows")]
-    with pytest.raises(ValueError, match=r"block 1 of X must be rows.*'str'"):
+    with pytest.raises(ValueError, match=r"block 1 of X must be an array.*'str'"):
         opened(read_blocks(parts, [dask.delayed(Y[:30]), dask.delayed(Y[30:])]))

@@ -224,12 +224,45 @@ def test_a_sample_is_the_start_where_classes_share_a_matrix(client):
     np.testing.assert_allclose(model.predict_proba(rows), one.predict_proba(rows), atol=1e-2)
 
 
-@pytest.mark.parametrize("kind", ["hessian", "shared", "float32", "l1"])
-def test_a_checkpoint_goes_on_to_the_same_bits(client, kind, tmp_path):
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_systems_are_solved_with_a_sample_if_rows_are_many(client, monkeypatch, storage):
+    """Then all rows are visited for gradients only, so a fit takes few rounds.
+
+    A rare class, and columns of very different scales that are far from zero.
+    """
+    as_if_many(monkeypatch)
+    data = in_blocks(X, Y, BLOCKS) if storage is np.asarray else in_parts(storage(X))
+    model = LogisticRegression(C=0.1, tol=1e-8, client=client).fit(*data)
+    assert model.plan_.method == "sampled newton"
+    assert model.gap_ <= 1e-8
+    assert model.gap_certified_
+    assert model.n_rounds_ <= 25
+    one = antithetic.LogisticRegression(C=0.1, tol=1e-10).fit(X, Y)
+    np.testing.assert_allclose(model.predict_proba(X), one.predict_proba(X), atol=1e-3)
+
+
+def as_if_many(monkeypatch):
+    """Choose the model as if 24 weights were many, and 3000 rows too."""
+    monkeypatch.setattr("antithetic.solvers.newton.choice.MOST_IN_HESSIAN", 20)
+    monkeypatch.setattr("antithetic.solvers.newton.choice._ROWS_PER_WEIGHT", 4.0)
+
+
+def in_parts(rows):
+    """Delayed blocks of sparse rows and their labels."""
+    ends = np.cumsum(BLOCKS)
+    parts = [slice(end - many, end) for end, many in zip(ends, BLOCKS, strict=True)]
+    return [[dask.delayed(of[part]) for part in parts] for of in (rows, Y)]
+
+
+@pytest.mark.parametrize("kind", ["hessian", "shared", "sampled", "float32", "l1"])
+def test_a_checkpoint_goes_on_to_the_same_bits(client, kind, tmp_path, monkeypatch):
     """After any iteration, with any model of the objective."""
     path, given = tmp_path / "fit.npz", {"tol": 1e-8, "C": 0.1}
     rows, y, lengths = X, Y, BLOCKS
-    if kind == "shared":
+    if kind == "sampled":
+        as_if_many(monkeypatch)
+        rows = X.astype(np.float32)
+    elif kind == "shared":
         rows, y = wide_rows()
         lengths = [1200, 1200]
         given |= {"C": 0.01, "fit_intercept": False}

@@ -265,7 +265,7 @@ def test_a_table_that_was_made_before(client, shuffle):
         classifier(client).fit(*data, sample_weight=np.ones(600), table=table)
     with pytest.raises(ValueError, match="made for another X"):
         classifier(client).fit(da.from_array(X, chunks=(300, -1)), data[1], table=table)
-    with pytest.raises(ValueError, match=r"what antithetic\.dask\.pair returns"):
+    with pytest.raises(ValueError, match=r"a table from antithetic\.dask\.pair"):
         classifier(client).fit(*data, table=antithetic.pair(X, Y))
     with pytest.raises(ValueError, match="given twice: to fit, and in order="):
         classifier(client, order=Shuffle(pairs="tree")).fit(*data, table=table)
@@ -373,7 +373,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path):
                 client,
                 **{"max_iter": 6, "order": Shuffle(pairs="tree"), "checkpoint": path} | change,
             ).fit(*data)
-    with pytest.raises(ValueError, match="of other data"):
+    with pytest.raises(ValueError, match="belongs to other data"):
         classifier(client, max_iter=6, order=Shuffle(pairs="tree"), checkpoint=path).fit(
             *in_blocks(rows, labels, [150] * 2)
         )
@@ -559,7 +559,7 @@ def test_workers_that_cannot_work_are_told_of(client, monkeypatch):
     client.run(become(Status.paused))
     try:
         with pytest.raises(
-            RuntimeWarning, match="all workers have paused for want of memory; use smaller blocks"
+            RuntimeWarning, match="all workers have paused because their memory is full"
         ):
             classifier(client).fit(*in_blocks(X, Y, [300] * 2))
     finally:
@@ -667,7 +667,7 @@ def test_steps_that_diverge(client):
 
 
 def test_a_checkpoint_of_an_earlier_version_is_refused(client, tmp_path):
-    """The message says how to go on."""
+    """The message says what to do."""
     import json
 
     path = tmp_path / "fit.npz"
@@ -677,7 +677,7 @@ def test_a_checkpoint_of_an_earlier_version_is_refused(client, tmp_path):
         arrays = {name: held[name] for name in held.files}
     meta = json.loads(arrays.pop("meta").tobytes()) | {"format": "antithetic dask checkpoint 1"}
     np.savez(path, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8), **arrays)
-    message = "written by another version of antithetic.*delete the file to begin again, or name"
+    message = "written by another version of antithetic.*delete the file to start again, or choose"
     with pytest.raises(ValueError, match=message):
         model.fit(*data)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import threading
@@ -19,17 +20,19 @@ from distributed import LocalCluster
 
 from antithetic.dask import ClusterLostError, LogisticRegression, SGDClassifier, pair
 
-# Killed processes leave sockets open; on a busy machine, those in their place may take longer to
-# start than the user is left without a word.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:nothing has been computed:RuntimeWarning"),
-]
+# Killed processes leave sockets open.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 X, Y = labelled(1600)
 CHOSEN = {"loss": "log_loss", "alpha": 1e-2, "max_iter": 4, "tol": None, "random_state": 0}
 
 
 LENGTHS = (200,) * 8
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Ten minutes without a worker before a warning: a busy machine starts processes slowly."""
+    monkeypatch.setattr("antithetic.dask.cluster._SECONDS_OF_SILENCE", 600.0)
 
 
 def slow_blocks(marker=None, lengths=LENGTHS):
@@ -153,7 +156,7 @@ def test_a_scheduler_that_is_lost(workers, tmp_path):
         model = SGDClassifier(**CHOSEN | {"max_iter": 6}, client=client, checkpoint=path)
         ender = threading.Thread(target=_close_once_there, args=(client.cluster, path))
         ender.start()
-        with pytest.raises(ClusterLostError, match=r"fit again: it goes on from .*fit\.npz"):
+        with pytest.raises(ClusterLostError, match=r"fit again .* resumes from .*fit\.npz"):
             model.fit(rows, labels)
         ender.join()
         assert model.n_iter_ < 6
@@ -161,6 +164,38 @@ def test_a_scheduler_that_is_lost(workers, tmp_path):
         *in_blocks(X, Y, LENGTHS)
     )
     whole = SGDClassifier(**CHOSEN | {"max_iter": 6}, client=workers).fit(*in_blocks(X, Y, LENGTHS))
+    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+
+
+@pytest.mark.parametrize(
+    ("solver", "saver"),
+    [("newton", "antithetic.dask.newton_file.save"), ("svrg", "antithetic.dask.checkpoint.save")],
+)
+def test_a_client_that_is_closed_between_two_rounds(workers, tmp_path, monkeypatch, solver, saver):
+    """A client closed while no task runs gives the same advice, and the model keeps its rounds.
+
+    Dask then refuses new tasks with an error of its own, ``ClosedClientError``.
+    """
+    path, data = tmp_path / "fit.npz", in_blocks(X, Y, LENGTHS)
+    chosen = CHOSEN | {"solver": solver, "checkpoint": path}
+    module, _, name = saver.rpartition(".")
+    save = getattr(importlib.import_module(module), name)
+    with cluster(processes=False, n_workers=1) as client:
+
+        def save_and_close(*given):
+            save(*given)
+            client.close()
+
+        model = SGDClassifier(**chosen, client=client)
+        with monkeypatch.context() as patched:
+            patched.setattr(saver, save_and_close)
+            with pytest.raises(ClusterLostError, match=r"fit again .* resumes from .*fit\.npz"):
+                model.fit(*data)
+        assert model.n_iter_ < CHOSEN["max_iter"]
+        with pytest.raises(ClusterLostError, match=r"the client is closed.*connect a new one"):
+            model.fit(*data)
+    resumed = SGDClassifier(**chosen, client=workers).fit(*data)
+    whole = SGDClassifier(**CHOSEN, solver=solver, client=workers).fit(*data)
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)
 
 

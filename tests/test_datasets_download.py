@@ -350,7 +350,7 @@ def test_offline_says_what_to_do(cache, monkeypatch):
 
 
 def test_an_unknown_host_is_not_tried_again(cache, monkeypatch):
-    """Without a name service there is no net: the user is told at once."""
+    """Without a name service there is no network: the error comes at once."""
     monkeypatch.setattr(_download, "PAGES", "http://nowhere.invalid/")
     monkeypatch.setattr(_download, "_WAITS", (60.0,))
 

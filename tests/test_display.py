@@ -70,7 +70,7 @@ def history(epochs=5, scale=1.0):
 
 
 def test_a_line_is_the_history():
-    """Both axes, their labels, and the name of the class in the legend."""
+    """The line shows history_; axes are labelled, and the legend names the estimator."""
     recorded = history()
     display = ConvergenceDisplay.from_estimator(Recorded().fit(recorded))
     (line,) = display.lines_

@@ -126,6 +126,13 @@ def test_every_block_of_code_runs(page, tmp_path, monkeypatch):
             )
 
 
+def test_the_readme_is_short():
+    """The README has at most 120 lines, and its first screen ends with code that can be run."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 120
+    assert lines.index("```python") < 15
+
+
 def test_the_matrix_of_combinations_is_that_of_the_code():
     """The page shows what ``antithetic.training.combinations.matrix()`` returns; copy it there."""
     page = (DOCS / "composition.md").read_text(encoding="utf-8")

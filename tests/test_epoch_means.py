@@ -126,7 +126,7 @@ def test_the_mean_is_given_up_once_the_last_weights_are_better(order):
 
 
 def test_a_long_fit_is_as_good_as_without_averages():
-    """There is no noise left to take away after 60 epochs of a thousand rows."""
+    """After 60 epochs of a thousand rows there is no noise left to average out."""
     X, y = datasets.load("splice_scale", return_X_y=True)
     given = {"loss": "log_loss", "alpha": 1e-3, "max_iter": 60, "tol": None, "random_state": 0}
     mean, last = (SGDClassifier(average=average, **given).fit(X, y) for average in ("auto", False))

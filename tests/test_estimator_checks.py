@@ -101,7 +101,7 @@ def test_other_parameters_keep_the_conventions(estimator, check):
 
 
 def test_what_scipy_must_be_told_of_before_it_is_imported():
-    """Array API input: checked where SCIPY_ARRAY_API is set, hence in a process of its own."""
+    """Array API input is checked with SCIPY_ARRAY_API set, which needs another process."""
     code = """
 from sklearn.utils.estimator_checks import check_array_api_input
 from antithetic import LogisticRegression, SGDClassifier, SGDRegressor

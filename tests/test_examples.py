@@ -110,8 +110,10 @@ def test_a_network_learns_sooner_from_batches_that_are_tested_on_it(run):
     pytest.importorskip("torch")
     printed = run("torch_cnn")
     shuffled, defaults = (numbers(line(printed, how)) for how in ("shuffled", "defaults"))
-    # sooner; long steps end an epoch with a jump now and then, other ones on other CPUs
-    assert min(defaults[:-1]) < shuffled[-1]
+    # means over epochs: long steps make the loss jump now and then, at other batches on other CPUs
+    assert all(
+        ours < 0.9 * theirs for ours, theirs in zip(defaults[-2:], shuffled[-2:], strict=True)
+    )
     assert arms(printed)["importance"] < 0.8
 
 

@@ -65,7 +65,7 @@ def two_by_two(pairs: np.ndarray, alone: np.ndarray) -> dict[str, dict[str, np.n
 
 
 def made_up(**given: Any) -> Part:
-    """A part on which every claim holds, but for what is given."""
+    """A part on which every claim holds, except for the entries given."""
     fading = ONES * np.linspace(0.3, 0.6, EPOCHS + 1)
     shaking = np.ones((SEEDS, EPOCHS)) * np.linspace(1.0, 0.2, EPOCHS)
     values: dict[str, Any] = {

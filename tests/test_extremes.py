@@ -17,7 +17,7 @@ def test_continuous_labels_are_no_classes():
 
 
 def test_missing_object_labels_are_named():
-    """NaN in an object array is no class of its own."""
+    """NaN in an object array is refused, not taken for a class."""
     with pytest.raises(ValueError, match=r"NaN, first in row 1"):
         pair([[1.0], [2.0], [3.0]], np.array([1.0, np.nan, 0.0], dtype=object))
 

@@ -275,7 +275,7 @@ def test_resume_refuses_another_run(changed, named):
     ids=["strata", "allocation", "importance"],
 )
 def test_resume_refuses_other_chances(earlier, later):
-    """Labels, allocations and numbers of one's own are part of a run."""
+    """Labels, allocations and the user's numbers are part of a run."""
     given = RUN | {"steps": 0.1}
     first = minimize(X, TWO, epochs=1, order=earlier, **given)
     with pytest.raises(ValueError, match="resume= was made with different settings: order"):

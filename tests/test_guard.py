@@ -1,4 +1,4 @@
-"""The regression guard, and the run of all benchmarks: what they say of given numbers.
+"""The regression guard and the run of all benchmarks report given numbers correctly.
 
 Timings themselves are no tests.
 """
@@ -6,6 +6,7 @@ Timings themselves are no tests.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -205,7 +206,8 @@ def test_the_page_has_every_figure_and_what_was_missed(scripts, tmp_path, monkey
         monkeypatch.setattr(sys, "argv", ["all.py", *names, "--page", str(page)])
         everything.main()
     text = page.read_text()
-    assert "2 of 3 figures with a limit meet it; 1 are missed." in text
+    assert "2 of 3 figures with a limit meet it; 1 is missed." in text
+    assert "Did not finish" not in text
     assert text.index("## Missed") < text.index("## core.py") < text.index("## orders.py")
     assert r"| a \| b | 1.000 | at most 2 | met | with words, 3 of 4 |" in text
     assert "| gap to 1e-3 | 3.000 | at least 4, at most 9 | **missed** | FAIL is a word |" in text
@@ -213,8 +215,36 @@ def test_the_page_has_every_figure_and_what_was_missed(scripts, tmp_path, monkey
     assert "Not run: `shape.py`" in text
 
 
+def test_the_page_begins_with_the_scripts_that_did_not_finish(scripts, tmp_path, monkeypatch):
+    """A script that fails or is stopped is named at the top, even if it printed no figure."""
+    _, everything, common = scripts
+    line = common.Figure("speed", 1.0, most=2.0).line()
+    (tmp_path / "core.py").write_text("raise SystemExit(3)")
+    (tmp_path / "orders.py").write_text(
+        f"import time\nprint({line!r}, flush=True)\ntime.sleep(60)\n"
+    )
+    monkeypatch.setattr(everything, "HERE", tmp_path)
+    page = tmp_path / "figures.md"
+    monkeypatch.setattr(
+        sys, "argv", ["all.py", "core", "orders", "--minutes", "0.02", "--page", str(page)]
+    )
+    assert everything.main() == 1
+    text = page.read_text()
+    assert text.index("**Did not finish: `core.py` (ended with") < text.index("## core.py")
+    assert "`orders.py` (stopped after 0.02 minutes)" in text
+    assert "**It ended with exit status 3.**\n" in text
+    assert "**It was stopped after 0.02 minutes.** The figures below" in text
+
+
+def test_random_problems_take_quick_as_all_scripts_do():
+    """`all.py --quick` passes the option to every script, and this one parses its own."""
+    command = [sys.executable, BENCHMARKS / "certificates.py", "--quick", "--problems", "2"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "all bars met"), done.stderr
+
+
 def test_every_script_that_prints_figures_is_in_the_list(scripts):
-    """Those which end with the number that missed their bar, and are run by themselves."""
+    """Every script that ends with the number of missed bars is run by all.py."""
     _, everything, _ = scripts
     texts = {path.stem: path.read_text() for path in BENCHMARKS.glob("*.py")}
     run_by_themselves = {name: text for name, text in texts.items() if "__main__" in text}

@@ -144,7 +144,7 @@ def test_averages_do_not_change_what_is_met(average):
     [("l1", {"l1": 0.1}), ("elasticnet", {"l1": 0.03, "l2": 0.07}), (None, {})],
 )
 def test_every_penalty_of_the_kernels_is_in_it(form, penalty, strengths):
-    """L1, elastic net, and none."""
+    """With L1, elastic net or no penalty, the objective includes the penalty."""
     given = PLAIN | {"penalty": penalty, "l1_ratio": 0.3, "alpha": 0.1}
     model = SGDClassifier("log_loss", batch_size=2, max_iter=1, **given).fit(form(X), TWO)
     problem = problem_of("log_loss", **strengths)
@@ -200,7 +200,7 @@ def test_each_class_meets_its_own():
 
 
 def test_it_is_what_tol_looks_at():
-    """The fit ends after so many epochs in a row without a fall of tol below the best."""
+    """The fit ends after n_iter_no_change epochs in a row that are not tol below the best."""
     tol, patience = 1e-3, 3
     given = {"tol": tol, "n_iter_no_change": patience, "random_state": 0}
     model = SGDClassifier("log_loss", alpha=0.01, **given).fit(X, TWO)

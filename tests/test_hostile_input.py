@@ -282,7 +282,7 @@ def test_whole_numbers_are_strengths_of_a_penalty():
 
 @pytest.mark.parametrize("loss", ["poisson", "tweedie"])
 def test_counts_that_are_all_zero_are_fitted(loss):
-    """As in a fold of rare events: predictions fall towards zero."""
+    """If all counts are zero, as in a fold of rare events, predictions fall towards zero."""
     model = SGDRegressor(loss, max_iter=20, tol=None, random_state=0).fit(X, np.zeros(60))
     assert (model.predict(X) < 0.5).all()
 

@@ -144,7 +144,7 @@ def test_the_priors_weigh_the_units_to_the_gradient(data):
 
 
 def test_uniform_rows_and_pairs_have_no_factors():
-    """Where all factors would be 1, there are none.
+    """If all factors would be 1, none are passed to the solver.
 
     A group that is left over makes up for its size.
     """
@@ -215,7 +215,7 @@ def test_what_has_no_probability_is_never_drawn(given):
 
 
 def test_next_to_no_probability_has_no_factor_out_of_proportion():
-    """What a generator cannot draw is not drawn by accident of its first number."""
+    """A probability near zero gives no infinite factor: such a unit is never drawn."""
     sampler = WeightedDraws(Units.of_table(3, None), 1, 0, np.array([1e-320, 0.5, 0.5]))
     assert np.isfinite(sampler.batches(0).factors).all()
 

@@ -163,7 +163,7 @@ def test_dual_steps_are_those_of_their_twins(code, y, weight, share, p, q):
 
 
 def test_wrong_instruction_sets_are_named():
-    """An unknown ANTITHETIC_ISA is refused with what there is; each that there is can be pinned."""
+    """An unknown ANTITHETIC_ISA is refused with the available ones; each of those can be set."""
     code = "from antithetic._core import kernels; print(kernels.isa)"
     for isa in kernels.available():
         done = subprocess.run(

@@ -118,7 +118,7 @@ def test_the_solution_is_scikit_learns(make, weight, more, C, fit_intercept):
 @pytest.mark.parametrize("l1_ratio", [0.3, 1.0])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_the_solution_with_an_l1_penalty_is_scikit_learns(l1_ratio, fit_intercept):
-    """Zeros included."""
+    """Weights and zeros agree with scikit-learn's."""
     scaled = StandardScaler().fit_transform(X)
     given = {"C": 0.03, "l1_ratio": l1_ratio, "fit_intercept": fit_intercept}
     own = LogisticRegression(**given).fit(scaled, Y)
@@ -461,7 +461,10 @@ def test_the_plan_says_what_was_chosen():
 
 
 def test_the_plan_says_that_text_begins_with_the_dual():
-    """Sparse rows that are fewer than columns; dense ones and warm starts do not."""
+    """Sparse rows that are fewer than columns; dense ones and warm starts do not.
+
+    Without an intercept the dual alone is enough.
+    """
     X = sparse.random_array((60, 900), density=0.05, format="csr", rng=np.random.default_rng(0))
     y = np.arange(60) % 2
     model = LogisticRegression(warm_start=True).fit(X, y)
@@ -469,6 +472,10 @@ def test_the_plan_says_that_text_begins_with_the_dual():
     assert "on the dual first" in model.plan_.why
     assert "given weights" in model.fit(X, y).plan_.why
     assert "dual" not in LogisticRegression().fit(X.toarray(), y).plan_.why
+    alone = LogisticRegression(fit_intercept=False).fit(X, y)
+    assert alone.plan_.method == "dual ascent"
+    assert "it was enough" in alone.plan_.why
+    assert alone.n_iter_[0] > 0
 
 
 def test_a_warm_start_begins_with_the_last_weights():

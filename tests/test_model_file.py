@@ -242,6 +242,14 @@ WRONG = [
 ]
 
 
+def test_a_pipeline_is_refused_with_advice():
+    """Only an estimator can be saved as JSON; the message says what to do with a pipeline."""
+    from sklearn.pipeline import make_pipeline
+
+    with pytest.raises(ValueError, match=r"got sklearn\.pipeline\.Pipeline; pass its last step"):
+        LinearModel.of(make_pipeline(antithetic.SGDClassifier()))
+
+
 @pytest.mark.parametrize(("changed", "said"), WRONG)
 def test_what_is_no_model_is_refused(tmp_path, changed, said):
     path = tmp_path / "bad.json"

@@ -99,7 +99,7 @@ def test_the_solution_is_scikit_learns(make, weight, more, C, fit_intercept):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_the_solution_with_an_l1_penalty_is_scikit_learns(make, l1_ratio, fit_intercept):
-    """Zeros included."""
+    """Probabilities agree with scikit-learn's, the objective is no worse, and there are zeros."""
     scaled = StandardScaler().fit_transform(X)
     given = {"C": 0.05, "l1_ratio": l1_ratio, "fit_intercept": fit_intercept}
     own = LogisticRegression(**given).fit(make(scaled), Y)
@@ -117,7 +117,7 @@ def test_the_solution_with_an_l1_penalty_is_scikit_learns(make, l1_ratio, fit_in
 
 
 def test_an_l1_penalty_of_very_many_weights():
-    """Of more than a thousand weights, steps have a working set of them."""
+    """With more than a thousand weights, each step uses a working set of them."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(120, 300))
     y = (rows[:, :4] + 0.3 * rng.gumbel(size=(120, 4))).argmax(axis=1)
@@ -256,7 +256,7 @@ def test_a_step_from_the_means_is_taken_where_it_is_cheap_and_gains():
 
 
 def test_without_a_penalty_the_gap_of_very_many_weights_is_an_estimate():
-    """Of so many weights no Hessian is formed: conjugate gradients estimate the gap."""
+    """With very many weights no Hessian is formed: conjugate gradients estimate the gap."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(6000, 210))
     y = (rows[:, :10] + 2.0 * rng.gumbel(size=(6000, 10))).argmax(axis=1)
@@ -302,7 +302,7 @@ def test_awkward_columns_need_no_warning():
 
 
 def test_scales_and_offsets_of_many_columns():
-    """Where whitening takes them out, and an epoch of SGD could not."""
+    """Whitening removes scales and offsets that an epoch of SGD could not cope with."""
     rows, y = make_data(n=2000, d=100, noise=4.0)
     model = LogisticRegression(max_iter=300, C=1e-2).fit(StandardScaler().fit_transform(rows), y)
     scaled = rows * 10.0 ** np.linspace(-3, 3, 100) + 100.0 * 10.0 ** np.linspace(-3, 3, 100)
@@ -405,7 +405,7 @@ def test_frames_give_feature_names(kind):
 
 
 def test_saved_models_predict_the_same(tmp_path):
-    """Pickle, skops and our own file."""
+    """Models saved by pickle, by skops and as JSON predict the same."""
     for model in (
         LogisticRegression(C=2.0, class_weight={"bee": 2.0}).fit(X, Y),
         LogisticRegressionCV(Cs=[0.1, 10.0], cv=3).fit(X, Y),

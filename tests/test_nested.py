@@ -164,7 +164,7 @@ def data(n=61, d=3):
 
 
 def reverse(rows):
-    """A pairing of one's own."""
+    """A user's pairing."""
     return np.arange(rows.shape[0])[::-1]
 
 

@@ -221,10 +221,14 @@ def draw_text(n=300, d=6000, seed=0):
 
 @pytest.mark.parametrize("intercept", [False, True])
 def test_very_many_columns_are_solved_by_conjugate_gradients(intercept):
-    """Far more columns than rows: products instead of a Hessian, from a start on the dual."""
+    """Far more columns than rows: products instead of a Hessian.
+
+    They begin on the dual, which is not enough with an intercept, or with given weights.
+    """
     X, y = draw_text()
     problem = Problem.build(X, y, l2=1e-3, fit_intercept=intercept)
-    solved = solve_problem(problem, tol=1e-8, max_iter=100)
+    start = None if intercept else (np.full(X.shape[1], 0.1), 0.0)
+    solved = solve_problem(problem, tol=1e-8, max_iter=100, start=start)
     assert (solved.method, solved.ended) == ("conjugate gradients", "gap")
     peer = LogisticRegression(
         C=1.0 / (1e-3 * 300), fit_intercept=intercept, solver="newton-cg", tol=1e-10, max_iter=1000
@@ -232,6 +236,36 @@ def test_very_many_columns_are_solved_by_conjugate_gradients(intercept):
     found = problem.objective(solved.coef, solved.intercept)
     theirs = problem.objective(peer.coef_[0], float(np.sum(peer.intercept_)))
     assert found == pytest.approx(theirs, rel=1e-8)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge", "squared_error"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_dual_ascent_alone_finds_the_optimum_of_text(loss, dtype, weighted):
+    """It ends when its own gap is small enough, and that gap bounds the distance."""
+    X, y = draw_text()
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float) if weighted else None
+    X = X.astype(dtype)
+    problem = Problem.build(X, y, loss=loss, l2=1e-2, sample_weight=weight)
+    exact = solve_problem(replace(problem, X=X.astype(np.float64)), tol=1e-13, max_iter=1000)
+    least, zero = problem.objective(exact.coef), problem.objective(np.zeros(problem.d))
+    rounding = 1e-6 if dtype is np.float32 else 1e-12
+    for tol in (1e-2, 1e-4):
+        solved = solve_problem(problem, tol=tol, max_iter=100)
+        assert (solved.method, solved.ended, solved.certified) == ("dual ascent", "gap", True)
+        true = (problem.objective(solved.coef) - least) / (zero - least)
+        assert true <= solved.gap + rounding
+        assert solved.gap <= max(tol, rounding / tol)
+        assert solved.iterations > 0
+
+
+def test_dual_ascent_that_is_slow_gives_way_to_newton():
+    """Nearly collinear rows and a weak penalty: coordinates creep, Newton's steps do not."""
+    X, y = draw_text(200, 2000)
+    common = sparse.csr_array(np.full((200, 5), 50.0))
+    problem = Problem.build(sparse.hstack([X, common], format="csr"), y, l2=1e-6)
+    solved = solve_problem(problem, tol=1e-8, max_iter=500)
+    assert (solved.method, solved.ended) == ("conjugate gradients", "gap")
 
 
 @pytest.mark.parametrize("l2", [0.0, 1e-3])
@@ -442,7 +476,7 @@ def test_the_bound_holds_on_random_problems(seed):
 
 
 def test_newton_takes_no_table_and_no_strata():
-    """The estimators say so in words."""
+    """The estimators refuse table= and strata= with solver='newton', with a message."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 2))
     y = (X[:, 0] > 0.0).astype(int)
@@ -521,7 +555,7 @@ def test_rows_that_are_thinned_out_count_for_the_others():
 @pytest.mark.parametrize("max_iter", [0, 1, 2])
 @pytest.mark.parametrize("l2", [0.0, 1e-300, 1e-6])
 def test_no_gap_is_above_one(max_iter, l2):
-    """What is still missing is a share of what the constant lacks, however loose the bound is."""
+    """gap_ is a share of what a constant prediction lacks, at most 1, however loose the bound."""
     X, y, _ = draw(400, 8)
     solved = solve_problem(Problem.build(X, y, l2=l2), tol=1e-12, max_iter=max_iter)
     assert 0.0 < solved.gap <= 1.0

@@ -30,7 +30,7 @@ ROWS = np.array([1.0, 2.0, 0.5, 1.0, 0.0, 4.0])  # weights of six rows
     ids=["numbers", "two", "three", "seven"],
 )
 def test_there_is_one_problem_for_two_classes_and_one_per_class_for_more(classes, n_problems):
-    """Numbers are one problem, too."""
+    """A regression is one problem, too."""
     assert OneVsRest(classes).n_problems == n_problems
 
 
@@ -136,7 +136,7 @@ def test_balanced_weights_are_scikit_learns(y):
 
 @pytest.mark.parametrize("given", [None, {}, {"ape": 1.0}, dict.fromkeys(WORDS.tolist(), 1)])
 def test_no_weights_and_weights_of_one_are_none(given):
-    """Then nothing is multiplied."""
+    """Without weights, or with weights of 1, nothing is multiplied."""
     assert weights_of_classes(given, WORDS, THREE) is None
 
 

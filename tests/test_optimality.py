@@ -14,7 +14,7 @@ from strategies import problems, weights
 
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.problem.optimality import duality_gap, gradient_mapping_norm
+from antithetic.problem.optimality import dual_objective, duality_gap, gradient_mapping_norm
 from antithetic.problem.penalties import OwnPenalty
 
 pytestmark = pytest.mark.kernel
@@ -141,6 +141,17 @@ def test_the_gap_is_primal_less_dual(form, loss, l1, weighted):
     )
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_dual_objective_is_the_objective_less_the_gap(loss, weighted):
+    """It needs the weights of the dual variables, and no rows."""
+    problem = make_problem(loss, weighted=weighted)
+    dual = -problem.slopes(np.linspace(-1.0, 1.0, D))
+    own = problem.X.T @ dual / (problem.n * problem.penalty.l2)
+    lower = problem.objective(own) - duality_gap(problem, own, dual=dual)
+    assert dual_objective(problem, dual, own) == pytest.approx(lower, rel=1e-9, abs=1e-9)
+
+
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("l1", [0.0, 0.05])
 def test_the_gap_bounds_the_distance_from_the_optimum(loss, l1):
@@ -204,7 +215,7 @@ def test_the_gap_is_never_negative(problem, loss, l1, data):
 @FORMS
 @pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
 def test_rows_of_float32_are_measured_in_float64(form, loss):
-    """Both numbers are those of the same rows in float64."""
+    """Gradient mapping and gap of float32 rows agree with those of the same rows in float64."""
     single = make_problem(loss, form, np.float32, weighted=True, l1=0.05)
     wide = single.X.astype(np.float64)
     double = Problem.build(wide, single.y, loss=loss, l2=0.1, l1=0.05, sample_weight=single.weight)
@@ -267,14 +278,14 @@ def test_losses_that_overflow_have_an_infinite_gap():
             {"l2": 0.0},
             0.0,
             (
-                r'needs an L2 penalty above 0, alone or beside L1; use the "gradient" or'
+                r'needs an L2 penalty above 0, alone or with L1; use the "gradient" or'
                 r' the "objective"'
             ),
         ),
         (
             {"l2": 0.0, "loss": "hinge"},
             0.0,
-            r'needs an L2 penalty above 0, alone or beside L1; use the "objective"',
+            r'needs an L2 penalty above 0, alone or with L1; use the "objective"',
         ),
     ],
 )

@@ -584,7 +584,7 @@ def test_numbers_of_pairs_are_cut_with_early_stopping():
 
 @pytest.mark.parametrize("by", [[1.0, np.nan], [1.0, -1.0], [0.0, 0.0], []])
 def test_wrong_numbers_are_refused_when_the_order_is_made(by):
-    """They are wrong for any data."""
+    """Numbers that are wrong for any data are refused by the constructor."""
     with pytest.raises(ValueError, match="by "):
         Importance(by=by)
 

@@ -127,7 +127,7 @@ def test_fit_leaves_every_parameter_alone(kind, given, weight):
 
 @pytest.mark.parametrize("name", CLASSIFIER)
 def test_fits_of_more_classes_leave_every_parameter_alone(name):
-    """Also if each class has a problem of its own, and class weights are worked out for each."""
+    """No parameter changes, even with one problem and its own class weights per class."""
     given = CLASSIFIER[name]
     if isinstance(given.get("class_weight"), dict):
         given = given | {"class_weight": {0: 3.0, 1: 0.5, 2: 2.0}}

@@ -350,7 +350,7 @@ def test_an_own_penalty_with_l2_is_the_elastic_net():
     ids=["none", "groups", "own"],
 )
 def test_penalties_by_object(given, l1, kind):
-    """None, groups, or an object of one's own, each with the strengths given."""
+    """penalty= takes None, groups or your own object, each with the given strengths."""
     penalty = make_penalty(given, 3, l2=0.5, l1=l1)
     assert isinstance(penalty, kind)
     assert (penalty.l2, penalty.l1) == (0.5, l1)

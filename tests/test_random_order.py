@@ -15,7 +15,7 @@ pytestmark = pytest.mark.kernel
 
 @pytest.mark.parametrize("n", [0, 1, 2, 1999, 2000, 2001, 5000])
 def test_every_number_comes_once(n):
-    """Below and above where NumPy's is used, as intp, and the same again from the same seed."""
+    """Short and long orders are permutations of intp, and the same seed gives the same one."""
     order = random_order(np.random.default_rng(3), n)
     assert order.dtype == np.intp
     np.testing.assert_array_equal(np.sort(order), np.arange(n))

@@ -81,7 +81,7 @@ def test_strata_with_large_factors(allocation):
 
 @BOTH
 def test_steps_that_shrink_beyond_zero_are_refused(solver):
-    """A constant step with eta0 * l2 of 1 or more has a fixed point that is no solution."""
+    """A constant step with eta0 * l2 of 1 or more has a fixed point that is not the solution."""
     X, y = np.random.default_rng(0).standard_normal((20, 3)), np.arange(20) % 2
     with pytest.raises(ValueError, match=r"use a step below 0\.5"):
         minimize(X, y, l2=2.0, solver=solver, steps=Constant(0.5))

@@ -98,7 +98,7 @@ def test_the_kernel_equals_its_twin(form, loss, weight, l2):
 @FORMS
 @WITH_LOSS
 def test_where_batches_end_does_not_matter(form, loss):
-    """Nor do their factors: an epoch is an order."""
+    """An epoch is an order: neither where its batches end nor their factors matter."""
     problem = make_problem(loss, form=form)
     solver, rows = make_sdca(problem), np.random.default_rng(0).permutation(problem.n)
     one = solver.epoch(*solver.init(), cut(rows, 1), SCHEDULE)

@@ -174,7 +174,7 @@ def test_a_plain_regressor_is_scikit_learns(loss, rate):
 
 @pytest.mark.parametrize("rate", ["pa1", "pa2"])
 def test_passive_aggressive_steps_are_scikit_learns(rate):
-    """Both kinds, weighted, with and without a penalty."""
+    """Both kinds take scikit-learn's steps, with weights, with and without a penalty."""
     given = {"learning_rate": rate, "eta0": 0.5, "max_iter": 4, "tol": None}
     for penalty in ("l2", None):
         assert_equals_scikit_learn(SGDClassifier, X, THREE, WEIGHTS, penalty=penalty, **given)
@@ -636,7 +636,7 @@ def test_weights_changed_by_hand_are_where_partial_fit_goes_on(kind):
 @BOTH
 @pytest.mark.parametrize("rate", ["auto", "adaptive", "constant"])
 def test_partial_fit_goes_on_after_a_fit_that_had_stopped(kind, rate):
-    """What ended the fit does not end the next call."""
+    """The rule that ended the fit does not end the next call."""
     model = kind(learning_rate=rate, random_state=0).fit(X, target_of(kind))
     before, t = model.coef_.copy(), model.t_
     model.partial_fit(X, target_of(kind))

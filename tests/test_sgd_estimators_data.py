@@ -270,7 +270,7 @@ def test_probabilities_are_the_formulas(loss, y, intercept):
 
 @pytest.mark.parametrize("loss", sorted(set(LOSSES) - {"log_loss", "modified_huber"}))
 def test_other_losses_have_no_probabilities(loss):
-    """Nor the methods, whose absence is explained."""
+    """They do not have the methods either, and the error explains why."""
     for method in ("predict_proba", "predict_log_proba"):
         assert not hasattr(SGDClassifier(loss), method)
         with pytest.raises(AttributeError, match=method) as caught:

@@ -190,7 +190,7 @@ def test_weights_of_classes_and_rows_multiply():
 
 
 def test_rows_of_weight_zero_do_not_count():
-    """But as zero rows: with the same orders, the weights have the same bits."""
+    """With the same orders, what rows of weight zero hold does not change a bit."""
     weight, other = np.ones(300), X.copy()
     weight[::3], other[::3] = 0.0, 7.0
     kind = {"tol": None, "max_iter": 5, "learning_rate": "constant", "eta0": 0.1}
@@ -224,7 +224,7 @@ def test_early_stopping_and_a_validation_set():
 
 
 def test_the_history_has_one_entry_per_epoch():
-    """Of all classes together, so it is a dict and not a list."""
+    """history_ covers all classes together, so it is a dict and not a list."""
     model = SGDClassifier(
         "softmax", max_iter=4, tol=None, trace=("objective", "gradient"), random_state=0
     ).fit(X, Y)
@@ -477,7 +477,7 @@ def test_an_epoch_that_must_gain_is_left_out_at_the_optimum():
 
 
 def test_labels_without_a_reason_get_safe_steps():
-    """On rows of its own a pass would look best with long steps; others ask for ever shorter."""
+    """Labels that do not depend on the rows get short steps; labels that do get longer ones."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(2000, 200))
     for y, longer in ((rng.integers(0, 5, 2000), False), (rows[:, :5].argmax(axis=1), True)):
@@ -511,7 +511,7 @@ def test_larger_batches_where_the_cache_is_too_small():
 
 
 def test_digits_are_told_apart():
-    """As well as by scikit-learn's multinomial model, on rows that were not trained on."""
+    """Held-out accuracy is as good as that of scikit-learn's multinomial model."""
     rows, y = load_digits(return_X_y=True)
     rows = rows / 16.0
     model = SGDClassifier("softmax", alpha=1e-3, random_state=0).fit(rows[:1200], y[:1200])

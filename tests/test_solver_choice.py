@@ -73,7 +73,7 @@ def test_logistic_regression(solver, form, fit_intercept, weight):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("weight", [None, WEIGHTS], ids=["plain", "weighted"])
 def test_ridge(solver, form, fit_intercept, weight):
-    """The solution of Ridge."""
+    """Every solver finds the solution of Ridge."""
     own = SGDRegressor(solver=solver, fit_intercept=fit_intercept, **EXACT).fit(
         form(X), NUMBERS, sample_weight=weight
     )
@@ -173,7 +173,7 @@ def test_more_than_two_classes(solver, n_jobs):
 @FORMS
 @pytest.mark.parametrize("solver", ["svrg", "saga", "sdca"])
 def test_float32_is_kept_and_near(form, solver):
-    """The weights are float32, and those of float64 but for rounding."""
+    """The weights are float32, and equal those of float64 up to rounding."""
     given = RUN | {"solver": solver, "order": "shuffle", "epochs": 150}
     single, double = (
         minimize(form(X.astype(np.float32)), TWO, **given),
@@ -292,7 +292,7 @@ def test_cross_validation_cuts_strata_to_each_fold(kind, routing):
 @FORMS
 @pytest.mark.parametrize("pairs", [None, "tree"])
 def test_balanced_orders_with_svrg(form, pairs):
-    """They lead to the solution, and differ from shuffled ones on the way."""
+    """Balanced orders lead SVRG to the solution, by other steps than shuffled ones."""
     given = {"loss": "log_loss", "solver": "svrg"}
     other = theirs.LogisticRegression(C=C, tol=1e-10, max_iter=5000).fit(X, TWO)
     order = Balanced(pairs=pairs)

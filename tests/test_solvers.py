@@ -146,7 +146,7 @@ def test_passive_aggressive_steps_equal_their_twin(form, name, loss, size, l2, l
 @pytest.mark.parametrize("loss", PASSIVE_LOSSES)
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_passive_aggressive_steps_in_float32(form, name, loss, size):
-    """They agree with those in float64 to about the precision of float32."""
+    """Passive-aggressive steps in float32 and float64 agree to about the precision of float32."""
     single, double = (
         kernel_and_twin(
             make_problem(loss, dtype=dtype, form=form, l2=0.01, l1=0.01), size=size, name=name

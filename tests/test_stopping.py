@@ -191,7 +191,7 @@ GAP, GRADIENT = {"stop": Target("gap", 1.0)}, {"stop": Target("gradient", 1.0)}
         (GAP | {"fit_intercept": True, "loss": "hinge"}, '(or|use) the "objective"'),
         (
             GAP | {"l2": 0.0, "l1": 0.1},
-            'an L2 penalty above 0, alone or beside L1; use the "gradient"',
+            'an L2 penalty above 0, alone or with L1; use the "gradient"',
         ),
         (GAP | {"penalty": GroupLasso([0] * 5), "l1": 0.1}, "L2 and L1 penalties only; got Group"),
         (GAP | {"steps": Adaptive(0.1)}, r"give stop=Stalled\(tol\)"),

@@ -113,7 +113,7 @@ def test_a_failing_disk_leaves_the_old_table(failing, error, tmp_path, monkeypat
 
 
 def test_a_missing_file_is_a_missing_file(tmp_path):
-    """What is not there is not called damaged, neither the file nor its folder."""
+    """A file or folder that does not exist is reported as missing, not as damaged."""
     with pytest.raises(FileNotFoundError):
         AntitheticTable.load(tmp_path / "none.npz")
     with pytest.raises(FileNotFoundError):

@@ -41,7 +41,7 @@ def labels_of(units, n_strata):
 
 
 def stratified(n, size, seed, table, strata, counts):
-    """Draws of so many units of each stratum."""
+    """Draws of the given number of units of each stratum."""
     units = Units.of_table(n, table)
     return StratumDraws(units, size, seed, np.asarray(strata), np.asarray(counts))
 
@@ -282,7 +282,7 @@ def test_strata_that_are_refused(table, strata, size, message):
 
 
 def test_as_many_strata_as_units_need_a_batch_size():
-    """Without a batch size there is no number of units to go by."""
+    """Without a batch size the number of strata is not defined, so it is refused."""
     problem, _ = small_problem(5)
     with pytest.raises(ValueError, match="batch_size of at least 2"):
         make_strata(problem, None, None)

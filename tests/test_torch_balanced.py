@@ -136,7 +136,7 @@ def test_what_is_refused():
     """Rows of another process, and no rows, are refused."""
     sampler = BalancedBatchSampler(10, 2, num_replicas=2, rank=0)
     other = BalancedBatchSampler(10, 2, num_replicas=2, rank=1)
-    with pytest.raises(ValueError, match="not those of process 0"):
+    with pytest.raises(ValueError, match="do not belong to process 0"):
         sampler.observe(next(iter(other)), np.ones((2, 1)))
     assert BalancedBatchSampler(torch.tensor(10)).n == BalancedBatchSampler(np.int64(10)).n == 10
     for wrong in (0, -1, 2.5, [], "rows", torch.utils.data.DataLoader(range(10))):

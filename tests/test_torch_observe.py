@@ -156,7 +156,7 @@ def test_wide_products_are_reduced_first():
         ([0, 1], np.zeros((3, 3)), "one row for each of the 2 indices"),
         ([0, 1], np.zeros(2), "one row for each"),
         ([0, 1], np.full((2, 3), np.nan), "vectors has NaN or infinity"),
-        ([0, 1], np.zeros((2, 4)), "of 4 numbers were observed after some of 3"),
+        ([0, 1], np.zeros((2, 4)), "vectors with 4 numbers were observed after vectors with 3"),
     ],
     ids=["no row", "too many", "numbers", "NaN", "another length"],
 )
@@ -506,6 +506,42 @@ def test_gradients_with_nan_are_left_out_and_counted():
     assert "1 batches left out" in str(found.report())
 
 
+@pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("kind", ["graph", "float64"])
+def test_gradients_with_a_graph_and_in_double_precision_are_measured(monkeypatch, kind, small):
+    """Norms are those of the gradients, and no graph outlives its batch."""
+    monkeypatch.setattr("antithetic.torch.norms._SMALL", 1 << 13 if small else 0)
+    found, net = sampler(), model()
+    inputs = INPUTS.double() if kind == "float64" else INPUTS
+    net = net.double() if kind == "float64" else net
+    compared, true = [], []
+    found.compare = lambda _, square: compared.append(square)
+    with found.observing(net):
+        found.set_epoch(1)
+        for batch in found:
+            net.zero_grad()
+            losses = cross_entropy(net(inputs[batch]), CLASSES[batch], reduction="none")
+            found.batch_loss(losses).backward(create_graph=kind == "graph")
+            if found._watch.current.batch.block >= 0:
+                true.append(
+                    sum(float(one.grad.detach().square().sum()) for one in net.parameters())
+                )
+            assert not any(seen.slopes.requires_grad for seen in found._watch._kept)
+    np.testing.assert_allclose(compared, true, rtol=1e-5)
+    assert len(true) > 0
+    assert found._norms.share == 1.0
+
+
+def test_a_reduced_loss_is_refused_while_observing():
+    found, net = sampler(), model()
+    with found.observing(net):
+        batch = next(iter(found))
+        loss = cross_entropy(net(INPUTS[batch]), CLASSES[batch])
+        with pytest.raises(ValueError, match='reduction="none"; got one number'):
+            found.batch_loss(loss)
+
+
 def test_sparse_gradients_count():
     """Those of an EmbeddingBag with sparse=True."""
     words, measured = torch.randint(0, 20, (N, 4), generator=GENERATOR), []
@@ -558,7 +594,7 @@ def test_rows_that_the_user_names():
         assert not found._norms.seen.any()
         found.state_dict()  # what was kept so far is in a state
         assert np.flatnonzero(found._norms.seen).tolist() == [1, 3, 7, 8, 9]
-        with pytest.raises(ValueError, match="rows are not known"):
+        with pytest.raises(ValueError, match="were not announced"):
             net(INPUTS[:2])
 
 
@@ -620,7 +656,7 @@ def test_layers_that_cannot_be_observed():
     with found.observing(net):
         epoch = list(found)
         net(INPUTS[epoch[0]])
-        with pytest.raises(ValueError, match="is the layer used"):
+        with pytest.raises(ValueError, match="not used in any training pass"):
             next(iter(found))
     found, layer = sampler(), torch.nn.Linear(5, 5)
     shared = torch.nn.Sequential(layer, layer)
@@ -642,7 +678,7 @@ def test_batch_norm_is_warned_of_once():
     net = torch.nn.Sequential(torch.nn.Linear(5, 6), torch.nn.BatchNorm1d(6), torch.nn.Linear(6, K))
     found = sampler()
     watch = found.observing(net)
-    with pytest.warns(UserWarning, match=r"batch norm \(1\), where the gradient of a row"), watch:
+    with pytest.warns(UserWarning, match=r"batch norm \(1\), so the gradient of a row"), watch:
         pass
     with watch:
         pass
@@ -808,7 +844,7 @@ def test_two_processes_follow_the_same_model(tmp_path):
     for part in (first, second):
         assert "num_replicas=3, but torch.distributed has 2" in part["refused"]
         assert "before torch.distributed was initialised" in part["early"]
-        assert "deals out batches for one" in part["alone"]
+        assert "distributes batches for one" in part["alone"]
 
 
 def test_processes_that_differ_get_the_same_error(tmp_path):

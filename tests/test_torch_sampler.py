@@ -296,7 +296,7 @@ def test_few_rows():
         ({"features": None, "labels": []}, "one label per row; got none"),
         (
             {"features": TensorDataset(torch.from_numpy(X))},
-            "got a TensorDataset. Give what it reads",
+            "got a TensorDataset. Pass its underlying data",
         ),
         ({"features": Subset(TensorDataset(torch.from_numpy(X)), range(50))}, "subset.indices"),
         ({"features": DataLoader(TensorDataset(torch.from_numpy(X)))}, "got a DataLoader"),

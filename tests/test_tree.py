@@ -80,7 +80,7 @@ def test_the_assignment_kernel_finds_the_least_cost(data, n, dtype):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-5)])
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 32])
 def test_the_assignment_kernel_finds_the_least_cost_of_real_numbers(n, dtype, tolerance):
-    """Numbers of all digits, large and small: SciPy's least cost but for rounding."""
+    """For real numbers, large and small, the cost equals SciPy's up to rounding."""
     rng = np.random.default_rng(n)
     for scale in (1.0, 1e-10, 1e10):
         cost = (scale * rng.normal(size=(n, n))).astype(dtype)

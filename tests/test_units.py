@@ -191,7 +191,7 @@ def quiet_fit(model, rows, y):
 
 
 def test_aitken_is_exact_for_harmonic_sequences():
-    """With doubled numbers of epochs, and never negative."""
+    """With doubled numbers of epochs the extrapolation is exact, and never negative."""
     assert aitken_gap([(k, 2.0 + 1.0 / k) for k in (1, 2, 4, 8)]) == pytest.approx(1.0 / 8.0)
     assert aitken_gap([(0, 1.0), (1, 0.5), (2, 0.6), (4, 0.7)]) == 0.0
     assert aitken_gap([(0, 1.0), (1, 0.4)]) == pytest.approx(0.6)

@@ -264,7 +264,7 @@ def test_repeated_and_unsorted_entries_are_added_up():
 
 
 def test_explicit_zeros_are_zeros():
-    """A stored zero is a zero: the same rows and the same table."""
+    """A stored zero counts as a zero: rows and table are the same."""
     X = sparse.csr_array(ROWS + 1.0)
     X.data[:] = ROWS.ravel()
     assert X.nnz == ROWS.size

@@ -17,8 +17,8 @@ from antithetic._cli.train import train
 from antithetic._util.versions import describe_kernels
 from antithetic.experiments.settings import package_version
 
-_HELP = """Stochastic gradient descent that converges sooner, by choosing which samples travel \
-together.
+_HELP = """Linear models that train faster, by choosing which rows to use together and in which \
+order.
 
 [bold]See whether the paper's claims hold[/bold], in a report to open in a browser:
 

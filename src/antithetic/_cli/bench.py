@@ -286,7 +286,7 @@ def _show(rows: Sequence[Row], notes: Sequence[str], files: Sequence[Path]) -> N
             [[peer, *map(float, share)] for peer, share in ordered],
         )
     _show_losses(rows)
-    console.say(f"Rows: {console.plain(files[0])}; {len(files) - 1} figures beside it.")
+    console.say(f"Rows: {console.plain(files[0])}; {len(files) - 1} figures in the same folder.")
 
 
 def _in_ms(table: tuple[list[str], list[list[object]]]) -> tuple[list[str], list[list[object]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -25,13 +26,17 @@ _MOST_CLASSES = 20  # whole numbers of more than so many values are taken for a 
 DEFAULT_BYTES = "8G"
 _OPTIONS = {
     "pass one_hot=True": "use --one-hot",
+    "one_hot=True makes": "--one-hot makes",
     "pass dates=True": "use --dates",
     "pass decimal=','": "use --decimal-comma",
     "with leave_out=": "with --leave-out",
     "that leave_out= could": "that --leave-out could",
-    "with features=": "with --features",
     "say which with target=": "say which with --target",
     "set a larger max_bytes to": "set a larger --max-bytes to",
+    "Increase max_iter and decrease tol": "Increase --epochs and decrease --tol",
+    "use antithetic.LogisticRegression": "use --solver newton",
+    "use solver='newton'": "use --solver newton",
+    " (see gap_)": "",
 }
 
 
@@ -195,11 +200,17 @@ def _column(given: str) -> str | int:
 
 @contextmanager
 def in_options() -> Iterator[None]:
-    """Have errors name the options of the command instead of the parameters of Python."""
+    """Have errors and warnings name the options of the command, not the parameters of Python."""
     try:
-        yield
+        with warnings.catch_warnings(record=True) as caught:
+            yield
     except ValueError as error:
-        message = str(error)
-        for parameter, option in _OPTIONS.items():
-            message = message.replace(parameter, option)
-        raise ValueError(message) from error
+        raise ValueError(_with_options(str(error))) from error
+    for warning in caught:
+        warnings.warn(_with_options(str(warning.message)), warning.category, stacklevel=2)
+
+
+def _with_options(message: str) -> str:
+    for parameter, option in _OPTIONS.items():
+        message = message.replace(parameter, option)
+    return message

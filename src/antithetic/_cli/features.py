@@ -13,7 +13,7 @@ from scipy import sparse
 from antithetic.datasets._arrow import _open as open_arrow
 from antithetic.datasets._numpy_file import read_npy
 from antithetic.datasets._read_file import _form, _read_pair, read_table
-from antithetic.datasets._reading import Reading
+from antithetic.datasets._reading import Reading, has_decimal_comma
 from antithetic.datasets._stream import open_stream
 from antithetic.datasets._svmlight import dense_if_full, read_svmlight
 from antithetic.datasets._table import ColumnChoice, NamedColumns, rows_and_labels
@@ -52,10 +52,24 @@ def read_features(path: Path, model: LinearModel, reading: Reading) -> tuple[Any
             " rows"
         )
     table = _read_table(path, form, model, reading)
+    _refuse_words(table, feature_keys(model), path)
     X, _, _ = rows_and_labels(
         table, ColumnChoice(0, list(range(len(table.names)))), model.one_hot, str(path)
     )
     return _take(X, _table_keys(table), feature_keys(model), path)
+
+
+def _refuse_words(table: NamedColumns, wanted: list[Key], path: Path) -> None:
+    """Raise ValueError for words where the model was trained on numbers."""
+    numbers = {column for column, word in wanted if word is None}
+    for place, words in table.words.items():
+        if table.names[place] in numbers:
+            comma = has_decimal_comma(words[0])
+            raise ValueError(
+                f"{path}: column {table.names[place]!r} holds words such as {words[0][:100]!r}, and"
+                " the model was trained on numbers there; "
+                + ("use --decimal-comma if they are numbers" if comma else "correct them")
+            )
 
 
 def first_index(path: Path, names: list[str] | None, d: int, max_bytes: int) -> int | None:
@@ -160,9 +174,8 @@ def _read_table(path: Path, form: str, model: LinearModel, reading: Reading) -> 
     if target is None:
         raise ValueError(f"{path} holds dates only; add a column of anything else")
     features = [name for name in used if name != target]
-    reading = replace(
-        reading, target=target, features=features, one_hot=model.one_hot, dates=bool(dates)
-    )
+    # Words are read in any case, so that `_refuse_words` can say what is wrong with them.
+    reading = replace(reading, target=target, features=features, one_hot=True, dates=bool(dates))
     table, _ = read_table(path, form, reading)
     kept = [place for place, name in enumerate(table.names) if name in used]
     found = {table.names[place] for place in table.dates}

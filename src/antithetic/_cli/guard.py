@@ -33,6 +33,7 @@ Target = Annotated[
         "-t",
         metavar="COLUMN",
         help="Column with the labels: its name, or its number from 0.",
+        show_default="target, label, class or y, else the last",
     ),
 ]
 OneHot = Annotated[

@@ -17,7 +17,7 @@ from antithetic._cli.data import DEFAULT_BYTES, check_place, in_options, make_re
 from antithetic._cli.features import read_features
 from antithetic._cli.guard import Debug, DecimalComma, Json, MaxBytes, guarded
 from antithetic._util.files import write_atomically
-from antithetic.estimators.model_file import LinearModel
+from antithetic.estimators.model_file import LinearModel, is_model_file
 
 # Characters that a spreadsheet may take for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
@@ -62,6 +62,8 @@ def predict(
     """
     if out is not None:
         check_place(out, model, file)
+    if not is_model_file(model) and file.is_file() and is_model_file(file):
+        raise ValueError(f"{file} is a model and {model} is not; the model comes first")
     held = LinearModel.load(model)
     with in_options():
         reading = make_reading(decimal_comma=decimal_comma, max_bytes=max_bytes)

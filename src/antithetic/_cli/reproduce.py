@@ -190,7 +190,7 @@ def _unwritten(trouble: OSError, files: list[Path]) -> str:
         else trouble.strerror or str(trouble)
     )
     whole = (
-        f"{files[0]} is complete, but not all tables and figures beside it"
+        f"{files[0]} is complete, but some of its tables and figures are missing"
         if files
         else "the report could not be written"
     )
@@ -238,9 +238,9 @@ def _show(found: Reproduction, files: list[Path]) -> None:
     kinds = {
         suffix: sum(path.suffix == suffix for path in files) for suffix in (".csv", ".png", ".svg")
     }
-    beside = ", ".join(f"{count} {suffix[1:].upper()}" for suffix, count in kinds.items() if count)
+    others = ", ".join(f"{count} {suffix[1:].upper()}" for suffix, count in kinds.items() if count)
     if files:
         console.say(
-            f"Report after {found.seconds:.0f} s: {console.plain(files[0])} (beside it:"
-            f" {beside or 'nothing'})"
+            f"Report after {found.seconds:.0f} s: {console.plain(files[0])} (with it:"
+            f" {others or 'nothing'})"
         )

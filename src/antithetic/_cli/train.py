@@ -10,7 +10,14 @@ import numpy as np
 import typer
 
 from antithetic._cli import console
-from antithetic._cli.data import DEFAULT_BYTES, Data, check_place, make_reading, read_data
+from antithetic._cli.data import (
+    DEFAULT_BYTES,
+    Data,
+    check_place,
+    in_options,
+    make_reading,
+    read_data,
+)
 from antithetic._cli.features import first_index, words_by_column
 from antithetic._cli.guard import (
     Dates,
@@ -279,12 +286,14 @@ def _fit(
     kind = SGDRegressor if data.classes is None else SGDClassifier
     X, y = data.X.astype(np.float64, copy=False), np.asarray(data.y)
     began = time.perf_counter()
-    estimator = kind(**given).fit(X, y, table=table)
+    with in_options():
+        estimator = kind(**given).fit(X, y, table=table)
     seconds = time.perf_counter() - began
     score = float(estimator.score(X, y))
 
     def fit_part(rows: Any) -> Any:
-        return kind(**given).fit(X[rows], y[rows], table=None if table is None else table[rows])
+        with in_options():
+            return kind(**given).fit(X[rows], y[rows], table=None if table is None else table[rows])
 
     share = DEFAULT_SHARE if share is None else share
     held_out, note = hold_out(data, share, chosen["random_state"], fit_part)

@@ -1,4 +1,4 @@
-"""`pair` for collections: a table within each block, made where the block is."""
+"""`pair` for Dask collections: one table per block, built on the worker that has the block."""
 
 from __future__ import annotations
 
@@ -42,13 +42,11 @@ def pair(
     client: Any = None,
     random_state: int | None = None,
 ) -> BlockTable:
-    """Build antithetic tables of a collection, one within each block.
+    """Build antithetic tables of a Dask collection, one within each block.
 
-    Nothing is gathered, and only y is read at once.
-
-    Blocks should hold rows in random order, since partners are found within a block. Where the data
-    are sorted, ``shuffle`` deals the rows of several blocks, far apart from each other, at random
-    among as many new ones.
+    Tables are built lazily; only y is read immediately. Blocks should hold rows in random order,
+    since partners are found within a block. If the data are sorted, ``shuffle`` exchanges rows at
+    random between several blocks that are far apart.
 
     Parameters
     ----------
@@ -63,20 +61,20 @@ def pair(
     intercept : float, default=0.0
         The intercept that belongs to ``coef``.
     loss : str or Loss, default="log_loss"
-        Its name says whether y are classes or numbers.
+        Whether y holds classes or numbers follows from it.
     fit_intercept : bool, default=False
-        Whether the model has an intercept: then rows have one more feature, 1.
+        Whether the model has an intercept. If so, each row has a further feature, which is 1.
     sample_weight : Dask array or series, default=None
         Weights of the rows, which scale their gradients.
     shuffle : bool or int, default=False
-        Deal the rows of this many blocks among each other, True of eight. Each block is cut into so
-        many parts, and all but one of these travel: with g blocks, a share of (g - 1) / g of the
-        data, whenever the new blocks are computed (see ``persist``).
+        Exchange rows between this many blocks; True means eight. With g blocks, a share of
+        (g - 1) / g of the data is sent to another block whenever the new blocks are computed (see
+        ``persist``).
     client : Client, default=None
-        What reads y; None means Dask's default, a current client or threads.
+        The client that reads y; None means Dask's default: the current client, or threads.
     random_state : int or None, default=None
-        Seed; None means 0. The first block's is this, so that one block gives the table that
-        :func:`antithetic.pair` gives.
+        Seed; None means 0. The first block uses this seed, so a single block gives the same table
+        as :func:`antithetic.pair`.
 
     Returns
     -------

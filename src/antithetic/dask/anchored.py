@@ -18,12 +18,12 @@ class Anchored(Corrected):
     Attributes
     ----------
     anchor : ndarray of shape (d + 1,)
-        Data gradient of all rows at the weights that the epoch begins with, the intercept's last.
+        Data gradient of all rows at the epoch's first weights; the intercept comes last.
     """
 
     anchor: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def _remember(self, state: State, own: Remembered) -> Memory:  # noqa: ARG002
-        """Slopes of the block's rows at the weights of the moment, and the gradient of all rows."""
+        """Slopes of the block's rows at the current weights, and the gradient of all rows."""
         slopes = self.problem.slopes(state.coef, state.intercept)
         return Memory(slopes, self.anchor.astype(self.problem.X.dtype), False)

@@ -1,4 +1,4 @@
-"""Questions to all blocks, each a round of the cluster, and rows drawn from them."""
+"""Sums over all blocks, each a round of the cluster, and samples of their rows."""
 
 from __future__ import annotations
 
@@ -22,15 +22,19 @@ from antithetic.dask.questions import (
     join_drawn,
     solve_drawn,
 )
-from antithetic.problem.sums import Outcome, Vector
+from antithetic.problem.penalties import Penalty
+from antithetic.problem.sums import Evaluation, Outcome, Vector
 
-_ROWS_PER_COLUMN = 200.0  # of the rows that one worker holds
+_ROWS_PER_COLUMN = 200.0  # of a sample, which one worker holds
+# A sample takes the time of some 16 passes over its rows, on one worker while the others wait.
+# With this share of all rows, that is as long as half a round of eight workers.
+_SHARE_OF_ROWS = 1.0 / 256.0
 _SAMPLED_BYTES = 1 << 27
-_SHARE_OF_GROUP = 0.1  # of an even share of a sample: what a rare class has at least
+_SHARE_OF_GROUP = 0.1  # of an even share of a sample: the least that a rare class gets
 
 
 class Asking:
-    """Blocks that are asked for sums, and for rows.
+    """Blocks that are asked for sums and for samples of rows.
 
     Parameters
     ----------
@@ -42,10 +46,13 @@ class Asking:
     problem : int, default=0
         Number of the problem.
     after_loss : str, default=""
-        What to do if the cluster is lost.
+        Tells the user what to do if the cluster is lost.
     seed : int, default=0
-        Of the sample that is kept.
+        Seed of the sample that is kept.
     """
+
+    d: int  # weights that are penalised: the first of a point
+    penalty: Penalty
 
     def __init__(
         self,
@@ -65,9 +72,10 @@ class Asking:
         self.n, self.is_single = census.rows, census.is_single
         self.size = census.effective_rows(common, problem)
         self.most_sampled = min(
-            _ROWS_PER_COLUMN * census.d, _SAMPLED_BYTES / max(1.0, census.row_bytes)
+            max(_ROWS_PER_COLUMN * census.d, _SHARE_OF_ROWS * census.rows),
+            _SAMPLED_BYTES / max(1.0, census.row_bytes),
         )
-        self.kind: Any = None  # float type of products, where blocks shall not choose it
+        self.kind: Any = None  # float type of products; None lets blocks choose
 
     @property
     def rounds(self) -> int:
@@ -104,16 +112,46 @@ class Asking:
             after_loss=self._after_loss,
         )
 
+    def at(self, theta: Vector) -> Evaluation:
+        """Objective and gradient at some weights."""
+        numbers, gradient = self._ask(theta, "at")
+        loss, square, curvature, *others = numbers.tolist()
+        coef, l2 = theta[: self.d], self.penalty.l2
+        gradient[: self.d] += l2 * coef
+        return Evaluation(
+            theta,
+            loss + 0.5 * l2 * float(coef @ coef),
+            gradient,
+            square / curvature if curvature > 0.0 else 0.0,
+            totals=(curvature, *others),
+        )
+
+    def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
+        """Diagonal of the matrix of second derivatives."""
+        diagonal: Vector = self._ask(point.theta, "diagonal", care=care)[0]
+        diagonal[: self.d] += self.penalty.l2
+        return diagonal
+
+    def times(self, point: Evaluation, vector: Vector) -> Vector:
+        """Product of the matrix of second derivatives with a vector."""
+        product: Vector = self._ask(point.theta, "times", vector)[0]
+        product[: self.d] += self.penalty.l2 * vector[: self.d]
+        return product
+
+    def curvature_above(self, point: Evaluation, vector: Vector) -> float:
+        """Curvature along a vector of a function above the mean loss."""
+        return float(self._ask(point.theta, "curvature_above", vector)[0][0])
+
     def near_samples(
         self, solve: Callable[[Any], Outcome | None], size: int, seed: int
     ) -> Outcome | None:
-        """Call a function on one worker, with rows drawn from all blocks: one pass over these."""
+        """Call a function on one worker with rows drawn from all blocks: one pass over them."""
         return self._solve_near(self._draw(size, seed), solve)
 
     def _solve_near(self, drawn: Any, solve: Callable[[Any], Outcome | None]) -> Outcome | None:
-        """Call a function where rows that were drawn are."""
+        """Call a function on the worker that holds a sample."""
         given = (drawn, self._common, self._centre(), self.kind, solve)
-        with starting(self._after_loss):
+        with starting(self._client, self._after_loss):
             future = self._client.submit(
                 solve_drawn, *given, key=f"antithetic-solve-{new_token()}", pure=False
             )
@@ -121,7 +159,7 @@ class Asking:
         return found
 
     def _draw(self, size: int, seed: int) -> Future:
-        """Rows drawn from all blocks, on one worker: one pass over the blocks."""
+        """Draw rows from all blocks and collect them on one worker: one pass over the blocks."""
         by_block = self._census.by_group(self._common, self._problem)
         ends = np.cumsum(by_block, axis=0)
         present = np.flatnonzero(ends[-1])
@@ -152,7 +190,7 @@ class Asking:
             numbers=list(draws),
             after_loss=self._after_loss,
         )
-        with starting(self._after_loss):
+        with starting(self._client, self._after_loss):
             return self._client.submit(
                 join_drawn, *rows, key=f"antithetic-sample-join-{new_token()}", pure=False
             )
@@ -161,10 +199,10 @@ class Asking:
 def _draw_places(
     lengths: NDArray[np.intp], size: int, seed: int
 ) -> tuple[list[NDArray[np.intp]], Vector | None]:
-    """Places among the rows of each group, spread evenly, and what a row of each counts.
+    """Positions among the rows of each group, spread evenly, and the weight of each group's rows.
 
-    A group has its share of ``size``, or more if it is rare, and then its rows count less; None
-    means that all rows count 1.
+    Each group gets its share of ``size``. A rare group gets more rows than that, and these have
+    smaller weights; None means that all weights are 1.
     """
     rng, n = np.random.default_rng(seed), int(lengths.sum())
     shares = np.maximum(1, np.rint(size * (lengths / n))).astype(np.intp)

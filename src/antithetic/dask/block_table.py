@@ -21,27 +21,27 @@ from antithetic.pairing.fingerprint import Fingerprint
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockTable:
-    """Tables of all blocks, made lazily; :func:`antithetic.dask.pair` returns one.
+    """Tables of all blocks, built lazily, as returned by :func:`antithetic.dask.pair`.
 
     Attributes
     ----------
     tables : list of Delayed
-        One :class:`antithetic.AntitheticTable` per block, of rows numbered from 0 in each; None for
-        an empty block.
+        One :class:`antithetic.AntitheticTable` per block, None for an empty block. The rows of each
+        block are numbered from 0.
     lengths : tuple of int
         Rows of the blocks.
     method : str
-        How they were paired.
+        How the rows were paired.
     dealt : bool
-        Whether rows were dealt again among blocks: then ``blocks`` are the new ones.
+        Whether rows were exchanged between blocks. If so, ``blocks`` are the new blocks.
     blocks : object
         The blocks: parts of X, y and the weights.
     common : object
-        Loss, classes and seed of all tables, and an order with the ``pairs`` that they are.
+        Loss, classes and seed of all tables, and an order whose ``pairs`` describe them.
     given : tuple
-        What tells the collections it was made for from others.
+        Identifies the collections that the table was built for.
     rows : list of Delayed or None
-        Numbers in X of the rows of each new block; None where none were dealt.
+        Row numbers in X of each new block's rows; None if no rows were exchanged.
     coef, intercept
         Weights at which gradients were paired; None and 0.0 for signed rows.
     """
@@ -63,15 +63,15 @@ class BlockTable:
     def __repr__(self) -> str:
         return (
             f"BlockTable({len(self)} rows in {len(self.lengths)} blocks,"
-            f" method={self.method!r}{', dealt again' if self.dealt else ''})"
+            f" method={self.method!r}{', shuffled' if self.dealt else ''})"
         )
 
     @property
     def partner(self) -> Any:
         """Partner of each row of X, a Dask array of shape (n,), computed block by block.
 
-        Rows are numbered in the whole of X. Where they were dealt again, partners are in the order
-        of the new blocks, with the rows' numbers in :attr:`order`.
+        Rows are numbered through all of X. If rows were exchanged between blocks, partners are in
+        the order of the new blocks, and :attr:`order` has the row numbers.
         """
         import dask.array as da
 
@@ -92,7 +92,7 @@ class BlockTable:
     def order(self) -> Any:
         """Number in X of each row of the blocks, a Dask array of shape (n,).
 
-        It is 0..n-1 unless rows were dealt again.
+        It is 0..n-1 unless rows were exchanged between blocks.
         """
         import dask.array as da
 
@@ -108,12 +108,12 @@ class BlockTable:
     def compute(self, client: Any = None) -> AntitheticTable:
         """Gather all tables into one :class:`antithetic.AntitheticTable` of the rows of X.
 
-        It takes 8 bytes a row in this process.
+        It takes 8 bytes per row in this process.
 
         Parameters
         ----------
         client : Client, default=None
-            What computes; None means Dask's default, a current client or threads.
+            The client to use; None means Dask's default: the current client, or threads.
 
         Returns
         -------
@@ -129,12 +129,12 @@ class BlockTable:
     def persist(self, client: Any = None) -> BlockTable:
         """Return the same table, computed once and kept on the cluster.
 
-        So are its blocks, if rows were dealt again.
+        If rows were exchanged between blocks, the new blocks are kept too.
 
         Parameters
         ----------
         client : Client, default=None
-            What computes and keeps; None means Dask's default, a current client or threads.
+            The client to use; None means Dask's default: the current client, or threads.
 
         Returns
         -------
@@ -175,7 +175,7 @@ class BlockTable:
         intercept : float, default=0.0
             The intercept that belongs to ``coef``.
         client : Client, default=None
-            What computes; None means Dask's default.
+            The client to use; None means Dask's default.
 
         Returns
         -------
@@ -188,7 +188,7 @@ class BlockTable:
     ) -> Quality:
         """Measure how good the tables are, as on one machine.
 
-        ``best_ratio`` is that of all tables within these blocks.
+        ``best_ratio`` is the best ratio that tables within these blocks can have.
 
         Parameters
         ----------
@@ -197,9 +197,9 @@ class BlockTable:
         intercept : float, default=0.0
             The intercept that belongs to ``coef``.
         random_state : int, default=0
-            Chooses the rows that are solved exactly in large blocks.
+            Seed of the rows for which large blocks are solved exactly.
         client : Client, default=None
-            What computes; None means Dask's default.
+            The client to use; None means Dask's default.
 
         Returns
         -------
@@ -210,14 +210,14 @@ class BlockTable:
 
     @property
     def pairs(self) -> Pairs:
-        """How they were made, for the ``pairs=`` of an order."""
+        """How the tables were made, for the ``pairs=`` of an order."""
         made = self.common.order.pairs
         assert made is not None
         return made
 
     @property
     def origin(self) -> str:
-        """How it was made, as text, for checkpoints."""
+        """How the table was made, as text for checkpoints."""
         at = (
             None
             if self.coef is None
@@ -231,7 +231,7 @@ class BlockTable:
         Parameters
         ----------
         X, y, sample_weight
-            What is to be trained on.
+            The training data.
         """
         for mine, theirs, name in zip(
             self.given,
@@ -255,7 +255,7 @@ def _global_partner(
 
 
 def name_of(collection: Any) -> Any:
-    """What tells a collection from others: its key in Dask."""
+    """Identity of a collection: its key in Dask."""
     if isinstance(collection, (list, tuple)):
         return tuple(str(part.key) for part in collection)
     return dask.base.tokenize(collection)

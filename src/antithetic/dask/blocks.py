@@ -1,4 +1,4 @@
-"""Blocks: rows, labels and weights of one piece of the data, which one task reads at a time."""
+"""Blocks: rows, labels and weights of one piece of the data, read by one task at a time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from antithetic._util.validation import check_column, check_rows
 
 
 class Recipe:
-    """How a task reads a part of a block: a small graph without data that the cluster holds.
+    """How a task reads a part of a block: a small graph that needs no data of the cluster.
 
-    So the part is in memory only while its task runs; the scheduler would let workers read ahead.
+    So the part is in memory only while its task runs; otherwise workers would read ahead.
     """
 
     __slots__ = ("graph", "key")
@@ -31,9 +31,9 @@ class Recipe:
 
 
 class Expected(NamedTuple):
-    """What is known of all blocks: labels of the columns, if these are frames, and what is given.
+    """What all blocks have: column labels, if they are data frames, and labels and weights.
 
-    Columns of a frame are matched by their labels, as in a frame that holds all rows.
+    Columns of data frames are matched by their labels.
     """
 
     columns: list[Any] | None = None
@@ -64,7 +64,7 @@ class Blocks:
     columns : list or None
         Labels of the columns of frames, names or numbers, in the order of the first block.
     held : tuple
-        Collections whose data the cluster holds, kept so that it goes on holding them.
+        Collections whose data the cluster holds; referred to here so that it keeps them.
     """
 
     X: list[Any]
@@ -78,23 +78,23 @@ class Blocks:
         return len(self.X)
 
     def parts(self, number: int) -> list[Any]:
-        """Rows, labels and weights of a block, for :func:`open_block`; what is missing is None.
+        """Rows, labels and weights of a block, None if not given, for :func:`open_block`.
 
-        The last entry says what to expect of them.
+        The last entry is :attr:`expected`.
         """
         given = (self.X, self.y, self.weight)
         return [*(None if column is None else column[number] for column in given), self.expected]
 
     @property
     def expected(self) -> Expected:
-        """What tasks may expect of the parts of a block."""
+        """What tasks can expect of a block."""
         return Expected(self.columns, self.y is not None, self.weight is not None)
 
 
 def open_block(number: int, parts: Sequence[Any], *, finite: bool = True) -> Block:
-    """Read and check a block, in the task that needs it; errors name the block.
+    """Read and check a block in the task that needs it; errors name the block.
 
-    Whether rows are ``finite`` need not be checked again after the first look.
+    After the first look, rows need not be checked for being ``finite`` again.
     """
     expected = (
         parts[3] if len(parts) > 3 else Expected(None, *(part is not None for part in parts[1:]))
@@ -108,7 +108,7 @@ def open_block(number: int, parts: Sequence[Any], *, finite: bool = True) -> Blo
     if hasattr(X, "to_numpy"):
         X = _in_order(X, expected.columns, name).to_numpy()
     if not hasattr(X, "shape"):
-        raise ValueError(f"{name} must be rows, an array, CSR matrix or frame; got {type(X)}")
+        raise ValueError(f"{name} must be an array, CSR matrix or data frame; got {type(X)}")
     n = X.shape[0]
     try:
         rows = check_rows(X, name, finite=finite) if n else _no_rows(X)
@@ -176,7 +176,7 @@ def _labels(y: Any, n: int) -> NDArray[Any]:
         labels = labels.ravel()
     if labels.shape != (n,):
         raise ValueError(
-            f"X has {n} rows and y has shape {labels.shape}; cut both into blocks of the same rows"
+            f"X has {n} rows and y has shape {labels.shape}; divide both into the same blocks"
         )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(
@@ -188,7 +188,7 @@ def _labels(y: Any, n: int) -> NDArray[Any]:
 
 
 def _of_one_kind(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels of objects as text, numbers or bools, so that blocks can be compared."""
+    """Convert labels of object type to text, numbers or bools, so that blocks can be compared."""
     kinds = set(map(type, labels.tolist()))
     if not kinds <= {str, int, bool}:  # which are never missing
         missing = np.frompyfunc(_is_missing, 1, 1)(labels).astype(bool)
@@ -197,7 +197,7 @@ def _of_one_kind(labels: NDArray[Any]) -> NDArray[Any]:
     plain = np.array(labels.tolist())
     if plain.dtype.kind == "O" or (len(kinds) > 1 and any(issubclass(kind, str) for kind in kinds)):
         raise ValueError(
-            "y mixes labels that cannot be compared (numbers with strings, say); use one kind"
+            "y mixes labels that cannot be compared, for example numbers and strings; use one kind"
         )
     return plain
 
@@ -218,5 +218,5 @@ def _weights(weight: Any, n: int) -> NDArray[np.float64]:
 def join_classes(found: list[NDArray[Any]]) -> NDArray[Any]:
     """Return the labels of all blocks, in order."""
     if len({"text" if labels.dtype.kind in "US" else "number" for labels in found}) > 1:
-        raise ValueError("y has words in some blocks and numbers in others; use one kind")
+        raise ValueError("y has strings in some blocks and numbers in others; use one kind")
     return np.unique(np.concatenate(found))

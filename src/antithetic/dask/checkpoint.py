@@ -1,4 +1,4 @@
-"""A fit as a file: where it stands after a round, to go on from when the cluster was lost."""
+"""Checkpoints of a fit after each round, from which it resumes if the cluster is lost."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from antithetic.pairing import store
 
 _KIND = "antithetic dask checkpoint"
 _FORMAT = f"{_KIND} 2"
-ADVICE = "delete the file to begin again, or name another"
+ADVICE = "delete the file to start again, or choose another file"
 _COLUMNS = dict.fromkeys(
     ("weights", "gradients", "points", "moves", "known", "numbers", "history", "steps"), np.float64
 )
-_MOST_KNOWN = 64  # rounds that a standing remembers; far more than any does
+_MOST_KNOWN = 64  # rounds that a standing remembers: a generous limit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Progress:
-    """A fit as far as it has come.
+    """The state of a fit after some rounds.
 
     Attributes
     ----------
@@ -32,12 +32,12 @@ class Progress:
     rounds : int
         Rounds done.
     history : tuple of tuple of float
-        Of each round its seconds since the fit began, and for each problem the objective and the
-        gradient's norm.
+        For each round, the seconds since the fit began, then for each problem the objective and
+        the norm of the gradient.
     seeds : tuple of int
         One per problem.
     steps : tuple of float
-        Step size and decay that were found, for each problem.
+        Step size and decay found for each problem.
     """
 
     standings: tuple[Standing, ...]
@@ -48,7 +48,7 @@ class Progress:
 
 
 def save(path: str | os.PathLike[str], mark: dict[str, Any], progress: Progress) -> None:
-    """Write a fit: one ``.npz`` without pickle, which replaces the last once it is complete."""
+    """Write a checkpoint: one ``.npz`` without pickle, which replaces the last when complete."""
     standings = progress.standings
     numbers = [[one.value, one.lowered, one.best, one.waited, one.stopped] for one in standings]
     arrays: dict[str, NDArray[Any]] = {
@@ -66,9 +66,9 @@ def save(path: str | os.PathLike[str], mark: dict[str, Any], progress: Progress)
 
 
 def load(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Progress]:
-    """Read what :func:`save` wrote: what it is of, and the fit.
+    """Read what :func:`save` wrote: what the fit belongs to, and its state.
 
-    Nothing in the file is run, and everything in it is checked.
+    No code in the file is run, and everything in it is checked.
     """
     try:
         meta, arrays = store.read(path, _COLUMNS | {"seeds": np.int64})
@@ -118,9 +118,9 @@ def _read(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> tuple[dict[s
 def resume(
     path: str | os.PathLike[str] | None, mark: dict[str, Any], begin: Progress, *, seeded: bool
 ) -> Progress:
-    """Return the progress that a file holds, if there is one, or that of the beginning.
+    """Return the progress in a checkpoint, or the given beginning if there is no file.
 
-    It must be of the same fit; if this one is ``seeded``, with the same seeds.
+    The checkpoint must belong to the same fit and, if this fit is ``seeded``, have the same seeds.
     """
     if path is None or not os.path.exists(path):
         return begin
@@ -131,17 +131,19 @@ def resume(
     if sizes[0] != sizes[1]:
         raise _of_other_data(name)
     if seeded and progress.seeds != begin.seeds:
-        raise ValueError(f"checkpoint {name!r} is of a fit with another random_state; {ADVICE}")
+        raise ValueError(
+            f"checkpoint {name!r} belongs to a fit with another random_state; {ADVICE}"
+        )
     return progress
 
 
 def check_same(name: str, written: dict[str, Any], mark: dict[str, Any]) -> None:
-    """Raise ValueError if a file is of a fit of other parameters or data."""
+    """Raise ValueError if a checkpoint belongs to a fit with other parameters or data."""
     before, settings = written["settings"], mark["settings"]
     changed = [key for key in before | settings if before.get(key) != settings.get(key)]
     if changed:
         raise ValueError(
-            f"checkpoint {name!r} is of a fit with other parameters"
+            f"checkpoint {name!r} belongs to a fit with other parameters"
             f" ({', '.join(sorted(changed))}); {ADVICE}"
         )
     if written["data"] != mark["data"]:
@@ -150,13 +152,13 @@ def check_same(name: str, written: dict[str, Any], mark: dict[str, Any]) -> None
 
 def _of_other_data(name: str) -> ValueError:
     return ValueError(
-        f"checkpoint {name!r} is of other data, other blocks of them, or other first weights;"
+        f"checkpoint {name!r} belongs to other data, other blocks or other initial weights;"
         f" {ADVICE}"
     )
 
 
 def checked_mark(mark: Any) -> dict[str, Any]:
-    """What a fit is of: its settings as text, and a hash of its data."""
+    """What a fit belongs to: its settings as text, and a hash of its data."""
     require(
         isinstance(mark, dict)
         and set(mark) == {"settings", "data"}
@@ -172,7 +174,7 @@ def checked_mark(mark: Any) -> dict[str, Any]:
 
 
 def _check_columns(arrays: dict[str, NDArray[Any]], rounds: Any, k: int) -> None:
-    """Raise ValueError for lengths and numbers that no fit of k problems has after these rounds."""
+    """Raise ValueError for lengths and numbers that no fit can have after these rounds."""
     require(type(rounds) is int and rounds >= 0 and k > 0, "rounds or seeds")
     require(len(arrays["history"]) == rounds * (1 + 2 * k), "history")
     size = len(arrays["weights"])
@@ -189,6 +191,6 @@ def _check_columns(arrays: dict[str, NDArray[Any]], rounds: Any, k: int) -> None
 
 
 def require(holds: bool, what: str) -> None:
-    """Raise ValueError for an entry that no fit writes."""
+    """Raise ValueError for an entry that no fit would write."""
     if not holds:
         raise ValueError(f"its entry {what} is not valid")

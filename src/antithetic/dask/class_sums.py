@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.dask.asking import Asking
+from antithetic.dask.kept_sample import KeptSample
 from antithetic.problem.class_hessians import penalised
 from antithetic.problem.class_points import ClassPoints
 from antithetic.problem.class_rows import are_far
@@ -18,26 +18,28 @@ from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.sums import Dual, Evaluation, Vector, Whitening
 from antithetic.solvers.newton.multinomial import solve_sample
 
+_ROWS_PER_WEIGHT = 7.0  # of the sample that is kept: more would not save rounds
 
-class ClassBlockSums(Asking, ClassPoints):
-    """The rows of many classes, wherever they are; each sum is one pass over all blocks.
 
-    It is what :class:`antithetic.problem.class_sums.ClassSums` is on one machine. The parameters
-    are those of :class:`Asking`.
+class ClassBlockSums(KeptSample, ClassPoints):
+    """Sums over the rows of many classes in all blocks; each sum is one pass over the blocks.
+
+    On one machine, :class:`antithetic.problem.class_sums.ClassSums` does the same. The parameters
+    are those of :class:`KeptSample`.
     """
 
     def __init__(self, *given: Any) -> None:
-        Asking.__init__(self, *given)
+        KeptSample.__init__(self, *given)
         census, common = self._census, self._common
         classes = census.counts.shape[1]
         ClassPoints.__init__(self, classes, census.d, common.penalty, self._centre())
         spreads = np.sqrt(np.maximum(census.spreads - census.centre**2, 0.0))
         is_single = self.is_single and not are_far(census.centre, spreads)
         self.kind = np.float32 if is_single else np.float64
-        self._kept: dict[str, Any] = {}  # sums that do not depend on weights, or on these alone
+        self._kept: dict[str, Any] = {}  # results that can be used again
 
     def refined(self) -> Self | None:
-        """The same rows with products of float64; None where they are so already."""
+        """The same rows with products of float64; None if they are float64 already."""
         if self.kind == np.float64:
             return None
         other = copy.copy(self)
@@ -46,17 +48,8 @@ class ClassBlockSums(Asking, ClassPoints):
 
     # ---- rounds
 
-    def at(self, theta: Vector) -> Evaluation:
-        """Objective and gradient at some weights."""
-        (loss, square, curvature), gradient = self._ask(theta, "at")
-        coef, l2 = theta[: self.d], self.penalty.l2
-        gradient[: self.d] += l2 * coef
-        objective = float(loss) + 0.5 * l2 * float(coef @ coef)
-        noise = float(square / curvature) if curvature > 0.0 else 0.0
-        return Evaluation(theta, objective, gradient, noise, totals=(float(curvature),))
-
     def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
-        """Matrix of second derivatives; products of float32 unless it is to be exact."""
+        """Matrix of second derivatives, by products of float32 unless ``exact``."""
         return self.hessian_of(point, np.arange(self.d), exact=exact, care=care)
 
     def hessian_of(
@@ -74,28 +67,12 @@ class ClassBlockSums(Asking, ClassPoints):
         )
         return penalised(self, found, columns)
 
-    def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
-        """Diagonal of :meth:`hessian`."""
-        diagonal: Vector = self._ask(point.theta, "diagonal", care=care)[0]
-        diagonal[: self.d] += self.penalty.l2
-        return diagonal
-
     def scales(self, point: Evaluation) -> Vector:
         """Squared unit of each weight, in curvature."""
         return self.diagonal(point)
 
-    def times(self, point: Evaluation, vector: Vector) -> Vector:
-        """Product of the Hessian with a vector."""
-        product: Vector = self._ask(point.theta, "times", vector)[0]
-        product[: self.d] += self.penalty.l2 * vector[: self.d]
-        return product
-
-    def curvature_above(self, point: Evaluation, vector: Vector) -> float:
-        """Curvature along a vector of a function above the mean loss."""
-        return float(self._ask(point.theta, "curvature_above", vector)[0][0])
-
     def dual(self, point: Evaluation) -> Dual:
-        """Chances that sum to the labels of each class, as intercepts must, near the point's."""
+        """Probabilities near those of the point that sum to the label counts of each class."""
         data = point.gradient[: self.d] - self.penalty.l2 * point.theta[: self.d]
         if not self.fit_intercept:
             return Dual(data, 0.0)
@@ -108,7 +85,7 @@ class ClassBlockSums(Asking, ClassPoints):
         return Dual(move_gradient(data, self._kept["means"], kept, given), cost)
 
     def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
-        """What it costs to leave only the smaller share of the way from the labels to chances."""
+        """Cost of keeping only the smaller share of the way from labels to probabilities."""
         kept, given = np.ones(self.classes), np.zeros(self.classes)
         if self.fit_intercept:
             kept, given = self._moved(point)
@@ -123,7 +100,7 @@ class ClassBlockSums(Asking, ClassPoints):
         shares = self._shares()
         return move_chances(shares, shares + point.gradient[self.d :])
 
-    # ---- what is known without a round, or of some rows
+    # ---- without a round, or from some rows
 
     def _shares(self) -> Vector:
         """Weight of each class, as a share of n."""
@@ -137,9 +114,8 @@ class ClassBlockSums(Asking, ClassPoints):
         return best_constants(shares)
 
     def first_weights(self, seed: int) -> Vector | None:
-        """Solution of a sample, for models that have no use for samples of their own."""
-        size = int(min(self.n, self.most_sampled))
-        found = self.near_samples(partial(_solution, seed=seed), size, seed)
+        """Solution of a sample, for models that do not start from samples themselves."""
+        found = self._solve_near(self._sample(), partial(_solution, seed=seed))
         if found is None:
             return None
         theta, self._kept["whitening"] = found
@@ -151,15 +127,18 @@ class ClassBlockSums(Asking, ClassPoints):
         kept = self._kept.pop("whitening", None)
         if kept is not None and care == 0.0 and (point.theta == self._kept["theta"]).all():
             return kept  # type: ignore[no-any-return]
-        size = int(min(self.n, self.most_sampled))
-        found = self.near_samples(partial(_whitening, point.theta, seed, care), size, seed)
-        if found is None:  # rows that do not count
+        found = self._solve_near(self._sample(), partial(_whitening, point.theta, seed, care))
+        if found is None:  # all rows of the sample have weight 0
             return Whitening(self._census.spreads / self.classes, np.ones(self.classes), 1.0)
         return found
 
+    def _rows_of_system(self) -> float:
+        """Rows that the sample should have."""
+        return _ROWS_PER_WEIGHT * self.d
+
 
 def _solution(sums: ClassSums, *, seed: int) -> tuple[Vector, Whitening]:
-    """Solution of some rows, and what their second derivatives there have in common."""
+    """Solution of some rows, and what the second derivatives of the classes share there."""
     theta = solve_sample(sums, seed)
     return theta, _whitening(theta, seed, 0.0, sums)
 

@@ -1,6 +1,6 @@
-"""Where the work is done: a client of the user's, a scheduler's address, or a local cluster.
+"""Where the work is done, and what the user is told when it is lost.
 
-And what happens when it is lost.
+It is done by a given client, by the scheduler at a given address, or by a local cluster.
 """
 
 from __future__ import annotations
@@ -16,27 +16,31 @@ from typing import Any
 
 import dask
 from distributed import Client, LocalCluster, wait
+from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 
 from antithetic._util.threads import count_threads
 
 _SECONDS_BETWEEN_QUESTIONS = 5.0
-_SECONDS_OF_SILENCE = 30.0  # of workers that cannot work, before it is said
+_SECONDS_OF_SILENCE = 30.0  # without a worker that can work, before the user is warned
 _CANCELLED = (concurrent.futures.CancelledError, asyncio.CancelledError)
+_DISCONNECTED = (ClosedClientError, CommClosedError, OSError)
 
 
 class ClusterLostError(RuntimeError):
-    """The scheduler, or data that only the cluster held, is gone; the message says how to go on."""
+    """The scheduler was lost, or data that only the workers held.
+
+    The message says how to resume.
+    """
 
 
 @contextmanager
 def client_of(given: Any) -> Iterator[Client]:
-    """Give a client to work with: the given one, or one for the given address of a scheduler.
+    """Yield the given client, or a client of the scheduler at the given address.
 
-    Without either, it is the current client, or else that of a local cluster.
-
-    What was started here is closed at the end; a client of the user's is left as it is.
+    Without either, it is the current client, or that of a local cluster if there is none. Clients
+    and clusters started here are closed at the end; a client of the user's is left as it is.
     """
     if isinstance(given, Client):
         _check_package(given)
@@ -62,16 +66,20 @@ def client_of(given: Any) -> Iterator[Client]:
 
 
 def _check_package(client: Client) -> None:
-    """Refuse workers that cannot import this package, which would die of every task one by one."""
-    try:  # a function of the standard library, since they cannot read one of ours
+    """Refuse a closed client, and workers that cannot import this package."""
+    if client.status == "closed":
+        raise ClusterLostError(
+            "the client is closed, as it is after it lost its scheduler; connect a new one and pass"
+            " it as client="
+        )
+    with starting(client):
+        # a function of the standard library, since they cannot read one of ours
         found = client.run(find_spec, "antithetic", on_error="ignore")
-    except (OSError, CommClosedError, RuntimeError) as error:
-        raise _lost(error, "") from error
     lacking = sorted(str(worker) for worker, spec in found.items() if spec is None)
     if lacking:
         raise RuntimeError(
-            f"{len(lacking)} of {len(found)} workers cannot import antithetic, {lacking[0]} for"
-            " one; install it where they run: pip install 'antithetic[dask]'"
+            f"{len(lacking)} of {len(found)} workers cannot import antithetic, for example"
+            f" {lacking[0]}; install it where they run: pip install 'antithetic[dask]'"
         )
 
 
@@ -81,7 +89,7 @@ def _connected(address: str) -> Iterator[Client]:
         client = Client(address, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise ClusterLostError(
-            f"no scheduler answers at {address!r} ({error}); check the address, or start one"
+            f"no scheduler answers at {address!r} ({error}); check the address, or start one there"
         ) from error
     with client:
         yield client
@@ -103,41 +111,47 @@ def _local_cluster() -> Iterator[Client]:
 def compute(client: Client, tasks: Sequence[Any], *, after_loss: str = "") -> list[Any]:
     """Compute delayed values on the cluster, in the order given.
 
-    ``after_loss`` is what to tell the user to do if the scheduler is lost.
+    ``after_loss`` tells the user what to do if the scheduler is lost.
     """
-    with starting(after_loss):
+    with starting(client, after_loss):
         futures = client.compute(list(tasks))
     return gather(client, futures, after_loss=after_loss)
 
 
 @contextmanager
-def starting(after_loss: str = "") -> Iterator[None]:
-    """Start tasks; if the scheduler is lost, say so and what to do."""
+def starting(client: Client, after_loss: str = "") -> Iterator[None]:
+    """Start tasks; if the scheduler is lost meanwhile, raise an error that says what to do."""
     try:
         yield
-    except (OSError, CommClosedError, RuntimeError) as error:
-        raise _lost(error, after_loss) from error
+    except Exception as error:
+        # a closed client raises errors of many kinds, AttributeError among them
+        is_known = isinstance(error, (*_DISCONNECTED, RuntimeError))
+        if is_known or client.status == "closed":
+            raise _lost(error, after_loss) from error
+        raise
 
 
 def gather(client: Client, futures: Sequence[Any], *, after_loss: str = "") -> list[Any]:
     """Wait for tasks that were started, and return their results.
 
-    On Ctrl-C and on errors, the tasks that are left are cancelled. ``after_loss`` is what to tell
-    the user to do if the scheduler is lost.
+    On Ctrl-C and on errors, the remaining tasks are cancelled. ``after_loss`` tells the user what
+    to do if the scheduler is lost.
     """
     try:
         _wait(client, futures)
         gathered: list[Any] = client.gather(list(futures))
     except KilledWorker as error:
         raise RuntimeError(
-            f"{error.task!r} was on {error.allowed_failures + 1} workers that died, probably"
+            f"{error.allowed_failures + 1} workers died while they ran {error.task!r}, probably"
             " because they ran out of memory; use smaller blocks (X.rechunk, or more partitions),"
             " fewer threads per worker, or a larger memory_limit"
         ) from error
-    except (*_CANCELLED, CommClosedError, OSError) as error:
+    except (Exception, *_CANCELLED) as error:
         if any(future.status == "error" for future in futures):
             raise  # of a block that could not be read
-        raise _lost(error, after_loss) from error
+        if isinstance(error, (*_CANCELLED, *_DISCONNECTED)) or client.status == "closed":
+            raise _lost(error, after_loss) from error
+        raise
     finally:
         for future in futures:
             future.release()
@@ -150,10 +164,10 @@ def compute_anywhere(client: Client | None, tasks: Sequence[Any]) -> list[Any]:
 
 
 def _wait(client: Client, futures: Sequence[Any]) -> None:
-    """Wait until all are done, asking the scheduler now and then whether it still exists.
+    """Wait until all are done, and ask the scheduler now and then whether it still exists.
 
-    A scheduler that was closed sends no message, and neither do workers that have paused or are
-    gone; after a while the user is warned.
+    A scheduler that was closed sends no message. Neither do workers that are paused or lost: after
+    a while the user is warned.
     """
     idle_since, told = time.monotonic(), False
     while True:
@@ -175,25 +189,22 @@ def _wait(client: Client, futures: Sequence[Any]) -> None:
 
 
 def _why_idle(client: Client) -> str | None:
-    """Why no worker can work, and what to do, or None if one can.
-
-    What the scheduler says when it is asked.
-    """
-    if not client.nthreads():  # an error if it is gone, unlike the next question
+    """Why no worker can work, and what to do about it; None if one can."""
+    if not client.nthreads():  # raises an error if the scheduler is gone, unlike scheduler_info
         return "the cluster has no workers; start some, or wait for them"
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     if workers and all(worker["status"] == "paused" for worker in workers):
         return (
-            "all workers have paused for want of memory; use smaller blocks (X.rechunk, or more"
-            " partitions), fewer threads per worker, a larger memory_limit, or release what the"
-            " cluster holds"
+            "all workers have paused because their memory is full; use smaller blocks (X.rechunk,"
+            " or more partitions), fewer threads per worker, a larger memory_limit, or release data"
+            " that the cluster holds"
         )
     return None
 
 
 def _lost(error: BaseException, after_loss: str) -> ClusterLostError:
+    reason = str(error).partition("\n")[0].rstrip(":") or type(error).__name__
     return ClusterLostError(
-        "the scheduler was lost, or data that only its workers held"
-        f" ({error or type(error).__name__}); start a cluster again"
-        + (f" and {after_loss}" if after_loss else "")
+        f"the scheduler was lost, or data that only its workers held ({reason}); start a new"
+        " cluster" + (f" and {after_loss}" if after_loss else "")
     )

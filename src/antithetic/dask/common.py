@@ -39,7 +39,7 @@ class Common:
         Rows of all blocks.
     batch_size : int
     order : Order
-        How each block draws its rows; its ``pairs`` are made within the block.
+        How each block draws its rows; its ``pairs`` are built within the block.
     seeds : tuple of int
         One per problem.
     """
@@ -77,7 +77,7 @@ class Common:
         return target, self.parts.weigh(target, block.weight, number)
 
     def groups(self, target: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Group of each row, by which samples are drawn: its class, +1 first; 0 of a regression."""
+        """Group of each row for sampling: its class, +1 first; 0 for regression."""
         if self.parts.classes is None:
             return np.zeros(len(target), np.intp)
         return target.astype(np.intp) if self.is_classed else (target < 0.0).astype(np.intp)
@@ -90,7 +90,7 @@ class Common:
         centre: NDArray[np.float64] | None,
         kind: Any,
     ) -> RowSums | ClassSums:
-        """Sums over some rows, without the penalty; ``kind`` is the type of products."""
+        """Sums over some rows, without the penalty; ``kind`` is the float type of products."""
         if isinstance(self.parts, AllClasses):
             codes, many = target.astype(np.intp), self.parts.n_classes
             return ClassSums(X, codes, many, ElasticNet(), weight, centre, kind=kind)
@@ -109,8 +109,8 @@ class Common:
     def spec(self, solver: Solver, steps: Steps, table: Table | None, seed: int) -> Spec:
         """Return the run of a block, with a solver that was made for it.
 
-        It is checked as one of plain steps: which steps go too far is decided by a search over all
-        blocks, so what SVRG refuses on one machine does not apply. Where a block has no table, its
+        It is checked as a run of plain steps: what SVRG refuses on one machine does not apply,
+        since a search over all blocks rejects steps that go too far. If a block has no table, its
         rows are drawn one by one.
         """
         order, problem = self.order, solver.problem

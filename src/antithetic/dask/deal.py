@@ -1,4 +1,4 @@
-"""Rows of several blocks dealt at random among as many new ones, for data that are sorted."""
+"""Exchange rows between blocks at random, for data that are sorted."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _OWN = 0x5EA1  # keeps these draws apart from those of orders
 def deal(
     blocks: Blocks, lengths: tuple[int, ...], together: int, seed: int
 ) -> tuple[Blocks, list[Any], tuple[int, ...]]:
-    """Return new blocks, the numbers of their rows in the whole, and their lengths.
+    """Return new blocks, the row numbers of their rows, and their lengths.
 
-    Block k is dealt with those at the same place in the other strides of ``ceil(K / together)``
-    blocks, so that a new block has rows from the beginning, the middle and the end. Each block cuts
-    its rows into parts at random, a part for each new block: which rows these are follows from the
-    seed and the block's number alone.
+    The blocks are divided into ``together`` runs of ``ceil(K / together)`` blocks. Blocks at the
+    same place in each run exchange rows, so that a new block has rows from the beginning, the
+    middle and the end of the data. Each block divides its rows at random into one part for each new
+    block; the division depends only on the seed and the number of the block.
     """
     n = len(blocks)
     stride = -(-n // min(together, n))
@@ -51,9 +51,9 @@ def deal(
 
 
 def _part(n: int, number: int, parts: int, seed: int, place: int) -> NDArray[np.intp]:
-    """Rows of a block that go to one of the new ones, in order."""
+    """Rows of a block that go to one of the new blocks, in order."""
     dealt = np.random.default_rng((seed, _OWN, number)).permutation(n)
-    begin = (place + number) % parts  # what does not divide evenly goes to another block each time
+    begin = (place + number) % parts  # rows that are left over go to a different block each time
     return np.sort(dealt[begin * n // parts : (begin + 1) * n // parts])
 
 

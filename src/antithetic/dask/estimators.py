@@ -1,4 +1,4 @@
-"""`SGDClassifier` and `SGDRegressor` for Dask's collections, with the names of one machine."""
+"""`SGDClassifier` and `SGDRegressor` for Dask collections, with the names of one machine."""
 
 from __future__ import annotations
 
@@ -24,77 +24,80 @@ from antithetic.orders import Order
 class SGDClassifier(BlockPredictor, ClassifierMixin, BlockModel):  # type: ignore[misc]
     """Linear classifier of data in blocks: :class:`antithetic.SGDClassifier` on a Dask cluster.
 
-    Where loss and penalty are smooth, it is fitted by the Newton iterations of
-    :class:`antithetic.dask.LogisticRegression`, one class against the rest: each round asks the
-    blocks for sums. Otherwise, every block makes an epoch of steps on its own rows in each round,
-    from common weights, corrected by the gradient of all rows; then the best of a few points along
-    the mean of their moves is taken (:mod:`antithetic.dask.search`). Both depend only on the seed,
-    the numbers of the blocks and the round, and sums are in the order of the blocks. So the result
-    does not depend on the workers, nor on which of them are lost on the way, as long as the
-    machines are of one kind.
+    If loss and penalty are smooth, it is fitted by the Newton iterations of
+    :class:`antithetic.dask.LogisticRegression`, one class against the rest. Otherwise, in each
+    round every block makes an epoch of steps on its own rows. All blocks start from the same
+    weights, and their steps are corrected by the gradient of all rows; the next round starts from
+    the best of a few points along the mean of their moves (:mod:`antithetic.dask.search`). Both
+    methods depend only on the seed, the numbers of the blocks and the round, and sums are added in
+    the order of the blocks. So the result does not depend on the workers, nor on which of them are
+    lost during the fit, provided that all machines have the same type of CPU.
 
     Parameters
     ----------
     loss, penalty, alpha, l1_ratio, fit_intercept, epsilon, eta0, power_t, decay, random_state
         As in :class:`antithetic.SGDClassifier`.
     max_iter : int, default=1000
-        Most iterations over all rows. With Newton's method most of them read each block once; with
-        corrected steps each reads it twice, for its epoch and to measure the points.
+        Maximum number of iterations over all rows. With Newton's method, most iterations read each
+        block once; with corrected steps, each reads it twice: for its epoch and to measure points.
     tol, n_iter_no_change : float or None, default=1e-3; int, default=5
-        End when the objective of all rows has not fallen by ``tol`` for so many iterations in a
-        row. Newton's method also ends when a bound shows that the objective is at most ``1e-3 *
-        tol`` above its optimum, in units of what the best constant prediction is.
+        Stop when the objective of all rows has not fallen by ``tol`` for this many iterations in
+        a row. Newton's method also stops when a bound shows that the gap to the optimum is at most
+        ``1e-3 * tol`` of the gap of the best constant prediction.
     shuffle : bool, default=True
-        False takes the rows of a block in the order given.
+        False visits the rows of a block in the given order.
     verbose : int, default=0
         1 prints a line per iteration. Dask's dashboard shows tasks as ``antithetic-gradient`` and
         ``antithetic-hessian``, or ``antithetic-epoch`` and ``antithetic-measure``.
     learning_rate : {"auto", "inverse_time", "constant", "optimal", "invscaling"}, default="auto"
-        "auto" finds steps for the first round on a few rows of at most 64 blocks; later ones follow
-        from the curvature of each block.
+        "auto" finds the steps of the first round on a few rows of at most 64 blocks; later steps
+        follow from the curvature of each block.
     class_weight : dict, "balanced" or None, default=None
         As in :class:`antithetic.SGDClassifier`; "balanced" counts the rows of all blocks.
     warm_start : bool, default=False
-        Whether ``fit`` begins with the weights of the last call.
+        Whether ``fit`` starts from the weights of the last call.
     order : {"auto", "shuffle", "uniform"}, Shuffle or Uniform, default="auto"
-        How each block draws its rows; "auto" is shuffle. ``Shuffle(pairs="tree")``, say, makes
-        tables within the blocks; ``pairs`` may have ``nest``, but neither ``refresh`` nor a table.
+        How each block draws its rows; "auto" is shuffle. For example, ``Shuffle(pairs="tree")``
+        builds tables within the blocks. ``pairs`` may have ``nest``, but not ``refresh`` or a
+        table.
     solver : {"auto", "newton", "svrg", "sgd"}, default="auto"
         ``"newton"`` is Newton's method, for losses without a kink. ``"svrg"`` makes local corrected
-        steps, for every loss and penalty. ``"auto"`` is ``"newton"`` for a smooth loss with an L2
-        penalty or none, unless an order, batch size, learning rate or table is given, which only
-        steps have; otherwise ``"svrg"``. ``"sgd"`` averages plain epochs by rows: it reads each
-        block once (with ``trace=None, tol=None``), but is less accurate, and wrong for long where
-        blocks differ, for example by label.
+        steps and supports every loss and penalty. ``"auto"`` is ``"newton"`` for a smooth loss with
+        an L2 penalty or none, and ``"svrg"`` otherwise, or if an order, batch size, learning rate
+        or table is given, which Newton's method does not have. ``"sgd"`` averages plain epochs,
+        weighted by rows: it reads each block once (with ``trace=None, tol=None``), but is less
+        accurate, and far off for many rounds if blocks differ, for example by label.
     batch_size : int, default=2
-        Rows of a step.
+        Rows per step.
     stopping : {"objective", "gradient"}, default="objective"
         What ``tol`` is compared with.
     trace : {"objective", "gradient"}, sequence of these, or None, default=None
-        What ``history_`` holds besides the seconds. The objective is there in any case where the
-        rounds know it: always, but with ``solver="sgd"`` only with a ``tol``.
+        What ``history_`` holds besides the seconds. The objective is always included, except with
+        ``solver="sgd"`` and ``tol=None``, where it is not computed.
     client : Client, str or None, default=None
-        A client, the address of a scheduler, or None: the current client, or else a local cluster
-        for the time of the fit.
+        A client or the address of a scheduler. None means the current client or, if there is none,
+        a local cluster that exists only during the fit.
     checkpoint : path or None, default=None
-        A file to which each iteration is written, and from which a fit of the same data with the
-        same parameters goes on; one that has ``max_iter`` of them or more is the result.
+        A file to which each iteration is written. A fit of the same data with the same parameters
+        resumes from it; if the file has ``max_iter`` iterations or more, it is the result.
 
     Attributes
     ----------
     coef_, intercept_, classes_, n_iter_, t_, eta0_, decay_, plan_
         As in :class:`antithetic.SGDClassifier`; Newton's method has no ``eta0_`` and ``decay_``.
     history_ : dict of str to ndarray of shape (n_iter,), or a list of dicts, one per class
-        ``"epoch"``, ``"seconds"`` since the fit began, and what ``trace`` says, of all rows after
-        each iteration; of Newton's method also ``"rounds"``, passes over all blocks so far.
+        After each iteration: ``"epoch"``, ``"seconds"`` since the fit began, and what ``trace``
+        asks for, of all rows. With Newton's method also ``"rounds"``, the passes over all blocks so
+        far.
     n_features_in_, feature_names_in_
         As in :class:`antithetic.SGDClassifier`.
 
     Notes
     -----
-    No block leaves the worker that reads it; of a sample, Newton's method keeps at most 200 rows
-    per column and 128 MB on one worker. A worker needs memory for one block per thread, a copy
-    of it if it is not C-contiguous float32 or float64 or CSR, and some 40 bytes a row.
+    Blocks stay on the workers that read them. Newton's method collects a sample of the rows on one
+    worker: 200 rows per column or 1/256 of all rows, whichever is more, but at most 128 MB. A
+    worker needs memory for one block per thread, for a copy of it unless it is C-contiguous float32
+    or float64 or CSR, and about 40 bytes per row.
 
     Examples
     --------
@@ -191,9 +194,9 @@ class SGDClassifier(BlockPredictor, ClassifierMixin, BlockModel):  # type: ignor
         return len(getattr(self, "classes_", ()))
 
     def decision_function(self, X: Any) -> Any:
-        """Signed distances of the rows from the boundary, times a constant.
+        """Scores of the rows, proportional to their signed distances from the boundary.
 
-        They are computed lazily for Dask's collections.
+        They are computed lazily for Dask collections.
 
         Parameters
         ----------
@@ -211,7 +214,7 @@ class SGDClassifier(BlockPredictor, ClassifierMixin, BlockModel):  # type: ignor
     def predict_proba(self, X: Any) -> Any:
         """Probability of each class, for the losses ``"log_loss"`` and ``"modified_huber"``.
 
-        It is computed lazily for Dask's collections.
+        It is computed lazily for Dask collections.
 
         Parameters
         ----------
@@ -225,7 +228,7 @@ class SGDClassifier(BlockPredictor, ClassifierMixin, BlockModel):  # type: ignor
 
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> Any:
-        """Logarithm of the probability of each class: lazily for Dask's collections.
+        """Logarithm of the probability of each class, computed lazily for Dask collections.
 
         Parameters
         ----------
@@ -241,7 +244,7 @@ class SGDClassifier(BlockPredictor, ClassifierMixin, BlockModel):  # type: ignor
 class SGDRegressor(BlockPredictor, RegressorMixin, BlockModel):  # type: ignore[misc]
     """Linear regression of data in blocks: :class:`antithetic.SGDRegressor` on a Dask cluster.
 
-    It is fitted as :class:`antithetic.dask.SGDClassifier` is.
+    It is fitted in the same way as :class:`antithetic.dask.SGDClassifier`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Files as blocks, each read by the task that needs it: a folder, a pattern, or one file."""
+"""Files as blocks, read by the tasks that need them: a folder, a pattern, or one file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from antithetic.datasets._reading import Reading
 from antithetic.datasets._table import choose, rows_and_labels
 
 _BYTES_OF_A_BLOCK = 1 << 27  # row groups of Parquet are joined up to it
-_MOST_CLASSES = 20  # as on one machine: whole numbers of more values are a quantity
+_MOST_CLASSES = 20  # as on one machine: integers with more values than this are a quantity
 
 
 class Labelled(NamedTuple):
@@ -39,7 +39,7 @@ class Labelled(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """A file, or of a Parquet file some row groups."""
+    """A file, or some row groups of a Parquet file."""
 
     path: str
     groups: tuple[int, ...] | None = None
@@ -52,14 +52,14 @@ def open_files(
     *,
     quantity: bool | None = None,
 ) -> Labelled:
-    """Find the files of a folder or pattern, in the order of their names, and make a block of each.
+    """Make a block of each file in a folder or matching a pattern, in the order of their names.
 
-    A Zarr folder must hold the arrays X and y; of Parquet files, row groups of some 128 MB are
-    blocks. All files must have the same columns. ``quantity`` says whether labels are numbers to be
-    predicted; None lets them decide as on one machine.
+    A Zarr folder must hold the arrays X and y. The blocks of Parquet files are row groups of about
+    128 MB. All files must have the same columns. ``quantity`` says whether labels are numbers to be
+    predicted; with None, the labels decide, as on one machine.
     """
     data = os.fspath(data)
-    reading = replace(reading, progress=False)  # bars of several workers would mix
+    reading = replace(reading, progress=False)  # progress bars of several workers would mix
     if _is_zarr(data):
         _refuse_columns(reading, data)
         X, y, names, target_name = *_zarr(data), None, "y"
@@ -71,7 +71,7 @@ def open_files(
         rows = dask.delayed(_rows, pure=False, traverse=False)
         token = dask.base.tokenize(
             data, np.random.default_rng().integers(1 << 60).item()
-        )  # a file of this name may have changed
+        )  # a file with this name may have changed
         X = [
             rows(piece, reading, names, dask_key_name=(f"antithetic-rows-{token}", k))
             for k, piece in enumerate(pieces)
@@ -101,8 +101,8 @@ def _zarr(data: str) -> tuple[list[Any], list[Any]]:
         ) from error
     if X.ndim != 2 or X.shape[:1] != y.shape:
         raise ValueError(
-            f"{data}: X must be rows and features, and y a label per row; got shapes {X.shape} and"
-            f" {y.shape}"
+            f"{data}: X must have rows and features, and y one label per row; got shapes"
+            f" {X.shape} and {y.shape}"
         )
     X = X.rechunk({1: -1})
     return (
@@ -131,7 +131,7 @@ def _pieces(data: str) -> list[_Piece]:
 
 
 def _cut(path: str) -> list[_Piece]:
-    """One piece, or of a Parquet file as many as its row groups fill."""
+    """Pieces of a file: one, or several for a Parquet file with many row groups."""
     with open(path, "rb") as file:
         if file.read(4) != b"PAR1":
             return [_Piece(path)]
@@ -171,7 +171,7 @@ def _checked(piece: _Piece, reading: Reading, expected: list[str] | None) -> tup
     X, y, names, _ = _whole(piece, reading, None if expected is None else len(expected))
     if names != expected:
         raise ValueError(
-            f"{piece.path} has other columns than the first file: {names} instead of {expected}"
+            f"{piece.path} has different columns from the first file: {names} instead of {expected}"
         )
     return check_rows(X, piece.path), y
 
@@ -181,7 +181,7 @@ def _whole(
 ) -> tuple[Any, Any, list[str] | None, str]:
     """Rows, labels, names of the features and of the labels.
 
-    No label need be there more than once.
+    Each label is returned once.
     """
     path = Path(piece.path)
     where = str(path)
@@ -216,7 +216,7 @@ def _read_groups(piece: _Piece, reading: Reading) -> Any:
 
 
 def _classes(client: Any, y: list[Any], quantity: bool | None) -> NDArray[Any] | None:
-    """Labels in order, or None where they are, or are to be, a quantity."""
+    """Labels in order, or None if they are a quantity or are to be treated as one."""
     task = dask.delayed(_kinds, pure=False, traverse=False)
     seen = compute(client, [task(number, part) for number, part in enumerate(y)])
     words = any(labels.dtype.kind in "US" for labels, _ in seen if len(labels))
@@ -229,7 +229,7 @@ def _classes(client: Any, y: list[Any], quantity: bool | None) -> NDArray[Any] |
 
 
 def _kinds(number: int, part: Any) -> tuple[NDArray[Any], bool]:
-    """Labels of a block, and whether there are fractions among them, of more than two values."""
+    """Labels of a block, and whether they have more than two values, some of them fractions."""
     labels = np.unique(open_labels(number, part))
     fractions = (
         labels.dtype.kind == "f" and len(labels) > 2 and bool((labels != np.floor(labels)).any())

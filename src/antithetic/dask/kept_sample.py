@@ -1,4 +1,4 @@
-"""A sample of the rows that one worker keeps, for as many weights as no matrix can be formed of."""
+"""A sample of the rows that one worker keeps, for problems with too many weights for a matrix."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from antithetic.problem.sums import Vector
 from antithetic.solvers.newton.multinomial import solve_sample
 from antithetic.solvers.newton.sampled import solve_system
 
-_ROWS_OF_SYSTEM = 20.0  # for each column, of the rows that linear systems are solved with
+_ROWS_OF_SYSTEM = 20.0  # rows per column of the sample with which linear systems are solved
 
 
 class KeptSample(Asking):
-    """Blocks of which some rows are kept on one worker; the parameters are those of `Asking`."""
+    """Blocks with a sample that one worker keeps; the parameters are those of `Asking`."""
 
     def first_weights(self, seed: int) -> Vector | None:
-        """Solution of the sample that is kept; None where no row of it counts."""
+        """Solution of the sample; None if all its rows have weight 0."""
         return self._solve_near(self._sample(), partial(solve_sample, seed=seed))
 
     def sample_inverse(self, theta: Vector, floor: Vector) -> RemoteInverse:
@@ -25,12 +25,15 @@ class KeptSample(Asking):
         return RemoteInverse(self, theta, floor)
 
     def _sample(self) -> Any:
-        """Rows on one worker, drawn when they are first asked for, and again if they are lost."""
+        """The sample, drawn when it is first needed, and again if it is lost."""
         if "sample" not in self._held:
-            d = self._census.d
-            size = min(self.n, self.most_sampled, max(_ROWS_OF_SYSTEM * d, self.n / 16.0))
+            size = min(self.n, self.most_sampled, self._rows_of_system())
             self._held["sample"] = self._draw(int(size), self._seed)
         return self._held["sample"]
+
+    def _rows_of_system(self) -> float:
+        """Rows that the sample should have."""
+        return max(_ROWS_OF_SYSTEM * self._census.d, self.n / 16.0)
 
     def solve_with_sample(self, theta: Vector, floor: Vector, vector: Vector) -> Vector:
         """Solve a linear system with the Hessian of the sample."""

@@ -1,4 +1,4 @@
-"""What every fit on a cluster begins with: blocks, a first look at them, and their labels."""
+"""The beginning of every fit on a cluster: blocks, a first look at them, and their labels."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from antithetic.dask.blocks import Blocks
 from antithetic.dask.mark import mark_settings
 from antithetic.dask.scan import Glance
 
-# what a checkpoint need not agree in
+# parameters that may differ between a checkpoint and the fit that resumes from it
 _NOT_OF_THE_PROBLEM = ("client", "checkpoint", "verbose", "max_iter", "random_state", "trace")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockData:
-    """A collection as far as it is known before the first round.
+    """What is known of a collection before the first round.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class BlockData:
     glances : list of Glance
         What was seen of each block.
     table : BlockTable or None
-        The table that fit was given.
+        The table that was passed to ``fit``.
     """
 
     blocks: Blocks
@@ -49,11 +49,11 @@ class BlockLearner:
     """What estimators of blocks share: features and labels from a first look, and checkpoints."""
 
     def _learn_labels(self, glances: list[Glance]) -> None:
-        """Take over what the blocks say about the labels."""
+        """Set the attributes that describe the labels."""
         raise NotImplementedError
 
     def _learn(self, blocks: Blocks, glances: list[Glance]) -> None:
-        """Take over features and labels, once it is known that the blocks agree."""
+        """Set the attributes of features and labels after checking that the blocks agree."""
         _check_alike(glances)
         self._learn_labels(glances)
         self.n_features_in_ = glances[0].width
@@ -62,22 +62,22 @@ class BlockLearner:
             self.feature_names_in_ = blocks.names
 
     def _settings(self, **changes: Any) -> dict[str, str]:
-        """What a fit depends on besides the data, as text."""
+        """Parameters that a fit depends on, as text."""
         given = self.get_params(deep=False) | changes  # type: ignore[attr-defined]
         return mark_settings(
             {name: value for name, value in given.items() if name not in _NOT_OF_THE_PROBLEM}
         )
 
     def _after_loss(self) -> str:
-        """Say what to do when the cluster was lost."""
+        """What to do after the cluster was lost."""
         path: Any = self.checkpoint  # type: ignore[attr-defined]
         if path is None:
-            return "fit again; with checkpoint='fit.npz', say, it would go on from the last round"
-        return f"fit again: it goes on from {os.fspath(path)!r}"
+            return "fit again; with checkpoint='fit.npz', fit would resume after the last iteration"
+        return f"fit again with client= set to it: the fit resumes from {os.fspath(path)!r}"
 
 
 def _check_alike(glances: list[Glance]) -> None:
-    """Raise ValueError where blocks differ, or there is nothing to learn from."""
+    """Raise ValueError if blocks differ, or if there is nothing to learn from."""
     first = glances[0].width if glances else 0
     other = next((k for k, one in enumerate(glances) if one.width != first), None)
     if other is not None:
@@ -92,6 +92,8 @@ def _check_alike(glances: list[Glance]) -> None:
     kinds = {one.kind: k for k, one in reversed(list(enumerate(glances))) if one.rows}
     if len(kinds) > 1:
         named = ", ".join(f"block {k} is {kind}" for kind, k in sorted(kinds.items()))
-        raise ValueError(f"the blocks of X differ in float type, or in being sparse: {named}")
+        raise ValueError(
+            f"the blocks of X must all be dense or all sparse, with one float type: {named}"
+        )
     if not any(one.weighted > 0.0 for one in glances):
         raise ValueError("sample_weight is zero for every row; at least one must be positive")

@@ -1,4 +1,4 @@
-"""`LogisticRegression` for Dask's collections, with the names of one machine."""
+"""`LogisticRegression` for Dask collections, with the names of one machine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from antithetic.estimators.one_vs_rest import (
 )
 from antithetic.orders.in_order import InOrder
 from antithetic.problem.losses import LOSSES
-from antithetic.solvers.newton.iterations import Iterate
+from antithetic.solvers.newton.iterate import Iterate
 
 
 class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
@@ -47,52 +47,52 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
 ):
     """Logistic regression of data in blocks: :class:`antithetic.LogisticRegression` on Dask.
 
-    It minimises the same objective by the same iterations, for two classes or many. A sample of the
-    rows, drawn from all blocks, is solved on one worker; then each iteration asks the blocks for
-    sums, objective and gradient, a few numbers per block. So a fit takes about ten rounds, two to
-    five times as many with many classes and more than 2000 weights. Columns need not be scaled, and
-    rows may be sorted. ``gap_`` bounds how far the objective is from its optimum. Sums are in
-    the order of the blocks, so the result does not depend on the workers, nor on which of them are
-    lost on the way, as long as the machines are of one kind.
+    It minimises the same objective with the same iterations, for two classes or many. First, one
+    worker solves a sample of the rows, drawn from all blocks. Then each iteration needs only sums
+    from the blocks: the objective and the gradient. A fit takes about ten rounds over all blocks,
+    or up to twice as many with many classes. Columns need not be scaled, and rows may be sorted.
+    ``gap_`` is a bound on the distance of the objective from its optimum. Sums are added in the
+    order of the blocks, so the result does not depend on the workers, nor on which of them are lost
+    during the fit, provided that all machines have the same type of CPU.
 
     Parameters
     ----------
     penalty, C, l1_ratio, dual, tol, fit_intercept, intercept_scaling, class_weight, solver
-        As in :class:`antithetic.LogisticRegression`; ``C`` belongs to the sum over all rows.
+        As in :class:`antithetic.LogisticRegression`; ``C`` multiplies the sum of all losses.
     random_state : int, RandomState instance or None, default=None
-        Seed of the sample. None is always the same seed, so that fits repeat.
+        Seed of the sample. None always means the same seed, so that fits are reproducible.
     max_iter : int, default=100
-        Most iterations over all rows. Most of them are one round each.
+        Maximum number of iterations over all rows. Most take one round each.
     verbose : int, default=0
         1 prints a line per iteration. Dask's dashboard shows tasks as ``antithetic-look``,
         ``antithetic-sample``, ``antithetic-solve``, ``antithetic-gradient``, ``antithetic-hessian``
-        (``antithetic-data-hessian`` of many classes) and ``antithetic-scaled-dual``
-        (``antithetic-moved-dual``), which is the bound on the gap.
+        (``antithetic-data-hessian`` with many classes) and ``antithetic-scaled-dual``
+        (``antithetic-moved-dual``), which computes the bound on the gap.
     warm_start : bool, default=False
-        Whether ``fit`` begins with the weights of the last call, instead of a sample.
+        Whether ``fit`` starts from the weights of the last call instead of a sample.
     client : Client, str or None, default=None
-        A client, the address of a scheduler, or None: the current client, or else a local cluster
-        for the time of the fit.
+        A client or the address of a scheduler. None means the current client or, if there is none,
+        a local cluster that exists only during the fit.
     checkpoint : path or None, default=None
-        A file to which each iteration is written, and from which a fit of the same data with the
-        same parameters goes on.
+        A file to which each iteration is written. A fit of the same data with the same parameters
+        resumes from it.
 
     Attributes
     ----------
     classes_, coef_, intercept_, n_iter_, gap_, gap_certified_, plan_
         As in :class:`antithetic.LogisticRegression`.
     n_rounds_ : int
-        Passes over all blocks: the first look, the sample, iterations and the bound on the gap.
+        Passes over all blocks: the first look, the sample, the iterations and the bound on the gap.
     history_ : dict of str to ndarray of shape (n_iter,)
-        ``"epoch"``, ``"seconds"`` since the fit began, ``"rounds"`` so far, ``"objective"`` (mean
-        loss and penalty) and the norm of its ``"gradient"`` after each iteration.
+        After each iteration: ``"epoch"``, ``"seconds"`` since the fit began, ``"rounds"`` so far,
+        ``"objective"`` (mean loss plus penalty) and the norm of its ``"gradient"``.
     n_features_in_, feature_names_in_
         As in :class:`antithetic.LogisticRegression`.
 
     Notes
     -----
-    No block leaves the worker that reads it, but for the sample: at most 200 rows per column and
-    128 MB, on one worker.
+    Blocks stay on the workers that read them. Only a sample is collected on one worker: 200 rows
+    per column or 1/256 of all rows, whichever is more, but at most 128 MB.
 
     Examples
     --------
@@ -157,7 +157,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model, one round of all blocks after the other.
+        """Fit the model in rounds over all blocks.
 
         Parameters
         ----------
@@ -165,22 +165,22 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
             Rows, of shape (n_samples, n_features); blocks dense or CSR. Blocks are read again in
             each round unless they were persisted.
         y : Dask array or series, list of delayed blocks, or array-like
-            Labels of two classes or more, of shape (n_samples,), in the blocks of X or in blocks of
-            known lengths.
+            Labels of two or more classes, of shape (n_samples,), in the same blocks as X or in
+            blocks of known lengths.
         sample_weight : like y, default=None
-            Weights of the rows, at least 0, multiplied with ``class_weight``.
+            Weights of the rows, at least 0, multiplied by ``class_weight``.
 
         Returns
         -------
         self : object
-            The fitted estimator. After Ctrl-C, or when the cluster was lost, it holds the last
-            whole iteration.
+            The fitted estimator. After Ctrl-C, or if the cluster was lost, it holds the last
+            complete iteration.
 
         Raises
         ------
         ClusterLostError
-            When the scheduler was lost; with ``checkpoint=``, fitting again goes on from the last
-            iteration.
+            If the scheduler was lost. With ``checkpoint=``, fitting again resumes after the last
+            complete iteration.
         """
         C, l1_ratio = self._read_penalty()
         self._check_solver()
@@ -195,7 +195,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
                 for_newton=True,
                 marks=self.checkpoint is not None,
             )
-            glances = look(client, blocks, aim)
+            glances = look(client, blocks, aim, after_loss=self._after_loss())
             self._learn(blocks, glances)
             seen = BlockData(blocks, glances)
             fit = self._run(self._rounds(client, seen, C, l1_ratio), seen)
@@ -245,7 +245,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
         )
 
     def _run(self, rounds: NewtonRounds, seen: BlockData) -> LogisticFit:
-        """Fit, and take over the result; on errors, the last whole iteration."""
+        """Fit and keep the result; on errors, keep the last complete iteration."""
         first = self._first_weights(self.n_features_in_)
         start, marks = first, [] if first is None else list(first)
         if first is not None and not rounds.common.is_classed:
@@ -291,7 +291,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
     # ---- predictions
 
     def decision_function(self, X: Any) -> Any:
-        """Log odds of the second class, or scores of each of many: lazily for Dask's collections.
+        """Log odds of the second class, or scores of many classes, lazily for Dask collections.
 
         Parameters
         ----------
@@ -306,7 +306,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
         return self._apply("decision_function", X, many if many > 2 else None, real)
 
     def predict_proba(self, X: Any) -> Any:
-        """Probability of each class: lazily for Dask's collections.
+        """Probability of each class, computed lazily for Dask collections.
 
         Parameters
         ----------
@@ -319,7 +319,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
         return self._of_classes("predict_proba", X)
 
     def predict_log_proba(self, X: Any) -> Any:
-        """Logarithm of the probability of each class: lazily for Dask's collections.
+        """Logarithm of the probability of each class, computed lazily for Dask collections.
 
         Parameters
         ----------

@@ -1,12 +1,13 @@
-"""Tasks of a round: a function called on each block, and the sum of what it returns.
+"""Tasks of a round: a function is called on each block, and its results are added up.
 
-Tasks are started by ``Client.map``, one message for all blocks: laying out delayed values takes
-several times as long as the scheduler needs for them.
+Tasks are started by ``Client.map``, with one message for all blocks: preparing delayed values takes
+several times as long as the scheduler needs to run them.
 """
 
 from __future__ import annotations
 
 import pickle
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +21,8 @@ from numpy.typing import NDArray
 from antithetic.dask.blocks import Blocks, Expected
 from antithetic.dask.cluster import gather, starting
 
-_FAN_IN = 16  # sums that are added up in one place
-_BYTES_AT_ONCE = 1 << 27  # of the sums that one task adds up, where these are large
+_FAN_IN = 16  # sums that are added up at once
+_BYTES_AT_ONCE = 1 << 27  # of the sums that one task adds up, if they are large
 _BYTES_HERE = 1 << 20  # of the sums that the client adds up itself
 _BYTES_IN_TASKS = 1 << 20  # of arguments that each task may carry, in all tasks together
 
@@ -35,6 +36,11 @@ class _Call:
     function: Callable[..., Any]
     expected: Expected
     shared: tuple[Any, ...] | None
+
+    @property
+    def __name__(self) -> str:
+        """Name of the function; without one, Dask would print all arguments to name the tasks."""
+        return self.function.__name__
 
     def __call__(self, number: int, X: Any, y: Any, weight: Any, *others: Any) -> Any:
         parts = (X, y, weight, self.expected)
@@ -64,20 +70,20 @@ def map_blocks(
     client : Client
     function : callable
     name : str
-        Of the tasks, in Dask's dashboard.
+        Name of the tasks in Dask's dashboard.
     blocks : Blocks
     *shared
-        Arguments of all tasks. Large ones are sent once, as a task of their own.
+        Arguments of all tasks. If they are large, they are sent once, as a task of their own.
     own : sequence of sequences
-        Arguments of which each of the ``numbers`` has its own.
+        Arguments that differ from block to block, in the order of ``numbers``.
     numbers : sequence of int, default=None
         Blocks that take part; None means all.
     after_loss : str
-        What to tell the user to do if the scheduler is lost.
+        Tells the user what to do if the scheduler is lost.
     """
     numbers = range(len(blocks)) if numbers is None else numbers
     token = new_token()
-    with starting(after_loss):
+    with starting(client, after_loss):
         columns = [
             _values(client, column, numbers) for column in (blocks.X, blocks.y, blocks.weight)
         ]
@@ -103,21 +109,21 @@ def sum_over_blocks(
     sum_bytes: int = 0,
     after_loss: str = "",
 ) -> Sums:
-    """Sum of what a function returns for each block; the parameters are those of `map_blocks`.
+    """Sum of a function's results for all blocks; the parameters are those of `map_blocks`.
 
-    Sums are added in the order of the blocks, a few at a time. Which are added together depends on
-    the number of blocks and on ``sum_bytes``, the size of a sum, alone. The last few are added
-    here, unless they are large.
+    Results are added in the order of the blocks, a few at a time. Which of them are added together
+    depends only on the number of blocks and on ``sum_bytes``, the size of a result. The last few
+    are added in this process, unless they are large.
     """
     futures = map_blocks(
         client, function, name, blocks, *shared, own=own, numbers=numbers, after_loss=after_loss
     )
     at_once = max(2, min(_FAN_IN, _BYTES_AT_ONCE // max(1, sum_bytes)))
     token, depth = new_token(), 0
-    # what is not said to be large is about as large as the weights, which are among the arguments
+    # without sum_bytes, results are about as large as the weights, which are among the arguments
     expected = max(sum_bytes, len(pickle.dumps(shared)))
     while len(futures) > (at_once if at_once * expected <= _BYTES_HERE else 1):
-        with starting(after_loss):  # what was added up is released when its future is gone
+        with starting(client, after_loss):  # results are released when their futures are gone
             futures = _add_groups(
                 client, futures, at_once, f"antithetic-{name}-sum-{token}-{depth}"
             )
@@ -138,7 +144,7 @@ def add_up(*sums: Sums) -> Sums:
 
 
 def _add_groups(client: Client, futures: list[Future], many: int, name: str) -> list[Future]:
-    """Futures of the sums of so many at a time; the last group may have fewer."""
+    """Futures of sums of ``many`` results each; the last group may have fewer."""
     groups = [futures[start : start + many] for start in range(0, len(futures), many)]
     whole = [group for group in groups if len(group) == many]
     keys = [(name, place) for place in range(len(groups))]
@@ -152,13 +158,13 @@ def _add_groups(client: Client, futures: list[Future], many: int, name: str) -> 
 
 
 def _values(client: Client, column: Sequence[Any] | None, numbers: Sequence[int]) -> list[Any]:
-    """Parts of some blocks as ``Client.map`` takes them: delayed values as futures."""
+    """Parts of some blocks as arguments of ``Client.map``: delayed values become futures."""
     if column is None:
         return [None] * len(numbers)
     graphs: dict[int, Any] = {}  # of delayed values, most of which share one
     found = [_held(column[number], graphs) for number in numbers]
     lazy = [place for place, part in enumerate(found) if isinstance(part, Delayed)]
-    # behind the tasks that use them, or a worker would read all its blocks before it uses one
+    # with low priority, or a worker would read all its blocks before it uses the first
     made = client.compute([found[place] for place in lazy], priority=-1)
     for place, future in zip(lazy, made, strict=True):
         found[place] = future
@@ -166,7 +172,7 @@ def _values(client: Client, column: Sequence[Any] | None, numbers: Sequence[int]
 
 
 def _held(part: Any, graphs: dict[int, Any]) -> Any:
-    """The future of a delayed value that the cluster holds; anything else as it is."""
+    """The future of a delayed value that the cluster holds; other values unchanged."""
     if not isinstance(part, Delayed):
         return part
     if id(part.dask) not in graphs:
@@ -181,5 +187,5 @@ def _same(value: Any) -> Any:
 
 
 def new_token() -> str:
-    """Part of a key that no other round has."""
-    return f"{np.random.default_rng().integers(1 << 60).item():015x}"
+    """Unique part of the keys of a round."""
+    return secrets.token_hex(8)

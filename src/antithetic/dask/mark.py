@@ -1,4 +1,4 @@
-"""What tells one fit from another, so that a checkpoint goes on only with its own."""
+"""Identity of a fit, so that a checkpoint is resumed only by the fit it belongs to."""
 
 from __future__ import annotations
 
@@ -37,8 +37,7 @@ def mark_settings(parameters: Mapping[str, Any]) -> dict[str, str]:
 def _text(value: Any) -> str:
     """Text of a parameter that is the same in every process.
 
-    An object of the user's is told by its type, name and attributes, since its address says
-    nothing.
+    A user's object is identified by its type, name and attributes, not by its address.
     """
     if isinstance(value, str):
         return value

@@ -1,4 +1,4 @@
-"""What both estimators share: from parameters and blocks to rounds, and to attributes."""
+"""What both SGD estimators share: from parameters and blocks to rounds and attributes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class BlockModel(NewtonModel):
         *,
         table: BlockTable | None = None,
     ) -> Self:
-        """Fit the model, one round of all blocks after the other.
+        """Fit the model in rounds over all blocks.
 
         Parameters
         ----------
@@ -67,27 +67,27 @@ class BlockModel(NewtonModel):
             Rows, of shape (n_samples, n_features); blocks dense or CSR. Blocks are read again in
             each round unless they were persisted.
         y : Dask array or series, list of delayed blocks, or array-like
-            Labels of at least two classes, or numbers, of shape (n_samples,), in the blocks of X or
-            in blocks of known lengths.
+            Labels of at least two classes, or numbers, of shape (n_samples,), in the same blocks as
+            X or in blocks of known lengths.
         coef_init, intercept_init : array-like, default=None
-            Weights to begin with.
+            Weights to start from.
         sample_weight : like y, default=None
             Weights of the rows.
         table : BlockTable, default=None
-            Tables of these collections, made by :func:`antithetic.dask.pair`; it fills the unset
-            ``pairs`` of ``order``. Where it dealt the rows again, its blocks are trained on.
+            Tables of these collections, from :func:`antithetic.dask.pair`, for an ``order`` without
+            ``pairs``. If rows were exchanged between blocks, the new blocks are used.
 
         Returns
         -------
         self : object
-            The fitted estimator. After Ctrl-C, or when the cluster was lost, it holds the last
-            whole round.
+            The fitted estimator. After Ctrl-C, or if the cluster was lost, it holds the last
+            complete round.
 
         Raises
         ------
         ClusterLostError
-            When the scheduler was lost; with ``checkpoint=``, fitting again goes on from the last
-            round.
+            If the scheduler was lost. With ``checkpoint=``, fitting again resumes after the last
+            complete round.
         """
         self._fit_blocks(X, y, sample_weight, coef_init, intercept_init, table)
         return self
@@ -101,18 +101,18 @@ class BlockModel(NewtonModel):
             Ignored.
         """
         raise NotImplementedError(
-            "a round needs all blocks; use fit, with warm_start=True to go on, or"
+            "a round needs all blocks; use fit, with warm_start=True to continue, or"
             " to_local().partial_fit for one chunk"
         )
 
     # ---- from parameters to a plan
 
     def _validate_params(self) -> None:
-        check_words(self)  # in a sentence, before scikit-learn lists what a parameter may be
+        check_words(self)  # with advice, before scikit-learn lists the allowed values
         super()._validate_params()
 
     def _choice(self, average: bool | int | str) -> Choice:
-        # blocks take plain steps where the loss has a kink, and a search judges all of them
+        # blocks make plain steps if the loss has a kink, and the search rejects bad ones
         solver = "newton" if self.solver == "newton" else "sgd"
         return super()._choice(average)._replace(solver=solver)
 
@@ -121,7 +121,7 @@ class BlockModel(NewtonModel):
         return str(self._solver_used)
 
     def _choose_solver(self, table: BlockTable | None) -> str:
-        """Newton's method where it can do all that was asked for, else corrected steps."""
+        """Newton's method if it supports all parameters given, otherwise corrected steps."""
         if self.solver != "auto":
             return str(self.solver)
         choice = super()._choice(False)._replace(solver="newton")
@@ -130,7 +130,7 @@ class BlockModel(NewtonModel):
         return "newton" if is_smooth and not has_units else "svrg"
 
     def _planned_order(self, table: BlockTable | None) -> Order:
-        """Return the order of each block, with the pairs of a given table."""
+        """Return the order of each block, with the pairs of the table if one is given."""
         order = (self._order() or Shuffle()) if self.shuffle else InOrder()
         if table is None:
             return order
@@ -173,7 +173,7 @@ class BlockModel(NewtonModel):
             )
         if table is not None and not isinstance(table, BlockTable):
             raise ValueError(
-                f"table= must be what antithetic.dask.pair returns; got {type(table).__name__}"
+                f"table= must be a table from antithetic.dask.pair; got {type(table).__name__}"
             )
         with self._unchanged_on_errors(), client_of(self.client) as client:
             if table is not None:
@@ -194,7 +194,7 @@ class BlockModel(NewtonModel):
                 for_newton=is_newton,
                 marks=self.checkpoint is not None,
             )
-            glances = look(client, blocks, aim)
+            glances = look(client, blocks, aim, after_loss=self._after_loss())
             self._learn(blocks, glances)
             train = self._train_newton if is_newton else self._train_locally
             train(client, BlockData(blocks, glances, table), coef_init, intercept_init)
@@ -203,7 +203,7 @@ class BlockModel(NewtonModel):
     def _train_locally(
         self, client: Any, seen: BlockData, coef_init: Any, intercept_init: Any
     ) -> None:
-        """Make rounds of local steps, and take over the result; on errors, the last whole one."""
+        """Run rounds of local steps and keep the result; on errors, the last complete round."""
         firsts = self._first_weights(coef_init, intercept_init, self.n_features_in_)
         starts = [np.append(coef, intercept) for coef, intercept in firsts]
         rng = check_random_state(self.random_state)
@@ -235,7 +235,7 @@ class BlockModel(NewtonModel):
         self._adopt(self._fitted_from(progress, rounds, seen))
 
     def _mark(self, seen: BlockData, starts: list[NDArray[np.float64]]) -> dict[str, Any]:
-        """What tells this fit from others."""
+        """Identity of this fit, for checkpoints."""
         changes: dict[str, Any] = {"order": self._planned_order(seen.table)}
         if seen.table is not None:
             changes["table"] = seen.table.origin
@@ -257,7 +257,7 @@ class BlockModel(NewtonModel):
         )
 
     def _first_steps(self, seen: BlockData, common: Common) -> tuple[float, ...]:
-        """First step and decay of each problem, where these are found and not chosen."""
+        """First step and decay of each problem, unless they were given."""
         numbers: list[float] = []
         for problem in range(common.n_problems):
             found = InverseTime(1.0, 0.0)
@@ -267,7 +267,7 @@ class BlockModel(NewtonModel):
         return tuple(numbers)
 
     def _steps_from(self, progress: Progress) -> tuple[Steps, ...]:
-        """Steps of each problem: those that were found, or the chosen ones."""
+        """Steps of each problem, found or given."""
         found = np.array(progress.steps).reshape(-1, 2).tolist()
         if self.learning_rate != "auto":
             return (self._steps(),) * len(found)
@@ -309,7 +309,7 @@ class BlockModel(NewtonModel):
         ]
         names = set(traced(self))
         if rounds.corrects or rounds.measures:
-            names.add("objective")  # which the rounds know anyway
+            names.add("objective")  # which the rounds compute anyway
         histories = _histories(progress, names)
         schedules = [steps.schedule(common.loss, common.penalty) for steps in rounds.steps]
         return {
@@ -324,7 +324,7 @@ class BlockModel(NewtonModel):
 
 
 def _histories(progress: Progress, names: set[str]) -> list[dict[str, NDArray[Any]]]:
-    """One dict per problem, of what was measured in each round."""
+    """One dict per problem, with what was measured in each round."""
     table = np.array(progress.history).reshape(progress.rounds, -1)
     histories = []
     for k in range(len(progress.standings)):

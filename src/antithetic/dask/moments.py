@@ -1,4 +1,4 @@
-"""What Newton's method must know of the rows before its first round: sums that each block gives."""
+"""What Newton's method needs to know before its first round: sums over each block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from antithetic.dask.common import Common
 from antithetic.problem.constant import best_constant
 from antithetic.problem.losses import Loss
 
-_ROWS_OF_CENTRE = 1000  # of a block: more would make the means of its columns no more useful
+_ROWS_OF_CENTRE = 1000  # of a block: enough for rough means of its columns
 
 Vector = NDArray[np.float64]
 
@@ -25,14 +25,14 @@ class BlockMoments(NamedTuple):
     Attributes
     ----------
     weights, squares : ndarray of shape (n_classes,) or (1,)
-        Sums of the weights of each class, or of all rows of a regression, and of their squares.
+        Sums of the weights of each class, or of all rows for regression, and of their squares.
     centre, spreads, filled : ndarray of shape (d,)
-        Roughly the mean of each column, the mean of its square, and how often it is not zero.
+        Approximate mean of each column, mean of its squares, and share of entries that are not 0.
     mean, spread, loss : float
-        Of the numbers of a regression: weighted mean, sum of squares about it, and the sum of the
-        losses where predictions are zero.
+        For regression: weighted mean of the targets, sum of squares about it, and sum of the losses
+        at zero predictions.
     entries : float
-        Stored entries of a row.
+        Stored entries per row.
     """
 
     weights: Vector
@@ -47,7 +47,7 @@ class BlockMoments(NamedTuple):
 
 
 def moments_of(block: Block, codes: NDArray[np.intp], many: int, loss: Loss) -> BlockMoments:
-    """Sums of a block whose rows have the classes ``codes``, of so many."""
+    """Sums over a block whose rows have the classes ``codes``, of ``many`` classes."""
     n, weight = block.X.shape[0], block.weight
     ones = np.bincount(codes, minlength=many).astype(np.float64)
     weights, squares = ones, ones
@@ -87,15 +87,15 @@ class Census:
     ----------
     rows : int
     counts : ndarray of shape (n_blocks, n_classes) or (n_blocks, 1)
-        Rows of each class in each block, or of each block of a regression.
+        Rows of each class in each block, or of each block for regression.
     weights, squares : ndarray of shape (n_classes,) or (1,)
         Sums of the weights of each class, and of their squares.
     centre, spreads, filled : ndarray of shape (d,)
-        Of the columns, as in :class:`BlockMoments`.
+        As in :class:`BlockMoments`.
     mean, spread, loss : float
-        Of the numbers of a regression, as in :class:`BlockMoments`.
+        As in :class:`BlockMoments`.
     numbers, shares : ndarray
-        Some numbers of a regression, and what each stands for.
+        Some targets of a regression, and the weight that each represents.
     row_bytes : float
         Memory of a row.
     is_single : bool
@@ -145,14 +145,14 @@ class Census:
         return factors * parts[0], np.square(factors) * parts[1]
 
     def effective_rows(self, common: Common, problem: int) -> float:
-        """Number of equal rows that would say as much."""
+        """Number of rows of equal weight that would be as informative."""
         weights, squares = (part.sum() for part in self.weights_by_group(common, problem))
         return float(weights) ** 2 / float(squares) if squares > 0.0 else 1.0
 
     def constant(self, common: Common, problem: int) -> tuple[float, float]:
         """Best prediction without weights, and its mean loss.
 
-        The loss is NaN where it is not known without another round.
+        The loss is NaN if it would take another round to know it.
         """
         loss, n = common.loss, self.rows
         if loss.classification:

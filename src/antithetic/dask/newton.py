@@ -1,4 +1,4 @@
-"""Newton's method on blocks: the iterations of one machine, whose sums are rounds of a cluster."""
+"""Newton's method on blocks: the iterations of one machine, with sums computed by the cluster."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from antithetic.dask.common import Common
 from antithetic.dask.moments import Census
 from antithetic.dask.sums import BlockSums
 from antithetic.problem.sums import Vector
-from antithetic.solvers.newton.iterations import Iterate, Newton
+from antithetic.solvers.newton.iterate import Iterate
+from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.search import value
 from antithetic.training.loop import Patience
 from antithetic.training.stopping import Stop, Target
 
-First = tuple[Vector, Any]  # weights and intercepts, of one class or of each
+First = tuple[Vector, Any]  # weights and intercepts, of one class or of all
 HISTORY = ("seconds", "rounds", "objective", "gradient")
 
 
 class Reached(NamedTuple):
-    """Where one problem stands.
+    """The state of one problem.
 
     Attributes
     ----------
@@ -33,9 +34,9 @@ class Reached(NamedTuple):
         Without rows.
     iterate : Iterate
     history : tuple of tuple of float
-        Of each iteration, what :data:`HISTORY` names.
+        For each iteration, the values that :data:`HISTORY` names.
     patience : Patience
-        Iterations without a lower objective.
+        Counts iterations without a lower objective.
     """
 
     newton: Newton
@@ -45,20 +46,20 @@ class Reached(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended by itself."""
+        """Whether the iterations have ended, other than by ``max_iter``."""
         return bool(self.iterate.ended) or self.patience.stopped
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standings:
-    """A fit as far as it has come.
+    """The state of a fit.
 
     Attributes
     ----------
     reached : tuple of Reached
-        Of the problems that were begun, which are solved one after the other.
+        States of the problems begun so far; problems are solved one after the other.
     seed : int
-        Of the samples.
+        Seed of the samples.
     rounds : int
         Passes over all blocks.
     seconds : float
@@ -71,7 +72,7 @@ class Standings:
     seconds: float = 0.0
 
     def after(self, problem: int, reached: Reached, rounds: int, began: float) -> Standings:
-        """Return where the fit stands when a problem has come so far, in so many more rounds."""
+        """Return the state of the fit after a problem's state has changed, in further rounds."""
         return replace(
             self,
             reached=(*self.reached[:problem], reached),
@@ -82,23 +83,22 @@ class Standings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewtonRounds:
-    """All that the iterations of a fit need.
+    """Everything that the iterations of a fit need.
 
     Attributes
     ----------
-    client
-        What computes.
+    client : Client
     blocks : Blocks
     common : Common
     census : Census
     tol : float
-        An iteration is the last once the gap is at most this, as on one machine.
+        The iterations end when the gap is at most this, as on one machine.
     stop : Stalled, Target or None
-        A rule of the user's for the end.
+        The user's stopping rule.
     max_iter : int
-        Most iterations over all rows.
+        Maximum number of iterations over all rows.
     after_loss : str
-        What to do if the cluster is lost.
+        Tells the user what to do if the cluster is lost.
     """
 
     client: Any
@@ -111,15 +111,16 @@ class NewtonRounds:
     after_loss: str = ""
 
     def sums(self, problem: int, seed: int = 0) -> BlockSums | ClassBlockSums:
-        """Rows of one problem; the seed is that of samples."""
+        """Sums over the rows of one problem; ``seed`` is the seed of the samples."""
         kind = ClassBlockSums if self.common.is_classed else BlockSums
         about = (problem, self.after_loss, seed)
         return kind(self.client, self.blocks, self.common, self.census, *about)
 
     def run(self, standings: Standings, starts: Sequence[First | None]) -> Iterator[Standings]:
-        """Yield where the fit stands after each iteration, and after the first pass.
+        """Yield the state of the fit after the first pass and after each iteration.
 
-        ``starts`` are weights and intercepts to begin each problem with; None means samples.
+        ``starts`` are initial weights and intercepts of each problem; None means to start from
+        samples.
         """
         began = time.perf_counter() - standings.seconds
         for problem, start in enumerate(starts):
@@ -148,7 +149,7 @@ class NewtonRounds:
         return standings.seconds, standings.rounds, value(sums, iterate.point), norm
 
     def _gradient(self, sums: BlockSums | ClassBlockSums, iterate: Iterate) -> Vector:
-        """Gradient in the user's weights, whose intercept is not that of centred columns."""
+        """Gradient in the user's weights, whose intercept is that of uncentred columns."""
         gradient = iterate.point.gradient.copy()
         if sums.centre is not None:
             gradient[: sums.d] += np.outer(gradient[sums.d :], sums.centre).ravel()
@@ -157,7 +158,7 @@ class NewtonRounds:
     def _judged(
         self, newton: Newton, iterate: Iterate, before: Reached, entry: tuple[float, ...]
     ) -> Reached:
-        """Where a problem stands after an iteration, by the user's rule for the end."""
+        """State of a problem after an iteration, with the user's stopping rule applied."""
         history, patience = before.history, before.patience
         if iterate.iterations > before.iterate.iterations:
             history = (*history, entry)
@@ -169,7 +170,7 @@ class NewtonRounds:
         return Reached(newton.on(None), iterate, history, patience)
 
     def close(self, standings: Standings) -> tuple[Standings, list[Iterate]]:
-        """Bound the gap of each problem that has not done so at its end."""
+        """Bound the gap of each problem whose iterations have not done so."""
         ends, rounds = [], standings.rounds
         for problem, reached in enumerate(standings.reached):
             iterate, sums = reached.iterate, self.sums(problem, standings.seed)
@@ -180,7 +181,7 @@ class NewtonRounds:
         return replace(standings, rounds=rounds), ends
 
     def weights(self, iterate: Iterate) -> tuple[Vector, Any]:
-        """Weights and the user's intercepts: of many classes one row and one number for each."""
+        """Weights and the user's intercepts; with many classes, one row and one number each."""
         coef, intercepts = self.sums(0).split(iterate.point.theta)
         if self.common.is_classed:
             intercepts = np.asarray(intercepts) - np.mean(intercepts)
@@ -190,7 +191,7 @@ class NewtonRounds:
 def _first(
     sums: BlockSums | ClassBlockSums, newton: Newton, start: First | None, seed: int
 ) -> Vector | None:
-    """Weights to begin with; None where Newton's method begins with samples."""
+    """Initial weights; None if Newton's method starts from samples."""
     if start is not None:
         theta = sums.join(*start)
         return sums.in_gauge(theta) if isinstance(sums, ClassBlockSums) else theta

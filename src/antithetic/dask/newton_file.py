@@ -1,4 +1,4 @@
-"""A fit by Newton's method as a file, to go on from when the cluster was lost."""
+"""Checkpoints of Newton's method, from which a fit resumes if the cluster is lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from antithetic.dask.newton import HISTORY, NewtonRounds, Reached, Standings
 from antithetic.pairing import store
 from antithetic.problem.sums import Evaluation
 from antithetic.solvers.newton import stored
-from antithetic.solvers.newton.iterations import Iterate, Newton
+from antithetic.solvers.newton.iterate import Iterate
+from antithetic.solvers.newton.iterations import Newton
 from antithetic.training.loop import Patience
 
 _KIND = "antithetic dask newton checkpoint"
@@ -24,7 +25,7 @@ _MOST_PROBLEMS = 100_000
 
 
 def save(path: str | os.PathLike[str], mark: dict[str, Any], standings: Standings) -> None:
-    """Write a fit: one ``.npz`` without pickle, which replaces the last once it is complete."""
+    """Write a checkpoint: one ``.npz`` without pickle, which replaces the last when complete."""
     arrays: dict[str, NDArray[Any]] = {}
     last = len(standings.reached) - 1
     for problem, reached in enumerate(standings.reached):
@@ -66,10 +67,10 @@ def resume(
     *,
     seeded: bool,
 ) -> Standings:
-    """Return where a fit stands that a file holds, if there is one, or the beginning.
+    """Return the standings in a checkpoint, or the given beginning if there is no file.
 
-    It must be of the same fit; if this one is ``seeded``, with the same seed. Nothing in the file
-    is run, and everything in it is checked.
+    The checkpoint must belong to the same fit and, if this fit is ``seeded``, have the same seed.
+    No code in the file is run, and everything in it is checked.
     """
     if path is None or not os.path.exists(path):
         return begin
@@ -96,7 +97,9 @@ def resume(
             f"{name} is not a checkpoint, or it is damaged ({error}); {ADVICE}"
         ) from error
     if seeded and standings.seed != begin.seed:
-        raise ValueError(f"checkpoint {name!r} is of a fit with another random_state; {ADVICE}")
+        raise ValueError(
+            f"checkpoint {name!r} belongs to a fit with another random_state; {ADVICE}"
+        )
     return standings
 
 

@@ -1,4 +1,4 @@
-"""A whole fit by Newton's method: from a first look to weights, with checkpoints on the way."""
+"""A complete fit by Newton's method, with checkpoints."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ import numpy as np
 from antithetic.dask import newton_file
 from antithetic.dask.cluster import ClusterLostError
 from antithetic.dask.newton import First, NewtonRounds, Standings
-from antithetic.solvers.newton.iterations import Iterate
+from antithetic.solvers.newton.iterate import Iterate
 
 Adopt = Callable[[Standings, list[Iterate]], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewtonFit:
-    """A fit that goes on from a checkpoint, where there is one.
+    """A fit that resumes from a checkpoint if there is one.
 
     Attributes
     ----------
     rounds : NewtonRounds
     starts : list of tuple or None
-        Weights and intercepts to begin each problem with; None means samples.
+        Initial weights and intercepts of each problem; None means to start from samples.
     seed : int
-        Of the samples.
+        Seed of the samples.
     seeded : bool
         Whether a checkpoint must have the same seed.
     mark : dict
-        What the fit is of.
+        What the fit belongs to.
     checkpoint : path or None
     verbose : bool
     bounds : bool
-        Whether the gap is bounded at the end where the iterations have not done so, which may cost
-        a round.
+        Whether the gap is bounded at the end if the iterations have not done so, which may cost a
+        round.
     """
 
     rounds: NewtonRounds
@@ -49,13 +49,15 @@ class NewtonFit:
     bounds: bool
 
     def run(self, adopt: Adopt) -> None:
-        """Iterate to the end and hand over the result; on errors, that of the last iteration."""
+        """Iterate to the end and pass on the result; on errors, that of the last iteration."""
         begin = Standings(seed=self.seed, rounds=1)  # the first look
         standings = newton_file.resume(
             self.checkpoint, self.mark, self.rounds, begin, seeded=self.seeded
         )
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # rows that large end by rounding
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # for rows that are very large, rounding ends the fit
                 for reached in self.rounds.run(standings, self.starts):
                     standings = reached
                     self._tell(standings)
@@ -63,7 +65,7 @@ class NewtonFit:
                 if self.bounds:
                     standings, ends = self.rounds.close(standings)
         except (KeyboardInterrupt, ClusterLostError):
-            # of several classes, weights are of no use before each has some
+            # with several problems, weights are of no use until each problem has some
             if len(standings.reached) == len(self.starts):
                 adopt(standings, [one.iterate for one in standings.reached])
             raise

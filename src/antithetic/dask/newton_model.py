@@ -1,4 +1,4 @@
-"""What the SGD estimators do with Newton's method: rules for the end, and attributes."""
+"""Newton's method for the SGD estimators: stopping rules and attributes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from antithetic.dask.scan import census_of
 from antithetic.estimators.fitted import FittedLinearModel
 from antithetic.estimators.logistic_fit import seed_of
 from antithetic.orders.in_order import InOrder
-from antithetic.solvers.newton.iterations import Iterate
+from antithetic.solvers.newton.iterate import Iterate
 from antithetic.training.automatic import Plan
 from antithetic.training.stopping import Stalled
 
 _NEWTON = "Newton's method on sums over all blocks, since loss and penalty are smooth"
-_LEAST_TOL = 1e-16  # no smaller gap is known
-_SHARE_OF_TOL = 1e-3  # of tol: where the objective can fall by less, a round is not worth a pass
+_LEAST_TOL = 1e-16  # smaller gaps cannot be resolved
+_SHARE_OF_TOL = 1e-3  # of tol: if the objective can fall by no more than this, stop
 
 
 class NewtonModel(BlockLearner, FittedLinearModel):
@@ -33,13 +33,13 @@ class NewtonModel(BlockLearner, FittedLinearModel):
         raise NotImplementedError
 
     def _mark(self, seen: BlockData, starts: list[NDArray[np.float64]]) -> dict[str, Any]:
-        """What tells this fit from others."""
+        """Identity of this fit, for checkpoints."""
         raise NotImplementedError
 
     def _train_newton(
         self, client: Any, seen: BlockData, coef_init: Any, intercept_init: Any
     ) -> None:
-        """Iterate over all rows, and take over the result; on errors, the last whole iteration."""
+        """Iterate over all rows and keep the result; on errors, the last complete iteration."""
         firsts = self._first_weights(coef_init, intercept_init, self.n_features_in_)
         starts = [np.append(coef, intercept) for coef, intercept in firsts]
         stop, tol = self._stop(), _LEAST_TOL

@@ -1,7 +1,4 @@
-"""Predictions of collections: lazily, block by block, by the model of one machine.
-
-And scores, from sums of each block.
-"""
+"""Predictions for Dask collections, lazily and block by block, and scores from sums of blocks."""
 
 from __future__ import annotations
 
@@ -20,16 +17,16 @@ from antithetic.dask.tasks import one_thread
 
 
 def is_distributed(X: Any) -> bool:
-    """Whether X is a collection of Dask's, or a list of delayed blocks."""
+    """Whether X is a Dask collection or a list of delayed blocks."""
     return is_dask_collection(X) or (
         isinstance(X, (list, tuple)) and len(X) > 0 and all(is_dask_collection(part) for part in X)
     )
 
 
 def lazily(model: Any, method: str, X: Any, columns: int | None, dtype: Any) -> Any:
-    """Return a Dask array of what a model's method says of each block of X.
+    """Return a Dask array of the results of a model's method for each block of X.
 
-    ``columns`` is None for one axis.
+    ``columns`` is None if the results have one axis.
     """
     import dask.array as da
 
@@ -67,9 +64,9 @@ def _one_row(part: Any) -> Any:
 
 
 class Weights(NamedTuple):
-    """What a task needs of a model to score its block.
+    """The part of a model that a task needs to score its block.
 
-    Scikit-learn would cost every worker a second and 100 MB.
+    It does without scikit-learn, which takes every worker a second and 100 MB to import.
     """
 
     coef: NDArray[Any]
@@ -92,7 +89,7 @@ class Weights(NamedTuple):
 
 
 def check_names(expected: Any, given: Any) -> None:
-    """Refuse columns of other names, or in another order, than those of the fit."""
+    """Refuse columns whose names or order differ from those of the fit."""
     if expected is not None and given is not None and not np.array_equal(expected, given):
         raise ValueError(
             f"the columns of X are {given.tolist()}, and the model was fitted on"
@@ -138,9 +135,9 @@ def score_blocks(client: Any, weights: Weights, blocks: Blocks) -> float:
 
 
 def _score(number: int, parts: Sequence[Any], model: Weights) -> tuple[float, float, float, float]:
-    """Weight of a block's rows, weighted mean and spread of its numbers, and what is missed.
+    """Total weight of a block, weighted mean and spread of its numbers, and its errors.
 
-    That is the weight of the wrong rows, or the squared errors.
+    The errors are the weight of misclassified rows, or the sum of squared errors.
     """
     with one_thread():
         block = open_block(number, parts)

@@ -1,4 +1,4 @@
-"""What a fitted model does: predictions and scores, block by block on Dask's collections."""
+"""Predictions and scores of a fitted model, block by block for Dask collections."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _TAKEN_OVER = (
 
 
 class BlockPredictor:
-    """Predictions of a linear model that was fitted on a cluster, by the model of one machine."""
+    """Predictions of a linear model that was fitted on a cluster."""
 
     _local_class: Any
 
     def to_local(self) -> Any:
-        """Return the model as the estimator of one machine.
+        """Return the model as an estimator for one machine.
 
         Returns
         -------
-        antithetic.SGDClassifier or antithetic.SGDRegressor
+        antithetic.LogisticRegression, antithetic.SGDClassifier or antithetic.SGDRegressor
         """
         check_is_fitted(self)
         known = self._local_class._get_param_names()
         given = {name: value for name, value in vars(self).items() if name in known}
         if hasattr(self, "_solver_used"):
-            given["solver"] = self._solver_used  # one machine knows no "auto"
+            given["solver"] = self._solver_used  # there is no "auto" on one machine
         local = self._local_class(**given)
         for name in _TAKEN_OVER:
             if hasattr(self, name):
@@ -50,7 +50,7 @@ class BlockPredictor:
         return local
 
     def predict(self, X: Any) -> Any:
-        """Predict a label or number for each row: lazily for Dask's collections.
+        """Predict a label or number for each row, lazily for Dask collections.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class BlockPredictor:
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy, or for regression the coefficient of determination.
 
-        It is computed block by block; no block leaves its worker.
+        It is computed block by block, on the workers that read them.
 
         Parameters
         ----------
@@ -91,14 +91,14 @@ class BlockPredictor:
             return score_blocks(client, weights, blocks)
 
     def _apply(self, method: str, X: Any, columns: int | None, dtype: Any) -> Any:
-        """Call a method of the local model: lazily for a collection of Dask's."""
+        """Call a method of the local model, lazily for Dask collections."""
         local = self.to_local()
         if not is_distributed(X):
             return getattr(local, method)(X)
         check_names(getattr(self, "feature_names_in_", None), feature_names(X))
         return lazily(local, method, X, columns, dtype)
 
-    # ---- a client can be neither copied nor written
+    # ---- copies and pickles have no client
 
     def __sklearn_clone__(self) -> Any:
         given = self.get_params(deep=False)  # type: ignore[attr-defined]

@@ -1,10 +1,9 @@
-"""What a task answers about a block: sums over its rows, at some weights.
+"""Tasks of Newton's method: sums over the rows of a block at some weights, and drawing rows.
 
-Each answer is what :class:`antithetic.problem.curvature.RowSums`, or with many classes
-:class:`antithetic.problem.class_sums.ClassSums`, says of the block's rows, times the block's share
-of all rows, so that the answers of all blocks add up to those of all rows. A task
-is a pure function of the block and the question: it makes no difference which worker runs it, and
-how often.
+A sum is that of :class:`antithetic.problem.curvature.RowSums` or, with many classes,
+:class:`antithetic.problem.class_sums.ClassSums`, times the block's share of all rows, so that the
+results of the blocks add up to that of all rows. A task is a pure function of the block and the
+question: it does not matter which worker runs it, or how often.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Answer = tuple[NDArray[np.float64], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """What to ask of the rows.
+    """What to compute from the rows of a block.
 
     Attributes
     ----------
@@ -40,15 +39,15 @@ class Question:
     problem : int
         Number of the problem.
     centre : ndarray of shape (d,) or None
-        What is subtracted from each column; None without an intercept.
+        Subtracted from each column; None without an intercept.
     theta : ndarray of shape (d,) or (d + 1,)
         Weights, then the intercept of centred columns if there is one.
     what : str
-        Name of the sum: "at", or another method of the rows that takes a point.
+        Name of the sum: "at", or another method of the sums that takes a point.
     arguments : tuple
     options : dict
     kind : type or None
-        Float type of the products of many classes; None where there are two.
+        Float type of the products with many classes; None with two.
     """
 
     common: Common
@@ -68,7 +67,7 @@ def answer_block(number: int, parts: Sequence[Any], question: Question) -> Answe
         if question.what == "at":
             answer = _evaluate(block, question)
             if np.isnan(answer[0][0]):
-                open_block(number, parts)  # which raises if the data have changed, and have NaN now
+                open_block(number, parts)  # raises if the data have changed and contain NaN now
             return answer
         answer = _answer(block, question)
         if any(np.isnan(part).any() for part in answer):
@@ -77,7 +76,7 @@ def answer_block(number: int, parts: Sequence[Any], question: Question) -> Answe
 
 
 def _sums_of(block: Block, question: Question) -> RowSums | ClassSums:
-    """Rows of a block, without a penalty: that is added once."""
+    """Sums over the rows of a block, without the penalty, which the client adds."""
     common = question.common
     y, weight = common.target_and_weight(block, question.problem)
     return common.sums(block.X, y, weight, question.centre, question.kind)
@@ -102,13 +101,13 @@ def _evaluate(block: Block, question: Question) -> Answer:
 
 
 def _answer(block: Block, question: Question) -> Answer:
-    """What the rows of a block say to another question than the one for a gradient."""
+    """Any sum over the rows of a block other than objective and gradient."""
     sums = _sums_of(block, question)
     share = sums.n / question.common.rows
-    bare = Evaluation(question.theta, 0.0, np.empty(0), 0.0)  # many classes need no more
+    bare = Evaluation(question.theta, 0.0, np.empty(0), 0.0)  # enough for many classes
     point = sums.at(question.theta) if isinstance(sums, RowSums) else bare
     found = getattr(sums, question.what)(point, *question.arguments, **question.options)
-    answer = found[:2] if isinstance(found, tuple) else (found,)  # of a dual, no scales
+    answer = found[:2] if isinstance(found, tuple) else (found,)  # a dual without its scales
     return tuple(share * np.atleast_1d(np.asarray(part, np.float64)) for part in answer)
 
 
@@ -118,9 +117,9 @@ class Draw(NamedTuple):
     Attributes
     ----------
     places : dict of int to ndarray
-        Of each group of rows, which ones, counted from the first of the block.
+        For each group of rows, which of them, counted from the first in the block.
     counts : ndarray or None
-        What a row of each group counts; None where all count 1.
+        Weight of the rows of each group; None if all are 1.
     problem : int
     """
 
@@ -138,7 +137,7 @@ class Drawn(NamedTuple):
 
 
 def draw_block(number: int, parts: Sequence[Any], draw: Draw, common: Common) -> Drawn:
-    """Rows at some places among those of each group that the block has."""
+    """Rows at given positions among the block's rows of each group."""
     block = open_block(number, parts, finite=False)
     y, weight = common.target_and_weight(block, draw.problem)
     groups = common.groups(y)
@@ -152,7 +151,7 @@ def draw_block(number: int, parts: Sequence[Any], draw: Draw, common: Common) ->
 def _rows_at(
     groups: NDArray[np.intp], places: dict[int, NDArray[np.intp]]
 ) -> list[NDArray[np.intp]]:
-    """Rows of each group at some places among its rows."""
+    """Rows at given positions among those of each group."""
     if len(places) <= _FEW_GROUPS:  # faster than sorting
         return [np.flatnonzero(groups == k)[some] for k, some in places.items()]
     order = np.argsort(groups, kind="stable")
@@ -161,7 +160,7 @@ def _rows_at(
 
 
 def join_drawn(*drawn: Drawn) -> Drawn:
-    """Rows of all blocks together."""
+    """Join the rows drawn from all blocks."""
     stack = [rows.X for rows in drawn]
     is_sparse = sparse.issparse(stack[0])
     X = sparse.csr_array(sparse.vstack(stack)) if is_sparse else np.concatenate(stack)
@@ -177,7 +176,7 @@ def solve_drawn(
     kind: Any,
     solve: Callable[[Any], Outcome | None],
 ) -> Outcome | None:
-    """Call a function with rows that were drawn; None where none of them counts."""
+    """Call a function with rows that were drawn; None if all of them have weight 0."""
     with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         if drawn.weight is not None and not drawn.weight.any():
             return None

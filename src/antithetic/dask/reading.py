@@ -1,4 +1,4 @@
-"""From Dask's collections to blocks: arrays, data frames, lists of delayed values, and arrays."""
+"""From data to blocks: Dask arrays and data frames, lists of delayed values, plain arrays."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _BYTES_OF_A_BLOCK = 1 << 26  # of rows that come as one array
 
 
 def read_blocks(X: Any, y: Any = None, sample_weight: Any = None, *, client: Any = None) -> Blocks:
-    """Cut X into the blocks that it has, and y and the weights alike.
+    """Divide X into its blocks, and y and the weights in the same way.
 
-    Dask arrays and data frames keep their blocks, and so do lists of delayed values; rows of one
-    array in memory are cut into blocks of 64 MB. Arrays that sit in the graph itself are sent to
-    the cluster once and kept there, if there is a client.
+    Dask arrays, data frames and lists of delayed values keep their blocks; an array in memory is
+    divided into blocks of 64 MB. If there is a client, arrays that are part of the graph are sent
+    to the cluster once and kept there.
     """
     rows = _Column.of(X, "X", client)
     labels, weights = (
@@ -39,7 +39,7 @@ def read_blocks(X: Any, y: Any = None, sample_weight: Any = None, *, client: Any
 
 
 def _columns(X: Any, rows: _Column, client: Any) -> list[Any] | None:
-    """Labels of the columns of frames; of delayed blocks, the first one must be read for them."""
+    """Labels of the columns of frames; for delayed blocks, the first one is read."""
     if not isinstance(X, (list, tuple)):
         columns = getattr(X, "columns", None)
         return None if columns is None else list(columns)
@@ -99,7 +99,7 @@ class _Column(NamedTuple):
 
 
 def _as_collection(given: Any, name: str, like: _Column | None, client: Any) -> Any:
-    """Return an array or data frame of Dask's with the blocks of X."""
+    """Return a Dask array or data frame with the blocks of X."""
     import dask.array as da
 
     if not is_dask_collection(given):
@@ -111,14 +111,14 @@ def _as_collection(given: Any, name: str, like: _Column | None, client: Any) -> 
         lengths = _lengths(like, client)
         if sum(lengths) != len(local):
             raise ValueError(
-                f"X has {sum(lengths)} rows and {name} has {len(local)}; they must be of the same"
-                " rows"
+                f"X has {sum(lengths)} rows and {name} has {len(local)}; they must have the same"
+                " number of rows"
             )
         return da.from_array(np.asarray(local), chunks=(lengths, *((-1,) * (np.ndim(local) - 1))))
     if isinstance(given, Delayed):
         raise ValueError(
-            f"{name} is one delayed value; give a list of them, one per block, or a Dask array or"
-            " data frame"
+            f"{name} is one delayed value; pass a list of delayed values, one per block, or a Dask"
+            " array or data frame"
         )
     if isinstance(given, da.Array):
         if given.ndim == 2 and given.numblocks[1] > 1:
@@ -176,14 +176,14 @@ def _of_known_lengths(frame: Any, lengths: tuple[int, ...]) -> list[Any]:
 
 
 def _rechunk(given: Any, like: _Column, name: str, client: Any) -> Any:
-    """Give y or weights the blocks of X."""
+    """Divide y or weights into the blocks of X."""
     known = not np.isnan(given.shape[0])
     if like.lengths == given.chunks[0] or (
         not known and given.numblocks[0] == len(like.parts or ())
     ):
         return given
     if like.lengths is None and known and given.numblocks[0] == len(like.parts or ()):
-        return given  # whether their lengths agree is seen when they are read
+        return given  # their lengths are checked when they are read
     if not known:
         raise ValueError(
             f"X has {len(like.parts or ())} blocks and {name} has {given.numblocks[0]} of unknown"
@@ -193,14 +193,14 @@ def _rechunk(given: Any, like: _Column, name: str, client: Any) -> Any:
     lengths = _lengths(like, client)
     if sum(lengths) != given.shape[0]:
         raise ValueError(
-            f"X has {sum(lengths)} rows and {name} has {given.shape[0]}; they must be of the same"
-            " rows"
+            f"X has {sum(lengths)} rows and {name} has {given.shape[0]}; they must have the same"
+            " number of rows"
         )
     return given.rechunk({0: lengths})
 
 
 def _lengths(like: _Column, client: Any) -> tuple[int, ...]:
-    """Lengths of the blocks of X, read off the blocks where they are not known."""
+    """Lengths of the blocks of X, from the blocks themselves where they are not known."""
     if like.lengths is not None:
         return like.lengths
     count = dask.delayed(_length, pure=False, traverse=False)
@@ -221,7 +221,7 @@ def _check_alike(column: _Column, like: _Column, name: str) -> None:
 
 
 def _cut(collection: Any, client: Any) -> _Column:
-    """Cut a collection into recipes, or into delayed values where the cluster holds its data."""
+    """Divide a collection into recipes, or delayed values if the cluster holds its data."""
     delayed, graph = delayed_parts(collection)
     chunks = getattr(collection, "chunks", None)
     lengths = (
@@ -233,7 +233,7 @@ def _cut(collection: Any, client: Any) -> _Column:
         with warnings.catch_warnings():
             warnings.filterwarnings(
                 "ignore", "Sending large graph", UserWarning
-            )  # which is why it is sent once
+            )  # it is sent only once
             kept = client.persist(delayed)
         return _Column(kept, lengths, kept)
     recipes = [_recipe(graph, part.key) for part in delayed]
@@ -245,12 +245,9 @@ def _cut(collection: Any, client: Any) -> _Column:
 def delayed_parts(
     collection: Any, *, optimize: bool = True
 ) -> tuple[list[Delayed], dict[Any, Any]]:
-    """Parts of an array or data frame in order, and the graph that they share.
-
-    As many as the collection has.
-    """
+    """Parts of an array or data frame, in order, and the graph that they share."""
     if hasattr(collection, "simplify"):
-        # reads no column too many; all that Dask can do to a data frame would join files of which
+        # reads no unnecessary columns; a full optimisation would fuse files of which
         # few columns are read, y's but not X's
         parts = collection.simplify().to_delayed(optimize_graph=False)
     else:
@@ -260,7 +257,7 @@ def delayed_parts(
 
 
 def _holds_arrays(graph: dict[Any, Any]) -> bool:
-    """Whether data sit in the graph itself, which each round would send again."""
+    """Whether the graph contains data, which each round would send again."""
     return any(_is_data(getattr(node, "value", node)) for node in graph.values())
 
 
@@ -269,7 +266,7 @@ def _is_data(value: Any) -> bool:
 
 
 def _recipe(graph: dict[Any, Any], key: Any) -> Recipe | None:
-    """Return the part of a graph that a key needs, or None where that is held by the cluster."""
+    """Return the part of a graph that a key needs, or None if the cluster holds data of it."""
     needed, waiting = {}, [key]
     while waiting:
         name = waiting.pop()

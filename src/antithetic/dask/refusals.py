@@ -24,7 +24,7 @@ _TRACES = ("objective", "gradient")
 
 
 def check_words(model: FittedLinearModel) -> None:
-    """Raise ValueError for words and orders that one machine may know and Dask does not."""
+    """Raise ValueError for words and orders that are not supported on Dask."""
     for name, allowed in WORDS.items():
         value = getattr(model, name)
         is_word = isinstance(value, str) and value not in allowed
@@ -46,7 +46,7 @@ def traced(model: FittedLinearModel) -> tuple[str, ...]:
 
 
 def _reasons(model: FittedLinearModel) -> Iterator[str]:
-    """Sentences for what is not supported."""
+    """Messages about what is not supported."""
     order, names, loss = model._order(), traced(model), model._loss()
     if order is not None and order.pairs is not None:
         if order.pairs.given is not None:
@@ -56,7 +56,7 @@ def _reasons(model: FittedLinearModel) -> Iterator[str]:
             )
         if order.pairs.refresh is not None:
             what = f"Pairs(refresh={order.pairs.refresh!r})"
-            yield _unsupported(what, "use Pairs without refresh, whose tables are kept")
+            yield _unsupported(what, "use Pairs without refresh, so that tables are kept")
     for name in names:
         if name not in _TRACES:
             yield _unsupported(f"trace={name!r}", f"use {_listed(_TRACES)}")
@@ -72,10 +72,10 @@ def _reasons(model: FittedLinearModel) -> Iterator[str]:
             " partial_fit, block by block"
         )
     if model.solver == "newton" and model.batch_size != BATCH_SIZE:
-        yield "solver='newton' has no batches: leave batch_size out, or use solver='svrg'"
+        yield "solver='newton' has no batches; leave out batch_size=, or use solver='svrg'"
     if loss.code == PERCEPTRON and model.solver != "sgd":
         yield (
-            "loss='perceptron' is smallest at zero weights, where solver='svrg' would stay; use"
+            "loss='perceptron' has its minimum at zero weights, where solver='svrg' would stay; use"
             " solver='sgd', or loss='hinge'"
         )
 

@@ -1,4 +1,4 @@
-"""The rounds of a fit: an epoch of every block, a few points measured, and the best one taken."""
+"""Rounds of a fit: an epoch of every block, then the best of a few points that are measured."""
 
 from __future__ import annotations
 
@@ -28,25 +28,24 @@ _MOST = 0.5  # share of the rows whose blocks must have a weight at zero for it 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rounds:
-    """All that the rounds of a fit need.
+    """Everything that the rounds of a fit need.
 
     Attributes
     ----------
-    client
-        What computes.
+    client : Client
     blocks : Blocks
     tables : sequence
-        One list of tables per block, or nothing.
+        One list of tables per block, or empty.
     common : Common
     steps : tuple of Steps
-        Plain steps of each problem, and corrected ones where the loss has a kink or the user chose
-        them.
+        Plain steps of each problem; also corrected steps, if the loss has a kink or the user gave
+        steps.
     constants : ndarray or None
         Constant steps of the blocks' corrected epochs.
     corrects : bool
-        Whether epochs are corrected and points searched; else plain epochs are averaged.
+        Whether epochs are corrected and points searched; otherwise plain epochs are averaged.
     measures : bool
-        Whether the objective is measured where nothing is searched.
+        Whether the objective is measured if no points are searched.
     stop : Stalled, Target or None
     after_loss : str
         What to do if the cluster is lost.
@@ -64,7 +63,7 @@ class Rounds:
     after_loss: str
 
     def run(self, progress: Progress, rounds: int) -> Iterator[Progress]:
-        """Yield the progress after each round, until so many are done or all problems stopped."""
+        """Yield the progress after each round, until the last one or until all problems stop."""
         began = time.perf_counter() - (progress.history[-1][0] if progress.history else 0.0)
         while progress.rounds < rounds and not all(one.stopped for one in progress.standings):
             standings = self._round(list(progress.standings), progress.rounds)
@@ -81,7 +80,7 @@ class Rounds:
 
     def _round(self, standings: list[Standing], number: int) -> list[Standing]:
         active = tuple(k for k, one in enumerate(standings) if not one.stopped)
-        # plain steps first: the gradient at zero is not worth an epoch as an anchor
+        # plain steps first: as an anchor, the gradient at zero is not worth an epoch
         corrected = tuple(
             self.corrects and (number > 0 or bool(standings[k].weights.any())) for k in active
         )
@@ -134,7 +133,7 @@ class Rounds:
         return [self._judged(one) if k in active else one for k, one in enumerate(standings)]
 
     def _zero(self, zeros: NDArray[np.float64]) -> NDArray[np.bool_] | None:
-        """Weights that are zero in most blocks; the intercept never counts."""
+        """Weights that are zero in most blocks; never the intercept."""
         if not _has_zeros(self.common.penalty):
             return None
         zero: NDArray[np.bool_] = zeros > _MOST
@@ -147,9 +146,9 @@ class Rounds:
         problems: tuple[int, ...],
         points: list[NDArray[np.float64]],
     ) -> None:
-        """Measure points of some problems on all blocks, and go to the best of each."""
+        """Measure points of some problems on all blocks, and move to the best of each problem."""
         for k, some in zip(problems, points, strict=True):
-            if not len(some):  # steps diverged, and no point is finite
+            if not len(some):  # steps diverged: no point is finite
                 standings[k] = standings[k].staying()
         problems = tuple(k for k, some in zip(problems, points, strict=True) if len(some))
         points = [some for some in points if len(some)]

@@ -1,4 +1,4 @@
-"""A first look at the blocks: sizes, labels, how long their steps may be, and some rows."""
+"""A first look at the blocks: sizes, labels, possible step sizes, and some rows."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from antithetic.solvers.steps import InverseTime
 
 _SAMPLED_BLOCKS, _SAMPLED_ROWS = 64, 4000  # of these blocks, so many rows in all of each class
 _POWER_ROWS = 20_000  # rows for the largest curvature of the mean
-_MARKED_ROWS = 256  # of each block, by which checkpoints tell data apart
+_MARKED_ROWS = 256  # of each block, by which checkpoints recognise their data
 _LEAST_SHARE = 0.5  # of the longest row, as for SVRG on one machine
 _STEPS_PER_SMOOTHNESS = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Glance:
-    """What is seen of one block.
+    """What the first look finds out about one block.
 
     Attributes
     ----------
     rows, width : int
     kind : str
-        Float type, and whether it is sparse.
+        Float type, and "sparse" if it is.
     classes, counts : ndarray
-        Labels in order and how many rows have each; empty for regression.
+        Labels in order, and the number of rows with each; empty for regression.
     weighted : float
         Sum of the weights.
     worst, mean : float
@@ -50,9 +50,9 @@ class Glance:
     mark : str
         Hash of labels, weights and some rows, for checkpoints.
     X, y, weight, factor
-        Sampled rows, and how many rows of the block each stands for; None where none were taken.
+        Sampled rows, and how many rows of the block each represents; None if none were sampled.
     moments : BlockMoments or None
-        What Newton's method asks for.
+        What Newton's method needs to know.
     """
 
     rows: int
@@ -81,7 +81,7 @@ class Look:
     fit_intercept : bool
     seed : int
     for_newton : bool
-        Whether Newton's method follows, which needs sums and neither steps nor rows.
+        Whether Newton's method follows, which needs sums but no steps or rows.
     marks : bool
         Whether blocks are hashed, for a checkpoint.
     """
@@ -93,19 +93,20 @@ class Look:
     marks: bool = True
 
 
-def look(client: Any, blocks: Blocks, aim: Look) -> list[Glance]:
-    """Look at all blocks: one round."""
+def look(client: Any, blocks: Blocks, aim: Look, *, after_loss: str = "") -> list[Glance]:
+    """Look at all blocks: one round; ``after_loss`` says what to do if the cluster is lost."""
     n = len(blocks)
     sampled = set(
         np.unique(np.linspace(0, n - 1, min(n, _SAMPLED_BLOCKS)).round().astype(int)).tolist()
     )
     many = -(-_SAMPLED_ROWS // len(sampled))
     taken = [many if number in sampled else 0 for number in range(n)]
-    return gather(client, map_blocks(client, glance, "look", blocks, aim, own=[taken]))
+    seen = map_blocks(client, glance, "look", blocks, aim, own=[taken], after_loss=after_loss)
+    return gather(client, seen, after_loss=after_loss)
 
 
 def glance(number: int, parts: Sequence[Any], many: int, aim: Look) -> Glance:
-    """Look at a block; ``many`` rows of each class may be taken along."""
+    """Look at a block, and sample at most ``many`` rows of each class."""
     with one_thread():
         block = open_block(number, parts)
         n, d = block.X.shape
@@ -148,7 +149,7 @@ def _check_numbers(number: int, y: NDArray[Any], loss: Loss) -> None:
 
 
 def _classes_and_codes(y: NDArray[Any], loss: Loss) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Labels in order, and the place of each row's; one place for all rows of a regression."""
+    """Labels in order, and the position of each row's label, which is 0 for regression."""
     if not loss.classification:
         return y[:0], np.zeros(len(y), np.intp)
     classes = classes_of(y)
@@ -158,7 +159,7 @@ def _classes_and_codes(y: NDArray[Any], loss: Loss) -> tuple[NDArray[Any], NDArr
 
 
 def _mark(block: Block) -> str:
-    """Hash of labels, weights and evenly spaced rows, which depends on no seed and no machine."""
+    """Hash of labels, weights and evenly spaced rows, the same on all machines."""
     some = block.X[:: -(-block.X.shape[0] // _MARKED_ROWS)]
     values = (some.data, some.indices, some.indptr) if sparse.issparse(some) else (some,)
     assert block.y is not None
@@ -173,7 +174,7 @@ def _bytes(y: NDArray[Any]) -> NDArray[Any]:
 
 
 def _curvatures(block: Block, aim: Look) -> tuple[float, float]:
-    """Bounds on the curvature of a row, as the noise sees it, and of the mean.
+    """Bounds on the curvature of a typical row and of the mean.
 
     Infinite for a loss with a kink.
     """
@@ -195,7 +196,7 @@ def _curvatures(block: Block, aim: Look) -> tuple[float, float]:
 def _draw(
     codes: NDArray[np.intp], counts: NDArray[np.intp], many: int, rng: np.random.Generator
 ) -> tuple[Any, Any]:
-    """Some rows of each class, in order, and how many rows each stands for."""
+    """Some rows of each class, in order, and how many rows each represents."""
     drawn, factors = [np.empty(0, np.intp)], [np.empty(0)]
     for code in range(len(counts) if many else 0):
         rows = np.flatnonzero(codes == code)
@@ -212,7 +213,7 @@ def constant_steps(
 ) -> NDArray[np.float64] | None:
     """Step size of each block's corrected steps; None for a loss with a kink.
 
-    It is that of the block's own rows, but at most that of the mean block.
+    It follows from the block's own rows, but is at most that of the average block.
     """
     curvature = np.array(
         [heaviest * (one.worst + (units - 1) * one.mean) / units for one in glances]
@@ -220,8 +221,8 @@ def constant_steps(
     if np.isinf(curvature).any():
         if any(np.isfinite(one.worst) for one in glances if one.rows):
             raise ValueError(
-                "the squares of the features are too large; scale them, with"
-                " dask_ml.preprocessing.StandardScaler, say"
+                "the squares of the features are too large; scale the features, for example with"
+                " dask_ml.preprocessing.StandardScaler"
             )
         return None
     rows = np.array([one.rows for one in glances])
@@ -233,7 +234,7 @@ def constant_steps(
 
 
 def sampled_problem(glances: list[Glance], common: Common, number: int) -> Problem:
-    """A small problem of the sampled rows, weighted to have about the objective of all rows."""
+    """A small problem of the sampled rows, weighted to approximate the objective of all rows."""
     seen = [one for one in glances if one.factor is not None and len(one.factor)]
     X = (
         sparse.csr_array(sparse.vstack([one.X for one in seen]))
@@ -257,7 +258,7 @@ def first_steps(glances: list[Glance], common: Common, number: int) -> InverseTi
 
 
 def census_of(glances: list[Glance], classes: NDArray[Any] | None) -> Census:
-    """What all blocks say together; ``classes`` are all labels in order, None for a regression."""
+    """Join what was found out about all blocks; ``classes`` is None for regression."""
     many = 1 if classes is None else len(classes)
     counts = np.zeros((len(glances), many), np.intp)
     weights, squares = np.zeros(many), np.zeros(many)
@@ -310,7 +311,7 @@ def _join(parts: list[tuple[float, float, float]]) -> tuple[float, float]:
 
 
 def _numbers(glances: list[Glance]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Some numbers of a regression, and how many rows each stands for, its weight included."""
+    """Some targets of a regression, and the number of rows times the weight each represents."""
     seen = [one for one in glances if one.factor is not None and len(one.factor)]
     numbers = np.concatenate([np.asarray(one.y, np.float64) for one in seen])
     shares = [one.factor if one.weight is None else one.factor * one.weight for one in seen]

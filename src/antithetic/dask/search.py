@@ -1,17 +1,17 @@
-r"""How the models of the blocks become one: the best of a few points along their mean move.
+r"""How the models of the blocks are combined: the best of a few points along their mean move.
 
-Each round the blocks start at the same weights w, with the same full gradient, and each makes an
-epoch of corrected steps on its own rows. The mean of their moves, weighted by rows, :math:`m(w)`,
-is zero at the optimum, whatever the blocks hold, and close to a Newton step where blocks are alike.
-Where they differ, for example because rows are sorted by label, it is too long or points in a
-somewhat wrong direction. So the objective is measured at a few points:
+In each round, the blocks start from the same weights w, with the same full gradient, and each makes
+an epoch of corrected steps on its own rows. The mean of their moves, weighted by rows,
+:math:`m(w)`, is zero at the optimum for any blocks, and close to a Newton step if the blocks are
+alike. If they differ, for example because rows are sorted by label, the move is too long or its
+direction is slightly wrong. So the objective is measured at a few points:
 
 - :math:`w + t\,m(w)` for t = 1, 1/4, 1/16, 1/64;
 - the point at which m would vanish if it were linear, by the differences to the last few rounds
   (Anderson acceleration), with five of them and with one.
 
-The best of these is where the next round starts, unless none is better than w: the objective never
-rises. What the blocks pass on is summed in their order, so that nothing depends on which worker was
+The next round starts from the best of these, or from w if none is better, so the objective never
+rises. Results are added in the order of the blocks, so they do not depend on which worker was
 first.
 """
 
@@ -24,30 +24,30 @@ from numpy.typing import NDArray
 
 _LENGTHS = (1.0, 0.25, 0.0625, 0.015625)
 _MEMORY = 5  # differences to earlier rounds
-_SMALLEST = 1e-10  # singular values below it, as a share of the largest, are noise
+_SMALLEST = 1e-10  # singular values below this share of the largest are noise
 
 Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """Where one linear problem stands after some rounds; vectors have the intercept last.
+    """The state of one linear problem after some rounds; the intercept comes last in vectors.
 
     Attributes
     ----------
     weights : ndarray of shape (d + 1,)
     value : float
-        Objective there; infinite before it was measured.
+        Objective there; infinite until it is measured.
     gradient : ndarray of shape (d + 1,)
-        Data gradient there; zeros before it was measured.
+        Data gradient there; zero until it is measured.
     points, moves : ndarray of shape (m, d + 1)
-        Where the last corrected rounds started, and the mean moves from there.
+        Where the last corrected rounds started, and their mean moves.
     lowered : int
-        How often no point was better, after which steps are a quarter as long.
+        How often no point was better; each time, steps become a quarter as long.
     best, waited
-        Least objective for the sake of ``tol``, and rounds without a better one.
+        Lowest objective, as ``tol`` counts it, and rounds since then.
     stopped : bool
-        Whether it is done.
+        Whether the problem is solved.
     """
 
     weights: Vector
@@ -77,13 +77,13 @@ class Standing:
         return replace(self, points=points, moves=np.vstack([self.moves, move])[-_MEMORY - 1 :])
 
     def staying(self) -> Standing:
-        """Stay where it is, and make the next steps shorter."""
+        """Keep the weights and make the next steps shorter."""
         return replace(self, lowered=self.lowered + 1)
 
     def taking(
         self, points: NDArray[np.float64], values: Vector, gradients: NDArray[np.float64]
     ) -> Standing:
-        """Go to the best of some points, unless none is better."""
+        """Move to the best of some points, if one is better."""
         values = np.where(np.isfinite(values), values, np.inf)
         best = int(np.argmin(values))
         if not values[best] <= self.value or values[best] == np.inf:
@@ -99,10 +99,10 @@ class Standing:
 def points_along(
     standing: Standing, move: Vector, zero: NDArray[np.bool_] | None = None
 ) -> NDArray[np.float64]:
-    """Points to measure after a move: shape (k, d + 1), the first is the whole move.
+    """Points to measure after a move, shape (k, d + 1); the first one is the whole move.
 
-    ``standing`` has the move already if it was a corrected one. Weights that are ``zero`` in most
-    blocks, which an L1 penalty makes, are zero at each point that goes the whole way.
+    ``standing`` contains the move already if it was a corrected one. Weights that an L1 penalty
+    made ``zero`` in most blocks are zero at each point with the full move.
     """
     lengths = [standing.weights + length * move for length in _LENGTHS]
     whole = [lengths[0]]
@@ -119,7 +119,7 @@ def points_along(
 
 
 def _extrapolated(standing: Standing, many: int) -> Vector:
-    """Where the move would vanish if it were linear, from so many differences (Anderson)."""
+    """Where the move would vanish if it were linear, from a number of differences (Anderson)."""
     points, moves = standing.points[-many - 1 :], standing.moves[-many - 1 :]
     steps, changes = np.diff(points, axis=0).T, np.diff(moves, axis=0).T
     shares = np.linalg.lstsq(changes, moves[-1], rcond=_SMALLEST)[0]

@@ -12,10 +12,10 @@ from antithetic.problem.sums import Dual, Evaluation, Vector
 
 
 class BlockSums(KeptSample):
-    """The rows of one problem, wherever they are; each sum is one pass over all blocks.
+    """Sums over the rows of one problem in all blocks; each sum is one pass over the blocks.
 
-    It is what :class:`antithetic.problem.curvature.RowSums` is on one machine. Slopes and
-    curvatures of rows stay with the tasks that need them, and are computed again for each sum. The
+    On one machine, :class:`antithetic.problem.curvature.RowSums` does the same. Slopes and
+    curvatures of rows stay in the tasks that need them, and are computed again for each sum. The
     parameters are those of :class:`Asking`.
     """
 
@@ -44,22 +44,8 @@ class BlockSums(KeptSample):
 
     # ---- rounds
 
-    def at(self, theta: Vector) -> Evaluation:
-        """Objective and gradient at some weights."""
-        numbers, gradient = self._ask(theta, "at")
-        loss, square, curvature, up, down = numbers.tolist()
-        coef, l2 = theta[: self.d], self.penalty.l2
-        gradient[: self.d] += l2 * coef
-        return Evaluation(
-            theta,
-            loss + 0.5 * l2 * float(coef @ coef),
-            gradient,
-            square / curvature if curvature > 0.0 else 0.0,
-            totals=(curvature, up, down),
-        )
-
     def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
-        """Matrix of second derivatives; products of float32 unless it is to be exact."""
+        """Matrix of second derivatives, by products of float32 unless ``exact``."""
         (hessian,) = self._ask(
             point.theta, "hessian", exact=exact, care=care, sum_bytes=8 * len(point.theta) ** 2
         )
@@ -85,22 +71,6 @@ class BlockSums(KeptSample):
         hessian[places, places] += self.penalty.l2
         return hessian
 
-    def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
-        """Diagonal of :meth:`hessian`."""
-        diagonal: Vector = self._ask(point.theta, "diagonal", care=care)[0]
-        diagonal[: self.d] += self.penalty.l2
-        return diagonal
-
-    def times(self, point: Evaluation, vector: Vector) -> Vector:
-        """Product of the Hessian with a vector."""
-        product: Vector = self._ask(point.theta, "times", vector)[0]
-        product[: self.d] += self.penalty.l2 * vector[: self.d]
-        return product
-
-    def curvature_above(self, point: Evaluation, vector: Vector) -> float:
-        """Curvature along a vector of a function above the mean loss."""
-        return float(self._ask(point.theta, "curvature_above", vector)[0][0])
-
     def dual(self, point: Evaluation) -> Dual:
         """Slopes that sum to zero where there is an intercept, near those of the point."""
         if not self.fit_intercept:
@@ -112,13 +82,13 @@ class BlockSums(KeptSample):
         return Dual(gradient, float(cost[0]), *scales)
 
     def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
-        """What it costs to scale the slopes above and below zero by so much."""
+        """Cost of scaling the slopes above and below zero by given factors."""
         return float(self._ask(point.theta, "dual_cost", up, down)[0][0])
 
-    # ---- what is known without a round, or of some rows
+    # ---- without a round, or from some rows
 
     def scales(self, point: Evaluation) -> Vector:
-        """Squared unit of each column: its mean square where it is not zero, in curvature."""
+        """Squared unit of each column, in curvature: the mean square of its nonzero entries."""
         census, curvature = self._census, point.totals[0]
         scales = np.full(len(point.theta), curvature)
         squares = census.spreads / np.where(census.filled > 0.0, census.filled, 1.0)

@@ -1,4 +1,4 @@
-"""How good tables of blocks are together: exact sums, as if there were one table of all rows."""
+"""Quality of the tables of all blocks: exact, as if they were one table of all rows."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def variance_of_blocks(
 ) -> float:
     """Variance of a pair's gradient divided by that of two independent rows, over all blocks.
 
-    Two rounds: the mean gradient of all rows, and squared distances from it, so that gradients
-    which cancel lose no digits.
+    It takes two rounds: the mean gradient of all rows first, then squared distances from it, so
+    that no digits are lost when gradients cancel.
     """
     if common.n_problems > 1:
         return measure_blocks(client, blocks, tables, common, coef, intercept, None).variance_ratio
@@ -65,7 +65,7 @@ def _spread(
     intercept: float,
     centre: Any,
 ) -> NDArray[np.float64]:
-    """Share of the rows times mean squared distances from the centre: of rows, and of pairs."""
+    """Mean squared distances from the centre, of rows and of pairs, times the share of the rows."""
     block = open_block(number, parts)
     n = block.X.shape[0]
     if not n:
@@ -86,7 +86,7 @@ def measure_blocks(
     intercept: float,
     seed: int | None,
 ) -> Quality:
-    """Quality of the tables together; without a seed, the bound is left out."""
+    """Quality of all tables together; without a seed, the bound is left out."""
     seen = compute_anywhere(
         client, _tasks("quality", _look, blocks, tables, common, coef, intercept, seed)
     )
@@ -149,8 +149,8 @@ def _look(
             mean_square(rows) / unit,
         )
         bound, by = _bound(rows, seed, number) if seed is not None else (0.0, "")
-        # the least mean product that the bound allows: the variance of a pair in terms of products,
-        # turned round
+        # the lowest mean product that the bound allows: the formula for the variance of a pair,
+        # solved for the mean product
         least = (
             bound * max(0.0, square - centre) + 2.0 * centre - square
             if np.isfinite(bound)
@@ -180,7 +180,7 @@ def _bound(rows: Rows, seed: int, number: int) -> tuple[float, str]:
 
 
 def _mean_vector(rows: Rows) -> NDArray[np.float64]:
-    """Mean of the rows, of each class apart where there are more than two.
+    """Mean of the rows, separately for each class if there are more than two.
 
     Shape (classes or 1, d or d + 1).
     """

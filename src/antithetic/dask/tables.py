@@ -1,4 +1,4 @@
-"""Tables of the blocks for a fit: one per problem, made where the block is, kept on the cluster."""
+"""Tables of the blocks for a fit: one per problem, built and kept on the workers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from antithetic.problem import Problem
 def tables_of(client: Any, blocks: Blocks, common: Common, given: BlockTable | None) -> list[Any]:
     """Return the tables of all blocks: a list per block, one table per problem.
 
-    They are ``given``, or made by the ``pairs`` of the order.
+    They are ``given``, or built from the ``pairs`` of the order.
     """
     if given is not None and common.n_problems > 1:
         raise ValueError(
-            f"table= serves two classes or a regression, and y has {common.n_problems} classes;"
-            " use order=Shuffle(pairs='tree') instead, which makes a table for each"
+            f"table= supports two classes or regression, and y has {common.n_problems} classes;"
+            " use order=Shuffle(pairs='tree') instead, which builds a table for each class"
         )
     task = dask.delayed(_tables_of_block, pure=False, traverse=False)
     shared = dask.delayed(common, traverse=False)
@@ -53,9 +53,9 @@ def tables_of(client: Any, blocks: Blocks, common: Common, given: BlockTable | N
 def _tables_of_block(
     number: int, parts: Sequence[Any], common: Common, given: AntitheticTable | None
 ) -> list[Table | None]:
-    """One table per problem, made a matching where rows are visited once.
+    """One table per problem, converted to a matching if rows are visited once.
 
-    None where nothing opposes anything: all labels are the same, or there is one row.
+    None if there is nothing to pair: all labels are the same, or there is only one row.
     """
     with one_thread():
         block = open_block(number, parts)
@@ -77,7 +77,7 @@ def _is_of_one_class(problem: Problem, common: Common) -> bool:
 
 
 def _made(problem: Problem, common: Common, seed: int) -> Table:
-    """Make a table; of groups larger than the block, one of pairs."""
+    """Build a table, of pairs if groups would be larger than the block."""
     pairs = common.order.pairs
     assert pairs is not None
     assert not isinstance(pairs.method, (AntitheticTable, GroupTable))

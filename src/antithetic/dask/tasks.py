@@ -1,7 +1,7 @@
-"""What a task does with a block: an epoch of steps from common weights, or measuring some points.
+"""Tasks of local steps: an epoch of a block from common weights, and measuring points.
 
-Each is a pure function of the block, its number and what is common to all blocks, so it makes no
-difference which worker runs it, and how often.
+Each is a pure function of the block, its number and what all blocks have in common, so it does not
+matter which worker runs it, or how often.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from antithetic.solvers.steps import Constant, Schedule, Steps
 from antithetic.training.loop import Run, begin, train
 from antithetic.training.spec import Spec
 
-_LOWERING = 4.0  # by which steps are shortened where no point was better
+_LOWERING = 4.0  # by which steps are shortened when no point was better
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
-    """Where the blocks begin a round, one entry per problem that goes on.
+    """Where the blocks start a round, with one entry per problem that is not solved yet.
 
     Attributes
     ----------
     common : Common
     round : int
-        Rounds before it.
+        Number of rounds before this one.
     problems : tuple of int
     weights, gradients : ndarray of shape (len(problems), d + 1)
-        Common weights, and the data gradient of all rows there; the intercept's last.
+        Common weights, and the data gradient of all rows there; the intercept comes last.
     steps : tuple of Steps
     corrected : tuple of bool
         Whether steps are corrected by that gradient.
     lowered : tuple of int
         How often they were made a quarter as long.
     constants : ndarray of shape (n_blocks,) or None
-        Constant step sizes of the blocks, for corrected steps where the loss has no kink.
+        Constant step sizes of the blocks, for corrected steps of a loss without a kink.
     """
 
     common: Common
@@ -72,14 +72,14 @@ class Start:
         return self.steps[place]
 
     def schedule(self, place: int, steps: Steps) -> Schedule:
-        """Steps as numbers, shortened as often as that was found to be needed."""
+        """Steps as numbers, shortened as often as was necessary."""
         schedule = steps.schedule(self.common.loss, self.common.penalty)
         return schedule._replace(eta0=schedule.eta0 * _LOWERING ** -self.lowered[place])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Points:
-    """Points to be measured, shape (problems, points, d + 1), for the problems of these numbers."""
+    """Points to be measured, shape (problems, points, d + 1), and the numbers of the problems."""
 
     common: Common
     problems: tuple[int, ...]
@@ -109,7 +109,7 @@ def epoch_block(number: int, parts: Sequence[Any], tables: Sequence[Any], start:
 def _epoch(
     problem: Problem, number: int, place: int, table: Table | None, start: Start
 ) -> NDArray[np.float64]:
-    """Weights after an epoch of a block; NaN where its steps diverged."""
+    """Weights after an epoch of a block; NaN if its steps diverged."""
     common, weights = start.common, start.weights[place]
     solver = Corrected(problem, "sgd")
     if start.corrected[place]:
@@ -132,11 +132,11 @@ def _begun(
     schedule: Schedule,
     table: Table | None,
 ) -> Run:
-    """Return the run of a block as if it had made all rounds before this one."""
+    """Return the run of a block as if it had made all earlier rounds."""
     state = State(weights[:-1], float(weights[-1]), 0, rounds * spec.problem.n, rounds)
     run = begin(spec, earlier=(state, None), schedule=schedule, table=table)
     if not rounds or schedule.code != INVERSE_TIME:
-        return run  # only these steps depend on how many there were
+        return run  # only these steps depend on how many there were before
     assert run.drawing.draws is not None
     batches = run.drawing.draws.sampler().batches(rounds)
     return run._replace(state=run.state._replace(steps=rounds * (len(batches.starts) - 1)))
@@ -181,7 +181,7 @@ def _measure(
         for point, column in enumerate(predictions[place]):
             losses[place, point] += problem.loss.mean(y, column, weight) * len(y)
             slope = problem.loss.slope(y, column)
-            # weight 0 beats an infinite loss
+            # with weight 0, even an infinite loss does not count
             slopes[place, point] = (
                 slope
                 if weight is None
@@ -199,9 +199,9 @@ _lock, _inside, _limit = threading.Lock(), 0, None
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep matrix products to one thread: sums must not depend on the machine.
+    """Compute matrix products in one thread, so that sums do not depend on the machine.
 
-    Several tasks of one process may be inside at once.
+    Several tasks of one process may be inside at the same time.
     """
     global _inside, _limit
     with _lock:

@@ -1,4 +1,4 @@
-"""Data sets of the paper and of our benchmarks, and files of one's own.
+"""Data sets of the paper and of our benchmarks, and your own files.
 
 >>> from antithetic import datasets
 >>> datasets.load("sonar_scale").data.shape

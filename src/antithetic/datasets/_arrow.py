@@ -161,7 +161,7 @@ def _check_present(is_missing: Any, rows_before: int, what: str) -> None:
     missing = is_missing.to_numpy(zero_copy_only=False)
     if missing.any():
         raise ValueError(
-            f"{what}, first in row {rows_before + int(np.argmax(missing))}; remove or fill in such"
+            f"{what}, first in row {rows_before + int(np.argmax(missing))}; fill in or remove such"
             " rows"
         )
 

@@ -29,6 +29,7 @@ from antithetic.datasets._table import (
     choose,
     find_columns,
     rows_and_labels,
+    warn_of_words,
 )
 from antithetic.datasets._text_table import read_text_table
 
@@ -89,7 +90,8 @@ def read_file(
         Columns of a table that are neither features nor target; they may hold anything.
     one_hot : bool, default=False
         Replace a column of words by columns ``name=word`` of zeros and ones, one for each word.
-        Otherwise such a column is an error.
+        Otherwise such a column is an error. A warning names columns whose words are mostly
+        different: dates, numbers with decimal commas or identifiers.
     dates : bool, default=False
         Replace ISO 8601 dates and times, such as 2024-05-31 or 2024-05-31T08:15, by the days since
         1970. Otherwise such a column is an error.
@@ -153,6 +155,8 @@ def read_file(
             X, names = X[:, chosen], [names[column] for column in chosen]
     else:
         table, choice = read_table(path, form, reading)
+        if one_hot:
+            warn_of_words(table, choice.features, where)
         X, y, names = rows_and_labels(table, choice, one_hot, where)
         target_name = table.names[choice.target]
         date_names = [table.names[column] for column in sorted(table.dates)]

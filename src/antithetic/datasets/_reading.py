@@ -34,7 +34,10 @@ class Reading:
         if self.decimal not in DECIMALS:
             raise ValueError(f"decimal must be '.' or ','; got {self.decimal!r}")
         if isinstance(self.leave_out, str):
-            raise ValueError(f"leave_out must be a list of columns; got {self.leave_out!r}")
+            raise ValueError(
+                f"leave_out must be a list of columns, such as [{self.leave_out!r}]; got the string"
+                f" {self.leave_out!r}"
+            )
         if self.features is not None and self.leave_out:
             raise ValueError("features= and leave_out= cannot be combined; use one of them")
 
@@ -55,6 +58,11 @@ class Reading:
         except ValueError:
             return False
         return True
+
+
+def has_decimal_comma(field: str) -> bool:
+    """Whether a field is a number if its comma is taken for a decimal point."""
+    return Reading(decimal=",").is_number(field)
 
 
 def days(field: str) -> float:

@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._util.validation import check_rows
-from antithetic.datasets._reading import Column, Reading, days, is_date
+from antithetic._util.warnings import warn
+from antithetic.datasets._reading import Column, Reading, days, has_decimal_comma, is_date
 from antithetic.datasets._svmlight import dense_if_full
 
 ONE_HOT = "pass one_hot=True to have a column of zeros and ones for each word"
 DATES = "pass dates=True to have days since 1970"
+COMMAS = "numbers with decimal commas"
+KINDS = {"dates": DATES, COMMAS: "pass decimal=',' to read them", "text": ONE_HOT}
+_MOST_WORDS = 20  # so many different ones are words, however few rows there are
 _TARGETS = {"target", "label", "class", "y"}
 
 
@@ -109,7 +113,9 @@ def _default_target(names: list[str], dropped: set[int], where: str) -> int:
 def find_columns(columns: Sequence[Column], names: list[str], where: str) -> list[int]:
     """Positions of several columns, which must differ."""
     if isinstance(columns, str):
-        raise ValueError(f"features must be a list of columns; got the string {columns!r}")
+        raise ValueError(
+            f"features must be a list of columns, such as [{columns!r}]; got the string {columns!r}"
+        )
     places = {name: place for place, name in enumerate(names)}
     found = [
         places[column]
@@ -169,12 +175,9 @@ def rows_and_labels(
     """
     text = [column for column in choice.features if column in table.words]
     if text and not one_hot:
-        dated = [column for column in text if all(map(is_date, table.words[column]))]
+        kinds = {column: kind_of(table.words[column]) for column in text}
         raise text_columns_error(
-            [table.names[column] for column in dated or text],
-            where,
-            "dates" if dated else "text",
-            DATES if dated else ONE_HOT,
+            {table.names[column]: kind for column, kind in kinds.items()}, where
         )
     y: NDArray[Any] = table.values[:, choice.target].copy()
     if choice.target in table.words:
@@ -192,16 +195,45 @@ def rows_and_labels(
     return dense_if_full(X), y, [name for block in names for name in block]
 
 
-def text_columns_error(
-    names: list[str], where: str, kind: str = "text", advice: str = ONE_HOT
-) -> ValueError:
-    """What to say about columns that are not numbers."""
-    shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-    return ValueError(
-        f"{where}: column{'s' if len(names) > 1 else ''} {shown}"
-        f" hold{'' if len(names) > 1 else 's'} {kind}; {advice}, or leave"
-        f" {'them' if len(names) > 1 else 'it'} out with leave_out="
-    )
+def kind_of(words: Sequence[str]) -> str:
+    """Say what words are, a key of ``KINDS``."""
+    if all(map(is_date, words)):
+        return "dates"
+    return COMMAS if all(map(has_decimal_comma, words)) else "text"
+
+
+def text_columns_error(kinds: dict[str, str], where: str) -> ValueError:
+    """Say what columns hold that are not numbers, and what to do about each kind of them."""
+    found = []
+    for kind, advice in KINDS.items():
+        if names := [name for name, held in kinds.items() if held == kind]:
+            shown = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+            several = len(names) > 1
+            found.append(
+                f"column{'s' if several else ''} {shown} hold{'' if several else 's'} {kind};"
+                f" {advice}"
+            )
+    it = "them" if len(kinds) > 1 else "it"
+    return ValueError(f"{where}: {'; '.join(found)}, or leave {it} out with leave_out=")
+
+
+def warn_of_words(table: NamedColumns, features: Sequence[int], where: str) -> None:
+    """Warn of one-hot encoded columns that hold dates, numbers or identifiers of the rows."""
+    for column in features:
+        words, n = table.words.get(column, []), len(table.values)
+        if len(words) <= max(_MOST_WORDS, n // 2):
+            continue
+        kind = kind_of(words)
+        warn(
+            f"{where}: column {table.names[column]!r} has {len(words)} different words in {n} rows,"
+            " and one_hot=True makes a column of each; "
+            + (
+                "if they only identify the rows, leave it out with leave_out="
+                if kind == "text"
+                else f"they are {kind}: {KINDS[kind]}"
+            ),
+            UserWarning,
+        )
 
 
 def _block(table: NamedColumns, columns: list[int]) -> tuple[sparse.csr_array, list[str]]:

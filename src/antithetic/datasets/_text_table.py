@@ -16,14 +16,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.datasets._reading import Reading, is_date
+from antithetic.datasets._reading import Reading, has_decimal_comma
 from antithetic.datasets._stream import Lines, open_stream
 from antithetic.datasets._table import (
-    DATES,
-    ONE_HOT,
+    COMMAS,
+    KINDS,
     ColumnChoice,
     NamedColumns,
     choose,
+    kind_of,
     text_columns_error,
     with_dates,
 )
@@ -78,15 +79,12 @@ def _refuse_words(
     """Raise ValueError where features hold words in the first lines."""
     reading, width = layout.reading, len(layout.names)
 
-    def all_are(test: Callable[[str], bool], column: int) -> bool:
-        return all(test(row[column]) for row in rows if column < len(row))
+    def kind(column: int) -> str:
+        fields = (row[column].strip() for row in rows if column < len(row))
+        return kind_of([field for field in fields if field.lower() not in _MISSING])
 
-    dated = {column for column in text if all_are(is_date, column)}
-    wrong = [
-        column
-        for column in choice.features
-        if column in text and not (reading.dates and column in dated)
-    ]
+    kinds = {column: kind(column) for column in choice.features if column in text}
+    wrong = [column for column, held in kinds.items() if not (reading.dates and held == "dates")]
     if not wrong:
         return
     if any(
@@ -94,19 +92,9 @@ def _refuse_words(
     ):
         # Numbers with a word among them, or a ragged row: find the line.
         _look_closely(layout, choice, text - set(wrong))
-    kind, advice = "text", ONE_HOT
-    if dates := [column for column in wrong if column in dated]:
-        wrong, kind, advice = dates, "dates", DATES
-    elif commas := [column for column in wrong if all_are(_has_decimal_comma, column)]:
-        wrong, kind = commas, "numbers with decimal commas"
-        advice = "pass decimal=',' to read them"
     raise text_columns_error(
-        [layout.names[column] for column in wrong], str(layout.path), kind, advice
+        {layout.names[column]: kinds[column] for column in wrong}, str(layout.path)
     )
-
-
-def _has_decimal_comma(field: str) -> bool:
-    return Reading(decimal=",").is_number(field)
 
 
 def sampled_layout(path: Path, reading: Reading) -> tuple[_Layout, list[list[str]]]:
@@ -259,13 +247,14 @@ def _look_closely(layout: _Layout, choice: ColumnChoice, text: set[int]) -> set[
 def _check_field(layout: _Layout, field: str, place: int, where: str, words: bool | None) -> None:
     """Refuse what is missing or infinite, and a word among numbers or a number among words.
 
-    ``words=None`` takes both.
+    ``words=None`` takes both; it stands for the target.
     """
     column = f"column {layout.names[place]!r}"
+    optional = words is not None and layout.reading.features is None
+    instead = ", or leave the column out with leave_out=" if optional else ""
     if field.lower() in _MISSING:
         raise ValueError(
-            f"{where} has no value in {column} ({field!r}); remove or fill in such rows, or leave"
-            " the column out with leave_out="
+            f"{where} has no value in {column} ({field!r}); fill in or remove such rows{instead}"
         )
     if layout.reading.is_number(field):
         if not isfinite(layout.reading.number(field)):
@@ -278,5 +267,5 @@ def _check_field(layout: _Layout, field: str, place: int, where: str, words: boo
     elif words is False:
         raise ValueError(
             f"{where} has the word {field[:100]!r} in {column}, which has numbers in other rows;"
-            " correct it, or leave it out with leave_out="
+            f" {KINDS[COMMAS] if has_decimal_comma(field) else 'correct it'}{instead}"
         )

@@ -265,9 +265,9 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
         elif self._loss().is_smooth and self.penalty == "l2":
             other = ", or use solver='newton', which needs neither"
         warn(
-            f"tol={self.tol:g} stopped the fit after {self.n_iter_} epochs, but the objective is"
-            f" still about {100.0 * max(wide):.2g} % above its minimum, relative to a constant"
-            f" prediction{of} (see gap_). Columns may be nearly collinear, or the penalty weak."
+            f"tol={self.tol:g} stopped the fit after {self.n_iter_} epochs, but about"
+            f" {100.0 * max(wide):.3g} % of the way from a constant prediction to the minimum is"
+            f" still to go{of} (see gap_). Columns may be nearly collinear, or the penalty weak."
             f" Increase max_iter and decrease tol{other}.",
             ConvergenceWarning,
         )

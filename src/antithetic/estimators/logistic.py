@@ -21,8 +21,8 @@ class LogisticRegression(LogisticModel):
     It is scikit-learn's ``LogisticRegression`` with a bound on the distance from the optimum.
 
     It minimises ``C * sum_i s_i loss_i + (1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``, as
-    scikit-learn's class of the same name does, by quasi-Newton steps on samples of the rows that
-    grow, and then on all of them. With more than two classes the loss is the cross-entropy of all
+    scikit-learn's class of the same name does, by quasi-Newton steps on growing samples of the
+    rows, and then on all of them. With more than two classes the loss is the cross-entropy of all
     of them (multinomial); large models begin with an epoch of stochastic gradient descent. Columns
     need not be scaled. ``tol`` says how close to the optimum a fit ends, and ``gap_`` how close it
     came.

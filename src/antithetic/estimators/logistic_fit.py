@@ -36,9 +36,10 @@ class NewtonPlan:
     ----------
     method : str
         How steps are found: "newton" (from a matrix of second derivatives), "conjugate gradients",
-        with an L1 penalty and very many weights "working set", with many classes "whitened L-BFGS"
-        (from a matrix that all classes share), or on Dask "sampled newton" (from products with the
-        second derivatives of a sample).
+        "dual ascent" (one row at a time, where sparse rows are fewer than columns), with an L1
+        penalty and very many weights "working set", with many classes "whitened L-BFGS" (from a
+        matrix that all classes share), or on Dask "sampled newton" (from products with the second
+        derivatives of a sample).
     samples : tuple of int
         Rows of the samples that were solved before all rows were; empty if there were none.
     threads : int
@@ -58,6 +59,9 @@ class NewtonPlan:
     ) -> NewtonPlan:
         """Plan of a fit of so many rows."""
         d = fit.coef.size
+        if fit.method == "dual ascent":
+            why = "coordinate ascent on the dual, since rows are fewer than features: it was enough"
+            return cls(fit.method, fit.samples, threads, why)
         if fit.samples or fit.method == "sampled newton":
             first = "samples first, since noise is cheap far from the optimum"
         elif is_warm:

@@ -50,6 +50,7 @@ _OPTIONAL = ("words", "first_index", "dates", "estimator_name")
 _LOGISTIC: dict[str, type[LogisticRegression]] = {
     kind.__name__: kind for kind in (LogisticRegression, LogisticRegressionCV)
 }
+_OF_A_PIPELINE = "; pass its last step, pipeline[-1], or pickle the whole pipeline with joblib.dump"
 _BEGINNING = 4096  # bytes among which a model file says what it is
 
 
@@ -189,6 +190,7 @@ class LinearModel:
                 "LinearModel.of takes an SGDClassifier, SGDRegressor, LogisticRegression or"
                 " LogisticRegressionCV of antithetic; got"
                 f" {type(estimator).__module__}.{type(estimator).__name__}"
+                f"{_OF_A_PIPELINE if hasattr(estimator, 'named_steps') else ''}"
             )
         check_is_fitted(estimator)
         classes = estimator.classes_.tolist() if hasattr(estimator, "classes_") else None

@@ -98,7 +98,7 @@ def products(
 def partner_products(
     problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]
 ) -> dict[str, NDArray[np.float64]]:
-    """What became of the products of partners that are negative at zero.
+    """Follow the products of partners that are negative at zero.
 
     The result has the share of rows still negative, and that of reversed sign, (m,) each.
 

@@ -37,10 +37,11 @@ class Pairs(Settings):
         orders a whole epoch: each one with ``Shuffle``, with fresh flips, and only the first with
         ``Balanced``.
     refresh : int, collection of int, "auto", "step" or None, default=None
-        When to rebuild the table from the current gradients: every that many epochs, before the
-        epochs listed, or once it has lost 30 % of the variance reduction that it had when it was
-        made ("auto"; always before the second epoch). "step" is Algorithm 2 to the letter, a new
-        table in each step, for at most 2000 rows: an oracle, not a practical method.
+        When to rebuild the table from the current gradients. A number k means every k epochs, a
+        collection names the epochs. "auto" rebuilds it before the second epoch, and whenever it has
+        lost 30 % of the variance reduction that it had when it was made. "step" is Algorithm 2 to
+        the letter, a new table in each step, for at most 2000 rows: an oracle, not a practical
+        method.
 
     Examples
     --------

@@ -8,7 +8,8 @@ another product while the block is in the cache. Nothing of length n is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,16 +66,34 @@ class ClassSums(ClassHessians):
 
     def times(self, point: Evaluation, vector: Vector) -> Vector:
         """Product of the Hessian with a vector: one pass over the rows."""
+        return self._times(self._block_chances(point.theta, np.float64), vector)
+
+    def products(self, theta: Vector) -> Callable[[Vector], Vector]:
+        """Products of the Hessian with vectors, one after the other.
+
+        Rows and their probabilities are kept in the float type of products, so that a product takes
+        half the time of :meth:`times`, or less.
+        """
+        return partial(self._times, list(self._block_chances(theta, self.kind)))
+
+    def _block_chances(self, theta: Vector, kind: Any) -> Iterator[tuple[slice, Any, Any]]:
+        """Blocks of rows and the probabilities of their classes."""
+        for part, block, scores in self._scores(theta, kind):
+            kernels.softmax_chances(scores, np.empty_like(scores))
+            yield part, block, scores
+
+    def _times(self, blocks: Iterable[tuple[slice, Any, Any]], vector: Vector) -> Vector:
+        """Product of the Hessian with a vector, from blocks and their probabilities."""
         along, constants = self.split(vector)
         sums, total = np.zeros(self.classes), np.zeros((self.classes, self.features))
-        for part, block, scores in self._scores(point.theta, np.float64):
-            kernels.softmax_chances(scores, np.empty_like(scores))
-            changes = block @ along.T + constants
-            changes -= np.einsum("ik,ik->i", scores, changes)[:, None]
-            changes *= scores
+        for part, block, chances in blocks:
+            changes = block @ along.T.astype(block.dtype, copy=False)
+            changes += constants.astype(block.dtype, copy=False)
+            changes -= np.einsum("ik,ik->i", chances, changes)[:, None]
+            changes *= chances
             if self.weight is not None:
                 changes *= self.weight[part, None]
-            sums += changes.sum(axis=0)
+            sums += changes.sum(axis=0, dtype=np.float64)
             total += _products(changes, block)
         product = self._average(total, sums)
         product[: self.d] += self.penalty.l2 * vector[: self.d]

@@ -375,7 +375,7 @@ class RowSums:
         gradient = np.empty(self.d)
         self.problem.rows.combine(scaled, gradient, self.threads)
         if self.centre is not None:
-            gradient -= float(scaled.sum()) * self.centre  # the sum of all is zero but for rounding
+            gradient -= float(scaled.sum()) * self.centre  # the sum of all is zero up to rounding
         return Dual(gradient / self.n, cost, up, down)
 
     def dual_cost(self, point: Evaluation, up: float, down: float) -> float:

@@ -62,7 +62,7 @@ def _mapping_norm(problem: Problem, coef: Any, intercept: Any) -> float:
             problem.y, _predictions(problem, w) + check_number(intercept, "intercept")
         ),
     )
-    gradient = _mean_row(problem, slopes) + problem.penalty.smooth_gradient(w)
+    gradient = mean_row(problem, slopes) + problem.penalty.smooth_gradient(w)
     mapping = gradient
     # Otherwise avoid the rounding of w - (w - step * gradient).
     if not isinstance(problem.penalty, ElasticNet) or problem.penalty.l1 > 0.0:
@@ -112,18 +112,17 @@ def duality_gap(problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = N
         return problem.gradient_norm(coef, intercept) ** 2 / (2.0 * penalty.l2)
     w = check_coef(coef, problem.d).astype(np.float64)
     p = _predictions(problem, w)
-    weight = np.ones(problem.n) if problem.weight is None else problem.weight
     if dual is None:
         u = problem.loss.slope(problem.y, p)
     else:
         given = check_column(dual, problem.n, "dual")
-        u = -_WITHIN * np.divide(given, weight, out=np.zeros(problem.n), where=weight > 0.0)
+        u = _slopes_of(problem, given)
     with np.errstate(over="ignore", invalid="ignore"):
         short = np.maximum(
             0.0, problem.loss.value(problem.y, p) + problem.loss.conjugate(problem.y, u) - p * u
         )
         rows = float(_weighted(problem, short).mean())
-        v = -_mean_row(problem, _weighted(problem, u))
+        v = -mean_row(problem, _weighted(problem, u))
         # r(w) + r*(v) - <w, v>, with v cut into what the L1 penalty takes up and what is left of it
         taken = np.clip(v, -penalty.l1, penalty.l1)
         left = penalty.l2 * w - (v - taken)
@@ -133,6 +132,35 @@ def duality_gap(problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = N
             + float(np.maximum(0.0, penalty.l1 * np.abs(w) - taken * w).sum())
         )
     return gap if gap >= 0.0 else np.inf  # NaN: infinite terms
+
+
+def dual_objective(problem: Problem, dual: NDArray[np.float64], coef: NDArray[Any]) -> float:
+    """D(a) of :func:`duality_gap`, a lower bound on the minimum, with an L2 penalty alone.
+
+    Its cost is that of the n variables and d weights: the rows are not visited.
+
+    Parameters
+    ----------
+    problem : Problem
+    dual : ndarray of shape (n,)
+    coef : ndarray of shape (d,)
+        The weights that belong to the dual variables, ``X^T a / (n l2)``.
+
+    Examples
+    --------
+    >>> problem = Problem.build([[1.0], [-2.0]], [2.0, -4.0], loss="squared_error", l2=0.5)
+    >>> dual_objective(problem, np.array([1.0, -1.0]), np.array([3.0]))
+    0.25
+    """
+    cost = _weighted(problem, problem.loss.conjugate(problem.y, _slopes_of(problem, dual)))
+    weights = np.asarray(coef, np.float64)
+    return -float(cost.mean()) - 0.5 * problem.penalty.l2 * float(weights @ weights)
+
+
+def _slopes_of(problem: Problem, dual: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Slopes whose weighted negatives are the dual variables."""
+    weight = np.ones(problem.n) if problem.weight is None else problem.weight
+    return -_WITHIN * np.divide(dual, weight, out=np.zeros(problem.n), where=weight > 0.0)
 
 
 def check_gradient(problem: Problem) -> None:
@@ -164,7 +192,7 @@ def check_gap(problem: Problem, intercept: Any = 0.0) -> ElasticNet:
         )
     if penalty.l2 == 0.0:
         raise ValueError(
-            f"the duality gap needs an L2 penalty above 0, alone or beside L1; use {other}"
+            f"the duality gap needs an L2 penalty above 0, alone or with L1; use {other}"
         )
     return penalty
 
@@ -189,7 +217,8 @@ def _predictions(problem: Problem, w: NDArray[np.float64]) -> NDArray[np.float64
     return np.concatenate([problem.X[part] @ w for part in _blocks(problem)])
 
 
-def _mean_row(problem: Problem, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def mean_row(problem: Problem, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean of the rows times their shares, in float64."""
     if sparse.issparse(problem.X) or problem.X.dtype == np.float64:
         product: NDArray[np.float64] = problem.X.T @ shares
         return product / problem.n

@@ -99,7 +99,7 @@ class ElasticNet:
 class GroupLasso(Settings):
     r"""Whole groups of weights are zero together: :math:`l_1 \sum_g \sqrt{|g|}\, |w_g|`.
 
-    Its strength is ``l1`` of :func:`antithetic.minimize`, beside which ``l2`` adds
+    Its strength is ``l1`` of :func:`antithetic.minimize`, where ``l2`` adds
     :math:`\frac{l_2}{2} |w|^2`; in the estimators it is ``alpha``.
 
     Parameters

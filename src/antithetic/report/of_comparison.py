@@ -59,7 +59,8 @@ def gain(found: Comparison) -> str:
         nearest, left = found.nearest
         ends = f"ends with {left:.0%} of the way to go" if np.isfinite(left) else "diverges"
         other = (
-            'automatic steps, learning_rate="auto", which follow the scales of the columns'
+            'automatic steps (learning_rate="auto", the default), which follow the scales of the'
+            " columns"
             if found.scales_cost
             else "more epochs"
         )
@@ -84,10 +85,12 @@ def gain(found: Comparison) -> str:
 def advice_beside(found: Comparison) -> str:
     """Give the advice where the measurement agrees with it.
 
-    Or where nothing could be measured. Else say that it is a guess, and what the guess is.
+    Else say that it is a guess, and what the guess is.
     """
     advice = found.advice
-    if found.is_far or found.recommended.order == advice.order:
+    if found.is_far:
+        return f"What the size of the data suggests, without measuring: {advice}"
+    if found.recommended.order == advice.order:
         return str(advice)
     return (
         "Without measuring, the size of the data would have suggested"
@@ -163,7 +166,7 @@ def comparison_content(
             gain(found),
             about_minimum(found),
             advice_beside(found),
-            "train.py, beside this page, trains the estimator that is recommended.",
+            "train.py, in the same folder, trains the recommended estimator.",
         ],
         _figures(found),
         tables=[PageTable("What each order gains and costs", COLUMNS, comparison_rows(found))],

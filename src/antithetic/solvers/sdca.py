@@ -19,6 +19,7 @@ from antithetic._util.validation import check_coef, check_number
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
+from antithetic.problem.optimality import mean_row
 from antithetic.problem.smoothness import squared_norms
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.state import After, Solution, State
@@ -201,6 +202,10 @@ class Sdca:
     @property
     def _share(self) -> float:
         return 1.0 / (self.problem.penalty.l2 * self.problem.n)
+
+    def weights_of(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Weights that belong to dual variables, in float64."""
+        return mean_row(self.problem, duals) / self.problem.penalty.l2
 
     def _weights(self, duals: NDArray[np.float64]) -> NDArray[Any]:
         """Weights that belong to dual variables, of the rows' float type."""

@@ -173,7 +173,7 @@ def sample_of(problem: Problem, seed: int) -> Problem:
     order = np.argsort(rows)
     rows, factor = rows[order], factor[order] * len(rows) / problem.n
     weight = factor if problem.weight is None else problem.weight[rows] * factor
-    # factors that are 1 but for rounding are left out: losses without weights are added up faster
+    # factors that are 1 up to rounding are left out: losses without weights are added up faster
     return replace(
         problem, X=problem.X[rows], y=problem.y[rows], weight=weight if weighted else None
     )

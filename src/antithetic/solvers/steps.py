@@ -250,7 +250,7 @@ class InvScaling(Steps):
 
 @dataclass(frozen=True)
 class PA1(Constant):
-    """Passive-aggressive steps: each row x with loss l takes ``min(eta0, l / |x|^2)``.
+    """Passive-aggressive steps: ``min(eta0, l / |x|^2)`` for a row x with loss l.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ class PA1(Constant):
 
 @dataclass(frozen=True)
 class PA2(PA1):
-    """Passive-aggressive steps: each row x with loss l takes ``l / (|x|^2 + 1 / (2 eta0))``.
+    """Passive-aggressive steps: ``l / (|x|^2 + 1 / (2 eta0))`` for a row x with loss l.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Samplers in the form in which other packages ask for them."""
+"""Samplers in the form that other packages expect."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ def sentence_batch_sampler(
     generator: Any = None,
     seed: int = 0,
 ) -> AntitheticBatchSampler:
-    """Make the batches of sentence-transformers' trainers: stratified by label.
+    """Create a batch sampler for sentence-transformers' trainers: stratified by label.
 
-    Give it as ``batch_sampler=sentence_batch_sampler`` to their training arguments. Batches are
-    dealt out to several processes by the trainer, through accelerate.
+    Pass it to their training arguments as ``batch_sampler=sentence_batch_sampler``. The trainer
+    distributes the batches to several processes through accelerate.
 
     Parameters
     ----------
     dataset : Dataset
-        With ``column_names``, and columns by their names.
+        Has ``column_names``, and returns a column for its name.
     batch_size : int
     drop_last : bool, default=False
     valid_label_columns : sequence of str, default=None
-        The first of these that the data set has holds the labels. If it has none, the loss can only
-        compare the rows of a batch with each other: then batches are shuffled, and a warning says
-        so.
+        The first of these columns that exists contains the labels. If none exists, the loss can
+        only compare the rows of a batch with each other; batches are then shuffled, with a
+        warning.
     generator : torch.Generator, default=None
-        Not used; the seed says all.
+        Not used; the seed determines the batches.
     seed : int, default=0
 
     Returns
@@ -49,7 +49,7 @@ def sentence_batch_sampler(
     if column is not None:
         return AntitheticBatchSampler(None, np.asarray(dataset[column]), batch_size, **place)
     warn(
-        "the data set has no labels, so its loss takes the other rows of a batch as negatives, and"
+        "the data set has no labels, so its loss uses the other rows of a batch as negatives, and"
         " gradients of rows do not add up; batches are shuffled",
         UserWarning,
     )

@@ -24,14 +24,14 @@ _ARRAYS = ("base", "following", "placed", "marks", "signed", "held")
 
 
 class BalancedBatchSampler(EpochSampler):
-    r"""Batches of an order with small partial sums of gradients, learnt epoch by epoch.
+    r"""Batches in an order that keeps partial sums of gradients small, learnt epoch by epoch.
 
-    Of every two rows that are observed one after the other, with vectors a and b, one goes to the
-    front of the next epoch and one to its back, such that the signed sum s of all differences stays
-    small: the first to the front if :math:`\langle s, a - b \rangle \le 0`. The back fills from the
-    end (pair balancing; Lu et al. 2022, Cooper et al. 2023). There is no table to be made, and no
-    vector is kept: 17 bytes per row in all. An epoch in which nothing was observed is followed by
-    one in random order, as is the first.
+    Of every two rows observed one after the other, with vectors a and b, one goes to the front of
+    the next epoch and one to its back, so that the signed sum s of all differences stays small: the
+    first goes to the front if :math:`\langle s, a - b \rangle \le 0`. The back is filled from the
+    end (pair balancing; Lu et al. 2022, Cooper et al. 2023). No table is built and no vectors are
+    kept: 17 bytes per row in all. The first epoch, and any epoch after one in which nothing was
+    observed, is in random order.
 
     Parameters
     ----------
@@ -39,21 +39,21 @@ class BalancedBatchSampler(EpochSampler):
         Number of rows.
     batch_size : int, default=64
     drop_last : bool, default=False
-        Leave out the short batch, other rows each epoch.
+        Drop the short batch; which rows are dropped changes from epoch to epoch.
     generator : torch.Generator, default=None
         Its seed (``initial_seed()``) is used in place of ``seed``; nothing is drawn from it.
     seed : int, default=0
     num_replicas, rank : int, default=None
-        Number of processes, and that of this one; None asks torch.distributed if it is initialised,
-        else there is one. Each process keeps its share of the rows, drawn once, and balances it by
-        itself, so that nothing need be exchanged. Without ``drop_last``, a process whose share is
-        smaller repeats a row, another each epoch.
+        Number of processes, and the rank of this one. None asks torch.distributed if it is
+        initialised, and otherwise means a single process. Each process keeps its own random share
+        of the rows and balances it alone, so nothing is exchanged. Without ``drop_last``, a process
+        with a smaller share repeats a row, a different one each epoch.
 
     Notes
     -----
-    Rows should be observed once each, in the order in which they come: as :meth:`observing`
-    does. Rows that were not observed in an epoch come in the middle of the next. With several
-    processes, all must have the same arguments, which is checked when an epoch begins.
+    Rows should be observed once each, in the order in which they are visited, as :meth:`observing`
+    does. Rows that were not observed in an epoch come in the middle of the next. Several processes
+    must have the same arguments, which is checked when an epoch begins.
 
     Examples
     --------
@@ -111,11 +111,11 @@ class BalancedBatchSampler(EpochSampler):
         Parameters
         ----------
         indices : array-like or tensor of shape (m,)
-            Row numbers; those that were observed in this epoch already are passed over.
+            Row numbers; rows already observed in this epoch are ignored.
         vectors : array-like or tensor of shape (m, k)
-            One vector for each, always of the same length; see :func:`head_gradients`.
+            One vector per row, always of the same length; see :func:`head_gradients`.
         slopes : array-like or tensor of shape (m, l), default=None
-            Where given, the vector of a row is the product :math:`s_i \otimes x_i` of its slopes
+            If given, the vector of a row is the product :math:`s_i \otimes x_i` of its slopes
             and what ``vectors`` has; see :func:`head_factors`.
         """
         self.learn(*read_observed(indices, vectors, slopes, self.n))
@@ -126,8 +126,8 @@ class BalancedBatchSampler(EpochSampler):
             return
         if self.num_replicas > 1 and not np.isin(rows, self._own).all():
             raise ValueError(
-                f"rows were observed that are not those of process {self.rank}; each process"
-                " observes its own"
+                f"rows were observed that do not belong to process {self.rank}; each process must"
+                " observe its own rows"
             )
         slopes = slopes if slopes.shape[1] else np.ones((len(rows), 1), dtype=np.float32)
         width = slopes.shape[1] * vectors.shape[1]

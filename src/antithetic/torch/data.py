@@ -28,7 +28,7 @@ def read_features(features: Any) -> Matrix:
     if isinstance(features, (Dataset, DataLoader)):
         raise ValueError(
             "features must be the rows themselves, as an array or a tensor; got a"
-            f" {type(features).__name__}. Give what it reads, such as dataset.tensors[0] or"
+            f" {type(features).__name__}. Pass its underlying data, such as dataset.tensors[0] or"
             " dataset.data, and for a Subset the rows in subset.indices; or use"
             " BalancedBatchSampler(dataset), which needs no features"
         )
@@ -58,7 +58,7 @@ def read_labels(labels: Any, n: int, task: str | None) -> tuple[NDArray[Any], st
     if isinstance(labels, (Dataset, DataLoader)):
         raise ValueError(
             "labels must be an array or a tensor with one label per row; got a"
-            f" {type(labels).__name__}. Give what it reads, such as dataset.tensors[1] or"
+            f" {type(labels).__name__}. Pass its underlying data, such as dataset.tensors[1] or"
             " dataset.targets"
         )
     column = to_numpy(labels, "labels")
@@ -68,8 +68,8 @@ def read_labels(labels: Any, n: int, task: str | None) -> tuple[NDArray[Any], st
         raise ValueError(
             f"labels must have shape ({n},), one for each row of features; got {column.shape}"
             + (
-                "; for several targets per row, give vectors of your own (head_gradients makes"
-                " them) and labels=None" * (column.ndim > 1)
+                "; for several targets per row, pass labels=None and your own vectors (see"
+                " head_gradients)" * (column.ndim > 1)
             )
         )
     if task is None:
@@ -83,7 +83,7 @@ def to_numpy(values: Any, name: str) -> NDArray[Any]:
         return np.asarray(values)
     if values.layout != torch.strided:
         raise ValueError(
-            f"{name} is a tensor of layout {values.layout}; give a dense tensor, or a SciPy sparse"
+            f"{name} is a tensor of layout {values.layout}; pass a dense tensor or a SciPy sparse"
             " matrix"
         )
     values = values.detach().cpu()
@@ -96,7 +96,7 @@ def to_indices(indices: Any, n: int) -> Indices:
     rows = to_numpy(indices, "indices")
     if rows.ndim != 1 or (rows.dtype.kind not in "iu" and len(rows)):
         raise ValueError(
-            f"indices must be one list of whole numbers; got shape {rows.shape} of {rows.dtype}"
+            f"indices must be a list of integers; got shape {rows.shape} of {rows.dtype}"
         )
     if len(rows) and (rows.min() < 0 or rows.max() >= n):
         raise ValueError(f"indices must lie in 0..{n - 1}; got {rows.min()}..{rows.max()}")

@@ -121,19 +121,19 @@ class EpochSampler(Sampler[list[int]]):
 
     @property
     def epoch(self) -> int:
-        """The epoch that is under way, or begins next."""
+        """The current epoch, or the next one if none is in progress."""
         return self._place().epoch
 
     def __len__(self) -> int:
-        """Batches of an epoch, the same in every process."""
+        """Number of batches of an epoch, the same in every process."""
         return self._shard.batches
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be that of this epoch.
+        """Make the next iteration this epoch.
 
-        Without, each iteration is the epoch after the last one.
+        If this is never called, each iteration is the epoch after the last one.
 
-        Where a state was loaded in the middle of the same epoch, the iteration still goes on from
+        If a state was loaded in the middle of the same epoch, the iteration still continues from
         there.
         """
         epoch = check_count(epoch, "epoch", least=0)
@@ -217,21 +217,19 @@ class EpochSampler(Sampler[list[int]]):
         Parameters
         ----------
         model : nn.Module
-            The model that is trained. The norms of batch gradients count all of its parameters.
+            The model being trained. The norms of batch gradients include all of its parameters.
         head : nn.Linear, default=None
-            Its last layer, which gives the logits or predictions. None means the last linear layer
-            in the order of ``model.modules()``.
+            Its last layer, which returns the logits or predictions. None means the last linear
+            layer in the order of ``model.modules()``.
         n_sketch : int, default=32
-            Numbers to which the layer's inputs are reduced; see :func:`head_factors`.
+            Number of coordinates the layer's inputs are reduced to; see :func:`head_factors`.
         """
         return ObserveHead(self, model, head, n_sketch)
 
     def watch(self, observer: ObserveHead | None) -> None:
         """Tell one observer, or none any more, which batches are handed out."""
         if observer is not None and self._watch is not None:
-            raise ValueError(
-                "the sampler is already observing a model; leave that context before another opens"
-            )
+            raise ValueError("the sampler is already observing a model; leave that context first")
         self._watch = observer
 
     def __getstate__(self) -> dict[str, Any]:
@@ -247,14 +245,14 @@ class EpochSampler(Sampler[list[int]]):
         The state holds numbers and tensors, safe for ``torch.load(weights_only=True)``.
 
         Tensors share the sampler's memory, like those of a module: save or copy them before
-        training goes on.
+        training continues.
 
         Parameters
         ----------
         batches : int, default=None
-            Batches of this epoch that were trained on. None means as many as were handed out, which
-            with workers is more: a ``DataLoader`` asks for batches ahead of time. torchdata's
-            ``StatefulDataLoader`` keeps count by itself.
+            Number of batches of this epoch that were trained on. None means all that were handed
+            out, which is too many if a ``DataLoader`` with workers prefetches. torchdata's
+            ``StatefulDataLoader`` keeps count itself.
         """
         if self._watch is not None:
             self._watch.flush()
@@ -274,10 +272,7 @@ class EpochSampler(Sampler[list[int]]):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resume from a state: the next iteration gives the batches that were left of its epoch.
-
-        The others are not replayed.
-        """
+        """Resume from a state: the next iteration yields the remaining batches of its epoch."""
         if not isinstance(state_dict, dict) or state_dict.get("format") != _FORMAT:
             raise ValueError(
                 f"state_dict must be what state_dict() of a {type(self).__name__} returned"
@@ -286,8 +281,8 @@ class EpochSampler(Sampler[list[int]]):
             if state_dict.get(name) != own:
                 raise ValueError(
                     f"the state was saved with {name}={state_dict.get(name)!r} and this sampler has"
-                    f" {own!r}; make it with the same data and arguments as the one whose state was"
-                    " saved"
+                    f" {own!r}; create it with the same data and arguments as the one whose state"
+                    " was saved"
                 )
         epoch = check_count(state_dict.get("epoch"), "epoch", least=0)
         batches = check_count(state_dict.get("batches"), "batches", least=0)

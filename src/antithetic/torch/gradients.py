@@ -40,19 +40,19 @@ def head_gradients(
     Parameters
     ----------
     logits : Tensor of shape (m,) or (m, K)
-        What the layer gave.
+        The layer's output.
     targets : Tensor or array-like of shape (m,), or (m, K) for ``"mse"`` and ``"bce"``
         Classes from 0 to K - 1 for ``"cross_entropy"``, else numbers.
     inputs : Tensor of shape (m, d)
-        What the layer was given.
+        The layer's input.
     loss : {"cross_entropy", "mse", "bce"}, default="cross_entropy"
-        The loss, of each row: factors that all rows have in common do not matter.
+        The loss of each row; factors common to all rows do not matter.
     bias : bool, default=True
-        Whether the layer has a bias, whose gradient then counts as well.
+        Whether the layer has a bias, whose gradient is then included.
     n_sketch : int, default=32
         Number of coordinates k.
     seed : int, default=0
-        Seed of the signs. Sketches can be compared only if it is the same.
+        Seed of the signs. Only sketches with the same seed can be compared.
 
     Returns
     -------
@@ -91,12 +91,12 @@ def head_factors(
 
     The inputs are given in a few random coordinates.
 
-    ``sampler.observe(indices, inputs, slopes)`` takes them as they are. For the same memory this is
-    nearer to the gradients than :func:`head_gradients`: only the inputs are reduced, by a matrix of
-    random signs, where there are more than ``n_sketch``; slopes of more than 32 outputs likewise to
-    32. On MNIST, softmax regression after an epoch, batches of 64: the batch gradient's variance
-    relative to shuffled batches is 0.42 with 10 + 32 numbers a row, against 0.51 with 64 and 0.61
-    with 32 of :func:`head_gradients`.
+    Pass them to ``sampler.observe(indices, inputs, slopes)``. For the same memory they are closer
+    to the gradients than :func:`head_gradients`: only the inputs are reduced, by a matrix of random
+    signs, if there are more than ``n_sketch``; slopes of more than 32 outputs are reduced to 32. On
+    MNIST (softmax regression after an epoch, batches of 64) groups made from 10 + 32 numbers a row
+    lower the variance of the batch gradient to 0.42 of that of shuffled batches, against 0.51 with
+    64 and 0.61 with 32 numbers of :func:`head_gradients`.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def head_factors(
     -------
     slopes : Tensor of shape (m, at most 32)
     inputs : Tensor of shape (m, at most n_sketch)
-        With a bias, the constant input 1 is one of those that are reduced.
+        With a bias, the constant input 1 is included before reducing.
     """
     slopes, features = _read(logits, targets, inputs, loss)
     with plain(slopes.device):

@@ -103,7 +103,7 @@ class Observations:
             len(to_numpy(state[name], name)) != self.n for name in ("vectors", "seen", "ever")
         ):
             raise ValueError(
-                f"the state's vectors must be one for each of the {self.n} rows; got shape"
+                f"the state must have one vector for each of the {self.n} rows; got shape"
                 f" {vectors.shape}"
             )
         self._allocate(vectors.shape[1])
@@ -147,6 +147,6 @@ def check_width(found: int, width: int, name: str) -> None:
     """Raise ValueError unless what is observed is as long as what was before."""
     if found != width:
         raise ValueError(
-            f"{name} of {found} numbers were observed after some of {width}; all must be of one"
-            " length"
+            f"{name} with {found} numbers were observed after {name} with {width}; all must have"
+            " the same length"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd import Variable
 
 Norms = float | list[Tensor]  # the squared norm, or the norm of each parameter's gradient
-_SMALL = 1 << 16  # parameters up to which one copy of all gradients is cheaper than many norms
+_SMALL = 1 << 13  # numbers of a parameter up to which NumPy, with cheaper calls, takes the norm
 
 
 class GradientNorms:
@@ -31,8 +32,9 @@ class GradientNorms:
 
     def __init__(self, model: nn.Module, head: nn.Linear) -> None:
         self._parameters = [one for one in model.parameters() if one.requires_grad]
-        self._small = sum(one.numel() for one in self._parameters) <= _SMALL and all(
-            one.dtype is torch.float32 and one.is_cpu for one in self._parameters
+        self._small = all(
+            one.numel() <= _SMALL and one.dtype is torch.float32 and one.is_cpu
+            for one in self._parameters
         )
         # when the weight of the head is reached, its bias may have its new gradient already
         self._below = [one for one in self._parameters if one is not head.bias]
@@ -44,9 +46,8 @@ class GradientNorms:
         self._reached = 0  # how often a backward pass has reached the head since `begin`
         self._output: Tensor | None = None
         self._arrived: tuple[int, int] | None = None  # identity and version of its gradient
-        if head.weight.is_leaf:  # a hook that stays costs a quarter of one on each batch's output
-            hook = head.weight.register_hook(self._reach)  # type: ignore[no-untyped-call]
-            self._handles.append(hook)
+        self._weight = head.weight
+        self._hook: Any = None  # on the weight of the head, while passes are measured
         # several processes average gradients before the pass ends
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             self._add_hooks()
@@ -63,12 +64,22 @@ class GradientNorms:
         """
         self._found, self._reached, self._measuring = [], 0, False
         self._output, self._arrived, self._waiting = output, None, True
+        if output is not None and self._hook is None:
+            # a hook that stays costs a quarter of one on each batch's output
+            self._hook = self._weight.register_hook(self._reach)  # type: ignore[no-untyped-call]
+
+    def rest(self) -> None:
+        """Remove the hook on the head until the next pass that is to be measured."""
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
 
     def _reach(self, _gradient: Tensor) -> None:
         """Note that a pass is at the weight of the head, if it came through the output."""
-        if self._output is None or self._output.grad is None:
+        gradient = None if self._output is None else self._output.grad
+        if gradient is None:
             return
-        arrived = id(self._output.grad), self._output.grad._version
+        arrived = id(gradient), gradient._version
         if arrived != self._arrived:
             self._arrived = arrived
             self.reach_head()
@@ -98,6 +109,7 @@ class GradientNorms:
 
     def close(self) -> None:
         """Remove the hooks."""
+        self.rest()
         for handle in self._handles:
             handle.remove()
         self._handles, self._measuring, self._waiting, self._output = [], False, False, None
@@ -106,18 +118,21 @@ class GradientNorms:
         self._measuring = False
 
     def _read(self) -> None:
+        if self._small:
+            # parameters without a gradient, sparse gradients and those with a graph are left to
+            # the general way below
+            with suppress(AttributeError, TypeError, RuntimeError):
+                self._found = _square([one.grad for one in self._parameters])
+                return
         gradients = [one.grad for one in self._parameters if one.grad is not None]
         if not gradients:  # an optimiser that runs inside the backward pass has used them
             self._add_hooks()
-        elif any(one.is_sparse for one in gradients):
-            self._found = [_norm(one) for one in gradients]
-        elif self._small:
-            flat = torch.cat([one.flatten() for one in gradients])
-            self._found = torch.dot(flat, flat).item()
-        elif all(one.dtype is torch.float32 for one in gradients):
-            self._found = list(torch._foreach_norm(gradients))
-        else:
-            self._found = [_norm(one) for one in gradients]
+            return
+        with torch.no_grad():  # gradients have a graph after backward(create_graph=True)
+            if all(one.dtype is torch.float32 and not one.is_sparse for one in gradients):
+                self._found = list(torch._foreach_norm(gradients))
+            else:
+                self._found = [_norm(one) for one in gradients]
 
     def _add_hooks(self) -> None:
         self._each = True
@@ -128,11 +143,21 @@ class GradientNorms:
 
     def _keep(self, gradient: Tensor) -> None:
         if self._measuring and isinstance(self._found, list):
-            self._found.append(_norm(gradient))
+            self._found.append(_norm(gradient.detach()))
+
+
+def _square(gradients: list[Any]) -> float:
+    """Sum of the squares of small gradients on the CPU."""
+    total = 0.0
+    for one in gradients:
+        flat = one.numpy().ravel()
+        total += float(flat.dot(flat))
+    return total
 
 
 def _norm(gradient: Tensor) -> Tensor:
     if gradient.is_sparse:
         gradient = gradient.coalesce().values()
-    norm: Tensor = torch.linalg.vector_norm(gradient, dtype=torch.float32)
-    return norm
+    wide = torch.promote_types(gradient.dtype, torch.float32)  # half precision would overflow
+    norm: Tensor = torch.linalg.vector_norm(gradient, dtype=wide)
+    return norm.float()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import deque
 from contextlib import nullcontext, suppress
@@ -30,22 +31,22 @@ _MOST_KEPT = 1 << 22  # numbers of inputs and slopes, 16 MB, that are kept for t
 
 
 class ObserveHead:
-    """Watches a model while it is trained, and tells the sampler what it sees.
+    """Observes a model during training and passes what it sees to the sampler.
 
-    Made by ``sampler.observing``.
+    Created by ``sampler.observing``.
 
-    Use it as a context manager around the training loop. Every forward pass through the model's
-    head counts that is made in training mode with gradients enabled; passes of validation, in
-    ``eval()`` mode or under ``no_grad``, do not. The backward pass tells the gradients of the rows
-    by the head's outputs, whatever the loss is, and the norm of the gradient by all parameters.
+    Use it as a context manager around the training loop. It observes every forward pass through the
+    model's head in training mode with gradients enabled; validation passes, in ``eval()`` mode or
+    under ``no_grad``, are ignored. The backward pass provides the gradients of the rows with
+    respect to the head's outputs, for any loss, and the norm of the gradient of all parameters.
 
-    Which rows a pass has is known from the order in which the sampler hands out batches, also where
-    a ``DataLoader`` asks for some ahead of time; a pass with another number of rows than the batch
-    whose turn it is, one too many, or an epoch with passes missing at its end raises ValueError,
-    and what was seen since the epoch began is given up, since it may be that of other rows. An
-    epoch that is broken off, by Ctrl-C or ``break``, is no mistake: what was seen counts. Where
-    batches are skipped, repeated or put together differently, say which rows come next:
-    ``watch.batch(indices)``; such passes do not take part in the test of the arms.
+    The rows of a pass are known from the order in which the sampler hands out batches, even if a
+    ``DataLoader`` prefetches some. ValueError is raised if a pass has a different number of rows
+    than the next batch, if there are more passes than batches, or if passes are missing at the end
+    of an epoch; the observations of the epoch are then discarded, because they may belong to other
+    rows. Leaving an epoch early, by Ctrl-C or ``break``, is fine, and its observations are kept. If
+    you skip, repeat or merge batches, call ``watch.batch(indices)`` before each pass; such passes
+    do not take part in the test of the arms.
     """
 
     def __init__(
@@ -84,8 +85,8 @@ class ObserveHead:
         if not self._warned and (found := mixing_layer(self._model)):
             self._warned = True
             warn(
-                f"the model has {found}, where the gradient of a row depends on the other rows of"
-                " its batch: what is observed of single rows is less reliable there",
+                f"the model contains {found}, so the gradient of a row depends on the other rows of"
+                " its batch, and observations of single rows are less reliable",
                 UserWarning,
             )
         self._handle = self.head.register_forward_hook(self._see)
@@ -109,7 +110,7 @@ class ObserveHead:
             self.flush()
 
     def batch(self, indices: Any) -> None:
-        """Say which rows the next forward pass has; from now on every pass must be announced so."""
+        """Announce the rows of the next forward pass; from now on, announce every pass."""
         self._given = Batch(to_indices(indices, self._sampler.n))
         self._told = True
         self._queue.clear()
@@ -128,6 +129,11 @@ class ObserveHead:
         self.flush()
         missing, self._late = len(self._queue), False
         self._queue.clear()
+        if complete and missing and self.current is None:
+            raise ValueError(
+                "the observed layer was not used in any training pass; pass the layer that returns"
+                " the model's predictions as head="
+            )
         if complete and missing:
             raise self._doubt(
                 f"the observed layer did not see {missing} of the batches of the last epoch (is the"
@@ -146,19 +152,21 @@ class ObserveHead:
         self._close_pass()
         seen = Pass(self._batch_of_pass(output.shape[0]), args[0].detach())
         self.current = seen
-        norms = self._norms if seen.batch.block >= 0 else None
+        norms = self._norms
+        if norms is not None and seen.batch.block < 0:
+            norms.rest()
+            norms = None
+        hooked = self._hooked or (norms is not None and norms.needs_hooks)
         if norms is not None:
-            norms.begin(None)
+            norms.begin(output if output.requires_grad and not hooked else None)
         if not output.requires_grad:
             return
-        if self._hooked or (norms is not None and norms.needs_hooks):
+        if hooked:
             self._take_slopes(seen, output)
             return
         # reading them afterwards takes half the time of calling Python in the backward pass
         output.retain_grad()
         seen.output, seen.version = output, output._version
-        if norms is not None:
-            norms.begin(output)
 
     def _take_slopes(self, seen: Pass, output: Tensor) -> None:
         """Take the slopes when the backward pass comes to the output."""
@@ -188,7 +196,8 @@ class ObserveHead:
         """Keep the slopes of a pass, and its inputs for a while."""
         inputs, seen.inputs = seen.inputs, None
         assert inputs is not None
-        seen.slopes = slopes
+        # without a graph, which backward(create_graph=True) would keep alive
+        seen.slopes = slopes.detach() if slopes.requires_grad else slopes
         if seen.loss is not None:
             seen.scale, seen.loss = seen.loss.grad, None
         self._kept.append(seen)
@@ -235,6 +244,8 @@ class ObserveHead:
         output = None if self.current is None else self.current.output
         if self._checked or output is None or not getattr(losses, "requires_grad", False):
             return
+        if losses.ndim == 0:  # refused by batch_loss
+            return
         self._checked = True
         with suppress(RuntimeError):  # some graphs can be walked only once
             (slopes,) = torch.autograd.grad(
@@ -244,9 +255,9 @@ class ObserveHead:
             if slopes is not None and bool(slopes[1:].any()):
                 warn(
                     "the loss of a row depends on the model's outputs for other rows of its batch,"
-                    " as with in-batch negatives, so gradients of rows do not add up: what is"
-                    " observed of single rows is less reliable there, and weights are not exact;"
-                    ' choose arms=("stratified",), or shuffle=True',
+                    " as with in-batch negatives, so gradients of rows do not add up: observations"
+                    " of single rows are less reliable, and importance weights are not exact; use"
+                    ' arms=("stratified",) or shuffle=True',
                     UserWarning,
                 )
 
@@ -255,13 +266,13 @@ class ObserveHead:
             batch, self._given = self._given, None
             if batch is None:
                 raise ValueError(
-                    "the observed layer had a training pass whose rows are not known; call"
-                    " watch.batch(indices) before every training pass"
+                    "the rows of a training pass through the observed layer were not announced;"
+                    " call watch.batch(indices) before every training pass"
                 )
         elif self._late:
             raise ValueError(
-                "observing began in the middle of an epoch, so it is not known which batch the"
-                f" layer sees; open the context before the epoch begins, or {_ADVICE}"
+                "observing began in the middle of an epoch, so the current batch is not known; open"
+                f" the context before the epoch begins, or {_ADVICE}"
             )
         elif not self._queue:
             raise self._doubt(
@@ -285,7 +296,7 @@ class ObserveHead:
         return ValueError(f"{found}, so gradients may belong to other rows; {_ADVICE}")
 
     def flush(self) -> None:
-        """Show the sampler what was seen so far."""
+        """Pass everything observed so far to the sampler."""
         seen = self.current
         # a pass whose backward pass is still to come stays open
         if seen is not None and (
@@ -298,12 +309,13 @@ class ObserveHead:
         self._reduce()
         measured, bad = self._measured, self._learn(self._kept) if self._kept else set()
         self._drop()
-        for seen, square in zip(
-            (seen for seen, _ in measured), squared_norms(measured), strict=True
-        ):
-            scale = 1.0 if seen.scale is None else float(seen.scale)
-            value = square / scale**2 if scale else float("nan")
-            if not np.isfinite(value):
+        scales = _scales([seen for seen, _ in measured])
+        values = np.array(squared_norms(measured))
+        if scales is not None:
+            squares = scales.double().square().cpu().numpy()
+            values = np.divide(values, squares, out=np.full_like(values, np.nan), where=squares > 0)
+        for (seen, _), value in zip(measured, values.tolist(), strict=True):
+            if not math.isfinite(value):
                 bad.add(id(seen))
             self._sampler.compare(seen.batch, value)
         self._sampler.left_out += len(bad)
@@ -324,12 +336,9 @@ class ObserveHead:
         with plain(parts[0].device):
             slopes = torch.cat(parts).float()
             slopes = slopes * factors.to(slopes.device)[:, None]
-            scales = [seen.scale for seen in kept]
-            if any(scale is not None for scale in scales):
-                one = slopes.new_ones(())
-                each = torch.stack([one if scale is None else scale for scale in scales]).float()
+            if (scales := _scales(kept)) is not None:
                 repeats = torch.from_numpy(counts).to(slopes.device)
-                slopes = slopes / each.repeat_interleave(repeats)[:, None]
+                slopes = slopes / scales.repeat_interleave(repeats)[:, None]
             sizes = torch.cat(self._lengths)
             norms = slopes.norm(dim=1) * (sizes.square() + float(bias)).sqrt()
             # with mixed precision a step may overflow; it is skipped
@@ -345,4 +354,14 @@ class ObserveHead:
         return {id(kept[number]) for number in bad}
 
 
-_ADVICE = "name the rows with watch.batch(indices) before every training pass"
+def _scales(passes: list[Pass]) -> Tensor | None:
+    """What the losses of some passes were multiplied by; None if none went through batch_loss."""
+    given = [seen.scale for seen in passes if seen.scale is not None]
+    if not given:
+        return None
+    one = given[0].new_ones(())
+    scales = torch.stack([one if seen.scale is None else seen.scale for seen in passes])
+    return scales.detach().float()
+
+
+_ADVICE = "announce the rows with watch.batch(indices) before every training pass"

@@ -40,7 +40,7 @@ _ROUNDS = 8  # of an epoch, between which arms are switched; 2 where groups are 
 class AntitheticBatchSampler(EpochSampler):
     r"""Batches whose gradients vary less, for ``DataLoader(..., batch_sampler=...)``.
 
-    It knows four ways to make a batch, the *arms*:
+    There are four ways to make a batch, called *arms*:
 
     - *shuffled*: as ``shuffle=True`` does;
     - *stratified*: each class in its proportion;
@@ -48,67 +48,67 @@ class AntitheticBatchSampler(EpochSampler):
     - *importance*: rows drawn in proportion to the norm of their gradients, with weights that keep
       the gradient unbiased.
 
-    While :meth:`observing` watches the model, the arms are tested on it: the squared norms of their
-    batch gradients are compared, and an arm is used only where it is better than shuffled batches
-    by three standard errors; :meth:`report` shows what was found. The first epoch is stratified,
-    for classification; of a linear model it is made of groups from the data alone. If nobody
-    observes, all epochs are stratified, or shuffled for a regression.
+    While :meth:`observing` is active, the arms are tested on the model: the squared norms of their
+    batch gradients are compared, and an arm is used only if it is better than shuffled batches by
+    three standard errors; :meth:`report` shows the results. The first epoch is stratified for
+    classification; for a linear model it consists of groups computed from the data. Without
+    observing, all epochs are stratified, or shuffled for a regression.
 
     Parameters
     ----------
     features : array-like, tensor or sparse matrix of shape (n, ...), or None
-        Inputs, scaled as the model sees them; flattened per row. Used for the first epoch of a
-        linear model, so None will do for any other. Bytes are taken as pixels and divided by 255.
-        Not copied where float32 or float64 already.
+        Inputs, scaled as the model sees them; flattened per row. Used only for the first epoch of a
+        linear model; pass None for any other model. Bytes are treated as pixels and divided by 255.
+        Not copied if already float32 or float64.
     labels : array-like or tensor of shape (n,), default=None
         Classes or numbers.
     batch_size : int, default=64
-        Groups are as large as the power of two that divides it: 64 is better than 60.
+        Groups have the size of the largest power of two that divides it: 64 is better than 60.
     drop_last : bool, default=False
-        Leave out the short batch, other rows each epoch, instead of making it.
+        Drop the short batch; which rows are dropped changes from epoch to epoch.
     generator : torch.Generator, default=None
         Its seed (``initial_seed()``) is used in place of ``seed``; nothing is drawn from it.
     seed : int, default=0
-        An epoch is a function of the seed, its number, and what was observed; no global generator
+        An epoch depends only on the seed, its number and the observations; no global random state
         is used.
     task : {"classification", "regression"}, default=None
-        None goes by the type of the labels: floating-point numbers are a regression, whole numbers,
+        None decides by the type of the labels: floating-point numbers mean regression; integers,
         booleans and strings are classes.
     arms : sequence of {"stratified", "groups", "importance"}, default=None
-        Which arms may be used, beside shuffled batches. None means those that were found to help:
-        stratified for classification, importance, and groups where only a linear layer is trained,
-        or for a regression. Importance also needs :meth:`batch_loss`.
+        Which arms may be used besides shuffled batches. None means importance, stratified for
+        classification, and groups for a regression or if only a linear layer is trained. Importance
+        also requires :meth:`batch_loss`.
     num_replicas, rank : int, default=None
-        Number of processes, and that of this one; None asks torch.distributed if it is initialised,
-        else there is one.
+        Number of processes, and the rank of this one. None asks torch.distributed if it is
+        initialised, and otherwise means a single process.
     table : AntitheticTable or GroupTable, default=None
-        Groups for the first epoch that were made before, by :func:`antithetic.pair` or read from a
-        file; checked against features and labels where these are given.
+        Groups for the first epoch, computed by :func:`antithetic.pair` or loaded from a file;
+        checked against features and labels if these are given.
     progress : bool, default=False
-        Show how far the making of the first groups is.
+        Show a progress bar while the first groups are computed.
 
     See Also
     --------
-    BalancedBatchSampler : An order with small partial sums, which needs no labels.
+    BalancedBatchSampler : An order with small partial sums; needs no labels.
 
     Notes
     -----
-    Every batch is made so that its mean gradient is that of all rows: a row is equally likely to be
+    The expected gradient of every batch is the gradient of all rows: a row is equally likely to be
     in each batch of an epoch, and rows drawn by importance have weights :math:`b / (n \pi_i)`,
-    where :math:`\pi_i` is their probability to be in the batch. Without batches of importance each
-    row comes once per epoch. These take the place of others, whose rows, random ones, then do not
-    come in that epoch.
+    where :math:`\pi_i` is the probability that row i is in the batch. Without importance, each row
+    is visited once per epoch. A batch drawn by importance replaces a random batch, whose rows are
+    then skipped in that epoch.
 
-    The mean over a short batch counts its rows more than the others; :meth:`batch_loss` divides by
-    the batch size, and ``drop_last`` leaves it out.
+    The mean over a short batch gives its rows more weight than the others; :meth:`batch_loss`
+    divides by the batch size instead, and ``drop_last`` drops the batch.
 
-    *Several processes.* All must have the same data and arguments, and observe, which is checked
-    when an epoch begins. Whole batches are dealt out; every process has the same number of batches
-    and rows. Without ``drop_last``, the fewest rows are repeated that this takes, others each
-    epoch. Without :meth:`set_epoch`, each iteration is the next epoch, in all processes alike.
+    *Several processes.* All must have the same data and arguments, and all or none must observe;
+    this is checked when an epoch begins. Whole batches are distributed, and every process gets the
+    same number of batches and rows. Without ``drop_last``, as few rows as possible are repeated,
+    different ones each epoch. :meth:`set_epoch` is optional: each iteration is the next epoch.
 
-    *Memory.* For each row 8 bytes for the order of an epoch, 6 for its norm, and where groups are
-    made 4 for each number that is observed, at most 64.
+    *Memory.* For each row 8 bytes for the order of an epoch, 6 for its norm, and with groups 4 for
+    each observed number, of which there are at most 64.
 
     Examples
     --------
@@ -148,10 +148,9 @@ class AntitheticBatchSampler(EpochSampler):
         table: AntitheticTable | GroupTable | None = None,
         progress: bool = False,
     ) -> None:
-        # Lightning tries to put a sampler of its own into this one.
-        if isinstance(features, Sampler):
+        if isinstance(features, Sampler):  # Lightning wraps its own sampler in this class
             raise TypeError(
-                f"{type(self).__name__} deals out batches by itself: set"
+                f"{type(self).__name__} distributes batches itself: set"
                 " Trainer(use_distributed_sampler=False)"
             )
         if features is None and labels is None and table is None:
@@ -185,7 +184,7 @@ class AntitheticBatchSampler(EpochSampler):
         return found + [GROUPS] * groups + [IMPORTANCE]
 
     def watch(self, observer: ObserveHead | None) -> None:
-        """Tell one observer, or none any more, which batches are handed out."""
+        """Tell one observer, or none, which batches are handed out."""
         super().watch(observer)
         if observer is not None:
             self._linear = observer.linear
@@ -197,13 +196,15 @@ class AntitheticBatchSampler(EpochSampler):
 
     @property
     def weights(self) -> Tensor:
-        """What the losses of the rows that are in the model now are multiplied by, shape (m,).
+        """Weights of the rows of the current batch, shape (m,).
 
-        Ones, unless the batch was drawn by importance. :meth:`batch_loss` does it.
+        All ones unless the batch was drawn by importance. :meth:`batch_loss` applies them.
         """
         seen = None if self._watch is None else self._watch.current
         if seen is None:
-            raise ValueError("weights exist only after the forward pass of an observed model")
+            raise ValueError(
+                "weights are available only after the forward pass of an observed model"
+            )
         if seen.batch.weights is None:
             return torch.ones(len(seen.batch.rows))
         return torch.from_numpy(seen.batch.weights.copy())
@@ -212,19 +213,19 @@ class AntitheticBatchSampler(EpochSampler):
         r"""Return the loss of a batch from the losses of its rows, weighted as the batch was drawn.
 
         That is :math:`\frac1b \sum_i w_i \ell_i`, where the weights are 1 unless the batch was
-        drawn by importance, and b is the batch size, also for a short batch. Batches are drawn by
-        importance only where every loss goes through here.
+        drawn by importance, and b is the batch size, even for a short batch. Importance is used
+        only if every loss goes through this method.
 
         Parameters
         ----------
         losses : Tensor of shape (m,) or (m, ...)
             The losses of the rows, not reduced (``reduction="none"``), in the order of the batch.
-            Of several numbers in a row the mean is taken.
+            If a row has several, their mean is used.
 
         Returns
         -------
         Tensor
-            One number. In validation, where no gradient is needed, the mean of the losses.
+            A scalar. During validation, where no gradient is needed, the mean of the losses.
         """
         if self._watch is None:
             return weigh(None, losses, self.batch_size)
@@ -232,7 +233,7 @@ class AntitheticBatchSampler(EpochSampler):
         return weigh(self._watch.current, losses, self.batch_size)
 
     def report(self) -> TrustReport:
-        """Return what the test has found about each arm on this model, as a table to print."""
+        """Return what the test has measured for each arm on this model; prints as a table."""
         return self._trust.report(self._arms(), self._main, self.left_out)
 
     def learn(self, rows: Indices, vectors: Vectors, slopes: Vectors) -> None:

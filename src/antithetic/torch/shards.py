@@ -93,8 +93,8 @@ def check_still_true(replicas: int) -> None:
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() != replicas:
         raise RuntimeError(
             f"the sampler was made for {replicas} process, before torch.distributed was"
-            f" initialised, which has {dist.get_world_size()}; make it afterwards (with Lightning:"
-            " in train_dataloader), or give num_replicas= and rank="
+            f" initialised with {dist.get_world_size()}; create it afterwards (with Lightning: in"
+            " train_dataloader), or pass num_replicas= and rank="
         )
 
 
@@ -107,20 +107,20 @@ def talking_processes(replicas: int, *, observing: bool) -> int:
     if not (dist.is_available() and dist.is_initialized()):
         if replicas > 1 and observing:
             raise RuntimeError(
-                f"what {replicas} processes observe is gathered by torch.distributed, which is not"
+                f"observing in {replicas} processes requires torch.distributed, which is not"
                 " initialised; call torch.distributed.init_process_group first, or do not observe"
             )
         return 1
     world = dist.get_world_size()
     if world > 1 and observing and replicas == 1:
         raise RuntimeError(
-            f"torch.distributed has {world} processes and this sampler deals out batches for one,"
+            f"torch.distributed has {world} processes and this sampler distributes batches for one,"
             " so the processes would observe different rows and diverge; leave num_replicas unset,"
             " and do not let other code split the batches"
         )
     if world % replicas:
         raise RuntimeError(
-            f"num_replicas={replicas}, but torch.distributed has {world} processes; give the same"
+            f"num_replicas={replicas}, but torch.distributed has {world} processes; pass the same"
             " number"
         )
     return world if replicas > 1 else 1
@@ -137,7 +137,7 @@ def agree(arguments: dict[str, int]) -> None:
     lengths = [torch.empty_like(length) for _ in range(dist.get_world_size())]
     dist.all_gather(lengths, length)
     if len({int(found) for found in lengths}) > 1:
-        raise ValueError("the processes have samplers of different kinds; make the same in each")
+        raise ValueError("the processes have samplers of different kinds; create the same in each")
     found = [torch.empty_like(own) for _ in range(dist.get_world_size())]
     dist.all_gather(found, own)
     table = torch.stack(found).cpu().numpy()
@@ -148,8 +148,8 @@ def agree(arguments: dict[str, int]) -> None:
     ]
     if different:
         raise ValueError(
-            "the samplers of the processes differ, so rows would be lost or repeated; make them"
-            " with the same data and arguments, and observe in all or none. Different are, by"
+            "the samplers of the processes differ, so rows would be lost or repeated; create"
+            " them with the same data and arguments, and observe in all or none. Differences by"
             f" process: {'; '.join(different)}"
         )
 

@@ -53,7 +53,7 @@ def read_table(table: Any, X: Matrix | None, labels: Any, n: int | None) -> Grou
         )
     if n is not None and len(table) != n:
         raise ValueError(
-            f"the table has {len(table)} rows and the data have {n}; make one for these data with"
+            f"the table has {len(table)} rows and the data have {n}; create one for these data with"
             " antithetic.pair"
         )
     if X is not None and labels is not None:

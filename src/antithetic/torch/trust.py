@@ -25,26 +25,26 @@ _SUMS = ("weight", "squares", "difference", "spread", "norm", "base", "batches")
 
 @dataclass(frozen=True, slots=True)
 class TrustReport:
-    """What the test has found about each arm; it prints as a table.
+    """What the test has measured for each arm; prints as a table.
 
     Attributes
     ----------
     arms : tuple of str
-        Arms that were tried, shuffled batches first.
+        The arms, shuffled batches first.
     batches : tuple of int
-        Batches of the test that each arm has made.
+        Number of test batches of each arm.
     ratios : tuple of float
-        Mean of :math:`|g_B|^2`, the squared norm of the gradient of a batch by all parameters,
-        divided by that of shuffled batches. Both contain the square of the full gradient, so the
-        ratio of the variances lies further from 1.
+        Mean of :math:`|g_B|^2`, the squared norm of a batch's gradient (all parameters), divided
+        by that of shuffled batches. Both include the squared norm of the full gradient, so the
+        ratio of the variances is further from 1.
     errors : tuple of float
-        Standard errors of these.
+        Their standard errors.
     in_use : tuple of bool
-        Whether the arm makes the batches outside the test.
+        Whether the arm is used for the batches outside the test.
     left_out : int
-        Batches that were left out because their gradients had NaN or infinity.
+        Batches that were left out because their gradients contained NaN or infinity.
     note : str
-        What else there is to know.
+        A remark, if there is one.
     """
 
     arms: tuple[str, ...]
@@ -187,8 +187,8 @@ class Trust:
         found, note = Figures.of(sums), ""
         if IMPORTANCE in arms and not sums[-1, IMPORTANCE]:
             note = (
-                "importance has not been tested yet: its test begins with the second observed"
-                " epoch, if every loss goes through batch_loss"
+                "importance has not been tested yet: its test begins in the second observed epoch,"
+                " provided that every loss goes through batch_loss"
             )
         return TrustReport(
             tuple(ARMS[arm] for arm in arms),

@@ -15,7 +15,8 @@ from antithetic.problem.penalties import Penalty
 from antithetic.solvers.newton.centre import centre_of
 from antithetic.solvers.newton.dual_start import dual_start
 from antithetic.solvers.newton.epoch_start import epoch_start
-from antithetic.solvers.newton.iterations import Iterate, Newton
+from antithetic.solvers.newton.iterate import Iterate
+from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.path import PathEffort, follow_path
 from antithetic.solvers.newton.solver import NewtonSolver, refuses
 
@@ -43,14 +44,14 @@ class Solved(NamedTuple):
     certified : bool
         Whether the gap is a bound; without a penalty it is an estimate.
     iterations : int
-        Iterations over all rows.
+        Iterations over all rows; epochs, if dual ascent was enough.
     ended : str
         "gap" where it is small enough, "rounding" where no better weights were found, "max_iter".
     sizes : tuple of int
         Rows of the samples that came first.
     method : str
-        How steps were found: "newton", "conjugate gradients" or, with an L1 penalty and very many
-        columns, "working set".
+        How steps were found: "newton", "conjugate gradients", "dual ascent" or, with an L1 penalty
+        and very many columns, "working set".
     has_epoch : bool
         Whether an epoch of stochastic gradient descent came first.
     """
@@ -132,20 +133,29 @@ def solve_path(
     Hessian. Parameters are those of :func:`solve_problem`.
     """
     begun: list[NDArray[np.float64]] = []
+    ascents: list[tuple[Newton, int]] = []
 
     def first(sums: RowSums, newton: Newton) -> NDArray[np.float64] | None:
         if start is not None:
             return sums.join(*start)
         if newton.method == "conjugate gradients":
-            coef = dual_start(problem, seed)
-            return None if coef is None else sums.join(coef, float(newton.constant))
+            ascended = dual_start(problem, seed, newton.allowed)
+            if ascended is None:
+                return None
+            newton.optimum_is_at_least(ascended.least)
+            ascents.append((newton, ascended.epochs))
+            return sums.join(ascended.coef, float(newton.constant))
         weights = epoch_start(sums, seed)
         if weights is not None:
             begun.append(sums.join(*weights))
         return begun[0] if begun else None
 
     def found(sums: RowSums, newton: Newton, iterate: Iterate) -> Solved:
-        return _solved(sums, newton, iterate, has_epoch=bool(begun))
+        solved = _solved(sums, newton, iterate, has_epoch=bool(begun))
+        for of, epochs in ascents:  # after which nothing was left to do
+            if of is newton and iterate.iterations == 0:
+                solved = solved._replace(method="dual ascent", iterations=epochs)
+        return solved
 
     effort = PathEffort(tol, max_iter, seed)
     return follow_path(sums_of(problem, threads), penalties, effort, first, found, watch)

@@ -7,10 +7,13 @@ import math
 from antithetic.problem.sums import Sums
 from antithetic.solvers.newton.models import Conjugate, Model, QuasiNewton, WithL1, WorkingSet
 from antithetic.solvers.newton.sampled import FromSample
-from antithetic.solvers.newton.whitened import Whitened
+from antithetic.solvers.newton.whitened import MOST_IN_HESSIAN, Whitened
 
 _MOST_COLUMNS = 4000  # of a Hessian that is formed
 _MOST_WEIGHTS = 1000  # the same with many classes, where a Hessian costs more
+# With many classes, an iteration solves two systems on one worker, which takes as long as some 40
+# passes over its sample, of at least 4 rows per weight. It pays with this many rows per weight.
+_SAMPLED_PER_WEIGHT, _ROWS_PER_WEIGHT = 4.0, 400.0
 
 
 def choose_model(sums: Sums, seed: int, *, is_classed: bool) -> Model:
@@ -19,6 +22,10 @@ def choose_model(sums: Sums, seed: int, *, is_classed: bool) -> Model:
     if l1 > 0.0:
         most = _MOST_WEIGHTS if is_classed else _MOST_COLUMNS
         return WithL1(l1) if sums.d <= most else WorkingSet(l1)
+    if is_classed and not is_here and sums.penalty.l2 > 0.0:
+        limit = min(sums.n / _ROWS_PER_WEIGHT, sums.most_sampled / _SAMPLED_PER_WEIGHT)
+        if MOST_IN_HESSIAN < sums.d <= limit:
+            return FromSample()
     if is_classed:
         return Whitened(sums.d, seed, is_here=is_here)
     if not is_here and sums.d > _MOST_COLUMNS and sums.penalty.l2 > 0.0:

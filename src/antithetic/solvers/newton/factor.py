@@ -1,4 +1,4 @@
-"""Linear systems with a matrix that is positive definite but for rounding."""
+"""Linear systems with a matrix that is positive definite up to rounding."""
 
 from __future__ import annotations
 

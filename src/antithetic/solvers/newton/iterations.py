@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import partial
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from antithetic.solvers.newton.choice import (
 )
 from antithetic.solvers.newton.gauge import regauge
 from antithetic.solvers.newton.goal import Goal
+from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.levels import (
     Warm,
     follow_sample,
@@ -49,29 +50,6 @@ _NOTHING = Proposal(np.zeros(0), 0.0, 0.0)
 _AGAIN = 1.5  # of the gap that is allowed: where a bound is expected, it is computed
 
 
-class Iterate(NamedTuple):
-    """A run after some iterations over all rows. It is replaced as a whole.
-
-    Attributes
-    ----------
-    point : Evaluation
-    iterations : int
-    gap : float
-        Bound on the objective's distance from its optimum, in units of ``unit``; infinite where it
-        is not known yet.
-    certified : bool
-        Whether the gap is a bound rather than an estimate.
-    ended : str
-        Why the run has ended: "gap", "rounding", or "" while it has not.
-    """
-
-    point: Evaluation
-    iterations: int = 0
-    gap: float = np.inf
-    certified: bool = False
-    ended: str = ""
-
-
 class Newton:
     """Newton's method on growing samples, one iteration over all rows at a time.
 
@@ -100,7 +78,7 @@ class Newton:
         self._looseness = 1.0  # what the last bound was, divided by what was expected
         self._is_exact = self._is_fresh = self._was_fresh = False
         self._idle, self._is_refined = 0, False
-        self._least = -np.inf  # what the optimum is at least, by the bounds of all gradients
+        self._least = -np.inf  # what the optimum is at least, by all bounds so far
         self.sizes: tuple[int, ...] = ()
         self.sample: Sums | None = None  # the last one, and its solution
         self._solution_of_sample: Vector | None = None
@@ -183,8 +161,10 @@ class Newton:
             point = sums.at(zero if theta is None else theta)
             if theta is not None:
                 point = self._better(point, zero)
-            self._renew(point)
-            return Iterate(point)
+            first = self._settle(Iterate(point))
+            if not first.ended:
+                self._renew(point)
+            return first
         self.sizes, self._model = warm.sizes, warm.model
         if not warm.rare.any():  # along these, its solutions with weak penalties run away
             self.sample, self._solution_of_sample = warm.last, warm.theta
@@ -221,6 +201,14 @@ class Newton:
     def unit(self, point: Evaluation) -> float:
         """What gaps are measured in: the constant's distance from the optimum, at least."""
         return self._goal.unit(value(self.sums, point))
+
+    def allowed(self, objective: float) -> float:
+        """Distance from the optimum at which a run of few iterations ends."""
+        return self._goal.distance(objective, 0)
+
+    def optimum_is_at_least(self, objective: float) -> None:
+        """Take a bound into account that was found elsewhere."""
+        self._least = max(self._least, objective)
 
     def _allowed(self, point: Evaluation, iterations: int) -> float:
         """Distance from the optimum at which the run ends."""
@@ -290,9 +278,9 @@ class Newton:
         bound = float(gradient @ gradient) / (2.0 * penalty.l2)
         if self._is_classed and not self.sums.fit_intercept:
             # which is the gap itself; that of an earlier gradient may be the smaller one
-            self._least = max(self._least, point.objective - bound)
+            self.optimum_is_at_least(point.objective - bound)
             return min(bound, point.objective - self._least)
-        return max(proposal.decrement, bound)
+        return min(max(proposal.decrement, bound), value(self.sums, point) - self._least)
 
     def step(self, progress: Iterate) -> Iterate:
         """One more iteration over all rows, or the end."""
@@ -324,9 +312,10 @@ class Newton:
         return after if self._idle < _MOST_IDLE else self.close(after, "rounding")
 
     def _settle(self, progress: Iterate) -> Iterate:
-        """End where the gradient alone shows that the gap is small enough, before any model."""
+        """End where a gradient or a bound shows that the gap is small enough, before any model."""
         is_waiting = isinstance(self._model, Whitened) and not self._model.is_ready
-        if not (self._renews_always or is_waiting) or self.sums.penalty.l2 == 0.0:
+        is_bounded = self._renews_always or is_waiting or self._least > -np.inf
+        if not is_bounded or self.sums.penalty.l2 == 0.0:
             return progress
         return self.judge(progress, _NOTHING)[0]
 

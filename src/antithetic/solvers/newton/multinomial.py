@@ -16,7 +16,8 @@ from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Vector
 from antithetic.solvers.divergence import DivergenceError
 from antithetic.solvers.newton.centre import centre_of
-from antithetic.solvers.newton.iterations import Iterate, Newton
+from antithetic.solvers.newton.iterate import Iterate
+from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.levels import accuracy
 from antithetic.solvers.newton.path import PathEffort, follow_path
 from antithetic.solvers.newton.whitened import FEW_WEIGHTS, SharedFactor

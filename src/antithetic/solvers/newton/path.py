@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Vector
-from antithetic.solvers.newton.iterations import Iterate, Newton
+from antithetic.solvers.newton.iterate import Iterate
+from antithetic.solvers.newton.iterations import Newton
 
 
 class _Penalised(Protocol):

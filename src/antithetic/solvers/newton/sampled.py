@@ -7,14 +7,18 @@ L-BFGS learns what the sample does not know.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol, cast
 
 import numpy as np
 
+from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.curvature import RowSums
-from antithetic.problem.sums import Evaluation, Sums, Vector
+from antithetic.problem.sums import Evaluation, Sums, Vector, diagonal_of
 from antithetic.solvers.newton.factor import Inverse
 from antithetic.solvers.newton.models import QuasiNewton
+from antithetic.solvers.newton.whitened import SharedFactor
 
 _MOST_PRODUCTS, _LEFT_OVER = 200, 1e-4  # of the Hessian with a vector; of the squared residual
 
@@ -58,31 +62,60 @@ class FromSample(QuasiNewton):
             self._factor = asked.sample_inverse(self._theta, self._floor)
 
 
-def solve_system(sums: RowSums, theta: Vector, floor: Vector, given: Vector) -> Vector:
+def solve_system(sums: RowSums | ClassSums, theta: Vector, floor: Vector, given: Vector) -> Vector:
     """Solve a linear system with the Hessian of some rows, roughly, by conjugate gradients.
 
     Its diagonal is made at least ``floor``, that of all rows: of rare columns some rows know little
     or nothing.
     """
-    point = sums.at(theta)
-    own = sums.diagonal(point)
-    added = np.maximum(0.0, floor - own)
-    diagonal = np.maximum(own + added, np.finfo(np.float64).tiny)
-    step, rest = np.zeros(len(theta)), given.copy()
-    scaled = rest / diagonal
+    if isinstance(sums, ClassSums):
+        point = Evaluation(theta, 0.0, np.empty(0), 0.0)
+        added = np.maximum(0.0, floor - sums.diagonal(point))
+        precondition = _shared_factor(sums, point, added).solve
+        times = sums.products(theta)
+    else:
+        point = sums.at(theta)
+        own = sums.diagonal(point)
+        added = np.maximum(0.0, floor - own)
+        diagonal = np.maximum(own + added, np.finfo(np.float64).tiny)
+        precondition = partial(_divide, by=diagonal)
+        times = partial(sums.times, point)
+    return _solve(lambda along: times(along) + added * along, precondition, given)
+
+
+def _divide(vector: Vector, by: Vector) -> Vector:
+    return vector / by
+
+
+def _shared_factor(sums: ClassSums, point: Evaluation, added: Vector) -> SharedFactor:
+    """What the classes share of the Hessian, with a mean of what is added to its diagonal."""
+    found = sums.whitening(point, 0)
+    products = found.products.copy()
+    own = diagonal_of(products) if products.ndim == 2 else products
+    own += added[: sums.d].reshape(sums.classes, sums.features).mean(axis=0)
+    shared = found._replace(products=products)
+    return SharedFactor(shared, sums.penalty.l2, fit_intercept=sums.fit_intercept)
+
+
+def _solve(
+    times: Callable[[Vector], Vector], precondition: Callable[[Vector], Vector], given: Vector
+) -> Vector:
+    """Solve a linear system, roughly, by preconditioned conjugate gradients."""
+    step, rest = np.zeros(len(given)), given.copy()
+    scaled = precondition(rest)
     along, now = scaled.copy(), float(rest @ scaled)
     enough = _LEFT_OVER * now
     for _ in range(_MOST_PRODUCTS):
         if not now > enough:
             break
-        product = sums.times(point, along) + added * along
+        product = times(along)
         curvature = float(along @ product)
         if not curvature > 0.0:
             break
         length = now / curvature
         step += length * along
         rest -= length * product
-        scaled = rest / diagonal
+        scaled = precondition(rest)
         before, now = now, float(rest @ scaled)
         along = scaled + (now / before) * along
     return step

@@ -15,7 +15,8 @@ from antithetic.problem import Problem
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
 from antithetic.solvers.choice import Choice
-from antithetic.solvers.newton.iterations import Iterate, Newton
+from antithetic.solvers.newton.iterate import Iterate
+from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.search import value
 from antithetic.solvers.state import After, Solution, State
 from antithetic.solvers.steps import Auto, Schedule

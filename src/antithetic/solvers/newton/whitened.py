@@ -18,7 +18,7 @@ from antithetic.solvers.newton.levels import is_worth_renewing
 from antithetic.solvers.newton.models import Proposal, QuasiNewton
 
 FEW_WEIGHTS = 256  # whose Hessian comes first
-_MOST_WEIGHTS = 2000  # of a Hessian that is formed at all; elsewhere it saves visits to the rows
+MOST_IN_HESSIAN = 2000  # of a Hessian that is formed at all; elsewhere it saves visits to the rows
 _PROBES = 16  # random vectors that a trace is estimated by
 _STEPS_SEEN = 6  # that tell how fast L-BFGS is
 _MOST_PRODUCTS, _LEFT_OVER = 100, 0.01  # of the Hessian with a vector; of the squared residual
@@ -87,8 +87,8 @@ class Whitened(QuasiNewton):
 
     def __init__(self, weights: int, seed: int, *, is_here: bool = True) -> None:
         super().__init__()
-        self.starts_full = weights <= (FEW_WEIGHTS if is_here else _MOST_WEIGHTS)
-        self.may_be_full = weights <= _MOST_WEIGHTS
+        self.starts_full = weights <= (FEW_WEIGHTS if is_here else MOST_IN_HESSIAN)
+        self.may_be_full = weights <= MOST_IN_HESSIAN
         self.is_full = False
         self._seed = seed
         self._whitening: Whitening | None = None

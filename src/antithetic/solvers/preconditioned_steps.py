@@ -5,7 +5,8 @@ sample of at most 1000 rows checks it: steps that make things worse are divided 
 
 **decay.** With steps :math:`1/(\mu t)` the error along a direction of curvature h falls as
 :math:`t^{-h/\mu}`: too large a decay freezes flat directions, too small a one leaves noise. How
-much of the way to the optimum lies along which direction is found by Newton's method on the sample.
+much of the way to the optimum lies along which direction is found by Newton's method on the sample,
+less what its noise adds on average.
 The decay is the largest with which one epoch, and eight, leave of that way no more than noise does
 (half a column per row), or three times what steps without decay would leave; and at most 0.3 of the
 median curvature, less where there are more than 100 rows per column, since a balanced order then
@@ -91,7 +92,7 @@ def find_preconditioned_steps(
         if worth <= max(before, sample.loss_at_zero()):
             break
         eta0 /= _RATIO
-    way = _way_to_the_optimum(sample, preconditioner, start, reached)
+    way = _way_to_the_optimum(problem, sample, preconditioner, start, reached)
     decay = way.decay(eta0, problem, batch_size) if sample.loss.is_smooth else way.decay_of_a_kink()
     return InverseTime(eta0, max(decay, preconditioner.curvature / (_EPOCHS_TO_HALVE * problem.n)))
 
@@ -207,11 +208,16 @@ def _median(numbers: NDArray[np.float64]) -> float:
 
 
 def _way_to_the_optimum(
-    sample: Problem, preconditioner: Preconditioner, start: State, reached: State
+    problem: Problem,
+    sample: Problem,
+    preconditioner: Preconditioner,
+    start: State,
+    reached: State,
 ) -> _Way:
     """Look at the Hessian of the sample at the point that Newton's method reaches.
 
-    For a loss with a kink, at the given weights.
+    For a loss with a kink, at the given weights. What the noise of a sample gains along each axis
+    is not counted: along flat axes it is often all there is.
     """
     moving = np.flatnonzero(preconditioner.metric > 0.0)
     if len(moving) > _MOST_COLUMNS:
@@ -238,7 +244,19 @@ def _way_to_the_optimum(
             return _Way(np.array([sample.penalty.l2]), np.zeros(1))
         values, components = _along_axes(hessian, point - weights(start))
         values = np.maximum(values, 0.0)
-        return _Way(values, 0.5 * values * np.square(components))
+        worth = 0.5 * values * np.square(components)
+        if sample.loss.is_smooth:
+            worth = np.maximum(0.0, worth - _noise(sample, offset + rows @ point, problem.n))
+        return _Way(values, worth)
+
+
+def _noise(sample: Problem, predictions: NDArray[np.float64], n: int) -> float:
+    """What a sample's own optimum gains along an axis over that of all n rows, on average."""
+    weight = 1.0 if sample.weight is None else sample.weight
+    squares = np.square(weight * sample.loss.slope(sample.y, predictions)).sum()
+    curvature = float(_curvatures(sample, predictions).sum())
+    ratio = float(squares) / curvature if curvature > 0.0 else 0.0
+    return 0.5 * ratio * (1.0 / sample.n - 1.0 / n) if ratio < np.inf else 0.0
 
 
 def _hessian(

@@ -40,6 +40,8 @@ class Case(NamedTuple):
         """Draw one, of any shape."""
         rng = np.random.default_rng(seed)
         n, d = round(10 ** rng.uniform(0.31, 3.69)), round(10 ** rng.uniform(0.0, 2.47))
+        if is_wide := seed % 10 == 9:  # like text, for ascent on the dual
+            n, d = round(10 ** rng.uniform(0.5, 2.1)), int(rng.integers(301, 400))
         X, is_tame = _rows(rng, n, d)
         loss = "log_loss" if only_logistic or rng.random() < 0.7 else str(rng.choice(SMOOTH))
         y = _labels(rng, X, is_regression=not LOSSES[loss].classification)
@@ -48,13 +50,13 @@ class Case(NamedTuple):
         if rng.random() < 0.15:
             X = X.astype(np.float32)
         problem = Problem.build(
-            sparse.csr_array(X) if rng.random() < 0.4 else X,
+            sparse.csr_array(X) if is_wide or rng.random() < 0.4 else X,
             y,
             loss=loss,
             l2=strength * (1.0 - l1_ratio),
             l1=strength * l1_ratio,
             sample_weight=_weights(rng, n),
-            fit_intercept=bool(rng.random() < 0.6),
+            fit_intercept=not is_wide and bool(rng.random() < 0.6),
         )
         return cls(problem, tol, is_tame and tol >= 1e-8 and problem.penalty.l2 >= 1e-6)
 

@@ -24,7 +24,7 @@ from antithetic.problem.drawing import draw_places, thin_out
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.divergence import DivergenceError
-from antithetic.solvers.newton import solve_path, solve_problem, sums_of
+from antithetic.solvers.newton import iterations, solve_path, solve_problem, sums_of
 from antithetic.solvers.newton.factor import Factor
 from antithetic.solvers.newton.models import QuasiNewton
 from antithetic.stopping import Target
@@ -241,8 +241,9 @@ def test_very_many_columns_are_solved_by_conjugate_gradients(intercept):
 @pytest.mark.parametrize("loss", ["log_loss", "squared_hinge", "squared_error"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_dual_ascent_alone_finds_the_optimum_of_text(loss, dtype, weighted):
+def test_dual_ascent_alone_finds_the_optimum_of_text(loss, dtype, weighted, monkeypatch):
     """It ends when its own gap is small enough, and that gap bounds the distance."""
+    monkeypatch.setattr(iterations, "_FEW_ROWS", 0)  # where digits would be free
     X, y = draw_text()
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float) if weighted else None
     X = X.astype(dtype)
@@ -257,6 +258,33 @@ def test_dual_ascent_alone_finds_the_optimum_of_text(loss, dtype, weighted):
         assert true <= solved.gap + rounding
         assert solved.gap <= max(tol, rounding / tol)
         assert solved.iterations > 0
+    coarse, fine = (solve_problem(problem, tol=tol, max_iter=100) for tol in (1e-2, 1e-4))
+    assert coarse.iterations < fine.iterations
+
+
+def test_dual_ascent_is_that_of_each_penalty():
+    """A path does not use a bound that belongs to the problem's own penalty."""
+    X, y = draw_text()
+    problem = Problem.build(X, y, l2=1.0)
+    weak = ElasticNet(1e-2, 0.0)
+    solved = solve_path(problem, [weak], tol=1e-6, max_iter=100)[0]
+    own = replace(problem, penalty=weak)
+    least = own.objective(solve_problem(own, tol=1e-12, max_iter=100).coef)
+    assert own.objective(solved.coef) == pytest.approx(least, rel=1e-5)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_dual_ascent_is_named_only_where_it_was_enough(intercept):
+    """Not while a fit goes on, nor with an intercept; its epochs are at most max_iter."""
+    X, y = draw_text()
+    problem = Problem.build(X, y, l2=1e-3, fit_intercept=intercept)
+    methods = []
+    solve_problem(problem, tol=1e-8, max_iter=5, watch=lambda now: methods.append(now().method))
+    assert "dual ascent" not in methods
+    for most in (0, 1, 2):
+        solved = solve_problem(problem, tol=1e-8, max_iter=most)
+        assert solved.iterations <= most
+        assert solved.ended != "gap" or solved.gap <= 1e-8
 
 
 def test_dual_ascent_that_is_slow_gives_way_to_newton():

@@ -16,7 +16,9 @@ from antithetic.problem.class_rows import are_far
 from antithetic.problem.class_shares import best_constants, move_chances, move_gradient
 from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.sums import Dual, Evaluation, Vector, Whitening
+from antithetic.solvers.newton.choice import is_solved_by_sample
 from antithetic.solvers.newton.multinomial import solve_sample
+from antithetic.solvers.newton.sampled import MOST_CHANCES
 
 _ROWS_PER_WEIGHT = 7.0  # of the sample that is kept: more would not save rounds
 
@@ -134,7 +136,8 @@ class ClassBlockSums(KeptSample, ClassPoints):
 
     def _rows_of_system(self) -> float:
         """Rows that the sample should have."""
-        return _ROWS_PER_WEIGHT * self.d
+        rows = _ROWS_PER_WEIGHT * self.d
+        return min(rows, MOST_CHANCES / self.classes) if is_solved_by_sample(self) else rows
 
 
 def _solution(sums: ClassSums, *, seed: int) -> tuple[Vector, Whitening]:

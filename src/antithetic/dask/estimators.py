@@ -95,9 +95,9 @@ class SGDClassifier(BlockPredictor, ClassifierMixin, BlockModel):  # type: ignor
     Notes
     -----
     Blocks stay on the workers that read them. Newton's method collects a sample of the rows on one
-    worker: 200 rows per column or 1/256 of all rows, whichever is more, but at most 128 MB. A
-    worker needs memory for one block per thread, for a copy of it unless it is C-contiguous float32
-    or float64 or CSR, and about 40 bytes per row.
+    worker: at most 200 rows per column or 1/256 of all rows, whichever is more, and at most 128 MB.
+    A worker needs memory for one block per thread, for a copy of it unless it is C-contiguous
+    float32 or float64 or CSR, and about 40 bytes per row.
 
     Examples
     --------

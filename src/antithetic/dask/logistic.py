@@ -50,10 +50,10 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
     It minimises the same objective with the same iterations, for two classes or many. First, one
     worker solves a sample of the rows, drawn from all blocks. Then each iteration needs only sums
     from the blocks: the objective and the gradient. A fit takes about ten rounds over all blocks,
-    or up to twice as many with many classes. Columns need not be scaled, and rows may be sorted.
-    ``gap_`` is a bound on the distance of the objective from its optimum. Sums are added in the
-    order of the blocks, so the result does not depend on the workers, nor on which of them are lost
-    during the fit, provided that all machines have the same type of CPU.
+    or two to five times as many with many classes. Columns need not be scaled, and rows may be
+    sorted. ``gap_`` is a bound on the distance of the objective from its optimum. Sums are added in
+    the order of the blocks, so the result does not depend on the workers, nor on which of them are
+    lost during the fit, provided that all machines have the same type of CPU.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
 
     Notes
     -----
-    Blocks stay on the workers that read them. Only a sample is collected on one worker: 200 rows
-    per column or 1/256 of all rows, whichever is more, but at most 128 MB.
+    Blocks stay on the workers that read them. Only a sample is collected on one worker: at most
+    200 rows per column or 1/256 of all rows, whichever is more, and at most 128 MB.
 
     Examples
     --------

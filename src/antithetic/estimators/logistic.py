@@ -58,7 +58,8 @@ class LogisticRegression(LogisticModel):
         Ignored: scikit-learn's names are accepted, so that changing the import is enough. With
         "liblinear" there is a warning, because that solver penalises the intercept.
     max_iter : int, default=100
-        Most iterations over all rows.
+        Most iterations over all rows; of dual ascent, which sparse rows with more columns than rows
+        begin with, most epochs.
     verbose : int, default=0
         1 or more prints the plan and the final gap.
     warm_start : bool, default=False
@@ -77,7 +78,7 @@ class LogisticRegression(LogisticModel):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts; zero without one. Those of many classes sum to zero.
     n_iter_ : ndarray of shape (1,)
-        Iterations over all rows.
+        Iterations over all rows; epochs, if dual ascent was enough.
     gap_ : float
         Bound on the distance of the objective from its optimum, in units of ``f_0 - f*``; see
         ``tol``.

@@ -130,10 +130,12 @@ class ObserveHead:
         missing, self._late = len(self._queue), False
         self._queue.clear()
         if complete and missing and self.current is None:
-            raise ValueError(
-                "the observed layer was not used in any training pass; pass the layer that returns"
-                " the model's predictions as head="
+            advice = (
+                "pass the layer that returns the model's predictions as head="
+                if self.head.training
+                else "it is in evaluation mode, so call model.train() before training"
             )
+            raise ValueError(f"the observed layer was not used in any training pass; {advice}")
         if complete and missing:
             raise self._doubt(
                 f"the observed layer did not see {missing} of the batches of the last epoch (is the"

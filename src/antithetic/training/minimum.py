@@ -68,6 +68,8 @@ def find_minimum(problem: Problem, y: Any, epochs: int) -> Minimum:
     if solved.certified:
         sums = sums_of(problem)
         error = certified_gap(sums, sums.at(sums.join(solved.coef, solved.intercept)))
+        # the dual's bound may be the smaller one; gaps are in units of the constant's distance
+        error = min(error, solved.gap * max(0.0, sums.constant()[1] - value + error))
     return Minimum(value, error, seconds, True)
 
 

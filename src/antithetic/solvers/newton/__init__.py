@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -139,10 +140,11 @@ def solve_path(
         if start is not None:
             return sums.join(*start)
         if newton.method == "conjugate gradients":
-            ascended = dual_start(problem, seed, newton.allowed)
+            penalised = replace(problem, penalty=sums.penalty)
+            ascended = dual_start(penalised, seed, max_iter, newton.allowed)
             if ascended is None:
                 return None
-            newton.optimum_is_at_least(ascended.least)
+            newton.raise_lower_bound(ascended.least)
             ascents.append((newton, ascended.epochs))
             return sums.join(ascended.coef, float(newton.constant))
         weights = epoch_start(sums, seed)
@@ -152,8 +154,9 @@ def solve_path(
 
     def found(sums: RowSums, newton: Newton, iterate: Iterate) -> Solved:
         solved = _solved(sums, newton, iterate, has_epoch=bool(begun))
-        for of, epochs in ascents:  # after which nothing was left to do
-            if of is newton and iterate.iterations == 0:
+        for of, epochs in ascents:
+            was_enough = iterate.ended == "gap" and iterate.iterations == 0
+            if of is newton and was_enough:
                 solved = solved._replace(method="dual ascent", iterations=epochs)
         return solved
 

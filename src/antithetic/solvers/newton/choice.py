@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
-from antithetic.problem.sums import Sums
+from antithetic.problem.sums import ClassedSums, Sums
 from antithetic.solvers.newton.models import Conjugate, Model, QuasiNewton, WithL1, WorkingSet
-from antithetic.solvers.newton.sampled import FromSample
+from antithetic.solvers.newton.sampled import MOST_CHANCES, FromSample
 from antithetic.solvers.newton.whitened import MOST_IN_HESSIAN, Whitened
 
 _MOST_COLUMNS = 4000  # of a Hessian that is formed
@@ -22,10 +23,8 @@ def choose_model(sums: Sums, seed: int, *, is_classed: bool) -> Model:
     if l1 > 0.0:
         most = _MOST_WEIGHTS if is_classed else _MOST_COLUMNS
         return WithL1(l1) if sums.d <= most else WorkingSet(l1)
-    if is_classed and not is_here and sums.penalty.l2 > 0.0:
-        limit = min(sums.n / _ROWS_PER_WEIGHT, sums.most_sampled / _SAMPLED_PER_WEIGHT)
-        if MOST_IN_HESSIAN < sums.d <= limit:
-            return FromSample()
+    if is_classed and not is_here and is_solved_by_sample(cast("ClassedSums", sums)):
+        return FromSample()
     if is_classed:
         return Whitened(sums.d, seed, is_here=is_here)
     if not is_here and sums.d > _MOST_COLUMNS and sums.penalty.l2 > 0.0:
@@ -33,6 +32,13 @@ def choose_model(sums: Sums, seed: int, *, is_classed: bool) -> Model:
     if sums.d <= min(_MOST_COLUMNS, max(2 * sums.n, 300)):
         return QuasiNewton()
     return Conjugate()
+
+
+def is_solved_by_sample(sums: ClassedSums) -> bool:
+    """Whether rows of many classes elsewhere are so many that a kept sample pays."""
+    most_sampled = min(sums.most_sampled, MOST_CHANCES / sums.classes)
+    limit = min(sums.n / _ROWS_PER_WEIGHT, most_sampled / _SAMPLED_PER_WEIGHT)
+    return sums.penalty.l2 > 0.0 and MOST_IN_HESSIAN < sums.d <= limit
 
 
 def name_of(model: Model) -> str:

@@ -20,18 +20,20 @@ _SHARE = 0.25  # of the gap that is allowed: how far the dual may be from its ow
 
 
 class DualStart(NamedTuple):
-    """Weights of dual variables, and what the dual shows the optimum to be at least."""
+    """Weights of dual variables, and the lower bound on the minimum that the dual gives."""
 
     coef: NDArray[np.float64]
     least: float
     epochs: int
 
 
-def dual_start(problem: Problem, seed: int, allowed: Callable[[float], float]) -> DualStart | None:
+def dual_start(
+    problem: Problem, seed: int, max_iter: int, allowed: Callable[[float], float]
+) -> DualStart | None:
     """Weights after some epochs of dual ascent, without an intercept.
 
     On most texts the gap is small enough after a few epochs, and nothing is left to do. Where the
-    ascent is slow, it ends after ten. With an intercept the dual shows nothing: ``least`` is then
+    ascent is slow, it ends after ten. With an intercept the dual gives no bound: ``least`` is then
     minus infinity. None where the ascent does not apply: rows must be sparse and fewer than
     columns, the penalty L2, and the loss one with a dual step.
 
@@ -40,27 +42,31 @@ def dual_start(problem: Problem, seed: int, allowed: Callable[[float], float]) -
     problem : Problem
     seed : int
         Of the orders of the rows.
+    max_iter : int
+        Most epochs.
     allowed : callable
         Gives the gap at which a run ends, from the objective.
     """
     penalty = problem.penalty
     is_wide = sparse.issparse(problem.X) and problem.d > problem.n
-    if not is_wide or penalty.l2 <= 0.0 or penalty.l1 > 0.0 or problem.loss.code not in DUAL_STEPS:
+    if max_iter < 1 or not is_wide:
+        return None
+    if penalty.l2 <= 0.0 or penalty.l1 > 0.0 or problem.loss.code not in DUAL_STEPS:
         return None
     try:
         solver = make_sdca(problem)
     except ValueError:  # squares overflow
         return None
-    start = _ascend(solver, seed, allowed)
+    start = _ascend(solver, seed, max_iter, allowed)
     return start._replace(least=-np.inf) if problem.fit_intercept else start
 
 
-def _ascend(solver: Sdca, seed: int, allowed: Callable[[float], float]) -> DualStart:
+def _ascend(solver: Sdca, seed: int, max_iter: int, allowed: Callable[[float], float]) -> DualStart:
     """Epochs until the gap is small enough, or for as long as that can be expected."""
     problem, rng = solver.problem, np.random.default_rng(seed)
     coef, duals = np.zeros(problem.d, problem.X.dtype), np.zeros(problem.n)
     values, next_look = [dual_objective(problem, duals, coef)], 0.0
-    most = _EPOCHS if problem.fit_intercept else _MOST_EPOCHS
+    most = min(max_iter, _EPOCHS if problem.fit_intercept else _MOST_EPOCHS)
     for epoch in range(1, most + 1):
         solver.visit(rng.permutation(problem.n), coef, duals)
         value = dual_objective(problem, duals, coef)
@@ -86,13 +92,14 @@ def _outlook(gains: NDArray[np.float64]) -> tuple[float, float]:
 
     Examples
     --------
-    >>> _outlook(np.array([1.0, 0.5]))
-    (0.5, 0.5)
+    >>> _outlook(np.array([1.0, 0.5])), _outlook(np.array([1.0, -1e-18, 1e-3, 1e-4]))
+    ((0.5, 0.5), (0.0, 0.0))
     """
     last, past = float(gains[-1]), len(gains) // 2  # epochs that the rate is taken from
-    if last <= 0.0:  # rounding
+    before = float(gains[-1 - past])
+    if last <= 0.0 or before <= 0.0:  # rounding
         return 0.0, 0.0
-    ratio = float(last / gains[-1 - past]) ** (1.0 / past) if past else 1.0
+    ratio = (last / before) ** (1.0 / past) if past else 1.0
     return (ratio, last * ratio / (1.0 - ratio)) if 0.0 < ratio < 1.0 else (1.0, np.inf)
 
 

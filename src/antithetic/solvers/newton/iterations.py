@@ -78,7 +78,7 @@ class Newton:
         self._looseness = 1.0  # what the last bound was, divided by what was expected
         self._is_exact = self._is_fresh = self._was_fresh = False
         self._idle, self._is_refined = 0, False
-        self._least = -np.inf  # what the optimum is at least, by all bounds so far
+        self._least = -np.inf  # lower bound on the minimum, the best so far
         self.sizes: tuple[int, ...] = ()
         self.sample: Sums | None = None  # the last one, and its solution
         self._solution_of_sample: Vector | None = None
@@ -206,7 +206,7 @@ class Newton:
         """Distance from the optimum at which a run of few iterations ends."""
         return self._goal.distance(objective, 0)
 
-    def optimum_is_at_least(self, objective: float) -> None:
+    def raise_lower_bound(self, objective: float) -> None:
         """Take a bound into account that was found elsewhere."""
         self._least = max(self._least, objective)
 
@@ -278,7 +278,7 @@ class Newton:
         bound = float(gradient @ gradient) / (2.0 * penalty.l2)
         if self._is_classed and not self.sums.fit_intercept:
             # which is the gap itself; that of an earlier gradient may be the smaller one
-            self.optimum_is_at_least(point.objective - bound)
+            self.raise_lower_bound(point.objective - bound)
             return min(bound, point.objective - self._least)
         return min(max(proposal.decrement, bound), value(self.sums, point) - self._least)
 

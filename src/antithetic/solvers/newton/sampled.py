@@ -20,6 +20,7 @@ from antithetic.solvers.newton.factor import Inverse
 from antithetic.solvers.newton.models import QuasiNewton
 from antithetic.solvers.newton.whitened import SharedFactor
 
+MOST_CHANCES = 1 << 24  # probabilities of a sample that are kept, one per row and class: 128 MB
 _MOST_PRODUCTS, _LEFT_OVER = 200, 1e-4  # of the Hessian with a vector; of the squared residual
 
 

@@ -98,6 +98,38 @@ def sgd_epoch(dtype, index, precondition):
     }
 
 
+COURSE = Struct(
+    kernels.Course,
+    {
+        "epochs": 3,
+        "done": 0,
+        "by_epoch": True,
+        "skipped": 3,
+        "settled": 0,
+        "checks": True,
+        "at_zero": 1.0,
+        "eases": True,
+        "aligned": 0,
+        "best": np.inf,
+        "least_fall": 0.0,
+        "waited": 0,
+        "patience": 5,
+    },
+)
+
+
+def sgd_epochs(dtype, index):
+    batches = Struct(kernels.Batches, BATCHES.fields | {"factors": NONE})
+    return sgd_epoch(dtype, index, precondition=True) | {
+        "batches": batches,
+        "course": COURSE,
+        "moved": np.zeros(D + 1),
+        "has_moved": False,
+        "running": np.zeros(3),
+        "seconds": np.zeros(3),
+    }
+
+
 def softmax_epoch(dtype):
     return {
         "targets": CLASSES,
@@ -193,9 +225,21 @@ def losses_at(dtype):
     }
 
 
+def table_problem():
+    return {
+        "table": np.random.default_rng(0).normal(size=(N, D)),
+        "targets": TARGETS,
+        "loss": 0,
+        "epsilon": 0.1,
+        "offset": np.zeros(N),
+        "ridge": np.full(D, 0.01),
+    }
+
+
 METHODS = {
     "sgd_epoch": lambda dtype, index: sgd_epoch(dtype, index, precondition=False),
     "sgd_epoch centred": lambda dtype, index: sgd_epoch(dtype, index, precondition=True),
+    "sgd_epochs": sgd_epochs,
     "softmax_epoch": lambda dtype, _: softmax_epoch(dtype),
     "corrected_epoch": lambda dtype, _: corrected_epoch(dtype),
     "dual_epoch": lambda dtype, _: dual_epoch(dtype),
@@ -262,6 +306,22 @@ FUNCTIONS = {
         "up": 0.9,
         "down": 1.0,
         "scaled": np.empty(N),
+    },
+    "newton_on_table": lambda: (
+        table_problem()
+        | {
+            "steps": 3,
+            "enough": 1e-4,
+            "least_ridge": 1e-10,
+            "point": np.zeros(D),
+            "hessian": np.zeros((D, D)),
+        }
+    ),
+    "newton_decrement": lambda: table_problem() | {"point": np.zeros(D), "least_ridge": 1e-12},
+    "along_axes": lambda: {
+        "matrix": np.diag(np.arange(1.0, D + 1.0)) + 0.1,
+        "values": np.zeros(D),
+        "components": np.ones(D),
     },
     "descend": lambda: {
         "hessian": np.eye(D),
@@ -435,7 +495,7 @@ def test_every_binding_is_among_these_and_in_the_stub():
     """Every binding is fuzzed here and has types in the stub."""
     public = {name for name in dir(kernels) if not name.startswith("_")}
     bound = {name for name in public if "nb_" in type(getattr(kernels, name)).__name__}
-    structs = {"Rows", "Targets", "ClassTargets", "Batches", "StepRule", "Averaging"}
+    structs = {"Rows", "Targets", "ClassTargets", "Batches", "StepRule", "Averaging", "Course"}
     assert bound == {*FUNCTIONS, *structs, "Preconditioner"}
     methods = {name for name in vars(kernels.Rows) if not name.startswith("_")}
     assert methods == {*(name.split()[0] for name in METHODS), "dense", "csr", "shape"}

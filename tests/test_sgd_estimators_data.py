@@ -163,7 +163,7 @@ def test_rows_reach_the_solver_uncopied(y, dtype, tmp_path, monkeypatch):
         sealed_csr(THIN.astype(dtype)),
     ):
         seen.clear()
-        kind_for(y)(max_iter=2, tol=None).fit(rows, y)
+        kind_for(y)(max_iter=2, tol=None, trace="objective").fit(rows, y)  # epoch by epoch
         assert len(seen) >= 2
         for reached in seen[-2:]:  # before them, sparse rows are tried out on some rows
             for mine, given in (

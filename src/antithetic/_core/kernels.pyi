@@ -35,6 +35,24 @@ class StepRule:
         watch: bool,
     ) -> None: ...
 
+class Course:
+    def __init__(
+        self,
+        epochs: int,
+        done: int,
+        by_epoch: bool,
+        skipped: int,
+        settled: int,
+        checks: bool,
+        at_zero: float,
+        eases: bool,
+        aligned: int,
+        best: float,
+        least_fall: float,
+        waited: int,
+        patience: int,
+    ) -> None: ...
+
 class Averaging:
     def __init__(self, start: int, linear: bool, every: int) -> None: ...
 
@@ -65,6 +83,28 @@ class Rows:
         following: _Index,
         preconditioner: Preconditioner | None = None,
     ) -> tuple[float, float, float, float, float]: ...
+    def sgd_epochs(
+        self,
+        targets: Targets,
+        batches: Batches,
+        rule: StepRule,
+        averaging: Averaging,
+        coef: _Reals,
+        intercept: float,
+        average: _Column,
+        average_intercept: float,
+        average_weight: float,
+        received: _Column,
+        charged: float,
+        unit: int,
+        following: _Index,
+        preconditioner: Preconditioner | None,
+        course: Course,
+        moved: _Column,
+        has_moved: bool,
+        running: _Column,
+        seconds: _Column,
+    ) -> tuple[float, float, float, float, int, int, int, float, bool]: ...
     def softmax_epoch(
         self,
         targets: ClassTargets,
@@ -182,6 +222,30 @@ def scale_slopes(
     down: float,
     scaled: _Column,
 ) -> float: ...
+def newton_on_table(
+    table: NDArray[np.float64],
+    targets: Targets,
+    loss: int,
+    epsilon: float,
+    offset: _Column,
+    ridge: _Column,
+    steps: int,
+    enough: float,
+    least_ridge: float,
+    point: _Column,
+    hessian: NDArray[np.float64],
+) -> None: ...
+def newton_decrement(
+    table: NDArray[np.float64],
+    targets: Targets,
+    loss: int,
+    epsilon: float,
+    offset: _Column,
+    ridge: _Column,
+    point: _Column,
+    least_ridge: float,
+) -> tuple[float, float]: ...
+def along_axes(matrix: NDArray[np.float64], values: _Column, components: _Column) -> bool: ...
 def descend(
     hessian: _Column,
     l1: _Column,

@@ -167,9 +167,10 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
 
                 def watch(job: Job) -> bool:
                     advance()
-                    return ended(job)
+                    return ended is not None and ended(job)
 
-                do_all(jobs, watch, getattr(self, "n_jobs", None))
+                watched = bool(self.verbose) or ended is not None
+                do_all(jobs, watch if watched else None, getattr(self, "n_jobs", None))
         except KeyboardInterrupt:
             so_far = [job.copy() for job in jobs]
             if any(job.epochs for job in so_far):
@@ -221,7 +222,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
         for number, (job, start) in enumerate(zip(jobs, starts, strict=True)):
             weight = parts.weigh(parts.target(data.y, number), data.weight, number)
             if weight is None or weight.any():
-                do(job, lambda _job: False)
+                do(job, None)
             elif isinstance(start[0], State):  # this class saw nothing, and stays where it was
                 state, own = start
                 job.seen = Seen(job.first, state, own, None, (), False)

@@ -63,10 +63,11 @@ def watch_epochs(
 ) -> Watch:
     """Return what is to be called after each epoch; it is True when a callback asks for the end.
 
+    None where there are no callbacks.
     ``fitted()`` returns the public attributes of the current model.
     """
     if not getattr(estimator, "_skl_callbacks", None):
-        return lambda _job: False
+        return None
     seen = {"estimator": estimator, **shown}
     root = estimator._callback_fit_ctx
     parents = {id(job): root for job in jobs}

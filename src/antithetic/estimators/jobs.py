@@ -6,12 +6,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from antithetic._util.progress import progress_bar
+from antithetic.estimators.fitted import LARGEST_SEED
 from antithetic.solvers.sgd import Averages
 from antithetic.solvers.state import Solution, State
 from antithetic.solvers.steps import Schedule
@@ -19,7 +22,7 @@ from antithetic.training.gap import NO_GAP, Gap
 from antithetic.training.loop import Run, gap_of, present_schedule, train, warn_if_worse
 from antithetic.training.spec import Spec
 
-Watch = Callable[["Job"], bool]
+Watch = Callable[["Job"], bool] | None  # None: nobody watches
 
 
 class Seen(NamedTuple):
@@ -103,9 +106,9 @@ def do(job: Job, watch: Watch) -> None:
     """Train one problem; ``watch`` is called after each epoch and may end it by returning True."""
     spec, run = job.make()
     first, end = spec.solver.solution(run.state, run.own), run.state.epochs + job.most_epochs
-    for run in train(spec, run, end):  # noqa: B020 - the run goes on
+    for run in train(spec, run, end, each=watch is not None):  # noqa: B020 - the run goes on
         job.seen = Seen.of(spec, run)
-        if watch(job):
+        if watch is not None and watch(job):
             break
     warn_if_worse(spec, first, run)
     if spec.estimates_gap and run.entries:
@@ -120,6 +123,19 @@ def do_all(jobs: list[Job], watch: Watch, n_jobs: int | None) -> None:
 
     Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(do)(job, watch) for job in jobs)
     return None
+
+
+def seeds_of(random_state: Any, many: int) -> list[int]:
+    """Return a seed for each problem."""
+    if type(random_state) is int:
+        return list(_seeds_of_number(random_state, many))
+    return list(check_random_state(random_state).randint(LARGEST_SEED, size=many).tolist())
+
+
+@lru_cache(maxsize=64)
+def _seeds_of_number(random_state: int, many: int) -> tuple[int, ...]:
+    """Seeds of the problems; a generator takes as long to set up as two epochs of few rows."""
+    return tuple(check_random_state(random_state).randint(LARGEST_SEED, size=many).tolist())
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,9 @@ def _without_nan(scores: NDArray[Any]) -> NDArray[Any]:
     return scores
 
 
+_PLAIN = (bool, int, float, str, type(None))  # types whose values are checked once
+
+
 class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # untyped
     """A linear model as scikit-learn expects it."""
 
@@ -60,16 +63,19 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         return {"estimator_name": type(self).__name__}
 
     def _validate_params(self) -> None:
-        """Check each parameter by itself, as in scikit-learn, but defaults only once.
+        """Check each parameter by itself, as in scikit-learn, but plain values only once.
 
         That takes longer than an epoch of few rows.
         """
         allowed = _allowed_defaults(type(self))  # type: ignore[arg-type]  # of instances
-        given = {name: getattr(self, name) for name in allowed}
-        changed = {name: value for name, value in given.items() if value is not allowed[name]}
-        validate_parameter_constraints(
-            self._parameter_constraints, changed, caller_name=type(self).__name__
-        )
+        for name, default in allowed.items():
+            value = getattr(self, name)
+            if value is default:
+                continue
+            if type(value) in _PLAIN:
+                _check_once(type(self), name, value)  # type: ignore[arg-type]
+            else:
+                _check_value(type(self), name, value)
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> TrainingData:
         refuse_dates_and_masks(X, "X")
@@ -135,6 +141,17 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         return tags
 
 
+def _check_value(estimator: type[LinearEstimator], name: str, value: Any) -> None:
+    """Raise scikit-learn's error for a value that a parameter must not have."""
+    validate_parameter_constraints(
+        estimator._parameter_constraints, {name: value}, caller_name=estimator.__name__
+    )
+
+
+# 1, 1.0 and True are three values; an error is not kept
+_check_once = lru_cache(maxsize=256, typed=True)(_check_value)
+
+
 @cache
 def _allowed_defaults(estimator: type[LinearEstimator]) -> dict[str, Any]:
     """Parameters of a class, each with its default if that is allowed.
@@ -142,13 +159,11 @@ def _allowed_defaults(estimator: type[LinearEstimator]) -> dict[str, Any]:
     Otherwise with an object that equals no value.
     """
     parameters = inspect.signature(estimator.__init__).parameters
-    constraints, found = estimator._parameter_constraints, {}
+    found: dict[str, Any] = {}
     for name in estimator._get_param_names():
         found[name] = parameters[name].default
         try:
-            validate_parameter_constraints(
-                constraints, {name: found[name]}, caller_name=estimator.__name__
-            )
+            _check_value(estimator, name, found[name])
         except ValueError:
             found[name] = object()
     return found

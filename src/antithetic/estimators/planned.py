@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from antithetic._util.threads import count_threads
 from antithetic._util.warnings import warn
 from antithetic.estimators.data import TrainingData, filled
-from antithetic.estimators.fitted import LARGEST_SEED, FittedLinearModel
-from antithetic.estimators.jobs import Job
+from antithetic.estimators.fitted import FittedLinearModel
+from antithetic.estimators.jobs import Job, seeds_of
 from antithetic.estimators.one_vs_rest import AllClasses
 from antithetic.orders import Order
 from antithetic.orders.in_order import InOrder
@@ -284,9 +283,9 @@ class PlannedFit(FittedLinearModel):
 
     def _estimates_gap(self) -> bool:
         """Whether fit estimates its distance from the optimum; other solvers know it themselves."""
-        # with many classes this takes several epochs: only if tol may end the fit
-        costs_much = self._loss().has_classes and self.tol is None
-        return SOLVERS[self.solver].has_steps and not costs_much
+        # with many classes this takes several epochs: only where it decides when tol ends the fit
+        decides = self.tol is not None and self.learning_rate == "auto"
+        return SOLVERS[self.solver].has_steps and (decides or not self._loss().has_classes)
 
     def _moments(self, data: TrainingData, plan: Plan, *, whole: bool = False) -> Moments | None:
         """Moments of the columns; None for steps in the original columns.
@@ -359,8 +358,7 @@ class PlannedFit(FittedLinearModel):
 
         All of them share the moments of the columns.
         """
-        rng = check_random_state(self.random_state)
-        seeds = rng.randint(LARGEST_SEED, size=len(starts)).tolist()
+        seeds = seeds_of(self.random_state, len(starts))
         measures, parts = self._measures(Seconds(time.perf_counter())), self._one_vs_rest()
 
         def make(number: int) -> tuple[Spec, Run]:

@@ -200,9 +200,9 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Estimate of the objective minus its minimum after ``fit``: half the squared Newton
         decrement, or, for losses with a kink, an L1 penalty or no penalty, an extrapolation of how
         the objective fell. NaN for the perceptron, for solvers without steps, and for ``"softmax"``
-        with ``tol=None``, where an estimate would take as long as several epochs. If automatic
-        steps and ``tol`` end a fit with more than 0.5 % of the way from the best constant
-        prediction left, a ``ConvergenceWarning`` says so.
+        with ``tol=None`` or steps of your own, where an estimate would take as long as several
+        epochs. If automatic steps and ``tol`` end a fit with more than 0.5 % of the way from the
+        best constant prediction left, a ``ConvergenceWarning`` says so.
     plan_ : Plan
         What "auto" parameters chose, and why.
     n_features_in_ : int

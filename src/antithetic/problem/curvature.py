@@ -89,12 +89,12 @@ class RowSums:
             return 0.0, self.problem.loss_at_zero()
         return best_constant(self.loss, self.problem.y, self.problem.weight)
 
-    def at(self, theta: Vector) -> Evaluation:
-        """Objective and gradient at some weights: one pass over the rows."""
-        n, d, l2 = self.n, self.d, self.penalty.l2
+    def at(self, theta: Vector, *, columns: bool = True) -> Evaluation:
+        """Objective and gradient, in one pass; without ``columns``, nothing of each row is kept."""
+        n, d, l2, kept = self.n, self.d, self.penalty.l2, self.n if columns else 0
         coef, intercept = self.split(theta)
-        slopes, curvatures, gradient = np.empty(n), np.empty(n), np.empty(len(theta))
-        predictions = np.empty(0 if self.loss.code == LOG_LOSS else n)
+        slopes, curvatures, gradient = np.empty(kept), np.empty(kept), np.empty(len(theta))
+        predictions = np.empty(0 if self.loss.code == LOG_LOSS else kept)
         loss, slope, square, curvature = self.problem.rows.evaluate(
             self._targets,
             self.loss.code,

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from antithetic._core import kernels
+from antithetic._core.losses import LOG_LOSS
 from antithetic.problem.class_gap import class_decrement
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.newton_gain import newton_gain
@@ -21,6 +23,8 @@ from antithetic.problem.sums import Evaluation, mean_of_some
 _ROWS_PER_COLUMN = 20  # of the sample whose Hessian is taken
 _MOST_COLUMNS = 500  # with more, conjugate gradients do without a matrix
 _FEW_ROWS = 10  # of a sample, that say little of a column
+_ROWS_OF_A_TABLE, _COLUMNS_OF_A_TABLE = 1000, 128  # few enough to be taken as they are
+_LEAST_RIDGE = 1e-12  # relative to columns of one unit: far below what is asked for
 _RARE = 4.0  # times the curvature that a sample has of a column
 _SLOWEST = 0.75  # factor between the falls of two doublings
 
@@ -43,18 +47,23 @@ def newton_decrement(
     The gradient g is that of all rows, the Hessian H that of a sample of 20 rows per column, with
     the diagonal of all rows in columns that the sample has too few rows of. With more than 500
     columns, a few steps of conjugate gradients on all rows replace the matrix; with many classes
-    always, see :func:`class_decrement`.
+    always, see :func:`class_decrement`. Up to 1000 rows of up to 128 columns are all taken.
 
     Cost: one pass over the rows, and one more where there are rare columns.
     """
     if isinstance(problem, SoftmaxProblem):
         return class_decrement(problem, coef, intercept)
+    if problem.n <= _ROWS_OF_A_TABLE and problem.d <= _COLUMNS_OF_A_TABLE:
+        return _of_a_table(problem, np.asarray(coef, np.float64), intercept)
     sums = RowSums(problem, mean_of_some(problem.X) if problem.fit_intercept else None)
-    point = sums.at(sums.join(np.asarray(coef, np.float64), intercept))
+    by_matrix = sums.columns <= _MOST_COLUMNS
+    # every row of a logistic loss is curved: what is known of each row is not asked for
+    columns = not (by_matrix and problem.loss.code == LOG_LOSS)
+    point = sums.at(sums.join(np.asarray(coef, np.float64), intercept), columns=columns)
     if not np.isfinite(point.gradient).all():
         return point.objective, np.inf
     with np.errstate(all="ignore"):
-        if sums.columns > _MOST_COLUMNS:
+        if not by_matrix:
             diagonal = np.maximum(sums.diagonal(point), np.finfo(float).tiny)
             gained = newton_gain(partial(sums.times, point), point.gradient, lambda v: v / diagonal)
         else:
@@ -62,30 +71,59 @@ def newton_decrement(
     return point.objective, gained if gained >= 0.0 else np.inf
 
 
+def _of_a_table(
+    problem: Problem, coef: NDArray[np.float64], intercept: float
+) -> tuple[float, float]:
+    """The same for few rows, in one call: what it takes is mostly what surrounds the sums."""
+    X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
+    n, d = X.shape
+    columns = d + 1 if problem.fit_intercept else d
+    table, point = np.ones((n, columns)), np.empty(columns)
+    ridge, point[:d] = np.full(columns, float(problem.penalty.l2)), coef
+    if problem.fit_intercept:  # centred columns are further from being collinear
+        centre = X.mean(axis=0, dtype=np.float64)
+        np.subtract(X, centre, out=table[:, :d])
+        ridge[d], point[d] = 0.0, intercept + float(centre @ coef)
+    else:
+        table[:] = X
+    loss = problem.loss.code, problem.loss.epsilon
+    offset = np.zeros(n)
+    return kernels.newton_decrement(
+        table, problem.targets, *loss, offset, ridge, point, _LEAST_RIDGE
+    )
+
+
 def _by_matrix(sums: RowSums, point: Evaluation) -> float:
     assert point.curvatures is not None
-    curved = max(1, int(np.count_nonzero(point.curvatures)))  # other rows say nothing
+    # other rows say nothing
+    curved = max(1, int(np.count_nonzero(point.curvatures))) if len(point.curvatures) else sums.n
     wanted = _ROWS_PER_COLUMN * sums.columns * sums.n // curved
     sample = sums.sample(wanted, 0) if 2 * wanted < sums.n else None
     places = np.arange(len(point.theta))
     if sample is None:
-        hessian = sums.hessian(point, exact=True)
+        hessian = sums.hessian(_with_columns(sums, point), exact=True)
     else:
         here = sample.at(point.theta)
         hessian = sample.hessian(here, exact=True)
         if _has_rare_columns(sample, here):
             # of others, a larger diagonal would hide that columns are nearly collinear
-            diagonal, own = sums.diagonal(point), hessian[places, places]
+            diagonal, own = sums.diagonal(_with_columns(sums, point)), hessian[places, places]
             hessian[places, places] = np.where(diagonal > _RARE * own, diagonal, own)
     # columns of one unit, and a ridge far below what is asked for
     roots = np.sqrt(np.maximum(hessian[places, places], np.finfo(float).tiny))
     hessian /= np.outer(roots, roots)
-    hessian[places, places] += 1e-12
+    hessian[places, places] += _LEAST_RIDGE
     gradient = point.gradient / roots
     try:
         return 0.5 * float(gradient @ np.linalg.solve(hessian, gradient))
     except np.linalg.LinAlgError:
         return np.inf
+
+
+def _with_columns(sums: RowSums, point: Evaluation) -> Evaluation:
+    """The same point with what is known of each row."""
+    assert point.curvatures is not None
+    return point if len(point.curvatures) else sums.at(point.theta)
 
 
 def _has_rare_columns(sample: RowSums, point: Evaluation) -> bool:

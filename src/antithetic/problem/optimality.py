@@ -149,7 +149,7 @@ def dual_objective(problem: Problem, dual: NDArray[np.float64], coef: NDArray[An
     Examples
     --------
     >>> problem = Problem.build([[1.0], [-2.0]], [2.0, -4.0], loss="squared_error", l2=0.5)
-    >>> dual_objective(problem, np.array([1.0, -1.0]), np.array([3.0]))
+    >>> round(dual_objective(problem, np.array([1.0, -1.0]), np.array([3.0])), 12)
     0.25
     """
     cost = _weighted(problem, problem.loss.conjugate(problem.y, _slopes_of(problem, dual)))

@@ -92,18 +92,36 @@ class Sgd:
     watch: bool = False
     by_epoch: bool = False
     preconditioner: Preconditioner | None = None
-    _units: kernels.Preconditioner | None = field(init=False, repr=False)  # as the kernels see them
+    units: kernels.Preconditioner | None = field(init=False, repr=False)  # as the kernels see them
 
     def __post_init__(self) -> None:
         units = None if self.preconditioner is None else self.preconditioner.kernel()
-        object.__setattr__(self, "_units", units)
+        object.__setattr__(self, "units", units)
 
     def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, Averages]:
         """State before the first step."""
         weights = check_coef(coef, self.problem.d, "coef of init").astype(self.problem.X.dtype)
         average = np.zeros(self.problem.d) if self.average_from else None
         state = State(weights, check_number(intercept, "intercept of init"))
-        return state, Averages(average, received=self._received())
+        return self._without_constants(state), Averages(average, received=self._received())
+
+    def _without_constants(self, state: State) -> State:
+        """Let the intercept say what constant columns add to all predictions.
+
+        Steps in these units do not move their weights, which the penalty would take to zero.
+        """
+        units, problem = self.preconditioner, self.problem
+        if units is None or not (problem.fit_intercept and problem.penalty.l2 > 0.0):
+            return state
+        constant = np.flatnonzero(units.metric == 0.0)
+        coef = state.coef.reshape(-1, problem.d)  # a row for each class
+        if not coef[:, constant].any():
+            return state
+        added = coef[:, constant].astype(np.float64) @ units.centre[constant].astype(np.float64)
+        coef = coef.copy()
+        coef[:, constant] = 0.0
+        more = added if isinstance(state.intercept, np.ndarray) else float(added[0])
+        return state._replace(coef=coef.ravel(), intercept=state.intercept + more)
 
     def _without_average(self, own: Averages) -> Averages:
         zeros = np.zeros(self.problem.n_weights)
@@ -124,7 +142,8 @@ class Sgd:
             own = self._without_average(own)
         if own.received is None or self.problem.penalty.l1 == 0.0:
             own = own._replace(received=self._received())
-        return state._replace(coef=state.coef.astype(self.problem.X.dtype)), own
+        state = state._replace(coef=state.coef.astype(self.problem.X.dtype))
+        return self._without_constants(state), own
 
     def solution(self, state: State, own: Averages) -> Solution:
         """Weights and intercept to be used: the averaged ones, if any."""
@@ -148,15 +167,15 @@ class Sgd:
         average_from, average_every = self.average_from, 1
         if self.by_epoch:
             own = self._without_average(own)
-            skipped = min(len(batches.rows) // 4, _MOST_SKIPPED) if state.epochs == 0 else 0
+            skipped = rows_skipped(batches) if state.epochs == 0 else 0
             average_from = 0 if own.settled == GIVEN_UP else 1 + state.samples + skipped
-            average_every = self._between_points(batches)
+            average_every = self.between_points(batches)
         averaging = Averaging(average_from, self.linear, average_every)
         after = self._take_steps(state, own, batches, schedule, averaging)
         judged = self.by_epoch and own.settled < GIVEN_UP and _is_compared(after.state.epochs)
         return self._settle(after) if judged else after
 
-    def _between_points(self, batches: Batches) -> int:
+    def between_points(self, batches: Batches) -> int:
         """Steps between two points of an epoch that are averaged."""
         return -(-(len(batches.starts) - 1) // _points_to_average(self.problem))
 
@@ -186,7 +205,7 @@ class Sgd:
             received[-1],
             batches.unit,
             following,
-            self._units,
+            self.units,
         )
         intercept, average_intercept, average_weight, received[-1], met = found
         return After(
@@ -237,6 +256,11 @@ def make_sgd(
         steepest,
         watch,
     )
+
+
+def rows_skipped(batches: Batches) -> int:
+    """Rows of the first epoch that a mean leaves out."""
+    return min(len(batches.rows) // 4, _MOST_SKIPPED)
 
 
 def _is_compared(epochs: int) -> bool:

@@ -56,7 +56,8 @@ class SoftmaxSgd(Sgd):
             )
         weights = check_coef(flat, problem.n_weights, "coef of init").astype(problem.X.dtype)
         state = State(weights, check_intercepts(intercept, problem.n_classes))
-        return state, self._without_average(Averages()) if self.average_from else Averages()
+        own = self._without_average(Averages()) if self.average_from else Averages()
+        return self._without_constants(state), own
 
     def _zero_intercept(self) -> NDArray[np.float64]:
         return np.zeros(self.problem.n_classes)
@@ -71,7 +72,7 @@ class SoftmaxSgd(Sgd):
     ) -> After:
         problem, coef, intercept = self.problem, state.coef.copy(), state.intercept.copy()
         if not self.by_epoch:
-            every = self._between_points(batches)
+            every = self.between_points(batches)
             averaging = Averaging(self.average_from, self.linear, every)
         average = np.empty(0) if own.coef is None else own.coef.copy()
         constants = np.empty(0) if own.coef is None else own.intercept.copy()
@@ -90,7 +91,7 @@ class SoftmaxSgd(Sgd):
             _SKETCH_BYTES if batches.sketched else 0,
             following,
             self.threads,
-            self._units,
+            self.units,
         )
         kept = (
             own

@@ -6,7 +6,8 @@ search begins at half the step at which a batch overshoots on its own rows. It g
 four while that improves the score; if the first such step does not, it goes down. It does not go
 below the step that is safe for single rows unless that step does harm: if labels are random, no
 step is short enough for other rows. Finally it tries half the step and twice the step. A whole
-epoch averages out more noise than a short pass, so twice the step must gain much.
+epoch averages out more noise than a short pass, so twice the step must gain much. A single row has
+no others, and takes the safe step.
 
 The decay is the curvature of the L2 penalty; the mean of an epoch removes the noise of long steps.
 With the first steps found, faster decays were worse on the four sets tried. In the data's own units
@@ -118,6 +119,8 @@ def try_softmax_steps(
     before = finite_objective(judges, start.coef, start.intercept)
     harm = _HARM * max(before, judges.loss_at_zero())
     safe = longest / (2.0 * batch_size)
+    if problem.n == 1:  # there is no other row that could say when a step is too long
+        return TriedSteps(InverseTime(safe, decay), 0.0)
     if must_gain and min(judge(0.5 * longest), judge(0.5 * longest / _RATIO)) >= before:
         return TriedSteps(InverseTime(0.5 * longest, decay), 0.0)
     found, verdict = _search(judge, 0.5 * longest, safe, harm)

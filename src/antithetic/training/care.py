@@ -50,6 +50,11 @@ def ease(before: State, after: State, easing: Easing) -> Easing:
         lengths = math.sqrt(float(moved.dot(moved)) * float(easing.moved.dot(easing.moved)))
         if together > _SAME_WAY * lengths:
             aligned = easing.aligned + 1
+    return after_some(moved, aligned, easing)
+
+
+def after_some(moved: NDArray[np.float64], aligned: int, easing: Easing) -> Easing:
+    """Count epochs that went the same way, and halve the decay if they are enough."""
     if aligned == _EPOCHS_THE_SAME_WAY:
         return Easing(moved, 0, min(easing.eased + 1, _MOST_EASINGS))
     return Easing(moved, aligned, easing.eased)
@@ -71,7 +76,7 @@ def unless_wrong(spec: Spec, run: Run, after: After) -> float:
     """
     problem, solver = spec.problem, spec.solver
     later = run.state.epochs > 0
-    if later and not (problem.loss.may_overshoot and solver.watch) and not _is_cheap(spec):
+    if later and not (problem.loss.may_overshoot and solver.watch) and not is_cheap(spec):
         return np.nan
     at_zero = problem.loss_at_zero()
     may_skip = later or (problem.loss.is_bounded and solver.watch)
@@ -88,7 +93,7 @@ def unless_wrong(spec: Spec, run: Run, after: After) -> float:
     return np.inf if reached > began else reached
 
 
-def _is_cheap(spec: Spec) -> bool:
+def is_cheap(spec: Spec) -> bool:
     """Whether a few rows, in units of their own, can be looked at after each epoch."""
     assert isinstance(spec.steps, Auto)
     return spec.steps.precondition and spec.problem.n <= _FEW_ROWS

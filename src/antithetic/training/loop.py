@@ -25,6 +25,7 @@ from antithetic.solvers.step_search import find_steps
 from antithetic.solvers.steps import LOWERING, Auto, Schedule, can_be_lowered
 from antithetic.training.care import MOST_LOWERINGS, Easing, ease, eased_rate, unless_wrong
 from antithetic.training.gap import Gap, Marks, estimate_gap, marks_of, should_go_on
+from antithetic.training.several import at_once, can_be_several, several
 from antithetic.training.spec import Spec
 from antithetic.training.stopping import Stalled
 from antithetic.training.tables import (
@@ -165,14 +166,27 @@ def find_schedule(spec: Spec, drawing: Drawing, state: State) -> Schedule:
     return given.schedule(problem.loss, problem.penalty)
 
 
-def train(spec: Spec, run: Run, epochs: int) -> Iterator[Run]:
-    """Yield the run after each epoch until ``epochs`` are done in all."""
+def train(spec: Spec, run: Run, epochs: int, *, each: bool = True) -> Iterator[Run]:
+    """Yield the run after each epoch until ``epochs`` are done in all.
+
+    Without ``each``, it is not yielded after epochs that are taken in one call.
+    """
     asked = -1  # the epoch whose table was looked after: one that is done again keeps it
+    together = not each and can_be_several(spec)
     while run.state.epochs < epochs and not run.stopped:
         if asked < run.state.epochs:
             run = renewed(spec, run)
             asked = run.state.epochs
         schedule = present_schedule(spec, run)
+        many = at_once(spec, run, epochs) if together and run.lowered < MOST_LOWERINGS else 1
+        if many > 1:
+            before = run.state.epochs
+            run, is_wrong = several(spec, run, schedule, many)
+            together = not is_wrong
+            if run.state.epochs > before:
+                run = _judged_by_rule(spec, run)
+                yield run
+            continue
         after, drawing = _epoch(spec, run, schedule)
         if spec.is_watched_over and run.lowered < MOST_LOWERINGS:
             reached = unless_wrong(spec, run, after)
@@ -217,7 +231,11 @@ def _moved(spec: Spec, run: Run, after: After, drawing: Drawing) -> Run:
         easing,
         run.marks,
     )
-    run = run._replace(entries=(*run.entries, measure(spec, run)))
+    return _judged_by_rule(spec, run._replace(entries=(*run.entries, measure(spec, run))))
+
+
+def _judged_by_rule(spec: Spec, run: Run) -> Run:
+    """Look at a run whose last epoch was measured, and decide whether to continue."""
     if spec.estimates_gap:
         solution = spec.solver.solution(run.state, run.own)
         if marks := marks_of(spec.problem, len(run.entries), run.objective, solution):

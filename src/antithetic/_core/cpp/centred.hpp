@@ -166,6 +166,12 @@ struct CentredCsrRows : CsrRows<Real_> {
     });
   }
 
+  void look_ahead(Rows order, Index k) const {
+    Plain::look_ahead(order, k);
+    const auto later = static_cast<std::size_t>(k + Plain::starts_ahead);
+    if (later < order.size()) prefetch(shared + order[later]);
+  }
+
   template <int Stride = 1>
   void add(Index i, Real a, Real* w) const {
     for (Index place = this->begin(i); place < this->end(i); ++place) {
@@ -174,13 +180,10 @@ struct CentredCsrRows : CsrRows<Real_> {
     }
   }
 
-  void add_interleaved(Index i, Real a, Real e, Real* both) const {
-    const auto multiples = two_of(a, e);
-    for (Index place = this->begin(i); place < this->end(i); ++place) {
-      const auto index = static_cast<Index>(this->indices[place]);
-      Real* feature = both + 2 * index;
-      put(feature, block_at<2>(feature) + (metric[index] * this->data[place]) * multiples);
-    }
+  ANTITHETIC_INLINE void add_interleaved(Index i, Real a, Real e, Real* both) const {
+    const auto in_metric = [scale = metric](Index column, Real value)
+                               ANTITHETIC_INLINE_LAMBDA { return scale[column] * value; };
+    Plain::add_interleaved(i, a, e, both, in_metric);
   }
 };
 

@@ -57,6 +57,14 @@ inline void prefetch(const void* address) {
 #endif
 }
 
+// Ask for all cache lines of some numbers.
+template <class Number>
+void prefetch_lines(const Number* first, Index count) {
+  constexpr Index line = cache_line / static_cast<Index>(sizeof(Number));
+  for (Index k = 0; k < count; k += line) prefetch(first + k);
+  if (count > 0) prefetch(first + count - 1);
+}
+
 // A reference to a function of any type that is kept elsewhere: its caller is compiled once.
 template <class Signature>
 class FunctionRef;

@@ -10,7 +10,9 @@
 #include "draws.hpp"
 #include "quadratic.hpp"
 #include "row_set.hpp"
+#include "several.hpp"
 #include "softmax_rows.hpp"
+#include "table_newton.hpp"
 
 namespace nb = nanobind;
 
@@ -118,33 +120,74 @@ struct BoundPreconditioner {
   ReadColumn<double> products;
 };
 
+// What an epoch of SGD changes: Python writes each field, kernels what the arrays hold.
+struct BoundModel {
+  AnyColumn coef;
+  double intercept;
+  Column<double> average;
+  double average_intercept, average_weight;
+  Column<double> received;
+  double charged;
+};
+
+SgdArguments sgd_arguments(const BoundTargets& targets, const BoundBatches& batches,
+                           const StepRule& rule, const Averaging& averaging,
+                           const BoundModel& model, Index unit, const Column<Index>& following,
+                           const BoundPreconditioner* metric) {
+  const Reals none{nullptr, 0, false};
+  return {targets.get(),
+          batches.get(),
+          rule,
+          averaging,
+          reals(model.coef),
+          model.intercept,
+          write(model.average),
+          model.average_intercept,
+          model.average_weight,
+          write(model.received),
+          model.charged,
+          unit,
+          write(following),
+          metric == nullptr ? none : reals(metric->centre),
+          metric == nullptr ? none : reals(metric->metric),
+          metric == nullptr ? std::span<const double>() : read(metric->products)};
+}
+
 auto sgd_epoch(const BoundRows& rows, const BoundTargets& targets, const BoundBatches& batches,
                const StepRule& rule, const Averaging& averaging, const AnyColumn& coef,
                double intercept, const Column<double>& average, double average_intercept,
                double average_weight, const Column<double>& received, double charged, Index unit,
                const Column<Index>& following, const BoundPreconditioner* metric) {
-  const Reals none{nullptr, 0, false};
-  const SgdArguments given{targets.get(),
-                           batches.get(),
-                           rule,
-                           averaging,
-                           reals(coef),
-                           intercept,
-                           write(average),
-                           average_intercept,
-                           average_weight,
-                           write(received),
-                           charged,
-                           unit,
-                           write(following),
-                           metric == nullptr ? none : reals(metric->centre),
-                           metric == nullptr ? none : reals(metric->metric),
-                           metric == nullptr ? std::span<const double>() : read(metric->products)};
+  const BoundModel model{coef,           intercept, average, average_intercept,
+                         average_weight, received,  charged};
+  const auto given =
+      sgd_arguments(targets, batches, rule, averaging, model, unit, following, metric);
   nb::gil_scoped_release unlocked;
   Pulse pulse(check_signals);
   const auto found = rows.rows->sgd_epoch(given, pulse);
   return std::make_tuple(found.intercept, found.average_intercept, found.average_weight,
                          found.charged, found.met);
+}
+
+auto sgd_epochs(const BoundRows& rows, const BoundTargets& targets, const BoundBatches& batches,
+                const StepRule& rule, const Averaging& averaging, const AnyColumn& coef,
+                double intercept, const Column<double>& average, double average_intercept,
+                double average_weight, const Column<double>& received, double charged, Index unit,
+                const Column<Index>& following, const BoundPreconditioner* metric,
+                const Course& course, const Column<double>& moved, bool has_moved,
+                const Column<double>& running, const Column<double>& seconds) {
+  const BoundModel model{coef,           intercept, average, average_intercept,
+                         average_weight, received,  charged};
+  const auto given =
+      sgd_arguments(targets, batches, rule, averaging, model, unit, following, metric);
+  const CourseColumns columns{write(moved), has_moved, write(running), write(seconds)};
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  const auto found = run_several(*rows.rows, given, course, columns, pulse);
+  const auto& last = found.last;
+  return std::make_tuple(last.intercept, last.average_intercept, last.average_weight, last.charged,
+                         found.epochs, found.settled, found.aligned, found.objective,
+                         found.is_wrong);
 }
 
 auto softmax_epoch(const BoundRows& rows, const BoundClassTargets& targets,
@@ -341,6 +384,59 @@ void descend_quadratic(const ReadTable<double>& hessian, const ReadColumn<double
   nb::gil_scoped_release unlocked;
   Pulse pulse(check_signals);
   descend(model, along, moved, enough, most_sweeps, pulse);
+}
+
+// ---- tables of few rows
+
+TableProblem table_problem(const ReadTable<double>& table, const BoundTargets& targets, int loss,
+                           double epsilon, const ReadColumn<double>& offset,
+                           const ReadColumn<double>& ridge) {
+  const auto n = static_cast<Index>(table.shape(0)), k = static_cast<Index>(table.shape(1));
+  require_targets(targets.get(), n);
+  require(n > 0 && k > 0, "a table needs rows and columns");
+  require(0 <= loss && loss < loss_count, "the loss is not known");
+  require(length(read(offset)) == n, "offset: one per row");
+  require(length(read(ridge)) == k, "ridge: one per column");
+  return {table.data(), n, k, targets.get(), Loss{loss, epsilon}, read(offset), read(ridge)};
+}
+
+void newton_on_few_rows(const ReadTable<double>& table, const BoundTargets& targets, int loss,
+                        double epsilon, const ReadColumn<double>& offset,
+                        const ReadColumn<double>& ridge, Index steps, double enough,
+                        double least_ridge, const Column<double>& point,
+                        const Table<double>& hessian) {
+  const auto problem = table_problem(table, targets, loss, epsilon, offset, ridge);
+  require(length(write(point)) == problem.k, "point: one per column");
+  require(0 <= steps && steps <= 1000, "steps: at most 1000");
+  require(hessian.shape(0) == table.shape(1) && hessian.shape(1) == table.shape(1),
+          "hessian: a row and a column for each column");
+  const std::span<double> out(hessian.data(), hessian.size()), at = write(point);
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  newton_on_table(problem, NewtonRule{steps, enough, least_ridge}, at, out, pulse);
+}
+
+auto newton_decrement_of_few_rows(const ReadTable<double>& table, const BoundTargets& targets,
+                                  int loss, double epsilon, const ReadColumn<double>& offset,
+                                  const ReadColumn<double>& ridge, const ReadColumn<double>& point,
+                                  double least_ridge) {
+  const auto problem = table_problem(table, targets, loss, epsilon, offset, ridge);
+  require(length(read(point)) == problem.k, "point: one per column");
+  const auto at = read(point);
+  nb::gil_scoped_release unlocked;
+  const auto found = newton_decrement_of_table(problem, at, least_ridge);
+  return std::make_tuple(found.objective, found.decrement);
+}
+
+bool components_along_axes(const ReadTable<double>& matrix, const Column<double>& values,
+                           const Column<double>& components) {
+  const auto k = matrix.shape(0);
+  require(k > 0 && matrix.shape(1) == k, "a square matrix is needed");
+  require(values.shape(0) == k && components.shape(0) == k, "vectors: one entry per column");
+  const std::span<const double> given(matrix.data(), matrix.size());
+  const auto found = write(values), along = write(components);
+  nb::gil_scoped_release unlocked;
+  return along_axes(given, found, along);
 }
 
 // ---- many classes
@@ -649,6 +745,13 @@ void bind(nb::module_& m, const char* isa) {
            nb::arg("average").noconvert(), nb::arg("average_intercept"), nb::arg("average_weight"),
            nb::arg("received").noconvert(), nb::arg("charged"), nb::arg("unit"),
            nb::arg("following").noconvert(), nb::arg("preconditioner").none() = nb::none())
+      .def("sgd_epochs", &sgd_epochs, nb::arg("targets"), nb::arg("batches"), nb::arg("rule"),
+           nb::arg("averaging"), nb::arg("coef").noconvert(), nb::arg("intercept"),
+           nb::arg("average").noconvert(), nb::arg("average_intercept"), nb::arg("average_weight"),
+           nb::arg("received").noconvert(), nb::arg("charged"), nb::arg("unit"),
+           nb::arg("following").noconvert(), nb::arg("preconditioner").none(), nb::arg("course"),
+           nb::arg("moved").noconvert(), nb::arg("has_moved"), nb::arg("running").noconvert(),
+           nb::arg("seconds").noconvert())
       .def("column_sums", &column_sums_of_rows, nb::arg("weight").noconvert(),
            nb::arg("shift").noconvert(), nb::arg("total").noconvert(),
            nb::arg("square").noconvert(), nb::arg("least").noconvert(),
@@ -748,6 +851,20 @@ void bind(nb::module_& m, const char* isa) {
           nb::arg("loss"), nb::arg("epsilon"), nb::arg("l2"), nb::arg("l1"), nb::arg("schedule"),
           nb::arg("fit_intercept"), nb::arg("steepest"), nb::arg("watch"));
 
+  nb::class_<Course>(m, "Course")
+      .def(
+          "__init__",
+          [](Course* self, Index epochs, Index done, bool by_epoch, Index skipped, Index settled,
+             bool checks, double at_zero, bool eases, Index aligned, double best, double least_fall,
+             Index waited, Index patience) {
+            new (self) Course{epochs, done,    by_epoch, skipped,    settled, checks,  at_zero,
+                              eases,  aligned, best,     least_fall, waited,  patience};
+          },
+          nb::arg("epochs"), nb::arg("done"), nb::arg("by_epoch"), nb::arg("skipped"),
+          nb::arg("settled"), nb::arg("checks"), nb::arg("at_zero"), nb::arg("eases"),
+          nb::arg("aligned"), nb::arg("best"), nb::arg("least_fall"), nb::arg("waited"),
+          nb::arg("patience"));
+
   nb::class_<Averaging>(m, "Averaging")
       .def(
           "__init__",
@@ -769,6 +886,15 @@ void bind(nb::module_& m, const char* isa) {
   m.def("descend", &descend_quadratic, nb::arg("hessian").noconvert(), nb::arg("l1").noconvert(),
         nb::arg("start").noconvert(), nb::arg("slopes").noconvert(), nb::arg("step").noconvert(),
         nb::arg("enough"), nb::arg("most_sweeps"));
+  m.def("newton_on_table", &newton_on_few_rows, nb::arg("table").noconvert(), nb::arg("targets"),
+        nb::arg("loss"), nb::arg("epsilon"), nb::arg("offset").noconvert(),
+        nb::arg("ridge").noconvert(), nb::arg("steps"), nb::arg("enough"), nb::arg("least_ridge"),
+        nb::arg("point").noconvert(), nb::arg("hessian").noconvert());
+  m.def("newton_decrement", &newton_decrement_of_few_rows, nb::arg("table").noconvert(),
+        nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"), nb::arg("offset").noconvert(),
+        nb::arg("ridge").noconvert(), nb::arg("point").noconvert(), nb::arg("least_ridge"));
+  m.def("along_axes", &components_along_axes, nb::arg("matrix").noconvert(),
+        nb::arg("values").noconvert(), nb::arg("components").noconvert());
   bind_softmax<float>(m);
   bind_softmax<double>(m);
   m.def("conjugates", &each<&Loss::conjugate>, nb::arg("loss"), nb::arg("epsilon"),

@@ -38,11 +38,7 @@ struct DenseRows {
   const Real* row(Index i) const { return X + i * d; }
   Index length(Index) const { return d; }
 
-  void prefetch_row(Index i) const {
-    const Real* x = row(i);
-    for (Index c = 0; c < d; c += cache_line / static_cast<Index>(sizeof(Real))) prefetch(x + c);
-    prefetch(x + d - 1);
-  }
+  void prefetch_row(Index i) const { prefetch_lines(row(i), d); }
 
   // Entries of the row that is `ahead` of place k; the last of an epoch have none.
   void look_ahead(Rows order, Index k) const {
@@ -152,11 +148,8 @@ struct CsrRows {
     if (k + starts_ahead >= static_cast<Index>(order.size())) return;
     prefetch(indptr + order[static_cast<std::size_t>(k + starts_ahead)]);
     const Index row = order[static_cast<std::size_t>(k + entries_ahead)];
-    constexpr Index line = cache_line / static_cast<Index>(sizeof(Real));
-    for (Index place = begin(row); place < end(row); place += line) {
-      prefetch(data + place);
-      prefetch(indices + place);
-    }
+    prefetch_lines(data + begin(row), length(row));
+    prefetch_lines(indices + begin(row), length(row));
   }
 
   template <class Function>
@@ -165,6 +158,16 @@ struct CsrRows {
       function(static_cast<Index>(indices[place]), data[place]);
     }
   }
+
+  // The entries of a row. Loops that store bytes work on this copy: a compiler would read the
+  // members again after each store, since bytes may be part of anything.
+  struct Entries {
+    const Real* values;
+    const std::int32_t* columns;
+    Index count;
+  };
+
+  Entries entries(Index i) const { return {data + begin(i), indices + begin(i), length(i)}; }
 
   // Four sums, since one would wait for itself, and a vectorised one would gather, which is slower.
   template <int Stride = 1>
@@ -188,20 +191,23 @@ struct CsrRows {
   }
 
   // Products with two interleaved vectors, in the same order of sums as `dot`.
-  TwoProducts<Real> dot_interleaved(Index i, const Real* both) const {
-    const Index first = begin(i), last = end(i), fours = last - (last - first) % 4;
-    Block<Real, 2> sums[4] = {};
-    const auto add = [&](Index place, auto lane) {
-      sums[lane] += data[place] * block_at<2>(both + 2 * static_cast<Index>(indices[place]));
+  ANTITHETIC_INLINE TwoProducts<Real> dot_interleaved(Index i, const Real* both) const {
+    const Entries x = entries(i);
+    const auto term = [&](Index k) ANTITHETIC_INLINE_LAMBDA {
+      return x.values[k] * block_at<2>(both + 2 * static_cast<Index>(x.columns[k]));
     };
-    for (Index place = first; place < fours; place += 4) {
-      detail::unrolled<4>([&](auto lane) { add(place + static_cast<Index>(lane()), lane); });
+    // sums with names: GCC would keep an array of them in memory
+    const Index fours = x.count - x.count % 4;
+    Block<Real, 2> a{}, b{}, c{}, e{};
+    for (Index k = 0; k < fours; k += 4) {
+      a += term(k);
+      b += term(k + 1);
+      c += term(k + 2);
+      e += term(k + 3);
     }
-    for (Index place = fours; place < last; ++place) {
-      add(place, std::integral_constant<std::size_t, 0>{});
-    }
+    for (Index k = fours; k < x.count; ++k) a += term(k);
     Real totals[2];
-    put(totals, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+    put(totals, (a + b) + (c + e));
     return {totals[0], totals[1]};
   }
 
@@ -212,11 +218,19 @@ struct CsrRows {
     }
   }
 
-  void add_interleaved(Index i, Real a, Real e, Real* both) const {
+  ANTITHETIC_INLINE void add_interleaved(Index i, Real a, Real e, Real* both) const {
+    add_interleaved(i, a, e, both, [](Index, Real value) { return value; });
+  }
+
+  // Entries are added as scaled(column, value).
+  template <class Scaled>
+  ANTITHETIC_INLINE void add_interleaved(Index i, Real a, Real e, Real* both, Scaled scaled) const {
+    const Entries x = entries(i);
     const auto multiples = two_of(a, e);
-    for (Index place = begin(i); place < end(i); ++place) {
-      Real* feature = both + 2 * static_cast<Index>(indices[place]);
-      put(feature, block_at<2>(feature) + data[place] * multiples);
+    for (Index k = 0; k < x.count; ++k) {
+      const auto column = static_cast<Index>(x.columns[k]);
+      Real* feature = both + 2 * column;
+      put(feature, block_at<2>(feature) + scaled(column, x.values[k]) * multiples);
     }
   }
 

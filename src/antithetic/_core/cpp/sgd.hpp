@@ -451,12 +451,22 @@ class SgdEpoch {
     owed_ = 0.0;
   }
 
-  // A merge visits all columns: it waits until as many entries have been met.
+  // A merge visits all columns: it waits until as many entries have been met, and four times as
+  // many while each weight owes less than a hundredth of itself.
   void merge_now_and_then(Index met) {
     entries_ += met;
-    if (entries_ < rows_.d) return;
+    if (entries_ < rows_.d || (entries_ < 4 * rows_.d && owed_ < little())) return;
     entries_ = 0;
     merge();
+  }
+
+  // What all weights may owe, by the greatest metric, which is found when it is first asked for.
+  double little() {
+    if (little_ == 0.0) {
+      const auto greatest = *std::max_element(rows_.metric, rows_.metric + rows_.d);
+      little_ = 0.01 / static_cast<double>(greatest);
+    }
+    return little_;
   }
 
   // Between the intercepts of rows as they are and those of centred ones (sign 1), and back (-1).
@@ -553,7 +563,7 @@ class SgdEpoch {
   // of centred rows: what a step shrinks by, what sparse weights have not been shrunk by yet, the
   // entries met since they were, and what is subtracted from their vectors
   Real shrinkage_ = 0;
-  double owed_ = 0.0;
+  double owed_ = 0.0, little_ = 0.0;
   Index entries_ = 0;
   Offset weights_offset_, signed_offset_;
   std::int64_t samples_ = batches_.samples;

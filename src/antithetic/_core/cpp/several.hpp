@@ -1,0 +1,53 @@
+// Several epochs of SGD in one call. With few rows an epoch takes less time than Python needs
+// between two of them.
+//
+// A call ends before its last epoch where Python has to decide something: an epoch that went wrong
+// is taken back, so that Python takes it again and looks at it; epochs that all went the same way,
+// and an objective that no longer falls, end the call after their epoch.
+#pragma once
+
+#include "row_set.hpp"
+
+namespace antithetic {
+
+constexpr Index given_up = 2;             // times in a row that last weights beat a mean
+constexpr Index epochs_the_same_way = 3;  // after which the decay is eased
+constexpr double same_way = 0.7;          // cosine between the ways of two epochs
+constexpr Index first_compared = 4;       // epochs after which a mean is first compared
+
+// What a call is asked for, and what it goes on from.
+struct Course {
+  Index epochs;             // at most
+  Index done;               // before this call
+  bool by_epoch;            // the mean of each epoch's weights is the solution
+  Index skipped;            // rows of the very first epoch that such a mean leaves out
+  Index settled;            // times in a row that the last weights were better than it
+  bool checks;              // objectives are computed, and must not exceed that of zero weights
+  double at_zero;           // which is this
+  bool eases;               // epochs that go the same way are counted
+  Index aligned;            // how many did so far
+  double best, least_fall;  // lowest running objective, and by how much the next must fall below
+  // epochs without such a fall, below 0 where more are granted, and how many end the call (0: none)
+  Index waited, patience;
+};
+
+struct CourseOutcome {
+  SgdOutcome last;
+  Index epochs, settled, aligned;
+  double objective;  // of the solution after the last epoch; NaN if it was not computed
+  bool is_wrong;     // whether one more epoch was taken back
+};
+
+// Columns that are written. `moved` holds weights and intercept: where the last epoch went, empty
+// before the first; `running` and `seconds` have one entry per epoch.
+struct CourseColumns {
+  std::span<double> moved;
+  bool has_moved;
+  std::span<double> running, seconds;
+};
+
+// `given` is the first epoch; the order of each later one is balanced.
+CourseOutcome run_several(const RowSet& rows, const SgdArguments& given, const Course& course,
+                          const CourseColumns& columns, Pulse& pulse);
+
+}  // namespace antithetic

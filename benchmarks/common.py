@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from numbers import Integral
 from pathlib import Path
 
 import numpy as np
@@ -48,9 +49,16 @@ class Figure:
         ]
         verdict = ("pass" if self.passed else "FAIL") if bars else ""
         return (
-            f"{self.name:<61} {self.value:>9.3f}  "
+            f"{self.name:<61} {_digits(self.value):>9}  "
             f" {', '.join(bars) or 'no bar':<31}{verdict:<6}{self.remark}".rstrip()
         )
+
+
+def _digits(value: float) -> str:
+    """Counts without decimals; small numbers with three digits, since 0.000 says nothing."""
+    if isinstance(value, Integral):
+        return str(value)
+    return f"{value:.3g}" if 0.0 < abs(value) < 0.1 else f"{value:.3f}"
 
 
 def next_epoch(

@@ -6,10 +6,11 @@ import re
 from dataclasses import dataclass, field
 
 _CLOSING = re.compile(r"\d+ missed|all bars met")  # the last line of a script that came to its end
-_VERDICT = re.compile(r"(at least|at most) \S+.*?\s(pass|FAIL)\b")
+_PART = re.compile(r"(\S+)\. (\S.*)")  # its letter or word, and what it measures
+# A name may end with a number ("group lasso 0.01"): the value is the one that a limit follows.
 _FIGURE = re.compile(
-    r"(?P<name>\S.*?)\s+(?P<value>-?[\d.]+|-?inf|nan)\s{2,}"
-    r"(?P<limit>(?:at least \S+?)?(?:, )?(?:at most \S+)?|no bar)\s*"
+    r"(?P<name>\S.*?)\s+(?P<value>-?[\d.]+(?:e[-+]\d+)?|-?inf|nan)\s{2,}"
+    r"(?P<limit>at least \S+?(?:, at most \S+)?|at most \S+|no bar)\s*"
     r"(?P<verdict>pass|FAIL)?(?:\s+(?P<remark>\S.*))?"
 )
 
@@ -37,16 +38,14 @@ def is_closing(line: str) -> bool:
 
 def verdict_of(line: str) -> str:
     """Say "pass" or "FAIL" for the line of a figure with a bar, nothing for other lines."""
-    found = _VERDICT.search(line)
-    return found[2] if found else ""
+    found = figure_of(line)
+    return found["verdict"] if found else ""
 
 
 def figure_of(line: str) -> dict[str, str] | None:
     """The parts of a figure's line; None for other lines."""
     found = _FIGURE.fullmatch(line.rstrip())
-    if found is None or not found["limit"]:
-        return None
-    return {key: value or "" for key, value in found.groupdict().items()}
+    return {key: value or "" for key, value in found.groupdict().items()} if found else None
 
 
 def page(outcomes: list[Outcome], missing: list[str]) -> str:
@@ -58,8 +57,8 @@ def page(outcomes: list[Outcome], missing: list[str]) -> str:
     missed = sum(found["verdict"] == "FAIL" for found in barred)
     parts = [
         "# All figures",
-        "Every figure that the scripts in `benchmarks` print, with its limit. `make bench` runs all"
-        " of them and writes this page.",
+        "Every figure for which a script in `benchmarks` has a line of its own, with its limit if"
+        " it has one. `make bench` runs all scripts and writes this page.",
         f"{len(barred) - missed} of {len(barred)} figures with a limit meet it; {missed}"
         f" {'is' if missed == 1 else 'are'} missed.",
     ]
@@ -68,41 +67,55 @@ def page(outcomes: list[Outcome], missing: list[str]) -> str:
     if missing:
         parts.append(f"Not run: {', '.join(f'`{name}.py`' for name in missing)}.")
     lost = [
-        [f"`{script}.py`", *_cells(found)]
+        [f"`{script}.py`: {name}", value, limit]
         for script, own in figures.items()
-        for found in own
-        if found["verdict"] == "FAIL"
+        for name, value, limit, _ in (_cells(found) for found in own if found["verdict"] == "FAIL")
     ]
     if lost:
-        parts += ["## Missed", _table(["script", "figure", "measured", "limit", "remark"], lost)]
+        parts += ["## Missed", _table(["figure", "measured", "limit"], lost)]
     for one in outcomes:
-        parts += [f"## {one.script}.py", *_section(one, figures[one.script])]
+        parts += [f"## {one.script}.py", *_section(one)]
     return "\n\n".join(parts) + "\n"
 
 
-def _section(one: Outcome, figures: list[dict[str, str]]) -> list[str]:
-    """What one script printed: machine, trouble, figures."""
-    machine = " ".join(line for line in one.lines[:2] if ", " in line and not figure_of(line))
-    quick = ", with `--quick`" if one.quick else ""
-    parts = [f"{machine}; {one.seconds / 60.0:.1f} minutes{quick}.".lstrip("; ")]
+def _section(one: Outcome) -> list[str]:
+    """What one script printed: machine, trouble, and a table for each of its parts."""
+    described = len(one.lines) > 1 and one.lines[1].startswith("Python ")
+    quick = " --quick" if one.quick else ""
+    command = f"`python benchmarks/{one.script}.py{quick}`, {one.seconds / 60.0:.1f} minutes"
+    parts = ["; ".join([command, *(one.lines[:2] if described else [])]) + "."]
+    tables = _tables(one.lines)
     if one.trouble:
-        before = " The figures below were printed before that." if figures else ""
+        before = " The figures below were printed before that." if tables else ""
         parts.append(
             f"**It {'was ' if one.trouble.startswith('stopped') else ''}{one.trouble}.**{before}"
         )
-    if figures:
-        words = {"pass": "met", "FAIL": "**missed**", "": ""}
-        lines = []
-        for found in figures:
-            *start, remark = _cells(found)
-            lines.append([*start, words[found["verdict"]], remark])
-        parts.append(_table(["figure", "measured", "limit", "", "remark"], lines))
+    for title, lines in tables:
+        parts += [title] * bool(title) + [_table(["figure", "measured", "limit", "met"], lines)]
     return parts
 
 
+def _tables(lines: list[str]) -> list[tuple[str, list[list[str]]]]:
+    """The title of each part that has figures, nothing outside of parts, and its figures."""
+    tables: list[tuple[str, list[list[str]]]] = [("", [])]
+    for before, line in zip(["", *lines], lines, strict=False):
+        if found := figure_of(line):
+            tables[-1][1].append(_cells(found))
+        elif not before and (part := _PART.fullmatch(line)):
+            tables.append((f"**{part[1]}.** {part[2]}", []))
+    return [(title, own) for title, own in tables if own]
+
+
 def _cells(found: dict[str, str]) -> list[str]:
+    """Name and remark, which share a cell so that a phone needs no fifth column; value; limit."""
+    name, remark = (found[key].replace("<", "&lt;") for key in ("name", "remark"))
     limit = "" if found["limit"] == "no bar" else found["limit"]
-    return [found["name"], found["value"], limit, found["remark"]]
+    return [
+        f"{name}<br><small>{remark}</small>" if remark else name,
+        found["value"],
+        re.sub(r"at (\w+) ", r"at&nbsp;\1&nbsp;", limit),
+        {"pass": "yes", "FAIL": "**no**", "": ""}[found["verdict"]],
+    ]
 
 
 def _table(columns: list[str], lines: list[list[str]]) -> str:

@@ -113,8 +113,12 @@ def test_the_summary_counts_every_figure_with_a_bar(scripts):
         ),
         common.Figure("gap", 3.0, least=4.0, most=9.0),
         common.Figure("no bar at all: pass", 1.0),
+        common.Figure("group lasso 0.01", 3e-11, most=1.0),
+        common.Figure("sets where it is at most 0.1", 4, least=4),
+        common.Figure("CSR 100000 x 10000, no bar", 2.5),
     ]
-    assert [everything.verdict_of(figure.line()) for figure in figures] == ["pass", "FAIL", ""]
+    verdicts = ["pass", "FAIL", "", "pass", "pass", ""]
+    assert [everything.verdict_of(figure.line()) for figure in figures] == verdicts
     outcomes = [
         everything.Outcome("core", [figures[0].line()], [figures[1].line()]),
         everything.Outcome("orders", [], [], "ended with exit status 2"),
@@ -196,22 +200,32 @@ def test_the_page_has_every_figure_and_what_was_missed(scripts, tmp_path, monkey
         common.Figure("a | b", 1.0, most=2.0, remark="with words, 3 of 4"),
         common.Figure("gap to 1e-3", 3.0, least=4.0, most=9.0, remark="FAIL is a word"),
         common.Figure("no limit", np.inf),
+        common.Figure("CSR 100000 x 10000", 4, least=4, remark="<1"),
+        common.Figure("group lasso 0.001", 0.000283, most=1.0),
     ]
     for script, chosen in (("core", figures), ("orders", figures[:1])):
+        head = "print('CPU, 2 cores\\nPython 3, numpy 2\\n\\n\\na. Some figures.')"
         lines = "\n".join(f"print({figure.line()!r})" for figure in chosen)
-        (tmp_path / f"{script}.py").write_text(f"{lines}\nprint('\\n1 missed')\n")
+        (tmp_path / f"{script}.py").write_text(f"{head}\n{lines}\nprint('\\n1 missed')\n")
     monkeypatch.setattr(everything, "HERE", tmp_path)
     page = tmp_path / "figures.md"
     for names in (["core"], ["orders"]):
         monkeypatch.setattr(sys, "argv", ["all.py", *names, "--page", str(page)])
         everything.main()
     text = page.read_text()
-    assert "2 of 3 figures with a limit meet it; 1 is missed." in text
+    assert "4 of 5 figures with a limit meet it; 1 is missed." in text
     assert "Did not finish" not in text
     assert text.index("## Missed") < text.index("## core.py") < text.index("## orders.py")
-    assert r"| a \| b | 1.000 | at most 2 | met | with words, 3 of 4 |" in text
-    assert "| gap to 1e-3 | 3.000 | at least 4, at most 9 | **missed** | FAIL is a word |" in text
-    assert "| no limit | inf |  |  |  |" in text
+    assert "; CPU, 2 cores; Python 3, numpy 2.\n\n**a.** Some figures.\n\n| figure |" in text
+    for line in (
+        r"| a \| b<br><small>with words, 3 of 4</small> | 1.000 | at&nbsp;most&nbsp;2 | yes |",
+        "| gap to 1e-3<br><small>FAIL is a word</small> | 3.000 | at&nbsp;least&nbsp;4,"
+        " at&nbsp;most&nbsp;9 | **no** |",
+        "| no limit | inf |  |  |",
+        "| CSR 100000 x 10000<br><small>&lt;1</small> | 4 | at&nbsp;least&nbsp;4 | yes |",
+        "| group lasso 0.001 | 0.000283 | at&nbsp;most&nbsp;1 | yes |",
+    ):
+        assert f"\n{line}\n" in text
     assert "Not run: `shape.py`" in text
 
 

@@ -51,7 +51,8 @@ numpydoc_class_members_toctree = False
 python_use_unqualified_type_names = True
 
 ELSEWHERE = re.compile(
-    r"parameters are those of|shares all parameters|made by ``|what :func:`[\w.]+` returns",
+    r"parameters are those of|shares all parameters|(made|created) by ``|"
+    r"what :func:`[\w.]+` returns",
     re.IGNORECASE,
 )
 PUBLIC_MODULES = (

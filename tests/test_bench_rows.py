@@ -415,6 +415,9 @@ def test_tables_are_drawn_again_without_measuring(benched):
     """Tables are redrawn from the rows alone, with the losses at the end."""
     out, found = benched
     before = (out / "rows.csv").read_bytes()
+    is_timed = any(
+        row.part == "epoch" and row.status == "ok" for row in read_rows(out / "rows.csv")
+    )
     shown, _ = run_command("bench", "--redraw", out / "rows.csv", "--no-images")
     assert (out / "rows.csv").read_bytes() == before
     assert f"The faster of our estimators, all defaults: {found['verdict']}." in " ".join(
@@ -422,7 +425,8 @@ def test_tables_are_drawn_again_without_measuring(benched):
     )
     for words in (
         "Times the fastest to 0.001",
-        "Milliseconds per pass",
+        # a pass of a few hundred rows may be too quick to be timed
+        *(["Milliseconds per pass"] if is_timed else []),
         "Held-out accuracy",
         "within a factor",
         "cpu clock",

@@ -103,25 +103,7 @@ class Sgd:
         weights = check_coef(coef, self.problem.d, "coef of init").astype(self.problem.X.dtype)
         average = np.zeros(self.problem.d) if self.average_from else None
         state = State(weights, check_number(intercept, "intercept of init"))
-        return self._without_constants(state), Averages(average, received=self._received())
-
-    def _without_constants(self, state: State) -> State:
-        """Let the intercept say what constant columns add to all predictions.
-
-        Steps in these units do not move their weights, which the penalty would take to zero.
-        """
-        units, problem = self.preconditioner, self.problem
-        if units is None or not (problem.fit_intercept and problem.penalty.l2 > 0.0):
-            return state
-        constant = np.flatnonzero(units.metric == 0.0)
-        coef = state.coef.reshape(-1, problem.d)  # a row for each class
-        if not coef[:, constant].any():
-            return state
-        added = coef[:, constant].astype(np.float64) @ units.centre[constant].astype(np.float64)
-        coef = coef.copy()
-        coef[:, constant] = 0.0
-        more = added if isinstance(state.intercept, np.ndarray) else float(added[0])
-        return state._replace(coef=coef.ravel(), intercept=state.intercept + more)
+        return state, Averages(average, received=self._received())
 
     def _without_average(self, own: Averages) -> Averages:
         zeros = np.zeros(self.problem.n_weights)
@@ -142,8 +124,7 @@ class Sgd:
             own = self._without_average(own)
         if own.received is None or self.problem.penalty.l1 == 0.0:
             own = own._replace(received=self._received())
-        state = state._replace(coef=state.coef.astype(self.problem.X.dtype))
-        return self._without_constants(state), own
+        return state._replace(coef=state.coef.astype(self.problem.X.dtype)), own
 
     def solution(self, state: State, own: Averages) -> Solution:
         """Weights and intercept to be used: the averaged ones, if any."""

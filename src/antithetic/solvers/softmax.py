@@ -57,7 +57,7 @@ class SoftmaxSgd(Sgd):
         weights = check_coef(flat, problem.n_weights, "coef of init").astype(problem.X.dtype)
         state = State(weights, check_intercepts(intercept, problem.n_classes))
         own = self._without_average(Averages()) if self.average_from else Averages()
-        return self._without_constants(state), own
+        return state, own
 
     def _zero_intercept(self) -> NDArray[np.float64]:
         return np.zeros(self.problem.n_classes)

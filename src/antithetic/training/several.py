@@ -24,7 +24,8 @@ from antithetic.training.trace import Met, Seconds
 if TYPE_CHECKING:
     from antithetic.training.loop import Run
 
-_MOST_ENTRIES = 1 << 21  # visited in one call: some milliseconds, for which Ctrl-C waits
+_MOST_VISITS = 1 << 21  # of entries, rows and columns in one call: some milliseconds, for which
+# Ctrl-C waits
 
 
 def can_be_several(spec: Spec) -> bool:
@@ -46,8 +47,9 @@ def at_once(spec: Spec, run: Run, end: int) -> int:
     if spec.is_watched_over and run.state.epochs == 0 and not is_cheap(spec):
         return 1  # which is looked at
     X = spec.problem.X
-    entries = int(X.nnz if sparse.issparse(X) else X.size)
-    most = min(end - run.state.epochs, _MOST_ENTRIES // max(1, entries))
+    # an epoch visits its rows and columns too, however few entries they have
+    visits = int(X.nnz if sparse.issparse(X) else X.size) + sum(X.shape)
+    most = min(end - run.state.epochs, _MOST_VISITS // visits)
     if spec.estimates_gap and not has_newton_decrement(spec.problem):
         recorded = len(run.entries)  # the objective is computed after 1, 2, 4, 8, ... epochs
         most = min(most, (1 << recorded.bit_length()) - recorded)

@@ -136,7 +136,10 @@ class SeveralEpochs {
   // the objective is not above that of zero weights.
   bool judge(Index count, Pulse& pulse) {
     objective_ = std::numeric_limits<double>::quiet_NaN();
-    if (!std::isfinite(square_of(now_.coef)) || !std::isfinite(now_.intercept)) return false;
+    // beyond this, the caller's own sum of squares would overflow, and it shortens the steps
+    const double most = is_double() ? std::numeric_limits<double>::max()
+                                    : double{std::numeric_limits<float>::max()};
+    if (!(square_of(now_.coef) <= most) || !std::isfinite(now_.intercept)) return false;
     const Index settled = course_.settled;
     const Index epochs = course_.done + count + 1;
     if (course_.by_epoch && settled < given_up && is_compared(epochs)) {
@@ -243,6 +246,7 @@ class SeveralEpochs {
 CourseOutcome run_several(const RowSet& rows, const SgdArguments& given, const Course& course,
                           const CourseColumns& columns, Pulse& pulse) {
   constexpr Index most = Index{1} << 62;  // counts that can still grow
+  require_batches(given.batches, rows.n());
   require(course.epochs >= 1 && 0 <= course.done && course.done < most,
           "a call takes at least one epoch");
   require(0 <= course.settled && course.settled <= given_up, "settled: 0, 1 or 2");

@@ -48,7 +48,7 @@ def at_once(spec: Spec, run: Run, end: int) -> int:
         return 1  # which is looked at
     X = spec.problem.X
     # an epoch visits its rows and columns too, however few entries they have
-    visits = int(X.nnz if sparse.issparse(X) else X.size) + sum(X.shape)
+    visits = int(X.nnz if sparse.issparse(X) else X.size) + int(sum(X.shape))
     most = min(end - run.state.epochs, _MOST_VISITS // visits)
     if spec.estimates_gap and not has_newton_decrement(spec.problem):
         recorded = len(run.entries)  # the objective is computed after 1, 2, 4, 8, ... epochs

@@ -197,13 +197,13 @@ def cumulative_threshold(weight, received, charged):
     The difference is what it then has received.
 
     Every step charges each weight with :math:`\tau = \eta\, l_1`. The proximal step takes
-    :math:`\tau` from a weight and forgives what is left when that is at zero, so any single
-    gradient above the penalty moves the weight away again, and on noisy data hardly one stays. Here
-    nothing is forgiven: with u the sum of all charges and q what a weight has received of them
-    (negative while it was positive), it owes u + q as a positive and u - q as a negative weight. A
-    weight away from zero takes exactly the proximal step; one at zero leaves when the sum of its
-    gradients, in which noise cancels, exceeds that of its charges. This is the cumulative penalty
-    of Tsuruoka et al. (2009), which scikit-learn uses too.
+    :math:`\tau` from a weight and drops what is left when that is at zero, so any single gradient
+    above the penalty moves the weight away again, and on noisy data hardly one stays. Here, charges
+    not yet applied are carried forward: with u the sum of all charges and q what a weight has
+    received of them (negative while it was positive), it owes u + q as a positive and u - q as a
+    negative weight. A weight away from zero takes exactly the proximal step; one at zero leaves
+    when the sum of its gradients, in which noise cancels, exceeds that of its charges. This is the
+    cumulative penalty of Tsuruoka et al. (2009), which scikit-learn uses too.
 
     Parameters
     ----------

@@ -304,7 +304,7 @@ def test_the_decay_is_near_the_best(make):
 def test_noise_of_the_sample_does_not_shorten_the_decay():
     """Flat directions in which only the noise of 1000 rows lies are none that matter.
 
-    With these targets of a gamma distribution, counting them makes the gap 20 times larger.
+    With these targets of a gamma distribution, counting them makes the gap eleven times larger.
     """
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(40_000, 20)) @ (np.eye(20) + 0.3 * rng.normal(size=(20, 20)))

@@ -10,6 +10,7 @@
 
 namespace antithetic {
 
+// the first and the last are those of solvers/sgd.py, the others those of training/care.py
 constexpr Index given_up = 2;             // times in a row that last weights beat a mean
 constexpr Index epochs_the_same_way = 3;  // after which the decay is eased
 constexpr double same_way = 0.7;          // cosine between the ways of two epochs

@@ -43,26 +43,36 @@ Index length(std::span<Number> numbers) {
 constexpr Index cache_line = 64;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+// How near to the core a prefetched line is wanted. Rows far ahead are wanted in the second level:
+// on their way to the first, all of them would wait for its few buffers.
+enum class Cache { first, second };
+
 // Ask for the cache line that holds an address; nothing is read.
+template <Cache level = Cache::first>
 inline void prefetch(const void* address) {
+  constexpr bool is_first = level == Cache::first;
 #if defined(__GNUC__) && defined(__x86_64__)
   // GCC 12 removes loops that hold nothing but its own builtin
-  asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(address)));
+  if constexpr (is_first) {
+    asm volatile("prefetcht0 %0" : : "m"(*static_cast<const char*>(address)));
+  } else {
+    asm volatile("prefetcht1 %0" : : "m"(*static_cast<const char*>(address)));
+  }
 #elif defined(__GNUC__) || defined(__clang__)
-  __builtin_prefetch(address, 0, 3);
+  __builtin_prefetch(address, 0, is_first ? 3 : 2);
 #elif defined(_M_X64) || defined(_M_IX86)
-  _mm_prefetch(static_cast<const char*>(address), _MM_HINT_T0);
+  _mm_prefetch(static_cast<const char*>(address), is_first ? _MM_HINT_T0 : _MM_HINT_T1);
 #else
   (void)address;
 #endif
 }
 
 // Ask for all cache lines of some numbers.
-template <class Number>
+template <Cache level = Cache::first, class Number>
 void prefetch_lines(const Number* first, Index count) {
   constexpr Index line = cache_line / static_cast<Index>(sizeof(Number));
-  for (Index k = 0; k < count; k += line) prefetch(first + k);
-  if (count > 0) prefetch(first + count - 1);
+  for (Index k = 0; k < count; k += line) prefetch<level>(first + k);
+  if (count > 0) prefetch<level>(first + count - 1);
 }
 
 // A reference to a function of any type that is kept elsewhere: its caller is compiled once.

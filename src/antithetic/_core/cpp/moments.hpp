@@ -14,52 +14,57 @@ struct ColumnSums {
 
 namespace detail {
 
-constexpr Index columns_at_once = 64;
+constexpr Index rows_at_once = 32;  // that the sums of some columns visit before those of the next
 
-// Add rows to the sums of some columns. All variables that are written are local, so the compiler
-// knows that no row changes.
-template <class Real>
-void add_columns(Index first, Index many, std::span<const Real* const> x, const double* weight,
-                 const ColumnSums& sums) {
-  double shift[columns_at_once], total[columns_at_once], squares[columns_at_once];
-  double low[columns_at_once], high[columns_at_once];
-  std::copy_n(sums.shift.data() + first, many, shift);
-  std::copy_n(sums.sum.data() + first, many, total);
-  std::copy_n(sums.square.data() + first, many, squares);
-  std::copy_n(sums.least.data() + first, many, low);
-  std::copy_n(sums.greatest.data() + first, many, high);
-  const auto add = [&](const Real* row, double share, Index c) {
-    const double entry = static_cast<double>(row[c]), apart = entry - shift[c];
-    total[c] += share * apart;
-    squares[c] += share * apart * apart;
-    low[c] = entry < low[c] ? entry : low[c];
-    high[c] = entry > high[c] ? entry : high[c];
-  };
-  std::size_t k = 0;
-  for (; k + 2 <= x.size(); k += 2) {
-    const Real *row = x[k] + first, *next = x[k + 1] + first;
-    const double share = weight[k], next_share = weight[k + 1];
-    for (Index c = 0; c < many; ++c) {
-      add(row, share, c);
-      add(next, next_share, c);
-    }
+// The sums of a few columns, in registers.
+template <Index many>
+struct SumsOfSome {
+  using Numbers = Block<double, many>;
+  Numbers shift, total, squares, low, high;
+
+  ANTITHETIC_INLINE SumsOfSome(const ColumnSums& from, Index first)
+      : shift(block_at<many>(from.shift.data() + first)),
+        total(block_at<many>(from.sum.data() + first)),
+        squares(block_at<many>(from.square.data() + first)),
+        low(block_at<many>(from.least.data() + first)),
+        high(block_at<many>(from.greatest.data() + first)) {}
+
+  template <class Real>
+  ANTITHETIC_INLINE void add(const Real* x, double share) {
+    const Numbers entries = doubles_at<many>(x), apart = entries - shift, part = share * apart;
+    total += part;
+    squares += part * apart;
+    low = lesser(entries, low);  // NaN changes neither
+    high = greater(entries, high);
   }
-  if (k < x.size()) {
-    const Real* row = x[k] + first;
-    for (Index c = 0; c < many; ++c) add(row, weight[k], c);
+
+  ANTITHETIC_INLINE void store(const ColumnSums& to, Index first) const {
+    put(to.sum.data() + first, total);
+    put(to.square.data() + first, squares);
+    put(to.least.data() + first, low);
+    put(to.greatest.data() + first, high);
   }
-  std::copy_n(total, many, sums.sum.data() + first);
-  std::copy_n(squares, many, sums.square.data() + first);
-  std::copy_n(low, many, sums.least.data() + first);
-  std::copy_n(high, many, sums.greatest.data() + first);
-}
+};
 
 template <class Real>
 void add_rows(std::span<const Real* const> x, const double* weight, Index d,
               const ColumnSums& sums) {
-  for (Index first = 0; first < d; first += columns_at_once) {
-    add_columns(first, std::min(columns_at_once, d - first), x, weight, sums);
+  constexpr Index whole = register_lanes<double>;
+  Index c = 0;
+  for (; c + 2 * whole <= d; c += 2 * whole) {  // sums of one register would wait for themselves
+    SumsOfSome<whole> some(sums, c), others(sums, c + whole);
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      some.add(x[k] + c, weight[k]);
+      others.add(x[k] + c + whole, weight[k]);
+    }
+    some.store(sums, c);
+    others.store(sums, c + whole);
   }
+  in_smaller_blocks<whole>(c, d, [&](Index first, auto many) {
+    SumsOfSome<many> some(sums, first);
+    for (std::size_t k = 0; k < x.size(); ++k) some.add(x[k] + first, weight[k]);
+    some.store(sums, first);
+  });
 }
 
 }  // namespace detail
@@ -67,19 +72,19 @@ void add_rows(std::span<const Real* const> x, const double* weight, Index d,
 template <class Real>
 void column_sums(const DenseRows<Real>& rows, std::span<const double> weight,
                  const ColumnSums& sums, Pulse& pulse) {
-  constexpr std::size_t at_once = 32;
-  const Real* x[at_once];
-  double weights[at_once];
+  const Real* x[detail::rows_at_once];
+  double weights[detail::rows_at_once];
   std::size_t held = 0;
   for (Index i = 0; i < rows.n; ++i) {
+    rows.prefetch_later(i, 1);
     const double own = weight.empty() ? 1.0 : weight[static_cast<std::size_t>(i)];
     if (!(own > 0.0)) continue;
     x[held] = rows.row(i);
     weights[held] = own;
-    if (++held < at_once) continue;
+    if (++held < std::size(x)) continue;
     detail::add_rows<Real>({x, held}, weights, rows.d, sums);
     held = 0;
-    pulse.beat(static_cast<Index>(at_once) * rows.d);
+    pulse.beat(detail::rows_at_once * rows.d);
   }
   detail::add_rows<Real>({x, held}, weights, rows.d, sums);
 }

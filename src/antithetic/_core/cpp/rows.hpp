@@ -30,7 +30,7 @@ struct DenseRows {
   using Real = Real_;
   static constexpr bool is_sparse = false;
   static constexpr bool is_centred = false;
-  static constexpr Index ahead = 10;  // rows between the one used and the one prefetched
+  static constexpr Index ahead = 16;  // rows between the one used and the one prefetched
 
   const Real* X;
   Index n, d;
@@ -38,7 +38,19 @@ struct DenseRows {
   const Real* row(Index i) const { return X + i * d; }
   Index length(Index) const { return d; }
 
-  void prefetch_row(Index i) const { prefetch_lines(row(i), d); }
+  // The start of a row: of a long one, hardware finds the rest by itself.
+  void prefetch_row(Index i) const {
+    constexpr Index page = 4096 / Index{sizeof(Real)};
+    prefetch_lines<Cache::second>(row(i), std::min(d, page));
+  }
+
+  // Entries so many bytes beyond the start of row i, as many as some rows have: what a pass in the
+  // order of the rows meets soon. Hardware that looks ahead by itself stops at the end of a page.
+  void prefetch_later(Index i, Index rows) const {
+    constexpr Index bytes = 8192;
+    const Index first = i * d + bytes / Index{sizeof(Real)}, last = n * d;
+    if (first < last) prefetch_lines(X + first, std::min(rows * d, last - first));
+  }
 
   // Entries of the row that is `ahead` of place k; the last of an epoch have none.
   void look_ahead(Rows order, Index k) const {

@@ -142,6 +142,7 @@ void products(const DenseRows<Real>& rows, Index start, Index many, const Padded
   const Index roomy = std::min(many, roomy_rows(rows) - start);
   Index k = 0;
   for (; k + at_a_time <= roomy; k += at_a_time) {
+    rows.prefetch_later(start + k, at_a_time);
     few_products(rows.row(start + k), rows.d, vector, out + k);
   }
   for (; k < many; ++k) {

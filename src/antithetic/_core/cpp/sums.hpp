@@ -79,6 +79,55 @@ ANTITHETIC_INLINE void put(Real* x, const Values& block) {
   std::memcpy(x, &block, sizeof block);
 }
 
+#if defined(__GNUC__) || defined(__clang__)
+template <class Numbers>
+ANTITHETIC_INLINE Numbers lesser(const Numbers& one, const Numbers& other) {
+  return one < other ? one : other;
+}
+
+template <class Numbers>
+ANTITHETIC_INLINE Numbers greater(const Numbers& one, const Numbers& other) {
+  return one > other ? one : other;
+}
+
+// Numbers from an address on, as doubles.
+template <Index many, class Real>
+ANTITHETIC_INLINE Block<double, many> doubles_at(const Real* x) {
+  if constexpr (many == 1 || std::is_same_v<Real, double>) {
+    return block_at<many>(x);
+  } else {
+    return __builtin_convertvector(block_at<many>(x), Block<double, many>);
+  }
+}
+#else
+template <class Numbers>
+Numbers lesser(Numbers one, const Numbers& other) {
+  if constexpr (std::is_arithmetic_v<Numbers>) {
+    return one < other ? one : other;
+  } else {
+    for (auto k = std::size(one.of); k-- > 0;) one.of[k] = lesser(one.of[k], other.of[k]);
+    return one;
+  }
+}
+
+template <class Numbers>
+Numbers greater(Numbers one, const Numbers& other) {
+  if constexpr (std::is_arithmetic_v<Numbers>) {
+    return one > other ? one : other;
+  } else {
+    for (auto k = std::size(one.of); k-- > 0;) one.of[k] = greater(one.of[k], other.of[k]);
+    return one;
+  }
+}
+
+template <Index many, class Real>
+Block<double, many> doubles_at(const Real* x) {
+  double numbers[many];
+  std::copy_n(x, many, numbers);
+  return block_at<many>(numbers);
+}
+#endif
+
 template <class Real>
 ANTITHETIC_INLINE Block<Real, 2> two_of(Real first, Real second) {
   const Real both[2] = {first, second};

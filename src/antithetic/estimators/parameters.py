@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any
 
@@ -33,6 +34,11 @@ _WITH_ETA0: dict[str, type[Constant]] = {
     "pa1": PA1,
     "pa2": PA2,
 }
+
+
+# Several parts of a fit ask for these, and on few rows each time counts.
+_loss_named = lru_cache(maxsize=64)(lambda name, epsilon: get_loss(name).with_epsilon(epsilon))
+_elastic_net = lru_cache(maxsize=64)(ElasticNet)
 
 
 class LinearParameters(LinearEstimator):
@@ -111,10 +117,12 @@ class LinearParameters(LinearEstimator):
         )
 
     def _loss(self) -> Loss:
-        if isinstance(self.loss, str) and self.loss == SOFTMAX.name:
+        if isinstance(self.loss, Loss):
+            return self.loss
+        if self.loss == SOFTMAX.name:
             return SOFTMAX
-        loss = get_loss(self.loss)
-        return loss if isinstance(self.loss, Loss) else loss.with_epsilon(float(self.epsilon))
+        found: Loss = _loss_named(self.loss, float(self.epsilon))
+        return found
 
     def _penalty(self, d: int) -> Penalty:
         """Penalty of ``d`` weights."""
@@ -124,12 +132,12 @@ class LinearParameters(LinearEstimator):
         if isinstance(self.penalty, ElasticNet):
             return self.penalty
         if self.penalty is None:
-            return ElasticNet()
+            return _elastic_net(0.0, 0.0)
         if not isinstance(self.penalty, str):
             return OwnPenalty(self.penalty)
         l1_ratio = {"l2": 0.0, "l1": 1.0}.get(self.penalty)
         l1_ratio = float(self.l1_ratio) if l1_ratio is None else l1_ratio
-        return ElasticNet((1.0 - l1_ratio) * alpha, l1_ratio * alpha)
+        return _elastic_net((1.0 - l1_ratio) * alpha, l1_ratio * alpha)
 
     def _steps(self) -> Steps:
         """Return the step sizes of ``learning_rate`` and its parameters."""

@@ -18,7 +18,6 @@ after twenty epochs at the latest.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -43,7 +42,7 @@ _ROWS_OF_A_TRIAL = 1000
 _MOST_CHECKS = 20
 _RATIO = 4.0  # between one step that is checked and the next
 _NEWTON_STEPS = 5
-_EPOCHS_LOOKED_AT = (1, 8)
+_EPOCHS_LOOKED_AT = np.array([1.0, 8.0])
 _NOISE, _UNAVOIDABLE = 0.5, 3.0
 _SHARE_OF_MEDIAN = 0.3
 _SHARE_OF_QUARTILE = 0.4  # of a kink
@@ -178,19 +177,17 @@ class _Way(NamedTuple):
             return most
         share, fall = self.worth / self.worth.sum(), -2.0 * self.curvatures
 
-        def left(length: float) -> float:
-            """Share of the way that is left after steps of a given total length."""
-            return float(np.exp(length * fall) @ share)
+        def left(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+            """Share of the way that is left after steps of given total lengths."""
+            remaining: NDArray[np.float64] = np.exp(lengths[..., None] * fall) @ share
+            return remaining
 
-        lengths = [eta0 * epochs * max(1.0, problem.n / batch_size) for epochs in _EPOCHS_LOOKED_AT]
-        enough = [max(_NOISE / rows_per_column, _UNAVOIDABLE * left(length)) for length in lengths]
+        steps = eta0 * max(1.0, problem.n / batch_size) * _EPOCHS_LOOKED_AT
+        enough = np.maximum(_NOISE / rows_per_column, _UNAVOIDABLE * left(steps))
 
         def leaves_too_much(number: int) -> bool:
             decay = most * _DECAYS[number]
-            return not all(
-                left(math.log1p(length * decay) / decay) <= least
-                for length, least in zip(lengths, enough, strict=True)
-            )
+            return not (left(np.log1p(steps * decay) / decay) <= enough).all()
 
         # the larger the decay, the more is left: the first that leaves too much is looked for
         first = bisect_left(range(len(_DECAYS)), True, key=leaves_too_much)

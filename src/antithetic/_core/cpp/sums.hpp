@@ -170,6 +170,7 @@ class AlignedVector {
   }
 
   Real* data() { return storage_.data() + skipped_; }
+  const Real* data() const { return storage_.data() + skipped_; }
 
  private:
   std::vector<Real> storage_;

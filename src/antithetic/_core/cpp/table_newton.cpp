@@ -4,68 +4,75 @@
 namespace antithetic {
 namespace {
 
-constexpr Index together = 4;  // rows whose products are added in one visit to a Gram matrix
-
-// Upper triangles are stored row by row, in rows of whole lanes.
+// Upper triangles are stored row by row, in rows of whole lanes; what is left of the diagonal in
+// the lanes that hold it means nothing.
 class Upper {
  public:
-  explicit Upper(Index k)
-      : k_(k), stride_(Padded::padded(k)), numbers_(static_cast<std::size_t>(k * stride_)) {}
+  explicit Upper(Index k) : k_(k), stride_(Padded::padded(k)), numbers_(k * stride_) {}
 
   Index size() const { return k_; }
   Index stride() const { return stride_; }
   double* row(Index j) { return numbers_.data() + j * stride_; }
   const double* row(Index j) const { return numbers_.data() + j * stride_; }
-  void clear() { std::fill(numbers_.begin(), numbers_.end(), 0.0); }
+  void clear() { std::fill_n(numbers_.data(), k_ * stride_, 0.0); }
 
-  // Add the products of some rows of `stride` numbers, padded with zeros; `scaled` are the same
-  // rows times their weights.
-  void add(const double* ANTITHETIC_RESTRICT rows, const double* ANTITHETIC_RESTRICT scaled) {
-    const double *x = rows, *y = x + stride_, *z = y + stride_, *t = z + stride_;
-    for (Index j = 0; j < k_; ++j) {
-      const double a = scaled[j], b = scaled[stride_ + j], e = scaled[2 * stride_ + j],
-                   f = scaled[3 * stride_ + j];
-      double* ANTITHETIC_RESTRICT sum = row(j);
-      // one plain loop: GCC would vectorise a loop over blocks across these
-      for (Index c = j / lanes<double> * lanes<double>; c < stride_; ++c) {
-        sum[c] += (a * x[c] + b * y[c]) + (e * z[c] + f * t[c]);
-      }
-    }
-  }
+  // The first column whose lanes hold the diagonal of row j.
+  static Index first_lane(Index j) { return j / lanes<double> * lanes<double>; }
 
  private:
   Index k_, stride_;
-  std::vector<double> numbers_;
+  AlignedVector<double> numbers_;
 };
 
-// A table whose rows have whole lanes, and a multiple of `together` rows.
+// A table whose rows have whole lanes.
 class PaddedTable {
  public:
   PaddedTable(const double* table, Index n, Index k)
-      : stride_(Padded::padded(k)),
-        numbers_(static_cast<std::size_t>((n + together - 1) / together * together * stride_)) {
+      : stride_(Padded::padded(k)), numbers_(n * stride_) {
     for (Index i = 0; i < n; ++i) std::copy_n(table + i * k, k, numbers_.data() + i * stride_);
   }
 
   const double* row(Index i) const { return numbers_.data() + i * stride_; }
 
+  // Weighted products of the columns. Those of a few columns with the lanes of others stay in
+  // registers while rows are visited that fit into the cache.
   void gram(const double* weight, Index n, Upper& out) const {
-    std::vector<double> scaled(static_cast<std::size_t>(together * stride_));
+    constexpr Index entries_at_once = 4096;
+    const Index at_once = std::max<Index>(8, entries_at_once / stride_);
     out.clear();
-    for (Index i = 0; i < n; i += together) {
-      for (Index r = 0; r < together; ++r) {
-        const double factor = i + r < n ? weight[i + r] : 0.0;
-        for (Index c = 0; c < stride_; ++c) {
-          scaled[static_cast<std::size_t>(r * stride_ + c)] = factor * row(i + r)[c];
+    for (Index first = 0; first < n; first += at_once) {
+      const Index last = std::min(n, first + at_once);
+      for (Index j = 0; j < out.size(); j += few) {
+        for (Index c = Upper::first_lane(j); c < stride_; c += lanes<double>) {
+          add_tile(weight, first, last, j, c, out);
         }
       }
-      out.add(row(i), scaled.data());
     }
   }
 
  private:
+  using Sums = detail::Lanes<double, lanes<double>>;
+  static constexpr Index few = register_lanes<double>;  // whose tile fits into the registers
+
+  void add_tile(const double* weight, Index first, Index last, Index j, Index c, Upper& out) const {
+    Sums sums[few];
+    for (Index i = first; i < last; ++i) {
+      Sums weighted;
+      weighted.add_multiple(weight[i], row(i) + c);
+      const double* columns = row(i) + j;  // beyond the last, zeros up to whole lanes
+      detail::unrolled<static_cast<std::size_t>(few)>([&](auto r) {
+        detail::unrolled<Sums::parts>(
+            [&](auto p) { sums[r].part[p] += columns[r] * weighted.part[p]; });
+      });
+    }
+    for (Index r = 0; r < std::min(few, out.size() - j); ++r) {
+      sums[r].add_multiple(1.0, out.row(j + r) + c);
+      sums[r].store(out.row(j + r) + c);
+    }
+  }
+
   Index stride_;
-  std::vector<double> numbers_;
+  AlignedVector<double> numbers_;
 };
 
 void write_symmetric(const Upper& from, std::span<double> out) {
@@ -80,16 +87,22 @@ void write_symmetric(const Upper& from, std::span<double> out) {
 
 // Cholesky's factor U of H = U'U in place; false if H is not positive definite.
 bool factorise(Upper& h) {
-  const Index k = h.size();
+  const Index k = h.size(), stride = h.stride();
   for (Index j = 0; j < k; ++j) {
     double* ANTITHETIC_RESTRICT line = h.row(j);
     if (!(line[j] > 0.0) || !std::isfinite(line[j])) return false;
     const double root = std::sqrt(line[j]);
-    for (Index c = j; c < k; ++c) line[c] /= root;
+    for (Index c = Upper::first_lane(j); c < stride; ++c) line[c] /= root;
     for (Index i = j + 1; i < k; ++i) {
       double* ANTITHETIC_RESTRICT other = h.row(i);
       const double factor = line[i];
-      for (Index c = i; c < k; ++c) other[c] -= factor * line[c];
+      // whole lanes: for single numbers, loops take longer to begin than to run
+      for (Index c = Upper::first_lane(i); c < stride; c += lanes<double>) {
+        detail::Lanes<double, lanes<double>> left;
+        left.add_multiple(1.0, other + c);
+        left.add_multiple(-factor, line + c);
+        left.store(other + c);
+      }
     }
   }
   return true;

@@ -47,8 +47,8 @@ def is_checked(X: Any, y: Any) -> bool:
     if not _needs_no_conversion(X, y):
         return False
     with np.errstate(over="ignore", invalid="ignore"):
-        # a sum of squares is finite unless an entry is not, or it overflows; BLAS needs two thirds of
-        # the time that NumPy needs for a plain sum
+        # a sum of squares is finite unless an entry is not, or it overflows; BLAS takes two thirds
+        # of the time of NumPy's plain sum
         entries = X.data if sparse.issparse(X) else X.ravel()
         return bool(np.isfinite(entries @ entries) and np.isfinite(y.sum()))
 

@@ -25,64 +25,55 @@ struct Preconditioner {
   bool exist() const { return !metric.empty(); }
 };
 
-namespace detail {
-
-// What is left from c on of sums whose terms so far have `many` lanes, see `folded` of sums.hpp;
-// add(c, sums) adds the terms of as many columns as the sums have lanes.
-template <Index many, class Real, std::size_t count, class Add>
-ANTITHETIC_INLINE std::array<Real, count> folded_sums(Index c, Index d,
-                                                      const Lanes<Real, many> (&sums)[count],
-                                                      const Add& add) {
-  std::array<Real, count> totals;
-  if constexpr (many == 1) {
-    unrolled<count>([&](auto k) { totals[k] = sums[k].part[0]; });
-    return totals;
-  } else {
-    constexpr Index half = many / 2;
-    Lanes<Real, half> halves[count];
-    unrolled<count>([&](auto k) { halves[k] = sums[k].sum_of_halves(); });
-    if (c + half <= d) {
-      add(c, halves);
-      c += half;
-    }
-    return folded_sums<half, Real, count>(c, d, halves, add);
-  }
-}
-
-}  // namespace detail
-
+// Dense rows are read in whole registers, beyond their ends into the next row: there the metric,
+// the centre and all vectors are zero, so that what is read does not count. The last rows, which
+// nothing follows, are copied.
 template <class Real_>
 struct CentredDenseRows : DenseRows<Real_> {
   using Real = Real_;
   static constexpr bool is_centred = true;
 
+ private:
+  using Sums = detail::Lanes<Real, lanes<Real>>;
+  Index width_;  // columns, up to whole registers
+  Index roomy_;  // rows that others follow
+  AlignedVector<Real> padded_, last_;
+
+ public:
   const Real* centre;
   const Real* metric;
 
   CentredDenseRows(const DenseRows<Real>& rows, const Preconditioner<Real>& given)
-      : DenseRows<Real>(rows), centre(given.centre.data()), metric(given.metric.data()) {}
+      : DenseRows<Real>(rows),
+        width_((rows.d + Sums::width - 1) / Sums::width * Sums::width),
+        roomy_(rows.n * rows.d < width_ ? 0 : (rows.n * rows.d - width_) / rows.d + 1),
+        padded_(2 * width_),
+        last_((rows.n - roomy_) * width_) {
+    std::copy_n(given.centre.data(), rows.d, padded_.data());
+    std::copy_n(given.metric.data(), rows.d, padded_.data() + width_);
+    centre = padded_.data();
+    metric = padded_.data() + width_;
+    for (Index i = roomy_; i < rows.n; ++i) {
+      std::copy_n(rows.row(i), rows.d, last_.data() + (i - roomy_) * width_);
+    }
+  }
+
+  CentredDenseRows(const CentredDenseRows&) = delete;  // centre and metric are its own
+
+  const Real* row(Index i) const {
+    return i < roomy_ ? this->X + i * this->d : last_.data() + (i - roomy_) * width_;
+  }
+
+  void look_ahead(Rows order, Index k) const { DenseRows<Real>::look_ahead(order, k, width_); }
 
   // Products of some rows with some vectors: those of the first row with each vector come first.
   template <std::size_t rows, std::size_t vectors>
   ANTITHETIC_INLINE std::array<Real, rows * vectors> products_with(
       const Real* const (&x)[rows], const Real* const (&w)[vectors]) const {
-    constexpr Index whole = lanes<Real>;
-    detail::Lanes<Real, whole> sums[rows * vectors];
+    Sums sums[rows * vectors];
     // a call would pass the sums through memory
-    const auto add = [&](Index c, auto& to) ANTITHETIC_INLINE_LAMBDA { add_terms(c, x, w, to); };
-    Index c = 0;
-    for (; c + whole <= this->d; c += whole) add(c, sums);
-    return detail::folded_sums<whole, Real, rows * vectors>(c, this->d, sums, add);
-  }
-
-  // Terms of these products, of as many columns from c on as the sums have lanes.
-  template <Index many, std::size_t rows, std::size_t vectors, std::size_t count>
-  ANTITHETIC_INLINE void add_terms(Index c, const Real* const (&x)[rows],
-                                   const Real* const (&w)[vectors],
-                                   detail::Lanes<Real, many> (&sums)[count]) const {
-    constexpr Index width = detail::Lanes<Real, many>::width;
-    detail::unrolled<detail::Lanes<Real, many>::parts>([&](auto part) {
-      const Index first = c + static_cast<Index>(part()) * width;
+    const auto add = [&](Index first, auto part) ANTITHETIC_INLINE_LAMBDA {
+      constexpr Index width = Sums::width;
       const auto middle = block_at<width>(centre + first);
       detail::unrolled<rows>([&](auto i) {
         const auto entries = block_at<width>(x[i] + first) - middle;
@@ -90,24 +81,37 @@ struct CentredDenseRows : DenseRows<Real_> {
           sums[i * vectors + k].part[part] += entries * block_at<width>(w[k] + first);
         });
       });
+    };
+    const auto first_of = [](Index c, auto part) {
+      return c + static_cast<Index>(part()) * Sums::width;
+    };
+    Index c = 0;
+    for (; c + lanes<Real> <= width_; c += lanes<Real>) {
+      detail::unrolled<Sums::parts>([&](auto part) { add(first_of(c, part), part); });
+    }
+    detail::unrolled<Sums::parts - 1>([&](auto part) {
+      if (first_of(c, part) < width_) add(first_of(c, part), part);
     });
+    std::array<Real, rows * vectors> totals;
+    detail::unrolled<rows * vectors>([&](auto k) { totals[k] = sums[k].total(); });
+    return totals;
   }
 
-  Real dot(Index i, const Real* w) const { return products_with<1, 1>({this->row(i)}, {w})[0]; }
+  Real dot(Index i, const Real* w) const { return products_with<1, 1>({row(i)}, {w})[0]; }
 
   ANTITHETIC_INLINE TwoProducts<Real> dots(Index i, Index j, const Real* w) const {
-    const auto [p, q] = products_with<2, 1>({this->row(i), this->row(j)}, {w});
+    const auto [p, q] = products_with<2, 1>({row(i), row(j)}, {w});
     return {p, q};
   }
 
   ANTITHETIC_INLINE FourProducts<Real> dots(Index i, Index j, const Real* w, const Real* s) const {
-    const auto [p, r, q, t] = products_with<2, 2>({this->row(i), this->row(j)}, {w, s});
+    const auto [p, r, q, t] = products_with<2, 2>({row(i), row(j)}, {w, s});
     return {p, q, r, t};
   }
 
   void add(Index i, Real a, Real* w) const {
-    const Real* x = this->row(i);
-    in_blocks<Real>(this->d, [&](Index c, auto many) {
+    const Real* x = row(i);
+    in_whole_blocks([&](Index c, auto many) {
       const auto entries = block_at<many>(x + c) - block_at<many>(centre + c);
       put(w + c, block_at<many>(w + c) + block_at<many>(metric + c) * (a * entries));
     });
@@ -115,8 +119,8 @@ struct CentredDenseRows : DenseRows<Real_> {
 
   // Weights moved along two rows, and shrunk: w -= shrinkage P w, all at the weights before.
   ANTITHETIC_INLINE void add(Index i, Real a, Index j, Real b, Real* w, Real shrinkage = 0) const {
-    const Real *x = this->row(i), *z = this->row(j);
-    in_blocks<Real>(this->d, [&](Index c, auto many) {
+    const Real *x = row(i), *z = row(j);
+    in_whole_blocks([&](Index c, auto many) {
       const auto middle = block_at<many>(centre + c), before = block_at<many>(w + c);
       const auto first = block_at<many>(x + c) - middle, second = block_at<many>(z + c) - middle;
       const auto moves = a * first + b * second - shrinkage * before;
@@ -127,8 +131,8 @@ struct CentredDenseRows : DenseRows<Real_> {
   // Weights and signed sum in one pass.
   ANTITHETIC_INLINE void add(Index i, Real a, Real e, Index j, Real b, Real f, Real* w, Real* s,
                              Real shrinkage) const {
-    const Real *x = this->row(i), *z = this->row(j);
-    in_blocks<Real>(this->d, [&](Index c, auto many) {
+    const Real *x = row(i), *z = row(j);
+    in_whole_blocks([&](Index c, auto many) {
       const auto middle = block_at<many>(centre + c), scale = block_at<many>(metric + c);
       const auto first = block_at<many>(x + c) - middle, second = block_at<many>(z + c) - middle;
       const auto before = block_at<many>(w + c);
@@ -141,6 +145,13 @@ struct CentredDenseRows : DenseRows<Real_> {
 
   void shrink(Real* w, Real shrinkage) const {
     for (Index c = 0; c < this->d; ++c) w[c] -= shrinkage * metric[c] * w[c];
+  }
+
+ private:
+  template <class Step>
+  ANTITHETIC_INLINE void in_whole_blocks(Step step) const {
+    constexpr Index many = register_lanes<Real>;
+    for (Index c = 0; c < width_; c += many) step(c, std::integral_constant<Index, many>{});
   }
 };
 

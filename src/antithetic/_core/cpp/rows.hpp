@@ -38,10 +38,10 @@ struct DenseRows {
   const Real* row(Index i) const { return X + i * d; }
   Index length(Index) const { return d; }
 
-  // The start of a row: of a long one, hardware finds the rest by itself.
-  void prefetch_row(Index i) const {
+  // The start of a row, of so many numbers: of a long one, hardware finds the rest by itself.
+  void prefetch_row(Index i, Index count) const {
     constexpr Index page = 4096 / Index{sizeof(Real)};
-    prefetch_lines<Cache::second>(row(i), std::min(d, page));
+    prefetch_lines<Cache::second>(row(i), std::min(count, page));
   }
 
   // Entries so many bytes beyond the start of row i, as many as some rows have: what a pass in the
@@ -53,9 +53,11 @@ struct DenseRows {
   }
 
   // Entries of the row that is `ahead` of place k; the last of an epoch have none.
-  void look_ahead(Rows order, Index k) const {
+  void look_ahead(Rows order, Index k) const { look_ahead(order, k, d); }
+
+  void look_ahead(Rows order, Index k, Index count) const {
     if (k + ahead < static_cast<Index>(order.size())) {
-      prefetch_row(order[static_cast<std::size_t>(k + ahead)]);
+      prefetch_row(order[static_cast<std::size_t>(k + ahead)], count);
     }
   }
 

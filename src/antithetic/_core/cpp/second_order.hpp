@@ -96,10 +96,9 @@ constexpr Index at_a_time = 4;  // rows whose products share one visit of the ve
 // nobody looks at.
 class Padded {
  public:
-  explicit Padded(Index d) : numbers_(static_cast<std::size_t>(padded(d)), 0.0) {}
+  explicit Padded(Index d) : numbers_(static_cast<std::size_t>(in_whole_lanes<double>(d)), 0.0) {}
   Padded(const double* given, Index d) : Padded(d) { std::copy(given, given + d, data()); }
 
-  static Index padded(Index d) { return (d + lanes<double> - 1) / lanes<double> * lanes<double>; }
   double* data() { return numbers_.data(); }
   const double* data() const { return numbers_.data(); }
   Index size() const { return static_cast<Index>(numbers_.size()); }
@@ -111,7 +110,7 @@ class Padded {
 // Rows from the first one on that may be read beyond their ends.
 template <class Real>
 Index roomy_rows(const DenseRows<Real>& rows) {
-  const Index beyond = Padded::padded(rows.d);
+  const Index beyond = in_whole_lanes<double>(rows.d);
   if (rows.d == 0 || rows.n * rows.d < beyond) return 0;
   return (rows.n * rows.d - beyond) / rows.d + 1;
 }

@@ -137,8 +137,8 @@ class SgdEpoch {
         always_averaged_(averaging.from > 0 && averaging.every == 1 && !(is_sparse && is_centred)),
         falls_behind_(is_sparse && (always_averaged_ || rule.l1 > 0.0)),
         missed_(rows.d, batches.count(), rule.l1 > 0.0, is_sparse && always_averaged_),
-        vectors_(stride * rows.d),
-        signed_(is_balanced && stride == 1 ? rows.d : 0) {
+        vectors_(stride * in_whole_lanes<Real>(rows.d)),
+        signed_(is_balanced && stride == 1 ? in_whole_lanes<Real>(rows.d) : 0) {
     const auto longest = static_cast<std::size_t>(batches.longest());
     scores_.resize(longest);
     shares_.resize(longest);

@@ -14,6 +14,12 @@ namespace antithetic {
 template <class Real>
 constexpr Index lanes = 64 / static_cast<Index>(sizeof(Real));
 
+// So many numbers, up to whole lanes.
+template <class Real>
+constexpr Index in_whole_lanes(Index d) {
+  return (d + lanes<Real> - 1) / lanes<Real> * lanes<Real>;
+}
+
 // Numbers that one register holds. Compilers pass wider blocks through memory in pieces, and a load
 // of what was just stored in smaller pieces has to wait for them.
 #if defined(__AVX512F__)
@@ -243,6 +249,14 @@ struct Lanes {
       unrolled<parts / 2>([&](auto p) { halves.part[p] = part[p] + part[p + parts / 2]; });
     }
     return halves;
+  }
+
+  ANTITHETIC_INLINE Real total() const {
+    if constexpr (many == 1) {
+      return part[0];
+    } else {
+      return sum_of_halves().total();
+    }
   }
 };
 

@@ -8,7 +8,7 @@ namespace {
 // the lanes that hold it means nothing.
 class Upper {
  public:
-  explicit Upper(Index k) : k_(k), stride_(Padded::padded(k)), numbers_(k * stride_) {}
+  explicit Upper(Index k) : k_(k), stride_(in_whole_lanes<double>(k)), numbers_(k * stride_) {}
 
   Index size() const { return k_; }
   Index stride() const { return stride_; }
@@ -28,7 +28,7 @@ class Upper {
 class PaddedTable {
  public:
   PaddedTable(const double* table, Index n, Index k)
-      : stride_(Padded::padded(k)), numbers_(n * stride_) {
+      : stride_(in_whole_lanes<double>(k)), numbers_(n * stride_) {
     for (Index i = 0; i < n; ++i) std::copy_n(table + i * k, k, numbers_.data() + i * stride_);
   }
 

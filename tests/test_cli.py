@@ -546,7 +546,7 @@ def test_a_fault_of_the_program_says_so(tmp_path, table, monkeypatch):
 
     monkeypatch.setattr("antithetic._cli.train.read_data", broken)
     _, error = run("train", table, "--model", tmp_path / "m.json", code=1)
-    assert "fault of the program" in error
+    assert "bug in antithetic" in error
     assert "--debug" in error
 
 

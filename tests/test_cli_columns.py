@@ -99,7 +99,7 @@ def test_dates_become_days(people, tmp_path):
     assert run_json("predict", model, people)["rows"] == 60
     numbers = write(tmp_path / "numbers.csv", ["a", 1.0], ["b", 1.0], ["seen", 19723])
     _, error = run("predict", model, numbers, code=1)
-    assert "no dates in column 'seen'" in error
+    assert "column 'seen' holds no dates" in error
 
 
 def test_dates_in_parquet_are_those_in_text(people, tmp_path):

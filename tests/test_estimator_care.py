@@ -49,7 +49,7 @@ def test_rows_without_weight_tell_nothing_about_steps():
 
 
 def test_long_runs_do_not_overflow():
-    """The decay is eased no further once it is at its least."""
+    """The decay is not halved below its smallest value."""
     model = SGDClassifier("log_loss", penalty=None, max_iter=4000, tol=None, random_state=0)
     model.fit([[1.0, 2.0], [-1.0, -2.0], [2.0, 1.0], [-2.0, -1.0]], [1, 0, 1, 0])
     assert model.n_iter_ == 4000
@@ -141,7 +141,7 @@ def test_an_interruption_leaves_a_whole_model(monkeypatch, where):
 
 
 def test_warnings_point_at_the_line_that_called():
-    """Past scikit-learn's wrappers and our own frames, so that each place is warned of once."""
+    """Frames of scikit-learn and of this package are skipped, so each place warns once."""
     for model in (
         SGDClassifier(max_iter=1),
         SGDRegressor(max_iter=3, tol=None, learning_rate="constant", eta0=0.9),
@@ -186,7 +186,7 @@ def test_a_chunk_that_weighs_nothing_leaves_steps_and_weights_alone():
 
 
 def test_many_classes_are_no_reason_to_warn():
-    """More than twenty of them, each with many rows."""
+    """More than twenty classes with many rows each cause no warning."""
     rows = np.tile(X, (3, 1))
     for labels in (np.arange(900) % 26, (np.arange(900) % 26).astype(float)):
         assert SGDClassifier(**FEW).fit(rows, labels).coef_.shape == (26, 4)

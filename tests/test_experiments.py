@@ -41,7 +41,7 @@ SEEDS, EPOCHS = 2, 3
     ids=" ".join,
 )
 def part(request: pytest.FixtureRequest) -> Part:
-    """An even number of rows with one loss, an odd one with the other."""
+    """A part with an even number of rows for one loss, and an odd number for the other."""
     return run_part(*request.param, seeds=SEEDS, epochs=EPOCHS)
 
 

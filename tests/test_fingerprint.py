@@ -36,7 +36,7 @@ def test_dense_and_csr_have_one_fingerprint(data, rows):
 
 @given(data=st.data(), rows=integer_rows(min_rows=2))
 def test_any_change_of_the_rows_changes_the_fingerprint(data, rows):
-    """One value changed, or two different rows swapped: another hash."""
+    """Changing one value, or swapping two different rows, changes the hash."""
     mark = mark_of(rows, np.arange(len(rows)))
     place = tuple(data.draw(st.integers(0, k - 1)) for k in rows.shape)
     changed = rows.copy()

@@ -609,5 +609,5 @@ def test_groups_that_do_harm_are_set_aside_for_a_class():
     """A given GroupTable serves only the classes on which it lowers the variance."""
     rows = np.lexsort((X[:, 0], THREE))  # neighbours have like gradients
     order = Shuffle(pairs=GroupTable(rows, 2))
-    with pytest.warns(UserWarning, match="set aside for class"):
+    with pytest.warns(UserWarning, match="not used for class"):
         SGDClassifier("log_loss", order=order, max_iter=2, tol=None).fit(X, THREE)

@@ -107,7 +107,7 @@ def test_every_parameter_of_scikit_learn_is_there(kind):
 
 @BOTH
 def test_every_public_attribute_of_scikit_learn_is_there(kind):
-    """After fit, methods included; and what is new."""
+    """After fit, all attributes and methods of scikit-learn's class exist, and the new ones."""
     own, other = (
         kind(loss="huber").fit(X, target_of(kind)),
         getattr(theirs, kind.__name__)(loss="huber", tol=1e-2).fit(X, target_of(kind)),
@@ -207,9 +207,9 @@ def test_tol_ends_a_run_where_scikit_learn_does(rate):
 
 
 def test_early_stopping_holds_back_and_stops_as_scikit_learn_does():
-    """The same rows, the same score, the same end.
+    """Rows held back, scores and the end of the fit are those of scikit-learn.
 
-    T_ counts the rows that were used, whereas scikit-learn's counts all.
+    ``t_`` counts the rows that were used, whereas scikit-learn's counts all.
     """
     given = {
         "early_stopping": True,

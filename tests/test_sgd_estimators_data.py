@@ -418,7 +418,7 @@ def test_a_table_is_set_aside_where_it_does_harm():
     ratios = [table.variance_ratio(X, np.equal(THREE, k), fit_intercept=True) for k in range(3)]
     assert max(ratios[:2]) < 1.0 < ratios[2]
     with pytest.warns(
-        UserWarning, match=r"set aside for class 2 against the rest, .*\(1\.10 times"
+        UserWarning, match=r"not used for class 2 against the rest, .*\(1\.10 times"
     ) as caught:
         model = SGDClassifier(**(TRACED | {"loss": "log_loss"})).fit(X, THREE, table=table)
     assert len(caught) == 1

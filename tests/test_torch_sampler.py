@@ -37,7 +37,7 @@ def flat(batches):
 
 
 def test_the_package_works_without_torch():
-    """It is imported by those who ask for antithetic.torch, and no one else."""
+    """PyTorch is imported only by antithetic.torch."""
     code = (
         "import sys, antithetic; antithetic.pair([[1.0], [2.0]], [0, 1]); sys.exit('torch' in"
         " sys.modules)"
@@ -173,7 +173,7 @@ def test_the_type_of_labels_says_what_they_are():
 def test_each_iteration_is_the_next_epoch():
     """Each iteration is the next epoch, as with shuffle=True.
 
-    Set_epoch chooses one, and the same number gives the same batches in any sampler of this seed.
+    ``set_epoch`` chooses one; the same number and seed give the same batches in any sampler.
     """
     found = sampler()
     assert found.epoch == 0
@@ -331,7 +331,7 @@ def test_epochs_that_are_refused():
 
 
 def test_what_lightning_does_to_batch_samplers_is_refused():
-    """It would put a sampler of its own into this one, and part the groups."""
+    """Lightning would replace this sampler by its own and break up the groups."""
     with pytest.raises(TypeError, match="use_distributed_sampler=False"):
         AntitheticBatchSampler(
             torch.utils.data.SequentialSampler(range(3)), batch_size=8, drop_last=False

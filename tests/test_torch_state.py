@@ -138,7 +138,7 @@ def test_states_of_others_are_refused():
         antithetic().load_state_dict({**state, "batches": 99})
     for make in (balanced, antithetic):
         first, second = (make(num_replicas=2, rank=rank) for rank in range(2))
-        with pytest.raises(ValueError, match="of process 0, and this is 1"):
+        with pytest.raises(ValueError, match="to process 0, and this is process 1"):
             second.load_state_dict(first.state_dict())
     state = balanced().state_dict()
     with pytest.raises(ValueError, match="not one of the rows"):
@@ -146,7 +146,7 @@ def test_states_of_others_are_refused():
 
 
 def test_an_earlier_state_takes_back_what_was_learnt():
-    """Norms, gradients and counts of the test are given up for those of the state."""
+    """Norms, gradients and counts of the test are replaced by those of the state."""
     sampler = antithetic()
     state = copy.deepcopy(sampler.state_dict())
     first = walk(sampler, 30, True)

@@ -153,9 +153,9 @@ class Comparison:
 
     @property
     def recommended(self) -> Measured:
-        """The order that is soonest where reshuffling ends, its table included.
+        """The order that reaches reshuffling's last gap first, its table included.
 
-        In doubt reshuffling, which needs nothing.
+        Reshuffling itself, unless another order is clearly faster.
         """
         baseline = self.measured[0]
         goal = float(self.gap(baseline)[:, -1].mean())
@@ -205,7 +205,7 @@ def compare_orders(
     epochs, seeds : int
         Length and number of the runs.
     progress : callable, default=None
-        Told ``(what, done, total)``.
+        Called with ``(what, done, total)``.
 
     Returns
     -------

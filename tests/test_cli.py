@@ -708,7 +708,7 @@ def test_the_constant_of_a_regression_is_the_mean(tmp_path):
     assert -0.2 < found["validation"]["constant"] <= 0.0
 
 
-def test_a_table_serves_the_rows_that_are_not_held_out(tmp_path, table):
+def test_a_table_is_cut_to_the_rows_that_are_not_held_out(tmp_path, table):
     """The table of a file is cut to the rows of the second fit."""
     run("pair", table, "-o", tmp_path / "table.npz")
     found = run_json(

@@ -207,7 +207,7 @@ def test_regression(tmp_path):
     find_chromium() is None,
     reason="no Chromium: apt-get install chromium, or name one in the variable CHROMIUM",
 )
-def test_the_report_opens_whatever_the_file_is_called(tmp_path):
+def test_the_report_opens_for_any_file_name(tmp_path):
     path = write_table(tmp_path / "<img src=x onerror=alert(1)>.csv", *data())
     run_json("compare", path, *FAST, "--out", tmp_path / "report")
     with open_browser(find_chromium()) as browser:

@@ -255,7 +255,7 @@ def in_parts(rows):
 
 
 @pytest.mark.parametrize("kind", ["hessian", "shared", "sampled", "float32", "l1"])
-def test_a_checkpoint_goes_on_to_the_same_bits(client, kind, tmp_path, monkeypatch):
+def test_a_checkpoint_resumes_to_the_same_bits(client, kind, tmp_path, monkeypatch):
     """A fit resumed after any iteration gives the same bits, with any model."""
     path, given = tmp_path / "fit.npz", {"tol": 1e-8, "C": 0.1}
     rows, y, lengths = X, Y, BLOCKS

@@ -331,7 +331,7 @@ def test_stopping(client):
         classifier(client, max_iter=2, tol=1e-4).fit(*data)
 
 
-def test_warm_start_goes_on(client):
+def test_warm_start_continues(client):
     """A warm start continues from the last weights, with corrected steps at once."""
     data = in_blocks(X, Y, [300] * 2)
     model = classifier(client, max_iter=3, warm_start=True).fit(*data)
@@ -343,7 +343,7 @@ def test_warm_start_goes_on(client):
     assert given.history_["objective"][0] <= model.history_["objective"][-1]
 
 
-def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path):
+def test_a_checkpoint_resumes_to_the_same_bits(client, tmp_path):
     """After any round, also with a table and several classes.
 
     Other data, parameters and files are told apart.

@@ -320,7 +320,7 @@ def test_separated_classes_without_a_penalty_cause_a_warning(client):
 
 
 @pytest.mark.parametrize("kind", ["two", "three", "l1", "wide"])
-def test_a_checkpoint_goes_on_to_the_same_bits(client, kind, tmp_path):
+def test_a_checkpoint_resumes_to_the_same_bits(client, kind, tmp_path):
     """A fit resumed after any iteration gives the same bits; other fits are refused."""
     path = tmp_path / "fit.npz"
     rows, y, lengths = X, Y, BLOCKS
@@ -452,7 +452,7 @@ def test_very_many_columns_take_few_rounds(client):
 
 
 @pytest.mark.usefixtures("small_samples")
-def test_very_many_columns_go_on_from_a_checkpoint(client, tmp_path):
+def test_very_many_columns_resume_from_a_checkpoint(client, tmp_path):
     """The sample is drawn again, and the bits are those of a fit without a break."""
     data, path = delayed_rows(*very_wide(), [2000, 2000]), tmp_path / "fit.npz"
 

@@ -274,7 +274,7 @@ def test_a_wrong_body_is_not_kept(server, cache, monkeypatch, name, body, messag
     assert files(cache) == []
 
 
-def test_what_the_server_unpacked_is_taken(server):
+def test_what_the_server_unpacked_is_accepted(server):
     """Content that the server has unpacked is accepted."""
     server.answers = [send(TEXT)]
     for _ in range(2):
@@ -327,7 +327,7 @@ def test_a_full_disk_leaves_nothing(server, cache, monkeypatch):
     assert files(cache) == []
 
 
-def test_a_cache_that_is_no_folder_is_named(server, cache):
+def test_a_cache_that_is_not_a_folder_is_named(server, cache):
     """If a file is in the place of the cache folder, the error names it."""
     cache.write_bytes(b"")
     server.answers = [send(TEXT)]

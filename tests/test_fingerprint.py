@@ -124,7 +124,7 @@ def test_a_derived_table_checks_rows_and_labels_only():
     [pair_rows(X, "random", random_state=0), AntitheticTable(CYCLE)],
     ids=["pair_rows", "given"],
 )
-def test_a_table_of_ones_own_checks_the_number_of_rows_only(table):
+def test_a_table_of_own_vectors_checks_the_number_of_rows_only(table):
     """A table of the user's own vectors knows nothing about X and y."""
     table.check(X, Y)
     table.check(X + 1.0, 1 - Y)

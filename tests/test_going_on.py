@@ -37,7 +37,7 @@ from antithetic.training import loop
 
 @CORRECTED
 @BOTH
-def test_warm_starts_go_on_from_the_solution(solver, kind):
+def test_warm_starts_continue_from_the_solution(solver, kind):
     """A second fit leaves a solution where it is, with the steps of the first."""
     loss = {"loss": "log_loss"} if kind is SGDClassifier else {}
     model = kind(solver=solver, warm_start=True, **EXACT, **loss).fit(X, target_of(kind))

@@ -245,7 +245,7 @@ def test_the_run_loop_drives_it():
 
 
 @WITH_LOSS
-def test_a_start_of_ones_own(loss):
+def test_given_initial_weights(loss):
     """The dual variables are minus the slopes there, and the weights those that go with them.
 
     From the optimum, these are the initial weights.

@@ -190,7 +190,7 @@ def test_a_fit_needs_less_memory_than_the_rows(form):
 
 @BOTH
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_frames_have_names_that_must_be_met_again(kind, frame):
+def test_frames_have_names_that_must_match_later(kind, frame):
     """feature_names_in_, the model of the plain rows, and a refusal of others."""
     y = target_of(kind)
     right, wrong = (
@@ -654,7 +654,7 @@ def test_a_fit_writes_no_parameter(kind):
     assert model.plan_.why
 
 
-def test_it_works_in_the_hands_of_others():
+def test_it_works_with_tools_of_scikit_learn():
     """Calibration, cross-validation, pipelines, searches."""
     calibrated = CalibratedClassifierCV(SGDClassifier(random_state=0), cv=3).fit(X, THREE)
     np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)

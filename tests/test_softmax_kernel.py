@@ -151,7 +151,7 @@ def test_threads_do_not_change_a_bit():
     np.testing.assert_array_equal(one.state.coef, many.state.coef)
 
 
-def test_weights_shrink_to_zero_and_go_on():
+def test_weights_shrink_to_zero_and_move_again():
     """A step times the penalty of 1 or more leaves nothing of the weights before it."""
     problem = make_problem(24, 5, 3)
     heavy = SoftmaxProblem(problem.X, problem.y, SOFTMAX, ElasticNet(l2=50.0), None, True, None, 3)

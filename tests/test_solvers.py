@@ -341,7 +341,7 @@ def test_an_earlier_state_is_made_to_fit():
     assert averaged.take_up(back, left)[1].weight == 0.0
 
 
-def test_what_another_solver_kept_is_no_average():
+def test_what_another_solver_kept_is_not_an_average():
     """SGD continues from another solver's weights, with new averages and no L1 carried forward."""
     solver = make_sgd(make_problem(l1=0.1), True)
     state, own = solver.take_up(State(np.ones(D), 0.5, 7, 14, 1), Remembered(np.ones(N)))

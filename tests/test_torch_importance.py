@@ -143,7 +143,7 @@ def test_the_mean_counts_drawn_rows_by_their_weights():
     assert norms.values[0] == 4.0
 
 
-def test_rows_without_a_gradient_are_drawn_alike():
+def test_rows_without_a_gradient_are_equally_likely():
     """No division by zero where all norms vanish, and they can be given up."""
     norms = RowNorms(5)
     learn(norms, range(5), np.zeros(5))

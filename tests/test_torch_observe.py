@@ -798,7 +798,7 @@ for _ in range(5):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_epoch_that_is_broken_off_is_no_mistake():
+def test_an_epoch_that_is_broken_off_is_not_an_error():
     """Batches that were handed out but not seen are forgotten, without an error."""
     found, net = sampler(), model()
     with found.observing(net):

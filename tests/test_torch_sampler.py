@@ -225,7 +225,7 @@ def test_a_data_loader_gives_these_batches():
     [copy.deepcopy, lambda found: pickle.loads(pickle.dumps(found))],
     ids=["deepcopy", "pickle"],
 )
-def test_copies_go_on_by_themselves(copied):
+def test_copies_are_independent(copied):
     """A copy keeps what was observed, but is not observed: the hook belongs to the original."""
     found, head = sampler(), torch.nn.Linear(6, 4)
     with found.observing(head):
@@ -238,7 +238,7 @@ def test_copies_go_on_by_themselves(copied):
         assert len(list(other)) == len(list(other)) == len(other)
 
 
-def test_tables_made_before_serve_the_first_epoch():
+def test_given_tables_are_used_in_the_first_epoch():
     """Tables of pairs and of groups; later epochs do not use them, unless the test finds groups."""
     found = sampler(None, None, table=TABLE)
     first, second = list(found), list(found)

@@ -180,7 +180,7 @@ def test_a_fit_needs_less_memory_than_the_rows(form):
     rows = np.random.default_rng(0).normal(size=(20000, 40))
     y = (rows[:, 0] > 0.0).astype(int)
     rows = form(rows)
-    model = SGDClassifier("log_loss", max_iter=2, tol=None).fit(rows[:100], y[:100])  # compiles
+    model = SGDClassifier("log_loss", max_iter=2, tol=None).fit(rows[:100], y[:100])  # warm up
     tracemalloc.start()
     model.fit(rows, y)
     peak = tracemalloc.get_traced_memory()[1]

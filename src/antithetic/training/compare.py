@@ -318,7 +318,7 @@ def _with_table(problem: Problem, y: Any, order: Order) -> tuple[Order, float]:
         return order, 0.0
     make = partial(order.pairs.first_table, problem, y, once=False, seed=0)
     seconds = _timed(make)
-    if seconds <= _SLOW:  # the first may have waited for the compiler
+    if seconds <= _SLOW:  # the first may have been slower by chance
         seconds = min(seconds, _timed(make))
     return order.but(pairs=order.pairs.but(method=make())), seconds
 

@@ -260,7 +260,7 @@ def ratio_of_seconds(
     most: float | None,
     epochs,
 ) -> Figure:
-    ours()  # compile
+    ours()  # once before it is timed
     own, peer = best_seconds([ours, theirs], repeats)
     remark = f"{own * 1e3:.1f} ms ({epochs[0]} epochs) against {peer * 1e3:.1f} ms ({epochs[1]})"
     return Figure(title, own / peer, most=most, remark=remark)

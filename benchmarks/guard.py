@@ -138,7 +138,7 @@ def measure(repeats: int, names: list[str] | None = None) -> dict[str, float]:
     with threadpool_limits(1):
         for name, jobs in kernels().items():
             if names is None or name in names:
-                for job in jobs * 2:  # compile, and let a balanced order become one
+                for job in jobs * 2:  # warm up, and let a balanced order become one
                     job()
                 ours, theirs = best_seconds(jobs, repeats)
                 found[name] = ours / theirs

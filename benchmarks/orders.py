@@ -353,7 +353,7 @@ def part_e(quick: bool) -> Iterator[Figure]:
 def epoch_seconds(X, y, repeats: int) -> tuple[float, float]:
     """Seconds per epoch, reshuffled and balanced."""
     jobs = [next_epoch(X, y, order) for order in (Shuffle(), Balanced())]
-    for job in jobs * 2:  # compile, and let the balanced order become one
+    for job in jobs * 2:  # warm up, and let the balanced order become one
         job()
     shuffled, balanced = best_seconds(jobs, repeats)
     return shuffled, balanced

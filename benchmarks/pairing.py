@@ -139,7 +139,7 @@ def against_greedy(
         return
     X, y = data
     X_few, y_few = some(X, y, 2000)
-    antithetic.pair(X_few, y_few, "tree"), antithetic.pair(X_few, y_few, "greedy")  # compile
+    antithetic.pair(X_few, y_few, "tree"), antithetic.pair(X_few, y_few, "greedy")  # warm up
     tables = {}
     jobs = [
         lambda m=method: tables.update({m: antithetic.pair(X, y, m)})
@@ -197,7 +197,7 @@ def million(repeats: int) -> dict[str, float]:
     Return seconds, megabytes beyond the rows, and ratios.
     """
     G = synthetic(1_000_000)
-    antithetic.pair_rows(G[:3000], "tree")  # compile
+    antithetic.pair_rows(G[:3000], "tree")  # warm up
     before = megabytes("VmRSS")
     (seconds,) = best_seconds([lambda: antithetic.pair_rows(G, "tree")], repeats)
     # The peak minus what was held before: an upper bound on what was needed.

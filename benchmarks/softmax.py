@@ -131,7 +131,7 @@ QUICK = ("MNIST", "features")
 
 @cache
 def task_of(name: str, quick: bool) -> Task | None:
-    """Return a set by name; None where it is not to be had."""
+    """Return a set by name; None if it is not available."""
     data = SETS[name](quick)
     return None if data is None else Task(name, *data)
 

@@ -5,7 +5,7 @@ and 10 epochs of ``antithetic.SGDClassifier`` with all defaults but loss, alpha,
 ``tol=None`` and ``random_state``; the median of 5 seeds, at least 1e-6. The paper's sets have its
 alpha, the others 1e-4, ijcnn1.tr with multiplied and moved columns 1e-8. What version 0.1 reached
 was recorded once with the code before units, whose algorithm is that of 0.1 (``record`` prints such
-figures with whatever antithetic is imported). They agree with what was known of 0.1: ijcnn1.tr 9e-4
+figures for the antithetic that is imported). They agree with what was known of 0.1: ijcnn1.tr 9e-4
 / 3e-6, skin_nonskin 4e-1 / 4e-1, moved columns 1 / 1. The minimum of the logistic loss is found by
 ``solver="newton"``, that of the hinge loss is the least of several long runs.
 

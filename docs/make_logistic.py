@@ -1,7 +1,7 @@
-"""Rebuild the tables of the LogisticRegression page: ``python docs/make_logistic.py [ROWS]``.
+"""Rebuild the tables of LogisticRegression's page and README: ``docs/make_logistic.py [ROWS]``.
 
 ROWS is a file that ``python benchmarks/logistic.py --save ROWS`` leaves; it is kept as
-``docs/logistic.csv``. Without it, the page is written from that file as it is. Draw the picture
+``docs/logistic.csv``. Without it, the pages are written from that file as it is. Draw the picture
 after that: ``python docs/make_pictures.py logistic``.
 """
 
@@ -17,7 +17,7 @@ sys.path.insert(0, str(DOCS.parent / "benchmarks"))
 
 from logistic_rows import races_of, read_rows  # noqa: E402
 
-KEPT, PAGE = DOCS / "logistic.csv", DOCS / "logistic.md"
+KEPT, PAGES = DOCS / "logistic.csv", (DOCS / "logistic.md", DOCS.parent / "README.md")
 MARKED = re.compile(r"(<!-- (\S+): made by docs/make_logistic.py -->).*?(<!-- end -->)", re.DOTALL)
 TEXT = "farm-ads"
 
@@ -120,7 +120,7 @@ def threads(rows):
 
 
 def tables(rows):
-    """All tables of the page by their names in it."""
+    """All tables by the names they have in the pages."""
     found = races_of(rows)
     numbers = [race for race in found if not race.name.startswith(TEXT)]
     return {
@@ -135,7 +135,7 @@ def tables(rows):
 
 
 def page(text, rows):
-    """The page with its tables rebuilt."""
+    """A page with its tables rebuilt."""
     made = tables(rows)
     return MARKED.sub(lambda found: f"{found[1]}\n\n{made[found[2]]}\n\n{found[3]}", text)
 
@@ -146,10 +146,11 @@ def or_none(make, given):
 
 
 def main(given):
-    """Write the page."""
+    """Write the pages."""
     if given:
         shutil.copyfile(given[0], KEPT)
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), read_rows(KEPT)), encoding="utf-8")
+    for path in PAGES:
+        path.write_text(page(path.read_text(encoding="utf-8"), read_rows(KEPT)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -174,9 +174,7 @@ def corrected_steps(problem, epochs, size, eta, kind, *, coef, intercept=0.0, me
 
 
 def grab_order(order, gradients, stale_mean):
-    """Order that follows an epoch by GraB's mean balancing (Lu et al.
-
-    2022), and the mean of this epoch for the next.
+    """Order after an epoch by mean balancing (GraB, Lu et al. 2022), and the epoch's mean.
 
     Each row's gradient, less the mean of the epoch before, gets the sign that keeps the signed sum
     small; rows of sign + come first, in order, and rows of sign - last, reversed.

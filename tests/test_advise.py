@@ -39,7 +39,7 @@ def test_the_sentence_names_the_setting_and_the_figures():
         advice.order = Shuffle()
 
 
-def test_text_is_reshuffled_and_regression_is_served():
+def test_text_is_reshuffled_and_regression_is_supported():
     """More features than rows leave nothing to balance; numbers work as labels do."""
     rng = np.random.default_rng(0)
     wide = advise(rng.normal(size=(40, 60)), np.arange(40) % 2)

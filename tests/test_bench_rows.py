@@ -128,7 +128,7 @@ def test_the_profile_counts_problems_solved_within_a_factor():
     np.testing.assert_allclose(shares["slow"], [0.0, 0.0, 0.0, 0.5])
 
 
-def test_rows_come_back_as_they_were_written(tmp_path):
+def test_rows_are_read_as_they_were_written(tmp_path):
     """All digits, quotes and infinities; a line that was not finished is left out."""
     path = tmp_path / "rows.csv"
     given = [

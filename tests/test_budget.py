@@ -36,7 +36,7 @@ def test_without_time_it_is_the_tree():
 def test_the_better_of_tree_and_greedy_is_kept(monkeypatch):
     """On wide rows Algorithm 1 wins, on others the tree.
 
-    Never is the outcome worse than the tree's of the same rounds.
+    The result is never worse than the tree's after the same rounds.
     """
     monkeypatch.setattr(budget, "OPTIMAL_MAX_ROWS", 0)
     rows = wide_rows(3000)

@@ -546,7 +546,7 @@ def test_a_fault_of_the_program_says_so(tmp_path, table, monkeypatch):
 
     monkeypatch.setattr("antithetic._cli.train.read_data", broken)
     _, error = run("train", table, "--model", tmp_path / "m.json", code=1)
-    assert "fault of the program" in error
+    assert "bug in antithetic" in error
     assert "--debug" in error
 
 
@@ -708,7 +708,7 @@ def test_the_constant_of_a_regression_is_the_mean(tmp_path):
     assert -0.2 < found["validation"]["constant"] <= 0.0
 
 
-def test_a_table_serves_the_rows_that_are_not_held_out(tmp_path, table):
+def test_a_table_is_cut_to_the_rows_that_are_not_held_out(tmp_path, table):
     """The table of a file is cut to the rows of the second fit."""
     run("pair", table, "-o", tmp_path / "table.npz")
     found = run_json(

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 
+from antithetic import LogisticRegression
 from antithetic.datasets import read_file
 
 pytest.importorskip("typer")
@@ -99,7 +100,7 @@ def test_dates_become_days(people, tmp_path):
     assert run_json("predict", model, people)["rows"] == 60
     numbers = write(tmp_path / "numbers.csv", ["a", 1.0], ["b", 1.0], ["seen", 19723])
     _, error = run("predict", model, numbers, code=1)
-    assert "no dates in column 'seen'" in error
+    assert "column 'seen' holds no dates" in error
 
 
 def test_dates_in_parquet_are_those_in_text(people, tmp_path):
@@ -277,3 +278,14 @@ def test_the_limit_can_be_set(tmp_path):
     run("train", path, "-m", model, "--max-bytes", "0.1G", "--epochs", 1)
     _, error = run("predict", model, path, "--max-bytes", "1000000", code=1)
     assert "--max-bytes" in error
+
+
+def test_a_model_saved_without_names_says_how_to_save_them(people, tmp_path):
+    """The advice of the error can be followed: with names, the columns of a table are found."""
+    read, saved = read_file(people, features=["a", "b"], target="label"), tmp_path / "model.json"
+    model = LogisticRegression().fit(read.data, read.target)
+    LinearModel.of(model).save(saved)
+    assert "feature_names=data.feature_names" in run("predict", saved, people, code=1)[1]
+    LinearModel.of(model, feature_names=read.feature_names).save(saved)
+    predicted = [line.split(",")[0] for line in run("predict", saved, people)[0].splitlines()[1:]]
+    assert predicted == model.predict(read.data).tolist()

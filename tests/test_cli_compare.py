@@ -207,7 +207,7 @@ def test_regression(tmp_path):
     find_chromium() is None,
     reason="no Chromium: apt-get install chromium, or name one in the variable CHROMIUM",
 )
-def test_the_report_opens_whatever_the_file_is_called(tmp_path):
+def test_the_report_opens_for_any_file_name(tmp_path):
     path = write_table(tmp_path / "<img src=x onerror=alert(1)>.csv", *data())
     run_json("compare", path, *FAST, "--out", tmp_path / "report")
     with open_browser(find_chromium()) as browser:
@@ -223,7 +223,7 @@ def test_the_report_opens_whatever_the_file_is_called(tmp_path):
 
 @pytest.mark.parametrize("name", ["report.html", "curves.csv", "train.py"])
 def test_foreign_files_are_not_overwritten(tmp_path, name):
-    """They are refused before any work; what an earlier comparison left is replaced."""
+    """Foreign files are refused before any work; an earlier comparison is replaced."""
     path, out = write_table(tmp_path / "data.csv", *data()), tmp_path / "out"
     out.mkdir()
     (out / name).write_text("mine")
@@ -243,7 +243,7 @@ def badly_scaled(n=300):
 
 
 def test_gaps_are_those_to_the_true_minimum(tmp_path):
-    """Where no run comes near it, the least of the runs would make all gaps look small."""
+    """Gaps refer to the minimum even if no run comes near it."""
     X, y = badly_scaled()
     found = run_json("compare", write_table(tmp_path / "data.csv", X, y), *FAST)
     peer = LogisticRegression(C=1.0 / (1e-2 * len(y)), solver="newton-cholesky", tol=1e-10)

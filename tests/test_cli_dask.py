@@ -103,7 +103,7 @@ def test_row_groups_of_a_large_parquet_file_are_blocks(client, tmp_path, monkeyp
 
 
 def test_train_writes_the_model_of_train(address, tmp_path):
-    """Which predict takes, with the names of the columns."""
+    """The model file has the names of the columns, and ``predict`` accepts it."""
     folder, model = tmp_path / "data", tmp_path / "model.json"
     folder.mkdir()
     write(folder, "csv")
@@ -153,7 +153,7 @@ def test_train_writes_the_model_of_train(address, tmp_path):
     ],
     ids=["address", "one-hot", "pairs", "checkpoint"],
 )
-def test_what_cannot_be_is_said_in_a_sentence(tmp_path, more, message):
+def test_what_is_impossible_is_refused_in_a_sentence(tmp_path, more, message):
     """What is impossible is refused in a sentence, before a cluster is started."""
     write(tmp_path, "csv")
     done = CliRunner().invoke(
@@ -185,7 +185,7 @@ def test_quantities_are_told_from_classes(client, tmp_path):
     ("more", "solver"), [([], "newton"), (["--solver", "sgd"], "sgd")], ids=["default", "sgd"]
 )
 def test_the_solver_is_the_one_asked_for(address, tmp_path, more, solver):
-    """Blocks have another default than one machine, and what is named is taken."""
+    """Dask has its own default solver; a solver that is named is used."""
     write_csv(tmp_path / "part0.csv", X, Y)
     model = tmp_path / "model.json"
     about = ["-m", str(model), "--dask", address, "--epochs", "2", "--tol", "0", *more]

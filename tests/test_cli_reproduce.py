@@ -99,9 +99,9 @@ def sonar(loss):
 
 @pytest.mark.parametrize("loss", ["log_loss", "hinge"])
 def test_variances_in_the_report_are_exact(made, loss):
-    """Those of the page's table and of the CSV file, at zero and after the run, to 1e-12.
+    """Variances in the table and the CSV file are exact to 1e-12, at zero and after the run.
 
-    Those of the figure to the digits it has.
+    Those of the figure are exact to the digits that it has.
     """
     out, _ = made
     X, y, bench = sonar(loss)
@@ -193,7 +193,7 @@ def test_the_explorer_highlights_the_partner_of_the_table(page):
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_of_a_set_is_text(monkeypatch, name):
-    """Sets have names of ours; were it otherwise, they would still be escaped."""
+    """Names of sets are escaped, although they are our own."""
     from dataclasses import replace
 
     from antithetic.report import of_pairs
@@ -414,7 +414,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path):
 
 @pytest.mark.parametrize("name", ["report.html", "report-partial.html"])
 def test_a_foreign_page_is_not_overwritten(tmp_path, name):
-    """It is refused before any work, and our own page is replaced."""
+    """A foreign page is refused before any work; our own page is replaced."""
     (tmp_path / name).write_text("<html>my own report</html>")
     given = ("reproduce", *TINY, "--out", tmp_path, "--no-images")
     _, error = run(*given, code=1)
@@ -424,7 +424,7 @@ def test_a_foreign_page_is_not_overwritten(tmp_path, name):
 
 
 def test_the_summary_says_wins_in_plain_words(made):
-    """How often an order ends nearer, how often farther, and how often nobody can tell."""
+    """It says how often an order ends nearer, farther, or too close to tell."""
     out, _ = made
     page = payload(out)
     wins = [sentence for sentence in page["summary"] if "ends nearer" in sentence]

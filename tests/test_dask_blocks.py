@@ -89,7 +89,7 @@ def test_labels_in_memory_are_cut_like_blocks_of_unknown_length():
 
 
 def test_a_task_reads_its_block_by_itself():
-    """Nothing is a task of its own that a worker would run ahead with."""
+    """Reading is part of the task that uses the block, so workers do not read ahead."""
     blocks = read_blocks(*in_blocks(X, Y, [20, 40]))
     assert all(isinstance(part, Recipe) for part in blocks.X + blocks.y)
 

@@ -154,7 +154,7 @@ def test_a_certified_optimum_from_sorted_blocks(client, about):
 
 
 def test_the_bound_is_above_the_distance_to_the_optimum(client):
-    """After every number of iterations, with the intercepts that make a bound difficult."""
+    """It holds after any number of iterations, with intercepts, which make it difficult."""
     data = in_blocks(X, Y, BLOCKS)
     problem = SoftmaxProblem.build(X, Y, l2=1.0 / len(X), fit_intercept=True)
     one = antithetic.LogisticRegression(tol=1e-12).fit(X, Y)
@@ -226,7 +226,7 @@ def test_a_sample_is_the_start_where_classes_share_a_matrix(client):
 
 @pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
 def test_systems_are_solved_with_a_sample_if_rows_are_many(client, monkeypatch, storage):
-    """Then all rows are visited for gradients only, so a fit takes few rounds.
+    """Gradients alone need all rows, so a fit takes few rounds.
 
     A rare class, and columns of very different scales that are far from zero.
     """
@@ -255,8 +255,8 @@ def in_parts(rows):
 
 
 @pytest.mark.parametrize("kind", ["hessian", "shared", "sampled", "float32", "l1"])
-def test_a_checkpoint_goes_on_to_the_same_bits(client, kind, tmp_path, monkeypatch):
-    """After any iteration, with any model of the objective."""
+def test_a_checkpoint_resumes_to_the_same_bits(client, kind, tmp_path, monkeypatch):
+    """A fit resumed after any iteration gives the same bits, with any model."""
     path, given = tmp_path / "fit.npz", {"tol": 1e-8, "C": 0.1}
     rows, y, lengths = X, Y, BLOCKS
     if kind == "sampled":
@@ -295,7 +295,7 @@ def test_warm_start(client):
 
 
 def test_a_class_that_only_the_last_block_has(client):
-    """It is a class like the others, even if it has three rows."""
+    """Such a class is treated like the others, even with three rows."""
     late = np.where(np.arange(len(X)) < len(X) - 3, Y, "new")
     model = LogisticRegression(client=client).fit(*in_blocks(X, late, BLOCKS))
     assert model.classes_.tolist() == np.unique(late).tolist()

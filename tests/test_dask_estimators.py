@@ -103,7 +103,7 @@ def test_other_losses_come_near_their_optimum(client, loss):
 
 @pytest.mark.parametrize("form", ["sparse", "float32", "data frame", "delayed", "memory"])
 def test_collections_of_every_kind(client, form):
-    """Lead to the same optimum; data frames give names to the features."""
+    """Collections of all kinds lead to the same optimum; data frames name the features."""
     rows, labels = in_blocks(X, Y, [300] * 2)
     if form == "sparse":
         rows = rows.map_blocks(sparse.csr_matrix)
@@ -159,7 +159,7 @@ def test_predictions_are_lazy_on_collections_and_arrays_on_arrays(client):
 
 
 def test_more_than_two_classes_are_one_problem_each(client):
-    """Fitted together, block by block; each to its optimum, with a history of its own."""
+    """Each class reaches its optimum and has its own history."""
     rows, labels = labelled(450, classes=3)  # sorted, so that each block has one class
     order = np.argsort(labels, kind="stable")
     model = classifier(client, max_iter=15).fit(*in_blocks(rows[order], labels[order], [150] * 3))
@@ -215,7 +215,7 @@ def test_weights_and_class_weights_are_those_of_one_machine(client):
 
 @pytest.mark.parametrize("penalty", ["l1", GroupLasso([0] * 5 + [1] * 5), None], ids=repr)
 def test_penalties(client, penalty):
-    """Reach what one machine reaches; exact zeros stay zeros in the mean of the blocks."""
+    """Penalties lead to the optimum of one machine; exact zeros stay zero in the mean."""
     rng = np.random.default_rng(1)
     rows = np.hstack([X, rng.normal(size=(600, 5))])
     about = {"penalty": penalty, "alpha": 0.02 if penalty else 1e-4}
@@ -273,7 +273,7 @@ def test_a_table_that_was_made_before(client, shuffle):
         classifier(client, shuffle=False).fit(*data, table=table)
 
 
-def test_plain_averages_are_there_for_the_asking(client):
+def test_plain_averages_on_request(client):
     """solver="sgd": one pass per round.
 
     On one block and with given steps it is the run of one machine, to the last bit.
@@ -331,7 +331,7 @@ def test_stopping(client):
         classifier(client, max_iter=2, tol=1e-4).fit(*data)
 
 
-def test_warm_start_goes_on(client):
+def test_warm_start_continues(client):
     """A warm start continues from the last weights, with corrected steps at once."""
     data = in_blocks(X, Y, [300] * 2)
     model = classifier(client, max_iter=3, warm_start=True).fit(*data)
@@ -343,7 +343,7 @@ def test_warm_start_goes_on(client):
     assert given.history_["objective"][0] <= model.history_["objective"][-1]
 
 
-def test_a_checkpoint_goes_on_to_the_same_bits(client, tmp_path):
+def test_a_checkpoint_resumes_to_the_same_bits(client, tmp_path):
     """After any round, also with a table and several classes.
 
     Other data, parameters and files are told apart.
@@ -542,8 +542,8 @@ def test_import_antithetic_is_free_of_dask():
     assert run_python(code, PYTHONWARNINGS="").split("\n")[:2] == ["[]", "['dask']"]
 
 
-def test_workers_that_cannot_work_are_told_of(client, monkeypatch):
-    """Instead of waiting in silence: all have paused, and the user is told what to do."""
+def test_the_user_is_warned_of_workers_that_cannot_work(client, monkeypatch):
+    """If all workers have paused, a warning says what to do."""
     from distributed.core import Status
 
     from antithetic.dask import cluster as where
@@ -595,7 +595,7 @@ UNSUPPORTED = {
 
 
 def test_parameters_are_those_that_are_supported():
-    """They are the parameters of one machine without four, and a client and a checkpoint."""
+    """They are those of one machine, without four of them, plus client and checkpoint."""
     for ours, local in (
         (SGDClassifier, antithetic.SGDClassifier),
         (SGDRegressor, antithetic.SGDRegressor),

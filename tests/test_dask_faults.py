@@ -91,7 +91,7 @@ def undisturbed(workers):
 
 
 def test_a_worker_that_joins_is_used(workers, undisturbed):
-    """Blocks go to it, and the result is the same."""
+    """A worker that joins gets blocks, and the result is the same."""
     model = SGDClassifier(**CHOSEN, client=workers).fit(*slow_blocks())
     np.testing.assert_array_equal(model.coef_, undisturbed["newton"].coef_)
     done = workers.run(
@@ -105,7 +105,7 @@ def test_a_worker_that_joins_is_used(workers, undisturbed):
 
 @pytest.mark.parametrize("solver", ["newton", "svrg"])
 def test_workers_that_are_killed_change_no_bit(workers, undisturbed, tmp_path, solver):
-    """One in the first look, one in a later round: their blocks are read again."""
+    """Blocks of workers that are killed, early or late, are read again."""
     marker = tmp_path / "read"
     thread, killed = kill(marker, 4, 20)
     model = SGDClassifier(**CHOSEN, solver=solver, client=workers).fit(*slow_blocks(marker))
@@ -242,7 +242,7 @@ def test_workers_without_our_package(workers):
 
 
 def test_an_address_and_a_cluster_of_its_own(workers, undisturbed, monkeypatch):
-    """Give the same bits; a local cluster is there for the time of the fit."""
+    """Both give the same bits; a local cluster exists only during the fit."""
     data = in_blocks(X, Y, LENGTHS)
     by_address = SGDClassifier(**CHOSEN, client=workers.scheduler.address).fit(*data)
     np.testing.assert_array_equal(by_address.coef_, undisturbed["newton"].coef_)

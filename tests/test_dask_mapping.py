@@ -61,7 +61,7 @@ def test_a_task_gets_its_block_and_what_all_share(client, kind):
 
 @pytest.mark.parametrize("most", [0, 1 << 20])
 def test_large_arguments_are_sent_once(client, monkeypatch, most):
-    """As a task of their own, with the same result."""
+    """Large arguments are sent as one task, with the same result."""
     monkeypatch.setattr(mapping, "_BYTES_IN_TASKS", most)
     blocks = Blocks(parts_of("held", client), None, None)
     sent, submit = [], client.submit
@@ -108,7 +108,7 @@ def test_answers_as_large_as_the_weights_are_added_by_tasks(client, monkeypatch)
 
 
 def test_adding_up_leaves_the_parts_as_they_are():
-    """A worker may still hold them."""
+    """A worker may still hold the parts, so adding up must not change them."""
     parts = [(np.ones(2), np.full(1, float(k))) for k in range(3)]
     total = add_up(*parts)
     assert [part.tolist() for part in total] == [[3.0, 3.0], [3.0]]

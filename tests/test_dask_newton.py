@@ -293,7 +293,7 @@ def test_many_classes_are_one_problem_each(client):
 
 
 def test_rules_for_the_end(client):
-    """A fit ends by its objective, its gradient or its iterations, of which only these warn."""
+    """A fit ends by its objective, its gradient or max_iter; only the last one warns."""
     data = in_blocks(X, Y, BLOCKS)
     given = {"loss": "log_loss", "alpha": 1e-3, "client": client}
     by_objective = SGDClassifier(**given).fit(*data)
@@ -310,8 +310,8 @@ def test_rules_for_the_end(client):
         LogisticRegression(tol=1e-12, max_iter=1, client=client).fit(*data)
 
 
-def test_separated_classes_without_a_penalty_are_told_of(client):
-    """There is no optimum then."""
+def test_separated_classes_without_a_penalty_cause_a_warning(client):
+    """Without a penalty, separated classes have no optimum."""
     rows = np.array([[-2.0], [-1.0], [1.0], [2.0]] * 10)
     with pytest.warns(ConvergenceWarning, match="perfectly separated"):
         LogisticRegression(C=np.inf, client=client).fit(
@@ -320,8 +320,8 @@ def test_separated_classes_without_a_penalty_are_told_of(client):
 
 
 @pytest.mark.parametrize("kind", ["two", "three", "l1", "wide"])
-def test_a_checkpoint_goes_on_to_the_same_bits(client, kind, tmp_path):
-    """After any iteration, with any model of the objective; other fits are told apart."""
+def test_a_checkpoint_resumes_to_the_same_bits(client, kind, tmp_path):
+    """A fit resumed after any iteration gives the same bits; other fits are refused."""
     path = tmp_path / "fit.npz"
     rows, y, lengths = X, Y, BLOCKS
     given = {"tol": 1e-10, "C": 10.0}
@@ -362,7 +362,7 @@ def test_a_checkpoint_goes_on_to_the_same_bits(client, kind, tmp_path):
 
 
 def test_hostile_checkpoints_are_refused(client, tmp_path):
-    """Lengths and numbers that no fit writes, other formats, and files that are none."""
+    """Invalid lengths and numbers, other formats and other files are refused."""
     path = tmp_path / "fit.npz"
     data = in_blocks(X, Y, BLOCKS)
     model = LogisticRegression(checkpoint=path, client=client).fit(*data)
@@ -390,7 +390,7 @@ def test_hostile_checkpoints_are_refused(client, tmp_path):
 
 
 def test_ctrl_c_keeps_the_last_iteration(client, tmp_path, monkeypatch):
-    """The model holds it, and so does the checkpoint, from which the fit goes on."""
+    """Model and checkpoint hold the last iteration, from which the fit resumes."""
     from antithetic.dask import newton_file
 
     data, path, save = in_blocks(X, Y, BLOCKS), tmp_path / "fit.npz", newton_file.save
@@ -442,7 +442,7 @@ def test_very_many_columns_take_few_rounds(client):
     model.fit(*delayed_rows(rows, y, [1000, 0, 3000]))
     one = antithetic.LogisticRegression(C=0.1, tol=1e-10).fit(rows, y)
     assert model.plan_.method == "sampled newton"
-    assert "a sample of the rows has its products" in model.plan_.why
+    assert "a sample of the rows is enough for products with it" in model.plan_.why
     assert model.gap_ <= 1e-7
     assert model.gap_certified_
     assert model.n_rounds_ <= 20
@@ -452,7 +452,7 @@ def test_very_many_columns_take_few_rounds(client):
 
 
 @pytest.mark.usefixtures("small_samples")
-def test_very_many_columns_go_on_from_a_checkpoint(client, tmp_path):
+def test_very_many_columns_resume_from_a_checkpoint(client, tmp_path):
     """The sample is drawn again, and the bits are those of a fit without a break."""
     data, path = delayed_rows(*very_wide(), [2000, 2000]), tmp_path / "fit.npz"
 
@@ -478,7 +478,7 @@ def test_warm_start(client):
 
 
 def test_bad_input(client):
-    """Blocks that do not go together, NaN, one class, and too many: each in a sentence."""
+    """Blocks that do not match, NaN, and wrong numbers of classes are refused in a sentence."""
     spoilt = X.copy()
     spoilt[750, 2] = np.nan
     late = np.where(np.arange(len(X)) < 2900, "no", "yes")
@@ -526,7 +526,7 @@ def test_it_is_an_estimator(client):
 
 
 def test_a_line_per_iteration(client, capsys):
-    """``verbose`` prints one, and Dask's diagnostics have readable names."""
+    """``verbose`` prints a line per iteration, and Dask shows readable names."""
     LogisticRegression(verbose=1, client=client).fit(*in_blocks(X, Y, BLOCKS))
     said = capsys.readouterr().out
     assert "4 blocks of 3000 rows" in said

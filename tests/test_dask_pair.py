@@ -58,7 +58,7 @@ def test_nothing_but_the_labels_is_read_before_it_is_asked_for():
     "lengths", [[60] * 4, [100, 0, 33, 7, 100], [240]], ids=["equal", "unequal", "one"]
 )
 def test_partners_are_a_permutation_of_all_rows(lengths, shuffle):
-    """Within the blocks, or within those that the rows were dealt to."""
+    """Partners are within the blocks, or within the new blocks after a shuffle."""
     table = pair(*in_blocks(X, Y, lengths), shuffle=shuffle)
     order, partner = table.order.compute(), table.partner.compute()
     assert sorted(partner.tolist()) == sorted(order.tolist()) == list(range(240))

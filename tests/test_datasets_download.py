@@ -123,7 +123,7 @@ def files(folder):
     [("plain", TEXT, "/plain"), ("packed", bz2.compress(TEXT), "/packed.bz2")],
 )
 def test_a_download_is_kept(server, cache, name, body, asked, capsys):
-    """Compressed, under the name of the set; the second time nobody is asked."""
+    """A download is kept, compressed, under the name of the set, and is not repeated."""
     server.answers = [send(body)]
     for _ in range(2):
         bunch = datasets.load(name)
@@ -166,7 +166,7 @@ def test_nothing_is_downloaded_unasked(server):
     ],
 )
 def test_a_passing_fault_is_tried_again(server, cache, first):
-    """Broken off, busy, or hung up without an answer."""
+    """Whether it broke off, the server was busy, or hung up without an answer."""
     server.answers = [first, send(TEXT)]
     np.testing.assert_array_equal(datasets.load("plain").data, X)
     assert len(server.asked) == 2
@@ -198,7 +198,7 @@ def test_a_failed_download_says_what_to_do(server, cache, answer, message, tries
 
 
 def test_a_server_that_sends_without_end_is_cut_off(server, cache, monkeypatch):
-    """At the limit, also when it does not say how much it will send."""
+    """It is cut off at the limit, even if it does not say how much it will send."""
     monkeypatch.setattr(_download, "_LARGEST", 1000)
     server.answers = [send(b"1" * 5_000_000, length=False)]
     with pytest.raises(FileNotFoundError, match="more than 1000 bytes"):
@@ -228,7 +228,7 @@ def test_https_does_not_become_http(monkeypatch):
 
 
 def test_silence_ends(server, cache, monkeypatch):
-    """After the time limit of a request, each time."""
+    """Each request ends after its time limit."""
     monkeypatch.setattr(_download, "_SECONDS_OF_SILENCE", 0.05)
     server.answers = [say_nothing]
     started = time.monotonic()
@@ -240,7 +240,7 @@ def test_silence_ends(server, cache, monkeypatch):
 
 
 def test_dripping_ends(server, cache, monkeypatch):
-    """After the time limit of all tries, though no single wait is long."""
+    """All tries together have a time limit, even if no single wait is long."""
     monkeypatch.setattr(_download, "_SECONDS_IN_ALL", 0.2)
     server.answers = [drip]
     with pytest.raises(FileNotFoundError, match=r"more than 0\.2 seconds"):
@@ -274,7 +274,7 @@ def test_a_wrong_body_is_not_kept(server, cache, monkeypatch, name, body, messag
     assert files(cache) == []
 
 
-def test_what_the_server_unpacked_is_taken(server):
+def test_what_the_server_unpacked_is_accepted(server):
     """Content that the server has unpacked is accepted."""
     server.answers = [send(TEXT)]
     for _ in range(2):
@@ -283,7 +283,7 @@ def test_what_the_server_unpacked_is_taken(server):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the signal ends the process")
 def test_ctrl_c_leaves_nothing(server, cache):
-    """A true signal in the middle of the download."""
+    """A signal in the middle of a download leaves no file."""
 
     def interrupt(handler):
         handler.send_response(200)
@@ -327,8 +327,8 @@ def test_a_full_disk_leaves_nothing(server, cache, monkeypatch):
     assert files(cache) == []
 
 
-def test_a_cache_that_is_no_folder_is_named(server, cache):
-    """A file stands where the folder should be."""
+def test_a_cache_that_is_not_a_folder_is_named(server, cache):
+    """If a file is in the place of the cache folder, the error names it."""
     cache.write_bytes(b"")
     server.answers = [send(TEXT)]
     with pytest.raises(OSError, match="ANTITHETIC_CACHE") as caught:
@@ -342,7 +342,7 @@ def test_offline_says_what_to_do(cache, monkeypatch):
         pass
     monkeypatch.setattr(_download, "PAGES", closed.address)
     with pytest.raises(
-        FileNotFoundError, match=r"cannot be reached.*To have it: get http.*plain.*ANTITHETIC_DATA"
+        FileNotFoundError, match=r"cannot be reached.*To get it: get http.*plain.*ANTITHETIC_DATA"
     ) as caught:
         datasets.load("plain")
     assert str(cache) in str(caught.value)

@@ -483,7 +483,7 @@ def refused(message, estimator, X, y, error=ValueError, **arguments):
     assert not plt.get_fignums()
 
 
-def test_what_is_no_fitted_linear_model_is_refused():
+def test_what_is_not_a_fitted_linear_model_is_refused():
     X, y = some_data()
     refused(
         r"LogisticRegression has no loss, so .*; give a fitted SGDClassifier",

@@ -71,12 +71,10 @@ def check_python(block, page, names):
 
 
 def check_shell(block, page, folder):
-    """Run a block in a folder that has small files of the names that the pages use."""
+    """Run a block in a folder."""
     for name in ("examples", "benchmarks", "docs"):
         if not (folder / name).exists():
             (folder / name).symlink_to(ROOT / name)
-    (folder / "flowers.csv").write_text(FLOWERS)
-    (folder / "new-flowers.csv").write_text(FLOWERS)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block.text],
@@ -106,6 +104,8 @@ def test_every_block_of_code_runs(page, tmp_path, monkeypatch):
         pytest.importorskip(NEEDS[page.name])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    for name in ("flowers.csv", "new-flowers.csv"):  # the files that the pages use
+        (tmp_path / name).write_text(FLOWERS)
     names = {"__name__": "__main__"}
     for block in blocks(page):
         if re.match(r"not run: .|ci: .", block.comment):
@@ -154,6 +154,15 @@ def test_the_tables_of_peers_are_those_of_the_rows():
         page = path.read_text(encoding="utf-8")
         assert page == script.page(page, read_rows(script.KEPT))
         assert page.count("made by docs/make_peers.py") == tables
+
+
+def test_the_tables_of_logistic_regression_are_those_of_the_rows():
+    """The tables match docs/logistic.csv; docs/make_logistic.py rebuilds them."""
+    script = script_of_docs("make_logistic")
+    for path, tables in zip(script.PAGES, (7, 1), strict=True):
+        page = path.read_text(encoding="utf-8")
+        assert page == script.page(page, script.read_rows(script.KEPT))
+        assert page.count("made by docs/make_logistic.py") == tables
 
 
 def test_every_picture_is_drawn_by_a_script_and_shown():

@@ -190,7 +190,7 @@ def test_squared_errors_are_not_averaged_by_auto():
 
 
 @pytest.mark.parametrize("average", ["auto", "epoch"])
-def test_partial_fit_goes_on_from_the_mean(average):
+def test_partial_fit_continues_from_the_mean(average):
     """It begins with the weights that a user sees, like a model whose weights were set by hand."""
     model = SGDClassifier(average=average, fit_intercept=False, **FEW).fit(X, Y)
     coef, intercept, t = model.coef_.copy(), model.intercept_.copy(), model.t_

@@ -49,7 +49,7 @@ def test_rows_without_weight_tell_nothing_about_steps():
 
 
 def test_long_runs_do_not_overflow():
-    """The decay is eased no further once it is at its least."""
+    """The decay is not halved below its smallest value."""
     model = SGDClassifier("log_loss", penalty=None, max_iter=4000, tol=None, random_state=0)
     model.fit([[1.0, 2.0], [-1.0, -2.0], [2.0, 1.0], [-2.0, -1.0]], [1, 0, 1, 0])
     assert model.n_iter_ == 4000
@@ -141,7 +141,7 @@ def test_an_interruption_leaves_a_whole_model(monkeypatch, where):
 
 
 def test_warnings_point_at_the_line_that_called():
-    """Past scikit-learn's wrappers and our own frames, so that each place is warned of once."""
+    """Frames of scikit-learn and of this package are skipped, so each place warns once."""
     for model in (
         SGDClassifier(max_iter=1),
         SGDRegressor(max_iter=3, tol=None, learning_rate="constant", eta0=0.9),
@@ -161,7 +161,7 @@ def test_bad_class_weights_are_refused(weights):
         SGDClassifier(class_weight=weights).fit(X, TWO)
 
 
-def test_a_score_that_is_no_number_is_no_improvement():
+def test_a_score_of_nan_is_not_an_improvement():
     """R^2 of a single row: the run ends after its patience."""
     model = SGDRegressor(early_stopping=True, validation_fraction=0.1, max_iter=200, random_state=0)
     with pytest.warns(match="R\\^2"):
@@ -185,15 +185,15 @@ def test_a_chunk_that_weighs_nothing_leaves_steps_and_weights_alone():
     assert mixed.eta0_ == clean.eta0_
 
 
-def test_many_classes_are_no_reason_to_warn():
-    """More than twenty of them, each with many rows."""
+def test_many_classes_cause_no_warning():
+    """More than twenty classes with many rows each cause no warning."""
     rows = np.tile(X, (3, 1))
     for labels in (np.arange(900) % 26, (np.arange(900) % 26).astype(float)):
         assert SGDClassifier(**FEW).fit(rows, labels).coef_.shape == (26, 4)
 
 
 @pytest.mark.parametrize("estimator", [SGDClassifier, SGDRegressor])
-def test_all_defaults_are_allowed_and_whatever_else_is_checked(estimator):
+def test_defaults_are_not_checked_again_and_other_values_are(estimator):
     """Defaults are not checked again in each fit.
 
     Every other value is, also where it is set later.
@@ -248,7 +248,7 @@ def test_rows_that_need_no_other_check_are_still_finite(form, bad):
 
 
 @pytest.mark.parametrize("labels", [[0.0, 1.0], [-1.0, 1.0], [2.0, 7.0], [-0.0, 3.0]])
-def test_whole_numbers_are_classes_whatever_their_type(labels):
+def test_whole_numbers_of_any_type_are_classes(labels):
     """Floats that are whole numbers give the model that integers do."""
     floats = np.array(labels)[TWO]
     one, other = (SGDClassifier("log_loss", **FEW).fit(X, y) for y in (floats, floats.astype(int)))
@@ -257,7 +257,7 @@ def test_whole_numbers_are_classes_whatever_their_type(labels):
 
 
 @pytest.mark.parametrize("other", [0.5, 1e300])
-def test_floats_that_are_no_classes_are_refused(other):
+def test_floats_that_are_not_classes_are_refused(other):
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         SGDClassifier(**FEW).fit(X, np.where(TWO == 1, other, 0.0))
 

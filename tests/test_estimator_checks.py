@@ -100,7 +100,7 @@ def test_other_parameters_keep_the_conventions(estimator, check):
     run(estimator, check)
 
 
-def test_what_scipy_must_be_told_of_before_it_is_imported():
+def test_array_api_input_is_checked_with_scipy_array_api():
     """Array API input is checked with SCIPY_ARRAY_API set, which needs another process."""
     code = """
 from sklearn.utils.estimator_checks import check_array_api_input

@@ -73,7 +73,7 @@ def test_searches_and_pipelines_score_as_one_expects(run):
     assert "those of the table given: True" in line(printed, "with a table")
 
 
-def test_a_penalty_of_ones_own_leads_to_the_solution_of_another_solver(run):
+def test_a_custom_penalty_leads_to_the_solution_of_another_solver(run):
     printed = run("own_penalty")
     ours, theirs = (numbers(row)[-1] for row in re.findall(r"objective .*", printed))
     assert ours == pytest.approx(theirs, abs=1e-8)
@@ -117,7 +117,7 @@ def test_a_network_learns_sooner_from_batches_that_are_tested_on_it(run):
     assert arms(printed)["importance"] < 0.8
 
 
-def test_a_linear_model_begins_with_groups_and_goes_on(run):
+def test_a_linear_model_begins_with_groups_and_resumes(run):
     pytest.importorskip("torch")
     printed = run("torch_linear")
     shuffled, groups = (
@@ -143,7 +143,7 @@ def test_loops_of_others_learn(run, package):
     assert set(arms(printed)) == {"shuffled", "stratified", "importance"}
 
 
-def test_a_cluster_pairs_trains_and_goes_on(tmp_path):
+def test_a_cluster_pairs_trains_and_resumes(tmp_path):
     """The example runs in its own process, because workers import the program that started them."""
     for package in ("distributed", "pyarrow"):
         pytest.importorskip(package)

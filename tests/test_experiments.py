@@ -41,7 +41,7 @@ SEEDS, EPOCHS = 2, 3
     ids=" ".join,
 )
 def part(request: pytest.FixtureRequest) -> Part:
-    """An even number of rows with one loss, an odd one with the other."""
+    """A part with an even number of rows for one loss, and an odd number for the other."""
     return run_part(*request.param, seeds=SEEDS, epochs=EPOCHS)
 
 
@@ -159,7 +159,7 @@ def test_json_and_back_keeps_every_bit(part: Part) -> None:
         assert bits(getattr(again, name)) == bits(getattr(given, name)), name
 
 
-def test_what_is_no_part_is_refused() -> None:
+def test_what_is_not_a_part_is_refused() -> None:
     with pytest.raises(ValueError, match="not a part"):
         Part.from_dict({"name": "sonar_scale"})
 
@@ -187,7 +187,7 @@ def test_wrong_shapes_are_refused(part: Part, change: dict[str, object]) -> None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"name": 1}', "\udcff"])
-def test_a_damaged_file_is_no_part(tmp_path: Path, content: str) -> None:
+def test_a_damaged_file_is_not_a_part(tmp_path: Path, content: str) -> None:
     path = tmp_path / "part.json"
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
     assert load_part(path, {}) is None
@@ -278,7 +278,7 @@ def test_an_interruption_without_a_folder_still_hands_over_what_is_finished(
     assert len(stopped.value.result.claims) == 18
 
 
-def test_few_runs_are_no_evidence() -> None:
+def test_few_runs_are_not_evidence() -> None:
     found = reproduction.Reproduction((), (), {}, (), {"seeds": 3, "epochs": 10}, 0.0)
     assert found.first_look == ""
     for less in ({"seeds": 2}, {"epochs": 9}, {"quick": True}):

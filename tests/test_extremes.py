@@ -10,7 +10,7 @@ import antithetic
 from antithetic import AntitheticTable, GroupTable, pair
 
 
-def test_continuous_labels_are_no_classes():
+def test_continuous_labels_are_not_classes():
     """A forgotten loss= is named, rather than a class made of each row."""
     with pytest.raises(ValueError, match="squared_error"):
         pair([[1.0], [2.0], [3.0]], [0.1, 0.2, 0.3])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import contextmanager
+from pathlib import Path
+
 import numpy as np
 import pytest
 import reference
@@ -12,7 +16,8 @@ from antithetic._core import kernels
 from antithetic.estimators import jobs
 from antithetic.problem import Problem
 from antithetic.problem import gap as gaps
-from antithetic.training import loop, several
+from antithetic.solvers import sgd
+from antithetic.training import care, loop, several
 from antithetic.training.loop import train
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -22,12 +27,17 @@ Y = np.where(X[:, 0] + X[:, 2] + RNG.normal(size=150) > 0.5, 1, -1)
 WEIGHT = RNG.random(150)
 
 
+def recorded_calls(monkeypatch):
+    """Let take_several run as before; return a list of what it returns from now on."""
+    calls, taken = [], several.take_several
+    monkeypatch.setattr(several, "take_several", lambda *a: calls.append(taken(*a)) or calls[-1])
+    return calls
+
+
 def both(monkeypatch, make, *data, **more):
-    """Fit with several epochs at once and with single ones; also how many calls took several."""
-    calls = []
-    taken = several.take_several
+    """Fit with several epochs per call and with single ones; also return the calls of several."""
     with monkeypatch.context() as patch:
-        patch.setattr(several, "take_several", lambda *a: calls.append(taken(*a)) or calls[-1])
+        calls = recorded_calls(patch)
         together = make().fit(*data, **more)
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "train", lambda spec, run, end, **_: train(spec, run, end))
@@ -51,7 +61,7 @@ def agree(one, other):
 @pytest.mark.parametrize("average", ["auto", "epoch", True, "linear", False])
 @pytest.mark.parametrize("tol", [None, 1e-3])
 def test_several_epochs_at_once_are_single_epochs(monkeypatch, kind, average, tol):
-    """Weights have the same bits, whatever is averaged and whenever the fit stops."""
+    """Weights have the same bits for every kind of average and stopping rule."""
     rows = X.astype(np.float32) if kind == "float32" else X
     rows = sparse.csr_array(np.where(X > 0.0, X, 0.0)) if kind == "sparse" else rows
 
@@ -67,7 +77,7 @@ def test_several_epochs_at_once_are_single_epochs(monkeypatch, kind, average, to
 @pytest.mark.parametrize("penalty", ["l2", "l1", "elasticnet"])
 @pytest.mark.parametrize("loss", ["hinge", "modified_huber", "squared_hinge", "perceptron"])
 def test_other_losses_and_penalties(monkeypatch, loss, penalty):
-    """Losses whose gap is extrapolated are looked at after 1, 2, 4, 8, ... epochs, as before."""
+    """The fits agree; where the gap is extrapolated, no call goes beyond 1, 2, 4, 8, ... epochs."""
 
     def make():
         given = {"penalty": penalty, "max_iter": 30, "random_state": 1, "alpha": 1e-3}
@@ -76,10 +86,15 @@ def test_other_losses_and_penalties(monkeypatch, loss, penalty):
     one, other, calls = both(monkeypatch, make, X, Y)
     agree(one, other)
     assert calls
+    if loss in ("hinge", "perceptron") or penalty != "l2":
+        for call in calls:
+            last = call.after.state.epochs
+            first = last - len(call.running) + 1
+            assert first.bit_length() == (last - 1).bit_length() or first == last
 
 
 def test_given_steps_and_regression(monkeypatch):
-    """Steps of one's own are neither checked nor eased."""
+    """Given steps are neither checked nor eased: all epochs are taken in one call."""
 
     def make():
         given = {"learning_rate": "constant", "eta0": 1e-4, "max_iter": 25, "tol": None}
@@ -107,7 +122,7 @@ def test_an_epoch_that_goes_wrong_is_taken_back(monkeypatch):
 
 
 def test_ctrl_c_leaves_the_epochs_of_whole_calls(monkeypatch):
-    """No call is interrupted in its middle: the model is that of the last epoch of the last one."""
+    """A call is never interrupted in the middle: the model is that of the last complete call."""
     given = {"loss": "log_loss", "tol": None, "random_state": 0}
     expected = SGDClassifier(**given, max_iter=6).fit(X, Y)
     monkeypatch.setattr(several, "_MOST_VISITS", 3 * (X.size + sum(X.shape)))
@@ -127,14 +142,95 @@ def test_ctrl_c_leaves_the_epochs_of_whole_calls(monkeypatch):
     np.testing.assert_array_equal(model.coef_, expected.coef_)
 
 
-def test_what_is_watched_sees_every_epoch(monkeypatch):
-    """With a trace, a progress bar or many rows, epochs are taken one by one."""
+class CountingCallback:
+    """Counts the epochs that it is shown."""
 
-    def make():
-        return SGDClassifier("log_loss", max_iter=5, tol=None, random_state=0, trace="objective")
+    max_propagation_depth = None
 
-    _, _, calls = both(monkeypatch, make, X, Y)
+    def __init__(self):
+        self.epochs = 0
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, **_):  # noqa: ARG002 - scikit-learn's signature
+        self.epochs += context.task_name == "epoch"
+
+
+FIVE = {"loss": "log_loss", "max_iter": 5, "tol": None, "random_state": 0}
+
+
+def test_a_plain_fit_takes_several_epochs_in_one_call(monkeypatch):
+    """The control of the tests below: nothing is watched, so one call takes all epochs."""
+    calls = recorded_calls(monkeypatch)
+    SGDClassifier(**FIVE).fit(X, Y)
+    assert [len(call.running) for call in calls] == [5]
+
+
+@pytest.mark.parametrize("more", [{"trace": "objective"}, {"trace": "variance"}])
+def test_a_trace_sees_every_epoch(monkeypatch, more):
+    """With a trace, epochs are taken one by one, and each has an entry."""
+    calls = recorded_calls(monkeypatch)
+    model = SGDClassifier(**FIVE, **more).fit(X, Y)
     assert not calls
+    assert len(model.history_[more["trace"]]) == 5
+
+
+def test_a_validation_set_is_scored_after_every_epoch(monkeypatch):
+    """With a validation set, epochs are taken one by one, and each has a score."""
+    calls = recorded_calls(monkeypatch)
+    model = SGDClassifier(**FIVE).fit(X, Y, X_val=X[:20], y_val=Y[:20])
+    assert not calls
+    assert len(model.history_["validation_score"]) == 5
+
+
+def test_a_progress_bar_sees_every_epoch(monkeypatch):
+    """With verbose=1, epochs are taken one by one, and the bar advances after each."""
+    calls, seen = recorded_calls(monkeypatch), []
+
+    @contextmanager
+    def bar(description, total, show):
+        assert (description, total, show) == ("epochs", 5, True)
+        yield seen.append
+
+    monkeypatch.setattr(jobs, "progress_bar", bar)
+    SGDClassifier(**FIVE, verbose=1).fit(X, Y)
+    assert not calls
+    assert seen[:5] == [1, 2, 3, 4, 5]
+
+
+def test_a_callback_sees_every_epoch(monkeypatch):
+    """With a callback, epochs are taken one by one, and each is reported."""
+    calls, callback = recorded_calls(monkeypatch), CountingCallback()
+    SGDClassifier(**FIVE).set_callbacks(callback).fit(X, Y)
+    assert not calls
+    assert callback.epochs == 5
+
+
+def test_epochs_of_many_rows_are_taken_one_by_one(monkeypatch):
+    """A call of two such epochs would make Ctrl-C wait for long."""
+    calls = recorded_calls(monkeypatch)
+    model = SGDClassifier(**FIVE).fit(np.tile(X, (1000, 1)), np.tile(Y, 1000))
+    assert not calls
+    assert model.n_iter_ == 5
+
+
+def test_constants_of_the_kernel_are_those_of_python():
+    """``several.hpp`` repeats constants of the Python code, because both decide alike."""
+    header = Path(__file__).parents[1] / "src/antithetic/_core/cpp/several.hpp"
+    found = dict(re.findall(r"^constexpr \w+ (\w+) = ([\d.]+);", header.read_text(), re.MULTILINE))
+    assert {name: float(value) for name, value in found.items()} == {
+        "given_up": sgd.GIVEN_UP,
+        "first_compared": sgd._FIRST_COMPARED,
+        "same_way": care._SAME_WAY,
+        "epochs_the_same_way": care._EPOCHS_THE_SAME_WAY,
+    }
 
 
 LOSSES = ["log_loss", "squared_error", "huber", "modified_huber", "poisson"]
@@ -151,7 +247,7 @@ def table_problem(loss, weighted):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_newton_on_a_table_equals_its_twin(loss, weighted):
-    """The same point and the same Hessian, halved steps included."""
+    """The point and the Hessian are those of the twin."""
     problem = table_problem(loss, weighted)
     offset, ridge, start = 0.1 * RNG.normal(size=150), np.full(6, 1e-3), 0.3 * RNG.normal(size=6)
     for steps in (0, 1, 5):
@@ -167,10 +263,30 @@ def test_newton_on_a_table_equals_its_twin(loss, weighted):
 
 
 @pytest.mark.kernel
+def test_newton_on_a_table_halves_steps_that_are_too_long():
+    """Where a full step raises the objective, a shorter one is taken, as by the twin."""
+    problem, ridge, offset = table_problem("log_loss", True), np.full(6, 1e-3), np.zeros(150)
+    start = np.array([-3.0, 0.3, -3.0, 3.0, -1.5, -0.9])
+    rule = {"enough": 1e-4, "least_ridge": 1e-10}
+    twin, _ = reference.newton_on_table(X, problem, offset, ridge, start, steps=5, **rule)
+    slopes = WEIGHT * problem.loss.slope(problem.y, X @ start)
+    curvatures = WEIGHT * problem.loss.curvature(problem.y, X @ start)
+    matrix = (X * curvatures[:, None]).T @ X / 150 + np.diag(ridge)
+    full = start - np.linalg.solve(matrix, slopes @ X / 150 + ridge * start)
+    assert problem.objective(full) > problem.objective(start) > problem.objective(twin)
+    point, kind = start.copy(), (problem.loss.code, problem.loss.epsilon)
+    matrix = np.empty((6, 6))
+    kernels.newton_on_table(
+        X, problem.targets, *kind, offset, ridge, 5, *rule.values(), point, matrix
+    )
+    np.testing.assert_allclose(point, twin, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.kernel
 @pytest.mark.parametrize("size", [1, 2, 5, 33, 129])
 @pytest.mark.parametrize("kind", ["full", "diagonal", "low rank", "large", "zero"])
 def test_components_along_axes(size, kind):
-    """Eigenvalues and squared components are those of NumPy's eigh."""
+    """Eigenvalues are those of NumPy's eigh, and so are squared components if values differ."""
     rng = np.random.default_rng(size)
     rows = rng.normal(size=(3 if kind == "low rank" else 2 * size, size))
     matrix = rows.T @ rows
@@ -202,7 +318,7 @@ def test_values_that_are_not_numbers_have_no_axes():
 @pytest.mark.parametrize("is_sparse", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_gap_of_few_rows_is_that_of_many(monkeypatch, loss, is_sparse, fit_intercept):
-    """One call for a table gives what sums over the rows give."""
+    """One call for a table gives the same gap as sums over the rows."""
     problem = table_problem(loss, True)
     rows = sparse.csr_array(X) if is_sparse else X
     problem = Problem.build(

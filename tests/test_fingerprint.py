@@ -36,7 +36,7 @@ def test_dense_and_csr_have_one_fingerprint(data, rows):
 
 @given(data=st.data(), rows=integer_rows(min_rows=2))
 def test_any_change_of_the_rows_changes_the_fingerprint(data, rows):
-    """One value changed, or two different rows swapped: another hash."""
+    """Changing one value, or swapping two different rows, changes the hash."""
     mark = mark_of(rows, np.arange(len(rows)))
     place = tuple(data.draw(st.integers(0, k - 1)) for k in rows.shape)
     changed = rows.copy()
@@ -124,7 +124,7 @@ def test_a_derived_table_checks_rows_and_labels_only():
     [pair_rows(X, "random", random_state=0), AntitheticTable(CYCLE)],
     ids=["pair_rows", "given"],
 )
-def test_a_table_of_ones_own_checks_the_number_of_rows_only(table):
+def test_a_table_of_own_vectors_checks_the_number_of_rows_only(table):
     """A table of the user's own vectors knows nothing about X and y."""
     table.check(X, Y)
     table.check(X + 1.0, 1 - Y)

@@ -37,7 +37,7 @@ from antithetic.training import loop
 
 @CORRECTED
 @BOTH
-def test_warm_starts_go_on_from_the_solution(solver, kind):
+def test_warm_starts_continue_from_the_solution(solver, kind):
     """A second fit leaves a solution where it is, with the steps of the first."""
     loss = {"loss": "log_loss"} if kind is SGDClassifier else {}
     model = kind(solver=solver, warm_start=True, **EXACT, **loss).fit(X, target_of(kind))
@@ -60,7 +60,7 @@ def test_a_warm_start_of_sdca_begins_near_its_solution():
 
 @pytest.mark.parametrize("first", ["sgd", "sdca"])
 def test_another_solver_finds_steps_of_its_own(first):
-    """Changing the solver of a warm start, the steps are those of a fresh fit."""
+    """If a warm start has another solver, its steps are those of a fresh fit."""
     given = {"loss": "log_loss", "fit_intercept": False, "random_state": 0, "alpha": ALPHA}
     model = SGDClassifier(solver=first, warm_start=True, **given).fit(30.0 * X, TWO)
     changed, fresh = (

@@ -65,7 +65,7 @@ def as_sets(groups):
         ([0, 1, 2], 2.0, "size must be a power of two"),
     ],
 )
-def test_what_is_no_order_or_no_size_is_refused(order, size, complaint):
+def test_a_wrong_order_or_size_is_refused(order, size, complaint):
     """The order is a permutation, the size a power of two, at most n.
 
     The error says what was given.
@@ -175,7 +175,7 @@ def test_other_sizes_of_groups_are_refused(nest):
             build()
 
 
-def test_a_table_to_polish_is_no_start_for_groups():
+def test_groups_cannot_start_from_a_table():
     """``init`` with groups is refused by name, not because of its length.
 
     ``init`` is a table of rows, but groups are made of sums.
@@ -298,7 +298,7 @@ def test_groups_know_their_data():
 # ---- file
 
 
-def test_groups_come_back_from_their_file(tmp_path):
+def test_groups_are_restored_from_their_file(tmp_path):
     """Order, size, method and fingerprint are read back from exactly the file name given."""
     X, y = some_data(20)
     table, path = pair(X, y, nest=4), tmp_path / "groups"
@@ -315,7 +315,7 @@ def test_groups_come_back_from_their_file(tmp_path):
         loaded.variance_ratio(X + 1.0, y)
 
 
-def test_groups_without_a_fingerprint_come_back(tmp_path):
+def test_groups_without_a_fingerprint_are_restored(tmp_path):
     """Groups of the user's own vectors know only the number of rows."""
     pair_rows(some_data(9)[0], nest=True).save(tmp_path / "groups.npz")
     loaded = GroupTable.load(str(tmp_path / "groups.npz"))

@@ -83,7 +83,7 @@ def test_every_kernel_is_recorded_and_runs(scripts):
 def test_means_of_epochs_are_timed(scripts):
     """Means are timed in every repeat, although a run would drop them after the fifth.
 
-    And in the estimator's fit, which has rows enough.
+    They are also part of the estimator's fit, which has enough rows.
     """
     guard, _, common = scripts
     job = common.next_epoch(*guard.csr_rows(), Balanced(), average="epoch")
@@ -271,7 +271,7 @@ def test_every_script_that_prints_figures_is_in_the_list(scripts):
 def test_rows_of_other_settings_are_set_aside_or_refused_in_a_line(tmp_path, monkeypatch, capsys):
     """They are set aside in the default folder, so that the next run continues.
 
-    Refused in one that was named.
+    In a folder that was named, they are refused.
     """
     import peers
 

@@ -121,7 +121,7 @@ def test_classes_may_be_fitted_with_any_loss(loss, form):
 @pytest.mark.parametrize("loss", ["log_loss", "squared_error"])
 @FORMS
 def test_each_epoch_counts_the_losses_that_it_met(loss, form):
-    """Nothing of the epochs before it, and the penalty of the weights after it."""
+    """An entry has the losses of its own epoch and the penalty of the weights after it."""
     problem = problem_of(loss, l2=0.1)
     model = kind_for(loss)(loss, alpha=0.1, batch_size=2, max_iter=4, **PLAIN)
     model.fit(form(X), TWO if problem.loss.classification else NUMBERS)

@@ -190,7 +190,7 @@ def test_the_command_names_the_row_that_has_no_finite_prediction(tmp_path):
     ["a", b"x", 1j, {}, [1.0]],
     ids=["word", "bytes", "complex", "dict", "list"],
 )
-def test_an_entry_that_is_no_number_is_named(call, entry):
+def test_an_entry_that_is_not_a_number_is_named(call, entry):
     rows = X.astype(object)
     rows[4, 2] = entry
     with pytest.raises(ValueError, match=r"must be real numbers; row 4 has .* in column 2"):
@@ -304,7 +304,7 @@ def test_an_intercept_beyond_the_rows_float_type_is_refused(train):
 
 
 @pytest.mark.parametrize("loss", ["quantile", "huber"])
-def test_weights_too_small_to_be_multiplied_are_no_division_by_zero(loss):
+def test_weights_too_small_to_be_multiplied_cause_no_division_by_zero(loss):
     """Denormal sample weights times a flat loss are a curvature of zero; the fit stays finite."""
     targets, weights = X[:, 0] * 1e150, np.full(60, 5e-324)
     model = SGDRegressor(loss, max_iter=3, tol=None).fit(X, targets, sample_weight=weights)

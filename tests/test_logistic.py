@@ -320,7 +320,7 @@ def test_partly_separated_classes_without_a_penalty_have_no_optimum(n, fit_inter
         model.fit(X, y)
 
 
-def test_a_constant_column_is_no_cause():
+def test_a_constant_column_is_not_a_cause():
     """A column of one large value is not said to be far from zero."""
     X = np.column_stack([np.full(50, 1e6), np.arange(50.0)])
     with pytest.warns(ConvergenceWarning, match="Increase max_iter.$"):

@@ -277,7 +277,7 @@ def test_ctrl_c_leaves_the_last_whole_epoch(data, monkeypatch):
     )
 
 
-def test_tol_stops_early_and_adaptive_goes_on(data):
+def test_tol_stops_early_and_adaptive_continues(data):
     """A constant step stops when the objective no longer falls.
 
     An adaptive one is lowered first, and ends lower.

@@ -76,7 +76,7 @@ ORDERS = [
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=repr)
-def test_orders_come_back_from_a_file(tmp_path, order):
+def test_orders_are_restored_from_a_file(tmp_path, order):
     """An estimator that was saved has the order that it was made with, tables included."""
     model = antithetic.SGDClassifier(order=order)
     model.coef_, model.intercept_ = np.array([[1.0, 2.0]]), np.array([0.5])
@@ -100,7 +100,7 @@ def test_a_table_keeps_its_fingerprint_in_a_file(tmp_path):
         again.fit(2.0 * X, y)
 
 
-def test_parameters_come_back_from_a_file(tmp_path):
+def test_parameters_are_restored_from_a_file(tmp_path):
     """All parameters come back, except a random state that is not a number."""
     given = {
         "alpha": 0.5,
@@ -149,7 +149,7 @@ def test_a_regressor(tmp_path):
     )
 
 
-def test_what_is_known_besides_the_weights_comes_back(tmp_path):
+def test_everything_besides_the_weights_is_restored(tmp_path):
     binary(target_name="health", one_hot=True, settings={"alpha": 1e-4, "penalty": None}).save(
         tmp_path / "model.json"
     )
@@ -159,7 +159,7 @@ def test_what_is_known_besides_the_weights_comes_back(tmp_path):
     assert os.stat(tmp_path / "model.json").st_mode & 0o777 == 0o666 & ~umask()
 
 
-def test_words_and_the_first_index_come_back(tmp_path):
+def test_words_and_the_first_index_are_restored(tmp_path):
     binary(feature_names=["a=b=c", "d"], one_hot=True, words={"a=b": ["c"]}, first_index=0).save(
         tmp_path / "model.json"
     )
@@ -251,7 +251,7 @@ def test_a_pipeline_is_refused_with_advice():
 
 
 @pytest.mark.parametrize(("changed", "said"), WRONG)
-def test_what_is_no_model_is_refused(tmp_path, changed, said):
+def test_what_is_not_a_model_is_refused(tmp_path, changed, said):
     path = tmp_path / "bad.json"
     path.write_text(json.dumps(held(tmp_path) | changed))
     with pytest.raises(ValueError, match=said) as error:

@@ -234,7 +234,7 @@ def test_the_fingerprint_knows_the_labels():
         table.quality(X + 1.0, y)
 
 
-def test_a_method_of_ones_own_is_refused():
+def test_a_callable_is_refused_with_several_classes():
     """A callable would be shown rows that are never formed.
 
     The error names it and says what to use.
@@ -260,7 +260,7 @@ def test_weights_of_a_model_are_refused():
             ask(X, y, coef=np.zeros(4))
 
 
-def test_many_labels_of_a_regression_are_no_classes():
+def test_many_labels_of_a_regression_are_not_classes():
     """The loss says what y is: numbers for a regression, however few they are."""
     X, y = datasets.load("diabetes_scale", return_X_y=True)
     X, y = X[:60], np.arange(60.0) % 3

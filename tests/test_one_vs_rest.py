@@ -153,7 +153,7 @@ def test_classes_that_a_dict_leaves_out_have_the_weight_one():
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan, -0.5])
 @pytest.mark.parametrize("label", WORDS.tolist())
-def test_weights_that_are_no_finite_numbers_from_zero_on_are_refused(label, bad):
+def test_class_weights_must_be_finite_and_not_negative(label, bad):
     """Infinite, NaN and negative weights are refused, with what was given."""
     with pytest.raises(ValueError, match="class_weight must be finite numbers, at least 0; got"):
         weights_of_classes({label: bad}, WORDS, THREE)
@@ -199,7 +199,7 @@ def test_classes_are_at_least_two():
 
 
 @pytest.mark.parametrize("labels", [[0.5, 1.0], [0.0, 1e300], [1.0, 2.0, 2.5]], ids=str)
-def test_numbers_of_a_regression_are_no_classes(labels):
+def test_numbers_of_a_regression_are_not_classes(labels):
     """Floats that are not whole, or too large to tell, are refused."""
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         check_classes(np.array(labels))

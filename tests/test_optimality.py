@@ -71,7 +71,7 @@ def test_the_mapping_vanishes_at_the_optimum_only(form, loss, l1):
     assert gradient_mapping_norm(problem, w, b + 0.5) > 1e-6
 
 
-def test_a_penalty_of_ones_own_is_taken_by_its_prox():
+def test_a_custom_penalty_is_used_through_its_prox():
     """The mapping is that of the elastic net with the same prox."""
     problem = make_problem("log_loss", l1=0.05)
 

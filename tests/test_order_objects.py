@@ -462,7 +462,7 @@ OWN = pytest.mark.parametrize("kind", [Rolled, PlainRolled])
 
 @OWN
 @pytest.mark.parametrize("solver", ["sgd", "svrg", "saga", "sdca"])
-def test_an_order_of_ones_own_is_what_minimize_follows(kind, solver):
+def test_minimize_follows_a_custom_order(kind, solver):
     """The run has the bits of the function that gives the same rows."""
     given = {"l2": 0.05, "solver": solver, "epochs": 3}
     found = minimize(X, TWO, order=kind(7), **given)
@@ -472,7 +472,7 @@ def test_an_order_of_ones_own_is_what_minimize_follows(kind, solver):
 
 
 @OWN
-def test_an_order_of_ones_own_is_resumed_and_traced(kind):
+def test_a_custom_order_is_resumed_and_traced(kind):
     """A resumed run equals an uninterrupted one, and other settings are noticed."""
     given = RUN | {"trace": ["variance", "partial_sum"]}
     whole = minimize(X, TWO, order=kind(7), **given)
@@ -485,7 +485,7 @@ def test_an_order_of_ones_own_is_resumed_and_traced(kind):
 
 
 @OWN
-def test_an_order_of_ones_own_in_an_estimator(kind):
+def test_a_custom_order_in_an_estimator(kind):
     """SGDClassifier follows it for two classes and for three, in clones and in searches."""
     model = SGDClassifier(order=kind(7), **FIT).fit(X, TWO)
     assert model.plan_.order == kind(7)
@@ -499,7 +499,7 @@ def test_an_order_of_ones_own_in_an_estimator(kind):
 
 
 @OWN
-def test_orders_of_ones_own_are_equal_by_value(kind):
+def test_custom_orders_are_equal_by_value(kind):
     """Two objects of one class are equal if their settings are, and the repr shows these."""
     assert kind(7) == kind(7) != kind(8)
     assert hash(kind(7)) == hash(kind(7))
@@ -609,5 +609,5 @@ def test_groups_that_do_harm_are_set_aside_for_a_class():
     """A given GroupTable serves only the classes on which it lowers the variance."""
     rows = np.lexsort((X[:, 0], THREE))  # neighbours have like gradients
     order = Shuffle(pairs=GroupTable(rows, 2))
-    with pytest.warns(UserWarning, match="set aside for class"):
+    with pytest.warns(UserWarning, match="not used for class"):
         SGDClassifier("log_loss", order=order, max_iter=2, tol=None).fit(X, THREE)

@@ -1,4 +1,4 @@
-"""The package: public names, version, imports between modules, and compilation caching."""
+"""The package: public names, version, imports between modules, and no compilation at run time."""
 
 from __future__ import annotations
 

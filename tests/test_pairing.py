@@ -98,7 +98,7 @@ def test_greedy_is_algorithm_1(form, data, sizes, fit_intercept):
 def test_greedy_is_algorithm_1_at_any_scale(form, dtype, scales, data, sizes):
     """Huge and tiny whole-numbered rows, float32 ones as well, give the literal algorithm's table.
 
-    N = 1, 2, 3 among them.
+    n = 1, 2 and 3 are included.
     """
     X = data.draw(integer_rows(scales=scales))
     with small(sizes):

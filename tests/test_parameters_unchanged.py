@@ -90,7 +90,7 @@ def target_of(kind):
 
 
 class Unchanged:
-    """Parameters of an estimator: the same objects, with the same content, when this ends."""
+    """Check at the end that parameters are the same objects with the same content."""
 
     def __init__(self, model):
         self.model = model
@@ -118,7 +118,7 @@ class Unchanged:
 @EVERY
 @pytest.mark.parametrize("weight", [None, WEIGHTS], ids=["plain", "weighted"])
 def test_fit_leaves_every_parameter_alone(kind, given, weight):
-    """Twice, so that warm starts and found steps do, too."""
+    """Two fits in a row, so that warm starts and found steps are included."""
     model = kind(**given)
     with Unchanged(model):
         model.fit(X, target_of(kind), sample_weight=weight)
@@ -158,7 +158,7 @@ def test_partial_fit_leaves_every_parameter_alone(kind, given):
 @EVERY
 @pytest.mark.parametrize("what", ["rows", "targets", "weights", "validation"])
 def test_a_fit_that_fails_leaves_every_parameter_alone(kind, given, what):
-    """Whether the data are bad from the start or found to be so later."""
+    """This holds whether bad data are found at the start or later."""
     y = target_of(kind)
     bad = {
         "rows": {"X": np.where(X > 2.0, np.nan, X)},

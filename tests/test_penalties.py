@@ -204,7 +204,7 @@ def test_groups_of_one_are_the_lasso():
     np.testing.assert_allclose(alone.prox(w, 1.0), lasso.prox(w, 1.0))
 
 
-def test_no_groups_are_no_penalty():
+def test_without_groups_there_is_no_penalty():
     """An empty tuple of groups is no penalty."""
     w = np.array([2.0, -0.3])
     assert GroupNorms((), l1=1.0).value(w) == 0.0
@@ -270,7 +270,7 @@ def test_groups_that_are_refused(groups, message):
 
 
 @pytest.mark.parametrize("groups", [[[0.5, 1.7]], [[True, False]], [["0", "1"]]], ids=str)
-def test_features_that_are_no_whole_numbers_are_refused(groups):
+def test_features_that_are_not_whole_numbers_are_refused(groups):
     """A mask of two features is not the features 1 and 0."""
     with pytest.raises(ValueError, match="groups"):
         read_groups(groups, 2)
@@ -298,14 +298,14 @@ def test_bad_strengths_of_groups_are_refused(l1, l2):
         ("separable", ("value", "prox")),
     ],
 )
-def test_what_a_penalty_of_ones_own_lacks_is_named(lacking, others):
+def test_what_a_custom_penalty_lacks_is_named(lacking, others):
     """The error names the missing one of ``value``, ``prox`` and ``separable``."""
     given = type("Given", (), {name: getattr(Lasso, name) for name in others})()
     with pytest.raises(ValueError, match=f"lacks {lacking}$"):
         OwnPenalty(given)
 
 
-def test_a_class_is_no_penalty():
+def test_a_class_is_not_a_penalty():
     """The error for a class without parentheses says what is missing."""
     with pytest.raises(ValueError, match="penalty"):
         OwnPenalty(Lasso)

@@ -1,4 +1,4 @@
-"""What a table says of itself: each figure by brute force, and a bound that no table passes."""
+"""Quality of a table: each figure by brute force, and a lower bound on the ratio."""
 
 from __future__ import annotations
 

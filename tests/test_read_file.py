@@ -192,7 +192,7 @@ def test_a_bomb_takes_no_memory(write, monkeypatch):
     tracemalloc.stop()
 
 
-def test_what_is_no_file_is_refused(tmp_path):
+def test_what_is_not_a_file_is_refused(tmp_path):
     """A folder, a pipe and a missing file are refused."""
     with pytest.raises(ValueError, match="is a folder"):
         read_file(tmp_path)

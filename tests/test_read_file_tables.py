@@ -348,7 +348,7 @@ def test_cut_off_arrow_files_are_refused(write_arrow):
             assert str(path) in str(error)  # noqa: PT017
 
 
-def test_the_index_of_pandas_is_no_feature(arrow, tmp_path):
+def test_the_index_of_pandas_is_not_a_feature(arrow, tmp_path):
     """The index that pandas stores as a column is not a feature."""
     frame = pytest.importorskip("pandas").DataFrame(
         {"a": [1.0, 2.0], "y": [0, 1]}, index=["r", "s"]

@@ -265,7 +265,7 @@ STEP = Pairs("greedy", refresh="step")
     ],
     ids=str,
 )
-def test_where_there_is_no_table_for_every_step(given, message):
+def test_a_table_for_every_step_is_refused_where_unsupported(given, message):
     """Where a table for every step is not supported, the error says what is needed."""
     X, y = data()
     with pytest.raises(ValueError, match=message):

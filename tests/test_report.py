@@ -361,7 +361,7 @@ def test_what_cannot_be_shown_is_refused(make, message):
         make()
 
 
-def test_one_string_is_no_list_of_sentences():
+def test_one_string_is_not_a_list_of_sentences():
     with pytest.raises(TypeError, match="list of sentences"):
         Content("t", summary="One sentence.")
 

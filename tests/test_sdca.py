@@ -222,7 +222,7 @@ def test_resting_rows_are_only_those_that_would_stay(form):
 
 @WITH_LOSS
 def test_the_same_seed_gives_the_same_bits(loss):
-    """Twice, and when the run is interrupted and taken up by another solver."""
+    """Two runs give the same bits, and so does one that another solver continues."""
     problem = make_problem(loss)
     whole = solve(problem, 6)
     assert_same_bits(whole, solve(problem, 6))
@@ -245,10 +245,10 @@ def test_the_run_loop_drives_it():
 
 
 @WITH_LOSS
-def test_a_start_of_ones_own(loss):
+def test_given_initial_weights(loss):
     """The dual variables are minus the slopes there, and the weights those that go with them.
 
-    At the optimum, where one began.
+    From the optimum, these are the initial weights.
     """
     problem = make_problem(loss, weight=some_weights())
     coef = np.linspace(-1.0, 1.0, D)

@@ -107,7 +107,7 @@ def test_every_parameter_of_scikit_learn_is_there(kind):
 
 @BOTH
 def test_every_public_attribute_of_scikit_learn_is_there(kind):
-    """After fit, methods included; and what is new."""
+    """After fit, all attributes and methods of scikit-learn's class exist, and the new ones."""
     own, other = (
         kind(loss="huber").fit(X, target_of(kind)),
         getattr(theirs, kind.__name__)(loss="huber", tol=1e-2).fit(X, target_of(kind)),
@@ -207,9 +207,9 @@ def test_tol_ends_a_run_where_scikit_learn_does(rate):
 
 
 def test_early_stopping_holds_back_and_stops_as_scikit_learn_does():
-    """The same rows, the same score, the same end.
+    """Rows held back, scores and the end of the fit are those of scikit-learn.
 
-    T_ counts the rows that were used, whereas scikit-learn's counts all.
+    ``t_`` counts the rows that were used, whereas scikit-learn's counts all.
     """
     given = {
         "early_stopping": True,
@@ -598,7 +598,7 @@ def test_two_partial_fits_are_two_epochs(kind, given):
 
 @BOTH
 @pytest.mark.parametrize("given", [{}, {"average": True}, FEW])
-def test_rows_of_no_weight_teach_nothing(kind, given):
+def test_rows_of_weight_zero_change_nothing(kind, given):
     """partial_fit with weights of zero changes nothing.
 
     As the first call, it leaves no trace in the second.
@@ -617,7 +617,7 @@ def test_rows_of_no_weight_teach_nothing(kind, given):
 
 
 @BOTH
-def test_weights_changed_by_hand_are_where_partial_fit_goes_on(kind):
+def test_partial_fit_continues_from_weights_changed_by_hand(kind):
     """partial_fit continues from weights that were replaced, changed in place or made sparse."""
     y, given = target_of(kind), FEW | {"shuffle": False}
     model = kind(**given).fit(X, y)
@@ -636,7 +636,7 @@ def test_weights_changed_by_hand_are_where_partial_fit_goes_on(kind):
 
 @BOTH
 @pytest.mark.parametrize("rate", ["auto", "adaptive", "constant"])
-def test_partial_fit_goes_on_after_a_fit_that_had_stopped(kind, rate):
+def test_partial_fit_continues_after_a_fit_that_had_stopped(kind, rate):
     """The rule that ended the fit does not end the next call."""
     model = kind(learning_rate=rate, random_state=0).fit(X, target_of(kind))
     before, t = model.coef_.copy(), model.t_

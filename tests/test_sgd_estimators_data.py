@@ -180,7 +180,7 @@ def test_a_fit_needs_less_memory_than_the_rows(form):
     rows = np.random.default_rng(0).normal(size=(20000, 40))
     y = (rows[:, 0] > 0.0).astype(int)
     rows = form(rows)
-    model = SGDClassifier("log_loss", max_iter=2, tol=None).fit(rows[:100], y[:100])  # compiles
+    model = SGDClassifier("log_loss", max_iter=2, tol=None).fit(rows[:100], y[:100])  # warm up
     tracemalloc.start()
     model.fit(rows, y)
     peak = tracemalloc.get_traced_memory()[1]
@@ -190,7 +190,7 @@ def test_a_fit_needs_less_memory_than_the_rows(form):
 
 @BOTH
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_frames_have_names_that_must_be_met_again(kind, frame):
+def test_frames_have_names_that_must_match_later(kind, frame):
     """feature_names_in_, the model of the plain rows, and a refusal of others."""
     y = target_of(kind)
     right, wrong = (
@@ -418,7 +418,7 @@ def test_a_table_is_set_aside_where_it_does_harm():
     ratios = [table.variance_ratio(X, np.equal(THREE, k), fit_intercept=True) for k in range(3)]
     assert max(ratios[:2]) < 1.0 < ratios[2]
     with pytest.warns(
-        UserWarning, match=r"set aside for class 2 against the rest, .*\(1\.10 times"
+        UserWarning, match=r"not used for class 2 against the rest, .*\(1\.10 times"
     ) as caught:
         model = SGDClassifier(**(TRACED | {"loss": "log_loss"})).fit(X, THREE, table=table)
     assert len(caught) == 1
@@ -654,7 +654,7 @@ def test_a_fit_writes_no_parameter(kind):
     assert model.plan_.why
 
 
-def test_it_works_in_the_hands_of_others():
+def test_it_works_with_tools_of_scikit_learn():
     """Calibration, cross-validation, pipelines, searches."""
     calibrated = CalibratedClassifierCV(SGDClassifier(random_state=0), cv=3).fit(X, THREE)
     np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1.0)

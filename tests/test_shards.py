@@ -143,7 +143,7 @@ def test_every_method_pairs_in_shards(method):
     assert "shards of at most 30 rows" in tables[0].note
 
 
-def test_a_method_of_ones_own_sees_shard_after_shard():
+def test_a_callable_is_called_for_each_shard():
     """It is given the signed rows of each shard."""
     X, y = some_data()
     shown = []
@@ -198,7 +198,7 @@ def test_several_classes_in_shards(form):
         pair(in_chunks(form(X)), y, shard_rows=30, coef=np.ones(4))
 
 
-def test_larger_shards_are_no_worse():
+def test_larger_shards_are_not_worse():
     """The variance ratio falls as shards grow."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 3)), np.where(rng.random(600) < 0.5, 1.0, -1.0)

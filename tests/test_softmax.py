@@ -249,7 +249,7 @@ def test_a_target_ends_a_fit():
     assert stalled.epochs < 500
 
 
-def test_warm_start_goes_on():
+def test_warm_start_continues():
     model = SGDClassifier("softmax", max_iter=1, tol=None, warm_start=True, random_state=0)
     first = model.fit(X, Y).coef_.copy()
     eta0 = model.eta0_
@@ -417,7 +417,7 @@ def test_a_resumed_run_is_the_whole_one():
 
 
 @pytest.mark.parametrize("steps", [0.1, "optimal", Optimal(0.1)], ids=str)
-def test_steps_of_ones_own(steps):
+def test_given_steps_are_used(steps):
     found = minimize(X, Y, loss="softmax", l2=ALPHA, steps=steps, epochs=10, trace="objective")
     assert found.trace["objective"][-1] < 0.8
 

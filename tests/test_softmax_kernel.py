@@ -110,7 +110,7 @@ def test_the_mean_of_an_epoch_is_of_evenly_spaced_points():
 @pytest.mark.parametrize("unit", [1, 2, 3])
 @pytest.mark.parametrize("sketched", [False, True], ids=["whole", "sketch"])
 def test_the_next_order_is_balanced(sketched, unit, form):
-    """By whole gradients, intercepts among them; a sketch that is large enough is a whole one."""
+    """Whole gradients are balanced, intercepts included; a large sketch is a whole gradient."""
     after, twin, rows = one_epoch(
         make_problem(41, 7, 3, form=form), 4, unit=unit, sketched=sketched
     )
@@ -151,7 +151,7 @@ def test_threads_do_not_change_a_bit():
     np.testing.assert_array_equal(one.state.coef, many.state.coef)
 
 
-def test_weights_shrink_to_zero_and_go_on():
+def test_weights_shrink_to_zero_and_move_again():
     """A step times the penalty of 1 or more leaves nothing of the weights before it."""
     problem = make_problem(24, 5, 3)
     heavy = SoftmaxProblem(problem.X, problem.y, SOFTMAX, ElasticNet(l2=50.0), None, True, None, 3)

@@ -378,7 +378,7 @@ def test_partial_fit_learns_from_raw_chunks():
     assert not hasattr(model, "gap_")
 
 
-def test_a_chunk_of_no_step_leaves_predictions_as_they_are():
+def test_a_chunk_without_a_step_leaves_predictions_unchanged():
     """Moments move with the chunk, and predictions do not."""
     X, y = make_data(200, 5, 3)
     model = SGDClassifier("softmax", random_state=0).partial_fit(X, y, classes=range(3))

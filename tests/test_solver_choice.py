@@ -225,7 +225,7 @@ def test_every_draw_leads_to_the_solution(solver, pairs, draws):
 )
 @pytest.mark.parametrize("pairs", [None, "greedy"])
 @pytest.mark.parametrize("solver", DRAWING)
-def test_strata_of_ones_own_are_those_of_minimize(solver, pairs, labels):
+def test_given_strata_are_those_of_minimize(solver, pairs, labels):
     """fit(strata=) is Stratified(strata), bit for bit, with numbers and words for labels."""
     order = Stratified(allocation="optimal", pairs=pairs)
     given = {"solver": solver, "batch_size": 8}
@@ -255,7 +255,7 @@ def test_strata_are_given_once():
             SGDClassifier(order=order, **FEW).fit(X, TWO, strata=THREE)
 
 
-def test_strata_are_cut_for_early_stopping_and_serve_every_class():
+def test_strata_are_cut_for_early_stopping_and_used_for_every_class():
     """Held-back rows take their labels with them; each one-vs-rest problem has the same strata."""
     given = {"order": "stratified", "batch_size": 6, "solver": "saga", "random_state": 0}
     model = SGDClassifier("log_loss", early_stopping=True, validation_fraction=0.2, **given).fit(

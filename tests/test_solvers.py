@@ -341,7 +341,7 @@ def test_an_earlier_state_is_made_to_fit():
     assert averaged.take_up(back, left)[1].weight == 0.0
 
 
-def test_what_another_solver_kept_is_no_average():
+def test_what_another_solver_kept_is_not_an_average():
     """SGD continues from another solver's weights, with new averages and no L1 carried forward."""
     solver = make_sgd(make_problem(l1=0.1), True)
     state, own = solver.take_up(State(np.ones(D), 0.5, 7, 14, 1), Remembered(np.ones(N)))
@@ -370,8 +370,8 @@ def test_index_types_make_no_difference(indices):
     np.testing.assert_array_equal(kernel_and_twin(problem)[0][0], kernel_and_twin(usual)[0][0])
 
 
-def test_read_only_and_writeable_rows_share_one_compilation():
-    """Kernels always get read-only arrays: a memory map compiles nothing and is never written."""
+def test_read_only_rows_give_the_same_bits_and_are_never_written():
+    """Kernels only read the rows, so a read-only memory map works like an array."""
     problem = make_problem(l2=0.01)
     before = problem.X.copy()
     problem.X.flags.writeable = False

@@ -138,7 +138,7 @@ def test_a_solver_keeps_only_what_it_needs():
 @EVERY
 @FORMS
 @TYPES
-def test_going_on_twice_gives_the_same_bits(case, form, dtype):
+def test_continuing_twice_gives_the_same_bits(case, form, dtype):
     """From each state of a run, two epochs with the same batches lead to one and the same state.
 
     Neither changes an array of the state that it begins with.
@@ -152,7 +152,7 @@ def test_going_on_twice_gives_the_same_bits(case, form, dtype):
 
 @pytest.mark.parametrize("case", ["sgd, average=epoch", "sgd, l1, average=True", "svrg"])
 @FORMS
-def test_going_on_twice_along_a_balanced_order(case, form):
+def test_continuing_twice_along_a_balanced_order(case, form):
     """The order that an epoch leaves is not changed by the epoch that follows it."""
     path, go_on = path_of(case, order="balanced", form=form)
     kept = [bits(after) for after in path]

@@ -193,7 +193,7 @@ def test_words_and_numbers_mean_steps(given, solver, expected):
 
 
 @pytest.mark.parametrize("given", ["fast", "constant", None, True, [0.1], Constant])
-def test_what_are_no_steps_is_refused(given):
+def test_what_are_not_steps_is_refused(given):
     """The error says what to give instead."""
     with pytest.raises(ValueError, match=r"is not known; use .*say InverseTime\(0\.1\)"):
         read_steps(given, "sgd")

@@ -167,7 +167,7 @@ def test_a_resumed_run_ends_where_it_would_have(of, solver):
 
 
 @BOTH
-def test_a_run_that_was_good_enough_goes_on_to_be_better(of):
+def test_a_finished_run_continues_to_a_smaller_tol(of):
     """Resumed with a smaller tol, a run continues until that is met."""
     given = {"solver": "saga"} | RUN
     first = minimize(X, TWO, stop=Target(of, 1e-2), **given)
@@ -292,7 +292,7 @@ def test_a_goal_that_the_last_epoch_meets_is_met():
     SGDClassifier("log_loss", **(given | {"max_iter": needed})).fit(X, TWO)
 
 
-def test_a_validation_set_may_be_looked_at_besides():
+def test_a_validation_set_may_be_scored_as_well():
     """X_val is scored, and does not end the fit."""
     model = SGDClassifier("log_loss", solver="saga", stopping="gradient", tol=1e-7, **FIT).fit(
         X[:50], TWO[:50], X_val=X[50:], y_val=TWO[50:]

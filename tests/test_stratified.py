@@ -140,7 +140,7 @@ def test_an_epoch_depends_on_seed_and_number_alone(n, table, size, n_strata):
 # ---- strata
 
 
-def test_labels_of_ones_own():
+def test_given_labels_are_strata():
     """Labels may be of any sortable type; a pair has that of its first row."""
     problem, _ = small_problem(4)
     for labels in (

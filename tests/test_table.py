@@ -46,7 +46,7 @@ def subsets(n):
         (0, r"one-dimensional array of whole numbers, not empty; got shape \(\)"),
     ],
 )
-def test_what_is_no_permutation_is_refused(partner, complaint):
+def test_what_is_not_a_permutation_is_refused(partner, complaint):
     """The error says what is wrong, and in which row."""
     with pytest.raises(ValueError, match=complaint):
         AntitheticTable(partner)
@@ -96,7 +96,7 @@ def test_pairs_and_single_hold_each_row_once(table):
 
 @pytest.mark.parametrize("partner", [[1, 2, 0], [0, 1], [0, 1, 2]])
 @pytest.mark.parametrize("attribute", ["pairs", "single"])
-def test_pairs_of_no_matching_are_refused(partner, attribute):
+def test_pairs_of_a_table_that_is_not_a_matching_are_refused(partner, attribute):
     """A cycle of three, or more single rows than one, has no pairs: the error says what to call."""
     with pytest.raises(ValueError, match=r"not a matching .*; call to_matching\(X, y\) first"):
         getattr(AntitheticTable(partner), attribute)

@@ -43,7 +43,7 @@ def test_the_order_is_that_of_the_plain_twin(n, batch_size, width, seed):
 
 
 def test_factors_are_the_same_as_their_product():
-    """Whether slopes and inputs are shown, or what they make."""
+    """Slopes and inputs give the same order as their product."""
     rng = np.random.default_rng(0)
     slopes, inputs = (
         rng.integers(-3, 4, size=(20, 2)).astype(np.float32),
@@ -110,7 +110,7 @@ def test_shares_of_the_rows(n, batch_size, replicas, drop_last, observe):
 
 
 def test_without_observing_the_order_is_random():
-    """A new one each epoch, a function of seed and epoch."""
+    """Each epoch has a new random order, which depends on seed and epoch only."""
     sampler, again = BalancedBatchSampler(50, 8), BalancedBatchSampler(range(50), 8)
     first, second = list(sampler), list(sampler)
     assert first != second

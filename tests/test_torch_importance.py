@@ -116,7 +116,7 @@ def test_norms_are_relative_smoothed_and_drift_back():
     st.integers(0, 99),
 )
 def test_it_does_not_matter_how_many_batches_are_shown_at_once(batches, seed):
-    """To the bit, also where rows come again; a batch may have lost all its rows."""
+    """Norms are the same to the bit, even if rows repeat or a batch has lost all its rows."""
     rng = np.random.default_rng(seed)
     found = [rng.random(len(rows)).astype(np.float32) for rows in batches]
     one_by_one, together = RowNorms(10), RowNorms(10)
@@ -136,14 +136,14 @@ def test_it_does_not_matter_how_many_batches_are_shown_at_once(batches, seed):
 
 
 def test_the_mean_counts_drawn_rows_by_their_weights():
-    """Else rows that are drawn often would make all others look small."""
+    """Otherwise rows that are drawn often would make all others look small."""
     norms = RowNorms(2)
     learn(norms, [0], [8.0], [0.25])
     assert norms.mean == 2.0
     assert norms.values[0] == 4.0
 
 
-def test_rows_without_a_gradient_are_drawn_alike():
+def test_rows_without_a_gradient_are_equally_likely():
     """No division by zero where all norms vanish, and they can be given up."""
     norms = RowNorms(5)
     learn(norms, range(5), np.zeros(5))

@@ -128,7 +128,7 @@ def test_many_outputs_and_inputs_are_reduced():
 
 @given(st.integers(1, 40), st.integers(1, 4), st.integers(1, 20), st.integers(0, 9))
 def test_coordinates_keep_products(n, k, d, seed):
-    """Exactly for few, and for more up to what lies in the directions that are left out."""
+    """Products are exact for few coordinates, else up to the directions left out."""
     rng = np.random.default_rng(seed)
     slopes, inputs = (
         rng.normal(size=(n, k)).astype(np.float32),
@@ -239,7 +239,7 @@ def test_groups_have_lower_variance():
 
 
 def test_importance_needs_the_wrapper():
-    """Only where every loss went through batch_loss; then losses that do not are refused."""
+    """It is used only if every loss goes through batch_loss; then others are refused."""
     found, net = sampler(), model()
     with found.observing(net):
         epochs = epochs_of(found, net, 3, wrapped=False)
@@ -257,7 +257,7 @@ def test_importance_needs_the_wrapper():
 
 
 def test_the_loss_of_a_drawn_batch_is_weighted():
-    """By b / (n pi), divided by b; and the wrapper says which losses it wants."""
+    """The weights are b / (n pi), the sum is divided by b, and wrong losses are refused."""
     found, net = sampler(), model()
     with found.observing(net):
         epochs_of(found, net, 1)
@@ -280,7 +280,7 @@ def test_the_loss_of_a_drawn_batch_is_weighted():
 
 @pytest.mark.parametrize("gradients", ["fresh", "zeros", "accumulated"])
 def test_the_squared_norm_is_that_of_the_batch_gradient(gradients):
-    """Of all parameters: not scaled, not clipped, not accumulated, and as weighted.
+    """It includes all parameters, before scaling, clipping and accumulation, as weighted.
 
     The first batch to which the gradient of another is added is not measured.
     """
@@ -360,7 +360,7 @@ def test_norms_of_sparse_and_half_precision_gradients_are_those_of_their_values(
 
 
 def test_gradients_that_are_used_up_in_the_backward_pass_are_measured_from_the_second_on():
-    """As where optimisers step while the backward pass is under way."""
+    """This happens if optimisers step during the backward pass."""
     net, measured = nn.Linear(3, 2), []
     for one in net.parameters():
         one.register_post_accumulate_grad_hook(lambda one: setattr(one, "grad", None))
@@ -450,7 +450,7 @@ def test_a_second_backward_pass_of_the_same_loss_changes_nothing(hooked):
 
 
 def test_outputs_that_are_changed_in_place():
-    """Their gradient is taken before, during the backward pass, once it was found out."""
+    """Once such a change is noticed, gradients are taken during the backward pass."""
     found, other, net = sampler(), sampler(), model()
     for one in (found, other):
         with one.observing(net):
@@ -543,7 +543,7 @@ def test_a_reduced_loss_is_refused_while_observing():
 
 
 def test_sparse_gradients_count():
-    """Those of an EmbeddingBag with sparse=True."""
+    """Gradients of an EmbeddingBag with sparse=True are part of the norm."""
     words, measured = torch.randint(0, 20, (N, 4), generator=GENERATOR), []
     for sparse in (False, True):
         torch.manual_seed(0)
@@ -798,8 +798,8 @@ for _ in range(5):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_epoch_that_is_broken_off_is_no_mistake():
-    """What was handed out and not seen is forgotten."""
+def test_an_epoch_that_is_broken_off_is_not_an_error():
+    """Batches that were handed out but not seen are forgotten, without an error."""
     found, net = sampler(), model()
     with found.observing(net):
         for _ in range(3):

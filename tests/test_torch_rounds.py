@@ -110,7 +110,7 @@ def test_a_row_is_equally_likely_in_every_batch(arm):
 
 @pytest.mark.parametrize(("size", "whole"), [(8, 8), (6, 2), (12, 4), (7, 2), (5, 4), (2, 2)])
 def test_groups_are_whole_in_batches(size, whole):
-    """Of the largest power of two; an odd batch has one more row."""
+    """Groups have the largest power of two as their size; an odd batch has one more row."""
     asked = []
 
     def pair_up(rows, group):
@@ -128,7 +128,7 @@ def test_groups_are_whole_in_batches(size, whole):
 
 
 def test_a_round_survives_its_state():
-    """Also without weights, and rows of other data are refused."""
+    """With and without weights; rows of other data are refused."""
     arms, blocks = np.array([0, 3], dtype=np.int8), np.array([5, 5], dtype=np.int32)
     weights = np.array([1.0, 1.0, 0.5, 2.0], dtype=np.float32)
     made = Round(4, np.array([3, 1, 2, 0]), arms, blocks, weights, 2, 2)
@@ -144,7 +144,7 @@ def test_a_round_survives_its_state():
 
 @given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 4), st.booleans())
 def test_processes_have_equal_shares(n, batch_size, replicas, drop_last):
-    """No row is left out but with drop_last, and the fewest are repeated."""
+    """Rows are left out only with drop_last, and as few as possible are repeated."""
     shard = Shard(n, batch_size, replicas, 0, drop_last)
     total = shard.rows * replicas
     if drop_last:

@@ -37,7 +37,7 @@ def flat(batches):
 
 
 def test_the_package_works_without_torch():
-    """It is imported by those who ask for antithetic.torch, and no one else."""
+    """PyTorch is imported only by antithetic.torch."""
     code = (
         "import sys, antithetic; antithetic.pair([[1.0], [2.0]], [0, 1]); sys.exit('torch' in"
         " sys.modules)"
@@ -173,7 +173,7 @@ def test_the_type_of_labels_says_what_they_are():
 def test_each_iteration_is_the_next_epoch():
     """Each iteration is the next epoch, as with shuffle=True.
 
-    Set_epoch chooses one, and the same number gives the same batches in any sampler of this seed.
+    ``set_epoch`` chooses one; the same number and seed give the same batches in any sampler.
     """
     found = sampler()
     assert found.epoch == 0
@@ -225,7 +225,7 @@ def test_a_data_loader_gives_these_batches():
     [copy.deepcopy, lambda found: pickle.loads(pickle.dumps(found))],
     ids=["deepcopy", "pickle"],
 )
-def test_copies_go_on_by_themselves(copied):
+def test_copies_are_independent(copied):
     """A copy keeps what was observed, but is not observed: the hook belongs to the original."""
     found, head = sampler(), torch.nn.Linear(6, 4)
     with found.observing(head):
@@ -238,7 +238,7 @@ def test_copies_go_on_by_themselves(copied):
         assert len(list(other)) == len(list(other)) == len(other)
 
 
-def test_tables_made_before_serve_the_first_epoch():
+def test_given_tables_are_used_in_the_first_epoch():
     """Tables of pairs and of groups; later epochs do not use them, unless the test finds groups."""
     found = sampler(None, None, table=TABLE)
     first, second = list(found), list(found)
@@ -331,7 +331,7 @@ def test_epochs_that_are_refused():
 
 
 def test_what_lightning_does_to_batch_samplers_is_refused():
-    """It would put a sampler of its own into this one, and part the groups."""
+    """Lightning would replace this sampler by its own and break up the groups."""
     with pytest.raises(TypeError, match="use_distributed_sampler=False"):
         AntitheticBatchSampler(
             torch.utils.data.SequentialSampler(range(3)), batch_size=8, drop_last=False

@@ -71,7 +71,7 @@ def through_a_file(state, path):
 
 @pytest.mark.parametrize("make", SAMPLERS)
 @pytest.mark.parametrize("observe", [False, True])
-def test_going_on_equals_not_having_stopped(make, observe, tmp_path):
+def test_resuming_equals_not_having_stopped(make, observe, tmp_path):
     """Resuming anywhere in four epochs gives the same batches, with what the test had found.
 
     The state goes through a file that holds only numbers and tensors.
@@ -138,15 +138,15 @@ def test_states_of_others_are_refused():
         antithetic().load_state_dict({**state, "batches": 99})
     for make in (balanced, antithetic):
         first, second = (make(num_replicas=2, rank=rank) for rank in range(2))
-        with pytest.raises(ValueError, match="of process 0, and this is 1"):
+        with pytest.raises(ValueError, match="to process 0, and this is process 1"):
             second.load_state_dict(first.state_dict())
     state = balanced().state_dict()
     with pytest.raises(ValueError, match="not one of the rows"):
         balanced().load_state_dict({**state, "base": torch.zeros(N, dtype=torch.int64)})
 
 
-def test_an_earlier_state_takes_back_what_was_learnt():
-    """Norms, gradients and counts of the test are given up for those of the state."""
+def test_an_earlier_state_replaces_what_was_learnt():
+    """Norms, gradients and counts of the test are replaced by those of the state."""
     sampler = antithetic()
     state = copy.deepcopy(sampler.state_dict())
     first = walk(sampler, 30, True)
@@ -158,7 +158,7 @@ def test_an_earlier_state_takes_back_what_was_learnt():
 
 
 @given(st.integers(0, 4), st.integers(1, 3), st.integers(0, 2))
-def test_parts_of_several_processes_go_on_alike(stop, replicas, epoch):
+def test_each_of_several_processes_resumes(stop, replicas, epoch):
     """Each of several processes continues from its own state."""
     for rank in range(replicas):
         place = {"num_replicas": replicas, "rank": rank}
@@ -175,7 +175,7 @@ def test_parts_of_several_processes_go_on_alike(stop, replicas, epoch):
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata's own call
 @pytest.mark.parametrize("make", [antithetic, balanced])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_the_stateful_loader_of_torchdata_goes_on(make, workers):
+def test_the_stateful_loader_of_torchdata_resumes(make, workers):
     """The stateful loader resumes within an epoch and at its end, and later epochs agree too."""
     stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
     data = TensorDataset(torch.arange(N))

@@ -47,7 +47,7 @@ def test_an_arm_that_is_better_is_switched_on_and_off_again():
 
 
 def test_few_blocks_decide_nothing():
-    """However large the difference looks."""
+    """No arm is switched on after few blocks, however large the difference looks."""
     trust = Trust()
     for block in range(20):
         trust.add((0, block), SHUFFLED, 2, 10.0 + 0.1 * (block % 2))
@@ -71,7 +71,7 @@ def test_arms_without_effect_are_resolved_in_the_end():
 
 
 def test_other_arms_are_still_tested_when_one_is_in_use():
-    """With half of the batches, unless they cannot be better."""
+    """Half of the batches test the other arms, unless these cannot be better."""
     trust, rng = Trust(), np.random.default_rng(2)
     run(trust, rng, 100, {SHUFFLED: 1.0, STRATIFIED: 0.3, IMPORTANCE: 0.32})
     trust.decide(1)

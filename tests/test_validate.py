@@ -335,7 +335,7 @@ def test_three_classes_are_refused():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_labels_that_are_no_numbers_name_the_first_row(bad):
+def test_labels_that_are_not_numbers_name_the_first_row(bad):
     """NaN or infinity among labels, numbers or weights names the first such row."""
     for check in (lambda y: check_labels(y, 4), lambda y: check_column(y, 4, "y")):
         with pytest.raises(ValueError, match="y has NaN or infinity, first in row 2"):

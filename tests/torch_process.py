@@ -1,4 +1,4 @@
-"""Training in one of two processes, in a module that imports no more than that takes."""
+"""Training in one of two processes, with as few imports as possible."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def train(rank, folder):
 
 
 def differ(rank, folder):
-    """What samplers say that differ between the processes."""
+    """Errors of samplers that differ between the processes."""
     join(rank, folder)
     n = 80 - rank
     cases = {
@@ -93,7 +93,7 @@ def differ(rank, folder):
 
 
 def message_of(sampler):
-    """What it says instead of giving a batch."""
+    """Message of the error that a sampler raises instead of giving a batch."""
     try:
         next(iter(sampler))
     except (RuntimeError, ValueError) as error:

@@ -38,7 +38,7 @@ class Solver(BaseSolver):
         self.X, self.y, self.C = X, y, C
 
     def warm_up(self):
-        """Compile, which only the first fit of a new installation does."""
+        """Fit once, so that imports are not timed."""
         self.run_once(3)
 
     def run(self, n_iter):

@@ -38,7 +38,7 @@ class Solver(BaseSolver):
         return False, None
 
     def warm_up(self):
-        """Compile, which only the first fit of a new installation does."""
+        """Fit once, so that imports are not timed."""
         self.run_once(3)
 
     def run(self, n_iter):

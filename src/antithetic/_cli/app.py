@@ -1,4 +1,4 @@
-"""All commands together, and what they say when asked for help."""
+"""All commands together, and their help texts."""
 
 from __future__ import annotations
 
@@ -83,4 +83,4 @@ def _begin(
         ),
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Handle the options before a command."""

@@ -62,12 +62,11 @@ _Behind = Annotated[
 ]
 _Seconds = Annotated[
     float | None,
-    typer.Option(
-        min=0.01, metavar="X", help="Most seconds that a fit may take.", show_default="10"
-    ),
+    typer.Option(min=0.01, metavar="X", help="Maximum seconds of one fit.", show_default="10"),
 ]
 _Repeats = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Of the last timing.", show_default="5")
+    int | None,
+    typer.Option(min=1, metavar="N", help="Repeats of the final timing.", show_default="5"),
 ]
 _Clock = Annotated[
     str,
@@ -82,7 +81,7 @@ _Out = Annotated[
         "--out",
         "-o",
         metavar="FOLDER",
-        help="For rows and figures.",
+        help="Folder for rows and figures.",
         show_default="antithetic-bench, or ...-quick",
     ),
 ]
@@ -101,7 +100,7 @@ _Redraw = Annotated[
     typer.Option(
         "--redraw",
         metavar="ROWS",
-        help="Measure nothing: tables and figures of the rows of an earlier run.",
+        help="Measure nothing; show the tables and figures of an earlier run.",
     ),
 ]
 

@@ -72,7 +72,7 @@ _Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Runs with each or
 _Rows = Annotated[
     int,
     typer.Option(
-        min=2, metavar="N", help="Most rows to compare on; of more, a random sample is taken."
+        min=2, metavar="N", help="Maximum number of rows; a random sample of larger files."
     ),
 ]
 _Out = Annotated[
@@ -167,9 +167,9 @@ def _findings(found: Comparison, data: Data, table: list[list[object]]) -> dict[
 
 
 def _problem(data: Data, most: int) -> tuple[Any, Any, list[str]]:
-    """Rows and labels of two classes, or numbers, of at most so many rows.
+    """Rows and labels of two classes, or numbers, of at most ``most`` rows.
 
-    And what was decided for that.
+    Also notes on what was decided.
     """
     X, y, notes = data.X, np.asarray(data.y), [data.note] if data.note else []
     if data.classes is not None and len(data.classes) > 2:
@@ -183,7 +183,7 @@ def _problem(data: Data, most: int) -> tuple[Any, Any, list[str]]:
     if len(y) > most:
         chosen = np.sort(np.random.default_rng(0).choice(len(y), most, replace=False))
         if data.classes is not None and len(np.unique(y[chosen])) < 2:
-            raise ValueError(f"--rows {most}: so few rows hold one class only; use more")
+            raise ValueError(f"the {most} rows of --rows are all of one class; use more rows")
         notes.append(f"Compared on {most} random rows of {len(y)}.")
         X, y = X[chosen], y[chosen]
     return X, y, notes
@@ -273,9 +273,10 @@ def _show(
     marked = [one.name for one in found.measured].index(found.recommended.name)
     console.show_table(_HEADS, table, marked=marked, digits=2)
     console.say(
-        "gap: share of the way to the minimum still to go, and its ratio to that of"
-        " reshuffling; var.: variance of a batch of 2 against independent rows; to goal: seconds,"
-        " the table included, to the gap with which reshuffling ends.",
+        "gap: share of the way to the minimum that is still to go, and its ratio to that of"
+        " reshuffling; var.: variance of a batch of 2 against independent rows; to goal: seconds"
+        " to the gap with which reshuffling ends, table included. SGD-as is the paper's method:"
+        " antithetic pairs, drawn with replacement.",
         "dim",
     )
     console.say()

@@ -52,7 +52,7 @@ def plain(value: object) -> str:
 
 
 def clean(text: str) -> str:
-    """Lines as they are, but without what a terminal would obey."""
+    """Lines as they are, but without control codes of terminals."""
     return "".join(
         character if character.isprintable() or character == "\n" else "\N{REPLACEMENT CHARACTER}"
         for character in text

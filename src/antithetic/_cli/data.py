@@ -89,7 +89,7 @@ def make_reading(
     decimal_comma: bool = False,
     max_bytes: str = DEFAULT_BYTES,
 ) -> Reading:
-    """Make of the options of a command the parameters of `read_file`."""
+    """Turn the options of a command into the parameters of `read_file`."""
     if features and leave_out:
         raise ValueError("--features and --leave-out cannot be combined; use one of them")
     return Reading(
@@ -125,8 +125,8 @@ def read_data(path: Path, reading: Reading, *, loss: str | None) -> Data:
     numbers = np.asarray(y).dtype.kind in "biuf"
     if loss is None and classes is not None and numbers and len(classes) > _MOST_CLASSES:
         note = (
-            f"{plain(found.target_name)} has {len(classes)} values and is taken for a quantity; for"
-            " classes say --loss log_loss"
+            f"{plain(found.target_name)} has {len(classes)} values and is treated as a quantity;"
+            " if they are classes, use --loss log_loss"
         )
         loss = "squared_error"
     if loss is None:
@@ -168,16 +168,16 @@ def check_place(path: Path, *inputs: Path | None) -> None:
 
 
 def refuse_inputs(path: Path, *inputs: Path | None) -> None:
-    """Refuse to write over a file that is to be read, by whatever name."""
+    """Refuse to overwrite an input file, under any name."""
     for given in inputs:
         if given is not None and path.is_file() and given.exists() and path.samefile(given):
             raise ValueError(
-                f"{path} would be written over {given}, which is to be read; name another file"
+                f"{path} would be written over {given}, which is an input; name another file"
             )
 
 
 def refuse_foreign(folder: Path, names: Sequence[str]) -> None:
-    """Refuse to write a report over files that no report of ours stands beside."""
+    """Refuse to overwrite files that are not part of a report of this package."""
     page = folder / names[0]
     if page.is_file() and (is_page(page) or not page.stat().st_size):
         return
@@ -200,7 +200,7 @@ def _column(given: str) -> str | int:
 
 @contextmanager
 def in_options() -> Iterator[None]:
-    """Have errors and warnings name the options of the command, not the parameters of Python."""
+    """Make errors and warnings name options of the command instead of parameters of Python."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             yield

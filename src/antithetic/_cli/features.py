@@ -26,7 +26,7 @@ Key: TypeAlias = tuple[str, str | None]
 def read_features(path: Path, model: LinearModel, reading: Reading) -> tuple[Any, list[str]]:
     """Read the features of a model, in its order, and what there is to say about them.
 
-    Of ``reading``, the columns are the model's.
+    The columns in ``reading`` are replaced by those of the model.
 
     Raises
     ------
@@ -48,8 +48,9 @@ def read_features(path: Path, model: LinearModel, reading: Reading) -> tuple[Any
         )
     if model.feature_names is None:
         raise ValueError(
-            f"the model has no names of features, and {path} is a table; give it SVMlight or npz"
-            " rows"
+            f"the model was saved without the names of its features, so {path} cannot be matched"
+            " with it; train with `antithetic train`, or save it with"
+            " LinearModel.of(model, feature_names=data.feature_names)"
         )
     table = _read_table(path, form, model, reading)
     _refuse_words(table, feature_keys(model), path)
@@ -126,13 +127,13 @@ def _read_svmlight(path: Path, model: LinearModel, reading: Reading) -> Any:
         if first is None:
             shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
             raise ValueError(
-                f"{path} is SVMlight text, which numbers its features, and the model was trained on"
-                f" named ones: {shown}"
+                f"{path} is SVMlight text, whose features are numbered, but the model was"
+                f" trained on named ones: {shown}"
             )
     if first is None:
         raise ValueError(
-            f"the model does not say whether features are numbered from 0 or from 1, as {path}"
-            " needs; give it npz rows"
+            f"the model does not say whether features are numbered from 0 or from 1, which"
+            f" is needed to read {path}; convert the file to npz"
         )
     with open_stream(path, reading.max_bytes, progress=reading.progress) as stream:
         X, _, _ = read_svmlight(stream, str(path), model.coef.shape[1], first=first)
@@ -162,8 +163,8 @@ def _read_table(path: Path, form: str, model: LinearModel, reading: Reading) -> 
         raise ValueError(_lacking(path, model.feature_names or [], columns))
     if len(columns) < 2:
         raise ValueError(
-            f"{path} has one column only; add a second one, of anything, for it to be read as a"
-            " table"
+            f"{path} has only one column; add a second one with any content, so that it can be"
+            " read as a table"
         )
     dates = set(model.dates or ())
     # The reader wants a target, which is only read, never judged: one of the columns will do, but
@@ -172,7 +173,7 @@ def _read_table(path: Path, form: str, model: LinearModel, reading: Reading) -> 
         (name for name in (*reversed(used), *columns) if [name] != used and name not in dates), None
     )
     if target is None:
-        raise ValueError(f"{path} holds dates only; add a column of anything else")
+        raise ValueError(f"{path} holds only dates; add a column with any other content")
     features = [name for name in used if name != target]
     # Words are read in any case, so that `_refuse_words` can say what is wrong with them.
     reading = replace(reading, target=target, features=features, one_hot=True, dates=bool(dates))
@@ -181,7 +182,7 @@ def _read_table(path: Path, form: str, model: LinearModel, reading: Reading) -> 
     found = {table.names[place] for place in table.dates}
     if wrong := [table.names[place] for place in kept if table.names[place] in dates - found]:
         raise ValueError(
-            f"{path} has no dates in column {wrong[0]!r}, as the rows the model was trained on had"
+            f"{path}: column {wrong[0]!r} holds no dates, but the model was trained on dates there"
         )
     words_of = {kept.index(place): held for place, held in table.words.items() if place in kept}
     return NamedColumns([table.names[place] for place in kept], table.values[:, kept], words_of)

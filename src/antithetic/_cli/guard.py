@@ -70,7 +70,7 @@ MaxBytes = Annotated[
     typer.Option(
         "--max-bytes",
         metavar="SIZE",
-        help="Most to read, after decompression: bytes, or a number with K, M or G.",
+        help="Maximum size after decompression: bytes, or a number with K, M or G.",
     ),
 ]
 LossName = Annotated[
@@ -140,7 +140,7 @@ def _end(text: str, code: int, as_json: bool, debug: bool) -> None:
 
 
 def forget_output() -> None:
-    """Drop what could not be written: Python would try, and complain, once more at the end."""
+    """Drop what could not be written: Python would try again at the end, and print an error."""
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):  # none, as in tests
@@ -162,6 +162,6 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError | ValueError | ImportError | ArithmeticError | RuntimeError):
         return str(error) or type(error).__name__
     return (
-        f"{type(error).__name__}: {error} (this is a fault of the program; --debug shows where it"
+        f"{type(error).__name__}: {error} (this is a bug in antithetic; --debug shows where it"
         " happened)"
     )

@@ -75,7 +75,7 @@ def hold_out(
 
 
 def _score_of_constant(name: str, kept: NDArray[np.float64], held: NDArray[np.float64]) -> float:
-    """R2 or D2 of the best constant of the kept rows; at most 0, that of the held-out rows' own."""
+    """R2 or D2 of the best constant of the kept rows, on the held-out rows; at most 0."""
     loss = get_loss("squared_error" if name in LOSSES else name)
     constant = np.full(len(held), loss.best_constant(kept, None))
     return loss.deviance_share(held, constant, None)

@@ -1,4 +1,4 @@
-"""``antithetic predict``: what a saved model makes of a file."""
+"""``antithetic predict``: the predictions of a saved model for a file."""
 
 from __future__ import annotations
 

@@ -70,17 +70,19 @@ _Solver = Annotated[
     ),
 ]
 _Order = Annotated[
-    str, typer.Option(metavar="NAME", help=f"Which rows come when: auto, {', '.join(ORDERS)}.")
+    str, typer.Option(metavar="NAME", help=f"Order of the rows: auto, {', '.join(ORDERS)}.")
 ]
 _Pairs = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help=f"Which rows travel together: {', '.join(METHODS)}, or a table of `antithetic pair`"
+        help=f"Which rows are used together: {', '.join(METHODS)}, or a table of `antithetic pair`"
         " for this file, made without --nest.",
     ),
 ]
-_Epochs = Annotated[int, typer.Option(min=1, metavar="N", help="Most passes over the data.")]
+_Epochs = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Maximum number of passes over the data.")
+]
 _Tol = Annotated[
     float,
     typer.Option(
@@ -207,7 +209,7 @@ def _check_model_place(model: Path, *inputs: Path | None) -> None:
 
 
 def _table_file(order: str, pairs: str | None) -> Path | None:
-    """Check what goes together; return the file that ``--pairs`` names, if it is not a method."""
+    """Check combined options; return the file that ``--pairs`` names, unless it is a method."""
     if order not in ("auto", *ORDERS):
         raise ValueError(f"--order {order} is not known; use one of auto, {', '.join(ORDERS)}")
     if pairs is None:
@@ -253,7 +255,7 @@ def _holds_groups(path: Path) -> bool:
 
 
 def _features(data: Data) -> dict[str, Any]:
-    """Give what the model must know about the columns, to find them in another file."""
+    """Return what the model must know to find its columns in another file."""
     names, one_hot = data.feature_names, data.reading.one_hot
     words = (
         words_by_column(data.path, names, data.reading) if one_hot and names is not None else None
@@ -277,7 +279,7 @@ def _order(word: str, method: str | None) -> str | Order:
 def _fit(
     data: Data, chosen: dict[str, Any], table: AntitheticTable | None, share: float | None
 ) -> tuple[Trained, list[str]]:
-    """Train on all rows, once more without a share of them for a score, and give notes on it."""
+    """Train on all rows, and once without a share of them for a score; also return notes."""
     from antithetic.estimators.sgd import SGDClassifier, SGDRegressor  # a second of import
 
     given = {name: value for name, value in chosen.items() if name != "pairs"}

@@ -74,7 +74,7 @@ class Trained:
                 f"{self.score_name} on {found.rows} held-out rows {found.score:.4f}; a constant"
                 f" prediction has {found.constant:.4f}"
             )
-        console.say(self.estimator.plan_.why, "dim")
+        console.say(f"why: {self.estimator.plan_.why}", "dim")
         console.say(f"model written to {console.plain(model)}")
 
     def summary(self, model: Path) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def _refuse_nan(rows: Matrix, name: str) -> None:
 
 
 def refuse_dates_and_masks(X: Any, name: str) -> None:
-    """Refuse what NumPy would make numbers of without a word: dates, and masked entries."""
+    """Refuse what NumPy would silently convert to numbers: dates, and masked entries."""
     if type(X) is np.ndarray and X.dtype.kind in "biuf":
         return
     if isinstance(X, np.ma.MaskedArray):

@@ -153,7 +153,7 @@ def climb(
     """
     points: list[Point] = []
     alive, spent = list(configs), 0.0
-    # Imports and compilation: the others pay for them as well.
+    # Imports are not timed, for any peer.
     timed(alive[0], _WARM_UP, limits.seeds[0], CLOCKS[limits.clock])
     for place, effort in enumerate(efforts()):
         rung = []

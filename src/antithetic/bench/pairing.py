@@ -25,7 +25,7 @@ MADE = "made"
 _ROWS, _FEATURES = (5_000, 20_000, 80_000), (10, 50, 250)
 _QUICK_ROWS, _QUICK_FEATURES = (1_000, 4_000), (10, 40)
 _MOST_GREEDY = 20_000  # rows, as its time grows with their square
-_COMPILED_ON = 3000
+_WARM_UP_ROWS = 3000
 
 
 def made_rows(n: int, d: int) -> Any:
@@ -41,7 +41,7 @@ def made_rows(n: int, d: int) -> Any:
 def measure(method: str, n: int, d: int, repeats: int, clock: str = "wall") -> dict[str, float]:
     """Seconds, megabytes beyond the rows, and the variance ratio of a table, in this process."""
     G = made_rows(n, d)
-    pair_rows(G[:_COMPILED_ON], method, random_state=0)  # compile
+    pair_rows(G[:_WARM_UP_ROWS], method, random_state=0)  # warm up
     now, before, seconds = CLOCKS[clock], _megabytes("VmRSS"), np.inf
     for _ in range(repeats):
         start = now()

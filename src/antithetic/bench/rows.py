@@ -78,8 +78,8 @@ class Row:
     clock : str
         ``"wall"`` or ``"cpu"``.
     cpu, versions : str
-        The machine, and all packages that were measured or that these stand on; ours with a hash of
-        its source.
+        The machine, and all packages that were measured or that these depend on; ours with a hash
+        of its source.
     """
 
     part: str

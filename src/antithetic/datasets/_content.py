@@ -47,7 +47,7 @@ def label_counts(y: NDArray[Any]) -> dict[float, int]:
 
 
 def check_content(name: str, expected: KnownSet, X: Any, y: NDArray[Any], where: str) -> None:
-    """Raise a ValueError that says what differs, from the coarse to the fine."""
+    """Raise a ValueError that says what differs: shape, labels or values."""
     if X.shape != (expected.n, expected.d):
         raise ValueError(
             f"{where} has shape {X.shape} instead of {(expected.n, expected.d)}: it is not {name}"

@@ -31,7 +31,7 @@ _LARGEST = 1 << 26
 
 
 class DownloadError(Exception):
-    """The file could not be had; ``passing`` if another try may help."""
+    """The file could not be downloaded; ``passing`` says whether another try may help."""
 
     def __init__(self, message: str, passing: bool = False) -> None:
         super().__init__(message)
@@ -110,15 +110,13 @@ def _body(url: str, name: str, deadline: float) -> Generator[bytes, None, None]:
     except urllib.error.HTTPError as error:
         error.close()
         passing = error.code in (408, 429) or error.code >= 500
-        raise DownloadError(
-            f"{url} was answered with {error.code} {error.reason}", passing
-        ) from error
+        raise DownloadError(f"{url} returned {error.code} {error.reason}", passing) from error
     except (OSError, http.client.HTTPException) as error:
         # No name service: waiting a few seconds will not help.
         offline = isinstance(getattr(error, "reason", None), socket.gaierror)
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__
         raise DownloadError(
-            f"{url} cannot be reached or broke off: {reason}", passing=not offline
+            f"{url} cannot be reached, or the connection broke off: {reason}", passing=not offline
         ) from error
 
 
@@ -138,7 +136,9 @@ def _chunks(response: Any, url: str, name: str, deadline: float) -> Iterator[byt
             show(done)
             yield chunk
     if length is not None and done < length:
-        raise DownloadError(f"{url} broke off after {done} of {length} bytes", passing=True)
+        raise DownloadError(
+            f"the connection to {url} broke off after {done} of {length} bytes", passing=True
+        )
 
 
 class _OneHost(urllib.request.HTTPRedirectHandler):

@@ -22,7 +22,7 @@ def read_known(
 ) -> tuple[Any, NDArray[Any]]:
     """Read one SVMlight file, or the images and the labels of MNIST.
 
-    Every error names the set and the file, or ``where`` in its stead.
+    Every error names the set and the file, or ``where`` instead.
     """
     where = where or str(paths[-1])
     y: NDArray[Any]

@@ -138,7 +138,7 @@ def _missing(name: str, expected: _Set, data_home: str | os.PathLike[str] | None
     else:
         get = f"get {_download.PAGES}{expected.remote} on a machine that reaches it, and put it"
     return (
-        f"{name} is not in the package, and no file {files} was found in {places}{why}. To have it:"
+        f"{name} is not in the package, and no file {files} was found in {places}{why}. To get it:"
         f" {get} into {cache_folder()}, or into a folder that data_home or the environment variable"
         " ANTITHETIC_DATA names"
     )

@@ -1,4 +1,4 @@
-"""Where the file of a set may lie: the user's folders, then the cache."""
+"""Where the file of a set may be: in the user's folders, or in the cache."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cache_folder() -> Path:
 
 
 def homes(data_home: str | os.PathLike[str] | None) -> list[Path]:
-    """Folders that are looked into, the first one first."""
+    """Folders to search, in order."""
     return [
         Path(home)
         for home in (data_home, os.environ.get("ANTITHETIC_DATA"), cache_folder())

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 class KnownSet:
     """What is known of a set.
 
-    ``labels`` and ``digest`` are checked in files from outside; those in the package, which nobody
-    can have mixed up, have none.
+    ``labels`` and ``digest`` are checked in files from outside; sets in the package have none.
     """
 
     n: int

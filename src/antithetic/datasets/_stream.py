@@ -135,7 +135,7 @@ class Lines:
             yield line
 
     def read(self) -> bytes:
-        """Read all: never called, but scikit-learn takes for a file only what has it."""
+        """Read all. Never called, but scikit-learn accepts only files that have this method."""
         raise io.UnsupportedOperation("these are lines")
 
     def text(self) -> Iterator[str]:
@@ -151,7 +151,7 @@ class Lines:
 
 
 def read_exactly(stream: io.BufferedReader, count: int, where: str) -> bytearray:
-    """Read ``count`` bytes in pieces: a header that promises more than there is costs no memory."""
+    """Read ``count`` bytes in pieces, so that a header with a wrong length costs no memory."""
     content = bytearray()
     while len(content) < count:
         piece = stream.read(min(count - len(content), 1 << 24))

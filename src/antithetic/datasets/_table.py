@@ -17,8 +17,8 @@ from antithetic._util.warnings import warn
 from antithetic.datasets._reading import Column, Reading, days, has_decimal_comma, is_date
 from antithetic.datasets._svmlight import dense_if_full
 
-ONE_HOT = "pass one_hot=True to have a column of zeros and ones for each word"
-DATES = "pass dates=True to have days since 1970"
+ONE_HOT = "pass one_hot=True to get a column of zeros and ones for each word"
+DATES = "pass dates=True to get days since 1970"
 COMMAS = "numbers with decimal commas"
 KINDS = {"dates": DATES, COMMAS: "pass decimal=',' to read them", "text": ONE_HOT}
 _MOST_WORDS = 20  # so many different ones are words, however few rows there are

@@ -261,8 +261,8 @@ def _check_field(layout: _Layout, field: str, place: int, where: str, words: boo
             raise ValueError(f"{where} has the infinite value {field!r} in {column}")
         if words:
             raise ValueError(
-                f"{where} has the number {field!r} in {column}, which has words in other rows; make"
-                " it one or the other"
+                f"{where} has the number {field!r} in {column}, which has words in other rows; use"
+                " words or numbers in the whole column"
             )
     elif words is False:
         raise ValueError(

@@ -63,7 +63,7 @@ class NewtonPlan:
             why = "coordinate ascent on the dual, since rows are fewer than features: it was enough"
             return cls(fit.method, fit.samples, threads, why)
         if fit.samples or fit.method == "sampled newton":
-            first = "samples first, since noise is cheap far from the optimum"
+            first = "samples first, since far from the optimum they are accurate enough"
         elif is_warm:
             first = "all rows from the start, since it began with given weights"
         elif fit.has_epoch:
@@ -82,11 +82,12 @@ class NewtonPlan:
         if fit.method == "newton":
             matrix += "is small enough"
         elif fit.method == "sampled newton":
-            matrix += "would be too large, and a sample of the rows has its products"
+            matrix += "would be too large, and a sample of the rows is enough for products with it"
         elif fit.method == "whitened L-BFGS":
-            matrix += "would cost more than passes do, and all classes share a smaller one"
+            matrix += "would cost more than the passes that it saves, and all classes can share a"
+            matrix += " smaller one"
         else:
-            matrix += "would cost more than its products"
+            matrix += "would cost more than products with it"
         return cls(fit.method, fit.samples, threads, f"{first}; {fit.method}, since {matrix}")
 
 
@@ -145,7 +146,7 @@ def strengths(C: float, l1_ratio: float, n: int) -> ElasticNet:
     """Penalty of a mean over n rows that is the same as scikit-learn's of ``C`` times a sum."""
     strength = 0.0 if np.isinf(C) else 1.0 / (C * n) if C * n > 0.0 else np.inf
     if not np.isfinite(strength):
-        raise ValueError(f"C={C!r} is so small that 1 / (C * n_samples) overflows; raise it")
+        raise ValueError(f"C={C!r} is so small that 1 / (C * n_samples) overflows; increase C")
     return ElasticNet((1.0 - l1_ratio) * strength, l1_ratio * strength)
 
 
@@ -197,7 +198,7 @@ def are_separated(data: TrainingData, classes: NDArray[Any], fit: LogisticFit) -
 def are_partly_separated(
     data: TrainingData, classes: NDArray[Any], fit: LogisticFit, fit_intercept: bool
 ) -> bool:
-    """Whether some rows of two classes can be told apart better and better, and others stay."""
+    """Whether growing weights separate some rows of two classes ever better, and not the others."""
     if len(classes) != 2:
         return False
     target = np.where(data.y == classes[1], 1.0, -1.0)
@@ -208,7 +209,7 @@ def are_partly_separated(
 
 
 def partial_separation() -> str:
-    """Say that there is no optimum, for the sake of some rows."""
+    """Say that there is no optimum, because some rows are separated."""
     return (
         "some rows are perfectly separated (say, all of one category have the same label) and C is"
         " infinite, so no optimum exists: longer weights are always better, and coef_ is only where"

@@ -237,7 +237,7 @@ class PlannedFit(FittedLinearModel):
             gain = 1.0 - reduction_of(given, problem, problem.slopes())
             if gain >= 1.0:
                 warn(
-                    f"the table is set aside for class {self._one_vs_rest().label(number)!r}"
+                    f"the table is not used for class {self._one_vs_rest().label(number)!r}"
                     f" against the rest, where it would raise the variance ({gain:.2f} times that"
                     " of independent rows); pairs='greedy', 'tree' or 'optimal' makes a table for"
                     " each class",

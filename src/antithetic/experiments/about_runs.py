@@ -70,7 +70,7 @@ def converges_faster(parts: Sequence[Part]) -> Claim:
         measured=lambda found: (
             f"gap ratio {span(found, 'ratio')}; below in"
             f" {100 * column(found, 'share_of_epochs').mean():.0f} % of all epochs; SGD's last gap"
-            f" reached after {_epochs(column(found, 'epochs_to_reach_SGD'))}; each with its own"
+            f" reached {_epochs(column(found, 'epochs_to_reach_SGD'))}; each with its own"
             f" best eta0: median ratio {middle(found, 'ratio_best_eta0')}"
         ),
         remark=(
@@ -83,9 +83,9 @@ def converges_faster(parts: Sequence[Part]) -> Claim:
 def _epochs(reached: NDArray[np.float64]) -> str:
     known = reached[np.isfinite(reached)]
     return (
-        f"{np.median(known):.3g} epochs (median of the {len(known)} that reach it)"
+        f"after {np.median(known):.3g} epochs (median of the {len(known)} that reach it)"
         if len(known)
-        else "no number of epochs"
+        else "never"
     )
 
 

@@ -115,8 +115,8 @@ def most_at_the_beginning(parts: Sequence[Part]) -> Claim:
             f" at the best later epoch, {middle(found, 'reduction_late')} in the last quarter"
         ),
         remark=(
-            "What is most at the beginning is also what is lost later: the table is that of the"
-            " rows, not of the gradients."
+            "The reduction is lost later because the table is built from the rows, not from the"
+            " gradients."
         ),
     )
 
@@ -218,8 +218,8 @@ def bounds_and_products(parts: Sequence[Part]) -> Claim:
             f" {middle(found, 'least_if_positive')}"
         ),
         remark=(
-            "That both have the same sign gives a correlation for nothing; least_if_negative and"
-            " least_if_positive are without it."
+            "Bound and product have the same sign, which alone gives a correlation;"
+            " least_if_negative and least_if_positive exclude this effect."
         ),
     )
 
@@ -284,8 +284,8 @@ def ideal_case(parts: Sequence[Part]) -> Claim:
         " rows.",
         rows,
         rule=(
-            "it is so at w = 0 and after each epoch of the first run of SGD-as on the mutual pairs"
-            " of the table with a negative bound (`rows` is their share of the data)"
+            "this is the case at w = 0 and after each epoch of the first run of SGD-as on the"
+            " mutual pairs of the table with a negative bound (`rows` is their share of the data)"
         ),
         key="worst_ratio",
         measured=lambda found: (
@@ -294,7 +294,7 @@ def ideal_case(parts: Sequence[Part]) -> Claim:
             f" {span(found, 'negative_bounds')}"
         ),
         remark=(
-            "A theorem of the paper's for any table all of whose products are negative;"
+            "A theorem of the paper, for any table whose products are all negative;"
             " all_negative says where Algorithm 1 finds one."
         ),
         by_construction=True,

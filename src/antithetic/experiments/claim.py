@@ -19,10 +19,10 @@ OVERALL = (
     " in fewer."
 )
 OVERALL_RUNS = (
-    "Clearly is by more than two standard errors of the difference of two means over runs; what is"
-    " neither is undecided. It holds if clearly better in most cases and clearly worse in none; it"
-    " does not hold if clearly worse in at least half, clearly better in none, or clearly better in"
-    " fewer than clearly worse; otherwise it holds in part."
+    "Clearly means by more than two standard errors of the difference of two means over runs; a"
+    " case that is neither is undecided. It holds if clearly better in most cases and clearly worse"
+    " in none; it does not hold if clearly worse in at least half, clearly better in none, or"
+    " clearly better in fewer than clearly worse; otherwise it holds in part."
 )
 BOTH = (
     "A case is clearly better if both are, clearly worse if one is and the other is not clearly"
@@ -58,8 +58,7 @@ class Claim:
         where it was not. Where runs are compared there is also ``"outcome"``, one of "better",
         "undecided" and "worse", and only the first is held.
     by_construction : bool
-        Whether it follows by arithmetic, so that it could not have come out otherwise: a check of
-        the program, no finding.
+        Whether it follows by arithmetic: then it is a check of the program, not a finding.
     """
 
     number: int
@@ -165,7 +164,7 @@ def _detail(rule: str, overall: str, remark: str, rows: Sequence[Row], key: str)
 
 
 def headline(claims: Sequence[Claim]) -> str:
-    """Sum of the verdicts: what could not have come out otherwise, then the findings."""
+    """Summary of the verdicts: those that hold by construction, then the findings."""
     theorems = [claim.verdict for claim in claims if claim.by_construction]
     findings = [claim.verdict for claim in claims if not claim.by_construction]
     sure = f"{theorems.count('holds')} hold by construction"

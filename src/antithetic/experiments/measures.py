@@ -160,8 +160,7 @@ def rank_correlations(
 
     It is given for all pairs, and for those with a bound of either sign.
 
-    The sign of both is the same, which alone gives a correlation; inside one sign there is no such
-    help.
+    Both always have the same sign, which alone gives a correlation; within one sign it does not.
     """
     rng = np.random.default_rng(0)
     first = rng.integers(problem.n, size=_PAIRS)

@@ -28,7 +28,7 @@ from antithetic.problem import Problem
 from antithetic.solvers.steps import InverseTime
 
 Progress = Callable[[str, int, int], object]
-"""Told what is being done, how many stages of how many are behind it."""
+"""Called with the current task, the finished stages and the number of all stages."""
 STAGES = 5 + len(METHODS)
 
 
@@ -46,7 +46,7 @@ def run_part(
         Runs of each method, with seeds from 0.
     epochs : int, default=20
     progress : callable, default=None
-        Told ``(what, done, total)`` before each stage.
+        Called with ``(what, done, total)`` before each stage.
 
     Returns
     -------

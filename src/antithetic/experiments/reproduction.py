@@ -114,7 +114,7 @@ def reproduce(
         Take parts from there that were made with the same settings and version of this package;
         others are run again.
     progress : callable, default=None
-        Told ``(what, done, total)`` before each stage.
+        Called with ``(what, done, total)`` before each stage.
 
     Returns
     -------

@@ -149,8 +149,7 @@ def jitter(inside: NDArray[np.float64]) -> NDArray[np.float64]:
 
     The mean change of the epoch is subtracted first.
 
-    Taking the mean change out leaves nothing of a curve that falls evenly: what is left is how much
-    it shakes.
+    A curve that falls evenly has no jitter.
     """
     with np.errstate(invalid="ignore"):
         changes = np.diff(inside, axis=1).reshape(len(inside), -1, POINTS)

@@ -92,7 +92,7 @@ def check_names(names: Any, known: Any, what: str) -> tuple[str, ...]:
 
 
 def package_version() -> str:
-    """Version of this package, which stands in the one module that is above this one."""
+    """Version of this package, which is defined in a module above this one."""
     return str(sys.modules["antithetic"].__version__)
 
 

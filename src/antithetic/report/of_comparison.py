@@ -57,7 +57,7 @@ def gain(found: Comparison) -> str:
     best, baseline = found.recommended, found.measured[0]
     if found.is_far:
         nearest, left = found.nearest
-        ends = f"ends with {left:.0%} of the way to go" if np.isfinite(left) else "diverges"
+        ends = f"ends with {left:.0%} of the way still to go" if np.isfinite(left) else "diverges"
         other = (
             'automatic steps (learning_rate="auto", the default), which follow the scales of the'
             " columns"
@@ -83,9 +83,9 @@ def gain(found: Comparison) -> str:
 
 
 def advice_beside(found: Comparison) -> str:
-    """Give the advice where the measurement agrees with it.
+    """Return the advice, if the measurement agrees with it.
 
-    Else say that it is a guess, and what the guess is.
+    Otherwise say that it is a guess, and what it is.
     """
     advice = found.advice
     if found.is_far:
@@ -159,8 +159,8 @@ def comparison_content(
     machine = {key: versions[key] for key in ("system", "machine", "cores") if key in versions}
     return Content(
         f"Which order for {name}?",
-        f"{found.n} rows, {found.d} features, {found.loss}: ways to choose which samples travel"
-        " together, trained and measured.",
+        f"{found.n} rows, {found.d} features, {found.loss}: ways to choose which samples are"
+        " used together, trained and measured.",
         [
             *about_scales(found, columns),
             gain(found),
@@ -209,7 +209,7 @@ def _figures(found: Comparison) -> list[Figure]:
             "Variance against independent rows",
             [Series(one.name, epochs, one.ratio) for one in found.measured],
             "Exact variance of a batch's gradient along the first run, divided by that of"
-            " independent rows. Of an order without a draw, the mean over its batches.",
+            " independent rows. For an order that is not random, the mean over its batches.",
             "epoch",
             "variance ratio",
             from_zero=True,

@@ -13,8 +13,8 @@ def thin_curve(x: Numbers, y: Numbers, limit: int, *, log: bool) -> NDArray[np.i
 
     Kept are the ends, and of each stretch of x the lowest, the highest and a gap.
 
-    So spikes, jitter and gaps are all still seen. Points are returned by growing x; those without a
-    place on the axis are left out.
+    So spikes, jitter and gaps stay visible. Points are sorted by x; those without a place on the
+    axis are left out.
     """
     order = np.argsort(x, kind="stable")
     order = order[np.isfinite(x[order]) & ((x[order] > 0) | (not log))]

@@ -17,7 +17,7 @@ from antithetic.solvers.steps import Schedule
 
 
 class Course(NamedTuple):
-    """What several epochs in one call are asked for, and what they go on from.
+    """Settings of several epochs in one call, and the state that they continue from.
 
     Attributes
     ----------

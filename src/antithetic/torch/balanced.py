@@ -174,8 +174,8 @@ class BalancedBatchSampler(EpochSampler):
     def _relearn(self, state: dict[str, Any]) -> None:
         if state.get("rank") != self.rank:
             raise ValueError(
-                f"the state is that of process {state.get('rank')}, and this is {self.rank}: each"
-                " saves and loads its own"
+                f"the state belongs to process {state.get('rank')}, and this is process"
+                f" {self.rank}; each process saves and loads its own state"
             )
         found: dict[str, NDArray[Any]] = {
             name: to_numpy(state[name], name).copy() for name in _ARRAYS

@@ -33,7 +33,7 @@ class RowNorms:
 
     @property
     def share(self) -> float:
-        """Part of the rows of which there is a norm."""
+        """Share of the rows that have a norm."""
         return float(self.ever.mean())
 
     def learn(

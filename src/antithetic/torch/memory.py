@@ -1,4 +1,4 @@
-"""The last gradient that was observed of each row, of which the next groups are made."""
+"""The last observed gradient of each row, from which the next groups are made."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Observations:
 
     @property
     def share(self) -> float:
-        """Part of the rows of which there is a vector."""
+        """Share of the rows that have a vector."""
         return float((self.ever | self.seen).mean()) if len(self.ever) else 0.0
 
     def record(self, rows: Indices, inputs: Vectors, slopes: Vectors) -> None:

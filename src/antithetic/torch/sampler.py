@@ -388,8 +388,8 @@ class AntitheticBatchSampler(EpochSampler):
     def _relearn(self, state: dict[str, Any]) -> None:
         if state.get("rank") != self.rank:
             raise ValueError(
-                f"the state is that of process {state.get('rank')}, and this is {self.rank}: each"
-                " saves and loads its own"
+                f"the state belongs to process {state.get('rank')}, and this is process"
+                f" {self.rank}; each process saves and loads its own state"
             )
         self._main = int(state["main"])
         self._passes, self._unweighed = (int(count) for count in state["passes"])

@@ -155,7 +155,7 @@ def agree(arguments: dict[str, int]) -> None:
 
 
 def mark_of(values: Any) -> int:
-    """Return a number that differs, most likely, for other values: of some rows and the shape."""
+    """Return a number that identifies an array: a hash of its shape and some of its rows."""
     if values is None:
         return 0
     if sparse.issparse(values):

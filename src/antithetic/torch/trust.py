@@ -167,7 +167,7 @@ class Trust:
         self.on = np.where(self.on, found.advantages >= OFF, better)
 
     def choose(self, arms: Sequence[int]) -> tuple[int, float]:
-        """Return the arm to be used, of those that are to be had, and the share of the test."""
+        """Return the arm to use, among those available, and the share of batches in the test."""
         found = Figures.of(self.sums)
         ready = [arm for arm in arms if self.on[arm]]
         main = min(ready, key=lambda arm: float(found.ratios[arm]), default=SHUFFLED)

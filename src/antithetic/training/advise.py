@@ -24,7 +24,7 @@ from antithetic.training.loop import begin, train
 from antithetic.training.spec import make_spec
 
 _SAMPLE_ROWS, _ROWS_FOR_TIMING = 1000, 4000
-_SUSPICIOUS = 1.0  # seconds in which something may have been compiled: timed once more
+_SUSPICIOUS = 1.0  # seconds beyond which a busy machine is likely: timed once more
 _EPOCHS_TO_THE_END = 10  # of a balanced run on the sample, which is near its optimum then
 
 

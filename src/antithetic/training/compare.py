@@ -153,9 +153,9 @@ class Comparison:
 
     @property
     def recommended(self) -> Measured:
-        """The order that is soonest where reshuffling ends, its table included.
+        """The order that reaches reshuffling's last gap first, its table included.
 
-        In doubt reshuffling, which needs nothing.
+        Reshuffling itself, unless another order is clearly faster.
         """
         baseline = self.measured[0]
         goal = float(self.gap(baseline)[:, -1].mean())
@@ -205,7 +205,7 @@ def compare_orders(
     epochs, seeds : int
         Length and number of the runs.
     progress : callable, default=None
-        Told ``(what, done, total)``.
+        Called with ``(what, done, total)``.
 
     Returns
     -------
@@ -318,7 +318,7 @@ def _with_table(problem: Problem, y: Any, order: Order) -> tuple[Order, float]:
         return order, 0.0
     make = partial(order.pairs.first_table, problem, y, once=False, seed=0)
     seconds = _timed(make)
-    if seconds <= _SLOW:  # the first may have waited for the compiler
+    if seconds <= _SLOW:  # the first may have been slower by chance
         seconds = min(seconds, _timed(make))
     return order.but(pairs=order.pairs.but(method=make())), seconds
 

@@ -1,4 +1,4 @@
-"""How far a run is from the optimum, and whether it should end yet: no fit fails silently."""
+"""How far a run is from the optimum, and whether it may end: no fit fails silently."""
 
 from __future__ import annotations
 

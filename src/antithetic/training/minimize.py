@@ -80,8 +80,8 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, result: Result) -> None:
         super().__init__(
-            f"interrupted after {result.epochs} epochs; .result holds them, and resume= continues"
-            " from it"
+            f"interrupted after {result.epochs} epochs; .result holds the result so far, and"
+            " resume= continues from it"
         )
         self.result = result
 

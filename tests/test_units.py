@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from reference import balanced_order, preconditioned_sgd, split
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.exceptions import ConvergenceWarning
@@ -15,15 +13,11 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize
-from antithetic.orders import Balanced, Shuffle
-from antithetic.orders.pool import Pool
 from antithetic.problem import Problem
 from antithetic.problem.constant import best_constant
 from antithetic.problem.gap import aitken_gap, newton_decrement
 from antithetic.problem.losses import LOSSES
-from antithetic.problem.preconditioner import find_preconditioner, moments_of
-from antithetic.solvers.sgd import make_sgd
-from antithetic.solvers.steps import InverseTime
+from antithetic.problem.preconditioner import moments_of
 from antithetic.steps import Auto
 from antithetic.training.gap import start_of
 
@@ -37,81 +31,6 @@ WEIGHT[::7] = 0.0
 
 def moments(problem):
     return moments_of(problem.X, problem.rows, problem.weight)
-
-
-def an_epoch(problem, order, size, eta0=0.3, decay=0.1):
-    found = find_preconditioner(problem, moments(problem))
-    solver = replace(make_sgd(problem, False), preconditioner=found)
-    start = RNG.normal(size=problem.d) / np.maximum(1e-3, np.abs(X).max(axis=0)), 0.5
-    batches = order.draw_from(Pool(problem, None, size, 3)).sampler().batches(0)
-    schedule = InverseTime(eta0, decay).schedule(problem.loss, problem.penalty)
-    after = solver.epoch(*solver.init(*start), batches, schedule)
-    expected = preconditioned_sgd(
-        problem,
-        split(batches),
-        size,
-        lambda steps: eta0 / (1.0 + eta0 * decay * (steps + 1.0)),
-        found.centre,
-        found.metric,
-        coef=start[0],
-        intercept=start[1],
-    )
-    return after, expected, batches, found
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("order", [Shuffle(), Balanced()], ids=["shuffle", "balanced"])
-@pytest.mark.parametrize("penalty", [{}, {"l2": 0.1}, {"l2": 0.05, "l1": 0.05}], ids=str)
-@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
-def test_dense_kernels_equal_their_twin(size, order, penalty, weight):
-    """One epoch in centred columns equals the NumPy twin."""
-    problem = Problem.build(X, Y, fit_intercept=True, sample_weight=weight, **penalty)
-    after, (coef, intercept), _, _ = an_epoch(problem, order, size)
-    np.testing.assert_allclose(after.state.coef, coef, rtol=1e-9, atol=1e-12)
-    assert after.state.intercept == pytest.approx(intercept, rel=1e-9)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("order", [Shuffle(), Balanced()], ids=["shuffle", "balanced"])
-def test_sparse_kernels_equal_their_twin_without_filling_rows(size, order):
-    """Centred sparse rows give the weights of centred dense ones."""
-    thin = sparse.csr_array(np.where(RNG.uniform(size=X.shape) < 0.3, X, 0.0))
-    problem = Problem.build(thin, Y, fit_intercept=True)
-    after, (coef, intercept), _, _ = an_epoch(problem, order, size)
-    np.testing.assert_allclose(after.state.coef, coef, rtol=1e-8, atol=1e-11)
-    assert after.state.intercept == pytest.approx(intercept, rel=1e-8)
-    shrunk = Problem.build(thin, Y, fit_intercept=True, l2=1e-4)
-    after, (coef, _), _, _ = an_epoch(shrunk, order, size)
-    # shrunk now and then, not in each step
-    np.testing.assert_allclose(after.state.coef, coef, rtol=0.05, atol=0.01 * np.abs(coef).max())
-
-
-def test_the_balanced_order_balances_in_the_same_metric():
-    """The next order is that of gradients in scaled, centred columns."""
-    problem = Problem.build(X, Y, fit_intercept=True)
-    found = find_preconditioner(problem, moments(problem))
-    solver = replace(make_sgd(problem, False), preconditioner=found)
-    batches = Balanced().draw_from(Pool(problem, None, 2, 3)).sampler().batches(0)
-    schedule = InverseTime(1e-12, 0.0).schedule(problem.loss, problem.penalty)
-    after = solver.epoch(*solver.init(), batches, schedule)
-    gradients = problem.slopes()[:, None] * found.rows(problem.X)
-    np.testing.assert_array_equal(after.order, balanced_order(batches.rows, gradients, 1))
-
-
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
-@pytest.mark.parametrize("kind", [np.float64, np.float32])
-def test_moments_are_those_of_the_rows_that_count(form, weight, kind):
-    """Means, variances and ranges, of rows with a positive weight."""
-    problem = Problem.build(form(X.astype(kind)), Y, sample_weight=weight)
-    found, rows = moments(problem), X.astype(kind).astype(float)
-    shares = np.ones(61) if weight is None else weight
-    mean = np.average(rows, axis=0, weights=shares)
-    np.testing.assert_allclose(found.mean, mean, rtol=1e-9, atol=1e-9)
-    variance = np.average((rows - mean) ** 2, axis=0, weights=shares)
-    np.testing.assert_allclose(found.variance, variance, rtol=1e-6)
-    np.testing.assert_array_equal(found.least, rows[shares > 0.0].min(axis=0))
-    np.testing.assert_array_equal(found.greatest, rows[shares > 0.0].max(axis=0))
 
 
 def test_moments_of_chunks_are_those_of_all_rows():

@@ -46,7 +46,9 @@ struct CentredDenseRows : DenseRows<Real_> {
   CentredDenseRows(const DenseRows<Real>& rows, const Preconditioner<Real>& given)
       : DenseRows<Real>(rows),
         width_((rows.d + Sums::width - 1) / Sums::width * Sums::width),
-        roomy_(rows.n * rows.d < width_ ? 0 : (rows.n * rows.d - width_) / rows.d + 1),
+        roomy_(rows.n * rows.d < std::max<Index>(1, width_)
+                   ? 0
+                   : (rows.n * rows.d - width_) / rows.d + 1),
         padded_(2 * width_),
         last_((rows.n - roomy_) * width_) {
     std::copy_n(given.centre.data(), rows.d, padded_.data());

@@ -121,6 +121,18 @@ def _loss_of_a_constant(problem: Problem) -> float:
     return problem.mean_loss(np.full(problem.n, constant))
 
 
+def is_surely_wide(problem: Problem, objectives: list[float]) -> bool:
+    """Whether an epoch still gains more than may be left, so that no estimate need say so.
+
+    An estimate by a Newton step costs as much as several epochs, another epoch only itself. The
+    fall is the mean of the last two; all falls together are no more than the way, so this ends.
+    """
+    if len(objectives) < 3 or not has_newton_decrement(problem):
+        return False
+    fall = 0.5 * (objectives[-3] - objectives[-1])
+    return fall > MOST_OF_THE_WAY * max(0.0, _loss_of_a_constant(problem) - objectives[-1])
+
+
 def should_go_on(problem: Problem, gap: Gap, objectives: list[float], epochs: int) -> bool:
     """Whether a run that seems to stall is far from the optimum and should continue.
 

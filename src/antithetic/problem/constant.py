@@ -36,14 +36,28 @@ def best_constant(
     values, shares = _distinct(loss, y, weight)
     if loss.name == "log_loss":
         return _log_odds(*shares.tolist())
-    if loss.name == "squared_error":
-        total = float(shares.sum())
-        constant = float(shares @ values) / total if total > 0.0 else 0.0
-    elif loss.has_log_link:
+    if loss.has_log_link:
         constant = loss.best_constant(y, weight)
     else:
-        constant = _bisect(loss, values, shares)
+        constant = _of_shares(loss, values, shares)
     return constant, float(shares @ loss.value(values, np.full(len(values), constant)))
+
+
+def constant_of(loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
+    """The same constant without its loss, which would take a pass over the targets."""
+    if loss.has_log_link:
+        return loss.best_constant(y, weight)
+    values, shares = _distinct(loss, y, weight)
+    if loss.name == "log_loss":
+        return _log_odds(*shares.tolist())[0]
+    return _of_shares(loss, values, shares)
+
+
+def _of_shares(loss: Loss, values: NDArray[np.float64], shares: NDArray[np.float64]) -> float:
+    if loss.name != "squared_error":
+        return _bisect(loss, values, shares)
+    total = float(shares.sum())
+    return float(shares @ values) / total if total > 0.0 else 0.0
 
 
 def _distinct(

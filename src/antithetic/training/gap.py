@@ -11,7 +11,7 @@ from scipy import sparse
 from antithetic._core.losses import PERCEPTRON
 from antithetic.problem import Problem, SoftmaxProblem
 from antithetic.problem.class_shares import best_constants
-from antithetic.problem.constant import best_constant
+from antithetic.problem.constant import best_constant, constant_of
 from antithetic.problem.gap import aitken_gap, has_newton_decrement, newton_decrement
 from antithetic.problem.losses import Loss
 from antithetic.solvers.state import Solution
@@ -74,7 +74,7 @@ def start_of(loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64] | N
     if not (loss.classification or loss.name == "squared_error" or loss.has_log_link):
         every = -(-len(y) // _ROWS_OF_A_START)
         y, weight = y[::every], None if weight is None else weight[::every]
-    constant = best_constant(loss, y, weight)[0]
+    constant = constant_of(loss, y, weight)
     return constant if np.isfinite(constant) else 0.0
 
 

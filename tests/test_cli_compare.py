@@ -221,6 +221,19 @@ def test_the_report_opens_whatever_the_file_is_called(tmp_path):
         )
 
 
+@pytest.mark.parametrize("given", [("compare", "data.csv"), ("reproduce", "--only", "sonar_scale")])
+def test_a_file_is_no_folder_for_a_report(tmp_path, given):
+    """It is refused before any work."""
+    write_table(tmp_path / "data.csv", *data())
+    file = tmp_path / "notes.txt"
+    file.write_text("mine")
+    command, *others = (tmp_path / word if word == "data.csv" else word for word in given)
+    _, error = run(command, *others, "--out", file, code=1)
+    assert "notes.txt is a file; --out names the folder" in " ".join(error.split())
+    assert " of " not in error  # no run was counted
+    assert file.read_text() == "mine"
+
+
 @pytest.mark.parametrize("name", ["report.html", "curves.csv", "train.py"])
 def test_foreign_files_are_not_overwritten(tmp_path, name):
     """They are refused before any work; what an earlier comparison left is replaced."""

@@ -197,6 +197,8 @@ def test_while_an_epoch_gains_more_than_may_be_left_nothing_is_estimated():
     assert not is_surely_wide(smooth, slow)
     assert not is_surely_wide(smooth, fast[1:])  # a single fall may be chance
     assert not is_surely_wide(kink, fast)  # whose estimate costs no more than an epoch
+    few = sparse.csr_array(X[:, :100])
+    assert not is_surely_wide(words_problem(few, y), fast)  # the Hessian is a small matrix
 
 
 def test_a_run_that_is_surely_far_goes_on_without_an_estimate(monkeypatch):

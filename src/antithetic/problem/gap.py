@@ -40,6 +40,12 @@ def has_newton_decrement(problem: Problem) -> bool:
     return problem.loss.is_smooth and smooth
 
 
+def needs_products(problem: Problem) -> bool:
+    """Whether the Newton decrement takes products with the Hessian: several passes over rows."""
+    many = problem.d + problem.fit_intercept > _MOST_COLUMNS
+    return has_newton_decrement(problem) and (many or isinstance(problem, SoftmaxProblem))
+
+
 def newton_decrement(
     problem: Problem, coef: NDArray[np.generic], intercept: Any
 ) -> tuple[float, float]:

@@ -12,7 +12,12 @@ from antithetic._core.losses import PERCEPTRON
 from antithetic.problem import Problem, SoftmaxProblem
 from antithetic.problem.class_shares import best_constants
 from antithetic.problem.constant import best_constant, constant_of
-from antithetic.problem.gap import aitken_gap, has_newton_decrement, newton_decrement
+from antithetic.problem.gap import (
+    aitken_gap,
+    has_newton_decrement,
+    needs_products,
+    newton_decrement,
+)
 from antithetic.problem.losses import Loss
 from antithetic.solvers.state import Solution
 
@@ -124,10 +129,10 @@ def _loss_of_a_constant(problem: Problem) -> float:
 def is_surely_wide(problem: Problem, objectives: list[float]) -> bool:
     """Whether an epoch still gains more than may be left, so that no estimate need say so.
 
-    An estimate by a Newton step costs as much as several epochs, another epoch only itself. The
-    fall is the mean of the last two; all falls together are no more than the way, so this ends.
+    With many columns, an estimate by a Newton step costs as much as several epochs. The fall is the
+    mean of the last two; all falls together are no more than the way, so this ends.
     """
-    if len(objectives) < 3 or not has_newton_decrement(problem):
+    if len(objectives) < 3 or not needs_products(problem):
         return False
     fall = 0.5 * (objectives[-3] - objectives[-1])
     return fall > MOST_OF_THE_WAY * max(0.0, _loss_of_a_constant(problem) - objectives[-1])

@@ -10,9 +10,10 @@ from antithetic import LogisticRegression, SGDClassifier, SGDRegressor
 from antithetic.estimators import planned, used_columns
 from antithetic.estimators.used_columns import UsedColumns
 from antithetic.problem import Problem
+from antithetic.problem.kernel_rows import kernel_rows
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.problem.preconditioner import moments_of
+from antithetic.problem.preconditioner import find_preconditioner, moments_of
 from antithetic.solvers.step_search import sample_of
 from antithetic.training import loop
 from antithetic.training.gap import estimate_gap, is_surely_wide
@@ -233,3 +234,28 @@ def test_a_sample_of_long_sparse_rows_has_fewer_of_them():
     assert few.X.nnz < 100_000
     assert many.n == 1000
     assert set(few.y) == {-1.0, 1.0}
+
+
+def test_lengths_of_sparse_rows_are_those_of_dense_ones():
+    """In centred columns, each in its own units, with the intercept's 1."""
+    X, y = texts(200, 30, width=2**8)
+    sums = moments_of(X, kernel_rows(X), None)
+    units = find_preconditioner(words_problem(X, y), sums)
+    rows = units.rows(X.toarray())
+    assert units.squares(X) == pytest.approx((rows**2).sum(axis=1), rel=1e-10)
+    assert units.squares(X.toarray()) == pytest.approx((rows**2).sum(axis=1), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "poisson", "quantile"])
+def test_no_wide_table_is_made_of_sparse_rows(monkeypatch, loss):
+    """Not even of a sample, for slopes without a bound: it would be gigabytes."""
+    make = sparse.csr_array.toarray
+
+    def of_few_columns(self, *given, **options):
+        assert self.shape[1] <= 200, f"a table of {self.shape} was made"
+        return make(self, *given, **options)
+
+    monkeypatch.setattr(sparse.csr_array, "toarray", of_few_columns)
+    X, y = texts(2000, 40)
+    model = SGDRegressor(loss, random_state=0).fit(X, y + 1.0)
+    assert model.gap_ >= 0.0

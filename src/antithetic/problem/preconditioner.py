@@ -179,6 +179,18 @@ class Preconditioner(NamedTuple):
         np.multiply(full - self.centre, roots, out=seen[:, :-1])
         return seen
 
+    def squares(self, X: Any) -> NDArray[np.float64]:
+        """Squared lengths of the rows as steps see them; sparse rows stay sparse."""
+        if not sparse.issparse(X):
+            rows = self.rows(X)
+            return np.asarray(np.einsum("ij,ij->i", rows, rows))
+        metric, centre = self.metric.astype(np.float64), self.centre.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            about_zero = X.power(2) @ metric
+            away = float(np.square(centre) @ metric)
+            squares = about_zero - 2.0 * _products(X, centre, metric) + away
+        return np.asarray(1.0 + np.maximum(squares, 0.0))
+
 
 def find_preconditioner(
     problem: Problem, moments: Moments, *, products: bool = True

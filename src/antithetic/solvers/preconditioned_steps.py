@@ -160,9 +160,8 @@ def _first_step(sample: Problem, preconditioner: Preconditioner, batch_size: int
     """One over the curvature along a mean row; where slopes are unbounded, along a long one."""
     if sample.loss.is_bounded:
         return 1.0 / preconditioner.curvature
-    rows = preconditioner.rows(sample.X)
     weight = np.ones(sample.n) if sample.weight is None else sample.weight
-    squares = weight * np.einsum("ij,ij->i", rows, rows)
+    squares = weight * preconditioner.squares(sample.X)
     total = float(squares.sum())
     long = float(squares @ (squares / total)) if total > 0.0 else 0.0
     curvature = step_curvature(sample) * long * 2.0 / max(2, batch_size)

@@ -282,7 +282,7 @@ def test_an_archive_that_expands_without_end_is_refused(tmp_path, monkeypatch):
     """An archive that expands without end is refused: it is read in pieces up to a limit."""
     monkeypatch.setattr(_known, "LARGEST", 1000)
     (tmp_path / "tiny.bz2").write_bytes(bz2.compress(b"1 1:1\n" * 1_000))
-    with pytest.raises(ValueError, match="more than max_bytes"):
+    with pytest.raises(ValueError, match="more than 1,000 bytes"):
         datasets.load("tiny", tmp_path)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from dataclasses import replace
 
 import kernel_losses
 import numpy as np
@@ -24,7 +25,8 @@ from sklearn.metrics import d2_pinball_score, d2_tweedie_score
 from antithetic import LinearModel, SGDClassifier, SGDRegressor, minimize, pair
 from antithetic.losses import ALL_LOSSES, LOSSES, Huber, Quantile, Tweedie
 from antithetic.problem import Problem
-from antithetic.problem.losses import get_loss, read_loss
+from antithetic.problem.constant import best_constant, constant_of
+from antithetic.problem.losses import Loss, get_loss, read_loss
 
 POWERS = [1.0, 1.2, 1.5, 1.9, 2.0]
 NEW = [Quantile(0.1), Quantile(), Quantile(0.9), *map(Tweedie, POWERS)]
@@ -343,3 +345,38 @@ def test_dask_refuses_them():
     for name in WORDS:
         with pytest.raises(ValueError, match=f"loss='{name}' is not supported on Dask"):
             Distributed(name).fit(rows, da.from_array(TARGETS[name], chunks=500))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", [*LOSSES.values(), *NEW], ids=repr)
+def test_the_constant_alone_is_the_best_constant(loss, weighted):
+    """It has the smallest mean loss of all constants, and is found without computing that loss."""
+    y = np.where(X[:50, 0] > 0.3, 1.0, -1.0) if loss.classification else TARGETS["gamma"][:50]
+    weight = RNG.random(50) if weighted else None
+    constant, least = best_constant(loss, y, weight)
+    assert constant_of(loss, y, weight) == constant
+    mean = loss.mean(y, np.full(50, constant), weight)
+    assert mean == pytest.approx(least, rel=1e-12)
+    assert all(
+        loss.mean(y, np.full(50, constant + far), weight) >= mean - 1e-12
+        for far in (-0.3, -0.01, 0.01, 0.3)
+    )
+
+
+@pytest.mark.parametrize("loss", WORDS)
+def test_the_loss_at_zero_is_that_of_zero_weights(monkeypatch, loss):
+    """It takes one pass over the targets, however often it is asked for; a copy has its own."""
+    calls = []
+    mean = Loss.mean
+
+    def counted(*given):
+        calls.append(given)
+        return mean(*given)
+
+    monkeypatch.setattr(Loss, "mean", counted)
+    problem = Problem.build(X, TARGETS[loss], loss=loss)
+    for _ in range(3):
+        assert problem.loss_at_zero() == pytest.approx(problem.objective(np.zeros(D)), rel=1e-12)
+    assert len(calls) == 1
+    other = replace(problem, y=2.0 * problem.y)
+    assert other.loss_at_zero() == pytest.approx(other.objective(np.zeros(D)), rel=1e-12)

@@ -560,11 +560,12 @@ def test_row_labels_stay_in_view_when_a_table_is_scrolled(browser, tmp_path):
     browser.prefer()
     browser.size(390, 740, phone=True)
     browser.open(tmp_path / "wide.html")
-    left = "document.querySelector('.scroll tbody th').getBoundingClientRect().left"
-    before = browser.run(left)
+    lefts = "['tbody th', 'thead th'].map((cell) => document.querySelector('.scroll ' + cell)"
+    lefts = f"[...{lefts}.getBoundingClientRect().left)]"
+    before = browser.run(lefts)
     browser.run("document.querySelector('.scroll').scrollLeft = 300")
     assert browser.run("document.querySelector('.scroll').scrollLeft") == 300
-    assert abs(browser.run(left) - before) < 1
+    assert browser.run(lefts) == pytest.approx(before, abs=1)
     assert browser.run("document.querySelector('.scroll tbody th').scope") == "row"
 
 

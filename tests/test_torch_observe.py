@@ -854,8 +854,8 @@ def test_processes_that_differ_get_the_same_error(tmp_path):
     for name, expected in (
         ("seed", "seed (0, 1)"),
         ("rows", "number of rows (80, 79)"),
-        ("features", "features ("),
-        ("labels", "labels ("),
+        ("features", "checksum of features ("),
+        ("labels", "checksum of labels ("),
         ("batch_size", "batch_size (4, 5)"),
         ("observers", "observing (1, 0)"),
         ("heads", "outputs of the observed layer (3, 6)"),

@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from antithetic import SGDClassifier, SGDRegressor
+from antithetic import LogisticRegression, SGDClassifier, SGDRegressor
 from antithetic.estimators import planned, used_columns
 from antithetic.estimators.used_columns import UsedColumns
-from antithetic.problem.preconditioner import moments_of
+from antithetic.problem import Problem
+from antithetic.problem.kernel_rows import kernel_rows
+from antithetic.problem.losses import LOSSES
+from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.preconditioner import find_preconditioner, moments_of
+from antithetic.solvers.step_search import sample_of
+from antithetic.training import loop
+from antithetic.training.gap import estimate_gap, is_surely_wide
 
 # Few rows and a weak penalty: that a fit says so is tested in test_units.py.
 pytestmark = pytest.mark.filterwarnings("ignore:tol=")
@@ -147,3 +154,108 @@ def test_columns_with_few_entries_are_not_measured(monkeypatch, per_column, meas
     X = sparse.csr_array((np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), 40))
     SGDClassifier("log_loss", max_iter=2, tol=None).fit(X, np.arange(len(rows)) % 2)
     assert bool(seen) == measured
+
+
+def texts(n, words, width=2**18, seed=11):
+    """Rows of length 1 with so many words each, drawn by Zipf's law, and noisy labels."""
+    rng = np.random.default_rng(seed)
+    columns = np.minimum(rng.zipf(1.2, size=n * words), 10 * width) * 2_654_435_761 % width
+    X = sparse.csr_array(
+        (np.ones(n * words), columns, np.arange(0, n * words + 1, words)), shape=(n, width)
+    )
+    X.sum_duplicates()
+    X = sparse.csr_array(X.multiply(1.0 / np.sqrt(X.power(2).sum(axis=1))[:, None]))
+    scores = X @ rng.normal(size=width)
+    return X, (scores + 0.3 * scores.std() * rng.normal(size=n) > np.median(scores)).astype(int)
+
+
+def objective(model, X, y):
+    losses = np.logaddexp(0.0, np.where(y > 0, -1.0, 1.0) * model.decision_function(X))
+    return losses.mean() + 0.5 * 1e-4 * (model.coef_**2).sum()
+
+
+@pytest.mark.parametrize(("n", "words", "seed"), [(4000, 40, 12), (4000, 20, 13)])
+def test_rows_of_words_are_centred_and_end_near_the_minimum(n, words, seed):
+    """Frequent words put the centre of the rows far from zero, whatever a short trial says."""
+    X, y = texts(n, words, seed=seed)
+    model = SGDClassifier("log_loss", random_state=0).fit(X, y)
+    minimum = objective(LogisticRegression(C=1.0 / (1e-4 * n), tol=1e-6).fit(X, y), X, y)
+    assert objective(model, X, y) - minimum < 0.002 * (np.log(2.0) - minimum)
+    assert model.n_iter_ <= 25
+
+
+def words_problem(X, y, loss="log_loss"):
+    return Problem(X, 2.0 * y - 1.0, LOSSES[loss], ElasticNet(1e-4), None, True, None)
+
+
+def test_while_an_epoch_gains_more_than_may_be_left_nothing_is_estimated():
+    """Half a per cent of the way from a constant may be left: 0.0025 of what is 0.5 here."""
+    X, y = texts(400, 20)
+    smooth, kink = words_problem(X, y), words_problem(X, y, "hinge")
+    reached = np.log(2.0) - 0.5
+    fast, slow = ([reached + k * fall for k in (2, 1, 0)] for fall in (0.003, 0.002))
+    assert is_surely_wide(smooth, fast)
+    assert not is_surely_wide(smooth, slow)
+    assert not is_surely_wide(smooth, fast[1:])  # a single fall may be chance
+    assert not is_surely_wide(kink, fast)  # whose estimate costs no more than an epoch
+    few = sparse.csr_array(X[:, :100])
+    assert not is_surely_wide(words_problem(few, y), fast)  # the Hessian is a small matrix
+
+
+def test_a_run_that_is_surely_far_goes_on_without_an_estimate(monkeypatch):
+    """It is estimated once, when epochs have become short."""
+    asked, estimates = [], []
+
+    def surely(*given):
+        asked.append(given)
+        return len(asked) <= 3
+
+    def estimated(*given):
+        estimates.append(given)
+        return estimate_gap(*given)
+
+    monkeypatch.setattr(loop, "is_surely_wide", surely)
+    monkeypatch.setattr(loop, "estimate_gap", estimated)
+    X, y = texts(1500, 20)
+    epochs = SGDClassifier("log_loss", random_state=0).fit(X, y).n_iter_
+    assert len(asked) >= 4
+    assert len(estimates) == len(asked) - 3
+    monkeypatch.setattr(loop, "is_surely_wide", lambda *_: False)
+    assert epochs == SGDClassifier("log_loss", random_state=0).fit(X, y).n_iter_ + 3
+
+
+def test_a_sample_of_long_sparse_rows_has_fewer_of_them():
+    """The search for steps visits a bounded number of entries, and of each class some rows."""
+    few, many = (
+        sample_of(words_problem(X, y), 0)
+        for X, y in (texts(1500, 500, width=2**22), texts(1500, 20))
+    )
+    assert 300 <= few.n < 600
+    assert few.X.nnz < 100_000
+    assert many.n == 1000
+    assert set(few.y) == {-1.0, 1.0}
+
+
+def test_lengths_of_sparse_rows_are_those_of_dense_ones():
+    """In centred columns, each in its own units, with the intercept's 1."""
+    X, y = texts(200, 30, width=2**8)
+    sums = moments_of(X, kernel_rows(X), None)
+    units = find_preconditioner(words_problem(X, y), sums)
+    rows = units.rows(X.toarray())
+    assert units.squares(X) == pytest.approx((rows**2).sum(axis=1), rel=1e-10)
+    assert units.squares(X.toarray()) == pytest.approx((rows**2).sum(axis=1), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "poisson", "quantile"])
+def test_no_wide_table_is_made_of_sparse_rows(monkeypatch, loss):
+    """Not even of a sample, for slopes without a bound: it would be gigabytes."""
+    make = sparse.csr_array.toarray
+
+    def of_few_columns(self, *given, **options):
+        assert self.shape[1] <= 200, f"a table of {self.shape} was made"
+        return make(self, *given, **options)
+
+    monkeypatch.setattr(sparse.csr_array, "toarray", of_few_columns)
+    X, y = texts(2000, 40)
+    model = SGDRegressor(loss, random_state=0).fit(X, y + 1.0)
+    assert model.gap_ >= 0.0

@@ -178,6 +178,10 @@ def refuse_inputs(path: Path, *inputs: Path | None) -> None:
 
 def refuse_foreign(folder: Path, names: Sequence[str]) -> None:
     """Refuse to overwrite files that are not part of a report of this package."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(
+            f"{folder} is a file; --out names the folder that the report is written to"
+        )
     page = folder / names[0]
     if page.is_file() and (is_page(page) or not page.stat().st_size):
         return

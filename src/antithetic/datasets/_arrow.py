@@ -92,7 +92,7 @@ def _kind(pa: Any, field: Any, dates: bool, where: str) -> str:
 
 def _batches(reader: Any, form: str, used: list[str], max_bytes: int, where: str) -> Iterator[Any]:
     too_large = ValueError(
-        f"{where} holds more than max_bytes={max_bytes} bytes; set a larger max_bytes to read it"
+        f"{where} holds more than {max_bytes:,} bytes; set a larger max_bytes to read it"
     )
     if form == "parquet":
         meta = reader.metadata

@@ -110,7 +110,7 @@ def _array(stream: io.BufferedReader, where: str, max_bytes: int) -> NDArray[Any
         count *= axis
     if count > max_bytes or min(shape, default=0) < 0:
         raise ValueError(
-            f"{where} has shape {shape}: more than max_bytes={max_bytes} bytes; set a larger"
+            f"{where} has shape {shape}: more than {max_bytes:,} bytes; set a larger"
             " max_bytes to read it"
         )
     flat = np.frombuffer(read_exactly(stream, count, where), dtype=dtype)

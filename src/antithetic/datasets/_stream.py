@@ -108,7 +108,7 @@ class _Limited(io.RawIOBase):
             ) from error
         if len(chunk) > self._left:
             raise ValueError(
-                f"{self._where} holds more than max_bytes={self._max_bytes} bytes; set a larger"
+                f"{self._where} holds more than {self._max_bytes:,} bytes; set a larger"
                 " max_bytes to read it"
             )
         self._left -= len(chunk)

@@ -307,7 +307,7 @@ class PlannedFit(FittedLinearModel):
         found = moments_of(data.X, kernel_rows(data.X), weight)
         if is_sparse:
             problem = self._problem(data, 0)
-            centred = find_preconditioner(problem, found)
+            centred = find_preconditioner(problem, found, products=False)
             if not pays(problem, centred, plan.batch_size, 0, start_of_problem(problem)):
                 return None
         return found

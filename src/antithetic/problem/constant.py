@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,32 +34,49 @@ def best_constant(
     >>> best_constant(LOSSES["squared_error"], np.array([1.0, 3.0]), None)
     (2.0, 0.5)
     """
-    values, shares = _distinct(loss, y, weight)
-    if loss.name == "log_loss":
-        return _log_odds(*shares.tolist())
-    if loss.name == "squared_error":
-        total = float(shares.sum())
-        constant = float(shares @ values) / total if total > 0.0 else 0.0
-    elif loss.has_log_link:
-        constant = loss.best_constant(y, weight)
-    else:
-        constant = _bisect(loss, values, shares)
-    return constant, float(shares @ loss.value(values, np.full(len(values), constant)))
+    if loss.classification:
+        return _of_classes(loss, *_class_shares(y, weight))
+    constant = constant_of(loss, y, weight)
+    return constant, float(_shares(y, weight) @ loss.value(y, np.full(len(y), constant)))
 
 
-def _distinct(
-    loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64] | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Labels and the share of the loss that each has: of two classes, two of each."""
-    n = len(y)
-    if not loss.classification:
-        return y, np.full(n, 1.0 / n) if weight is None else weight / n
+def constant_of(loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> float:
+    """The same constant without its loss, which would take a pass over the targets."""
+    if loss.classification:
+        return _of_classes(loss, *_class_shares(y, weight))[0]
+    if loss.has_log_link:
+        return loss.best_constant(y, weight)
+    shares = _shares(y, weight)
+    if loss.name != "squared_error":
+        return _bisect(loss, y, shares)
+    total = float(shares.sum())
+    return float(shares @ y) / total if total > 0.0 else 0.0
+
+
+def _shares(y: NDArray[np.float64], weight: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """Share of the mean loss that each row has."""
+    return np.full(len(y), 1.0 / len(y)) if weight is None else weight / len(y)
+
+
+def _class_shares(
+    y: NDArray[np.float64], weight: NDArray[np.float64] | None
+) -> tuple[float, float]:
+    """Share of the mean loss that the signs -1 and +1 have."""
     if weight is None:
-        positive = float(np.count_nonzero(y > 0.0))
-        total = float(n)
+        positive, total = float(np.count_nonzero(y > 0.0)), float(len(y))
     else:
         positive, total = float(weight[y > 0.0].sum()), float(weight.sum())
-    return np.array([-1.0, 1.0]), np.array([max(0.0, total - positive), positive]) / n
+    return max(0.0, total - positive) / len(y), positive / len(y)
+
+
+@lru_cache(maxsize=256)
+def _of_classes(loss: Loss, negative: float, positive: float) -> tuple[float, float]:
+    """Best constant of two classes and its mean loss; a fit asks for it up to three times."""
+    if loss.name == "log_loss":
+        return _log_odds(negative, positive)
+    signs, shares = np.array([-1.0, 1.0]), np.array([negative, positive])
+    constant = _bisect(loss, signs, shares)
+    return constant, float(shares @ loss.value(signs, np.full(2, constant)))
 
 
 def _log_odds(negative: float, positive: float) -> tuple[float, float]:

@@ -18,13 +18,14 @@ from antithetic.problem.newton_gain import newton_gain
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.softmax import SoftmaxProblem
-from antithetic.problem.sums import Evaluation, mean_of_some
+from antithetic.problem.sums import Evaluation, Vector, mean_of_some
 
 _ROWS_PER_COLUMN = 20  # of the sample whose Hessian is taken
 _MOST_COLUMNS = 500  # with more, conjugate gradients do without a matrix
 _FEW_ROWS = 10  # of a sample, that say little of a column
 _ROWS_OF_A_TABLE, _COLUMNS_OF_A_TABLE = 1000, 128  # few enough to be taken as they are
 _LEAST_RIDGE = 1e-12  # relative to columns of one unit: far below what is asked for
+_LEAST_SHARE = 0.01  # of a column's mean square, that is left where it is centred
 _RARE = 4.0  # times the curvature that a sample has of a column
 _SLOWEST = 0.75  # factor between the falls of two doublings
 
@@ -37,6 +38,12 @@ def has_newton_decrement(problem: Problem) -> bool:
     penalty = problem.penalty
     smooth = isinstance(penalty, ElasticNet) and penalty.l1 == 0.0 and penalty.l2 > 0.0
     return problem.loss.is_smooth and smooth
+
+
+def needs_products(problem: Problem) -> bool:
+    """Whether the Newton decrement takes products with the Hessian: several passes over rows."""
+    many = problem.d + problem.fit_intercept > _MOST_COLUMNS
+    return has_newton_decrement(problem) and (many or isinstance(problem, SoftmaxProblem))
 
 
 def newton_decrement(
@@ -55,7 +62,7 @@ def newton_decrement(
         return class_decrement(problem, coef, intercept)
     if problem.n <= _ROWS_OF_A_TABLE and problem.d <= _COLUMNS_OF_A_TABLE:
         return _of_a_table(problem, np.asarray(coef, np.float64), intercept)
-    sums = RowSums(problem, mean_of_some(problem.X) if problem.fit_intercept else None)
+    sums = RowSums(problem, _centre(problem) if problem.fit_intercept else None)
     by_matrix = sums.columns <= _MOST_COLUMNS
     # every row of a logistic loss is curved: what is known of each row is not asked for
     columns = not (by_matrix and problem.loss.code == LOG_LOSS)
@@ -64,11 +71,39 @@ def newton_decrement(
         return point.objective, np.inf
     with np.errstate(all="ignore"):
         if not by_matrix:
-            diagonal = np.maximum(sums.diagonal(point), np.finfo(float).tiny)
+            diagonal = np.maximum(_rough_diagonal(sums, point), np.finfo(float).tiny)
             gained = newton_gain(partial(sums.times, point), point.gradient, lambda v: v / diagonal)
         else:
             gained = _by_matrix(sums, point)
     return point.objective, gained if gained >= 0.0 else np.inf
+
+
+def _centre(problem: Problem) -> Vector:
+    """What to centre by; the mean of all sparse rows is found faster than that of some."""
+    if not sparse.issparse(problem.X):
+        return mean_of_some(problem.X)
+    mean = np.empty(problem.d)
+    problem.rows.combine(np.full(problem.n, 1.0 / problem.n), mean, 1)
+    return mean
+
+
+def _rough_diagonal(sums: RowSums, point: Evaluation) -> Vector:
+    """Diagonal of the Hessian, near enough for conjugate gradients.
+
+    That of sparse columns is centred as if curvatures were the same wherever a column is zero or
+    not, which saves a pass.
+    """
+    if sums.centre is None or not sparse.issparse(sums.problem.X):
+        return sums.diagonal(point)
+    assert point.curvatures is not None
+    squares, total = np.zeros(sums.columns), float(point.curvatures.sum())
+    sums.problem.rows.weighted_squares(point.curvatures, squares[: sums.d])
+    centred = squares[: sums.d] - total * np.square(sums.centre)
+    np.maximum(centred, _LEAST_SHARE * squares[: sums.d], out=squares[: sums.d])
+    squares[sums.d] = total
+    squares /= sums.n
+    squares[: sums.d] += sums.penalty.l2
+    return squares
 
 
 def _of_a_table(

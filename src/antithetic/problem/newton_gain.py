@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from antithetic.problem.sums import Vector
 
 _MOST_PRODUCTS = 12
-_ENOUGH = 0.02  # of what conjugate gradients have gained, in one step
+_ENOUGH = 0.02  # of what conjugate gradients have gained, in one step or in all that would follow
 
 
 def newton_gain(
@@ -30,7 +32,7 @@ def newton_gain(
     1.0
     """
     left = gradient.copy()
-    direction, gained = solve(left), 0.0
+    direction, gained, before = solve(left), 0.0, 0.0
     length = float(left @ direction)
     for _ in range(_MOST_PRODUCTS):
         product = times(direction)
@@ -40,8 +42,10 @@ def newton_gain(
         step = length / curved
         more = 0.5 * step * length
         gained += more
-        if more <= _ENOUGH * gained:  # as a rule, later steps gain less
+        # as a rule, later steps gain less, and by about the same factor each
+        if min(more, _still_to_gain(before, more)) <= _ENOUGH * gained:
             break
+        before = more
         left -= step * product
         scaled = solve(left)
         longer = float(left @ scaled)
@@ -49,3 +53,8 @@ def newton_gain(
         direction += scaled
         length = longer
     return gained
+
+
+def _still_to_gain(before: float, more: float) -> float:
+    """What all further steps would gain, if each gains less by the factor of the last two."""
+    return more * more / (before - more) if more < before else np.inf

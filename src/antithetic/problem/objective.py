@@ -76,6 +76,7 @@ class Problem:
     # rows, labels and weights as the kernels see them, checked once
     rows: kernels.Rows = field(init=False, repr=False)
     targets: kernels.Targets = field(init=False, repr=False)
+    _at_zero: list[float] = field(init=False, repr=False, default_factory=list)  # once it is known
 
     def __post_init__(self) -> None:
         self.loss.check_targets(self.y)
@@ -174,7 +175,9 @@ class Problem:
     def loss_at_zero(self) -> float:
         """Weighted mean loss where every prediction is zero."""
         if not self.loss.classification:
-            return self.mean_loss(np.zeros(self.n))
+            if not self._at_zero:
+                self._at_zero.append(self.mean_loss(np.zeros(self.n)))
+            return self._at_zero[0]
         one = _loss_of_zero(self.loss)  # the same for both signs
         return one if self.weight is None else one * float(self.weight.mean())
 

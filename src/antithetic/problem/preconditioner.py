@@ -179,9 +179,23 @@ class Preconditioner(NamedTuple):
         np.multiply(full - self.centre, roots, out=seen[:, :-1])
         return seen
 
+    def squares(self, X: Any) -> NDArray[np.float64]:
+        """Squared lengths of the rows as steps see them; sparse rows stay sparse."""
+        if not sparse.issparse(X):
+            rows = self.rows(X)
+            return np.asarray(np.einsum("ij,ij->i", rows, rows))
+        metric, centre = self.metric.astype(np.float64), self.centre.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            about_zero = X.power(2) @ metric
+            away = float(np.square(centre) @ metric)
+            squares = about_zero - 2.0 * _products(X, centre, metric) + away
+        return np.asarray(1.0 + np.maximum(squares, 0.0))
 
-def find_preconditioner(problem: Problem, moments: Moments) -> Preconditioner:
-    """Choose the centre and the metric of a problem.
+
+def find_preconditioner(
+    problem: Problem, moments: Moments, *, products: bool = True
+) -> Preconditioner:
+    """Choose the centre and the metric of a problem; without ``products``, for other rows.
 
     Columns that never vary have the metric 0. Where the square of a column cannot be held, the
     curvature is infinite. Rows are scaled and not centred without an intercept, and where sparse
@@ -202,8 +216,8 @@ def find_preconditioner(problem: Problem, moments: Moments) -> Preconditioner:
     centre = (moments.mean if problem.fit_intercept else np.zeros(problem.d)).astype(kind)
     held = np.isfinite(moments.spread).all() and ((metric > 0.0) == (moments.spread > 0.0)).all()
     along = float(metric.astype(np.float64) @ moments.variance) if held else np.inf
-    products = _products(problem.X, centre, metric)
-    return Preconditioner(centre, metric, products, curvature * (along + 1.0))
+    found = _products(problem.X, centre, metric) if products else np.empty(0)
+    return Preconditioner(centre, metric, found, curvature * (along + 1.0))
 
 
 def step_curvature(problem: Problem) -> float:

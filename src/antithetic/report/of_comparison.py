@@ -25,6 +25,7 @@ COLUMNS = (
     "training [s]",
     "same gap [s]",
 )
+_LONG = 1e6  # from which on numbers are written with an exponent
 
 
 def comparison_rows(found: Comparison) -> list[list[object]]:
@@ -142,9 +143,14 @@ def about_scales(found: Comparison, names: Sequence[str] | None = None) -> list[
         else f" Here that costs little: {gaps}."
     )
     return [
-        f"Columns are of very different scales: {large} is {scales.ratio:.2g} times as large as"
-        f" {small}.{advice}"
+        f"Columns are of very different scales: {large} is {_many(scales.ratio)} times as large as"
+        f" {small}, and each order takes its steps in the columns as they are.{advice}"
     ]
+
+
+def _many(ratio: float) -> str:
+    """Write a large number with two digits that count, and without an exponent if it is short."""
+    return f"{float(f'{ratio:.2g}'):,.0f}" if ratio < _LONG else f"{ratio:.0e}"
 
 
 def comparison_content(

@@ -51,6 +51,7 @@ _ROWS_PER_COLUMN = 100.0  # from which on balanced orders leave less and less no
 _EPOCHS_TO_HALVE = 10.0  # steps of two rows, if nothing is curved: noise must fall in the end
 _MOST_COLUMNS = 128  # of the matrix whose eigenvalues are looked at
 _RIDGE, _ENOUGH = 1e-10, 1e-4  # of the trace, where columns are collinear; of the objective
+_OFF_CENTRE = 0.1  # squared distance of the centre from zero, of the squared spread of the rows
 _CHECKED_WITH = 0.01  # decay of the checked pass, relative to the curvature of a mean row
 
 
@@ -107,12 +108,16 @@ def pays(
 
     A pass over some rows is made with each, and judged on as many others: sparse columns may gain
     nothing from a centre near zero. It costs three passes over at most 1000 rows; with many
-    classes, two searches for steps.
+    classes, two searches for steps. With about as many columns as rows or more, one pass over a
+    sample says little, as it has met few of the columns. Rows whose centre is far from zero then
+    need no trial.
     """
     if not np.isfinite(preconditioner.curvature):
         return False
     if isinstance(problem, SoftmaxProblem):
         return softmax_units_pay(problem, preconditioner, batch_size, seed, intercept)
+    if 2 * problem.d > problem.n and _is_off_centre(problem, preconditioner):
+        return True
     rng = np.random.default_rng((seed, OWN_EPOCHS - 2))
     rows = rng.permutation(problem.n)[: 2 * _ROWS_OF_A_TRIAL]
     if len(rows) < 2:
@@ -136,6 +141,15 @@ def pays(
     return reached < min(plain)
 
 
+def _is_off_centre(problem: Problem, preconditioner: Preconditioner) -> bool:
+    """Whether the centre is far from zero, against the spread of the rows around it."""
+    centre = preconditioner.centre.astype(np.float64)
+    away = float(np.square(centre) @ preconditioner.metric)
+    mean_weight = 1.0 if problem.weight is None else float(problem.weight.mean())
+    spread = preconditioner.curvature / (step_curvature(problem) * mean_weight)
+    return away >= _OFF_CENTRE * spread
+
+
 def _rows_of(problem: Problem, rows: NDArray[np.intp]) -> Problem:
     weight = None if problem.weight is None else problem.weight[rows]
     return replace(problem, X=problem.X[rows], y=problem.y[rows], weight=weight)
@@ -145,9 +159,8 @@ def _first_step(sample: Problem, preconditioner: Preconditioner, batch_size: int
     """One over the curvature along a mean row; where slopes are unbounded, along a long one."""
     if sample.loss.is_bounded:
         return 1.0 / preconditioner.curvature
-    rows = preconditioner.rows(sample.X)
     weight = np.ones(sample.n) if sample.weight is None else sample.weight
-    squares = weight * np.einsum("ij,ij->i", rows, rows)
+    squares = weight * preconditioner.squares(sample.X)
     total = float(squares.sum())
     long = float(squares @ (squares / total)) if total > 0.0 else 0.0
     curvature = step_curvature(sample) * long * 2.0 / max(2, batch_size)

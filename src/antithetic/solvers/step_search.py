@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from antithetic.orders.batches import Batches
 from antithetic.orders.shuffle import ShuffledRows
@@ -33,7 +34,8 @@ from antithetic.solvers.sgd import Sgd
 from antithetic.solvers.state import After, Solver, State
 from antithetic.solvers.steps import InverseTime
 
-_SAMPLE_ROWS = 1000
+_SAMPLE_ROWS, _LEAST_ROWS = 1000, 300
+_SAMPLE_ENTRIES = 60_000  # of long sparse rows: a sample of these costs no more than of others
 _ROWS_OF_A_CLASS = 100
 _RATIO = 4.0  # between one trial step and the next
 _MOST_TRIALS = 40
@@ -157,14 +159,16 @@ def noise_of_balanced(n: int, d: int) -> float:
 def sample_of(problem: Problem, seed: int) -> Problem:
     """Draw rows of positive weight, and of a rare class at least a hundred.
 
-    Weights compensate for this, so that objectives stay comparable.
+    Weights compensate for this, so that objectives stay comparable. There are about 1000 rows,
+    fewer if they are sparse and long.
     """
-    if problem.n <= _SAMPLE_ROWS:
+    wanted = _rows_wanted(problem)
+    if problem.n <= wanted:
         return problem
     rng = np.random.default_rng((seed, OWN_EPOCHS - 1))
     drawn, factors, weighted = [], [], problem.weight is not None
     for rows in _kinds_of_rows(problem):
-        share = round(_SAMPLE_ROWS * len(rows) / problem.n)
+        share = round(wanted * len(rows) / problem.n)
         many = min(len(rows), max(_ROWS_OF_A_CLASS, share))
         weighted = weighted or many != share
         drawn.append(rng.choice(rows, many, replace=False, shuffle=False))
@@ -177,6 +181,13 @@ def sample_of(problem: Problem, seed: int) -> Problem:
     return replace(
         problem, X=problem.X[rows], y=problem.y[rows], weight=weight if weighted else None
     )
+
+
+def _rows_wanted(problem: Problem) -> int:
+    if not sparse.issparse(problem.X):
+        return _SAMPLE_ROWS
+    fit = int(_SAMPLE_ENTRIES * problem.n // max(1, problem.X.nnz))
+    return min(_SAMPLE_ROWS, max(_LEAST_ROWS, fit))
 
 
 def _kinds_of_rows(problem: Problem) -> tuple[NDArray[np.intp], ...]:

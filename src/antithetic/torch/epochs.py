@@ -185,7 +185,7 @@ class EpochSampler(Sampler[list[int]]):
             "drop_last": int(self.drop_last),
             "seed": self.seed % 2**63,
             "num_replicas": self.num_replicas,
-            **{name: mark_of(values) for name, values in self._data().items()},
+            **{f"checksum of {name}": mark_of(values) for name, values in self._data().items()},
             "epoch": place.epoch,
             "batches of it that are done": place.batches,
             "observing": int(watch is not None),

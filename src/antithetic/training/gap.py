@@ -11,8 +11,13 @@ from scipy import sparse
 from antithetic._core.losses import PERCEPTRON
 from antithetic.problem import Problem, SoftmaxProblem
 from antithetic.problem.class_shares import best_constants
-from antithetic.problem.constant import best_constant
-from antithetic.problem.gap import aitken_gap, has_newton_decrement, newton_decrement
+from antithetic.problem.constant import best_constant, constant_of
+from antithetic.problem.gap import (
+    aitken_gap,
+    has_newton_decrement,
+    needs_products,
+    newton_decrement,
+)
 from antithetic.problem.losses import Loss
 from antithetic.solvers.state import Solution
 
@@ -74,7 +79,7 @@ def start_of(loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64] | N
     if not (loss.classification or loss.name == "squared_error" or loss.has_log_link):
         every = -(-len(y) // _ROWS_OF_A_START)
         y, weight = y[::every], None if weight is None else weight[::every]
-    constant = best_constant(loss, y, weight)[0]
+    constant = constant_of(loss, y, weight)
     return constant if np.isfinite(constant) else 0.0
 
 
@@ -119,6 +124,18 @@ def _loss_of_a_constant(problem: Problem) -> float:
         return best_constant(problem.loss, problem.y, problem.weight)[1]
     constant = start_of(problem.loss, problem.y, problem.weight)
     return problem.mean_loss(np.full(problem.n, constant))
+
+
+def is_surely_wide(problem: Problem, objectives: list[float]) -> bool:
+    """Whether an epoch still gains more than may be left, so that no estimate need say so.
+
+    With many columns, an estimate by a Newton step costs as much as several epochs. The fall is the
+    mean of the last two; all falls together are no more than the way, so this ends.
+    """
+    if len(objectives) < 3 or not needs_products(problem):
+        return False
+    fall = 0.5 * (objectives[-3] - objectives[-1])
+    return fall > MOST_OF_THE_WAY * max(0.0, _loss_of_a_constant(problem) - objectives[-1])
 
 
 def should_go_on(problem: Problem, gap: Gap, objectives: list[float], epochs: int) -> bool:

@@ -24,7 +24,7 @@ from antithetic.solvers.state import After, Solution, State
 from antithetic.solvers.step_search import find_steps
 from antithetic.solvers.steps import LOWERING, Auto, Schedule, can_be_lowered
 from antithetic.training.care import MOST_LOWERINGS, Easing, ease, eased_rate, unless_wrong
-from antithetic.training.gap import Gap, Marks, estimate_gap, marks_of, should_go_on
+from antithetic.training.gap import Gap, Marks, estimate_gap, is_surely_wide, marks_of, should_go_on
 from antithetic.training.several import at_once, can_be_several, several
 from antithetic.training.spec import Spec
 from antithetic.training.stopping import Stalled
@@ -258,6 +258,8 @@ def _judged(spec: Spec, run: Run, stop: Stalled) -> Run:
     decides = stop.of == "objective" and isinstance(spec.steps, Auto)
     if patience.stopped and decides and spec.estimates_gap:
         last = [entry["objective"] for entry in run.entries[-1 - stop.epochs :]]
+        if is_surely_wide(spec.problem, last):
+            return run._replace(patience=Patience(patience.best, stop.epochs - 1))
         epochs, gap = len(run.entries), gap_of(spec, run)
         run = run._replace(gap=gap)
         if should_go_on(spec.problem, gap, last, epochs):

@@ -98,7 +98,8 @@ def random_csr() -> tuple:
 def speeds(repeats: int) -> Iterator[Figure]:
     X, y = random_dense(np.float64)
     yield from speed("dense 200000 x 50 float64", X, y, 0.18, repeats)
-    yield whole_fit("dense 200000 x 50 float64", X, y, 1, 0.30, repeats)
+    # 0.30 would do for the epoch alone; the gap that every fit ends with takes a pass more
+    yield whole_fit("dense 200000 x 50 float64", X, y, 1, 0.40, repeats)
     yield from speed("dense 200000 x 50 float32", *random_dense(np.float32), 0.16, repeats)
     yield from speed("CSR 100000 x 10000", *random_csr(), 0.65, repeats)
     for name, most in (("ijcnn1.tr", 0.42), ("a9a", 0.60), ("w8a", 0.75)):

@@ -66,17 +66,25 @@ def test_dense_kernels_equal_their_twin(size, order, penalty, weight):
 @pytest.mark.parametrize("n", [2, 3, 20])
 @pytest.mark.parametrize("order", [Shuffle(), Balanced()], ids=["shuffle", "balanced"])
 def test_rows_of_every_width_equal_their_twin(n, d, order):
-    """No entry of another row counts, whether rows end with a register or not, the last ones too.
+    """No entry of another row counts, nor what follows the last one: here, numbers that are none.
 
     float32 agrees with float64.
     """
     rng = np.random.default_rng((n, d))
-    rows, labels = rng.normal(size=(n, d)) + 1.0, np.resize([1, -1], n)
+    numbers, labels = rng.normal(size=(n, d)) + 1.0, np.resize([1, -1], n)
+
+    def surrounded(kind):
+        rows = np.full(n * d + 64, np.nan, kind)[: n * d].reshape(n, d)
+        rows[:] = numbers
+        return rows
+
+    rows = surrounded(np.float64)
     problem = Problem.build(rows, labels, fit_intercept=True, l2=0.1)
+    assert np.shares_memory(problem.X, rows)
     after, (coef, intercept), _, _ = an_epoch(problem, order, 2)
     np.testing.assert_allclose(after.state.coef, coef, rtol=1e-9, atol=1e-12)
     assert after.state.intercept == pytest.approx(intercept, rel=1e-9)
-    single = Problem.build(rows.astype(np.float32), labels, fit_intercept=True, l2=0.1)
+    single = Problem.build(surrounded(np.float32), labels, fit_intercept=True, l2=0.1)
     after, (coef, _), _, _ = an_epoch(single, order, 2)
     np.testing.assert_allclose(after.state.coef, coef, rtol=1e-4, atol=1e-4 * abs(coef).max())
 

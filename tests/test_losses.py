@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import _sgd_fast
 from strategies import EXTREMES, finite_floats, problems
 
-from antithetic import pair
+from antithetic import SGDRegressor, pair
 from antithetic.losses import EpsilonInsensitive, Huber, SquaredEpsilonInsensitive
 from antithetic.problem.losses import LOSSES, get_loss
 
@@ -537,3 +537,21 @@ def test_the_entropy_keeps_its_digits_at_its_ends():
         )
     assert losses.conjugate(losses.LOG_LOSS, 0.0, 1.0, -1.0) == 0.0
     assert losses.conjugate(losses.LOG_LOSS, 0.0, -1.0, 1.0) == 0.0
+
+
+def test_each_epsilon_has_a_model_of_its_own():
+    """``epsilon`` of a word is that of the object, however many models were fitted before."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X @ [1.0, -2.0, 0.5] + rng.standard_cauchy(60)
+    given = {"learning_rate": "constant", "eta0": 0.01, "max_iter": 3, "tol": None}
+    for _ in range(2):
+        by_word, by_object = (
+            [SGDRegressor(**given, **loss(e), random_state=0).fit(X, y).coef_ for e in (0.1, 1.0)]
+            for loss in (
+                lambda e: {"loss": "huber", "epsilon": e},
+                lambda e: {"loss": Huber(e)},
+            )
+        )
+        np.testing.assert_array_equal(by_word, by_object)
+        assert np.abs(by_word[0] - by_word[1]).max() > 1e-3

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from antithetic._core import kernels
+from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 
 pytestmark = pytest.mark.kernel
@@ -324,3 +325,25 @@ def test_a_quadratic_model_of_other_lengths_is_refused():
             kernels.descend(np.eye(2), *wrong, 0.0, 10)
     with pytest.raises(ValueError, match="one length"):
         kernels.descend(np.ones((2, 3)), *right, 0.0, 10)
+
+
+@pytest.mark.parametrize(
+    ("n", "k"), [(3, 1), (600, 2), (40, 8), (150, 9), (200, 17), (300, 61), (70, 130)]
+)
+def test_newton_on_a_table_of_any_shape_equals_its_twin(n, k):
+    """Several lanes of columns, and more rows than are visited at once."""
+    rng = np.random.default_rng((n, k))
+    table, y = rng.normal(size=(n, k)) + 0.5, np.resize([1.0, -1.0], n)
+    problem = Problem.build(table, y, l2=0.1)
+    kind = problem.loss.code, problem.loss.epsilon
+    offset, ridge, start = 0.1 * rng.normal(size=n), np.full(k, 1e-2), 0.1 * rng.normal(size=k)
+    for steps in (0, 5):
+        point, hessian = start.copy(), np.empty((k, k))
+        kernels.newton_on_table(
+            table, problem.targets, *kind, offset, ridge, steps, 1e-4, 1e-10, point, hessian
+        )
+        twin = reference.newton_on_table(
+            table, problem, offset, ridge, start, steps=steps, enough=1e-4, least_ridge=1e-10
+        )
+        np.testing.assert_allclose(point, twin[0], rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(hessian, twin[1], rtol=1e-7, atol=1e-9)

@@ -126,7 +126,7 @@ class LinearParameters(LinearEstimator):
 
     def _penalty(self, d: int) -> Penalty:
         """Penalty of ``d`` weights."""
-        alpha = float(self.alpha)
+        alpha = float(self.alpha) + 0.0  # no negative zero
         if isinstance(self.penalty, GroupLasso):
             return self.penalty.on(d, alpha)
         if isinstance(self.penalty, ElasticNet):

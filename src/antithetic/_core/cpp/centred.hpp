@@ -36,7 +36,7 @@ struct CentredDenseRows : DenseRows<Real_> {
  private:
   using Sums = detail::Lanes<Real, lanes<Real>>;
   Index width_;  // columns, up to whole registers
-  Index roomy_;  // rows that others follow
+  Index roomy_;  // rows that may be read up to that width
   AlignedVector<Real> padded_, last_;
 
  public:
@@ -46,9 +46,7 @@ struct CentredDenseRows : DenseRows<Real_> {
   CentredDenseRows(const DenseRows<Real>& rows, const Preconditioner<Real>& given)
       : DenseRows<Real>(rows),
         width_((rows.d + Sums::width - 1) / Sums::width * Sums::width),
-        roomy_(rows.n * rows.d < std::max<Index>(1, width_)
-                   ? 0
-                   : (rows.n * rows.d - width_) / rows.d + 1),
+        roomy_(rows.roomy(width_)),
         padded_(2 * width_),
         last_((rows.n - roomy_) * width_) {
     std::copy_n(given.centre.data(), rows.d, padded_.data());
@@ -115,7 +113,7 @@ struct CentredDenseRows : DenseRows<Real_> {
     const Real* x = row(i);
     in_whole_blocks([&](Index c, auto many) {
       const auto entries = block_at<many>(x + c) - block_at<many>(centre + c);
-      put(w + c, block_at<many>(w + c) + block_at<many>(metric + c) * (a * entries));
+      put(w + c, block_at<many>(w + c) + a * (block_at<many>(metric + c) * entries));
     });
   }
 
@@ -123,10 +121,11 @@ struct CentredDenseRows : DenseRows<Real_> {
   ANTITHETIC_INLINE void add(Index i, Real a, Index j, Real b, Real* w, Real shrinkage = 0) const {
     const Real *x = row(i), *z = row(j);
     in_whole_blocks([&](Index c, auto many) {
-      const auto middle = block_at<many>(centre + c), before = block_at<many>(w + c);
-      const auto first = block_at<many>(x + c) - middle, second = block_at<many>(z + c) - middle;
-      const auto moves = a * first + b * second - shrinkage * before;
-      put(w + c, before + block_at<many>(metric + c) * moves);
+      const auto middle = block_at<many>(centre + c), scale = block_at<many>(metric + c);
+      const auto first = scale * (block_at<many>(x + c) - middle);
+      const auto second = scale * (block_at<many>(z + c) - middle);
+      const auto before = block_at<many>(w + c);
+      put(w + c, before + (a * first + b * second - shrinkage * (scale * before)));
     });
   }
 
@@ -136,10 +135,11 @@ struct CentredDenseRows : DenseRows<Real_> {
     const Real *x = row(i), *z = row(j);
     in_whole_blocks([&](Index c, auto many) {
       const auto middle = block_at<many>(centre + c), scale = block_at<many>(metric + c);
-      const auto first = block_at<many>(x + c) - middle, second = block_at<many>(z + c) - middle;
+      const auto first = scale * (block_at<many>(x + c) - middle);
+      const auto second = scale * (block_at<many>(z + c) - middle);
       const auto before = block_at<many>(w + c);
-      const auto moved = before + scale * (a * first + b * second - shrinkage * before);
-      const auto summed = block_at<many>(s + c) + scale * (e * first + f * second);
+      const auto moved = before + (a * first + b * second - shrinkage * (scale * before));
+      const auto summed = block_at<many>(s + c) + (e * first + f * second);
       put(w + c, moved);
       put(s + c, summed);
     });

@@ -14,7 +14,7 @@ struct ColumnSums {
 
 namespace detail {
 
-constexpr Index rows_at_once = 32;  // that the sums of some columns visit before those of the next
+constexpr Index rows_of_a_visit = 32;  // added to some columns before the next columns
 
 // The sums of a few columns, in registers.
 template <Index many>
@@ -72,8 +72,8 @@ void add_rows(std::span<const Real* const> x, const double* weight, Index d,
 template <class Real>
 void column_sums(const DenseRows<Real>& rows, std::span<const double> weight,
                  const ColumnSums& sums, Pulse& pulse) {
-  const Real* x[detail::rows_at_once];
-  double weights[detail::rows_at_once];
+  const Real* x[detail::rows_of_a_visit];
+  double weights[detail::rows_of_a_visit];
   std::size_t held = 0;
   for (Index i = 0; i < rows.n; ++i) {
     rows.prefetch_later(i, 1);
@@ -84,7 +84,7 @@ void column_sums(const DenseRows<Real>& rows, std::span<const double> weight,
     if (++held < std::size(x)) continue;
     detail::add_rows<Real>({x, held}, weights, rows.d, sums);
     held = 0;
-    pulse.beat(detail::rows_at_once * rows.d);
+    pulse.beat(detail::rows_of_a_visit * rows.d);
   }
   detail::add_rows<Real>({x, held}, weights, rows.d, sums);
 }

@@ -38,14 +38,17 @@ struct DenseRows {
   const Real* row(Index i) const { return X + i * d; }
   Index length(Index) const { return d; }
 
+  // How many rows, from the first one on, have so many numbers from their start to the end of X.
+  Index roomy(Index width) const { return d == 0 || n * d < width ? 0 : (n * d - width) / d + 1; }
+
   // The start of a row, of so many numbers: of a long one, hardware finds the rest by itself.
   void prefetch_row(Index i, Index count) const {
     constexpr Index page = 4096 / Index{sizeof(Real)};
     prefetch_lines<Cache::second>(row(i), std::min(count, page));
   }
 
-  // Entries so many bytes beyond the start of row i, as many as some rows have: what a pass in the
-  // order of the rows meets soon. Hardware that looks ahead by itself stops at the end of a page.
+  // Entries 8 KB beyond the start of row i, as many as some rows have: what a pass in the order of
+  // the rows meets soon. Hardware that looks ahead by itself stops at the end of a page.
   void prefetch_later(Index i, Index rows) const {
     constexpr Index bytes = 8192;
     const Index first = i * d + bytes / Index{sizeof(Real)}, last = n * d;

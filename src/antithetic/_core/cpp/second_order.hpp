@@ -107,14 +107,6 @@ class Padded {
   std::vector<double> numbers_;
 };
 
-// Rows from the first one on that may be read beyond their ends.
-template <class Real>
-Index roomy_rows(const DenseRows<Real>& rows) {
-  const Index beyond = in_whole_lanes<double>(rows.d);
-  if (rows.d == 0 || rows.n * rows.d < beyond) return 0;
-  return (rows.n * rows.d - beyond) / rows.d + 1;
-}
-
 template <class Real>
 void few_products(const Real* x, Index d, const Padded& vector, double* out) {
   constexpr Index many = lanes<double>;
@@ -138,7 +130,7 @@ void few_products(const Real* x, Index d, const Padded& vector, double* out) {
 template <class Real>
 void products(const DenseRows<Real>& rows, Index start, Index many, const Padded& vector,
               double* out) {
-  const Index roomy = std::min(many, roomy_rows(rows) - start);
+  const Index roomy = std::min(many, rows.roomy(vector.size()) - start);
   Index k = 0;
   for (; k + at_a_time <= roomy; k += at_a_time) {
     rows.prefetch_later(start + k, at_a_time);
@@ -171,7 +163,7 @@ template <class Real>
 void add_rows(const DenseRows<Real>& rows, Index start, Index many, const double* factors,
               Padded& sum) {
   constexpr Index width = lanes<double>;
-  const Index d = rows.d, roomy = std::min(many, roomy_rows(rows) - start);
+  const Index d = rows.d, roomy = std::min(many, rows.roomy(sum.size()) - start);
   double* ANTITHETIC_RESTRICT g = sum.data();
   Index k = 0;
   for (; k + at_a_time <= roomy; k += at_a_time) {

@@ -14,7 +14,7 @@ namespace antithetic {
 template <class Real>
 constexpr Index lanes = 64 / static_cast<Index>(sizeof(Real));
 
-// So many numbers, up to whole lanes.
+// d rounded up to whole lanes.
 template <class Real>
 constexpr Index in_whole_lanes(Index d) {
   return (d + lanes<Real> - 1) / lanes<Real> * lanes<Real>;

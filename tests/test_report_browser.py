@@ -225,7 +225,8 @@ def test_the_scale_can_be_changed(page):
     )
     button = "#figure-figure-0 .controls .tools button:nth-child(1)"
     assert "10⁻¹" in page.run(ticks)
-    assert "10⁻¹" not in page.run(ticks.replace("figure-0", "figure-1"))  # each as its figure says
+    # each as its figure says
+    assert "10⁻¹" not in page.run(ticks.replace("figure-0", "figure-1"))
     page.click(button)
     assert "10⁻¹" not in page.run(ticks)
     assert page.run(f"document.querySelector('{button}').getAttribute('aria-pressed')") == "false"

@@ -111,21 +111,15 @@ struct CentredDenseRows : DenseRows<Real_> {
 
   void add(Index i, Real a, Real* w) const {
     const Real* x = row(i);
-    in_whole_blocks([&](Index c, auto many) {
-      const auto entries = block_at<many>(x + c) - block_at<many>(centre + c);
-      put(w + c, block_at<many>(w + c) + a * (block_at<many>(metric + c) * entries));
-    });
+    in_whole_blocks(
+        [&](Index c, auto many) { put(w + c, block_at<many>(w + c) + a * scaled<many>(x, c)); });
   }
 
   // Weights moved along two rows, and shrunk: w -= shrinkage P w, all at the weights before.
   ANTITHETIC_INLINE void add(Index i, Real a, Index j, Real b, Real* w, Real shrinkage = 0) const {
     const Real *x = row(i), *z = row(j);
     in_whole_blocks([&](Index c, auto many) {
-      const auto middle = block_at<many>(centre + c), scale = block_at<many>(metric + c);
-      const auto first = scale * (block_at<many>(x + c) - middle);
-      const auto second = scale * (block_at<many>(z + c) - middle);
-      const auto before = block_at<many>(w + c);
-      put(w + c, before + (a * first + b * second - shrinkage * (scale * before)));
+      put(w + c, moved<many>(w, c, a * scaled<many>(x, c) + b * scaled<many>(z, c), shrinkage));
     });
   }
 
@@ -134,13 +128,10 @@ struct CentredDenseRows : DenseRows<Real_> {
                              Real shrinkage) const {
     const Real *x = row(i), *z = row(j);
     in_whole_blocks([&](Index c, auto many) {
-      const auto middle = block_at<many>(centre + c), scale = block_at<many>(metric + c);
-      const auto first = scale * (block_at<many>(x + c) - middle);
-      const auto second = scale * (block_at<many>(z + c) - middle);
-      const auto before = block_at<many>(w + c);
-      const auto moved = before + (a * first + b * second - shrinkage * (scale * before));
+      const auto first = scaled<many>(x, c), second = scaled<many>(z, c);
+      const auto weights = moved<many>(w, c, a * first + b * second, shrinkage);
       const auto summed = block_at<many>(s + c) + (e * first + f * second);
-      put(w + c, moved);
+      put(w + c, weights);
       put(s + c, summed);
     });
   }
@@ -150,6 +141,20 @@ struct CentredDenseRows : DenseRows<Real_> {
   }
 
  private:
+  // Entries from the centre on, times the metric.
+  template <Index many>
+  ANTITHETIC_INLINE Block<Real, many> scaled(const Real* x, Index c) const {
+    return block_at<many>(metric + c) * (block_at<many>(x + c) - block_at<many>(centre + c));
+  }
+
+  // Weights after a move and a shrinkage.
+  template <Index many>
+  ANTITHETIC_INLINE Block<Real, many> moved(const Real* w, Index c, const Block<Real, many>& move,
+                                            Real shrinkage) const {
+    const auto before = block_at<many>(w + c);
+    return (before - shrinkage * (block_at<many>(metric + c) * before)) + move;
+  }
+
   template <class Step>
   ANTITHETIC_INLINE void in_whole_blocks(Step step) const {
     constexpr Index many = register_lanes<Real>;

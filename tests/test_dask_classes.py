@@ -141,7 +141,9 @@ def test_a_certified_optimum_from_sorted_blocks(client, about):
     if "l1_ratio" in about:
         rows = (X - X.mean(axis=0)) / X.std(axis=0)
     model = LogisticRegression(**given, client=client).fit(*in_blocks(rows, Y, BLOCKS))
-    one = antithetic.LogisticRegression(**given | {"tol": 1e-9}).fit(rows, Y)
+    # of L1 alone the bound is of first order: rounding of the weights ends it near 1e-8
+    closer = 1e-7 if about.get("l1_ratio") == 1.0 else 1e-9
+    one = antithetic.LogisticRegression(**given | {"tol": closer}).fit(rows, Y)
     assert model.classes_.tolist() == CLASSES.tolist()
     assert model.coef_.shape == (4, 6)
     assert model.gap_ <= 1e-7

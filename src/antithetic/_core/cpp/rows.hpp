@@ -30,7 +30,9 @@ struct DenseRows {
   using Real = Real_;
   static constexpr bool is_sparse = false;
   static constexpr bool is_centred = false;
-  static constexpr Index ahead = 16;  // rows between the one used and the one prefetched
+  // Rows between the one used and those prefetched: into the second level of the cache, and from
+  // there into the first.
+  static constexpr Index far_ahead = 16, ahead = 4;
 
   const Real* X;
   Index n, d;
@@ -42,9 +44,10 @@ struct DenseRows {
   Index roomy(Index width) const { return d == 0 || n * d < width ? 0 : (n * d - width) / d + 1; }
 
   // The start of a row, of so many numbers: of a long one, hardware finds the rest by itself.
+  template <Cache level>
   void prefetch_row(Index i, Index count) const {
     constexpr Index page = 4096 / Index{sizeof(Real)};
-    prefetch_lines<Cache::second>(row(i), std::min(count, page));
+    prefetch_lines<level>(row(i), std::min(count, page));
   }
 
   // Entries 8 KB beyond the start of row i, as many as some rows have: what a pass in the order of
@@ -55,13 +58,13 @@ struct DenseRows {
     if (first < last) prefetch_lines(X + first, std::min(rows * d, last - first));
   }
 
-  // Entries of the row that is `ahead` of place k; the last of an epoch have none.
+  // Entries of the rows that are ahead of place k; the last of an epoch have none.
   void look_ahead(Rows order, Index k) const { look_ahead(order, k, d); }
 
   void look_ahead(Rows order, Index k, Index count) const {
-    if (k + ahead < static_cast<Index>(order.size())) {
-      prefetch_row(order[static_cast<std::size_t>(k + ahead)], count);
-    }
+    if (k + far_ahead >= static_cast<Index>(order.size())) return;
+    prefetch_row<Cache::second>(order[static_cast<std::size_t>(k + far_ahead)], count);
+    prefetch_row<Cache::first>(order[static_cast<std::size_t>(k + ahead)], count);
   }
 
   template <class Function>

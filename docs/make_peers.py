@@ -141,9 +141,10 @@ def in_short(rows):
         if found:
             ratios = [one.ratio for one in found]
             worst = max(found, key=lambda one: one.ratio)
+            count = len({one.data for one in found})
             lines.append(
                 [
-                    f"{group} ({len({one.data for one in found})} sets)",
+                    f"{group} ({count} {'set' if count == 1 else 'sets'})",
                     f"{sum(ratio <= 1.0 for ratio in ratios)} of {len(ratios)}",
                     f"{np.median(ratios):.2f}",
                     f"{worst.ratio:.2f} ({worst.data}, {worst.peer})",

@@ -43,8 +43,8 @@ Index length(std::span<Number> numbers) {
 constexpr Index cache_line = 64;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// How near to the core a prefetched line is wanted. Rows far ahead are wanted in the second level:
-// on their way to the first, all of them would wait for its few buffers.
+// How near to the core a prefetched line is wanted. What takes long to come is wanted in the second
+// level: on its way to the first, it would occupy one of the few buffers there.
 enum class Cache { first, second };
 
 // Ask for the cache line that holds an address; nothing is read.

@@ -30,9 +30,7 @@ struct DenseRows {
   using Real = Real_;
   static constexpr bool is_sparse = false;
   static constexpr bool is_centred = false;
-  // Rows between the one used and those prefetched: into the second level of the cache, and from
-  // there into the first.
-  static constexpr Index far_ahead = 16, ahead = 4;
+  static constexpr Index ahead = 16;  // rows between the one used and the one prefetched
 
   const Real* X;
   Index n, d;
@@ -58,13 +56,23 @@ struct DenseRows {
     if (first < last) prefetch_lines(X + first, std::min(rows * d, last - first));
   }
 
-  // Entries of the rows that are ahead of place k; the last of an epoch have none.
+  // Entries of the row that is `ahead` of place k; the last of an epoch have none.
   void look_ahead(Rows order, Index k) const { look_ahead(order, k, d); }
 
   void look_ahead(Rows order, Index k, Index count) const {
-    if (k + far_ahead >= static_cast<Index>(order.size())) return;
-    prefetch_row<Cache::second>(order[static_cast<std::size_t>(k + far_ahead)], count);
-    prefetch_row<Cache::first>(order[static_cast<std::size_t>(k + ahead)], count);
+    if (k + ahead >= static_cast<Index>(order.size())) return;
+    const Index later = order[static_cast<std::size_t>(k + ahead)];
+    if (are_in_memory()) {
+      prefetch_row<Cache::second>(later, count);
+    } else {
+      prefetch_row<Cache::first>(later, count);
+    }
+  }
+
+  // Whether the rows are too many for the last level of a cache, so that each takes long to come.
+  bool are_in_memory() const {
+    constexpr Index most = (Index{24} << 20) / Index{sizeof(Real)};
+    return n * d > most;
   }
 
   template <class Function>

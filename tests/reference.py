@@ -317,3 +317,37 @@ def newton_on_table(table, problem, offset, ridge, point, *, steps, enough, leas
         if gained <= enough * abs(last):
             break
     return point, hessian(point)
+
+
+def bound_of_table(table, y, weight, l2, point, *, has_intercept):
+    """Objective at a point of a logistic table, and a bound on its distance from the minimum.
+
+    With an intercept, the last column, slopes above or below zero are scaled until they sum to
+    zero. What that costs is the mean divergence of the new probabilities from the old ones.
+    """
+    d = len(point) - has_intercept
+    margins = y * (table @ point)
+    wrong = np.exp(-np.logaddexp(0.0, margins))  # probability of the other class
+    objective = weight @ np.logaddexp(0.0, -margins) / len(y) + 0.5 * l2 * point[:d] @ point[:d]
+    kept = wrong
+    if has_intercept:
+        up, down = (weight * wrong)[y < 0.0].sum(), (weight * wrong)[y > 0.0].sum()
+        kept = wrong * np.where(y < 0.0, min(1.0, down / up), min(1.0, up / down))
+    right, now = 1.0 - wrong, 1.0 - kept
+    divergence = kept * np.log(kept / wrong) + now * np.log(now / right)
+    apart = l2 * point[:d] - (weight * y * kept) @ table[:, :d] / len(y)
+    return objective, weight @ divergence / len(y) + apart @ apart / (2.0 * l2)
+
+
+def minimum_of_table(table, y, weight, l2, *, has_intercept):
+    """The point of least objective, by Newton's steps until nothing changes."""
+    ridge = np.full(table.shape[1], l2)
+    ridge[table.shape[1] - has_intercept :] = 0.0
+    point = np.zeros(table.shape[1])
+    for _ in range(100):
+        chance = 1.0 / (1.0 + np.exp(y * (table @ point)))
+        gradient = ridge * point - (weight * y * chance) @ table / len(y)
+        curvatures = weight * chance * (1.0 - chance)
+        hessian = (table * curvatures[:, None]).T @ table / len(y) + np.diag(ridge)
+        point = point - np.linalg.solve(hessian, gradient)
+    return point

@@ -318,6 +318,18 @@ FUNCTIONS = {
         }
     ),
     "newton_decrement": lambda: table_problem() | {"point": np.zeros(D), "least_ridge": 1e-12},
+    "minimise_table": lambda: {
+        "table": table_problem()["table"],
+        "targets": TARGETS,
+        "l2": 0.1,
+        "has_intercept": False,
+        "zero_objective": 1.0,
+        "gap": 1e-6,
+        "least_unit": 1e-300,
+        "rounding": 1e-12,
+        "most_steps": 20,
+        "point": np.zeros(D),
+    },
     "along_axes": lambda: {
         "matrix": np.diag(np.arange(1.0, D + 1.0)) + 0.1,
         "values": np.zeros(D),

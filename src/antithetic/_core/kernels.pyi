@@ -245,6 +245,18 @@ def newton_decrement(
     point: _Column,
     least_ridge: float,
 ) -> tuple[float, float]: ...
+def minimise_table(
+    table: NDArray[np.float64],
+    targets: Targets,
+    l2: float,
+    has_intercept: bool,
+    zero_objective: float,
+    gap: float,
+    least_unit: float,
+    rounding: float,
+    most_steps: int,
+    point: _Column,
+) -> tuple[float, float, int, bool]: ...
 def along_axes(matrix: NDArray[np.float64], values: _Column, components: _Column) -> bool: ...
 def descend(
     hessian: _Column,

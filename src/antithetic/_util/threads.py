@@ -42,9 +42,19 @@ def default_threads() -> int:
 
 @contextmanager
 def limit_blas(threads: int) -> Iterator[None]:
-    """Let BLAS use this many threads."""
-    with _blas().limit(limits=threads, user_api="blas"):
+    """Let BLAS use this many threads.
+
+    A library that does so already is left alone: a limit takes longer than a small fit.
+    """
+    before = [(library, library.get_num_threads()) for library in _blas()]
+    limited = [(library, count) for library, count in before if count != threads]
+    try:
+        for library, _ in limited:
+            library.set_num_threads(threads)
         yield
+    finally:
+        for library, count in limited:
+            library.set_num_threads(count)
 
 
 @contextmanager
@@ -62,5 +72,6 @@ def thread_map(
 
 
 @lru_cache(maxsize=1)
-def _blas() -> Any:
-    return ThreadpoolController()  # looks at every loaded library, some 10 ms: once
+def _blas() -> list[Any]:
+    # looks at every loaded library, some 10 ms: once
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)

@@ -39,11 +39,13 @@ class StoppedByCallback(Exception):  # noqa: N818 - not an error
 
 @contextmanager
 def fit_context(estimator: Any, shown: dict[str, Any], n_tasks: int) -> Iterator[None]:
-    """Open the task of a fit, where scikit-learn has callbacks.
+    """Open the task of a fit, if it or an estimator around it has callbacks.
 
     ``shown`` is what they receive: X, y and metadata.
     """
-    if not hasattr(estimator, "_init_callback_context"):
+    if not (
+        getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx")
+    ):
         yield
         return
     several = n_tasks > 1
@@ -119,6 +121,11 @@ class Iterations:
         self._seen, self._fitted = {"estimator": estimator, **shown}, fitted
         self._task: Any = None
         self.last: Callable[[], Any] | None = None
+
+    @property
+    def are_observed(self) -> bool:
+        """Whether there are callbacks."""
+        return self._root is not None
 
     def watch(self, state: Callable[[], Any]) -> None:
         """End the iteration that led to a state, and begin the next."""

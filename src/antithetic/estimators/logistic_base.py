@@ -134,7 +134,9 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
             return _attributes(fit, data.X.dtype) | {"plan_": plan}
 
         iterations = Iterations(self, data.shown(), fitted)
-        effort = self._effort(threads)._replace(watch=iterations.watch)
+        effort = self._effort(threads)._replace(
+            watch=iterations.watch, watch_all=iterations.are_observed
+        )
         try:
             fit = self._solve(data, [penalty], start, effort)[0]
             iterations.end(lambda: fit)
@@ -181,6 +183,7 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
             seed=effort.seed,
             threads=effort.threads,
             watch=None if watch is None else lambda so_far: watch(lambda: LogisticFit.of(so_far())),
+            watch_all=effort.watch_all,
         )
         return [LogisticFit.of(solved) for solved in found]
 

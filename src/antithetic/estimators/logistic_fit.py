@@ -103,6 +103,8 @@ class Effort(NamedTuple):
     watch : callable or None
         Called before each iteration over all rows, with a function that gives the
         :class:`LogisticFit` so far.
+    watch_all : bool
+        Whether few rows must be watched as well, which one call would solve faster.
     """
 
     tol: float
@@ -110,6 +112,7 @@ class Effort(NamedTuple):
     seed: int
     threads: int
     watch: Callable[[Callable[[], LogisticFit]], object] | None = None
+    watch_all: bool = False
 
 
 class LogisticFit(NamedTuple):

@@ -12,6 +12,7 @@
 #include "row_set.hpp"
 #include "several.hpp"
 #include "softmax_rows.hpp"
+#include "table_minimum.hpp"
 #include "table_newton.hpp"
 
 namespace nb = nanobind;
@@ -426,6 +427,23 @@ auto newton_decrement_of_few_rows(const ReadTable<double>& table, const BoundTar
   nb::gil_scoped_release unlocked;
   const auto found = newton_decrement_of_table(problem, at, least_ridge);
   return std::make_tuple(found.objective, found.decrement);
+}
+
+auto minimum_of_few_rows(const ReadTable<double>& table, const BoundTargets& targets, double l2,
+                         bool has_intercept, double zero_objective, double gap, double least_unit,
+                         double rounding, Index most_steps, const Column<double>& point) {
+  const auto n = static_cast<Index>(table.shape(0)), k = static_cast<Index>(table.shape(1));
+  require_targets(targets.get(), n);
+  require(n > 0 && k > (has_intercept ? 1 : 0), "a table needs rows and columns");
+  require(length(write(point)) == k, "point: one per column");
+  require(l2 > 0.0, "l2: above zero");
+  const LogisticTable problem{{table.data(), n, k}, targets.get(), l2, has_intercept};
+  const MinimumGoal goal{zero_objective, gap, least_unit, rounding, most_steps};
+  const auto at = write(point);
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  const auto found = minimise_table(problem, goal, at, pulse);
+  return std::make_tuple(found.objective, found.distance, found.steps, found.is_reached);
 }
 
 bool components_along_axes(const ReadTable<double>& matrix, const Column<double>& values,
@@ -893,6 +911,10 @@ void bind(nb::module_& m, const char* isa) {
   m.def("newton_decrement", &newton_decrement_of_few_rows, nb::arg("table").noconvert(),
         nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"), nb::arg("offset").noconvert(),
         nb::arg("ridge").noconvert(), nb::arg("point").noconvert(), nb::arg("least_ridge"));
+  m.def("minimise_table", &minimum_of_few_rows, nb::arg("table").noconvert(), nb::arg("targets"),
+        nb::arg("l2"), nb::arg("has_intercept"), nb::arg("zero_objective"), nb::arg("gap"),
+        nb::arg("least_unit"), nb::arg("rounding"), nb::arg("most_steps"),
+        nb::arg("point").noconvert());
   m.def("along_axes", &components_along_axes, nb::arg("matrix").noconvert(),
         nb::arg("values").noconvert(), nb::arg("components").noconvert());
   bind_softmax<float>(m);

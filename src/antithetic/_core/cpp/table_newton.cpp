@@ -4,132 +4,12 @@
 namespace antithetic {
 namespace {
 
-// Upper triangles are stored row by row, in rows of whole lanes; what is left of the diagonal in
-// the lanes that hold it means nothing.
-class Upper {
- public:
-  explicit Upper(Index k) : k_(k), stride_(in_whole_lanes<double>(k)), numbers_(k * stride_) {}
-
-  Index size() const { return k_; }
-  Index stride() const { return stride_; }
-  double* row(Index j) { return numbers_.data() + j * stride_; }
-  const double* row(Index j) const { return numbers_.data() + j * stride_; }
-  void clear() { std::fill_n(numbers_.data(), k_ * stride_, 0.0); }
-
-  // The first column whose lanes hold the diagonal of row j.
-  static Index first_lane(Index j) { return j / lanes<double> * lanes<double>; }
-
- private:
-  Index k_, stride_;
-  AlignedVector<double> numbers_;
-};
-
-// A table whose rows have whole lanes.
-class PaddedTable {
- public:
-  PaddedTable(const double* table, Index n, Index k)
-      : stride_(in_whole_lanes<double>(k)), numbers_(n * stride_) {
-    for (Index i = 0; i < n; ++i) std::copy_n(table + i * k, k, numbers_.data() + i * stride_);
-  }
-
-  const double* row(Index i) const { return numbers_.data() + i * stride_; }
-
-  // Weighted products of the columns. Those of a few columns with the lanes of others stay in
-  // registers while rows are visited that fit into the cache.
-  void gram(const double* weight, Index n, Upper& out) const {
-    constexpr Index entries_at_once = 4096;
-    const Index at_once = std::max<Index>(8, entries_at_once / stride_);
-    out.clear();
-    for (Index first = 0; first < n; first += at_once) {
-      const Index last = std::min(n, first + at_once);
-      for (Index j = 0; j < out.size(); j += few) {
-        for (Index c = Upper::first_lane(j); c < stride_; c += lanes<double>) {
-          add_tile(weight, first, last, j, c, out);
-        }
-      }
-    }
-  }
-
- private:
-  using Sums = detail::Lanes<double, lanes<double>>;
-  static constexpr Index few = register_lanes<double>;  // whose tile fits into the registers
-
-  void add_tile(const double* weight, Index first, Index last, Index j, Index c, Upper& out) const {
-    Sums sums[few];
-    for (Index i = first; i < last; ++i) {
-      Sums weighted;
-      weighted.add_multiple(weight[i], row(i) + c);
-      const double* columns = row(i) + j;  // beyond the last, zeros up to whole lanes
-      detail::unrolled<static_cast<std::size_t>(few)>([&](auto r) {
-        detail::unrolled<Sums::parts>(
-            [&](auto p) { sums[r].part[p] += columns[r] * weighted.part[p]; });
-      });
-    }
-    for (Index r = 0; r < std::min(few, out.size() - j); ++r) {
-      sums[r].add_multiple(1.0, out.row(j + r) + c);
-      sums[r].store(out.row(j + r) + c);
-    }
-  }
-
-  Index stride_;
-  AlignedVector<double> numbers_;
-};
-
-void write_symmetric(const Upper& from, std::span<double> out) {
-  const Index k = from.size();
-  for (Index j = 0; j < k; ++j) {
-    for (Index c = j; c < k; ++c) {
-      out[static_cast<std::size_t>(j * k + c)] = out[static_cast<std::size_t>(c * k + j)] =
-          from.row(j)[c];
-    }
-  }
-}
-
-// Cholesky's factor U of H = U'U in place; false if H is not positive definite.
-bool factorise(Upper& h) {
-  const Index k = h.size(), stride = h.stride();
-  for (Index j = 0; j < k; ++j) {
-    double* ANTITHETIC_RESTRICT line = h.row(j);
-    if (!(line[j] > 0.0) || !std::isfinite(line[j])) return false;
-    const double root = std::sqrt(line[j]);
-    for (Index c = Upper::first_lane(j); c < stride; ++c) line[c] /= root;
-    for (Index i = j + 1; i < k; ++i) {
-      double* ANTITHETIC_RESTRICT other = h.row(i);
-      const double factor = line[i];
-      // whole lanes: for single numbers, loops take longer to begin than to run
-      for (Index c = Upper::first_lane(i); c < stride; c += lanes<double>) {
-        detail::Lanes<double, lanes<double>> left;
-        left.add_multiple(1.0, other + c);
-        left.add_multiple(-factor, line + c);
-        left.store(other + c);
-      }
-    }
-  }
-  return true;
-}
-
-// Solve U'U x = x.
-void solve(const Upper& u, std::vector<double>& x) {
-  const Index k = u.size();
-  for (Index j = 0; j < k; ++j) {
-    const double* line = u.row(j);
-    const double found = x[static_cast<std::size_t>(j)] /= line[j];
-    for (Index c = j + 1; c < k; ++c) x[static_cast<std::size_t>(c)] -= found * line[c];
-  }
-  for (Index j = k - 1; j >= 0; --j) {
-    const double* line = u.row(j);
-    double sum = x[static_cast<std::size_t>(j)];
-    for (Index c = j + 1; c < k; ++c) sum -= line[c] * x[static_cast<std::size_t>(c)];
-    x[static_cast<std::size_t>(j)] = sum / line[j];
-  }
-}
-
 // The objective at some weights, and the slopes and curvatures of the rows there.
 class TableState {
  public:
   explicit TableState(const TableProblem& problem)
       : problem_(problem),
-        rows_(problem.table, problem.n, problem.k),
+        rows_{problem.table, problem.n, problem.k},
         slopes_(static_cast<std::size_t>(problem.n)),
         curvatures_(static_cast<std::size_t>(problem.n)) {}
 
@@ -139,10 +19,9 @@ class TableState {
     PredictionBlock block;
     for (Index start = 0; start < problem_.n; start += most_rows_at_once) {
       const Index many = std::min(most_rows_at_once, problem_.n - start);
+      products(rows_, start, many, w, block.predictions);
       for (Index r = 0; r < many; ++r) {
-        const double* x = rows_.row(start + r);
-        block.predictions[r] = problem_.offset[static_cast<std::size_t>(start + r)] +
-                               sum_of(w.size(), [&](Index c) { return x[c] * w.data()[c]; });
+        block.predictions[r] += problem_.offset[static_cast<std::size_t>(start + r)];
       }
       total += block.judge(problem_.targets, problem_.loss, start, many).loss;
       std::copy_n(block.slopes, many, slopes_.data() + start);
@@ -157,11 +36,7 @@ class TableState {
 
   std::vector<double> gradient(const std::vector<double>& weights) const {
     Padded sum(problem_.k);
-    for (Index i = 0; i < problem_.n; ++i) {
-      const double factor = slopes_[static_cast<std::size_t>(i)];
-      const double* x = rows_.row(i);
-      for (Index c = 0; c < sum.size(); ++c) sum.data()[c] += factor * x[c];
-    }
+    add_rows(rows_, 0, problem_.n, slopes_.data(), sum);
     std::vector<double> found(weights.size());
     for (std::size_t j = 0; j < found.size(); ++j) {
       found[j] = sum.data()[j] / static_cast<double>(problem_.n) + problem_.ridge[j] * weights[j];
@@ -171,7 +46,7 @@ class TableState {
 
   void hessian(Upper& out) {
     for (double& c : curvatures_) c /= static_cast<double>(problem_.n);
-    rows_.gram(curvatures_.data(), problem_.n, out);
+    gram_of_table(rows_, curvatures_.data(), out);
     for (Index j = 0; j < problem_.k; ++j) {
       out.row(j)[j] += problem_.ridge[static_cast<std::size_t>(j)];
     }
@@ -179,7 +54,7 @@ class TableState {
 
  private:
   const TableProblem& problem_;
-  PaddedTable rows_;
+  DenseRows<double> rows_;
   std::vector<double> slopes_, curvatures_;
 };
 
@@ -204,27 +79,13 @@ NewtonEstimate newton_decrement_of_table(const TableProblem& problem, std::span<
   const std::vector<double> at(point.begin(), point.end());
   const double objective = state.evaluate(at);
   const auto gradient = state.gradient(at);
-  Upper hessian(problem.k);
-  state.hessian(hessian);
-  // columns of one unit, and a ridge far below what is asked for
-  std::vector<double> roots(at.size()), solved(at.size());
-  for (Index j = 0; j < problem.k; ++j) {
-    const auto place = static_cast<std::size_t>(j);
-    roots[place] = std::sqrt(std::max(hessian.row(j)[j], std::numeric_limits<double>::min()));
-    solved[place] = gradient[place] / roots[place];
-  }
-  for (Index j = 0; j < problem.k; ++j) {
-    const double root = roots[static_cast<std::size_t>(j)];
-    for (Index c = j; c < problem.k; ++c) {
-      hessian.row(j)[c] /= root * roots[static_cast<std::size_t>(c)];
-    }
-    hessian.row(j)[j] += least_ridge;
-  }
-  if (!factorise(hessian)) return {objective, infinity};
-  const auto scaled = solved;
-  solve(hessian, solved);
+  ScaledFactor factor(problem.k);
+  state.hessian(factor.matrix());
+  if (!factor.take(least_ridge)) return {objective, infinity};
+  auto step = gradient;
+  factor.solve(step);
   double gained = 0.0;
-  for (std::size_t j = 0; j < at.size(); ++j) gained += 0.5 * scaled[j] * solved[j];
+  for (std::size_t j = 0; j < step.size(); ++j) gained += 0.5 * gradient[j] * step[j];
   return {objective, gained >= 0.0 ? gained : infinity};
 }
 

@@ -2,7 +2,7 @@
 // what a search for steps asks. Calls of LAPACK from Python would take longer than the work.
 #pragma once
 
-#include "second_order.hpp"
+#include "table_parts.hpp"
 
 namespace antithetic {
 

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+FEW_ROWS = 1500  # below which digits cost nothing
+FREE_ITERATIONS = 50  # after which no more digits than were asked for are free
 _FREE_DIGITS = 1e-10
-_FREE_ITERATIONS = 50  # after which no more digits than were asked for are free
 _ROUNDING = {False: 1e-12, True: 1e-6}  # of the constant's objective, by whether rows are float32
+_TINY = float(np.finfo(np.float64).tiny)
 _COARSE = 1e-5  # of the constant's objective: gaps that products of float32 still resolve
 
 
@@ -32,14 +34,18 @@ class Goal(NamedTuple):
     is_single: bool
 
     @property
-    def _rounding(self) -> float:
+    def rounding(self) -> float:
+        """Distance from the optimum that rounding hides."""
         return _ROUNDING[self.is_single] * self.zero_objective
+
+    @property
+    def least_unit(self) -> float:
+        """Least that gaps are measured in; above zero even where all objectives are zero."""
+        return max(self.rounding / self.tol if self.tol > 0.0 else 0.0, _TINY)
 
     def unit(self, objective: float) -> float:
         """What gaps are measured in: the constant's distance from the optimum, at least."""
-        gained = self.zero_objective - objective
-        least = float(np.finfo(np.float64).tiny)  # where all objectives are zero
-        return max(gained, self._rounding / self.tol if self.tol > 0.0 else 0.0, least)
+        return max(self.zero_objective - objective, self.least_unit)
 
     def share(self, objective: float, distance: float) -> float:
         """Gap of an objective that is at most so far above the optimum.
@@ -60,12 +66,12 @@ class Goal(NamedTuple):
 
     def gap(self, iterations: int) -> float:
         """Gap at which the run ends: less than was asked for, where digits cost nothing."""
-        is_free = self.is_small and iterations < _FREE_ITERATIONS
+        is_free = self.is_small and iterations < FREE_ITERATIONS
         return min(self.tol, _FREE_DIGITS) if is_free else self.tol
 
     def distance(self, objective: float, iterations: int) -> float:
         """Distance from the optimum at which the run ends."""
-        return max(self.gap(iterations) * self.unit(objective), self._rounding)
+        return max(self.gap(iterations) * self.unit(objective), self.rounding)
 
     def needs_digits(self, objective: float, bound: float) -> bool:
         """Whether a gap is to be shown that products of float32 do not resolve."""

@@ -18,7 +18,7 @@ from antithetic.solvers.newton.choice import (
     takes_samples,
 )
 from antithetic.solvers.newton.gauge import regauge
-from antithetic.solvers.newton.goal import Goal
+from antithetic.solvers.newton.goal import FEW_ROWS, Goal
 from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.levels import (
     Warm,
@@ -39,7 +39,6 @@ from antithetic.solvers.newton.sampled import FromSample
 from antithetic.solvers.newton.search import next_care, search, value
 from antithetic.solvers.newton.whitened import Whitened
 
-_FEW_ROWS = 1500  # below which digits cost nothing
 _LAST_DIGITS, _MOST_IDLE = 4.0 * float(np.finfo(np.float64).eps), 3
 _RATIO_OF_OTHERS = 0.3  # what a step leaves of the decrement, with a Hessian of other weights
 _POOR = 0.3  # of the decrement that a step with a new Hessian leaves: its digits may be too few
@@ -66,7 +65,7 @@ class Newton:
     def __init__(self, sums: Sums, tol: float, seed: int = 0) -> None:
         self.sums, self.tol, self._seed = sums, tol, seed
         self._is_classed = hasattr(sums, "classes")  # as ClassedSums: protocols are slow to check
-        self._is_small = sums.n < _FEW_ROWS
+        self._is_small = sums.n < FEW_ROWS
         self._needs_exact = self._is_small  # Hessians, where digits are free or float32 has too few
         self.constant, self.zero_objective = sums.constant()
         self._goal = Goal(tol, self.zero_objective, self._is_small, sums.is_single)

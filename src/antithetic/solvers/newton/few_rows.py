@@ -1,0 +1,98 @@
+"""A whole fit of few rows in one call: what surrounds the sums would take longer than they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from antithetic._core import kernels
+from antithetic._core.losses import LOG_LOSS
+from antithetic.problem.curvature import RowSums
+from antithetic.problem.penalties import Penalty
+from antithetic.problem.sums import Vector
+from antithetic.solvers.newton.goal import FEW_ROWS, FREE_ITERATIONS, Goal
+
+_MOST_COLUMNS = 128  # of a Hessian that BLAS would not form any faster
+
+
+class Minimum(NamedTuple):
+    """Where the objective is proved to be small enough.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (d,) or (d + 1,)
+        Weights, then the intercept of centred columns if there is one.
+    gap : float
+        Bound on the distance from the optimum, in units of that of the best constant.
+    iterations : int
+    """
+
+    theta: Vector
+    gap: float
+    iterations: int
+
+
+def solve_few_rows(
+    sums: RowSums, penalties: Sequence[Penalty], tol: float, max_iter: int, start: Vector | None
+) -> list[Minimum] | None:
+    """Minimise with each of several penalties, each from the weights of the one before.
+
+    None where rows or columns are many, and where a gap is not proved to be small enough: with an
+    L1 penalty or none, with another loss, and where rounding matters, one call has too little care.
+
+    Examples
+    --------
+    >>> from antithetic.problem import Problem
+    >>> problem = Problem.build([[1.0], [-2.0], [0.5]], [1, -1, -1], l2=0.1)
+    >>> found = solve_few_rows(RowSums(problem, None), [problem.penalty], 1e-6, 100, None)
+    >>> found[0].gap <= 1e-10
+    True
+    """
+    are_few = sums.n < FEW_ROWS and 0 < sums.d <= _MOST_COLUMNS and sums.loss.code == LOG_LOSS
+    if not are_few or any(one.l1 > 0.0 or not one.l2 > 0.0 for one in penalties):
+        return None
+    found = []
+    for minimum in _minima(sums, penalties, tol, max_iter, start):
+        if minimum is None:
+            return None
+        found.append(minimum)
+    return found
+
+
+def _minima(
+    sums: RowSums, penalties: Sequence[Penalty], tol: float, max_iter: int, start: Vector | None
+) -> Iterator[Minimum | None]:
+    """The minimum with each penalty; None where a gap is not small enough."""
+    table, (constant, loss) = _table(sums), sums.constant()
+    goal = Goal(tol, loss, True, sums.is_single)
+    theta = np.zeros(sums.columns) if start is None else start.copy()
+    if start is None:
+        theta[sums.d :] = constant
+    for penalty in penalties:
+        objective, distance, iterations, is_reached = kernels.minimise_table(
+            table,
+            sums.problem.targets,
+            penalty.l2,
+            sums.fit_intercept,
+            goal.zero_objective,
+            goal.gap(0),
+            goal.least_unit,
+            goal.rounding,
+            min(max_iter, FREE_ITERATIONS),
+            theta,
+        )
+        gap = goal.share(objective, distance)
+        yield Minimum(theta.copy(), gap, iterations) if is_reached else None
+
+
+def _table(sums: RowSums) -> Vector:
+    """Dense rows of float64, of centred columns and a column of ones if there is an intercept."""
+    X, centre = sums.problem.X, sums.centre
+    if centre is None and isinstance(X, np.ndarray):
+        return np.ascontiguousarray(X, dtype=np.float64)
+    table = np.empty((sums.n, sums.columns))
+    none = np.empty(0)
+    sums.problem.rows.weigh_rows(np.ones(sums.n), none if centre is None else centre, 0, table, 1)
+    return table

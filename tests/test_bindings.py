@@ -318,6 +318,7 @@ FUNCTIONS = {
         }
     ),
     "newton_decrement": lambda: table_problem() | {"point": np.zeros(D), "least_ridge": 1e-12},
+    "two_values": lambda: {"y": np.resize([1.0, -1.0], N)},
     "minimise_table": lambda: {
         "table": table_problem()["table"],
         "targets": TARGETS,

@@ -219,3 +219,21 @@ def test_an_epoch_can_be_interrupted():
     finally:
         thread.join()
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [([3, -1, 3], (-1, 3)), ([2, 2], (2, 2)), ([], (0, 0)), ([1, 2, 3], (0, 0)), ([5], (5, 5))],
+)
+def test_two_values_of_a_column(column, expected, dtype):
+    """Both in order, and twice the same where there are not two."""
+    assert kernels.two_values(np.array(column, dtype=dtype)) == expected
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("column", [[np.nan, 1.0], [1.0, np.nan], [1.0, 2.0, np.nan]])
+def test_a_column_with_nan_has_not_two_values(column):
+    low, high = kernels.two_values(np.array(column))
+    assert low == high

@@ -8,7 +8,6 @@ from scipy import sparse
 from antithetic import LogisticRegression, LogisticRegressionCV
 from antithetic._core import kernels
 from antithetic.problem import Problem
-from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers import newton
 from antithetic.solvers.newton import few_rows, solve_path, solve_problem
@@ -143,8 +142,7 @@ def test_other_problems_are_left_to_many_calls(given, loss):
     """An L1 penalty, none at all, and other losses take more care."""
     X, y, _ = draw(100, 5)
     problem = Problem.build(X, y, loss=loss, **given)
-    found = few_rows.solve_few_rows(RowSums(problem, None), [problem.penalty], 1e-6, 100, None)
-    assert found is None
+    assert not few_rows.are_few_rows(problem, [problem.penalty])
     assert solve_problem(problem, tol=1e-6, max_iter=100).ended == "gap"
 
 
@@ -152,9 +150,7 @@ def test_other_problems_are_left_to_many_calls(given, loss):
 def test_more_rows_or_columns_are_left_to_many_calls(n, d):
     X, y, _ = draw(n, d)
     problem = Problem.build(X, y, l2=0.1)
-    assert (
-        few_rows.solve_few_rows(RowSums(problem, None), [problem.penalty], 1e-6, 100, None) is None
-    )
+    assert not few_rows.are_few_rows(problem, [problem.penalty])
 
 
 def test_too_few_steps_are_left_to_many_calls():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._core.schedules import INVERSE_TIME
-from antithetic._util.threads import _blas
+from antithetic._util.threads import limit_blas
 from antithetic._util.validation import block_rows
 from antithetic.dask.anchored import Anchored
 from antithetic.dask.blocks import open_block
@@ -194,7 +194,7 @@ def _measure(
         gradients[:, :, -1] += slopes.sum(axis=2)
 
 
-_lock, _inside, _limit = threading.Lock(), 0, None
+_lock, _inside, _limit = threading.Lock(), 0, ExitStack()
 
 
 @contextmanager
@@ -203,16 +203,15 @@ def one_thread() -> Iterator[None]:
 
     Several tasks of one process may be inside at the same time.
     """
-    global _inside, _limit
+    global _inside
     with _lock:
         _inside += 1
         if _inside == 1:
-            _limit = _blas().limit(limits=1, user_api="blas")
+            _limit.enter_context(limit_blas(1))
     try:
         yield
     finally:
         with _lock:
             _inside -= 1
-            if _inside == 0 and _limit is not None:
-                _limit.restore_original_limits()
-                _limit = None
+            if _inside == 0:
+                _limit.close()

@@ -28,9 +28,15 @@ __all__ = [
     "Iterations",
     "StoppedByCallback",
     "fit_context",
+    "is_observed",
     "watch_epochs",
     "with_callbacks",
 ]
+
+
+def is_observed(estimator: Any) -> bool:
+    """Whether an estimator has callbacks, its own or those of one around it."""
+    return bool(getattr(estimator, "_skl_callbacks", None))
 
 
 class StoppedByCallback(Exception):  # noqa: N818 - not an error
@@ -43,9 +49,7 @@ def fit_context(estimator: Any, shown: dict[str, Any], n_tasks: int) -> Iterator
 
     ``shown`` is what they receive: X, y and metadata.
     """
-    if not (
-        getattr(estimator, "_skl_callbacks", None) or hasattr(estimator, "_parent_callback_ctx")
-    ):
+    if not (is_observed(estimator) or hasattr(estimator, "_parent_callback_ctx")):
         yield
         return
     several = n_tasks > 1
@@ -68,7 +72,7 @@ def watch_epochs(
     None where there are no callbacks.
     ``fitted()`` returns the public attributes of the current model.
     """
-    if not getattr(estimator, "_skl_callbacks", None):
+    if not is_observed(estimator):
         return None
     seen = {"estimator": estimator, **shown}
     root = estimator._callback_fit_ctx
@@ -116,16 +120,10 @@ class Iterations:
     def __init__(
         self, estimator: Any, shown: dict[str, Any], fitted: Callable[[Any], dict[str, Any]]
     ) -> None:
-        has_callbacks = bool(getattr(estimator, "_skl_callbacks", None))
-        self._root = estimator._callback_fit_ctx if has_callbacks else None
+        self._root = estimator._callback_fit_ctx if is_observed(estimator) else None
         self._seen, self._fitted = {"estimator": estimator, **shown}, fitted
         self._task: Any = None
         self.last: Callable[[], Any] | None = None
-
-    @property
-    def are_observed(self) -> bool:
-        """Whether there are callbacks."""
-        return self._root is not None
 
     def watch(self, state: Callable[[], Any]) -> None:
         """End the iteration that led to a state, and begin the next."""

@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from antithetic.estimators.callbacks import fit_context, with_callbacks
 from antithetic.estimators.logistic_base import LogisticModel
-from antithetic.estimators.logistic_fit import strengths, threads_for
+from antithetic.estimators.logistic_fit import check_jobs, strengths, threads_for
 
 _SOLVERS = {"lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga"}
 
@@ -175,12 +175,15 @@ class LogisticRegression(LogisticModel):
             The fitted estimator. After Ctrl-C it holds the weights before the last iteration.
         """
         C, l1_ratio = self._read_penalty()
+        check_jobs(self.n_jobs)
         self._check_solver()
         with self._unchanged_on_errors():
             data = self._weigh(self._read_classes(X, y, sample_weight))
             penalty = strengths(C, l1_ratio, data.X.shape[0])
             start = self._first_weights(data.X.shape[1])
-            with threads_for(self.n_jobs) as threads, fit_context(self, data.shown(), 1):
-                fit = self._run(data, penalty, start, threads)
+            fit = self._fit_at_once(data, penalty, start)
+            if fit is None:
+                with threads_for(self.n_jobs) as threads, fit_context(self, data.shown(), 1):
+                    fit = self._run(data, penalty, start, threads)
         self._warn_after_fit(fit, data, C)
         return self

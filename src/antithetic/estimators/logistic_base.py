@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from antithetic.estimators.callbacks import (
     CallbackSupportMixin,
     Iterations,
     StoppedByCallback,
+    is_observed,
 )
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.linear import LinearEstimator, predicting
@@ -36,7 +40,8 @@ from antithetic.estimators.one_vs_rest import check_classes, classes_of, weights
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton import solve_path
+from antithetic.solvers.newton import solve_at_once, solve_path
+from antithetic.solvers.newton.goal import FEW_ROWS
 from antithetic.solvers.newton.multinomial import class_sums_of, solve_classes
 
 
@@ -125,18 +130,9 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         self, data: TrainingData, penalty: ElasticNet, start: Any, threads: int
     ) -> LogisticFit:
         """Fit, and take over the result; on Ctrl-C, that before the last iteration."""
-        n = data.X.shape[0]
-
-        def fitted(fit: LogisticFit) -> dict[str, Any]:
-            plan = NewtonPlan.of(
-                fit, n, threads, is_warm=start is not None, is_sparse=sparse.issparse(data.X)
-            )
-            return _attributes(fit, data.X.dtype) | {"plan_": plan}
-
+        fitted = partial(_attributes, data.X, threads, start is not None)
         iterations = Iterations(self, data.shown(), fitted)
-        effort = self._effort(threads)._replace(
-            watch=iterations.watch, watch_all=iterations.are_observed
-        )
+        effort = self._effort(threads)._replace(watch=iterations.watch)
         try:
             fit = self._solve(data, [penalty], start, effort)[0]
             iterations.end(lambda: fit)
@@ -147,10 +143,37 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
             if iterations.last is not None:
                 self.__dict__.update(fitted(iterations.last()))
             raise
+        self._take(fit, fitted)
+        return fit
+
+    def _take(self, fit: LogisticFit, fitted: Callable[[LogisticFit], dict[str, Any]]) -> None:
+        """Take over a result."""
         self.__dict__.update(fitted(fit))
         if self.verbose:
             print(f"{type(self).__name__}: gap {fit.gap:.1e} ({self.plan_.why})")
+
+    def _fit_at_once(
+        self, data: TrainingData, penalty: ElasticNet, start: Any
+    ) -> LogisticFit | None:
+        """Fit few rows of two classes in one call; None for others, and if callbacks watch."""
+        if data.X.shape[0] >= FEW_ROWS or len(self.classes_) > 2 or is_observed(self):
+            return None
+        effort = self._effort(1)
+        begin = None if start is None else (start[0][0], float(start[1][0]))
+        found = solve_at_once(
+            self._problem(data, penalty), [penalty], effort.tol, effort.max_iter, begin
+        )
+        if found is None:
+            return None
+        fit = LogisticFit.of(found[0])
+        self._take(fit, partial(_attributes, data.X, 1, start is not None))
         return fit
+
+    def _problem(self, data: TrainingData, penalty: ElasticNet) -> Problem:
+        """The objective of two classes."""
+        target = np.where(data.y == self.classes_[1], 1.0, -1.0)
+        intercept = bool(self.fit_intercept)
+        return Problem(data.X, target, LOSSES["log_loss"], penalty, data.weight, intercept, None)
 
     def _effort(self, threads: int) -> Effort:
         tol = max(float(self.tol), LEAST_TOL)
@@ -171,11 +194,9 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
     def _fit_two(
         self, data: TrainingData, penalties: list[ElasticNet], start: Any, effort: Effort
     ) -> list[LogisticFit]:
-        target = np.where(data.y == self.classes_[1], 1.0, -1.0)
-        loss, intercept = LOSSES["log_loss"], bool(self.fit_intercept)
         watch = effort.watch
         found = solve_path(
-            Problem(data.X, target, loss, penalties[0], data.weight, intercept, None),
+            self._problem(data, penalties[0]),
             penalties,
             tol=effort.tol,
             max_iter=effort.max_iter,
@@ -183,7 +204,6 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
             seed=effort.seed,
             threads=effort.threads,
             watch=None if watch is None else lambda so_far: watch(lambda: LogisticFit.of(so_far())),
-            watch_all=effort.watch_all,
         )
         return [LogisticFit.of(solved) for solved in found]
 
@@ -213,9 +233,9 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         return [LogisticFit(*solved) for solved in found]
 
     def _warn_after_fit(self, fit: LogisticFit, data: TrainingData, C: float) -> None:
-        if np.isinf(C) and are_separated(data, self.classes_, fit):
+        if math.isinf(C) and are_separated(data, self.classes_, fit):
             warn(separation(), ConvergenceWarning)
-        elif np.isinf(C) and are_partly_separated(
+        elif math.isinf(C) and are_partly_separated(
             data, self.classes_, fit, bool(self.fit_intercept)
         ):
             warn(partial_separation(), ConvergenceWarning)
@@ -285,11 +305,14 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         return scores
 
 
-def _attributes(fit: LogisticFit, dtype: Any) -> dict[str, Any]:
+def _attributes(X: Any, threads: int, is_warm: bool, fit: LogisticFit) -> dict[str, Any]:
+    """Public attributes of a fit."""
+    dtype, is_sparse = X.dtype, sparse.issparse(X)
     return {
         "coef_": fit.coef.astype(dtype, copy=False),
         "intercept_": fit.intercept.astype(dtype, copy=False),
         "n_iter_": np.array([fit.iterations], dtype=np.int32),
         "gap_": float(fit.gap),
         "gap_certified_": bool(fit.certified),
+        "plan_": NewtonPlan.of(fit, X.shape[0], threads, is_warm=is_warm, is_sparse=is_sparse),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -103,8 +104,6 @@ class Effort(NamedTuple):
     watch : callable or None
         Called before each iteration over all rows, with a function that gives the
         :class:`LogisticFit` so far.
-    watch_all : bool
-        Whether few rows must be watched as well, which one call would solve faster.
     """
 
     tol: float
@@ -112,7 +111,6 @@ class Effort(NamedTuple):
     seed: int
     threads: int
     watch: Callable[[Callable[[], LogisticFit]], object] | None = None
-    watch_all: bool = False
 
 
 class LogisticFit(NamedTuple):
@@ -147,8 +145,8 @@ class LogisticFit(NamedTuple):
 
 def strengths(C: float, l1_ratio: float, n: int) -> ElasticNet:
     """Penalty of a mean over n rows that is the same as scikit-learn's of ``C`` times a sum."""
-    strength = 0.0 if np.isinf(C) else 1.0 / (C * n) if C * n > 0.0 else np.inf
-    if not np.isfinite(strength):
+    strength = 0.0 if math.isinf(C) else 1.0 / (C * n) if C * n > 0.0 else np.inf
+    if not math.isfinite(strength):
         raise ValueError(f"C={C!r} is so small that 1 / (C * n_samples) overflows; increase C")
     return ElasticNet((1.0 - l1_ratio) * strength, l1_ratio * strength)
 
@@ -160,6 +158,12 @@ def seed_of(random_state: Any) -> int:
     if isinstance(random_state, Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(LARGEST_SEED))
+
+
+def check_jobs(n_jobs: int | None) -> None:
+    """Refuse a number of threads that there cannot be."""
+    if n_jobs is not None and n_jobs >= 0:
+        count_threads(n_jobs)
 
 
 def threads_of(n_jobs: int | None) -> int:

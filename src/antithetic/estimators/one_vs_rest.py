@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._core import kernels
 from antithetic._util.validation import MIXED
 
 _WHOLE = 2**53  # below it a float tells whole numbers from others
@@ -115,6 +116,10 @@ class AllClasses(OneVsRest):
 
 def classes_of(y: NDArray[Any]) -> NDArray[Any]:
     """Labels in order; two numbers are found without sorting all rows."""
+    if y.dtype in (np.float64, np.int64) and y.flags.c_contiguous:
+        low, high = kernels.two_values(y)
+        if low < high:
+            return np.array([low, high])
     if y.dtype.kind in "biuf" and len(y):
         ends = np.array([y.min(), y.max()])
         if ends[0] == ends[1]:
@@ -146,7 +151,7 @@ def check_classes(classes: NDArray[Any]) -> NDArray[Any]:
 def _can_only_be_classes(labels: NDArray[Any]) -> bool:
     """Whether labels are strings or integers, which need no check for continuous targets."""
     if labels.dtype.kind == "f":
-        return bool(((np.abs(labels) < _WHOLE) & (labels == np.floor(labels))).all())
+        return all(abs(label) < _WHOLE and label.is_integer() for label in labels.tolist())
     return labels.dtype.kind in "biuSU"
 
 

@@ -553,6 +553,23 @@ double sum_of_column(int code, double epsilon, const ReadColumn<double>& y,
   return sum_of_losses(loss, labels, numbers, weights);
 }
 
+// The smaller and the larger value of a column that has two; twice the first, or twice zero, where
+// it has fewer, more, or one that is not a number.
+template <class T>
+std::tuple<T, T> two_values_of_column(const ReadColumn<T>& column) {
+  const auto y = read(column);
+  nb::gil_scoped_release unlocked;
+  if (y.empty()) return {T{}, T{}};
+  const T first = y.front();
+  const auto other = std::find_if(y.begin(), y.end(), [&](T value) { return value != first; });
+  if (other == y.end()) return {first, first};
+  const T second = *other;
+  const bool are_two =
+      std::all_of(other, y.end(), [&](T value) { return value == first || value == second; });
+  if (!are_two || first == second) return {T{}, T{}};
+  return {std::min(first, second), std::max(first, second)};
+}
+
 double dual_step(int code, double y, double weight, double a, double p, double q) {
   const Loss loss = known_loss(code, 0.0);
   require(loss.has_dual_step(), "the loss has no dual step");
@@ -921,6 +938,8 @@ void bind(nb::module_& m, const char* isa) {
   bind_softmax<double>(m);
   m.def("conjugates", &each<&Loss::conjugate>, nb::arg("loss"), nb::arg("epsilon"),
         nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
+  m.def("two_values", &two_values_of_column<double>, nb::arg("y").noconvert());
+  m.def("two_values", &two_values_of_column<std::int64_t>, nb::arg("y").noconvert());
   m.def("sum_of_losses", &sum_of_column, nb::arg("loss"), nb::arg("epsilon"),
         nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("weight").noconvert());
   m.def("dual_step", &dual_step, nb::arg("loss"), nb::arg("y"), nb::arg("weight"), nb::arg("a"),

@@ -88,6 +88,11 @@ class Run {
       if (is_stale() && !renew()) break;
       if (!step() && (is_fresh_ || !renew() || !step())) break;
     }
+    // one pass more for the weights' sake, whose error is the root of the objective's
+    if (distance_ <= allowed() && 0 < steps && steps < goal_.most_steps && step()) {
+      ++steps;
+      is_near();
+    }
     return {objective_, distance_, steps, distance_ <= allowed()};
   }
 

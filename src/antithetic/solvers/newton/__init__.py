@@ -16,7 +16,7 @@ from antithetic.problem.penalties import Penalty
 from antithetic.solvers.newton.centre import centre_of
 from antithetic.solvers.newton.dual_start import dual_start
 from antithetic.solvers.newton.epoch_start import epoch_start
-from antithetic.solvers.newton.few_rows import Minimum, solve_few_rows
+from antithetic.solvers.newton.few_rows import are_few_rows, solve_few_rows
 from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.path import PathEffort, follow_path
@@ -27,6 +27,7 @@ __all__ = [
     "Solved",
     "make_newton",
     "refuses",
+    "solve_at_once",
     "solve_path",
     "solve_problem",
     "sums_of",
@@ -128,14 +129,17 @@ def solve_path(
     seed: int = 0,
     threads: int = 1,
     watch: Callable[[Callable[[], Solved]], object] | None = None,
-    watch_all: bool = True,
 ) -> list[Solved]:
     """Minimise with each of several penalties, strong ones first, in place of the problem's own.
 
     Each begins where the one before ended: with its weights, its pass over the rows and its
-    Hessian. Parameters are those of :func:`solve_problem`; unless ``watch_all`` is set, few rows
-    may be solved in one call, without ``watch``.
+    Hessian. Parameters are those of :func:`solve_problem`. Without ``watch``, few rows are solved
+    in one call.
     """
+    if watch is None:
+        solved = solve_at_once(problem, penalties, tol, max_iter, start)
+        if solved is not None:
+            return solved
     begun: list[NDArray[np.float64]] = []
     ascents: list[tuple[Newton, int]] = []
 
@@ -163,19 +167,33 @@ def solve_path(
                 solved = solved._replace(method="dual ascent", iterations=epochs)
         return solved
 
-    sums, effort = sums_of(problem, threads), PathEffort(tol, max_iter, seed)
-    if watch is None or not watch_all:
-        begin = None if start is None else sums.join(*start)
-        minima = solve_few_rows(sums, penalties, tol, max_iter, begin)
-        if minima is not None:
-            return [_solved_at_once(sums, minimum) for minimum in minima]
-    return follow_path(sums, penalties, effort, first, found, watch)
+    effort = PathEffort(tol, max_iter, seed)
+    return follow_path(sums_of(problem, threads), penalties, effort, first, found, watch)
 
 
-def _solved_at_once(sums: RowSums, minimum: Minimum) -> Solved:
-    coef, intercept = sums.split(minimum.theta)
-    iterations = minimum.iterations
-    return Solved(np.array(coef), intercept, minimum.gap, True, iterations, "gap", (), "newton")
+def solve_at_once(
+    problem: Problem,
+    penalties: Sequence[Penalty],
+    tol: float,
+    max_iter: int,
+    start: tuple[NDArray[np.float64], float] | None,
+) -> list[Solved] | None:
+    """Minimise with each of several penalties, in one call each; None if rows are too many.
+
+    Parameters are those of :func:`solve_problem`; None also where one call has too little care.
+    """
+    if not are_few_rows(problem, penalties):
+        return None
+    sums = sums_of(problem)
+    minima = solve_few_rows(
+        sums, penalties, tol, max_iter, None if start is None else sums.join(*start)
+    )
+    if minima is None:
+        return None
+    return [
+        Solved(*sums.split(theta), gap, True, iterations, "gap", (), "newton")
+        for theta, gap, iterations in minima
+    ]
 
 
 def _solved(sums: RowSums, newton: Newton, iterate: Iterate, *, has_epoch: bool) -> Solved:

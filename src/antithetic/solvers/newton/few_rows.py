@@ -9,6 +9,7 @@ import numpy as np
 
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS
+from antithetic.problem import Problem
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Vector
@@ -34,25 +35,28 @@ class Minimum(NamedTuple):
     iterations: int
 
 
+def are_few_rows(problem: Problem, penalties: Sequence[Penalty]) -> bool:
+    """Whether one call may do: few rows and columns, a logistic loss and an L2 penalty."""
+    are_few = problem.n < FEW_ROWS and 0 < problem.d <= _MOST_COLUMNS
+    is_known = problem.loss.code == LOG_LOSS
+    return are_few and is_known and all(one.l1 == 0.0 < one.l2 for one in penalties)
+
+
 def solve_few_rows(
     sums: RowSums, penalties: Sequence[Penalty], tol: float, max_iter: int, start: Vector | None
 ) -> list[Minimum] | None:
     """Minimise with each of several penalties, each from the weights of the one before.
 
-    None where rows or columns are many, and where a gap is not proved to be small enough: with an
-    L1 penalty or none, with another loss, and where rounding matters, one call has too little care.
+    None where a gap is not proved to be small enough, as where rounding matters: one call has too
+    little care for that.
 
     Examples
     --------
-    >>> from antithetic.problem import Problem
     >>> problem = Problem.build([[1.0], [-2.0], [0.5]], [1, -1, -1], l2=0.1)
     >>> found = solve_few_rows(RowSums(problem, None), [problem.penalty], 1e-6, 100, None)
     >>> found[0].gap <= 1e-10
     True
     """
-    are_few = sums.n < FEW_ROWS and 0 < sums.d <= _MOST_COLUMNS and sums.loss.code == LOG_LOSS
-    if not are_few or any(one.l1 > 0.0 or not one.l2 > 0.0 for one in penalties):
-        return None
     found = []
     for minimum in _minima(sums, penalties, tol, max_iter, start):
         if minimum is None:

@@ -123,7 +123,7 @@ class Corrected:
         """False: nothing is averaged."""
         return False
 
-    def duals(self, own: Remembered) -> None:
+    def gap(self, state: State, own: Remembered) -> None:
         """None: there are no dual variables."""
 
     def followed(self, state: State, own: Remembered) -> NDArray[np.float64]:

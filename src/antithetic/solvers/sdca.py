@@ -19,7 +19,7 @@ from antithetic._util.validation import check_coef, check_number
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.problem.optimality import mean_row
+from antithetic.problem.optimality import duality_gap, mean_row
 from antithetic.problem.smoothness import squared_norms
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.state import After, Solution, State
@@ -119,9 +119,9 @@ class Sdca:
         """False: nothing is averaged."""
         return False
 
-    def duals(self, own: Duals) -> NDArray[np.float64]:
-        """Dual variable of each row."""
-        return own.values
+    def gap(self, state: State, own: Duals) -> float:
+        """Duality gap of the weights and the dual variables."""
+        return duality_gap(self.problem, state.coef, state.intercept, own.values)
 
     def followed(self, state: State, own: Duals) -> NDArray[np.float64]:
         """Slopes minus those of the dual variables, which are negative slopes."""

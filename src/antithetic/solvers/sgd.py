@@ -136,7 +136,7 @@ class Sgd:
         """Whether the solution is an average of weights."""
         return own.coef is not None
 
-    def duals(self, own: Averages) -> None:
+    def gap(self, state: State, own: Averages) -> None:
         """None: there are no dual variables."""
 
     def followed(self, state: State, own: Averages) -> NDArray[np.float64]:  # noqa: ARG002

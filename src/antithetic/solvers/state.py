@@ -86,8 +86,8 @@ class Solver(Protocol):
     def is_averaged(self, own: Any) -> bool:
         """Whether the solution is an average of weights."""
 
-    def duals(self, own: Any) -> NDArray[np.float64] | None:
-        """Dual variables of the rows; None for solvers that have none."""
+    def gap(self, state: State, own: Any) -> float | None:
+        """Duality gap, if the solver knows more of it than the weights tell; otherwise None."""
 
     def followed(self, state: State, own: Any) -> NDArray[np.float64]:
         """Slopes of the gradients that are stepped along: minus the stored ones, if any."""

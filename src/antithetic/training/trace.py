@@ -158,8 +158,8 @@ def _objective(view: View) -> float:
 
 
 def _gap(view: View) -> float:
-    dual = view.spec.solver.duals(view.run.own)
-    return duality_gap(view.spec.problem, *view.solution, dual=dual)
+    known = view.spec.solver.gap(view.run.state, view.run.own)
+    return duality_gap(view.spec.problem, *view.solution) if known is None else known
 
 
 def _variance_ratio(view: View) -> float:

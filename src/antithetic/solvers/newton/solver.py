@@ -12,6 +12,7 @@ from antithetic._util.validation import check_coef, check_number
 from antithetic.orders.batches import Batches
 from antithetic.orders.in_order import InOrder
 from antithetic.problem import Problem
+from antithetic.problem.certificate import certified_gap
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
 from antithetic.solvers.choice import Choice
@@ -84,9 +85,9 @@ class NewtonSolver:
         """False: nothing is averaged."""
         return False
 
-    def duals(self, own: Any) -> None:  # noqa: ARG002
-        """None: there are no dual variables."""
-        return
+    def gap(self, state: State, own: NewtonMemory | None) -> float | None:  # noqa: ARG002
+        """Duality gap, from the gradient of the last pass over the rows."""
+        return None if own is None else certified_gap(self.sums, own.progress.point)
 
     def followed(self, state: State, own: Any) -> NDArray[np.float64]:  # noqa: ARG002
         """Slopes at the weights."""

@@ -273,7 +273,9 @@ def _features(data: Data) -> dict[str, Any]:
 
 def _order(word: str, method: str | None) -> str | Order:
     """Return an order whose pairs are made by a method, or the word itself."""
-    return word if method is None else ORDERS[word](pairs=method)  # type: ignore[call-arg]
+    if method is None:
+        return word
+    return ORDERS[word](pairs=method)  # type: ignore[call-arg]  # each of these has pairs
 
 
 def _fit(

@@ -136,8 +136,9 @@ class Sink:
         self._clock = clock
         self._own: dict[str, Any] = {"cpu": cpu_name(), "versions": versions()}
         fresh = not self.path.exists() or self.path.stat().st_size == 0
-        # closed by __exit__
-        self._file = open(self.path, "a", newline="", encoding="utf-8")  # noqa: SIM115
+        self._file = open(  # noqa: SIM115 - closed by __exit__
+            self.path, "a", newline="", encoding="utf-8"
+        )
         if fresh:
             self._write(HEADER)
 

@@ -23,7 +23,11 @@ class Anchored(Corrected):
 
     anchor: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
-    def _remember(self, state: State, own: Remembered) -> Memory:  # noqa: ARG002
+    def _remember(
+        self,
+        state: State,
+        own: Remembered,  # noqa: ARG002 - the anchor takes its place
+    ) -> Memory:
         """Slopes of the block's rows at the current weights, and the gradient of all rows."""
         slopes = self.problem.slopes(state.coef, state.intercept)
         return Memory(slopes, self.anchor.astype(self.problem.X.dtype), False)

@@ -36,11 +36,12 @@ class NewtonPlan:
     Attributes
     ----------
     method : str
-        How steps are found: "newton" (from a matrix of second derivatives), "conjugate gradients",
-        "dual ascent" (one row at a time, where sparse rows are fewer than columns), with an L1
-        penalty and very many weights "working set", with many classes "whitened L-BFGS" (from a
-        matrix that all classes share), or on Dask "sampled newton" (from products with the second
-        derivatives of a sample).
+        How steps are found: "newton" (from a matrix of second derivatives), "L-BFGS" (from its
+        diagonal and the steps before, where columns hardly depend on each other), "conjugate
+        gradients", "dual ascent" (one row at a time, where sparse rows are fewer than columns),
+        with an L1 penalty and very many weights "working set", with many classes "whitened L-BFGS"
+        (from a matrix that all classes share), or on Dask "sampled newton" (from products with the
+        second derivatives of a sample).
     samples : tuple of int
         Rows of the samples that were solved before all rows were; empty if there were none.
     threads : int
@@ -84,6 +85,9 @@ class NewtonPlan:
             matrix += "is small enough"
         elif fit.method == "sampled newton":
             matrix += "would be too large, and a sample of the rows is enough for products with it"
+        elif fit.method == "L-BFGS":
+            matrix += "would cost more than the passes that it saves: features hardly depend on"
+            matrix += " each other"
         elif fit.method == "whitened L-BFGS":
             matrix += "would cost more than the passes that it saves, and all classes can share a"
             matrix += " smaller one"

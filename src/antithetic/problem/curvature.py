@@ -307,12 +307,13 @@ class RowSums:
         if sparse.issparse(X):
             counts = np.bincount(X.indices, minlength=self.d)
             return counts < _FEW_ROWS
-        centre = 0.0 if self.centre is None else self.centre
         assert point.curvatures is not None
-        top = np.maximum(X.max(axis=0) - centre, centre - X.min(axis=0)).astype(np.float64)
-        squares = self.diagonal(point)[: self.d] - self.penalty.l2
-        mean = float(point.curvatures.mean())
-        rare: NDArray[np.bool_] = _FEW_ROWS * mean * top * top > squares * self.n
+        centre = np.zeros(self.d) if self.centre is None else self.centre
+        total, squares = np.zeros(self.d), np.zeros(self.d)
+        least, greatest = np.full(self.d, np.inf), np.full(self.d, -np.inf)
+        self.problem.rows.column_sums(point.curvatures, centre, total, squares, least, greatest)
+        top, mean = np.maximum(greatest - centre, centre - least), float(point.curvatures.mean())
+        rare: NDArray[np.bool_] = _FEW_ROWS * mean * top * top > squares
         return rare
 
     def near_samples(

@@ -49,11 +49,12 @@ struct DenseRows {
   }
 
   // Entries 8 KB beyond the start of row i, as many as some rows have: what a pass in the order of
-  // the rows meets soon. Hardware that looks ahead by itself stops at the end of a page.
+  // the rows meets soon. Hardware that looks ahead by itself stops at the end of a page; along rows
+  // that are longer than this together, it starts again sooner than that matters.
   void prefetch_later(Index i, Index rows) const {
-    constexpr Index bytes = 8192;
-    const Index first = i * d + bytes / Index{sizeof(Real)}, last = n * d;
-    if (first < last) prefetch_lines(X + first, std::min(rows * d, last - first));
+    constexpr Index ahead_by = 8192 / Index{sizeof(Real)};
+    const Index first = i * d + ahead_by, count = std::min(rows * d, n * d - first);
+    if (rows * d <= ahead_by && count > 0) prefetch_lines(X + first, count);
   }
 
   // Entries of the row that is `ahead` of place k; the last of an epoch have none.

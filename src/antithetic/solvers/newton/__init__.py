@@ -53,8 +53,8 @@ class Solved(NamedTuple):
     sizes : tuple of int
         Rows of the samples that came first.
     method : str
-        How steps were found: "newton", "conjugate gradients", "dual ascent" or, with an L1 penalty
-        and very many columns, "working set".
+        How steps were found: "newton", "L-BFGS" (without a Hessian), "conjugate gradients", "dual
+        ascent" or, with an L1 penalty and very many columns, "working set".
     has_epoch : bool
         Whether an epoch of stochastic gradient descent came first.
     """

@@ -7,6 +7,7 @@ from typing import cast
 
 from antithetic.problem.sums import ClassedSums, Sums
 from antithetic.solvers.newton.models import Conjugate, Model, QuasiNewton, WithL1, WorkingSet
+from antithetic.solvers.newton.plain import Diagonal
 from antithetic.solvers.newton.sampled import MOST_CHANCES, FromSample
 from antithetic.solvers.newton.whitened import MOST_IN_HESSIAN, Whitened
 
@@ -49,6 +50,7 @@ def name_of(model: Model) -> str:
         Conjugate: "conjugate gradients",
         WorkingSet: "working set",
         FromSample: "sampled newton",
+        Diagonal: "L-BFGS",
     }
     return names.get(type(model), "newton")
 
@@ -58,9 +60,9 @@ def has_hessian(model: Model) -> bool:
     return not isinstance(model, Conjugate)
 
 
-def is_shared(model: Model) -> bool:
-    """Whether a model has a matrix that classes share, whose unit each step corrects."""
-    return isinstance(model, Whitened) and not model.is_full
+def has_unit(model: Model) -> bool:
+    """Whether a model has a unit that each step corrects: the next one is not too long again."""
+    return isinstance(model, Diagonal) or (isinstance(model, Whitened) and not model.is_full)
 
 
 def takes_samples(model: Model) -> bool:

@@ -13,7 +13,7 @@ from antithetic.problem.sums import ClassedSums, Evaluation, Sums, Vector
 from antithetic.solvers.newton.choice import (
     choose_model,
     has_hessian,
-    is_shared,
+    has_unit,
     name_of,
     takes_samples,
 )
@@ -23,7 +23,6 @@ from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.levels import (
     Warm,
     follow_sample,
-    is_worth_renewing,
     level_sizes,
     raise_rare,
     solve_levels,
@@ -35,6 +34,8 @@ from antithetic.solvers.newton.models import (
     WithL1,
     WorkingSet,
 )
+from antithetic.solvers.newton.plain import Alternative, Diagonal
+from antithetic.solvers.newton.renewal import is_worth_renewing
 from antithetic.solvers.newton.sampled import FromSample
 from antithetic.solvers.newton.search import next_care, search, value
 from antithetic.solvers.newton.whitened import Whitened
@@ -60,9 +61,12 @@ class Newton:
         the best constant prediction from it.
     seed : int, default=0
         Of the samples.
+    plain : bool, default=False
+        Whether L-BFGS without a Hessian will do, where that is cheaper. With other penalties to
+        come, a Hessian serves them all.
     """
 
-    def __init__(self, sums: Sums, tol: float, seed: int = 0) -> None:
+    def __init__(self, sums: Sums, tol: float, seed: int = 0, *, plain: bool = False) -> None:
         self.sums, self.tol, self._seed = sums, tol, seed
         self._is_classed = hasattr(sums, "classes")  # as ClassedSums: protocols are slow to check
         self._is_small = sums.n < FEW_ROWS
@@ -70,9 +74,10 @@ class Newton:
         self.constant, self.zero_objective = sums.constant()
         self._goal = Goal(tol, self.zero_objective, self._is_small, sums.is_single)
         self._model = choose_model(sums, seed, is_classed=self._is_classed)
+        has_bound = type(self._model) is QuasiNewton and sums.penalty.l2 > 0.0
         # of few rows, a new Hessian costs less than to find out whether the old one will do
-        self._renews_always = self._is_small and type(self._model) is QuasiNewton
-        self._renews_always &= sums.penalty.l2 > 0.0
+        self._renews_always = self._is_small and has_bound
+        self._may_be_plain = plain and has_bound
         self._ratio, self._last, self._care = 0.1, np.inf, 0.0
         self._looseness = 1.0  # what the last bound was, divided by what was expected
         self._is_exact = self._is_fresh = self._was_fresh = False
@@ -181,6 +186,7 @@ class Newton:
         sizes = level_sizes(self.sums.n, self.sums.d, self.sums.most_sampled)
         if not sizes or not self.takes_samples:
             return None
+        asked = Alternative.of(self.sums, sizes, self.allowed) if self._may_be_plain else None
         solve = partial(
             solve_levels,
             among=sizes,
@@ -188,11 +194,14 @@ class Newton:
             zero=zero,
             seed=self._seed,
             keep=self.sums.most_sampled == np.inf,  # rows of other machines stay there
+            alternative=asked,
         )
         return self.sums.near_samples(solve, sizes[-1], self._seed)
 
     def _renew(self, point: Evaluation, *, exact: bool = False) -> None:
         exact = exact or self._needs_exact
+        if isinstance(self._model, Diagonal):
+            self._model = QuasiNewton()
         self._model.renew(self.sums, point, exact=exact, care=self._care)
         self._is_exact, self._is_fresh = exact, True
         self._ratio = 0.1
@@ -305,7 +314,7 @@ class Newton:
             self._model.learn(point, found.point)
         self._idle = self._idle + 1 if self._is_idle(point, found.point, proposal) else 0
         self._last, self._was_fresh, self._is_fresh = proposal.decrement, self._is_fresh, False
-        if not is_shared(self._model):
+        if not has_unit(self._model):
             self._care = next_care(self.sums, point, proposal, found, self._care)
         after = Iterate(self._regauged(found.point), progress.iterations + 1)
         return after if self._idle < _MOST_IDLE else self.close(after, "rounding")
@@ -379,6 +388,8 @@ class Newton:
         if self._is_fresh or not has_hessian(self._model):
             return False
         model = self._model
+        if isinstance(model, Diagonal):
+            return model.is_slow(proposal.decrement, target)
         if isinstance(model, Whitened) and not (self._is_small and model.starts_full):
             return model.is_slow(proposal.decrement, target)
         if self._is_small or isinstance(model, WorkingSet):  # which has other columns then

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from antithetic.problem.sums import Evaluation, Sampled, Sums, Vector
 from antithetic.solvers.newton.models import Model
+from antithetic.solvers.newton.plain import Alternative, plain_start
+from antithetic.solvers.newton.renewal import is_worth_renewing
 from antithetic.solvers.newton.search import next_care, search, value
 
 _LEAST_ROWS = 1500  # fewer are not worth a sample
@@ -21,8 +23,6 @@ _ACCURACY = 0.15
 _GROWTH = 8.0
 _MOST_STEPS = 30
 _MOST_FREE = 20.0  # of a level's accuracy: what a step may promise that nobody checks
-_MARGIN = 5.0  # passes by which a new Hessian must be the cheaper way
-_TRUSTED_MARGIN, _FRESH_RATIO = 2.0, 0.1
 
 
 def level_sizes(n: int, d: int, most: float = math.inf) -> list[int]:
@@ -35,23 +35,6 @@ def level_sizes(n: int, d: int, most: float = math.inf) -> list[int]:
         return [int(top)]
     steps = math.ceil(math.log(top / first) / math.log(_GROWTH))
     return [int(first * (top / first) ** (k / steps)) for k in range(steps + 1)]
-
-
-def is_worth_renewing(
-    decrement: float, target: float, ratio: float, passes: float, *, trusted: bool = False
-) -> bool:
-    """Whether a new Hessian, which costs so many passes, is cheaper than to continue with this one.
-
-    ``ratio`` is what the last step left of the decrement. With a new Hessian that can be trusted,
-    near the optimum, each step leaves a tenth; further away it may be of no use soon.
-    """
-    if not decrement > target > 0.0:
-        return False
-    if ratio >= 1.0:
-        return True
-    distance = math.log(decrement / target)
-    after = _TRUSTED_MARGIN + distance / -math.log(_FRESH_RATIO) if trusted else _MARGIN
-    return distance / -math.log(max(ratio, 1e-30)) > passes + after
 
 
 class Warm(NamedTuple):
@@ -79,12 +62,20 @@ class Warm(NamedTuple):
 
 
 def solve_levels(
-    sums: Sampled, among: list[int], model: Model, zero: Vector, seed: int, *, keep: bool = False
+    sums: Sampled,
+    among: list[int],
+    model: Model,
+    zero: Vector,
+    seed: int,
+    *,
+    keep: bool = False,
+    alternative: Alternative | None = None,
 ) -> Warm | None:
     """Return weights from samples of these sizes, and a model with their Hessian.
 
     None means that there were no samples and that the model is unchanged. The last sample is part
-    of the result if it is to be kept.
+    of the result if it is to be kept. With an alternative, the first sample may show that L-BFGS
+    without a Hessian is cheaper.
     """
     found: list[Vector] = []
     sizes: list[int] = []
@@ -95,6 +86,9 @@ def solve_levels(
             continue
         starts = [some.at(zero), *(some.at(theta) for theta in found)]
         point = min(starts, key=lambda start: value(some, start))
+        plain = plain_start(some, point, alternative) if alternative and not has_hessian else None
+        if plain is not None:
+            return Warm(plain[1], some.rare_columns(point), (some.n,), plain[0], None)
         if not has_hessian:
             model.renew(some, starts[0])
             has_hessian = True

@@ -57,7 +57,12 @@ def follow_path(
     for penalty in penalties:
         sums = sums.with_penalty(penalty)
         if newton is None:
-            newton = Newton(sums, effort.tol, effort.seed)  # type: ignore[arg-type]  # all of Sums
+            newton = Newton(
+                sums,  # type: ignore[arg-type]  # all of Sums
+                effort.tol,
+                effort.seed,
+                plain=len(penalties) == 1,
+            )
             iterate = newton.start(first(sums, newton))
         else:
             some: Any = newton.sample

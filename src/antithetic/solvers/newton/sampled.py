@@ -7,7 +7,6 @@ L-BFGS learns what the sample does not know.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Protocol, cast
 
@@ -16,6 +15,7 @@ import numpy as np
 from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.sums import Evaluation, Sums, Vector, diagonal_of
+from antithetic.solvers.newton.conjugate import conjugate_gradients
 from antithetic.solvers.newton.factor import Inverse
 from antithetic.solvers.newton.models import QuasiNewton
 from antithetic.solvers.newton.whitened import SharedFactor
@@ -81,7 +81,9 @@ def solve_system(sums: RowSums | ClassSums, theta: Vector, floor: Vector, given:
         diagonal = np.maximum(own + added, np.finfo(np.float64).tiny)
         precondition = partial(_divide, by=diagonal)
         times = partial(sums.times, point)
-    return _solve(lambda along: times(along) + added * along, precondition, given)
+    return conjugate_gradients(
+        lambda along: times(along) + added * along, precondition, given, _MOST_PRODUCTS, _LEFT_OVER
+    ).step
 
 
 def _divide(vector: Vector, by: Vector) -> Vector:
@@ -96,27 +98,3 @@ def _shared_factor(sums: ClassSums, point: Evaluation, added: Vector) -> SharedF
     own += added[: sums.d].reshape(sums.classes, sums.features).mean(axis=0)
     shared = found._replace(products=products)
     return SharedFactor(shared, sums.penalty.l2, fit_intercept=sums.fit_intercept)
-
-
-def _solve(
-    times: Callable[[Vector], Vector], precondition: Callable[[Vector], Vector], given: Vector
-) -> Vector:
-    """Solve a linear system, roughly, by preconditioned conjugate gradients."""
-    step, rest = np.zeros(len(given)), given.copy()
-    scaled = precondition(rest)
-    along, now = scaled.copy(), float(rest @ scaled)
-    enough = _LEFT_OVER * now
-    for _ in range(_MOST_PRODUCTS):
-        if not now > enough:
-            break
-        product = times(along)
-        curvature = float(along @ product)
-        if not curvature > 0.0:
-            break
-        length = now / curvature
-        step += length * along
-        rest -= length * product
-        scaled = precondition(rest)
-        before, now = now, float(rest @ scaled)
-        along = scaled + (now / before) * along
-    return step

@@ -14,8 +14,8 @@ import numpy as np
 
 from antithetic.problem.sums import ClassedSums, Evaluation, Sums, Vector, Whitening
 from antithetic.solvers.newton.factor import Factor
-from antithetic.solvers.newton.levels import is_worth_renewing
 from antithetic.solvers.newton.models import Proposal, QuasiNewton
+from antithetic.solvers.newton.renewal import is_worth_renewing
 
 FEW_WEIGHTS = 256  # whose Hessian comes first
 MOST_IN_HESSIAN = 2000  # of a Hessian that is formed at all; elsewhere it saves visits to the rows

@@ -89,9 +89,17 @@ struct DenseRows {
     return {p, q};
   }
 
-  // Products of one row with two vectors.
-  TwoProducts<Real> dots_with(Index i, const Real* w, const Real* v) const {
-    const auto [p, q] = products<Real, 2>(d, {row(i), row(i)}, {w, v});
+  // Two vectors as `dots_with` reads them.
+  struct TwoVectors {
+    const Real *first, *second;
+  };
+
+  TwoVectors side_by_side(const Real* w, const Real* v) const { return {w, v}; }
+
+  // Products of one row with two vectors, in a pass in the order of the rows.
+  TwoProducts<Real> dots_with(Index i, const TwoVectors& both) const {
+    prefetch_later(i, 1);
+    const auto [p, q] = products<Real, 2>(d, {row(i), row(i)}, {both.first, both.second});
     return {p, q};
   }
 
@@ -176,8 +184,8 @@ struct CsrRows {
     if (k + starts_ahead >= static_cast<Index>(order.size())) return;
     prefetch(indptr + order[static_cast<std::size_t>(k + starts_ahead)]);
     const Index row = order[static_cast<std::size_t>(k + entries_ahead)];
-    prefetch_lines(data + begin(row), length(row));
-    prefetch_lines(indices + begin(row), length(row));
+    prefetch_few(data + begin(row), length(row));
+    prefetch_few(indices + begin(row), length(row));
   }
 
   template <class Function>
@@ -214,10 +222,6 @@ struct CsrRows {
     return (a + b) + (c + e);
   }
 
-  TwoProducts<Real> dots_with(Index i, const Real* w, const Real* v) const {
-    return {dot(i, w), dot(i, v)};
-  }
-
   // Products with two interleaved vectors, in the same order of sums as `dot`.
   ANTITHETIC_INLINE TwoProducts<Real> dot_interleaved(Index i, const Real* both) const {
     const Entries x = entries(i);
@@ -237,6 +241,20 @@ struct CsrRows {
     Real totals[2];
     put(totals, (a + b) + (c + e));
     return {totals[0], totals[1]};
+  }
+
+  // Two vectors, interleaved, as `dots_with` reads them.
+  using TwoVectors = std::vector<Real>;
+
+  TwoVectors side_by_side(const Real* w, const Real* v) const {
+    TwoVectors both;
+    both.reserve(static_cast<std::size_t>(2 * d));
+    for (Index j = 0; j < d; ++j) both.insert(both.end(), {w[j], v[j]});
+    return both;
+  }
+
+  TwoProducts<Real> dots_with(Index i, const TwoVectors& both) const {
+    return dot_interleaved(i, both.data());
   }
 
   template <int Stride = 1>

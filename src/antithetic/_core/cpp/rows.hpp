@@ -30,7 +30,8 @@ struct DenseRows {
   using Real = Real_;
   static constexpr bool is_sparse = false;
   static constexpr bool is_centred = false;
-  static constexpr Index ahead = 16;  // rows between the one used and the one prefetched
+  static constexpr Index ahead = 16, far_ahead = 32;  // rows until a prefetched one is used
+  static constexpr Index few = 256 / Index{sizeof(Real)}, start = few / 2;  // numbers of a row
 
   const Real* X;
   Index n, d;
@@ -56,17 +57,26 @@ struct DenseRows {
     if (first < last) prefetch_lines(X + first, std::min(rows * d, last - first));
   }
 
-  // Entries of the row that is `ahead` of place k; the last of an epoch have none.
+  // Entries of rows that come some places after k; the last of an epoch have none.
   void look_ahead(Rows order, Index k) const { look_ahead(order, k, d); }
 
+  // Of a long row in memory only the start is asked for, early: hardware then fetches the rest into
+  // the second level by itself, for which it has more buffers than there are for what is asked for.
   void look_ahead(Rows order, Index k, Index count) const {
-    if (k + ahead >= static_cast<Index>(order.size())) return;
-    const Index later = order[static_cast<std::size_t>(k + ahead)];
-    if (are_in_memory()) {
-      prefetch_row<Cache::second>(later, count);
+    if (!are_in_memory()) {
+      prefetch_ahead<ahead, Cache::first>(order, k, count);
+    } else if (count <= few) {
+      prefetch_ahead<ahead, Cache::second>(order, k, count);
     } else {
-      prefetch_row<Cache::first>(later, count);
+      prefetch_ahead<far_ahead, Cache::second>(order, k, start);
+      prefetch_ahead<ahead / 2, Cache::first>(order, k, count);
     }
+  }
+
+  template <Index distance, Cache level>
+  void prefetch_ahead(Rows order, Index k, Index count) const {
+    if (k + distance >= static_cast<Index>(order.size())) return;
+    prefetch_row<level>(order[static_cast<std::size_t>(k + distance)], count);
   }
 
   // Whether the rows are too many for the last level of a cache, so that each takes long to come.

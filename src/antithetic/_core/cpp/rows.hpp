@@ -253,11 +253,12 @@ struct CsrRows {
     return {totals[0], totals[1]};
   }
 
-  // Two vectors, interleaved, as `dots_with` reads them.
+  // Two vectors, interleaved, as `dots_with` reads them; none if there is no second.
   using TwoVectors = std::vector<Real>;
 
   TwoVectors side_by_side(const Real* w, const Real* v) const {
     TwoVectors both;
+    if (v == nullptr) return both;
     both.reserve(static_cast<std::size_t>(2 * d));
     for (Index j = 0; j < d; ++j) both.insert(both.end(), {w[j], v[j]});
     return both;

@@ -437,19 +437,32 @@ class SgdEpoch {
     }
   }
 
-  // Weights of sparse rows as they are, shrunk by what they owe: by exp(-P owed), but for a term of
-  // third order.
+  // Weights of sparse rows as they are, shrunk by what they owe: by exp(-P owed), from its series
+  // where all owe at most a tenth of themselves, and otherwise but for a term of third order. A
+  // series takes half the time of a quotient, which alone is between 0 and 1 whatever they owe.
   ANTITHETIC_OUTLINE void merge() {
+    if (owed_ <= 10.0 * little()) {
+      merge_by([](double due) {
+        return 1.0 - due * (1.0 - due * (0.5 - due * (1.0 / 6.0 - due * (1.0 / 24.0))));
+      });
+    } else {
+      merge_by([](double due) { return 1.0 / (1.0 + due * (1.0 + 0.5 * due)); });
+    }
+  }
+
+  // `kept` is the part of a weight that is left.
+  template <class Kept>
+  void merge_by(Kept kept) {
     // copies, so that the compiler knows that no weight is one of them
     const double along = weights_offset_.along, owed = owed_;
     const Real *ANTITHETIC_RESTRICT metric = rows_.metric,
                                     *ANTITHETIC_RESTRICT centre = rows_.centre;
     Real* ANTITHETIC_RESTRICT weights = weights_;
     const double product = sum_in_lanes(rows_.d, [=](Index j) {
-      const double scale = static_cast<double>(metric[j]), due = owed * scale;
+      const double scale = static_cast<double>(metric[j]);
       const double middle = static_cast<double>(centre[j]);
       const double full = static_cast<double>(weights[j * stride]) - along * scale * middle;
-      const double left = full / (1.0 + due * (1.0 + 0.5 * due));
+      const double left = full * kept(owed * scale);
       weights[j * stride] = static_cast<Real>(left);
       return left * middle;
     });

@@ -75,6 +75,18 @@ void prefetch_lines(const Number* first, Index count) {
   if (count > 0) prefetch<level>(first + count - 1);
 }
 
+// Ask for all cache lines of numbers that mostly fill few. Three lines are asked for without
+// looking at the count: where each row has another one, a branch that depends on it is often
+// mispredicted.
+template <class Number>
+void prefetch_few(const Number* first, Index count) {
+  constexpr Index line = cache_line / static_cast<Index>(sizeof(Number));
+  prefetch(first);
+  prefetch(first + line);
+  prefetch(first + std::max<Index>(count - 1, 0));
+  for (Index k = 2 * line; k < count; k += line) prefetch(first + k);
+}
+
 // A reference to a function of any type that is kept elsewhere: its caller is compiled once.
 template <class Signature>
 class FunctionRef;

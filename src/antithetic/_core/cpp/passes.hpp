@@ -24,19 +24,22 @@ std::array<double, 2> losses_at(const RowAccess& rows, const Targets& targets, c
   constexpr Index block = 256;
   double scores[block], other_scores[block];
   std::array<double, 2> totals{};
+  const auto both = rows.side_by_side(coef, other);
   for (Index start = 0; start < rows.n; start += block) {
     const Index many = std::min(block, rows.n - start);
+    Index met = 0;
     for (Index k = 0; k < many; ++k) {
       const Index i = start + k;
-      pulse.beat(rows.length(i));
+      met += rows.length(i);
       if (other == nullptr) {
         scores[k] = static_cast<double>(rows.dot(i, coef)) + intercept;
         continue;
       }
-      const auto [score, other_score] = rows.dots_with(i, coef, other);
+      const auto [score, other_score] = rows.dots_with(i, both);
       scores[k] = static_cast<double>(score) + intercept;
       other_scores[k] = static_cast<double>(other_score) + other_intercept;
     }
+    pulse.beat(met);
     const auto first = static_cast<std::size_t>(start), length = static_cast<std::size_t>(many);
     const auto y = targets.y.subspan(first, length);
     const auto weight =

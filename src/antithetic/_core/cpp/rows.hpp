@@ -30,7 +30,8 @@ struct DenseRows {
   using Real = Real_;
   static constexpr bool is_sparse = false;
   static constexpr bool is_centred = false;
-  static constexpr Index ahead = 16;  // rows between the one used and the one prefetched
+  static constexpr Index ahead = 16, far_ahead = 32;  // rows until a prefetched one is used
+  static constexpr Index few = 256 / Index{sizeof(Real)}, start = few / 2;  // numbers of a row
 
   const Real* X;
   Index n, d;
@@ -57,17 +58,26 @@ struct DenseRows {
     if (rows * d <= ahead_by && count > 0) prefetch_lines(X + first, count);
   }
 
-  // Entries of the row that is `ahead` of place k; the last of an epoch have none.
+  // Entries of rows that come some places after k; the last of an epoch have none.
   void look_ahead(Rows order, Index k) const { look_ahead(order, k, d); }
 
+  // Of a long row in memory only the start is asked for, early: hardware then fetches the rest into
+  // the second level by itself, for which it has more buffers than there are for what is asked for.
   void look_ahead(Rows order, Index k, Index count) const {
-    if (k + ahead >= static_cast<Index>(order.size())) return;
-    const Index later = order[static_cast<std::size_t>(k + ahead)];
-    if (are_in_memory()) {
-      prefetch_row<Cache::second>(later, count);
+    if (!are_in_memory()) {
+      prefetch_ahead<ahead, Cache::first>(order, k, count);
+    } else if (count <= few) {
+      prefetch_ahead<ahead, Cache::second>(order, k, count);
     } else {
-      prefetch_row<Cache::first>(later, count);
+      prefetch_ahead<far_ahead, Cache::second>(order, k, start);
+      prefetch_ahead<ahead / 2, Cache::first>(order, k, count);
     }
+  }
+
+  template <Index distance, Cache level>
+  void prefetch_ahead(Rows order, Index k, Index count) const {
+    if (k + distance >= static_cast<Index>(order.size())) return;
+    prefetch_row<level>(order[static_cast<std::size_t>(k + distance)], count);
   }
 
   // Whether the rows are too many for the last level of a cache, so that each takes long to come.
@@ -90,9 +100,17 @@ struct DenseRows {
     return {p, q};
   }
 
-  // Products of one row with two vectors.
-  TwoProducts<Real> dots_with(Index i, const Real* w, const Real* v) const {
-    const auto [p, q] = products<Real, 2>(d, {row(i), row(i)}, {w, v});
+  // Two vectors as `dots_with` reads them.
+  struct TwoVectors {
+    const Real *first, *second;
+  };
+
+  TwoVectors side_by_side(const Real* w, const Real* v) const { return {w, v}; }
+
+  // Products of one row with two vectors, in a pass in the order of the rows.
+  TwoProducts<Real> dots_with(Index i, const TwoVectors& both) const {
+    prefetch_later(i, 1);
+    const auto [p, q] = products<Real, 2>(d, {row(i), row(i)}, {both.first, both.second});
     return {p, q};
   }
 
@@ -177,8 +195,8 @@ struct CsrRows {
     if (k + starts_ahead >= static_cast<Index>(order.size())) return;
     prefetch(indptr + order[static_cast<std::size_t>(k + starts_ahead)]);
     const Index row = order[static_cast<std::size_t>(k + entries_ahead)];
-    prefetch_lines(data + begin(row), length(row));
-    prefetch_lines(indices + begin(row), length(row));
+    prefetch_few(data + begin(row), length(row));
+    prefetch_few(indices + begin(row), length(row));
   }
 
   template <class Function>
@@ -215,10 +233,6 @@ struct CsrRows {
     return (a + b) + (c + e);
   }
 
-  TwoProducts<Real> dots_with(Index i, const Real* w, const Real* v) const {
-    return {dot(i, w), dot(i, v)};
-  }
-
   // Products with two interleaved vectors, in the same order of sums as `dot`.
   ANTITHETIC_INLINE TwoProducts<Real> dot_interleaved(Index i, const Real* both) const {
     const Entries x = entries(i);
@@ -238,6 +252,21 @@ struct CsrRows {
     Real totals[2];
     put(totals, (a + b) + (c + e));
     return {totals[0], totals[1]};
+  }
+
+  // Two vectors, interleaved, as `dots_with` reads them; none if there is no second.
+  using TwoVectors = std::vector<Real>;
+
+  TwoVectors side_by_side(const Real* w, const Real* v) const {
+    TwoVectors both;
+    if (v == nullptr) return both;
+    both.reserve(static_cast<std::size_t>(2 * d));
+    for (Index j = 0; j < d; ++j) both.insert(both.end(), {w[j], v[j]});
+    return both;
+  }
+
+  TwoProducts<Real> dots_with(Index i, const TwoVectors& both) const {
+    return dot_interleaved(i, both.data());
   }
 
   template <int Stride = 1>

@@ -205,8 +205,7 @@ class SgdEpoch {
     shrink(eta * part, batch);
     // the same operations as in a batch of many, so that the bits are the same
     const double rate = rate_of(eta);
-    const Real a = static_cast<Real>(-rate * slope_i * per_scale_);
-    const Real b = static_cast<Real>(-rate * slope_j * per_scale_);
+    const Real a = unscaled(-rate * slope_i), b = unscaled(-rate * slope_j);
     double total = rate * slope_i;
     total += rate * slope_j;
     if (rule_.fit_intercept) model_.intercept -= total;
@@ -296,7 +295,8 @@ class SgdEpoch {
   }
 
   double prediction(Real score) const {
-    return scale_ * static_cast<double>(score) + model_.intercept;
+    const double product = static_cast<double>(score);
+    return (is_centred ? product : scale_ * product) + model_.intercept;
   }
 
   // What the row at a place is multiplied by to make its gradient: the slope of its prediction,
@@ -307,6 +307,7 @@ class SgdEpoch {
       const double loss = rule_.loss.value(targets_.label(i), predicted);
       slope *= rule_.schedule.row_step(loss, rows_.square(i));
     }
+    if (slopes_.is_plain()) return slope;
     return slope * (targets_.weight_of(i) * batches_.factor(place));
   }
 
@@ -339,7 +340,12 @@ class SgdEpoch {
     per_scale_ = 1.0 / scale_;
   }
 
-  Real share(Index place) const { return static_cast<Real>(shares_[at(place)] * per_scale_); }
+  Real share(Index place) const { return unscaled(shares_[at(place)]); }
+
+  // A multiple of a row, for weights that are kept divided by the scale; that of centred rows is 1.
+  Real unscaled(double number) const {
+    return static_cast<Real>(is_centred ? number : number * per_scale_);
+  }
 
   void move(Index first, Index last) {
     if constexpr (is_sparse) {
@@ -431,19 +437,32 @@ class SgdEpoch {
     }
   }
 
-  // Weights of sparse rows as they are, shrunk by what they owe: by exp(-P owed), but for a term of
-  // third order.
+  // Weights of sparse rows as they are, shrunk by what they owe: by exp(-P owed), from its series
+  // where all owe at most a tenth of themselves, and otherwise but for a term of third order. A
+  // series takes half the time of a quotient, which alone is between 0 and 1 whatever they owe.
   ANTITHETIC_OUTLINE void merge() {
+    if (owed_ <= 10.0 * little()) {
+      merge_by([](double due) {
+        return 1.0 - due * (1.0 - due * (0.5 - due * (1.0 / 6.0 - due * (1.0 / 24.0))));
+      });
+    } else {
+      merge_by([](double due) { return 1.0 / (1.0 + due * (1.0 + 0.5 * due)); });
+    }
+  }
+
+  // `kept` is the part of a weight that is left.
+  template <class Kept>
+  void merge_by(Kept kept) {
     // copies, so that the compiler knows that no weight is one of them
     const double along = weights_offset_.along, owed = owed_;
     const Real *ANTITHETIC_RESTRICT metric = rows_.metric,
                                     *ANTITHETIC_RESTRICT centre = rows_.centre;
     Real* ANTITHETIC_RESTRICT weights = weights_;
     const double product = sum_in_lanes(rows_.d, [=](Index j) {
-      const double scale = static_cast<double>(metric[j]), due = owed * scale;
+      const double scale = static_cast<double>(metric[j]);
       const double middle = static_cast<double>(centre[j]);
       const double full = static_cast<double>(weights[j * stride]) - along * scale * middle;
-      const double left = full / (1.0 + due * (1.0 + 0.5 * due));
+      const double left = full * kept(owed * scale);
       weights[j * stride] = static_cast<Real>(left);
       return left * middle;
     });

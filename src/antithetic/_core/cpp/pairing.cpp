@@ -191,21 +191,21 @@ ANTITHETIC_INLINE void multiply_tile(const Real* left, const Real* right, Index 
       [&](auto r) { sums[r].store(products + static_cast<Index>(r()) * width); });
 }
 
-constexpr Index tile_rows = 8;  // of a panel's products that are computed together
+// Rows whose products with a panel are computed together: two sums of each stay in registers.
+constexpr Index tile_rows = register_lanes<float> >= 16 ? 8 : 4;
 
 // Products of up to `tile_rows` rows with a panel.
 ANTITHETIC_INLINE void multiply_panel(const float* rows, Index count, const float* panel, Index d,
                                       float* products) {
   constexpr Index columns = std::min(panel_width, 2 * register_lanes<float>);
   for (Index j = 0; j < panel_width; j += columns) {
-    Index r = 0;
-    for (; r + tile_rows <= count; r += tile_rows) {
-      multiply_tile<tile_rows, columns>(rows + r * d, panel + j, d, panel_width,
-                                        products + r * panel_width + j);
+    if (count == tile_rows) {
+      multiply_tile<tile_rows, columns>(rows, panel + j, d, panel_width, products + j);
+      continue;
     }
-    for (; r < count; ++r) {
-      multiply_tile<1, columns>(rows + r * d, panel + j, d, panel_width,
-                                products + r * panel_width + j);
+    for (Index r = 0; r < count; ++r) {
+      float* of_row = products + r * panel_width + j;
+      multiply_tile<1, columns>(rows + r * d, panel + j, d, panel_width, of_row);
     }
   }
 }

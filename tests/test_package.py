@@ -99,10 +99,22 @@ def test_the_code_keeps_its_shape():
 
 def test_nothing_is_compiled_when_it_runs():
     """The kernels are compiled when the package is built: using it needs no compiler."""
-    loaded = run_python("import sys, antithetic; print('numba' in sys.modules)")
+    loaded = run_python("import sys; from antithetic import *; print('numba' in sys.modules)")
     assert loaded.strip() == "False"
     needed = importlib.metadata.requires("antithetic")
     assert not [name for name in needed if name.startswith(("numba", "llvmlite"))]
+
+
+def test_a_part_is_imported_when_it_is_used():
+    """Importing the package is quick, and an estimator loads only the solvers that it uses."""
+    code = "import sys, {0}; print(*(name for name in {1} if name in sys.modules))"
+    heavy = ["sklearn", "scipy.stats", "antithetic._core.kernels", "antithetic.solvers"]
+    assert run_python(code.format("antithetic", heavy)).split() == []
+    others = [f"antithetic.{name}" for name in ("orders.pairs", "solvers.sdca", "solvers.softmax")]
+    assert run_python(code.format("antithetic.estimators.logistic", others)).split() == []
+    assert set(antithetic.__all__) <= set(dir(antithetic))
+    with pytest.raises(AttributeError, match="module 'antithetic' has no attribute 'nothing'"):
+        antithetic.nothing  # noqa: B018
 
 
 def test_all_is_what_is_documented():

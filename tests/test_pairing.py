@@ -31,7 +31,7 @@ SIZES = [
     (1, 1, 12, 12, 12),
     (2, 1, 5, 2, 3),
     (3, 2, 8, 3, 5),
-    (24, 32, 256, 64, 256),
+    (12, 16, 256, 64, 256),
 ]
 
 
@@ -119,6 +119,42 @@ def test_greedy_is_algorithm_1_among_hubs(form, sizes):
             pair_rows(form(hubs()), "greedy", n_jobs=1).partner.tolist()
             == algorithm_1(hubs()).tolist()
         )
+
+
+def hard_to_round(n=600, d=6):
+    """Rows whose products float32 can hardly tell apart, or not hold, by name."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(n, d))
+    far_apart = X * 10.0 ** rng.uniform(-60, 30, size=(n, 1))
+    return {
+        "nearly equal": 1.0 + 1e-9 * X,
+        "equal": np.repeat(X[:20], n // 20, axis=0),
+        "equal but for the last digits": np.repeat(X[:20], n // 20, axis=0) * (1 + 1e-15 * X),
+        "outliers": np.where(np.arange(n)[:, None] % 50, X, 1e7 * X),
+        "far apart": far_apart,
+        "huge": 1e45 * X,
+        "tiny": 1e-45 * X,
+        "zero": np.zeros((n, d)),
+        "in order": np.cumsum(X, axis=0),
+    }
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", hard_to_round())
+def test_greedy_is_exact_where_float32_is_not(name):
+    """Scanning in float32 hides no smaller product from float64 rows."""
+    rows = hard_to_round()[name]
+    assert largest_excess(rows, pair_rows(rows, "greedy").partner) <= 1e-12
+
+
+@pytest.mark.kernel
+@given(data=st.data(), sizes=st.sampled_from(SIZES))
+def test_a_list_ends_where_rounding_hides_a_product(data, sizes):
+    """Lists of rounded products agree with exact ones for every share of rows that is taken."""
+    X = data.draw(real_rows())
+    taken = data.draw(st.sampled_from([0.0, 0.5, 1.0]))
+    with small(sizes), mock.patch.object(greedy, "_TAKEN", taken):
+        assert largest_excess(X, pair_rows(X, "greedy", n_jobs=1).partner) <= 1e-12
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)

@@ -416,11 +416,11 @@ def test_nothing_is_rebuilt_for_a_chunk(monkeypatch):
     X, y = data()
     made = []
     monkeypatch.setattr(
-        "antithetic.orders.pairs.pair",
+        "antithetic.pairing._pair.pair",
         lambda *args, **given: made.append(given) or pair(*args, **given),
     )
     monkeypatch.setattr(
-        "antithetic.orders.pairs.pair_slopes", lambda *_, **__: pytest.fail("a table was rebuilt")
+        "antithetic.pairing._pair.pair_slopes", lambda *_, **__: pytest.fail("a table was rebuilt")
     )
     model = SGDClassifier(order=Shuffle(pairs=Pairs("optimal", refresh=1)))
     for _ in range(3):

@@ -4,25 +4,32 @@ See :func:`antithetic.minimize` for the paper's SGD and SGD-as, :func:`antitheti
 antithetic table, and :func:`antithetic.gradient_variance` for how much the table saves.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from antithetic import losses, orders, penalties, steps, stopping
-from antithetic._util.versions import show_versions
-from antithetic.orders.exact import gradient_variance
-from antithetic.pairing import AntitheticTable, GroupTable, MatchingLoss, Quality, pair, pair_rows
-from antithetic.solvers.divergence import DivergenceError
-from antithetic.training.advise import Advice, advise
-from antithetic.training.automatic import Plan
-from antithetic.training.minimize import Interrupted, Result, minimize
-from antithetic.training.trace import Distance
+from antithetic._util.later import import_later
 
 if TYPE_CHECKING:
-    from antithetic import datasets
+    from antithetic import datasets, losses, orders, penalties, steps, stopping
+    from antithetic._util.versions import show_versions
     from antithetic.display import ConvergenceDisplay, VarianceDisplay
     from antithetic.estimators.logistic import LogisticRegression
     from antithetic.estimators.logistic_cv import LogisticRegressionCV
     from antithetic.estimators.model_file import LinearModel
     from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
+    from antithetic.orders.exact import gradient_variance
+    from antithetic.pairing import (
+        AntitheticTable,
+        GroupTable,
+        MatchingLoss,
+        Quality,
+        pair,
+        pair_rows,
+    )
+    from antithetic.solvers.divergence import DivergenceError
+    from antithetic.training.advise import Advice, advise
+    from antithetic.training.automatic import Plan
+    from antithetic.training.minimize import Interrupted, Result, minimize
+    from antithetic.training.trace import Distance
 
 __version__ = "0.2.0"
 __all__ = [
@@ -57,29 +64,42 @@ __all__ = [
     "stopping",
 ]
 
-# scikit-learn's estimators take a second to import, and files and downloads a twentieth: they
-# are imported only when they are used
-_LATER = {
-    "ConvergenceDisplay": "display",
-    "LinearModel": "estimators.model_file",
-    "LogisticRegression": "estimators.logistic",
-    "LogisticRegressionCV": "estimators.logistic_cv",
-    "SGDClassifier": "estimators.sgd",
-    "SGDRegressor": "estimators.sgd",
-    "VarianceDisplay": "display",
-    "datasets": "datasets",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    module = import_module(f"{__name__}.{_LATER[name]}")
-    value = module if name == _LATER[name] else getattr(module, name)
-    globals()[name] = value
-    return value
+# Each name is imported when it is first used: scikit-learn's estimators take a second to import,
+# and no program needs all the parts of this package.
+__getattr__ = import_later(
+    __name__,
+    {
+        "Advice": "training.advise",
+        "AntitheticTable": "pairing",
+        "ConvergenceDisplay": "display",
+        "Distance": "training.trace",
+        "DivergenceError": "solvers.divergence",
+        "GroupTable": "pairing",
+        "Interrupted": "training.minimize",
+        "LinearModel": "estimators.model_file",
+        "LogisticRegression": "estimators.logistic",
+        "LogisticRegressionCV": "estimators.logistic_cv",
+        "MatchingLoss": "pairing",
+        "Plan": "training.automatic",
+        "Quality": "pairing",
+        "Result": "training.minimize",
+        "SGDClassifier": "estimators.sgd",
+        "SGDRegressor": "estimators.sgd",
+        "VarianceDisplay": "display",
+        "advise": "training.advise",
+        "datasets": "datasets",
+        "gradient_variance": "orders.exact",
+        "losses": "losses",
+        "minimize": "training.minimize",
+        "orders": "orders",
+        "pair": "pairing",
+        "pair_rows": "pairing",
+        "penalties": "penalties",
+        "show_versions": "_util.versions",
+        "steps": "steps",
+        "stopping": "stopping",
+    },
+)
 
 
 def __dir__() -> list[str]:

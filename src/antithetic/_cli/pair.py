@@ -27,7 +27,7 @@ from antithetic._cli.guard import (
 )
 from antithetic.pairing import GroupTable
 from antithetic.pairing import pair as make_table
-from antithetic.pairing._pair import METHODS
+from antithetic.pairing.methods import METHODS
 
 _Out = Annotated[
     Path,

@@ -14,7 +14,8 @@ class Settings:
     """Base of the dataclasses behind ``order=``, ``steps=``, ``stop=`` and ``penalty=``.
 
     Subclasses are ``@dataclass(frozen=True)``; settings that differ from their defaults appear in
-    the repr. Since nothing can change, copies are the object itself.
+    the repr. Since nothing can change, copies are the object itself. Those of this package add
+    ``eq=False, repr=False``, so that no methods are generated only to be discarded.
     """
 
     def __init_subclass__(cls) -> None:

@@ -27,11 +27,12 @@ from antithetic.dask.rounds import Rounds
 from antithetic.dask.scan import Look, constant_steps, first_steps, look
 from antithetic.dask.search import Standing
 from antithetic.dask.tables import tables_of
-from antithetic.estimators.fitted import LARGEST_SEED, FittedLinearModel
+from antithetic.estimators.data import LARGEST_SEED
+from antithetic.estimators.fitted import FittedLinearModel
 from antithetic.orders import Order, Shuffle, Uniform
 from antithetic.orders.in_order import InOrder
-from antithetic.solvers import newton
 from antithetic.solvers.choice import Choice
+from antithetic.solvers.newton.solver import refuses
 from antithetic.solvers.steps import InverseTime, Steps
 from antithetic.training.automatic import Plan
 
@@ -125,7 +126,7 @@ class BlockModel(NewtonModel):
         if self.solver != "auto":
             return str(self.solver)
         choice = super()._choice(False)._replace(solver="newton")
-        is_smooth = newton.refuses(choice) is None and choice.penalty.l1 == 0.0
+        is_smooth = refuses(choice) is None and choice.penalty.l1 == 0.0
         has_units = table is not None or self.batch_size != BATCH_SIZE or not self.shuffle
         return "newton" if is_smooth and not has_units else "svrg"
 

@@ -11,8 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from antithetic._core.schedules import INVERSE_TIME
 from antithetic._util.warnings import warn
 from antithetic.estimators.callbacks import CallbackSupportMixin, fit_context, watch_epochs
-from antithetic.estimators.data import TrainingData, cut_to
+from antithetic.estimators.data import TrainingData
 from antithetic.estimators.jobs import Job, Seen, do, do_all, epochs_bar, keep, kept
+from antithetic.estimators.order_data import cut_to
 from antithetic.estimators.planned import PlannedFit
 from antithetic.estimators.used_columns import (
     Narrowed,

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from antithetic.estimators.jobs import Job, Watch
+if TYPE_CHECKING:
+    from antithetic.estimators.jobs import Job, Watch
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

@@ -17,7 +17,6 @@ from antithetic.solvers import SOLVERS
 from antithetic.solvers.state import Solution
 from antithetic.solvers.steps import Schedule
 
-LARGEST_SEED = np.iinfo(np.int32).max
 _STEPS = ("eta0_", "decay_", "_steps_of_solver", "_noise_of_steps", "_steps_are_preconditioned")
 
 

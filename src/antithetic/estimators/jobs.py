@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from antithetic._util.progress import progress_bar
-from antithetic.estimators.fitted import LARGEST_SEED
+from antithetic.estimators.data import LARGEST_SEED
 from antithetic.solvers.sgd import Averages
 from antithetic.solvers.state import Solution, State
 from antithetic.solvers.steps import Schedule

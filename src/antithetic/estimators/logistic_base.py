@@ -42,7 +42,6 @@ from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton import solve_at_once, solve_path
 from antithetic.solvers.newton.goal import FEW_ROWS
-from antithetic.solvers.newton.multinomial import class_sums_of, solve_classes
 
 
 class LogisticParameters(LinearEstimator):
@@ -210,6 +209,8 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
     def _fit_many(
         self, data: TrainingData, penalties: list[ElasticNet], start: Any, effort: Effort
     ) -> list[LogisticFit]:
+        from antithetic.solvers.newton.multinomial import class_sums_of, solve_classes
+
         labels = np.searchsorted(self.classes_, data.y)
         sums = class_sums_of(
             data.X,

@@ -15,8 +15,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from antithetic._util.threads import count_threads, default_threads, limit_blas
-from antithetic.estimators.data import TrainingData
-from antithetic.estimators.fitted import LARGEST_SEED
+from antithetic.estimators.data import LARGEST_SEED, TrainingData
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet

@@ -14,10 +14,11 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from antithetic._util.threads import count_threads
 from antithetic._util.warnings import warn
-from antithetic.estimators.data import TrainingData, filled
+from antithetic.estimators.data import TrainingData
 from antithetic.estimators.fitted import FittedLinearModel
 from antithetic.estimators.jobs import Job, seeds_of
 from antithetic.estimators.one_vs_rest import AllClasses
+from antithetic.estimators.order_data import filled
 from antithetic.orders import Order
 from antithetic.orders.in_order import InOrder
 from antithetic.orders.pairs import reduction_of

@@ -5,14 +5,19 @@ belongs to one object, which checks it. A word such as ``"balanced"`` means the 
 defaults.
 """
 
-from antithetic.orders.balanced import Balanced
-from antithetic.orders.given import Given
-from antithetic.orders.importance import Importance
-from antithetic.orders.order import Order
-from antithetic.orders.pairs import Pairs
-from antithetic.orders.shuffle import Shuffle
-from antithetic.orders.stratified import Stratified
-from antithetic.orders.uniform import Uniform
+from typing import TYPE_CHECKING
+
+from antithetic._util.later import import_later
+
+if TYPE_CHECKING:
+    from antithetic.orders.balanced import Balanced
+    from antithetic.orders.given import Given
+    from antithetic.orders.importance import Importance
+    from antithetic.orders.order import Order
+    from antithetic.orders.pairs import Pairs
+    from antithetic.orders.shuffle import Shuffle
+    from antithetic.orders.stratified import Stratified
+    from antithetic.orders.uniform import Uniform
 
 __all__ = [
     "Balanced",
@@ -24,3 +29,17 @@ __all__ = [
     "Stratified",
     "Uniform",
 ]
+
+__getattr__ = import_later(
+    __name__,
+    {
+        "Balanced": "balanced",
+        "Given": "given",
+        "Importance": "importance",
+        "Order": "order",
+        "Pairs": "pairs",
+        "Shuffle": "shuffle",
+        "Stratified": "stratified",
+        "Uniform": "uniform",
+    },
+)

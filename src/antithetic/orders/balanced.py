@@ -17,7 +17,7 @@ from antithetic.orders.random_order import random_order
 from antithetic.pairing import GroupTable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Balanced(Order):
     """Each row once per epoch, in an order chosen from the gradients of the epoch before.
 

@@ -10,7 +10,7 @@ from antithetic.orders.order import Order
 from antithetic.orders.pool import Pool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Given(Order):
     """Rows in the order that a function gives for each epoch.
 

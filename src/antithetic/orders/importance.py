@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from antithetic.orders.weighted import WeightedDraws
 from antithetic.problem.smoothness import squared_norms
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Importance(Order):
     """Rows, pairs or groups drawn with replacement by probabilities.
 
@@ -71,6 +71,21 @@ class Importance(Order):
         normalised(numbers, len(numbers), "by")  # NaN and the like are refused here
         numbers.flags.writeable = False
         object.__setattr__(self, "by", numbers)
+
+    def check_length(self, n: int) -> None:
+        """Raise ValueError if there are numbers of other than n rows."""
+        if self._has_numbers_of_rows:
+            normalised(self.by, n, "by")
+
+    def take(self, rows: NDArray[np.intp]) -> Self:
+        """Cut numbers to some of the rows."""
+        return self.but(by=self.by[rows]) if self._has_numbers_of_rows else self
+
+    @property
+    def _has_numbers_of_rows(self) -> bool:
+        """Whether there is a number for each row or, which are as many, each pair (i, S[i])."""
+        has_groups = self.pairs is not None and self.pairs.nest is not None
+        return isinstance(self.by, np.ndarray) and not has_groups
 
     def draw_from(self, pool: Pool) -> Draws:
         """Apply the order to a pool."""

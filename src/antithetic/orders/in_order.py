@@ -11,7 +11,7 @@ from antithetic.orders.order import Order
 from antithetic.orders.pool import Pool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class InOrder(Order):
     """Rows as they come. This is scikit-learn's ``shuffle=False``."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,13 @@ class Order(Settings):
         return Draws(
             pool, RowsInOrder(pool.n, pool.batch_size, lambda epoch: self.rows(pool, epoch))
         )
+
+    def check_length(self, n: int) -> None:
+        """Raise ValueError if the order holds labels or numbers of other than n rows."""
+
+    def take(self, rows: NDArray[np.intp]) -> Self:  # noqa: ARG002
+        """Cut labels or numbers that the order holds for each row to some of the rows."""
+        return self
 
     def refuses(self) -> str | None:
         """Why these settings cannot be combined, and what to use instead; None if they can."""

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from antithetic._util.settings import Settings
 from antithetic._util.validation import check_count
-from antithetic.pairing import AntitheticTable, GroupTable, pair
-from antithetic.pairing._pair import METHODS, pair_slopes
-from antithetic.pairing.table import matched, pair_ratio
+from antithetic.pairing.groups import GroupTable
+from antithetic.pairing.methods import METHODS
+from antithetic.pairing.table import AntitheticTable, matched, pair_ratio
 from antithetic.problem import Problem
 
 Table = AntitheticTable | GroupTable
@@ -22,7 +22,7 @@ _WORTH_KEEPING = 0.7  # share of its first reduction of the variance that a tabl
 _IN_FOLDS = "in cross-validation pass it to fit(table=), where it is cut to each fold"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pairs(Settings):
     """Which rows are used together, for the ``pairs=`` of an order.
 
@@ -115,6 +115,8 @@ class Pairs(Settings):
         """Return the given table, or make one from the signed rows; a matching if ``once``."""
         if self.given is not None:
             return _matched(self.given, problem, None, once)
+        from antithetic.pairing._pair import pair
+
         found: Table = pair(
             problem.X,
             y,
@@ -141,6 +143,8 @@ class Pairs(Settings):
 
         A method that can do so begins with the table ``polish``.
         """
+        from antithetic.pairing._pair import pair_slopes
+
         method = self.method
         if isinstance(method, (AntitheticTable, GroupTable)):
             method = method.method if method.method in METHODS else "auto"

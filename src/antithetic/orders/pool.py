@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from antithetic.orders.batches import Batches
 from antithetic.orders.units import Table, Units
-from antithetic.orders.variance import order_variance
 from antithetic.problem import Problem
 
 
@@ -93,6 +92,8 @@ class Draws:
 
         For an order that is not random, it is the mean over its full batches.
         """
+        from antithetic.orders.variance import order_variance
+
         batches = self.sampler(slopes).batches(epoch, order)
         return order_variance(self.pool.problem, slopes, batches)
 

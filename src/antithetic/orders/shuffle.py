@@ -14,11 +14,10 @@ from antithetic.orders.order import Order
 from antithetic.orders.pairs import Pairs
 from antithetic.orders.pool import Draws, Pool
 from antithetic.orders.random_order import random_order
-from antithetic.orders.variance import shuffle_variance
 from antithetic.pairing import GroupTable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Shuffle(Order):
     """Each row once per epoch, in random order: rows, pairs or groups are shuffled.
 
@@ -58,6 +57,8 @@ class _ShuffleDraws(Draws):
         epoch: int,  # noqa: ARG002
         order: NDArray[np.intp] | None,  # noqa: ARG002
     ) -> float:
+        from antithetic.orders.variance import shuffle_variance
+
         pool = self.pool
         assert not isinstance(pool.table, GroupTable)
         return shuffle_variance(pool.problem, slopes, pool.table, pool.batch_size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,12 @@ from antithetic.orders.batches import Batches
 from antithetic.orders.order import Order
 from antithetic.orders.pairs import Pairs
 from antithetic.orders.pool import Draws, Pool
-from antithetic.orders.strata import ALLOCATIONS, allocate, make_strata
+from antithetic.orders.strata import ALLOCATIONS, allocate, make_strata, own_strata
 from antithetic.orders.units import Units, cumulative, draw, lay_out, members
 from antithetic.orders.variance import stratified_variance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stratified(Order):
     """Some rows, pairs or groups of each stratum in every batch, drawn with replacement.
 
@@ -65,6 +65,15 @@ class Stratified(Order):
             raise ValueError(f"strata must be one label per row; got shape {labels.shape}")
         labels.flags.writeable = False
         object.__setattr__(self, "strata", labels)
+
+    def check_length(self, n: int) -> None:
+        """Raise ValueError if there are labels of other than n rows."""
+        if isinstance(self.strata, np.ndarray):
+            own_strata(self.strata, n)
+
+    def take(self, rows: NDArray[np.intp]) -> Self:
+        """Cut labels to some of the rows."""
+        return self.but(strata=self.strata[rows]) if isinstance(self.strata, np.ndarray) else self
 
     def draw_from(self, pool: Pool) -> Draws:
         """Apply the order to a pool."""

@@ -12,12 +12,11 @@ from antithetic.orders.batches import Batches, cut
 from antithetic.orders.order import Order
 from antithetic.orders.pairs import Pairs
 from antithetic.orders.pool import Draws, Pool
-from antithetic.orders.variance import uniform_variance
 from antithetic.orders.weighted import WeightedDraws
 from antithetic.pairing import GroupTable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Uniform(Order):
     """Rows, pairs or groups drawn with replacement, each row as likely as any other.
 
@@ -60,6 +59,8 @@ class _UniformDraws(Draws):
         epoch: int,  # noqa: ARG002
         order: NDArray[np.intp] | None,  # noqa: ARG002
     ) -> float:
+        from antithetic.orders.variance import uniform_variance
+
         pool = self.pool
         return uniform_variance(pool.problem, slopes, pool.table, pool.batch_size)
 

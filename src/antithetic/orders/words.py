@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from antithetic.orders.balanced import Balanced
-from antithetic.orders.importance import Importance
+from antithetic import orders
 from antithetic.orders.order import Order
-from antithetic.orders.shuffle import Shuffle
-from antithetic.orders.stratified import Stratified
-from antithetic.orders.uniform import Uniform
 
-ORDERS: dict[str, type[Order]] = {
-    "uniform": Uniform,
-    "shuffle": Shuffle,
-    "balanced": Balanced,
-    "importance": Importance,
-    "stratified": Stratified,
-}
+
+class _Words(Mapping[str, type[Order]]):
+    """Classes by their words, imported when they are asked for."""
+
+    _words = ("uniform", "shuffle", "balanced", "importance", "stratified")
+
+    def __getitem__(self, word: str) -> type[Order]:
+        if word not in self._words:
+            raise KeyError(word)
+        found: type[Order] = getattr(orders, word.capitalize())
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._words)
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+
+ORDERS = _Words()
 
 
 def read_order(order: Any) -> Order:
@@ -51,5 +61,5 @@ def read_order(order: Any) -> Order:
 
 def name_order(order: Order) -> str:
     """Return the word for an order's class, or its name for those that have none."""
-    words = {kind: word for word, kind in ORDERS.items()}
-    return words.get(type(order), type(order).__name__)
+    name = type(order).__name__
+    return name.lower() if ORDERS.get(name.lower()) is type(order) else name

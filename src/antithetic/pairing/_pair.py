@@ -13,7 +13,7 @@ from antithetic.pairing.budget import best_within
 from antithetic.pairing.fingerprint import Fingerprint
 from antithetic.pairing.groups import GroupTable, nested_order
 from antithetic.pairing.optimal import OPTIMAL_MAX_ROWS
-from antithetic.pairing.pairer import METHODS, Method, Pairer
+from antithetic.pairing.pairer import Method, Pairer
 from antithetic.pairing.rows import Rows, read_rows
 from antithetic.pairing.shards import DEFAULT_SHARD_ROWS, Shards, is_chunks, shard_table
 from antithetic.pairing.table import AntitheticTable
@@ -22,7 +22,6 @@ from antithetic.problem import Problem
 from antithetic.problem.losses import Loss
 
 __all__ = [
-    "METHODS",
     "OPTIMAL_MAX_ROWS",
     "Method",
     "make_table",

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from antithetic._util.validation import Matrix, check_count
 from antithetic.pairing.greedy import greedy_table
+from antithetic.pairing.methods import METHODS
 from antithetic.pairing.optimal import optimal_table
 from antithetic.pairing.rows import Rows
 from antithetic.pairing.table import check_permutation, check_table
 from antithetic.pairing.tree import ONE_LEAF, tree_table
-
-METHODS = ("auto", "greedy", "optimal", "tree", "random")
 
 Method = str | Callable[[Matrix], Any]
 Partners = NDArray[np.intp]

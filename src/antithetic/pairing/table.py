@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from antithetic._util.validation import check_rows
 from antithetic.pairing import matching, store
 from antithetic.pairing.fingerprint import Fingerprint
-from antithetic.pairing.quality import Quality, measure_quality
 from antithetic.pairing.rows import Rows, read_rows, rows_ratio
 from antithetic.problem import Problem, ratio
 from antithetic.problem.losses import Loss
+
+if TYPE_CHECKING:
+    from antithetic.pairing.quality import Quality
 
 _FORMAT = "antithetic table 2"
 
@@ -232,6 +234,8 @@ class AntitheticTable:
         -------
         Quality
         """
+        from antithetic.pairing.quality import measure_quality
+
         rows, problem = self._read(X, y, coef, intercept, loss, fit_intercept, sample_weight)
         found = self.variance_ratio(
             X,

@@ -12,7 +12,6 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS
-from antithetic.problem.class_gap import class_decrement
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.newton_gain import newton_gain
 from antithetic.problem.objective import Problem
@@ -59,6 +58,8 @@ def newton_decrement(
     Cost: one pass over the rows, and one more where there are rare columns.
     """
     if isinstance(problem, SoftmaxProblem):
+        from antithetic.problem.class_gap import class_decrement
+
         return class_decrement(problem, coef, intercept)
     if problem.n <= _ROWS_OF_A_TABLE and problem.d <= _COLUMNS_OF_A_TABLE:
         return _of_a_table(problem, np.asarray(coef, np.float64), intercept)

@@ -95,7 +95,7 @@ class ElasticNet:
         return self.nonsmooth_prox(w, step) / (1.0 + step * self.l2)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class GroupLasso(Settings):
     r"""Whole groups of weights are zero together: :math:`l_1 \sum_g \sqrt{|g|}\, |w_g|`.
 

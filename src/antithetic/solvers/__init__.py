@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from antithetic.problem import Problem, SoftmaxProblem
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers import corrected, newton, sdca, sgd
 from antithetic.solvers.choice import Choice, SolverKind
-from antithetic.solvers.corrected import Corrected
 from antithetic.solvers.divergence import DivergenceError
-from antithetic.solvers.sdca import make_sdca
-from antithetic.solvers.sgd import make_sgd
-from antithetic.solvers.softmax import make_softmax_sgd
 from antithetic.solvers.state import After, Solver, State
 
 __all__ = ["SOLVERS", "After", "DivergenceError", "Solver", "State", "check_solver", "make_solver"]
@@ -25,51 +20,64 @@ def _make_sgd(
 ) -> Solver:
     """SGD's own kernels if they support the penalty, otherwise plain proximal steps."""
     if isinstance(problem, SoftmaxProblem):  # whose slopes are at most 1
+        from antithetic.solvers.softmax import make_softmax_sgd
+
         return make_softmax_sgd(problem, average, watch=watch, threads=threads)
     if isinstance(problem.penalty, ElasticNet):
+        from antithetic.solvers.sgd import make_sgd
+
         return make_sgd(problem, average, steepest=steepest, watch=watch)
-    return Corrected(problem, "sgd", steepest, watch)
+    return _make_corrected("sgd", problem, average, steepest, watch, threads)
 
 
 def _make_corrected(
     kind: str, problem: Problem, _average: Any, steepest: float, watch: bool, _threads: int | None
 ) -> Solver:
+    from antithetic.solvers.corrected import Corrected
+
     return Corrected(problem, kind, steepest, watch)
 
 
 def _make_sdca(
     problem: Problem, _average: Any, _steepest: float, watch: bool, _threads: int | None
 ) -> Solver:
+    from antithetic.solvers.sdca import make_sdca
+
     return make_sdca(problem, watch=watch)
 
 
 def _make_newton(
     problem: Problem, _average: Any, _steepest: float, watch: bool, _threads: int | None
 ) -> Solver:
-    return newton.make_newton(problem, watch=watch)
+    from antithetic.solvers.newton.solver import make_newton
+
+    return make_newton(problem, watch=watch)
 
 
-def _of_one_score(refuses: Callable[[Choice], str | None]) -> Callable[[Choice], str | None]:
-    """Refuse a loss with several scores per row in a solver that supports only one."""
-
-    def refuses_classes(choice: Choice) -> str | None:
-        if choice.loss.has_classes:
-            return (
-                f'loss="softmax" is not supported with solver={choice.solver!r}; use solver="sgd",'
-                " or LogisticRegression for a solution of high accuracy"
-            )
-        return refuses(choice)
-
-    return refuses_classes
+def _refuses(module: str, choice: Choice) -> str | None:
+    """What the solver of a module refuses; the module is imported when it is asked."""
+    found: str | None = import_module(f"{__name__}.{module}").refuses(choice)
+    return found
 
 
-_corrected = _of_one_score(corrected.refuses)
+def _of_one_score(module: str, choice: Choice) -> str | None:
+    """The same, and a loss with several scores per row, for a solver that supports only one."""
+    if choice.loss.has_classes:
+        return (
+            f'loss="softmax" is not supported with solver={choice.solver!r}; use solver="sgd",'
+            " or LogisticRegression for a solution of high accuracy"
+        )
+    return _refuses(module, choice)
+
+
+_corrected = partial(_of_one_score, "corrected")
+_newton = partial(_of_one_score, "newton.solver")
 SOLVERS = {
-    "sgd": SolverKind(_make_sgd, sgd.refuses),
+    "sgd": SolverKind(_make_sgd, partial(_refuses, "sgd")),
     "svrg": SolverKind(partial(_make_corrected, "svrg"), _corrected),
     "saga": SolverKind(partial(_make_corrected, "saga"), _corrected),
-    "sdca": SolverKind(_make_sdca, _of_one_score(sdca.refuses), has_steps=False),
-    "newton": SolverKind(_make_newton, _of_one_score(newton.refuses), has_steps=False),
+    "sdca": SolverKind(_make_sdca, partial(_of_one_score, "sdca"), has_steps=False),
+    "newton": SolverKind(_make_newton, _newton, has_steps=False),
 }
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from antithetic.orders import Order
-from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import ElasticNet, GroupNorms, Penalty
-from antithetic.solvers.state import Solver
-from antithetic.solvers.steps import Steps
+
+if TYPE_CHECKING:
+    from antithetic.orders import Order
+    from antithetic.problem.losses import Loss
+    from antithetic.solvers.state import Solver
+    from antithetic.solvers.steps import Steps
 
 
 class Choice(NamedTuple):

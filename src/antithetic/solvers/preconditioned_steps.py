@@ -32,7 +32,6 @@ from antithetic.problem import Problem, SoftmaxProblem
 from antithetic.problem.preconditioner import Preconditioner, step_curvature
 from antithetic.solvers.divergence import DivergenceError, finite_objective, overflow_message
 from antithetic.solvers.sgd import Sgd
-from antithetic.solvers.softmax_steps import softmax_units_pay
 from antithetic.solvers.state import State
 from antithetic.solvers.step_search import OWN_EPOCHS, longest_step, sample_of
 from antithetic.solvers.steps import InverseTime
@@ -115,6 +114,8 @@ def pays(
     if not np.isfinite(preconditioner.curvature):
         return False
     if isinstance(problem, SoftmaxProblem):
+        from antithetic.solvers.softmax_steps import softmax_units_pay
+
         return softmax_units_pay(problem, preconditioner, batch_size, seed, intercept)
     if 2 * problem.d > problem.n and _is_off_centre(problem, preconditioner):
         return True

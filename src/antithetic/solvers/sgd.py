@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from antithetic._core import kernels
 from antithetic._core.kernels import Averaging
 from antithetic._util.validation import check_coef, check_count, check_number
-from antithetic.orders import Importance, Stratified
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
@@ -267,6 +266,8 @@ def _refuses_classes(choice: Choice) -> str | None:
             f'loss="softmax" supports only an L2 penalty; got {choice.penalty_name}. Use loss='
             '"log_loss", one problem per class, for other penalties'
         )
+    from antithetic.orders import Importance, Stratified
+
     order = choice.order
     if order is not None and (
         order.pairs is not None or isinstance(order, Importance | Stratified)

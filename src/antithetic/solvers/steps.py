@@ -79,7 +79,7 @@ def _check_decay(value: Any, owner: str) -> float | None:
     return None if value is None else float(value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Auto(Steps):
     """Steps that are found from the data.
 
@@ -133,7 +133,7 @@ class Auto(Steps):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class InverseTime(Steps):
     """The paper's ``eta0 / (1 + eta0 * decay * t)``, with t in steps, 1 at the first.
 
@@ -158,7 +158,7 @@ class InverseTime(Steps):
         return Schedule(INVERSE_TIME, self.eta0, float(decay))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Constant(Steps):
     """Steps of one size.
 
@@ -178,7 +178,7 @@ class Constant(Steps):
         return Schedule(CONSTANT, self.eta0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Adaptive(Constant):
     """Steps of one size, divided by 5 whenever the objective no longer falls.
 
@@ -193,7 +193,7 @@ class Adaptive(Constant):
     adapts: ClassVar[bool] = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Optimal(Steps):
     """scikit-learn's ``1 / (alpha * (t0 + t))``, with t in samples and t0 by a rule of Bottou.
 
@@ -222,7 +222,7 @@ class Optimal(Steps):
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class InvScaling(Steps):
     """scikit-learn's ``eta0 / t ** power``, with t in samples, 1 at the first.
 
@@ -248,7 +248,7 @@ class InvScaling(Steps):
         return Schedule(INVSCALING, self.eta0, float(self.power))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class PA1(Constant):
     """Passive-aggressive steps: ``min(eta0, l / |x|^2)`` for a row x with loss l.
 
@@ -277,7 +277,7 @@ class PA1(Constant):
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class PA2(PA1):
     """Passive-aggressive steps: ``l / (|x|^2 + 1 / (2 eta0))`` for a row x with loss l.
 

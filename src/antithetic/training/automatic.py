@@ -9,7 +9,6 @@ from antithetic.orders.in_order import InOrder
 from antithetic.orders.words import name_order
 from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import ElasticNet, Penalty
-from antithetic.solvers.softmax import softmax_batch_size
 from antithetic.solvers.step_search import NOISE_OF_A_MEAN, noise_of_balanced
 
 _NO_PENALTY = 1e-6  # of an L1 penalty, against L2
@@ -109,7 +108,11 @@ def plan_order(
 
 def automatic_batch_size(loss: Loss, n_weights: int, itemsize: int) -> int:
     """Rows of a step where the user left it open."""
-    return softmax_batch_size(n_weights, itemsize) if loss.has_classes else 2
+    if not loss.has_classes:
+        return 2
+    from antithetic.solvers.softmax import softmax_batch_size
+
+    return softmax_batch_size(n_weights, itemsize)
 
 
 def is_worth_averaging(n: int, d: int, loss: Loss, penalty: Penalty) -> bool:

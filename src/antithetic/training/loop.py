@@ -18,8 +18,6 @@ from antithetic.solvers.corrected import check_shrinking
 from antithetic.solvers.divergence import advice, check_finite
 from antithetic.solvers.preconditioned_steps import find_preconditioned_steps
 from antithetic.solvers.sgd import Sgd
-from antithetic.solvers.softmax import SoftmaxSgd
-from antithetic.solvers.softmax_steps import find_softmax_steps
 from antithetic.solvers.state import After, Solution, State
 from antithetic.solvers.step_search import find_steps
 from antithetic.solvers.steps import LOWERING, Auto, Schedule, can_be_lowered
@@ -145,6 +143,9 @@ def find_schedule(spec: Spec, drawing: Drawing, state: State) -> Schedule:
     if spec.solver_name != "sgd":
         return Schedule(INVERSE_TIME, automatic_step(spec, drawing), steps.decay or 0.0)
     if isinstance(problem, SoftmaxProblem):
+        from antithetic.solvers.softmax import SoftmaxSgd
+        from antithetic.solvers.softmax_steps import find_softmax_steps
+
         assert isinstance(spec.solver, SoftmaxSgd)
         found = find_softmax_steps(
             problem,

@@ -13,7 +13,7 @@ from antithetic._util.validation import check_count
 TARGETS = ("gradient", "gap")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stalled(Settings):
     """End a run when the objective no longer falls.
 
@@ -46,7 +46,7 @@ class Stalled(Settings):
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Target(Settings):
     """End a run once an optimality measure is small enough; the measure is added to the trace.
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from antithetic._util.settings import Settings
 from antithetic._util.validation import check_coef
 from antithetic.orders import Order
-from antithetic.orders.variance import largest_partial_sum, uniform_variance
 from antithetic.orders.words import name_order
 from antithetic.problem import Problem, ratio
 from antithetic.problem.optimality import (
@@ -71,7 +70,7 @@ class Measure(Protocol):
         """Its value."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Distance(Settings):
     """Distance of the weights from a known solution, for ``trace=``.
 
@@ -163,12 +162,16 @@ def _gap(view: View) -> float:
 
 
 def _variance_ratio(view: View) -> float:
+    from antithetic.orders.variance import uniform_variance
+
     spec = view.spec
     independent = uniform_variance(spec.problem, view.slopes, None, spec.batch_size)
     return ratio(view.variance, independent)
 
 
 def _partial_sum(view: View) -> float:
+    from antithetic.orders.variance import largest_partial_sum
+
     spec, run = view.spec, view.run
     assert run.drawing.draws is not None
     rows = run.drawing.draws.sampler().batches(run.state.epochs, run.order).rows

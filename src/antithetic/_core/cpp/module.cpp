@@ -660,6 +660,44 @@ void offer_products(const ReadTable<Real>& products, Index first, const Table<Re
   offer(tile, first, smallest, places);
 }
 
+void offer_rows(const ReadTable<float>& rows, const ReadTable<float>& panels,
+                const Table<float>& values, const Table<Index>& positions) {
+  require(values.shape(0) == rows.shape(0) && positions.shape(0) == rows.shape(0) &&
+              values.shape(1) == positions.shape(1) && values.shape(1) > 0,
+          "lists must have a row per row");
+  const Index d = static_cast<Index>(rows.shape(1)), lines = static_cast<Index>(panels.shape(0));
+  require(d > 0 && lines % d == 0 && panels.shape(1) == panel_width,
+          "panels must have a line of 32 numbers for each coordinate");
+  const Index many = static_cast<Index>(rows.shape(0)),
+              length = static_cast<Index>(values.shape(1));
+  const Matrix<const float> given{rows.data(), many, d};
+  const Matrix<float> smallest{values.data(), many, length};
+  const Matrix<Index> places{positions.data(), many, length};
+  nb::gil_scoped_release unlocked;
+  offer_panels(given, panels.data(), lines / d, smallest, places);
+}
+
+void sharpen_lists(const ReadTable<double>& rows, const ReadTable<double>& vectors,
+                   const ReadTable<float>& rounded, const ReadColumn<double>& slack, double scale,
+                   const Table<Index>& positions) {
+  const Index many = static_cast<Index>(rows.shape(0)), d = static_cast<Index>(rows.shape(1));
+  const Index length = static_cast<Index>(positions.shape(1));
+  require(static_cast<Index>(vectors.shape(1)) == d, "vectors must be as long as rows");
+  require(positions.shape(0) == rows.shape(0) && rounded.shape(0) == rows.shape(0) &&
+              rounded.shape(1) == positions.shape(1) && slack.shape(0) == rows.shape(0) &&
+              length > 0,
+          "lists must have a row per row");
+  const Matrix<const double> given{rows.data(), many, d};
+  const Matrix<const double> others{vectors.data(), static_cast<Index>(vectors.shape(0)), d};
+  const Matrix<const float> values{rounded.data(), many, length};
+  const Matrix<Index> places{positions.data(), many, length};
+  for (Index k = 0; k < many * length; ++k) {
+    require(places.at[k] < others.rows, "a candidate is out of range");
+  }
+  nb::gil_scoped_release unlocked;
+  sharpen(given, others, values, read(slack), scale, places);
+}
+
 Matrix<const Index> candidates(const ReadTable<Index>& positions, Index n_free) {
   const Matrix<const Index> given{positions.data(), static_cast<Index>(positions.shape(0)),
                                   static_cast<Index>(positions.shape(1))};
@@ -960,6 +998,11 @@ void bind(nb::module_& m, const char* isa) {
         nb::arg("values").noconvert(), nb::arg("positions").noconvert());
   m.def("offer", &offer_products<double>, nb::arg("products").noconvert(), nb::arg("first"),
         nb::arg("values").noconvert(), nb::arg("positions").noconvert());
+  m.def("offer_panels", &offer_rows, nb::arg("rows").noconvert(), nb::arg("panels").noconvert(),
+        nb::arg("values").noconvert(), nb::arg("positions").noconvert());
+  m.def("sharpen", &sharpen_lists, nb::arg("rows").noconvert(), nb::arg("vectors").noconvert(),
+        nb::arg("rounded").noconvert(), nb::arg("slack").noconvert(), nb::arg("scale"),
+        nb::arg("positions").noconvert());
   m.def("choose", &choose_free, nb::arg("positions").noconvert(), nb::arg("n_free"));
   m.def("choose_pairs", &choose_free_pairs, nb::arg("positions").noconvert(), nb::arg("n_free"));
   m.def("alternate_links", &cut_cycles, nb::arg("partner").noconvert(),

@@ -191,6 +191,25 @@ ANTITHETIC_INLINE void multiply_tile(const Real* left, const Real* right, Index 
       [&](auto r) { sums[r].store(products + static_cast<Index>(r()) * width); });
 }
 
+// Rows whose products with a panel are computed together: two sums of each stay in registers.
+constexpr Index tile_rows = register_lanes<float> >= 16 ? 8 : 4;
+
+// Products of up to `tile_rows` rows with a panel.
+ANTITHETIC_INLINE void multiply_panel(const float* rows, Index count, const float* panel, Index d,
+                                      float* products) {
+  constexpr Index columns = std::min(panel_width, 2 * register_lanes<float>);
+  for (Index j = 0; j < panel_width; j += columns) {
+    if (count == tile_rows) {
+      multiply_tile<tile_rows, columns>(rows, panel + j, d, panel_width, products + j);
+      continue;
+    }
+    for (Index r = 0; r < count; ++r) {
+      float* of_row = products + r * panel_width + j;
+      multiply_tile<1, columns>(rows + r * d, panel + j, d, panel_width, of_row);
+    }
+  }
+}
+
 }  // namespace
 
 template <class Real>
@@ -210,6 +229,45 @@ void offer(Matrix<const Real> products, Index first, Matrix<Real> values, Matrix
     }
     const Index left = products.columns - chunks;
     offer_all(row + chunks, left, first + chunks, smallest, places, length);
+  }
+}
+
+void offer_panels(Matrix<const float> rows, const float* panels, Index many, Matrix<float> values,
+                  Matrix<Index> positions) {
+  const Index d = rows.columns, length = values.columns;
+  float products[tile_rows * panel_width];
+  for (Index p = 0; p < many; ++p) {
+    const float* panel = panels + p * d * panel_width;
+    for (Index first = 0; first < rows.rows; first += tile_rows) {
+      const Index count = std::min(tile_rows, rows.rows - first);
+      multiply_panel(rows.row(first), count, panel, d, products);
+      for (Index r = 0; r < count; ++r) {
+        const float* of_row = products + r * panel_width;
+        float* smallest = values.row(first + r);
+        if (!any_below<panel_width>(of_row, smallest[length - 1])) continue;
+        offer_all(of_row, panel_width, p * panel_width, smallest, positions.row(first + r), length);
+      }
+    }
+  }
+}
+
+void sharpen(Matrix<const double> rows, Matrix<const double> vectors, Matrix<const float> rounded,
+             std::span<const double> slack, double scale, Matrix<Index> positions) {
+  const Index length = positions.columns;
+  const DenseRows<double> others{vectors.at, vectors.rows, vectors.columns};
+  std::vector<std::pair<double, Index>> kept;
+  for (Index r = 0; r < rows.rows; ++r) {
+    Index* listed = positions.row(r);
+    const double last = static_cast<double>(rounded(r, length - 1));
+    const double most = last - slack[static_cast<std::size_t>(r)];
+    kept.clear();
+    for (Index k = 0; k < length && listed[k] >= 0; ++k) {
+      const double product = others.dot(listed[k], rows.row(r));
+      if (scale * product <= most) kept.emplace_back(product, listed[k]);
+    }
+    std::sort(kept.begin(), kept.end());
+    std::fill_n(listed, length, Index{-1});
+    for (std::size_t k = 0; k < kept.size(); ++k) listed[k] = kept[k].second;
   }
 }
 

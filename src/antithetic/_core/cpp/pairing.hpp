@@ -22,6 +22,18 @@ struct Matrix {
 template <class Real>
 void offer(Matrix<const Real> products, Index first, Matrix<Real> values, Matrix<Index> positions);
 
+// The same for products of some rows with panels: each holds one coordinate after the other of
+// `panel_width` vectors.
+constexpr Index panel_width = 32;
+void offer_panels(Matrix<const float> rows, const float* panels, Index many, Matrix<float> values,
+                  Matrix<Index> positions);
+
+// Put the candidates of each row in the order of their exact products. Those are kept that no
+// product outside the list can undercut, where `scale` times a product and the rounded one differ
+// by at most `slack`.
+void sharpen(Matrix<const double> rows, Matrix<const double> vectors, Matrix<const float> rounded,
+             std::span<const double> slack, double scale, Matrix<Index> positions);
+
 // Let each row in turn take its first free candidate; stop at the first whose list is used up.
 std::vector<Index> choose(Matrix<const Index> positions);
 

@@ -9,29 +9,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._util.threads import count_threads
 from antithetic.problem import Problem
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
 from antithetic.solvers.newton.centre import centre_of
-from antithetic.solvers.newton.dual_start import dual_start
 from antithetic.solvers.newton.epoch_start import epoch_start
 from antithetic.solvers.newton.few_rows import are_few_rows, solve_few_rows
 from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.path import PathEffort, follow_path
-from antithetic.solvers.newton.solver import NewtonSolver, refuses
 
-__all__ = [
-    "NewtonSolver",
-    "Solved",
-    "make_newton",
-    "refuses",
-    "solve_at_once",
-    "solve_path",
-    "solve_problem",
-    "sums_of",
-]
+__all__ = ["Solved", "solve_at_once", "solve_path", "solve_problem", "sums_of"]
 
 
 class Solved(NamedTuple):
@@ -147,6 +135,8 @@ def solve_path(
         if start is not None:
             return sums.join(*start)
         if newton.method == "conjugate gradients":
+            from antithetic.solvers.newton.dual_start import dual_start
+
             penalised = replace(problem, penalty=sums.penalty)
             ascended = dual_start(penalised, seed, max_iter, newton.allowed)
             if ascended is None:
@@ -214,8 +204,3 @@ def _solved(sums: RowSums, newton: Newton, iterate: Iterate, *, has_epoch: bool)
 def sums_of(problem: Problem, threads: int = 1) -> RowSums:
     """Sums over the rows of a problem, of centred columns if there is an intercept."""
     return RowSums(problem, centre_of(problem.X) if problem.fit_intercept else None, threads)
-
-
-def make_newton(problem: Problem, *, watch: bool = False) -> NewtonSolver:
-    """Return Newton's method on a problem."""
-    return NewtonSolver(problem, sums_of(problem, count_threads(None)), watch)

@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic.orders.shuffle import ShuffledRows
+from antithetic.problem import Problem
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.preconditioner import find_preconditioner, moments_of
-from antithetic.solvers.sgd import Sgd
-from antithetic.solvers.steps import InverseTime
 
 _LEAST_ROWS = 1500  # of which an epoch leads somewhere
 _DECAY = 3e-3  # mu, in units in which the loss is about as curved along all columns
@@ -33,6 +31,14 @@ def epoch_start(sums: RowSums, seed: int) -> tuple[NDArray[np.float64], float] |
         return None
     if not (loss.classification and loss.is_bounded and sums.has_few_pairs()):
         return None
+    return _epoch(problem, seed)
+
+
+def _epoch(problem: Problem, seed: int) -> tuple[NDArray[np.float64], float] | None:
+    from antithetic.orders.shuffle import ShuffledRows
+    from antithetic.solvers.sgd import Sgd
+    from antithetic.solvers.steps import InverseTime
+
     moments = moments_of(problem.X, problem.rows, problem.weight)
     preconditioner = find_preconditioner(problem, moments)
     if not 0.0 < preconditioner.curvature < np.inf:
@@ -40,7 +46,7 @@ def epoch_start(sums: RowSums, seed: int) -> tuple[NDArray[np.float64], float] |
     steps = InverseTime(1.0 / preconditioner.curvature, _DECAY)
     solver = Sgd(problem, 1, False, by_epoch=True, preconditioner=preconditioner)
     batches = ShuffledRows(problem.n, 2, seed).batches(0)
-    after = solver.epoch(*solver.init(), batches, steps.schedule(loss, problem.penalty))
+    after = solver.epoch(*solver.init(), batches, steps.schedule(problem.loss, problem.penalty))
     coef, intercept = solver.solution(after.state, after.own)
     if not (np.isfinite(coef).all() and np.isfinite(intercept)):
         return None

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._util.threads import count_threads
 from antithetic._util.validation import check_coef, check_number
 from antithetic.orders.batches import Batches
 from antithetic.orders.in_order import InOrder
@@ -16,6 +17,7 @@ from antithetic.problem.certificate import certified_gap
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
 from antithetic.solvers.choice import Choice
+from antithetic.solvers.newton import sums_of
 from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.search import value
@@ -126,6 +128,11 @@ class NewtonSolver:
         is_given = state.coef.any() or state.intercept != 0.0
         theta = self.sums.join(state.coef, state.intercept) if is_given else None
         return newton, newton.start(theta)
+
+
+def make_newton(problem: Problem, *, watch: bool = False) -> NewtonSolver:
+    """Return Newton's method on a problem."""
+    return NewtonSolver(problem, sums_of(problem, count_threads(None)), watch)
 
 
 def refuses(choice: Choice) -> str | None:

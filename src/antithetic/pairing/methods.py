@@ -1,0 +1,3 @@
+"""The names of the pairing methods."""
+
+METHODS = ("auto", "greedy", "optimal", "tree", "random")

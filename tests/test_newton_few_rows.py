@@ -10,7 +10,7 @@ from antithetic._core import kernels
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers import newton
-from antithetic.solvers.newton import few_rows, solve_path, solve_problem
+from antithetic.solvers.newton import few_rows, solve_at_once, solve_path, solve_problem
 
 SHAPES = [(3, 1), (40, 8), (150, 9), (208, 60), (300, 17), (60, 128), (1499, 4)]
 
@@ -59,7 +59,7 @@ def test_the_kernel_finds_the_minimum_of_its_twin(n, d, has_intercept):
 @pytest.mark.kernel
 @pytest.mark.parametrize("has_intercept", [False, True])
 def test_the_bound_holds_after_each_step(has_intercept):
-    """However early a run is cut short, the minimum is not further away than it says."""
+    """Whenever a run says that it reached its goal, the minimum is not further away than that."""
     X, y, weight = draw(200, 5)
     X *= np.geomspace(1e-3, 1e3, 5)
     table = np.column_stack([X, np.ones(200)]) if has_intercept else X
@@ -105,8 +105,16 @@ def test_one_call_agrees_with_many(monkeypatch, kind, weighted, fit_intercept):
     X[:, 0] += 50.0
     rows = {"float64": X, "float32": X.astype(np.float32), "csr": sparse.csr_array(X)}[kind]
     given = {"sample_weight": weight if weighted else None}
-    model = LogisticRegression(fit_intercept=fit_intercept)
+    model, found = LogisticRegression(fit_intercept=fit_intercept), []
+
+    def watched(*arguments):
+        found.append(few_rows.solve_few_rows(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(newton, "solve_few_rows", watched)
     once = model.fit(rows, y, **given)
+    assert len(found) == 1
+    assert found[0] is not None
     coef, intercept, gap = once.coef_.copy(), once.intercept_.copy(), once.gap_
     assert once.plan_.method == "newton"
     assert once.gap_certified_
@@ -142,7 +150,7 @@ def test_other_problems_are_left_to_many_calls(given, loss):
     """An L1 penalty, none at all, and other losses take more care."""
     X, y, _ = draw(100, 5)
     problem = Problem.build(X, y, loss=loss, **given)
-    assert not few_rows.are_few_rows(problem, [problem.penalty])
+    assert solve_at_once(problem, [problem.penalty], 1e-6, 100, None) is None
     assert solve_problem(problem, tol=1e-6, max_iter=100).ended == "gap"
 
 
@@ -150,7 +158,7 @@ def test_other_problems_are_left_to_many_calls(given, loss):
 def test_more_rows_or_columns_are_left_to_many_calls(n, d):
     X, y, _ = draw(n, d)
     problem = Problem.build(X, y, l2=0.1)
-    assert not few_rows.are_few_rows(problem, [problem.penalty])
+    assert not few_rows.are_few_rows(X, [problem.penalty])
 
 
 def test_too_few_steps_are_left_to_many_calls():
@@ -166,3 +174,44 @@ def test_a_warm_start_at_the_optimum_takes_no_step():
     model = LogisticRegression(warm_start=True, tol=1e-6).fit(X, y)
     assert model.n_iter_[0] > 0
     assert model.fit(X, y).n_iter_[0] == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("mean", [0.0, 2e3, 1e6])
+def test_the_gap_is_that_of_the_weights_as_given_back(mean, dtype):
+    """Intercepts of columns far from zero are rounded, and weights of float32 rows are float32."""
+    rng = np.random.default_rng(1)
+    X = np.column_stack([mean + 4.0 * rng.normal(size=300), rng.normal(size=300)]).astype(dtype)
+    y = np.where((X[:, 0] - mean) / 4.0 + rng.normal(size=300) > 0.0, 1.0, -1.0)
+    model = LogisticRegression(tol=1e-3).fit(X, y)
+    table = np.column_stack([X.astype(np.float64) - [mean, 0.0], np.ones(300)])
+    given, weight = {"has_intercept": True}, np.ones(300)
+    least = reference.bound_of_table(
+        table, y, weight, 1.0 / 300.0, _minimum(table, y, weight), **given
+    )[0]
+    coef, intercept = model.coef_[0].astype(float), float(model.intercept_[0])
+    point = np.append(coef, intercept + mean * coef[0])
+    true = reference.bound_of_table(table, y, weight, 1.0 / 300.0, point, **given)[0] - least
+    zero = reference.bound_of_table(table, y, weight, 1.0 / 300.0, np.zeros(3), **given)[0]
+    assert true <= model.gap_ * (zero - least) + (1e-8 if dtype is np.float32 else 1e-13)
+
+
+def _minimum(table, y, weight):
+    return reference.minimum_of_table(table, y, weight, 1.0 / 300.0, has_intercept=True)
+
+
+def test_a_generator_of_random_numbers_is_drawn_from_once():
+    """Rows that one call is not for see the same numbers as if there were none."""
+    X, y, _ = draw(300, 5)
+    generator, other = np.random.RandomState(0), np.random.RandomState(0)
+    LogisticRegression(l1_ratio=0.5, random_state=generator).fit(X, y)
+    other.randint(2**31 - 1)
+    assert generator.randint(1000) == other.randint(1000)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rows_that_overflow_do_not_warn_of_their_sums():
+    X, y, _ = draw(300, 3)
+    X[:, 1] = np.where(X[:, 1] > 0.0, 1e308, -1.7e308)
+    LogisticRegression().fit(X, y)

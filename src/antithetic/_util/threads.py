@@ -44,17 +44,14 @@ def default_threads() -> int:
 def limit_blas(threads: int) -> Iterator[None]:
     """Let BLAS use this many threads.
 
-    A library that does so already is left alone: a limit takes longer than a small fit.
+    Where it does so already nothing is set: that takes longer than a small fit.
     """
-    before = [(library, library.get_num_threads()) for library in _blas()]
-    limited = [(library, count) for library, count in before if count != threads]
-    try:
-        for library, _ in limited:
-            library.set_num_threads(threads)
+    blas = _blas()
+    if all(library.get_num_threads() == threads for library in blas.lib_controllers):
         yield
-    finally:
-        for library, count in limited:
-            library.set_num_threads(count)
+        return
+    with blas.limit(limits=threads):
+        yield
 
 
 @contextmanager
@@ -72,6 +69,6 @@ def thread_map(
 
 
 @lru_cache(maxsize=1)
-def _blas() -> list[Any]:
+def _blas() -> Any:
     # looks at every loaded library, some 10 ms: once
-    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+    return ThreadpoolController().select(user_api="blas")

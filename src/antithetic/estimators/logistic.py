@@ -172,7 +172,8 @@ class LogisticRegression(LogisticModel):
         Returns
         -------
         self : object
-            The fitted estimator. After Ctrl-C it holds the weights before the last iteration.
+            The fitted estimator. After Ctrl-C it holds the weights before the last iteration; where
+            a fit is one call, those of the fit before, if there was one.
         """
         C, l1_ratio = self._read_penalty()
         check_jobs(self.n_jobs)
@@ -181,9 +182,10 @@ class LogisticRegression(LogisticModel):
             data = self._weigh(self._read_classes(X, y, sample_weight))
             penalty = strengths(C, l1_ratio, data.X.shape[0])
             start = self._first_weights(data.X.shape[1])
-            fit = self._fit_at_once(data, penalty, start)
-            if fit is None:
-                with threads_for(self.n_jobs) as threads, fit_context(self, data.shown(), 1):
-                    fit = self._run(data, penalty, start, threads)
+            with fit_context(self, data.shown(), 1):
+                fit = self._fit_at_once(data, penalty, start)
+                if fit is None:
+                    with threads_for(self.n_jobs) as threads:
+                        fit = self._run(data, penalty, start, threads)
         self._warn_after_fit(fit, data, C)
         return self

@@ -41,7 +41,7 @@ from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton import solve_at_once, solve_path
-from antithetic.solvers.newton.goal import FEW_ROWS
+from antithetic.solvers.newton.few_rows import are_few_rows
 
 
 class LogisticParameters(LinearEstimator):
@@ -155,13 +155,13 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         self, data: TrainingData, penalty: ElasticNet, start: Any
     ) -> LogisticFit | None:
         """Fit few rows of two classes in one call; None for others, and if callbacks watch."""
-        if data.X.shape[0] >= FEW_ROWS or len(self.classes_) > 2 or is_observed(self):
+        few = are_few_rows(data.X, [penalty]) and len(self.classes_) == 2
+        if not few or is_observed(self):
             return None
-        effort = self._effort(1)
+        tol, max_iter = max(float(self.tol), LEAST_TOL), int(self.max_iter)
         begin = None if start is None else (start[0][0], float(start[1][0]))
-        found = solve_at_once(
-            self._problem(data, penalty), [penalty], effort.tol, effort.max_iter, begin
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # rows that large end by rounding
+            found = solve_at_once(self._problem(data, penalty), [penalty], tol, max_iter, begin)
         if found is None:
             return None
         fit = LogisticFit.of(found[0])

@@ -119,7 +119,7 @@ def classes_of(y: NDArray[Any]) -> NDArray[Any]:
     if y.dtype in (np.float64, np.int64) and y.flags.c_contiguous:
         low, high = kernels.two_values(y)
         if low < high:
-            return np.array([low, high])
+            return np.array([low, high], dtype=y.dtype)
     if y.dtype.kind in "biuf" and len(y):
         ends = np.array([y.min(), y.max()])
         if ends[0] == ends[1]:

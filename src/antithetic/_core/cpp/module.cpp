@@ -566,7 +566,7 @@ std::tuple<T, T> two_values_of_column(const ReadColumn<T>& column) {
   const T second = *other;
   const bool are_two =
       std::all_of(other, y.end(), [&](T value) { return value == first || value == second; });
-  if (!are_two || first == second) return {T{}, T{}};
+  if (!are_two) return {T{}, T{}};
   return {std::min(first, second), std::max(first, second)};
 }
 

@@ -7,7 +7,9 @@ namespace antithetic {
 namespace {
 
 constexpr double enough = 1e-4;  // share of the expected fall that a step must keep
-constexpr double flat = 0.1;     // of the first slope: what may be left where rounding hides a fall
+// Where rounding hides a fall: Hager and Zhang's approximate conditions on the slope that is left,
+// relative to the first.
+constexpr double steepest = 0.9, steepest_uphill = 0.8;
 constexpr double shortest = 0.05, longest = 0.8;  // of the step before, where a trial was too long
 constexpr int most_trials = 25;
 // What a pass over the rows costs for each row, in products of a Hessian.
@@ -83,17 +85,19 @@ class Run {
 
   Minimum minimise() {
     visit(at_);
+    find_bound();
     Index steps = 0;
     for (; !is_near() && steps < goal_.most_steps; ++steps) {
       if (is_stale() && !renew()) break;
       if (!step() && (is_fresh_ || !renew() || !step())) break;
+      find_bound();
     }
     // one pass more for the weights' sake, whose error is the root of the objective's
-    if (distance_ <= allowed() && 0 < steps && steps < goal_.most_steps && step()) {
+    if (is_near() && 0 < steps && steps < goal_.most_steps && step()) {
       ++steps;
-      is_near();
+      find_bound();
     }
-    return {objective_, distance_, steps, distance_ <= allowed()};
+    return {objective_, distance_, steps, is_near()};
   }
 
   const std::vector<double>& point() const { return at_; }
@@ -128,14 +132,16 @@ class Run {
     return std::max(goal_.gap * unit, goal_.rounding);
   }
 
-  // Whether a bound shows that the minimum is near enough.
-  bool is_near() {
+  // Whether the bound shows that the minimum is near enough.
+  bool is_near() const { return distance_ <= allowed(); }
+
+  // Bound the distance from the minimum, and see what the last step left of it.
+  void find_bound() {
     const double before = bound_;
     bound_ = half_square(gradient_) / problem_.l2;
     if (before < infinity) ratio_ = bound_ / before;
     distance_ = bound_;
     if (problem_.has_intercept && bound_ <= allowed()) distance_ = bound_with_intercept();
-    return distance_ <= allowed();
   }
 
   // The dual of an intercept asks for slopes that sum to zero: see problem/certificate.py.
@@ -185,7 +191,7 @@ class Run {
       for (std::size_t j = 0; j < at_.size(); ++j) next_[j] = at_[j] - share * along[j];
       visit(next_);
       const double left = -dot(gradient_, along);
-      const bool is_flat = left <= -(1.0 - 2.0 * flat) * slope && left >= 0.9 * slope;
+      const bool is_flat = left <= -steepest_uphill * slope && left >= steepest * slope;
       if (objective_ <= before + enough * share * slope ||
           (objective_ <= before + rounding && is_flat)) {
         learn(gradient);

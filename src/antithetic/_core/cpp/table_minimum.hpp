@@ -26,7 +26,7 @@ struct MinimumGoal {
 
 struct Minimum {
   double objective;
-  double distance;  // from the minimum, at most
+  double distance;  // from the minimum, at most; of no meaning where the goal is not reached
   Index steps;
   bool is_reached;  // whether the distance is short enough
 };

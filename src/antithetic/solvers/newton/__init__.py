@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._core.losses import LOG_LOSS
 from antithetic.problem import Problem
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
@@ -172,7 +173,7 @@ def solve_at_once(
 
     Parameters are those of :func:`solve_problem`; None also where one call has too little care.
     """
-    if not are_few_rows(problem, penalties):
+    if problem.loss.code != LOG_LOSS or not are_few_rows(problem.X, penalties):
         return None
     sums = sums_of(problem)
     minima = solve_few_rows(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from antithetic._core import kernels
-from antithetic._core.losses import LOG_LOSS
-from antithetic.problem import Problem
+from antithetic._util.validation import Matrix
+from antithetic.problem.certificate import certified_gap
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Vector
@@ -35,11 +35,10 @@ class Minimum(NamedTuple):
     iterations: int
 
 
-def are_few_rows(problem: Problem, penalties: Sequence[Penalty]) -> bool:
-    """Whether one call may do: few rows and columns, a logistic loss and an L2 penalty."""
-    are_few = problem.n < FEW_ROWS and 0 < problem.d <= _MOST_COLUMNS
-    is_known = problem.loss.code == LOG_LOSS
-    return are_few and is_known and all(one.l1 == 0.0 < one.l2 for one in penalties)
+def are_few_rows(X: Matrix, penalties: Sequence[Penalty]) -> bool:
+    """Whether one call may do for a logistic loss: few rows and columns, and an L2 penalty."""
+    n, d = X.shape
+    return n < FEW_ROWS and 0 < d <= _MOST_COLUMNS and all(p.l1 == 0.0 < p.l2 for p in penalties)
 
 
 def solve_few_rows(
@@ -52,26 +51,15 @@ def solve_few_rows(
 
     Examples
     --------
+    >>> from antithetic.problem import Problem
     >>> problem = Problem.build([[1.0], [-2.0], [0.5]], [1, -1, -1], l2=0.1)
     >>> found = solve_few_rows(RowSums(problem, None), [problem.penalty], 1e-6, 100, None)
     >>> found[0].gap <= 1e-10
     True
     """
-    found = []
-    for minimum in _minima(sums, penalties, tol, max_iter, start):
-        if minimum is None:
-            return None
-        found.append(minimum)
-    return found
-
-
-def _minima(
-    sums: RowSums, penalties: Sequence[Penalty], tol: float, max_iter: int, start: Vector | None
-) -> Iterator[Minimum | None]:
-    """The minimum with each penalty; None where a gap is not small enough."""
     table, (constant, loss) = _table(sums), sums.constant()
     goal = Goal(tol, loss, True, sums.is_single)
-    theta = np.zeros(sums.columns) if start is None else start.copy()
+    theta, found = np.zeros(sums.columns) if start is None else start.copy(), []
     if start is None:
         theta[sums.d :] = constant
     for penalty in penalties:
@@ -87,8 +75,25 @@ def _minima(
             min(max_iter, FREE_ITERATIONS),
             theta,
         )
-        gap = goal.share(objective, distance)
-        yield Minimum(theta.copy(), gap, iterations) if is_reached else None
+        if is_reached and (sums.centre is not None or sums.is_single):
+            theta, objective, distance = _as_given_back(sums.with_penalty(penalty), theta)
+            is_reached = distance <= goal.distance(objective, 0)
+        if not is_reached:
+            return None
+        found.append(Minimum(theta.copy(), goal.share(objective, distance), iterations))
+    return found
+
+
+def _as_given_back(sums: RowSums, theta: Vector) -> tuple[Vector, float, float]:
+    """Weights as the user gets them, their objective, and a bound on its distance.
+
+    The intercept of columns far from zero is rounded, and weights of float32 rows are float32.
+    """
+    coef, intercept = sums.split(theta)
+    kind = sums.problem.X.dtype.type
+    rounded = sums.join(coef.astype(kind), float(kind(intercept)))
+    point = sums.at(rounded)
+    return rounded, point.objective, certified_gap(sums, point)
 
 
 def _table(sums: RowSums) -> Vector:

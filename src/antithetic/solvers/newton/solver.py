@@ -89,7 +89,11 @@ class NewtonSolver:
 
     def gap(self, state: State, own: NewtonMemory | None) -> float | None:  # noqa: ARG002
         """Duality gap, from the gradient of the last pass over the rows."""
-        return None if own is None else certified_gap(self.sums, own.progress.point)
+        if own is None:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            gap = certified_gap(self.sums, own.progress.point)
+        return gap if gap >= 0.0 else np.inf
 
     def followed(self, state: State, own: Any) -> NDArray[np.float64]:  # noqa: ARG002
         """Slopes at the weights."""

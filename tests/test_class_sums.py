@@ -8,11 +8,14 @@ import reference_classes as twin
 from scipy import sparse
 
 from antithetic._core import kernels
+from antithetic.problem import class_hessians
 from antithetic.problem.certificate import certified_gap
+from antithetic.problem.class_hessians import thinned
 from antithetic.problem.class_shares import best_constants, move_chances
 from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.sums import ClassedSums
+from antithetic.solvers.newton.class_factors import ClassFactors
 from antithetic.solvers.newton.gauge import best_shift, regauge
 from antithetic.solvers.newton.multinomial import solve_classes
 from antithetic.solvers.newton.whitened import SharedFactor
@@ -313,3 +316,78 @@ def test_another_gauge_has_the_same_loss_and_gradient():
     assert moved.objective == pytest.approx(again.objective, rel=1e-13)
     np.testing.assert_allclose(moved.gradient, again.gradient, atol=1e-13)
     assert moved.objective < point.objective
+
+
+# ---- one block for each class
+
+
+@pytest.mark.parametrize("care", [0.0, 0.3])
+@pytest.mark.parametrize("l2", [0.0, 0.03])
+@pytest.mark.parametrize("centre", [None, CENTRE])
+def test_the_hessian_is_that_of_all_columns(centre, l2, care):
+    sums = sums_of(centre=centre, penalty=ElasticNet(l2, 0.0))
+    point = sums.at(sums.join(COEF, INTERCEPTS))
+    whole = sums.hessian(point, exact=True, care=care)
+    of_columns = sums.hessian_of(point, np.arange(sums.d), exact=True, care=care)
+    np.testing.assert_allclose(whole, of_columns, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("centre", [None, CENTRE])
+def test_blocks_of_all_rows_are_those_of_the_hessian(monkeypatch, make, centre):
+    monkeypatch.setattr(class_hessians, "ROWS_PER_COLUMN", 1e9)
+    sums = sums_of(make, centre=centre)
+    point = sums.at(sums.join(COEF, INTERCEPTS))
+    blocks = sums.class_blocks(point)
+    whole = sums.data_hessian(point, np.arange(sums.d), exact=True)
+    for k, block in enumerate(blocks):
+        mine = np.append(k * D + np.arange(D), K * D + k)[: len(block)]
+        np.testing.assert_allclose(block, whole[np.ix_(mine, mine)], rtol=1e-5, atol=1e-6)
+
+
+def test_a_thinned_sample_keeps_heavy_rows_and_the_sum_of_all():
+    weight = np.random.default_rng(0).exponential(size=5000) ** 3
+    used, heavier = thinned(weight, 0.2)
+    assert 0 < len(used) <= 0.2 * 5000 + 1
+    assert np.isin(np.flatnonzero(weight >= weight.mean() / 0.2), used).all()
+    assert heavier.sum() == pytest.approx(weight.sum(), rel=5e-3)
+    everything, same = thinned(weight, 1e30)
+    np.testing.assert_array_equal(everything, np.arange(5000))
+    np.testing.assert_allclose(same, weight)
+    assert len(thinned(np.zeros(3), 0.2)[0]) == 0
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_class_factors_solve_each_block_and_change_no_gauge(extra):
+    rng = np.random.default_rng(0)
+    roots = rng.normal(size=(K, 20, D + extra)) * np.array([1e3, 1.0, 1e-2, 1.0, 1.0])[: D + extra]
+    blocks = np.matmul(roots.transpose(0, 2, 1), roots)
+    factor = ClassFactors(blocks, D, 0.5)
+    factor.unit = 2.0
+    vector = rng.normal(size=K * (D + extra))
+    rows = np.hstack([vector[: K * D].reshape(K, D), vector[K * D :].reshape(K, extra)])
+    ridge = np.diag([0.5] * D + [0.0] * extra)
+    rows = rows - rows.mean(axis=0)
+    solved = np.array([np.linalg.solve(b + ridge, r) for b, r in zip(blocks, rows, strict=True)])
+    solved = 2.0 * (solved - solved.mean(axis=0))
+    expected = np.concatenate([solved[:, :D].ravel(), solved[:, D:].ravel()])
+    np.testing.assert_allclose(factor.solve(vector), expected, rtol=1e-8, atol=1e-12)
+
+
+def test_blocks_too_large_to_keep_are_never_worth_it():
+    few = ClassSums(np.ones((3, 4)), np.arange(3), 3, PENALTY, None, None)
+    many = ClassSums(np.ones((3, 3000)), np.arange(3), 3, PENALTY, None, None)
+    assert np.isfinite(few.block_passes)
+    assert many.block_passes == np.inf
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-9, 0.3, 20.0, 300.0])
+@pytest.mark.parametrize("classes", [2, 3, 33])
+def test_losses_have_all_their_digits(classes, spread):
+    rng = np.random.default_rng(0)
+    scores = spread * rng.normal(size=(70, classes))
+    labels = scores.argmax(axis=1)
+    below = np.sort(scores - scores.max(axis=1, keepdims=True), axis=1)[:, :-1]
+    expected = np.log1p(np.exp(below).sum(axis=1)).sum()
+    found = kernels.softmax_slopes(scores, labels, np.empty(0), np.zeros(classes))
+    assert found[0] == pytest.approx(expected, rel=1e-14)

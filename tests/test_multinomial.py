@@ -19,13 +19,16 @@ import skops.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 from antithetic import LinearModel, LogisticRegression, LogisticRegressionCV
+from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers.newton import whitened
 from antithetic.solvers.newton.multinomial import (
     class_sums_of,
     weights_from_means,
@@ -223,7 +226,7 @@ def test_wide_problems_begin_with_sgd_and_few_weights_with_samples():
     few = LogisticRegression().fit(many, y)
     assert few.plan_.method == "newton"
     assert few.plan_.samples
-    rows, labels = make_data(n=3000, d=120)
+    rows, labels = make_data(n=12000, d=120)
     wide = LogisticRegression(max_iter=1000).fit(StandardScaler().fit_transform(rows), labels)
     assert wide.plan_.method in ("newton", "whitened L-BFGS")
     assert wide.plan_.samples == ()
@@ -482,3 +485,23 @@ def test_a_fold_may_lack_a_class():
         model = LogisticRegressionCV(Cs=[0.1, 1.0], cv=3).fit(rows, y)
     assert "elk" in model.classes_
     assert np.isfinite(model.scores_).all()
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_of_the_classes_save_most_passes(monkeypatch, fit_intercept, weighted):
+    """L-BFGS takes up a block for each class once it is slow, and reaches the same certificate."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 8, size=2000)
+    factors = 1.5 * rng.normal(size=(8, 6))[y] + rng.normal(size=(2000, 6))
+    rows = np.maximum(factors @ rng.normal(size=(6, 50)) + rng.normal(size=(2000, 50)), 0.0) / 10.0
+    weight = rng.choice([0.0, 1.0, 2.0], size=2000) if weighted else None
+    model = LogisticRegression(C=5.0, tol=1e-9, fit_intercept=fit_intercept, max_iter=1000)
+    with_blocks = clone(model).fit(rows, y, weight)
+    monkeypatch.setattr(ClassSums, "_block_passes", lambda _: np.inf)
+    monkeypatch.setattr(whitened, "MOST_IN_HESSIAN", 0)
+    without = clone(model).fit(rows, y, weight)
+    assert with_blocks.n_iter_[0] < 0.6 * without.n_iter_[0]
+    assert with_blocks.gap_certified_
+    assert max(with_blocks.gap_, without.gap_) <= 1e-9
+    np.testing.assert_allclose(with_blocks.coef_, without.coef_, atol=1e-3)

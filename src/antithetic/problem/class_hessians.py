@@ -11,11 +11,10 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic.problem.class_points import ClassPoints
-from antithetic.problem.class_rows import ClassRows, effective_rows
+from antithetic.problem.class_rows import ROWS_PER_COLUMN, ClassRows, effective_rows
 from antithetic.problem.sums import Evaluation, Vector, Whitening
 
 MOST_SQUARE = 3000  # columns of a matrix of their products
-ROWS_PER_COLUMN = 20  # of a sample that such a matrix is made from
 
 
 class ClassHessians(ClassRows):
@@ -27,7 +26,23 @@ class ClassHessians(ClassRows):
         ``care`` is the weight given to a matrix that is above all Hessians. Along the gauge, where
         the objective does not change, the matrix has the curvature of other directions.
         """
-        return self.hessian_of(point, np.arange(self.d), exact=exact, care=care)
+        found = self._whole(point, np.float64 if exact else np.float32, care)
+        if not exact and not np.isfinite(found).all():
+            found = self._whole(point, np.float64, care)
+        f, size = self.features, self.features + self.fit_intercept
+        lines = found.reshape(self.classes, size, self.classes, size)
+        diagonal = np.einsum("kiki->ki", lines)  # a view
+        is_free = self.penalty.l2 == 0.0 and self.penalty.l1 == 0.0
+        free = np.arange(0 if is_free else f, size)
+        raised = diagonal[:, free].mean(axis=0) / self.classes
+        lines[:, free, :, free] += raised[:, None, None]
+        diagonal[:, :f] += self.penalty.l2
+        if not self.fit_intercept:
+            return found
+        order = np.arange(len(found)).reshape(self.classes, -1)
+        ordered = np.concatenate([order[:, :f].ravel(), order[:, f]])
+        whole: Vector = found[ordered[:, None], ordered]
+        return whole
 
     def hessian_of(
         self,
@@ -54,6 +69,28 @@ class ClassHessians(ClassRows):
         if not exact and not np.isfinite(found).all():
             found = self._gram(point, columns, np.float64, care)
         return found
+
+    def _whole(self, point: Evaluation, kind: Any, care: float) -> Vector:
+        """Second derivatives of the mean loss; the intercept of a class follows its weights."""
+        classes, size, above = self.classes, self.features + self.fit_intercept, 0.5 * care
+        total = np.zeros((classes * size, classes * size))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part, block in self._dense_blocks(kind, len(total)):
+                chances, curvatures = self._chances(point.theta, block, kind)
+                if self.weight is not None:
+                    block *= np.sqrt(self.weight[part, None]).astype(kind)
+                spread = (chances[:, :, None] * block[:, None, :]).reshape(len(block), -1)
+                product = spread.T @ spread
+                product *= -(1.0 - care)
+                lines = product.reshape(classes, size, classes, size)
+                if care > 0.0:
+                    lines -= (above / classes) * (block.T @ block)[:, None]
+                weights = (1.0 - care) * curvatures + above * (1.0 - 1.0 / classes)
+                for k, roots in enumerate(np.sqrt(weights.T.astype(kind))):
+                    own = block * roots[:, None]
+                    lines[k, :, k] = own.T @ own
+                total += product
+        return total / self.n
 
     def _gram(self, point: Evaluation, columns: NDArray[np.intp], kind: Any, care: float) -> Vector:
         places, owners = _places_and_owners(self, columns)
@@ -147,6 +184,32 @@ class ClassHessians(ClassRows):
                 total += rows.T @ rows
         return total / self.n, of_class / self.n
 
+    def class_blocks(self, point: Evaluation, *, care: float = 0.0) -> Vector:
+        """Second derivatives of the mean loss by the weights, and the intercept, of each class.
+
+        These are the blocks on the diagonal of the Hessian, shape (classes, size, size), by
+        products of float32 unless these overflow.
+        """
+        found = self._class_blocks(point, care, np.float32)
+        return found if np.isfinite(found).all() else self._class_blocks(point, care, np.float64)
+
+    def _class_blocks(self, point: Evaluation, care: float, kind: Any) -> Vector:
+        above, size = 0.5 * care * (1.0 - 1.0 / self.classes), self.features + self.fit_intercept
+        total = np.zeros((self.classes, size, size))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for part, block in self._dense_blocks(kind, size):
+                weights = self._curvatures(point.theta, block)
+                weights *= 1.0 - care
+                weights += above
+                if self.weight is not None:
+                    weights *= self.weight[part, None].astype(kind)
+                for k, own in enumerate(np.ascontiguousarray(weights.T)):
+                    used, heavier = thinned(own, ROWS_PER_COLUMN * size / self.n)
+                    rows = block[used]
+                    rows *= np.sqrt(heavier)[:, None]
+                    total[k] += rows.T @ rows
+        return total / self.n
+
     def _squares(self, point: Evaluation, care: float, above: float) -> tuple[Vector, Vector]:
         """Diagonal of the same matrix, from all rows, which stay sparse."""
         sums, squares, of_class = np.zeros(self.features), np.zeros(self.features), 0.0
@@ -219,6 +282,17 @@ def penalised(points: ClassPoints, hessian: Vector, columns: NDArray[np.intp]) -
     spots = np.arange(len(columns))
     hessian[spots, spots] += points.penalty.l2
     return hessian
+
+
+def thinned(weight: Vector, share: float) -> tuple[NDArray[np.intp], Vector]:
+    """About this share of the rows, the likelier the heavier, and weights of the same sums."""
+    mean = weight.mean()
+    if not mean > 0.0:
+        return np.empty(0, dtype=np.intp), np.empty(0, dtype=weight.dtype)
+    chances = np.minimum(1.0, (share / mean) * weight)
+    ends = np.floor(np.cumsum(chances, dtype=np.float64) + 0.5)
+    used = np.flatnonzero(np.diff(ends, prepend=0.0))
+    return used, weight[used] / chances[used]
 
 
 def spread_places(n: int, many: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -17,9 +17,14 @@ from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Vector
 
 _ROWS_AT_ONCE = 1024  # of a dense block, for each thread
+# One thread of BLAS takes products of so many multiplications without copies of its matrices,
+# which is twice as fast; blocks of fewer rows than these are not worth it.
+_SMALL_PRODUCT, _FEW_ROWS = 1_000_000, 128
 _SCORES_AT_ONCE = 1 << 21  # of a block of sparse rows
 _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
 _FAR = 30.0  # times its spread: a column so far from zero needs float64 for its products
+ROWS_PER_COLUMN = 20  # of a sample that second derivatives are taken of
+_MOST_IN_BLOCKS = 1 << 24  # entries of a block of the Hessian for each class
 _CONSTANT = 1e-6  # of its mean: a column of so small a spread is constant
 _ROWS_LOOKED_AT = 1000
 _NO_WEIGHT = np.empty(0)
@@ -65,7 +70,19 @@ class ClassRows(ClassPoints):
         self.kind: Any = kind
         self.most_sampled = np.inf
         self.size = effective_rows(self.n, weight)
+        self.hessian_passes = _hessian_passes(self.d, self.n)
+        self.block_passes = self._block_passes()
         self._totals: Vector | None = None  # of each class, once they are asked for
+
+    def _block_passes(self) -> float:
+        """What a block of the Hessian for each class costs, of sampled rows; at most infinity."""
+        size = self.features
+        if self.classes * size * size > _MOST_IN_BLOCKS:
+            return np.inf
+        sampled = min(1.0, ROWS_PER_COLUMN * size / max(1, self.n))
+        passes = 3.0 + sampled * (5.0 + size / 15.0)
+        # sparse rows are made dense for it, and passes over them cost as much less
+        return passes * self.n * size / max(1, self.X.nnz) if sparse.issparse(self.X) else passes
 
     def _means_and_spreads(self) -> tuple[Vector, Vector]:
         """Mean and standard deviation of each column, from evenly spaced rows."""
@@ -129,8 +146,16 @@ class ClassRows(ClassPoints):
             for part in self._parts(max(1, _SCORES_AT_ONCE // self.classes)):
                 yield part, X[part]
             return
-        for part in self._parts(_ROWS_AT_ONCE * self.threads):
+        for part in self._parts(self._rows_at_once()):
             yield part, self.X[part].astype(kind, copy=False)
+
+    def _rows_of_small_products(self) -> int:
+        """Rows of a block whose products with all weights are small; 0 if they would be too few."""
+        most = _SMALL_PRODUCT // max(1, self.d) if self.threads == 1 else 0
+        return min(most, _ROWS_AT_ONCE) if most >= _FEW_ROWS else 0
+
+    def _rows_at_once(self) -> int:
+        return self._rows_of_small_products() or _ROWS_AT_ONCE * self.threads
 
     def _dense_blocks(self, kind: Any, width: int) -> Iterator[tuple[slice, Any]]:
         """Centred rows, followed by a one where there are intercepts."""
@@ -152,7 +177,8 @@ class ClassRows(ClassPoints):
         """Blocks of rows and the scores of their classes; these may be overwritten."""
         coef, intercepts = self.split(theta)
         across = np.ascontiguousarray(coef.T, dtype=kind)
-        if self.classes * self.features < 1 << 20 and not sparse.issparse(self.X):
+        is_small = self._rows_of_small_products() > 0 or self.d >= 1 << 20
+        if not is_small and not sparse.issparse(self.X):
             across = np.asarray(coef, dtype=kind).T  # what BLAS reads faster
         added = intercepts.astype(kind)
         for part, block in self._blocks(kind):
@@ -160,6 +186,12 @@ class ClassRows(ClassPoints):
             if self.fit_intercept:
                 scores += added
             yield part, block, scores
+
+
+def _hessian_passes(weights: int, rows: int) -> float:
+    """What a Hessian and its factor cost, in passes over the rows."""
+    hessian = weights / 7.0 * (1.0 + weights / 1500.0)
+    return 1.0 + hessian + 0.09 * weights**2 / max(1, rows)
 
 
 def are_far(mean: Vector, spread: Vector) -> bool:

@@ -22,6 +22,7 @@ from antithetic.problem.class_hessians import ClassHessians, spread_places
 from antithetic.problem.class_shares import move_chances, move_gradient
 from antithetic.problem.sums import Dual, Evaluation, Outcome, Vector
 
+_FEW_CLASSES = 32  # of which a product with zeros costs less than to make a sparse matrix
 _FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
 
 
@@ -198,18 +199,26 @@ class ClassSums(ClassHessians):
         if self._totals is None:
             sums = np.zeros((self.classes, self.features))
             for part, block in self._blocks(np.float64):
-                rows = np.arange(part.stop - part.start)
-                weight = np.ones(len(rows)) if self.weight is None else self.weight[part]
-                chosen = sparse.csr_array(
-                    (weight, (self.labels[part], rows)), shape=(self.classes, len(rows))
-                )
-                found = chosen @ block
-                sums += found.toarray() if sparse.issparse(found) else found
+                sums += self._sums_of_classes(part, block)
             sums /= self.n
             if self.centre is not None:
                 sums -= np.outer(self.shares(), self.centre)
             self._totals = sums
         return self._totals
+
+    def _sums_of_classes(self, part: slice, block: Any) -> Any:
+        """Sum of the rows of each class in a block, times their weights."""
+        rows = np.arange(part.stop - part.start)
+        weight = np.ones(len(rows)) if self.weight is None else self.weight[part]
+        if self.classes <= _FEW_CLASSES and not sparse.issparse(block):
+            chosen = np.zeros((self.classes, len(rows)))
+            chosen[self.labels[part], rows] = weight
+            return chosen @ block
+        of_rows = sparse.csr_array(
+            (weight, (self.labels[part], rows)), shape=(self.classes, len(rows))
+        )
+        found = of_rows @ block
+        return found.toarray() if sparse.issparse(found) else found
 
 
 def _products(slopes: Any, block: Any) -> Any:

@@ -27,7 +27,7 @@ def choose_model(sums: Sums, seed: int, *, is_classed: bool) -> Model:
     if is_classed and not is_here and is_solved_by_sample(cast("ClassedSums", sums)):
         return FromSample()
     if is_classed:
-        return Whitened(sums.d, seed, is_here=is_here)
+        return Whitened(sums.d, sums.n, seed, is_here=is_here)
     if not is_here and sums.d > _MOST_COLUMNS and sums.penalty.l2 > 0.0:
         return FromSample()
     if sums.d <= min(_MOST_COLUMNS, max(2 * sums.n, 300)):

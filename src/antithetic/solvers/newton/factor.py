@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from antithetic.problem.sums import Vector, diagonal_of
 from antithetic.solvers.divergence import DivergenceError, overflow_message
@@ -51,3 +51,9 @@ class Factor:
         solution: Vector = dpotrs(self._factor, vector * scale, lower=1)[0]
         solution *= scale
         return solution
+
+    def inverse_root(self) -> Vector:
+        """Lower triangle T such that the inverse of the matrix is the product of T' and T."""
+        root: Vector = np.tril(dtrtri(self._factor, lower=1)[0])
+        root *= self._scale
+        return root

@@ -105,21 +105,28 @@ class QuasiNewton:
         gradient = point.gradient
         newton = self._factor.solve(gradient)
         decrement = 0.5 * float(gradient @ newton)
-        if not self._pairs:
+        step = self._corrected(gradient)
+        if step is None:
             return Proposal(-newton, -2.0 * decrement, decrement)
+        return Proposal(-step, -float(gradient @ step), decrement)
+
+    def _corrected(self, gradient: Vector) -> Vector | None:
+        """Product of a gradient with the inverse that the steps so far have corrected, if any."""
+        assert self._factor is not None
+        if not self._pairs:
+            return None
         rest, shares = gradient.copy(), []
         for moved, change, inverse in reversed(self._pairs):
             share = inverse * float(moved @ rest)
-            rest -= share * change
+            daxpy(change, rest, a=-share)  # in place
             shares.append(share)
         step = self._factor.solve(rest)
         for (moved, change, inverse), share in zip(self._pairs, reversed(shares), strict=True):
-            step += (share - inverse * float(change @ step)) * moved
-        slope = -float(gradient @ step)
-        if not slope < 0.0:  # pairs that rounding has spoilt
+            daxpy(moved, step, a=share - inverse * float(change @ step))
+        if not float(gradient @ step) > 0.0:  # pairs that rounding has spoilt
             self._pairs = []
-            return Proposal(-newton, -2.0 * decrement, decrement)
-        return Proposal(-step, slope, decrement)
+            return None
+        return step
 
     def learn(self, before: Evaluation, after: Evaluation) -> None:
         """Keep the pair of a step and the change of the gradient along it."""

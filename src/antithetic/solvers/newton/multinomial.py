@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.validation import Matrix
-from antithetic.problem.class_hessians import MOST_SQUARE, ROWS_PER_COLUMN
+from antithetic.problem.class_hessians import MOST_SQUARE
+from antithetic.problem.class_rows import ROWS_PER_COLUMN
 from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
@@ -24,6 +25,7 @@ from antithetic.solvers.newton.whitened import FEW_WEIGHTS, SharedFactor
 from antithetic.solvers.softmax import softmax_sgd
 
 _LEAST_ROWS = 1500  # of which an epoch leads somewhere
+_LEAST_WORK = 4e6  # entries of all rows times classes: below, its overhead is that of many passes
 _LEAST_TOL, _MOST_STEPS = 1e-16, 50  # on a sample, whose noise is the limit
 _MOST_RATIO = 1e3  # of the scales of columns that one step size suits
 _CHEAP = 0.1  # of an epoch
@@ -154,15 +156,16 @@ def first_weights(sums: ClassSums, seed: int) -> FirstWeights:
     """Weights after an epoch of stochastic gradient descent, where that is worth it.
 
     An epoch costs about as much as a pass, and leads further than ten steps that visit all rows. It
-    is not worth it with few rows, with so few weights that their Hessian is cheap, or with an L1
-    penalty, and of no use where columns are on very different scales. With many classes it begins
-    at what their means tell, and is left out if it gains nothing from there.
+    is not worth it with few rows or where a pass is little work, with so few weights that their
+    Hessian is cheap, or with an L1 penalty, and of no use where columns are on very different
+    scales. With many classes it begins at what their means tell, and is left out if it gains
+    nothing from there.
     """
     if sums.penalty.l1 > 0.0 or sums.d <= FEW_WEIGHTS or sums.n < _LEAST_ROWS:
         return FirstWeights(None)
     start = weights_from_means(sums, seed)
     without_epoch = FirstWeights(start, has_means=start is not None)
-    if sums.scale_ratio() > _MOST_RATIO:
+    if float(sums.n) * sums.d < _LEAST_WORK or sums.scale_ratio() > _MOST_RATIO:
         return without_epoch
     coef, intercepts = (None, None) if start is None else sums.split(start)
     try:

@@ -143,6 +143,6 @@ def _restore_shared(
     products, shares = np.split(arrays["whitening"], [-sums.classes])
     shape = (sums.features,) * int(dimensions)
     model._whitening = Whitening(products.reshape(shape), shares, mean)
-    model._factor = model._shared(sums.penalty.l2, fit_intercept=sums.fit_intercept)
+    model._factor = model._inverse(sums.penalty.l2, fit_intercept=sums.fit_intercept)
     model._factor.unit = unit
     model._pairs = _pairs(arrays["pairs"], len(point.theta))

@@ -1,9 +1,11 @@
-r"""A model of many classes: L-BFGS whose first matrix all classes share.
+r"""A model of many classes: L-BFGS whose first matrix all classes share, or has their blocks.
 
 The Hessian of K classes has :math:`(K d)^2` entries. Its blocks on the diagonal are much alike,
 :math:`\frac1n \sum_i s_i p_{ik} (1 - p_{ik}) x_i x_i^\top`, so one Cholesky factor of their mean
 removes the scales and correlations of the columns: L-BFGS then needs about a third of the passes.
-Where few weights make a Hessian cheap, that comes first, or once L-BFGS is slow.
+Once that is slow, the blocks themselves take its place, which leaves another third or less; they
+are made of a sample of the rows, in which undecided ones come first. Where few weights make a
+Hessian cheap, that comes first, or once L-BFGS is slow nevertheless.
 """
 
 from __future__ import annotations
@@ -12,15 +14,22 @@ from typing import cast
 
 import numpy as np
 
+from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.sums import ClassedSums, Evaluation, Sums, Vector, Whitening
+from antithetic.solvers.newton.class_factors import ClassFactors
 from antithetic.solvers.newton.factor import Factor
 from antithetic.solvers.newton.models import Proposal, QuasiNewton
 from antithetic.solvers.newton.renewal import is_worth_renewing
 
-FEW_WEIGHTS = 256  # whose Hessian comes first
+FEW_WEIGHTS = 160  # whose Hessian comes first where samples make up for it or it is no work, ...
+_ROWS_PER_WEIGHT, _NO_WORK = 60, 1.5e6  # ... with so many rows, or products of them
+_FEWEST_WEIGHTS = 40  # whose Hessian always comes first
 MOST_IN_HESSIAN = 2000  # of a Hessian that is formed at all; elsewhere it saves visits to the rows
 _PROBES = 16  # random vectors that a trace is estimated by
 _STEPS_SEEN = 6  # that tell how fast L-BFGS is
+_FEW_SEEN = 3  # the same, where a block for each class is at stake
+_OTHER = 0.9  # of the curvature, or its inverse: blocks of so different a point are old
+_SLOWEST = 0.95  # of the decrement that a step leaves: slower ones tell nothing of what is left
 _MOST_PRODUCTS, _LEFT_OVER = 100, 0.01  # of the Hessian with a vector; of the squared residual
 
 
@@ -73,25 +82,31 @@ class SharedFactor:
 
 
 class Whitened(QuasiNewton):
-    """L-BFGS of many classes.
+    """L-BFGS of many classes, whose first matrix they share, or has a block for each of them.
 
     Parameters
     ----------
-    weights : int
-        Number of weights of all classes.
+    weights, rows : int
+        Number of weights of all classes, and of rows.
     seed : int
         Of the rows that the shared matrix is made from.
     is_here : bool, default=True
         Whether the rows are on this machine.
     """
 
-    def __init__(self, weights: int, seed: int, *, is_here: bool = True) -> None:
+    def __init__(self, weights: int, rows: int, seed: int, *, is_here: bool = True) -> None:
         super().__init__()
-        self.starts_full = weights <= (FEW_WEIGHTS if is_here else MOST_IN_HESSIAN)
+        is_cheap = rows >= _ROWS_PER_WEIGHT * weights or float(rows) * weights**2 <= _NO_WORK
+        most = FEW_WEIGHTS if is_cheap else _FEWEST_WEIGHTS
+        self.starts_full = weights <= (most if is_here else MOST_IN_HESSIAN)
         self.may_be_full = weights <= MOST_IN_HESSIAN
+        self.may_have_blocks = is_here
         self.is_full = False
         self._seed = seed
         self._whitening: Whitening | None = None
+        self._blocks: Vector | None = None  # of the classes, once they are worth it
+        self._wants_blocks, self._block_passes, self._features = False, np.inf, 0
+        self._curvature = self._then = np.inf  # mean of all rows: now, and where blocks were made
         self._asked: tuple[ClassedSums, Evaluation, float] | None = None
         self._decrements: list[float] = []
 
@@ -108,15 +123,23 @@ class Whitened(QuasiNewton):
     def renew(
         self, sums: Sums, point: Evaluation, *, exact: bool = False, care: float = 0.0
     ) -> None:
-        """Take the Hessian where it is small, else a matrix that all classes share."""
+        """Take the Hessian where it is small, else blocks of it, or what all classes share."""
         self._decrements = []
+        if self._wants_blocks:
+            self._take_blocks(cast("ClassSums", sums), point, care)
+            return
         if self.starts_full or (self.may_be_full and self.is_ready):
             self.is_full = True
             super().renew(sums, point, exact=exact, care=care)
             return
         classed = cast("ClassedSums", sums)
-        self.passes = classed.hessian_passes
+        self.passes, self._blocks = classed.hessian_passes, None
         self._factor, self._asked = None, (classed, point, care)
+
+    def _take_blocks(self, sums: ClassSums, point: Evaluation, care: float) -> None:
+        self._wants_blocks, self._pairs, self._then = False, [], self._curvature
+        self._blocks = sums.class_blocks(point, care=care)
+        self._factor = self._inverse(sums.penalty.l2, fit_intercept=sums.fit_intercept)
 
     def _make(self) -> None:
         """Make the matrix that was asked for."""
@@ -124,12 +147,15 @@ class Whitened(QuasiNewton):
             return
         sums, point, care = self._asked
         self._asked, self._pairs = None, []
+        self._features, self._block_passes = sums.features, getattr(sums, "block_passes", np.inf)
         self._whitening = sums.whitening(point, self._seed, care=care)
-        self._factor = self._shared(sums.penalty.l2, fit_intercept=sums.fit_intercept)
+        self._factor = self._inverse(sums.penalty.l2, fit_intercept=sums.fit_intercept)
 
-    def _shared(self, l2: float, *, fit_intercept: bool) -> SharedFactor:
-        assert self._whitening is not None
+    def _inverse(self, l2: float, *, fit_intercept: bool) -> SharedFactor | ClassFactors:
         self._l2, self._fit_intercept = l2, fit_intercept
+        if self._blocks is not None:
+            return ClassFactors(self._blocks, self._features, l2)
+        assert self._whitening is not None
         return SharedFactor(self._whitening, l2, fit_intercept=fit_intercept)
 
     def change_penalty(self, d: int, added: float, l1: float) -> None:
@@ -138,7 +164,7 @@ class Whitened(QuasiNewton):
             super().change_penalty(d, added, l1)
             return
         self._decrements = []
-        assert isinstance(self._factor, SharedFactor)
+        assert isinstance(self._factor, (SharedFactor, ClassFactors))
         unit = self._factor.unit
         # steps that were taken say the same of the rows, and more or less of the penalty
         kept = []
@@ -149,13 +175,21 @@ class Whitened(QuasiNewton):
             if along > 0.0:
                 kept.append((moved, changed, 1.0 / along))
         self._pairs = kept
-        self._factor = self._shared(self._l2 + added, fit_intercept=self._fit_intercept)
+        self._factor = self._inverse(self._l2 + added, fit_intercept=self._fit_intercept)
         self._factor.unit = unit
 
     def propose(self, point: Evaluation) -> Proposal:
-        """Step of L-BFGS; the decrement is that of the first matrix alone."""
+        """Step of L-BFGS; its decrement is that of a Hessian alone, or else its own."""
         self._make()
-        return super().propose(point)
+        if self.is_full:
+            return super().propose(point)
+        assert self._factor is not None
+        self._curvature = point.totals[0] if point.totals else np.inf
+        step = self._corrected(point.gradient)
+        if step is None:
+            step = self._factor.solve(point.gradient)
+        slope = -float(point.gradient @ step)
+        return Proposal(-step, slope, -0.5 * slope)
 
     def learn(self, before: Evaluation, after: Evaluation) -> None:
         """Keep the pair of a step and the change of the gradient, and the unit that it shows.
@@ -166,20 +200,40 @@ class Whitened(QuasiNewton):
         super().learn(before, after)
         if self.is_full or not self._pairs:
             return
-        assert isinstance(self._factor, SharedFactor)
+        assert isinstance(self._factor, (SharedFactor, ClassFactors))
         _, change, inverse = self._pairs[-1]
         curvature = inverse * float(change @ self._factor.solve(change))
         if curvature > 0.0:
             self._factor.unit /= curvature
 
     def is_slow(self, decrement: float, target: float) -> bool:
-        """Whether a Hessian is worth its passes before the step to come."""
+        """Whether a Hessian, or a block of it for each class, is worth its passes."""
         self._decrements.append(decrement)
-        seen = self._decrements[-_STEPS_SEEN if not self.is_full else -2 :]
-        if not self.may_be_full or len(seen) < 2 or (not self.is_full and len(seen) < _STEPS_SEEN):
+        self._wants_blocks = self._are_blocks_worth_it(decrement, target)
+        if self._wants_blocks or not self.may_be_full:
+            return self._wants_blocks
+        ratio = self._ratio(2 if self.is_full else _STEPS_SEEN)
+        return ratio is not None and is_worth_renewing(decrement, target, ratio, self.passes)
+
+    def _are_blocks_worth_it(self, decrement: float, target: float) -> bool:
+        """Whether a block for each class is worth its passes, or new ones where they are old."""
+        ratio = self._ratio(_FEW_SEEN)
+        if not self.may_have_blocks or self.is_full or ratio is None:
             return False
-        ratio = (seen[-1] / seen[0]) ** (1.0 / (len(seen) - 1)) if seen[0] > 0.0 else 1.0
-        return is_worth_renewing(decrement, target, ratio, self.passes)
+        passes = self._block_passes
+        if self._blocks is not None:  # new ones gain less than the first
+            passes *= 2.0
+            if _OTHER * self._then < self._curvature < self._then / _OTHER:
+                return False
+        return is_worth_renewing(decrement, target, ratio, passes)
+
+    def _ratio(self, many: int) -> float | None:
+        """What a step leaves of the decrement, by so many of the last ones; None if too few."""
+        seen = self._decrements[-many:]
+        if len(seen) < many:
+            return None
+        ratio = float((seen[-1] / seen[0]) ** (1.0 / (many - 1))) if seen[0] > 0.0 else 1.0
+        return ratio if self.is_full else min(ratio, _SLOWEST)
 
     def promise(self, sums: Sums, point: Evaluation) -> float:
         """What Newton's step promises, by conjugate gradients in whitened weights."""

@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression
 import antithetic
 from antithetic.problem import Problem
 from antithetic.problem.constant import best_constant
+from antithetic.problem.curvature import RowSums
 from antithetic.problem.drawing import draw_places, thin_out
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
@@ -459,6 +460,36 @@ def test_few_rows_take_one_step_from_each_hessian(monkeypatch, fit_intercept):
     solved = solve_problem(problem, tol=1e-6, max_iter=100, watch=lambda _: None)
     assert solved.gap <= 1e-10
     assert len(proposed) == solved.iterations
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_quadratic_objective_takes_one_hessian_of_all_rows(monkeypatch, fit_intercept, weighted):
+    """Samples would only be steps on the way; the result is that of the normal equations."""
+    taken, ours = [], RowSums.hessian
+
+    def hessian(self, point, **given):
+        taken.append(self.n)
+        return ours(self, point, **given)
+
+    monkeypatch.setattr(RowSums, "hessian", hessian)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 20)) * np.geomspace(0.1, 10.0, 20) + 3.0
+    y = X @ rng.normal(size=20) + rng.normal(size=4000) + 5.0
+    weight = rng.choice([0.0, 1.0, 3.0], 4000) if weighted else np.ones(4000)
+    problem = Problem.build(
+        X, y, loss="squared_error", l2=1e-2, fit_intercept=fit_intercept, sample_weight=weight
+    )
+    solved = solve_problem(problem, tol=1e-10, max_iter=100)
+    assert (solved.ended, solved.sizes) == ("gap", ())
+    assert taken == [4000]
+    table = np.column_stack([X, np.ones(4000)]) if fit_intercept else X
+    ridge = np.diag(np.append(np.full(20, 1e-2), np.zeros(int(fit_intercept))))
+    normal = (table * weight[:, None]).T @ table / 4000 + ridge
+    expected = np.linalg.solve(normal, table.T @ (weight * y) / 4000)
+    constant = float(expected[20]) if fit_intercept else 0.0
+    least, zero = problem.objective(expected[:20], constant), sums_of(problem).constant()[1]
+    assert problem.objective(solved.coef, solved.intercept) - least <= 1e-10 * (zero - least)
 
 
 def test_too_few_iterations_say_so():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._core import kernels
-from antithetic._core.losses import LOG_LOSS
+from antithetic._core.losses import LOG_LOSS, SQUARED_ERROR
 from antithetic.problem.class_rows import effective_rows
 from antithetic.problem.constant import best_constant
 from antithetic.problem.drawing import draw_places, rows_by_class, thin_out
@@ -48,14 +48,13 @@ class RowSums:
 
     def __init__(self, problem: Problem, centre: Vector | None, threads: int = 1) -> None:
         self.problem, self.centre = problem, centre
-        self.n, self.d = problem.n, problem.d
+        self.n, self.d, self.fit_intercept = problem.n, problem.d, problem.fit_intercept
         self.loss, self.penalty = problem.loss, problem.penalty
-        self.fit_intercept = problem.fit_intercept
+        self.is_quadratic = problem.loss.code == SQUARED_ERROR
         self.is_single = problem.X.dtype == np.float32
         entries = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
         self.threads = int(min(threads, max(1, entries // _ENTRIES_PER_THREAD)))
-        self._targets = problem.targets
-        self.size = effective_rows(problem.n, problem.weight)
+        self._targets, self.size = problem.targets, effective_rows(problem.n, problem.weight)
 
     @property
     def columns(self) -> int:

@@ -23,8 +23,8 @@ from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.levels import (
     Warm,
     follow_sample,
-    level_sizes,
     raise_rare,
+    sizes_for,
     solve_levels,
 )
 from antithetic.solvers.newton.models import (
@@ -183,7 +183,7 @@ class Newton:
 
     def _solve_samples(self, zero: Vector) -> Warm | None:
         """Where samples lead to; None where there are none."""
-        sizes = level_sizes(self.sums.n, self.sums.d, self.sums.most_sampled)
+        sizes = sizes_for(self.sums)
         if not sizes or not self.takes_samples:
             return None
         asked = Alternative.of(self.sums, sizes, self.allowed) if self._may_be_plain else None

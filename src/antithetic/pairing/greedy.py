@@ -4,8 +4,8 @@ The products of a block of rows with all free rows are computed in tiles that st
 each row only its ``_CANDIDATES`` smallest products are kept. The rows of the block then choose in
 turn: as long as a row's list holds a row that the rows before it left free, the first such row is
 what the whole scan would have found. At the first list that is used up, the block ends and a new
-one begins, so the result is exact for all block sizes. Time O(n^2 d), memory two copies of the
-rows and a few tiles.
+one begins, so the result is exact for all block sizes. Time O(n^2 d), memory two to three copies of
+the rows and a few tiles.
 
 Dense float64 rows are scanned in float32, which takes half the time. The products of those listed
 are then computed in float64, and a list ends where rounding in the scan might have hidden a smaller
@@ -198,7 +198,9 @@ class _Panels:
         self._slots = np.empty(n, dtype=np.intp)
         self._slots[self._order] = np.arange(n)
         padded = np.full((-(-n // _PANEL) * _PANEL, d + 1), np.inf, dtype=np.float32)
-        padded[:n] = self._rounded(vectors, 0.0)[self._order]
+        rounded = self._rounded(vectors, 0.0)
+        np.take(rounded, self._order, axis=0, out=padded[:n], mode="clip")  # "raise" copies twice
+        del rounded
         padded[n:, :d] = 0.0
         self._longest = float(_lengths(padded[:n, :d]).max(initial=0.0))
         self._panels = np.ascontiguousarray(padded.reshape(-1, _PANEL, d + 1).swapaxes(1, 2))

@@ -119,6 +119,12 @@ def test_a_part_is_imported_when_it_is_used():
         antithetic.nothing  # noqa: B018
 
 
+def test_estimators_import_early_what_scikit_learn_imports_anyway():
+    """Once scikit-learn's base does without scipy.stats, our estimators should too."""
+    loaded = run_python("import sys, sklearn.base; print('scipy.stats' in sys.modules)")
+    assert loaded.strip() == "True"
+
+
 def test_all_is_what_is_documented():
     """Every public name exists, has a docstring, and is listed in order."""
     assert antithetic.__all__ == sorted(antithetic.__all__)

@@ -112,9 +112,17 @@ def test_a_part_is_imported_when_it_is_used():
     assert run_python(code.format("antithetic", heavy)).split() == []
     others = [f"antithetic.{name}" for name in ("orders.pairs", "solvers.sdca", "solvers.softmax")]
     assert run_python(code.format("antithetic.estimators.logistic", others)).split() == []
-    assert set(antithetic.__all__) <= set(dir(antithetic))
+    for package in ("antithetic", "antithetic.orders", "antithetic.pairing"):
+        code = f"import {package} as p; print(set(p.__all__) <= set(dir(p)))"
+        assert run_python(code).strip() == "True"
     with pytest.raises(AttributeError, match="module 'antithetic' has no attribute 'nothing'"):
         antithetic.nothing  # noqa: B018
+
+
+def test_estimators_import_early_what_scikit_learn_imports_anyway():
+    """Once scikit-learn's base does without scipy.stats, our estimators should too."""
+    loaded = run_python("import sys, sklearn.base; print('scipy.stats' in sys.modules)")
+    assert loaded.strip() == "True"
 
 
 def test_all_is_what_is_documented():

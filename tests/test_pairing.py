@@ -126,6 +126,7 @@ def hard_to_round(n=600, d=6):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(n, d))
     far_apart = X * 10.0 ** rng.uniform(-60, 30, size=(n, 1))
+    far = np.where(np.arange(d) == 0, 1000.0, 0.0)
     return {
         "nearly equal": 1.0 + 1e-9 * X,
         "equal": np.repeat(X[:20], n // 20, axis=0),
@@ -136,6 +137,7 @@ def hard_to_round(n=600, d=6):
         "tiny": 1e-45 * X,
         "zero": np.zeros((n, d)),
         "in order": np.cumsum(X, axis=0),
+        "whole numbers are left": np.concatenate([np.rint(X[::2] + far), X[1::2] - far]),
     }
 
 
@@ -145,6 +147,25 @@ def test_greedy_is_exact_where_float32_is_not(name):
     """Scanning in float32 hides no smaller product from float64 rows."""
     rows = hard_to_round()[name]
     assert largest_excess(rows, pair_rows(rows, "greedy").partner) <= 1e-12
+
+
+@pytest.mark.kernel
+def test_greedy_keeps_float32_rows_in_range():
+    """Rows that were taken choose among rows that are smaller by more than float32 can hold."""
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(600, 6)) * 10.0 ** rng.uniform(-40, 0, size=(600, 1))
+    rows = rows.astype(np.float32)
+    assert largest_excess(rows, pair_rows(rows, "greedy").partner) <= 1e-5
+
+
+@pytest.mark.kernel
+def test_greedy_takes_rows_that_are_nearly_nothing():
+    """All gradients may be tiny though neither the features nor the weights are."""
+    X, y = np.random.default_rng(0).normal(size=(100, 3)), np.tile([1, -1], 50)
+    X[0] = 0.0
+    weight = np.where(np.arange(100) == 0, 1.0, 1e-200)
+    table = pair(X, y, "greedy", sample_weight=weight, fit_intercept=False)
+    assert sorted(table.partner) == list(range(100))
 
 
 @pytest.mark.kernel

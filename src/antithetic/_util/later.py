@@ -8,8 +8,12 @@ from importlib import import_module
 from typing import Any
 
 
-def import_later(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package that imports a name when it is first asked for.
+def import_later(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package that imports names when they are used.
+
+    Type checkers must not see the first: they would accept every name.
 
     Parameters
     ----------
@@ -20,8 +24,11 @@ def import_later(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
 
     Examples
     --------
-    >>> import_later("collections", {"Mapping": "abc"})("Mapping")
-    <class 'collections.abc.Mapping'>
+    >>> find, names = import_later("json", {"JSONDecoder": "decoder"})
+    >>> find("JSONDecoder")
+    <class 'json.decoder.JSONDecoder'>
+    >>> "JSONDecoder" in names()
+    True
     """
 
     def find(name: str) -> Any:
@@ -32,4 +39,7 @@ def import_later(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
         setattr(sys.modules[package], name, value)
         return value
 
-    return find
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes})
+
+    return find, names

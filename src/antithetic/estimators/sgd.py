@@ -203,7 +203,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         with ``tol=None`` or steps of your own, where an estimate would take as long as several
         epochs. If automatic steps and ``tol`` end a fit with more than 0.5 % of the way from the
         best constant prediction left, a ``ConvergenceWarning`` says so; the way counts as at least
-        1e-8 of the constant's objective.
+        1e-8 of the constant's objective, or a quarter of it where the gap is extrapolated.
     plan_ : Plan
         What "auto" parameters chose, and why.
     n_features_in_ : int
@@ -622,7 +622,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         decrement, or, for losses with a kink, an L1 penalty or no penalty, an extrapolation of how
         the objective fell. NaN for solvers without steps. If automatic steps and ``tol`` end a fit
         with more than 0.5 % of the way from the best constant prediction left, a
-        ``ConvergenceWarning`` says so; the way counts as at least 1e-8 of the constant's objective.
+        ``ConvergenceWarning`` says so; the way counts as at least 1e-8 of the constant's objective,
+        or a quarter of it where the gap is extrapolated.
     plan_ : Plan
         What "auto" parameters chose, and why.
     n_features_in_ : int

@@ -30,16 +30,17 @@ __all__ = [
     "Uniform",
 ]
 
-__getattr__ = import_later(
-    __name__,
-    {
-        "Balanced": "balanced",
-        "Given": "given",
-        "Importance": "importance",
-        "Order": "order",
-        "Pairs": "pairs",
-        "Shuffle": "shuffle",
-        "Stratified": "stratified",
-        "Uniform": "uniform",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = import_later(
+        __name__,
+        {
+            "Balanced": "balanced",
+            "Given": "given",
+            "Importance": "importance",
+            "Order": "order",
+            "Pairs": "pairs",
+            "Shuffle": "shuffle",
+            "Stratified": "stratified",
+            "Uniform": "uniform",
+        },
+    )

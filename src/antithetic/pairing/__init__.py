@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 
 __all__ = ["AntitheticTable", "GroupTable", "MatchingLoss", "Quality", "pair", "pair_rows"]
 
-__getattr__ = import_later(
-    __name__,
-    {
-        "AntitheticTable": "table",
-        "GroupTable": "groups",
-        "MatchingLoss": "table",
-        "Quality": "quality",
-        "pair": "_pair",
-        "pair_rows": "_pair",
-    },
-)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = import_later(
+        __name__,
+        {
+            "AntitheticTable": "table",
+            "GroupTable": "groups",
+            "MatchingLoss": "table",
+            "Quality": "quality",
+            "pair": "_pair",
+            "pair_rows": "_pair",
+        },
+    )

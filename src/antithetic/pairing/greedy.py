@@ -4,8 +4,8 @@ The products of a block of rows with all free rows are computed in tiles that st
 each row only its ``_CANDIDATES`` smallest products are kept. The rows of the block then choose in
 turn: as long as a row's list holds a row that the rows before it left free, the first such row is
 what the whole scan would have found. At the first list that is used up, the block ends and a new
-one begins, so the result is exact for all block sizes. Time O(n^2 d), memory two copies of the
-rows and a few tiles.
+one begins, so the result is exact for all block sizes. Time O(n^2 d), memory two to three copies of
+the rows and a few tiles.
 
 Dense float64 rows are scanned in float32, which takes half the time. The products of those listed
 are then computed in float64, and a list ends where rounding in the scan might have hidden a smaller
@@ -35,6 +35,7 @@ _TILE = 256
 _SMALLEST_BLOCK, _LARGEST_BLOCK, _GROWTH = 16, 256, 1.25
 _PANEL = 32  # rows of a panel, as the kernel has them
 _LARGEST_WHOLE = 2**24  # float32 has all whole numbers below
+_LARGEST_UNIT = 2.0**500  # float64 can hold its square
 _TAKEN = 1 / 8  # share of the rows in panels that may be taken before these are made anew
 _MOST_HIDDEN = 1 / 4  # share of the lists that rounding may spoil before float64 is used throughout
 
@@ -117,7 +118,7 @@ class _FreeRows:
         self._rows, self._vectors = rows, rows.take(slice(None))
         self._is_taken = np.zeros(len(rows), dtype=bool)
         has_panels = rows.codes is None and not sparse.issparse(self._vectors)
-        self._panels = _Panels(self._vectors) if has_panels else None
+        self._panels = _Panels.of_all(self._vectors) if has_panels else None
 
     def remove(self, positions: NDArray[np.intp], most_taken: float) -> None:
         """Take rows away; leave them out for good once more than a share of all is taken."""
@@ -130,7 +131,7 @@ class _FreeRows:
         self.numbers, self._vectors = self.numbers[kept], self._vectors[kept]
         self._is_taken = np.zeros(len(self.numbers), dtype=bool)
         if self._panels is not None:
-            self._panels = _Panels(self._vectors)
+            self._panels = self._panels.of_rest(self._vectors)
 
     def candidates(self, block: NDArray[np.intp], threads: Any) -> NDArray[np.intp]:
         """Positions of the smallest products of each row of a block, smallest first.
@@ -190,18 +191,35 @@ class _Panels:
     the order stays.
     """
 
-    def __init__(self, vectors: NDArray[np.floating]) -> None:
+    def __init__(self, vectors: NDArray[np.floating], unit: float, is_exact: bool) -> None:
         n, d = vectors.shape
-        self._unit = power_of_two_near(vectors)  # float32 can hold what is multiplied by it
-        self._is_exact = vectors.dtype == np.float32 or _has_exact_products(vectors)
+        self._unit, self._is_exact = unit, is_exact
         self._order = np.arange(n) if self._is_exact else np.random.default_rng(0).permutation(n)
         self._slots = np.empty(n, dtype=np.intp)
         self._slots[self._order] = np.arange(n)
         padded = np.full((-(-n // _PANEL) * _PANEL, d + 1), np.inf, dtype=np.float32)
-        padded[:n] = self._rounded(vectors[self._order], 0.0)
+        rounded = self._rounded(vectors, 0.0)
+        np.take(rounded, self._order, axis=0, out=padded[:n], mode="clip")  # "raise" copies twice
+        del rounded
         padded[n:, :d] = 0.0
         self._longest = float(_lengths(padded[:n, :d]).max(initial=0.0))
         self._panels = np.ascontiguousarray(padded.reshape(-1, _PANEL, d + 1).swapaxes(1, 2))
+
+    @classmethod
+    def of_all(cls, vectors: NDArray[np.floating]) -> _Panels:
+        """Panels of all rows.
+
+        A row that was taken may still choose. Its products, too, must be in the range of float32,
+        and exact where they are said to be, so all rows decide on both.
+        """
+        if vectors.dtype == np.float32:
+            return cls(vectors, 1.0, True)
+        unit = min(power_of_two_near(vectors), _LARGEST_UNIT)
+        return cls(vectors, unit, _has_exact_products(vectors))
+
+    def of_rest(self, vectors: NDArray[np.floating]) -> _Panels:
+        """Panels of those rows that are left."""
+        return _Panels(vectors, self._unit, self._is_exact)
 
     def _rounded(self, rows: NDArray[np.floating], last: float) -> NDArray[np.float32]:
         rounded = np.full((len(rows), rows.shape[1] + 1), last, dtype=np.float32)
@@ -227,12 +245,12 @@ class _Panels:
     def _slack(self, rounded: NDArray[np.float32]) -> NDArray[np.float64]:
         """By how much products of rounded rows differ from exact ones, at most.
 
-        The sums and both factors are rounded to 24 digits, or to multiples of 2^-149. A few more
-        digits are for the lengths themselves.
+        The sums and both factors are rounded to 24 digits, and what is below 2^-126 may be zero. A
+        few more digits are for the lengths themselves.
         """
         terms = rounded.shape[1] + 8
         slack: NDArray[np.float64] = terms * (
-            2.0**-24 * self._longest * _lengths(rounded) + 2.0**-145
+            2.0**-24 * self._longest * _lengths(rounded) + 2.0**-122
         )
         return slack
 

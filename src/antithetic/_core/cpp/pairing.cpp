@@ -181,14 +181,24 @@ class Buckets {
 template <Index rows, Index columns, class Real>
 ANTITHETIC_INLINE void multiply_tile(const Real* left, const Real* right, Index d, Index width,
                                      Real* products) {
-  detail::Lanes<Real, columns> sums[static_cast<std::size_t>(rows)];
-  for (Index c = 0; c < d; ++c) {
+  constexpr Index most_terms =
+      512;  // of one sum: many short sums lose fewer digits than a long one
+  Index first = 0;
+  do {
+    detail::Lanes<Real, columns> sums[static_cast<std::size_t>(rows)];
+    const Index last = std::min(d, first + most_terms);
+    for (Index c = first; c < last; ++c) {
+      detail::unrolled<static_cast<std::size_t>(rows)>([&](auto r) {
+        sums[r].add_multiple(left[static_cast<Index>(r()) * d + c], right + c * width);
+      });
+    }
     detail::unrolled<static_cast<std::size_t>(rows)>([&](auto r) {
-      sums[r].add_multiple(left[static_cast<Index>(r()) * d + c], right + c * width);
+      Real* of_row = products + static_cast<Index>(r()) * width;
+      if (first > 0) sums[r].add_multiple(Real{1}, of_row);
+      sums[r].store(of_row);
     });
-  }
-  detail::unrolled<static_cast<std::size_t>(rows)>(
-      [&](auto r) { sums[r].store(products + static_cast<Index>(r()) * width); });
+    first = last;
+  } while (first < d);
 }
 
 // Rows whose products with a panel are computed together: two sums of each stay in registers.

@@ -8,7 +8,7 @@ import reference_classes as twin
 from scipy import sparse
 
 from antithetic._core import kernels
-from antithetic.problem import class_hessians
+from antithetic.problem import class_hessians, class_rows
 from antithetic.problem.certificate import certified_gap
 from antithetic.problem.class_hessians import thinned
 from antithetic.problem.class_shares import best_constants, move_chances
@@ -355,6 +355,17 @@ def test_a_thinned_sample_keeps_heavy_rows_and_the_sum_of_all():
     np.testing.assert_array_equal(everything, np.arange(5000))
     np.testing.assert_allclose(same, weight)
     assert len(thinned(np.zeros(3), 0.2)[0]) == 0
+
+
+def test_class_blocks_have_rows_however_many_there_are(monkeypatch):
+    """Of millions of rows, less than one is drawn from each block of rows that is visited."""
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(20_000, 10)), rng.integers(0, 3, size=20_000)
+    sums = ClassSums(rows, labels, 3, PENALTY, None, None)
+    point = sums.at(0.3 * rng.normal(size=30))
+    before = np.einsum("kii->k", sums.class_blocks(point))
+    monkeypatch.setattr(class_rows, "_ENTRIES_AT_ONCE", 10 * 40)  # 0.4 of 40 rows are drawn
+    np.testing.assert_allclose(np.einsum("kii->k", sums.class_blocks(point)), before, rtol=0.3)
 
 
 @pytest.mark.parametrize("extra", [0, 1])

@@ -212,6 +212,8 @@ class Whitened(QuasiNewton):
         self._wants_blocks = self._are_blocks_worth_it(decrement, target)
         if self._wants_blocks or not self.may_be_full:
             return self._wants_blocks
+        if not self.is_full and len(self._decrements) > self.passes:  # it would have been cheaper
+            return True
         ratio = self._ratio(2 if self.is_full else _STEPS_SEEN)
         return ratio is not None and is_worth_renewing(decrement, target, ratio, self.passes)
 

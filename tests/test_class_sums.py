@@ -392,6 +392,14 @@ def test_blocks_too_large_to_keep_are_never_worth_it():
     assert many.block_passes == np.inf
 
 
+def test_factors_of_blocks_cost_many_passes_over_few_rows():
+    """They cost the same whatever the number of rows is, and passes do not."""
+    few, many = (
+        ClassSums(np.ones((n, 100)), np.arange(n) % 3, 3, PENALTY, None, None) for n in (50, 2000)
+    )
+    assert few.block_passes > 5.0 * many.block_passes
+
+
 @pytest.mark.parametrize("spread", [0.0, 1e-9, 0.3, 20.0, 300.0])
 @pytest.mark.parametrize("classes", [2, 3, 33])
 def test_losses_have_all_their_digits(classes, spread):

@@ -8,7 +8,7 @@ import reference_classes as twin
 from scipy import sparse
 
 from antithetic._core import kernels
-from antithetic.problem import class_hessians
+from antithetic.problem import class_hessians, class_rows
 from antithetic.problem.certificate import certified_gap
 from antithetic.problem.class_hessians import thinned
 from antithetic.problem.class_shares import best_constants, move_chances
@@ -357,6 +357,17 @@ def test_a_thinned_sample_keeps_heavy_rows_and_the_sum_of_all():
     assert len(thinned(np.zeros(3), 0.2)[0]) == 0
 
 
+def test_class_blocks_have_rows_however_many_there_are(monkeypatch):
+    """Of millions of rows, less than one is drawn from each block of rows that is visited."""
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(20_000, 10)), rng.integers(0, 3, size=20_000)
+    sums = ClassSums(rows, labels, 3, PENALTY, None, None)
+    point = sums.at(0.3 * rng.normal(size=30))
+    before = np.einsum("kii->k", sums.class_blocks(point))
+    monkeypatch.setattr(class_rows, "_ENTRIES_AT_ONCE", 10 * 40)  # 0.4 of 40 rows are drawn
+    np.testing.assert_allclose(np.einsum("kii->k", sums.class_blocks(point)), before, rtol=0.3)
+
+
 @pytest.mark.parametrize("extra", [0, 1])
 def test_class_factors_solve_each_block_and_change_no_gauge(extra):
     rng = np.random.default_rng(0)
@@ -379,6 +390,14 @@ def test_blocks_too_large_to_keep_are_never_worth_it():
     many = ClassSums(np.ones((3, 3000)), np.arange(3), 3, PENALTY, None, None)
     assert np.isfinite(few.block_passes)
     assert many.block_passes == np.inf
+
+
+def test_factors_of_blocks_cost_many_passes_over_few_rows():
+    """They cost the same whatever the number of rows is, and passes do not."""
+    few, many = (
+        ClassSums(np.ones((n, 100)), np.arange(n) % 3, 3, PENALTY, None, None) for n in (50, 2000)
+    )
+    assert few.block_passes > 5.0 * many.block_passes
 
 
 @pytest.mark.parametrize("spread", [0.0, 1e-9, 0.3, 20.0, 300.0])

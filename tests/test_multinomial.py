@@ -33,6 +33,7 @@ from antithetic.solvers.newton.multinomial import (
     class_sums_of,
     weights_from_means,
 )
+from antithetic.solvers.newton.whitened import Whitened
 
 EPS = np.finfo(np.float64).eps
 NAMES = np.array(["ant", "bee", "cat", "dog"])
@@ -505,3 +506,20 @@ def test_blocks_of_the_classes_save_most_passes(monkeypatch, fit_intercept, weig
     assert with_blocks.gap_certified_
     assert max(with_blocks.gap_, without.gap_) <= 1e-9
     np.testing.assert_allclose(with_blocks.coef_, without.coef_, atol=1e-3)
+
+
+def test_a_hessian_comes_once_as_many_steps_as_it_costs_were_not_enough():
+    """However slow L-BFGS is, and however expensive a Hessian."""
+    model = Whitened(1500, 1000, 0)
+    model.passes = 700.0
+    decided = [model.is_slow(1.0 - 1e-6 * step, 1e-4) for step in range(702)]
+    assert decided.index(True) == 700
+
+
+def test_the_plan_does_not_blame_the_number_of_rows():
+    """Thousands of rows would do for a sample; it is the Hessian that costs too much."""
+    rows, labels = make_data(n=3000, d=60)
+    model = LogisticRegression().fit(rows, labels)
+    assert model.plan_.method == "whitened L-BFGS"
+    assert "neither samples nor an epoch" in model.plan_.why
+    assert "one for each" in model.plan_.why

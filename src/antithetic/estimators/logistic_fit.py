@@ -20,6 +20,7 @@ from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton import Solved, sums_of
+from antithetic.solvers.newton.goal import FEW_ROWS
 from antithetic.solvers.newton.separation import leads_away
 
 LEAST_TOL = 1e-16  # no smaller gap is known in float64
@@ -39,8 +40,8 @@ class NewtonPlan:
         diagonal and the steps before, where columns hardly depend on each other), "conjugate
         gradients", "dual ascent" (one row at a time, where sparse rows are fewer than columns),
         with an L1 penalty and very many weights "working set", with many classes "whitened L-BFGS"
-        (from a matrix that all classes share), or on Dask "sampled newton" (from products with the
-        second derivatives of a sample).
+        (from a matrix that all classes share, or one for each of them), or on Dask "sampled newton"
+        (from products with the second derivatives of a sample).
     samples : tuple of int
         Rows of the samples that were solved before all rows were; empty if there were none.
     threads : int
@@ -75,6 +76,9 @@ class NewtonPlan:
             first = "a step from the means of the classes first, which needs no scores"
         elif is_sparse and d > n and fit.method == "conjugate gradients" and fit.certified:
             first = "coordinate ascent on the dual first, since rows are fewer than features"
+        elif len(fit.coef) > 1 and n >= FEW_ROWS:
+            first = "all rows from the start, since neither samples nor an epoch of stochastic"
+            first += " gradient descent would pay"
         else:
             shape = "features" if len(fit.coef) == 1 else "weights"
             first = f"all rows from the start, since {n} rows of {d} {shape} leave no room for one"
@@ -88,8 +92,8 @@ class NewtonPlan:
             matrix += "would cost more than the passes that it saves: features hardly depend on"
             matrix += " each other"
         elif fit.method == "whitened L-BFGS":
-            matrix += "would cost more than the passes that it saves, and all classes can share a"
-            matrix += " smaller one"
+            matrix += "would cost more than the passes that it saves: smaller ones, shared by all"
+            matrix += " classes or one for each, are enough"
         else:
             matrix += "would cost more than products with it"
         return cls(fit.method, fit.samples, threads, f"{first}; {fit.method}, since {matrix}")

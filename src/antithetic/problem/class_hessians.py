@@ -195,7 +195,7 @@ class ClassHessians(ClassRows):
 
     def _class_blocks(self, point: Evaluation, care: float, kind: Any) -> Vector:
         above, size = 0.5 * care * (1.0 - 1.0 / self.classes), self.features + self.fit_intercept
-        total = np.zeros((self.classes, size, size))
+        total, rng = np.zeros((self.classes, size, size)), np.random.default_rng(0)
         with np.errstate(over="ignore", invalid="ignore"):
             for part, block in self._dense_blocks(kind, size):
                 weights = self._curvatures(point.theta, block)
@@ -204,7 +204,8 @@ class ClassHessians(ClassRows):
                 if self.weight is not None:
                     weights *= self.weight[part, None].astype(kind)
                 for k, own in enumerate(np.ascontiguousarray(weights.T)):
-                    used, heavier = thinned(own, ROWS_PER_COLUMN * size / self.n)
+                    # of millions of rows, less than one is drawn from each block of them
+                    used, heavier = thinned(own, ROWS_PER_COLUMN * size / self.n, rng.random())
                     rows = block[used]
                     rows *= np.sqrt(heavier)[:, None]
                     total[k] += rows.T @ rows
@@ -284,13 +285,16 @@ def penalised(points: ClassPoints, hessian: Vector, columns: NDArray[np.intp]) -
     return hessian
 
 
-def thinned(weight: Vector, share: float) -> tuple[NDArray[np.intp], Vector]:
-    """About this share of the rows, the likelier the heavier, and weights of the same sums."""
+def thinned(weight: Vector, share: float, phase: float = 0.5) -> tuple[NDArray[np.intp], Vector]:
+    """About this share of the rows, the likelier the heavier, and weights of the same sums.
+
+    If the phase is random, between 0 and 1, sums are the same in the mean, however few are drawn.
+    """
     mean = weight.mean()
     if not mean > 0.0:
         return np.empty(0, dtype=np.intp), np.empty(0, dtype=weight.dtype)
     chances = np.minimum(1.0, (share / mean) * weight)
-    ends = np.floor(np.cumsum(chances, dtype=np.float64) + 0.5)
+    ends = np.floor(np.cumsum(chances, dtype=np.float64) + phase)
     used = np.flatnonzero(np.diff(ends, prepend=0.0))
     return used, weight[used] / chances[used]
 

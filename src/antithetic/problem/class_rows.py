@@ -75,12 +75,13 @@ class ClassRows(ClassPoints):
         self._totals: Vector | None = None  # of each class, once they are asked for
 
     def _block_passes(self) -> float:
-        """What a block of the Hessian for each class costs, of sampled rows; at most infinity."""
+        """Passes that a block of the Hessian for each class costs; infinite if it is too large."""
         size = self.features
         if self.classes * size * size > _MOST_IN_BLOCKS:
             return np.inf
         sampled = min(1.0, ROWS_PER_COLUMN * size / max(1, self.n))
-        passes = 3.0 + sampled * (5.0 + size / 15.0)
+        # products of sampled rows, and a factor of each block, however few the rows are
+        passes = 3.0 + sampled * (5.0 + size / 30.0) + 0.7 * size**2 / max(1, self.n)
         # sparse rows are made dense for it, and passes over them cost as much less
         return passes * self.n * size / max(1, self.X.nnz) if sparse.issparse(self.X) else passes
 

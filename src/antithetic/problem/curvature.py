@@ -304,8 +304,7 @@ class RowSums:
         """Columns whose square is that of so few rows that others may have a larger one."""
         X = self.problem.X
         if sparse.issparse(X):
-            counts = np.bincount(X.indices, minlength=self.d)
-            return counts < _FEW_ROWS
+            return np.bincount(X.indices, minlength=self.d) < _FEW_ROWS
         assert point.curvatures is not None
         centre = np.zeros(self.d) if self.centre is None else self.centre
         total, squares = np.zeros(self.d), np.zeros(self.d)

@@ -48,7 +48,8 @@ class Evaluation(NamedTuple):
     predictions : ndarray of shape (n,) or None
         None if the slopes hold the same information.
     totals : tuple of float
-        If the rows are elsewhere, what they keep for later questions; otherwise empty.
+        If the rows are elsewhere or have many classes, the mean curvature, and what else later
+        questions need; otherwise empty.
     """
 
     theta: Vector

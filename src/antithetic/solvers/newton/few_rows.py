@@ -18,7 +18,7 @@ from antithetic.solvers.newton.goal import FEW_ROWS, FREE_ITERATIONS, Goal
 _MOST_COLUMNS = 128  # of a Hessian that BLAS would not form any faster
 
 
-class FewRowsSolution(NamedTuple):
+class ProvedPoint(NamedTuple):
     """Where the objective is proved to be small enough.
 
     Attributes
@@ -43,7 +43,7 @@ def are_few_rows(X: Matrix, penalties: Sequence[Penalty]) -> bool:
 
 def solve_few_rows(
     sums: RowSums, penalties: Sequence[Penalty], tol: float, max_iter: int, start: Vector | None
-) -> list[FewRowsSolution] | None:
+) -> list[ProvedPoint] | None:
     """Minimise with each of several penalties, each from the weights of the one before.
 
     None where a gap is not proved to be small enough, as where rounding matters: one call has too
@@ -80,7 +80,7 @@ def solve_few_rows(
             is_reached = distance <= goal.distance(objective, 0)
         if not is_reached:
             return None
-        found.append(FewRowsSolution(theta.copy(), goal.share(objective, distance), iterations))
+        found.append(ProvedPoint(theta.copy(), goal.share(objective, distance), iterations))
     return found
 
 

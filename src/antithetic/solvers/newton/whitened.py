@@ -109,6 +109,7 @@ class Whitened(QuasiNewton):
         self._curvature = self._then = np.inf  # mean of all rows: now, and where blocks were made
         self._asked: tuple[ClassedSums, Evaluation, float] | None = None
         self._decrements: list[float] = []
+        self._spent = 0.0  # passes of L-BFGS, those for blocks included
 
     def on(self, sums: Sums | None) -> None:
         """Ask these rows for a matrix that is not made yet."""
@@ -138,6 +139,7 @@ class Whitened(QuasiNewton):
 
     def _take_blocks(self, sums: ClassSums, point: Evaluation, care: float) -> None:
         self._wants_blocks, self._pairs, self._then = False, [], self._curvature
+        self._spent += self._block_passes
         self._blocks = sums.class_blocks(point, care=care)
         self._factor = self._inverse(sums.penalty.l2, fit_intercept=sums.fit_intercept)
 
@@ -209,6 +211,9 @@ class Whitened(QuasiNewton):
     def is_slow(self, decrement: float, target: float) -> bool:
         """Whether a Hessian, or a block of it for each class, is worth its passes."""
         self._decrements.append(decrement)
+        self._spent += 1.0
+        if self.may_be_full and not self.is_full and self._spent > self.passes:
+            return True  # a Hessian would have been cheaper
         self._wants_blocks = self._are_blocks_worth_it(decrement, target)
         if self._wants_blocks or not self.may_be_full:
             return self._wants_blocks

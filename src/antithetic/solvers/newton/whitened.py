@@ -29,6 +29,7 @@ _PROBES = 16  # random vectors that a trace is estimated by
 _STEPS_SEEN = 6  # that tell how fast L-BFGS is
 _FEW_SEEN = 3  # the same, where a block for each class is at stake
 _OTHER = 0.9  # of the curvature, or its inverse: blocks of so different a point are old
+_MOST_STEPS = 40  # of L-BFGS before a Hessian is taken: less than half of what a fit may take
 _SLOWEST = 0.95  # of the decrement that a step leaves: slower ones tell nothing of what is left
 _MOST_PRODUCTS, _LEFT_OVER = 100, 0.01  # of the Hessian with a vector; of the squared residual
 
@@ -109,7 +110,7 @@ class Whitened(QuasiNewton):
         self._curvature = self._then = np.inf  # mean of all rows: now, and where blocks were made
         self._asked: tuple[ClassedSums, Evaluation, float] | None = None
         self._decrements: list[float] = []
-        self._spent = 0.0  # passes of L-BFGS, those for blocks included
+        self._spent, self._steps = 0.0, 0  # passes of L-BFGS, those for blocks included; its steps
 
     def on(self, sums: Sums | None) -> None:
         """Ask these rows for a matrix that is not made yet."""
@@ -165,7 +166,7 @@ class Whitened(QuasiNewton):
         if self.is_full:
             super().change_penalty(d, added, l1)
             return
-        self._decrements = []
+        self._decrements, self._steps = [], 0
         assert isinstance(self._factor, (SharedFactor, ClassFactors))
         unit = self._factor.unit
         # steps that were taken say the same of the rows, and more or less of the penalty
@@ -212,8 +213,11 @@ class Whitened(QuasiNewton):
         """Whether a Hessian, or a block of it for each class, is worth its passes."""
         self._decrements.append(decrement)
         self._spent += 1.0
-        if self.may_be_full and not self.is_full and self._spent > self.passes:
-            return True  # a Hessian would have been cheaper
+        self._steps += 1
+        # a Hessian would have been cheaper, or max_iter may end the fit before these steps do
+        is_late = self._spent > self.passes or self._steps > _MOST_STEPS
+        if self.may_be_full and not self.is_full and is_late:
+            return True
         self._wants_blocks = self._are_blocks_worth_it(decrement, target)
         if self._wants_blocks or not self.may_be_full:
             return self._wants_blocks

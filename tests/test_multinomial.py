@@ -508,13 +508,19 @@ def test_blocks_of_the_classes_save_most_passes(monkeypatch, fit_intercept, weig
     np.testing.assert_allclose(with_blocks.coef_, without.coef_, atol=1e-3)
 
 
-@pytest.mark.parametrize(("passes", "steps"), [(20.0, 20), (700.0, 40)])
-def test_a_hessian_comes_once_as_many_steps_as_it_costs_were_not_enough(passes, steps):
-    """However slow L-BFGS is; and after 40 steps however expensive it is, or max_iter ends it."""
+def test_a_hessian_comes_after_forty_steps():
+    """However slow L-BFGS is, and however expensive a Hessian: max_iter would end the fit."""
     model = Whitened(1500, 1000, 0)
-    model.passes = passes
+    model.passes = 700.0
     decided = [model.is_slow(1.0 - 1e-6 * step, 1e-4) for step in range(50)]
-    assert decided.index(True) == steps
+    assert decided.index(True) == 40
+
+
+def test_a_hessian_comes_once_blocks_have_cost_as_much():
+    model = Whitened(1500, 1000, 0)
+    model.passes, model._spent = 700.0, 690.0
+    decided = [model.is_slow(1.0 - 1e-6 * step, 1e-4) for step in range(50)]
+    assert decided.index(True) == 10
 
 
 def test_the_plan_does_not_blame_the_number_of_rows():

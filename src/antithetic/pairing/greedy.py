@@ -36,7 +36,7 @@ _SMALLEST_BLOCK, _LARGEST_BLOCK, _GROWTH = 16, 256, 1.25
 _PANEL = 32  # rows of a panel, as the kernel has them
 _LARGEST_WHOLE = 2**24  # float32 has all whole numbers below
 _LARGEST_UNIT = 2.0**500  # float64 can hold its square
-_TAKEN = 1 / 8  # share of the rows in panels that may be taken before these are made anew
+_TAKEN = 1 / 8  # share of the rows in panels that may be taken before these are rebuilt
 _MOST_HIDDEN = 1 / 4  # share of the lists that rounding may spoil before float64 is used throughout
 
 

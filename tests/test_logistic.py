@@ -445,8 +445,10 @@ def test_threads_are_those_of_blas_unless_they_are_given(monkeypatch):
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
     assert default_threads() >= 1
-    assert LogisticRegression(n_jobs=-1).fit(X, Y).plan_.threads == default_threads()
-    assert LogisticRegression(n_jobs=-99).fit(X, Y).plan_.threads == 1
+    many, labels = make_data(n=1600)
+    assert LogisticRegression(n_jobs=-1).fit(many, labels).plan_.threads == default_threads()
+    assert LogisticRegression(n_jobs=-99).fit(many, labels).plan_.threads == 1
+    assert LogisticRegression(n_jobs=-1).fit(X, Y).plan_.threads == 1  # a fit in one call
 
 
 def test_the_plan_says_what_was_chosen():

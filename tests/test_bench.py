@@ -146,6 +146,18 @@ def test_every_peer_minimises_the_same_objective(peer, loss):
     assert peer.one_pass is None or peer.one_pass in gaps
 
 
+def test_a_matrix_of_all_classes_that_would_be_too_large_is_refused(monkeypatch):
+    """A matrix of second derivatives has a row for each weight of each class."""
+    (peer,) = choose_peers(["newton-cholesky"])
+    task = make_task("softmax")
+    monkeypatch.setattr("antithetic.bench.peer.MOST_COLUMNS", 12)
+    assert task.problem.n_weights == 12
+    assert peer.configs(task)
+    monkeypatch.setattr("antithetic.bench.peer.MOST_COLUMNS", 11)
+    with pytest.raises(ValueError, match="12 x 12"):
+        peer.configs(task)
+
+
 def test_steps_of_the_grid_suit_their_schedule():
     """For each scikit-learn schedule, some step of the grid comes near the minimum in 15 epochs.
 

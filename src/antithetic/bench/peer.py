@@ -161,9 +161,10 @@ def load_packages(peers: Sequence[Peer]) -> None:
 
 
 def refuse_columns(task: Task, what: str) -> None:
-    """Raise an error if a matrix of d x d numbers would be too large."""
-    if task.d > MOST_COLUMNS:
-        raise ValueError(f"{what} makes a matrix of {task.d} x {task.d} numbers")
+    """Raise an error if a matrix of all weights' second derivatives would be too large."""
+    weights = task.problem.n_weights
+    if weights > MOST_COLUMNS:
+        raise ValueError(f"{what} makes a matrix of {weights} x {weights} numbers")
 
 
 def import_peer(name: str) -> Any:

@@ -233,6 +233,17 @@ def test_two_values_of_a_column(column, expected, dtype):
 
 
 @pytest.mark.kernel
+@pytest.mark.parametrize("place", [0, 1, 1023, 1024, 1025, 2999])
+def test_a_third_value_is_found_anywhere(place):
+    """Values are looked at in blocks of 1024."""
+    column = np.resize([1.0, 0.0], 3000)
+    assert kernels.two_values(column) == (0.0, 1.0)
+    column[place] = 2.0
+    low, high = kernels.two_values(column)
+    assert low == high
+
+
+@pytest.mark.kernel
 @pytest.mark.parametrize("column", [[np.nan, 1.0], [1.0, np.nan], [1.0, 2.0, np.nan]])
 def test_a_column_with_nan_has_not_two_values(column):
     low, high = kernels.two_values(np.array(column))

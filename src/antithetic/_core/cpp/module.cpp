@@ -564,9 +564,16 @@ std::tuple<T, T> two_values_of_column(const ReadColumn<T>& column) {
   const auto other = std::find_if(y.begin(), y.end(), [&](T value) { return value != first; });
   if (other == y.end()) return {first, first};
   const T second = *other;
-  const bool are_two =
-      std::all_of(other, y.end(), [&](T value) { return value == first || value == second; });
-  if (!are_two) return {T{}, T{}};
+  // blocks without a branch for each value: labels come in no order that a processor could guess
+  constexpr std::size_t block = 1024;
+  for (auto rest = y.subspan(static_cast<std::size_t>(other - y.begin())); !rest.empty();
+       rest = rest.subspan(std::min(block, rest.size()))) {
+    bool has_third = false;
+    for (const T value : rest.first(std::min(block, rest.size()))) {
+      has_third |= (value != first) & (value != second);
+    }
+    if (has_third) return {T{}, T{}};
+  }
   return {std::min(first, second), std::max(first, second)};
 }
 

@@ -386,6 +386,49 @@ def test_bad_data_are_named(rows, y, weight, message):
     assert not hasattr(model, "classes_")
 
 
+MANY = np.random.default_rng(5).normal(size=(14_000, 20))
+OF_MANY = np.where(MANY[:, 0] + np.random.default_rng(6).normal(size=len(MANY)) > 0.0, 1, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("number", "message"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")]
+)
+@pytest.mark.parametrize("row", [0, 7_001, 13_999])
+def test_one_entry_of_many_that_is_not_finite_is_named(dtype, number, message, row):
+    """A fit of many rows finds it itself, wherever it is, and whatever the fit begins with."""
+    rows = MANY.astype(dtype)
+    rows[row, 11] = number
+    fitted = LogisticRegression(warm_start=True).fit(MANY.astype(dtype), OF_MANY)
+    before = fitted.coef_.copy()
+    weight = np.ones(len(rows))
+    weight[row] = 0.0  # which must not hide it
+    fits = [
+        (LogisticRegression(), OF_MANY, None),
+        (LogisticRegression(fit_intercept=False, tol=0.1), OF_MANY, None),
+        (LogisticRegression(l1_ratio=0.5), OF_MANY, None),
+        (LogisticRegression(C=np.inf), OF_MANY, None),
+        (LogisticRegression(), OF_MANY, weight),
+        (LogisticRegression(class_weight={int(OF_MANY[row]): 0.0}), OF_MANY, None),
+        (LogisticRegression(), np.arange(len(rows)) % 3, None),
+        (fitted, OF_MANY, None),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for model, y, weight in fits:
+            with pytest.raises(ValueError, match=f"Input X contains {message}"):
+                model.fit(rows, y, sample_weight=weight)
+    assert not hasattr(fits[0][0], "classes_")
+    assert (fitted.coef_ == before).all()
+
+
+def test_rows_of_a_fit_of_many_are_not_checked_in_a_pass_of_their_own(monkeypatch):
+    """Nor are they checked afterwards: the first pass has shown that all entries are finite."""
+    monkeypatch.setattr("antithetic.estimators.linear.is_checked", None)
+    monkeypatch.setattr("antithetic.estimators.linear.validate_data", None)
+    assert LogisticRegression().fit(MANY, OF_MANY).gap_ <= 1e-4
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

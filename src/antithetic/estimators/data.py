@@ -12,18 +12,21 @@ from antithetic.problem.kernel_rows import kernel_rows
 from antithetic.problem.preconditioner import Moments, finite_moments
 
 LARGEST_SEED = np.iinfo(np.int32).max
+_MANY_ENTRIES = 1 << 18  # whose check takes a noticeable part of a fit
 
 
 class TrainingData(NamedTuple):
     """Rows, targets as given, and weights of the rows (None where all are 1).
 
-    ``columns`` are the moments of the columns, where reading the rows has found them.
+    ``columns`` are the moments of the columns, where reading the rows has found them. ``checked``
+    says whether all entries of the rows are known to be finite.
     """
 
     X: Any
     y: NDArray[Any]
     weight: NDArray[np.float64] | None
     columns: Moments | None = None
+    checked: bool = True
 
     def take(self, rows: NDArray[np.intp]) -> TrainingData:
         """Some of the rows."""
@@ -48,6 +51,17 @@ def is_checked(X: Any, y: Any) -> bool:
         # of the time of NumPy's plain sum
         entries = X.data if sparse.issparse(X) else X.ravel()
         return bool(np.isfinite(entries @ entries) and np.isfinite(y.sum()))
+
+
+def can_be_checked_later(X: Any, y: Any) -> bool:
+    """Whether rows `is_checked` but for their entries, which take a pass over many of them.
+
+    A fit that passes over all rows anyway finds out by itself whether these are finite.
+    """
+    if sparse.issparse(X) or not _needs_no_conversion(X, y) or X.size < _MANY_ENTRIES:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(y.sum()))
 
 
 def checked_moments(X: Any, y: Any) -> Moments | None:

@@ -24,7 +24,12 @@ from antithetic._util.validation import (
     refuse_indices,
     refuse_mixed_labels,
 )
-from antithetic.estimators.data import TrainingData, checked_moments, is_checked
+from antithetic.estimators.data import (
+    TrainingData,
+    can_be_checked_later,
+    checked_moments,
+    is_checked,
+)
 
 
 @contextmanager
@@ -77,7 +82,10 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
             else:
                 _check_value(type(self), name, value)
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> TrainingData:
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, later: bool = False
+    ) -> TrainingData:
+        """Check the data of a fit; with ``later``, the fit may check entries of the rows itself."""
         refuse_dates_and_masks(X, "X")
         refuse_indices(X, "X")
         refuse_dates_and_masks(y, "y")
@@ -85,28 +93,34 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
             refuse_mixed_labels(y)
         needs_moments = sample_weight is None and self._needs_moments()
         columns = checked_moments(X, y) if needs_moments else None
-        checked = columns is not None or is_checked(X, y)
+        later = later and can_be_checked_later(X, y)
+        checked = later or columns is not None or is_checked(X, y)
         if reset and checked:
             self._note_columns(X.shape[1])
         else:
-            with np.errstate(over="ignore", invalid="ignore"):  # of its sums of finite numbers
-                X, y = validate_data(
-                    self,
-                    X,
-                    y,
-                    accept_sparse="csr",
-                    dtype=[np.float64, np.float32],
-                    order="C",
-                    reset=reset,
-                    y_numeric=self._y_numeric,
-                    skip_check_array=checked,
-                )
+            X, y = self._check(X, y, reset=reset, skip_check_array=checked)
         if self._y_numeric and y.dtype.kind in "SU":
             y = check_column(y, X.shape[0], "y")
         weight = None
         if sample_weight is not None:
             weight = check_weights(sample_weight, X.shape[0], all_zero=True)
-        return TrainingData(canonical_csr(X) if sparse.issparse(X) else X, y, weight, columns)
+        X = canonical_csr(X) if sparse.issparse(X) else X
+        return TrainingData(X, y, weight, columns, not later)
+
+    def _check(self, X: Any, y: Any, *, reset: bool, skip_check_array: bool = False) -> Any:
+        """Check and convert rows and targets as scikit-learn does."""
+        with np.errstate(over="ignore", invalid="ignore"):  # of its sums of finite numbers
+            return validate_data(
+                self,
+                X,
+                y,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                order="C",
+                reset=reset,
+                y_numeric=self._y_numeric,
+                skip_check_array=skip_check_array,
+            )
 
     def _needs_moments(self) -> bool:
         """Whether a fit of rows without weights begins with the moments of their columns."""

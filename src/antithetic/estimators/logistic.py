@@ -179,13 +179,14 @@ class LogisticRegression(LogisticModel):
         check_jobs(self.n_jobs)
         self._check_solver()
         with self._unchanged_on_errors():
-            data = self._weigh(self._read_classes(X, y, sample_weight))
+            data = self._weigh(self._read_classes(X, y, sample_weight, later=True))
+            check = self._check_now_or_later(data)
             penalty = strengths(C, l1_ratio, data.X.shape[0])
             start = self._first_weights(data.X.shape[1])
             with fit_context(self, data.shown(), 1):
                 fit = self._fit_at_once(data, penalty, start)
                 if fit is None:
                     with threads_for(self.n_jobs) as threads:
-                        fit = self._run(data, penalty, start, threads)
+                        fit = self._run(data, penalty, start, threads, check)
         self._warn_after_fit(fit, data, C)
         return self

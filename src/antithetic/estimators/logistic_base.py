@@ -100,10 +100,26 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
 
     # ---- data
 
-    def _read_classes(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-        data = self._read(X, y, sample_weight, reset=True)
+    def _read_classes(
+        self, X: Any, y: Any, sample_weight: Any, *, later: bool = False
+    ) -> TrainingData:
+        data = self._read(X, y, sample_weight, reset=True, later=later)
         self.classes_ = check_classes(classes_of(data.y))
         return data
+
+    def _check_now_or_later(self, data: TrainingData) -> Callable[[], object] | None:
+        """Check entries of the rows unless that was done; return what the fit may do instead.
+
+        That is for two classes, whose first pass over all rows shows if an entry is not finite,
+        unless a weight of zero hides it.
+        """
+        if data.checked:
+            return None
+        check = partial(self._check, data.X, data.y, reset=False)
+        if len(self.classes_) == 2 and data.weight is None:
+            return check
+        check()
+        return None
 
     def _weigh(self, data: TrainingData) -> TrainingData:
         """Multiply the weights of rows with those of their classes."""
@@ -126,12 +142,17 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
     # ---- the fit
 
     def _run(
-        self, data: TrainingData, penalty: ElasticNet, start: Any, threads: int
+        self,
+        data: TrainingData,
+        penalty: ElasticNet,
+        start: Any,
+        threads: int,
+        check: Callable[[], object] | None = None,
     ) -> LogisticFit:
         """Fit, and take over the result; on Ctrl-C, that before the last iteration."""
         fitted = partial(_attributes, data.X, threads, start is not None)
         iterations = Iterations(self, data.shown(), fitted)
-        effort = self._effort(threads)._replace(watch=iterations.watch)
+        effort = self._effort(threads)._replace(watch=iterations.watch, check=check)
         try:
             fit = self._solve(data, [penalty], start, effort)[0]
             iterations.end(lambda: fit)
@@ -170,7 +191,9 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
 
     def _problem(self, data: TrainingData, penalty: ElasticNet) -> Problem:
         """The objective of two classes."""
-        target = np.where(data.y == self.classes_[1], 1.0, -1.0)
+        # -1 and 1, in a quarter of the time of np.where, which branches for each row
+        target = np.multiply(data.y == self.classes_[1], 2.0)
+        target -= 1.0
         intercept = bool(self.fit_intercept)
         return Problem(data.X, target, LOSSES["log_loss"], penalty, data.weight, intercept, None)
 
@@ -203,6 +226,7 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
             seed=effort.seed,
             threads=effort.threads,
             watch=None if watch is None else lambda so_far: watch(lambda: LogisticFit.of(so_far())),
+            check=effort.check,
         )
         return [LogisticFit.of(solved) for solved in found]
 

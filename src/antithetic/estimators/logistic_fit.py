@@ -111,6 +111,8 @@ class Effort(NamedTuple):
     watch : callable or None
         Called before each iteration over all rows, with a function that gives the
         :class:`LogisticFit` so far.
+    check : callable or None
+        Raises an error if an entry of the rows is not finite; None where that is known.
     """
 
     tol: float
@@ -118,6 +120,7 @@ class Effort(NamedTuple):
     seed: int
     threads: int
     watch: Callable[[Callable[[], LogisticFit]], object] | None = None
+    check: Callable[[], object] | None = None
 
 
 class LogisticFit(NamedTuple):

@@ -118,14 +118,17 @@ def solve_path(
     seed: int = 0,
     threads: int = 1,
     watch: Callable[[Callable[[], Solved]], object] | None = None,
+    check: Callable[[], object] | None = None,
 ) -> list[Solved]:
     """Minimise with each of several penalties, strong ones first, in place of the problem's own.
 
     Each begins where the one before ended: with its weights, its pass over the rows and its
     Hessian. Parameters are those of :func:`solve_problem`. Without ``watch``, few rows are solved
-    in one call.
+    in one call. Where nobody knows yet whether all entries of the rows are finite, ``check`` raises
+    an error if some are not: it is called if the first pass suggests it. Such rows must have no
+    weights, as a weight of zero may hide an entry.
     """
-    if watch is None:
+    if watch is None and check is None:
         solved = solve_at_once(problem, penalties, tol, max_iter, start)
         if solved is not None:
             return solved
@@ -158,7 +161,7 @@ def solve_path(
                 solved = solved._replace(method="dual ascent", iterations=epochs)
         return solved
 
-    effort = PathEffort(tol, max_iter, seed)
+    effort = PathEffort(tol, max_iter, seed, check)
     return follow_path(sums_of(problem, threads), penalties, effort, first, found, watch)
 
 

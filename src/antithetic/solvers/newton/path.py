@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+
 from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Vector
 from antithetic.solvers.newton.iterate import Iterate
@@ -22,11 +24,15 @@ Rows = TypeVar("Rows", bound=_Penalised)
 
 
 class PathEffort(NamedTuple):
-    """How far each solution goes, and the seed of the samples."""
+    """How far each solution goes, and the seed of the samples.
+
+    ``check`` raises an error if an entry of the rows is not finite; None where that is known.
+    """
 
     tol: float
     max_iter: int
     seed: int
+    check: Callable[[], object] | None = None
 
 
 def follow_path(
@@ -63,7 +69,7 @@ def follow_path(
                 effort.seed,
                 plain=len(penalties) == 1,
             )
-            iterate = newton.start(first(sums, newton))
+            iterate = _start(newton, partial(first, sums, newton), effort.check)
         else:
             some: Any = newton.sample
             some = None if some is None else some.with_penalty(penalty)
@@ -73,6 +79,27 @@ def follow_path(
         iterate = _solve(newton, iterate, effort.max_iter, watching)
         results.append(result(iterate))
     return results
+
+
+def _start(
+    newton: Newton,
+    first: Callable[[], Vector | None],
+    check: Callable[[], object] | None,
+) -> Iterate:
+    """Pass over all rows for the first time, and ask for a check where these may not be finite.
+
+    Every entry is a term of the gradient, times a finite slope or one that is not a number: if all
+    of the gradient is finite, so are all entries.
+    """
+    try:
+        begun = newton.start(first())
+    except Exception:  # of whatever does not expect such numbers
+        if check is not None:
+            check()
+        raise
+    if check is not None and not np.isfinite(begun.point.gradient).all():
+        check()
+    return begun
 
 
 def _solve(

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from antithetic import SGDClassifier, minimize
 from antithetic.orders import Pairs, Shuffle, Stratified, Uniform
 from antithetic.problem import Problem
-from antithetic.problem.smoothness import row_squares, smoothness, typical_square
+from antithetic.problem.smoothness import (
+    row_squares,
+    smoothness,
+    squared_norms,
+    typical_square,
+)
 from antithetic.solvers.corrected import safe_step
 from antithetic.steps import Constant
 
@@ -103,6 +109,19 @@ def test_the_smoothness_bounds_the_largest_eigenvalue():
     largest = 0.25 * np.linalg.eigvalsh((full.T * weight) @ full / 60)[-1]
     assert largest <= smoothness(problem) - 0.1 <= 1.25 * largest
     assert smoothness(Problem.build(X, np.arange(60) % 2, loss="hinge")) == np.inf
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("empty", [[0], [3, 4], [8, 9], range(10), []])
+def test_squared_norms_of_sparse_rows(dtype, empty):
+    """Also where rows without entries come first, together, last, or are all there are."""
+    X = np.random.default_rng(2).standard_normal((10, 4)).astype(dtype)
+    X[list(empty)] = 0.0
+    dense, rows = (
+        Problem.build(given, np.ones(10), loss="squared_error", fit_intercept=True)
+        for given in (X, sparse.csr_array(X))
+    )
+    np.testing.assert_allclose(squared_norms(rows), squared_norms(dense), rtol=1e-6)
 
 
 def test_the_typical_square():

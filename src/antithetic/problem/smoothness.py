@@ -29,10 +29,10 @@ def squared_norms(problem: Problem) -> NDArray[np.float64]:
     X = problem.X
     with np.errstate(over="ignore"):
         if sparse.issparse(X):
-            entries = sparse.csr_array(
-                (np.square(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape
-            )
-            squares: NDArray[np.float64] = entries @ np.ones(problem.d)
+            starts = X.indptr[:-1]
+            stored = starts < X.indptr[1:]  # of rows without entries, reduceat makes no zeros
+            squares: NDArray[np.float64] = np.zeros(problem.n)
+            squares[stored] = np.add.reduceat(np.square(X.data, dtype=np.float64), starts[stored])
         else:
             squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
     return squares + float(problem.fit_intercept)

@@ -40,6 +40,11 @@ class Task:
         return int(self.X.shape[1])
 
     @property
+    def n_weights(self) -> int:
+        """Number of weights."""
+        return self.d
+
+    @property
     def weakness(self) -> float:
         """The penalty in scikit-learn's units."""
         return 1.0 / (self.l2 * self.X.shape[0])

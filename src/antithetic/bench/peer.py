@@ -162,9 +162,8 @@ def load_packages(peers: Sequence[Peer]) -> None:
 
 def refuse_columns(task: Task, what: str) -> None:
     """Raise an error if a matrix of all weights' second derivatives would be too large."""
-    weights = task.problem.n_weights
-    if weights > MOST_COLUMNS:
-        raise ValueError(f"{what} makes a matrix of {weights} x {weights} numbers")
+    if task.n_weights > MOST_COLUMNS:
+        raise ValueError(f"{what} makes a matrix of {task.n_weights} x {task.n_weights} numbers")
 
 
 def import_peer(name: str) -> Any:

@@ -60,6 +60,11 @@ class Task:
         return cls(name, loss, problem.X, y, problem, optimum.value, optimum.error, threads)
 
     @property
+    def n_weights(self) -> int:
+        """Number of weights of all classes."""
+        return self.problem.n_weights
+
+    @property
     def n(self) -> int:
         """Number of rows."""
         return self.problem.n

@@ -105,7 +105,6 @@ COURSE = Struct(
         "done": 0,
         "by_epoch": True,
         "skipped": 3,
-        "settled": 0,
         "checks": True,
         "at_zero": 1.0,
         "eases": True,

@@ -42,7 +42,6 @@ class Course:
         done: int,
         by_epoch: bool,
         skipped: int,
-        settled: int,
         checks: bool,
         at_zero: float,
         eases: bool,

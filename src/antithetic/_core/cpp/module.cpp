@@ -187,8 +187,7 @@ auto sgd_epochs(const BoundRows& rows, const BoundTargets& targets, const BoundB
   const auto found = run_several(*rows.rows, given, course, columns, pulse);
   const auto& last = found.last;
   return std::make_tuple(last.intercept, last.average_intercept, last.average_weight, last.charged,
-                         found.epochs, found.settled, found.aligned, found.objective,
-                         found.is_wrong);
+                         found.epochs, found.aligned, found.objective, found.is_wrong);
 }
 
 auto softmax_epoch(const BoundRows& rows, const BoundClassTargets& targets,
@@ -927,16 +926,15 @@ void bind(nb::module_& m, const char* isa) {
   nb::class_<Course>(m, "Course")
       .def(
           "__init__",
-          [](Course* self, Index epochs, Index done, bool by_epoch, Index skipped, Index settled,
-             bool checks, double at_zero, bool eases, Index aligned, double best, double least_fall,
+          [](Course* self, Index epochs, Index done, bool by_epoch, Index skipped, bool checks,
+             double at_zero, bool eases, Index aligned, double best, double least_fall,
              Index waited, Index patience) {
-            new (self) Course{epochs, done,    by_epoch, skipped,    settled, checks,  at_zero,
-                              eases,  aligned, best,     least_fall, waited,  patience};
+            new (self) Course{epochs, done,    by_epoch, skipped,    checks, at_zero,
+                              eases,  aligned, best,     least_fall, waited, patience};
           },
           nb::arg("epochs"), nb::arg("done"), nb::arg("by_epoch"), nb::arg("skipped"),
-          nb::arg("settled"), nb::arg("checks"), nb::arg("at_zero"), nb::arg("eases"),
-          nb::arg("aligned"), nb::arg("best"), nb::arg("least_fall"), nb::arg("waited"),
-          nb::arg("patience"));
+          nb::arg("checks"), nb::arg("at_zero"), nb::arg("eases"), nb::arg("aligned"),
+          nb::arg("best"), nb::arg("least_fall"), nb::arg("waited"), nb::arg("patience"));
 
   nb::class_<Averaging>(m, "Averaging")
       .def(

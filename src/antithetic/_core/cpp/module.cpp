@@ -597,12 +597,12 @@ void rest_limits(int code, const BoundTargets& targets, const ReadColumn<double>
 
 // ---- draws and pairings
 
-bool shuffle_order(const Column<Index>& order, const ReadColumn<std::uint32_t>& words) {
+void draw_random_order(const Column<Index>& order, const ReadColumn<std::uint64_t>& seed) {
   const auto given = write(order);
-  const auto random = read(words);
-  require(given.size() < (std::size_t{1} << 32), "at most 2^32 rows");
+  require(given.size() < (std::size_t{1} << 32), "fewer than 2^32 rows");
+  require(seed.shape(0) == 4, "seed: four words");
   nb::gil_scoped_release unlocked;
-  return shuffle(given, random);
+  draw_order(given, read(seed).first<4>());
 }
 
 void invert_sums(const ReadColumn<double>& sums, const ReadColumn<double>& numbers,
@@ -984,7 +984,8 @@ void bind(nb::module_& m, const char* isa) {
         nb::arg("squares").noconvert(), nb::arg("duals").noconvert(),
         nb::arg("predictions").noconvert(), nb::arg("margins").noconvert(),
         nb::arg("limits").noconvert());
-  m.def("shuffle", &shuffle_order, nb::arg("order").noconvert(), nb::arg("words").noconvert());
+  m.def("draw_order", &draw_random_order, nb::arg("order").noconvert(),
+        nb::arg("seed").noconvert());
   m.def("invert", &invert_sums, nb::arg("sums").noconvert(), nb::arg("numbers").noconvert(),
         nb::arg("drawn").noconvert());
   m.def("balance_observed", &balance_seen, nb::arg("rows").noconvert(),

@@ -76,8 +76,7 @@ def next_epoch(
     def epoch() -> object:
         nonlocal state, own, left
         after = solver.epoch(state, own, sampler.batches(state.epochs, left), schedule)
-        # otherwise a mean of the epoch, where it is timed, would be dropped after some epochs
-        state, own, left = after.state, after.own._replace(settled=0), after.order
+        state, own, left = after.state, after.own, after.order
         return after
 
     return epoch

@@ -105,7 +105,6 @@ COURSE = Struct(
         "done": 0,
         "by_epoch": True,
         "skipped": 3,
-        "settled": 0,
         "checks": True,
         "at_zero": 1.0,
         "eases": True,
@@ -358,7 +357,7 @@ FUNCTIONS = {
         "margins": np.empty(N),
         "limits": np.empty(N),
     },
-    "shuffle": lambda: {"order": np.arange(N), "words": np.arange(4 * N, dtype=np.uint32)},
+    "draw_order": lambda: {"order": np.arange(N), "seed": np.arange(4, dtype=np.uint64)},
     "invert": lambda: {
         "sums": np.arange(1, N + 1) / N,
         "numbers": np.linspace(0.0, 0.9, N),

@@ -13,12 +13,12 @@ from antithetic._core.schedules import step_size
 from antithetic.orders import Pairs, Uniform
 from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
-from antithetic.solvers.sgd import GIVEN_UP, make_sgd
+from antithetic.solvers.sgd import Averages, Sgd, make_sgd
 from antithetic.steps import InverseTime
 from antithetic.stopping import Target
+from antithetic.training.solution import FIRST_COMPARED
 
 N, D = 301, 4
-COMPARED = (4, 5, 8, 9, 16, 17, 32, 33, 64)
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 
 
@@ -100,29 +100,98 @@ def test_a_resumed_run_equals_an_uninterrupted_one():
 
 
 @pytest.mark.parametrize("order", ["balanced", "shuffle"])
-def test_the_mean_is_given_up_once_the_last_weights_are_better(order):
-    """Twice in a row, after epochs 4 and 5, 8 and 9, ... and for good.
+def test_the_solution_is_the_better_of_mean_and_last_weights(order):
+    """From four epochs on; before that it is the mean. In the end, the last weights are better."""
+    X, y = datasets.load("splice_scale", return_X_y=True)
+    problem, chosen = Problem.build(X, y, l2=1e-3), []
+    given = {"l2": 1e-3, "order": order, "average": "epoch", "steps": InverseTime(0.1, decay=1e-2)}
+    for epochs in range(1, 21):
+        result = minimize(X, y, epochs=epochs, **given)
+        own, last = result.run.own, problem.objective(result.run.state.coef)
+        mean, found = problem.objective(own.coef), problem.objective(result.coef)
+        assert found == (mean if epochs < FIRST_COMPARED else min(mean, last))
+        chosen.append(found == last)
+    assert chosen[-1]
 
-    Before that, the mean is what is returned.
+
+@pytest.mark.parametrize("loss", ["log_loss", "hinge", "softmax"])
+def test_looking_at_a_run_does_not_change_it(loss):
+    """With a trace, which looks at the solution after each epoch, all weights have the same bits.
+
+    The last objective of the trace is that of the result.
     """
     X, y = datasets.load("splice_scale", return_X_y=True)
-    problem = Problem.build(X, y, l2=1e-3)
-    solver, sampler = make_sgd(problem, "epoch"), sampler_of(order, problem.n, 2, seed=0)
-    schedule = InverseTime(0.1, decay=1e-2).schedule(problem.loss, problem.penalty)
-    settled = []
-    for after in drive(solver, sampler, schedule, epochs=64):
-        state, own = after.state, after.own
-        settled.append(own.settled == GIVEN_UP)
-        solution = solver.solution(state, own)
-        np.testing.assert_array_equal(solution[0], state.coef if settled[-1] else own.coef)
-        if state.epochs in COMPARED and settled.count(True) <= 1:
-            last = problem.objective(state.coef, state.intercept)
-            mean = problem.objective(own.coef, own.intercept)
-            assert (last < mean) == (own.settled > 0) or settled[-1]
-            assert after.objective == problem.objective(*solution)
-    assert settled == sorted(settled)
-    assert settled[-1]
-    assert 1 + settled.index(True) in COMPARED
+    given = {"loss": loss, "l2": 1e-3, "average": "epoch", "order": "shuffle", "epochs": 9}
+    plain, traced = (minimize(X, y, trace=trace, **given) for trace in ((), "objective"))
+    np.testing.assert_array_equal(plain.coef, traced.coef)
+    np.testing.assert_array_equal(plain.run.state.coef, traced.run.state.coef)
+    problem = Problem.build(X, y, loss=loss, l2=1e-3) if loss != "softmax" else None
+    if problem is not None:
+        assert traced.trace["objective"][-1] == problem.objective(traced.coef)
+    resumed = minimize(X, y, resume=minimize(X, y, **given | {"epochs": 6}), **given)
+    np.testing.assert_array_equal(resumed.coef, plain.coef)
+
+
+@pytest.mark.parametrize("rows", [700, 1000])
+@pytest.mark.parametrize("order", ["balanced", "shuffle"])
+def test_a_fit_ends_with_the_better_of_both(monkeypatch, order, rows):
+    """However its epochs were taken and whoever watched them; a fit compares them once."""
+    X, y = (column[:rows] for column in datasets.load("splice_scale", return_X_y=True))
+    problem, calls, compare = Problem.build(X, y, l2=1e-3, fit_intercept=True), [], Sgd.settled
+
+    def settled(solver, state, own):
+        calls.append((state, own))
+        return compare(solver, state, own)
+
+    monkeypatch.setattr(Sgd, "settled", settled)
+    given = {"loss": "log_loss", "alpha": 1e-3, "order": order, "tol": None, "random_state": 0}
+    for epochs in (3, 4, 7, 12):
+        model = SGDClassifier(max_iter=epochs, **given).fit(X, y)
+        assert len(calls) == (epochs >= FIRST_COMPARED)
+        for state, own in calls:
+            mean, last = (problem.objective(w.coef, w.intercept) for w in (own, state))
+            found = problem.objective(model.coef_[0], model.intercept_[0])
+            assert found == min(mean, last)
+        watched = SGDClassifier(max_iter=epochs, verbose=1, **given).fit(X, y)
+        np.testing.assert_array_equal(watched.coef_, model.coef_)
+        calls.clear()
+
+
+def test_a_fit_that_is_interrupted_ends_with_the_better_of_both(monkeypatch):
+    """Ctrl-C after 12 epochs leaves the same weights as a fit of 12."""
+    X, y = datasets.load("splice_scale", return_X_y=True)
+    given = {"loss": "log_loss", "alpha": 1e-3, "order": "shuffle", "random_state": 0, "tol": None}
+    whole, taken = SGDClassifier(max_iter=12, **given).fit(X, y), Sgd.epoch
+
+    def interrupted(solver, state, *rest):
+        if state.epochs == 12:
+            raise KeyboardInterrupt
+        return taken(solver, state, *rest)
+
+    monkeypatch.setattr(Sgd, "epoch", interrupted)
+    model = SGDClassifier(max_iter=30, **given)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.n_iter_ == 12
+    np.testing.assert_array_equal(model.coef_, whole.coef_)
+
+
+def test_chunks_are_not_compared(monkeypatch):
+    """partial_fit leaves the mean after any number of chunks: one says little of other rows."""
+    monkeypatch.setattr(Sgd, "settled", None)
+    model = SGDClassifier(average="epoch", random_state=0)
+    for start in range(0, 700, 100):
+        model.partial_fit(X[start : start + 100], Y[start : start + 100], classes=np.unique(Y))
+
+
+def test_states_of_earlier_versions():
+    """There, 2 meant that the mean was given up and its sums were zero, and 1 that it was not."""
+    solver = make_sgd(make_problem(), "epoch")
+    state, _ = solver.init(np.ones(D))
+    given_up = Averages(np.zeros(D), 0.0, 0.0, None, 2)
+    doubted = Averages(np.full(D, 2.0), 0.5, 10.0, None, 1)
+    np.testing.assert_array_equal(solver.solution(state, given_up)[0], 1.0)
+    np.testing.assert_array_equal(solver.solution(state, doubted)[0], 2.0)
 
 
 def test_a_long_fit_is_as_good_as_without_averages():

@@ -16,7 +16,6 @@ from antithetic._core import kernels
 from antithetic.estimators import jobs
 from antithetic.problem import Problem
 from antithetic.problem import gap as gaps
-from antithetic.solvers import sgd
 from antithetic.training import care, loop, several
 from antithetic.training.loop import train
 
@@ -226,8 +225,6 @@ def test_constants_of_the_kernel_are_those_of_python():
     header = Path(__file__).parents[1] / "src/antithetic/_core/cpp/several.hpp"
     found = dict(re.findall(r"^constexpr \w+ (\w+) = ([\d.]+);", header.read_text(), re.MULTILINE))
     assert {name: float(value) for name, value in found.items()} == {
-        "given_up": sgd.GIVEN_UP,
-        "first_compared": sgd._FIRST_COMPARED,
         "same_way": care._SAME_WAY,
         "epochs_the_same_way": care._EPOCHS_THE_SAME_WAY,
     }

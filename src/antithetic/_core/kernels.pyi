@@ -42,7 +42,6 @@ class Course:
         done: int,
         by_epoch: bool,
         skipped: int,
-        settled: int,
         checks: bool,
         at_zero: float,
         eases: bool,
@@ -287,7 +286,7 @@ def rest_limits(
     margins: _Column,
     limits: _Column,
 ) -> None: ...
-def shuffle(order: _Index, words: NDArray[np.uint32]) -> bool: ...
+def draw_order(order: _Index, seed: NDArray[np.uint64]) -> None: ...
 def invert(sums: _Column, numbers: _Column, drawn: _Index) -> None: ...
 def balance_observed(
     rows: _Index,

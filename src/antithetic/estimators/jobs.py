@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,8 @@ from antithetic.solvers.sgd import Averages
 from antithetic.solvers.state import Solution, State
 from antithetic.solvers.steps import Schedule
 from antithetic.training.gap import NO_GAP, Gap
-from antithetic.training.loop import Run, gap_of, present_schedule, train, warn_if_worse
+from antithetic.training.loop import Run, present_schedule, train, warn_if_worse
+from antithetic.training.solution import is_open, settled, with_gap
 from antithetic.training.spec import Spec
 
 Watch = Callable[["Job"], bool] | None  # None: nobody watches
@@ -29,10 +30,10 @@ class Seen(NamedTuple):
     """A run after an epoch, without its data.
 
     ``schedule`` holds the steps of the next epoch, None if no step was taken, and ``given`` those
-    that were found or known, before any of them had to be shortened.
+    that were found or known, before any of them had to be shortened. ``look`` returns the solution.
     """
 
-    solution: Solution
+    look: Callable[[], Solution]
     state: State
     own: Any
     schedule: Schedule | None
@@ -43,10 +44,22 @@ class Seen(NamedTuple):
     @classmethod
     def of(cls, spec: Spec, run: Run) -> Seen:
         """What is kept from a run."""
-        solution = spec.solver.solution(run.state, run.own)
-        schedule = present_schedule(spec, run)
-        given = run.schedule
-        return cls(solution, run.state, run.own, schedule, run.entries, run.stopped, given)
+        if is_open(spec, run, len(run.entries)):
+            look: Callable[[], Solution] = cache(partial(_settled_solution, spec, run))
+        else:
+            look = showing(spec.solver.solution(run.state, run.own))
+        schedule, given = present_schedule(spec, run), run.schedule
+        return cls(look, run.state, run.own, schedule, run.entries, run.stopped, given)
+
+
+def showing(solution: Solution) -> Callable[[], Solution]:
+    """Return a function that returns a solution."""
+    return lambda: solution
+
+
+def _settled_solution(spec: Spec, run: Run) -> Solution:
+    run = settled(spec, run, len(run.entries))
+    return spec.solver.solution(run.state, run.own)
 
 
 @dataclass(slots=True, eq=False)
@@ -88,7 +101,7 @@ class Job:
     @property
     def solution(self) -> Solution:
         """Current weights and intercept."""
-        return self.first if self.seen is None else self.seen.solution
+        return self.first if self.seen is None else self.seen.look()
 
     def copy(self) -> Job:
         """The current state of the job, while other threads continue."""
@@ -110,9 +123,13 @@ def do(job: Job, watch: Watch) -> None:
         job.seen = Seen.of(spec, run)
         if watch is not None and watch(job):
             break
+    if run.entries:
+        estimates, own = spec.estimates_gap, run.own
+        run = with_gap(spec, run) if estimates else settled(spec, run, len(run.entries))
+        job.gap = run.gap or NO_GAP
+        if run.own is not own:
+            job.seen = Seen.of(spec, run)
     warn_if_worse(spec, first, run)
-    if spec.estimates_gap and run.entries:
-        job.gap = gap_of(spec, run)
 
 
 def do_all(jobs: list[Job], watch: Watch, n_jobs: int | None) -> None:

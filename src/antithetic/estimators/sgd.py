@@ -142,8 +142,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     average : bool, int, "auto", "epoch" or "linear", default="auto"
         Whether ``coef_`` is the mean of the weights after each step: of all, from a number of
         samples on, with weight 2/(t+1) for step t ("linear": later ones count more), or of the last
-        epoch, at up to 256 points ("epoch"; without the beginning of the first epoch), until the
-        last weights are found to be better. "auto" is "epoch" in ``fit`` with
+        epoch, at up to 256 points ("epoch"; without the beginning of the first epoch; from four
+        epochs on, the last weights if these are better). "auto" is "epoch" in ``fit`` with
         ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8 rows per
         feature or more (``"softmax"``: any number), otherwise False. Averages of ``"softmax"`` are
         taken over at most 256 points of each epoch.
@@ -567,8 +567,8 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     average : bool, int, "auto", "epoch" or "linear", default="auto"
         Whether ``coef_`` is the mean of the weights after each step: of all, from a number of
         samples on, with weight 2/(t+1) for step t ("linear": later ones count more), or of the last
-        epoch, at up to 256 points ("epoch"; without the beginning of the first epoch), until the
-        last weights are found to be better. "auto" is "epoch" in ``fit`` with
+        epoch, at up to 256 points ("epoch"; without the beginning of the first epoch; from four
+        epochs on, the last weights if these are better). "auto" is "epoch" in ``fit`` with
         ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8 rows per
         feature or more, otherwise False. With the default loss it is False.
     order : str or Order, default="auto"

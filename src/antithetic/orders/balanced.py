@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.orders.batches import Batches, cut
+from antithetic.orders.batches import Batches, starts_of
 from antithetic.orders.nested import NestedGroups
 from antithetic.orders.order import Order
 from antithetic.orders.pairs import Pairs
@@ -87,6 +87,10 @@ class BalancedOrder:
     batch_size: int
     unit: int = 1
     sketched: bool = False
+    starts: NDArray[np.intp] = field(init=False, repr=False)  # the same for every epoch
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "starts", starts_of(len(self.first), self.batch_size))
 
     def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
         """Batches of an epoch, a pure function of the order that the last one left behind.
@@ -94,4 +98,4 @@ class BalancedOrder:
         None before the first.
         """
         rows = self.first if order is None else order
-        return cut(rows, self.batch_size)._replace(unit=self.unit, sketched=self.sketched)
+        return Batches(rows, self.starts, self.batch_size, self.unit, sketched=self.sketched)

@@ -46,6 +46,12 @@ class Batches(NamedTuple):
 
 def cut(rows: NDArray[np.intp], size: int) -> Batches:
     """Cut rows into batches of ``size``, the last one possibly shorter."""
-    starts = np.arange(0, len(rows) + size, size)
-    starts[-1] = len(rows)
-    return Batches(rows, starts, size)
+    return Batches(rows, starts_of(len(rows), size), size)
+
+
+def starts_of(n: int, size: int) -> NDArray[np.intp]:
+    """Where batches of ``size`` begin in n rows, and where the last one ends; not to be changed."""
+    starts = np.arange(0, n + size, size)
+    starts[-1] = n
+    starts.flags.writeable = False
+    return starts

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.orders.batches import Batches, cut
+from antithetic.orders.batches import Batches, cut, starts_of
 from antithetic.orders.nested import NestedGroups
 from antithetic.orders.order import Order
 from antithetic.orders.pairs import Pairs
@@ -71,10 +71,15 @@ class ShuffledRows:
     n: int
     batch_size: int
     seed: int
+    starts: NDArray[np.intp] = field(init=False, repr=False)  # the same for every epoch
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "starts", starts_of(self.n, self.batch_size))
 
     def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
         """Batches of an epoch, a pure function of the seed and the epoch."""
-        return cut(random_order(np.random.default_rng((self.seed, epoch)), self.n), self.batch_size)
+        rows = random_order(np.random.default_rng((self.seed, epoch)), self.n)
+        return Batches(rows, self.starts, self.batch_size)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

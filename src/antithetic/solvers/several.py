@@ -89,7 +89,7 @@ def take_several(
     following = np.empty(len(batches.rows), np.intp)
     moved = np.zeros(problem.d + 1) if course.moved is None else course.moved.copy()
     running, seconds = np.empty((2, course.epochs))
-    *found, done, settled, aligned, objective, is_wrong = problem.rows.sgd_epochs(
+    *found, done, aligned, objective, is_wrong = problem.rows.sgd_epochs(
         problem.targets,
         kernel_batches(batches, state),
         step_rule(problem, schedule, solver.steepest, solver.watch),
@@ -108,7 +108,7 @@ def take_several(
         batches.unit,
         following,
         solver.units,
-        _kernel_course(solver, state, own, batches, course),
+        _kernel_course(solver, state, batches, course),
         moved,
         course.moved is not None,
         running,
@@ -127,21 +127,17 @@ def take_several(
         average_intercept,
         average_weight,
         None if own.received is None else received,
-        settled,
     )
     after = After(ended, kept, order=following, objective=objective)
     return Several(after, running[:done], seconds[:done], moved, aligned, is_wrong)
 
 
-def _kernel_course(
-    solver: Sgd, state: State, own: Averages, batches: Batches, course: Course
-) -> kernels.Course:
+def _kernel_course(solver: Sgd, state: State, batches: Batches, course: Course) -> kernels.Course:
     return kernels.Course(
         course.epochs,
         state.epochs,
         solver.by_epoch,
         rows_skipped(batches),
-        own.settled,
         course.checks,
         course.at_zero,
         course.eases,

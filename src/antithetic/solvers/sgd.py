@@ -21,8 +21,7 @@ from antithetic.solvers.state import After, Solution, State
 from antithetic.solvers.steps import Schedule
 
 _LEAST_POINTS, _MOST_POINTS = 64, 256  # points of an epoch that are averaged
-GIVEN_UP = 2  # times in a row that last weights were better than a mean
-_FIRST_COMPARED = 4  # epochs after which a mean is first compared with the last weights
+MEAN, LAST = 1, 2  # which weights were found to be better, where both were looked at
 _MOST_SAMPLES = np.iinfo(np.int64).max  # the largest number that the kernels count to
 _MOST_SKIPPED = 10_000  # rows of the first epoch on the way to where the optimum is
 
@@ -42,8 +41,8 @@ class Averages(NamedTuple):
         For an L1 penalty: the penalty applied to each weight and, last, the penalty that each
         should have received (see ``_core/cpp/steps.hpp``).
     settled : int
-        How often in a row the last weights were found better than the mean of their epoch; from
-        ``GIVEN_UP`` on they are the solution.
+        Whether the mean of the epoch (``MEAN``) or its last weights (``LAST``) were found to be
+        better; 0 where they were not compared, and the mean is the solution.
     """
 
     coef: NDArray[np.float64] | None = None
@@ -76,10 +75,9 @@ class Sgd:
     by_epoch : bool, default=False
         Whether the average starts again with each epoch, in the first one after a quarter of it (at
         most 10,000 rows), and is taken over at most 256 evenly spaced points: they remove as much
-        noise as all steps would, at a small part of the cost. After epochs 4, 5, 8, 9, 16, 17 and
-        so on it is compared with the last weights, and given up for good once these were better
-        twice in a row: an epoch that visits each row once ends with little noise, and once steps
-        are short, the noise of its middle makes the mean worse.
+        noise as all steps would, at a small part of the cost. :meth:`settled` compares it with the
+        last weights: an epoch that visits each row once ends with little noise, and once steps are
+        short, the noise of its middle makes the mean worse.
     preconditioner : Preconditioner or None, default=None
         Centre and metric that steps are taken in, see :mod:`antithetic.problem.preconditioner`.
     """
@@ -106,7 +104,7 @@ class Sgd:
 
     def _without_average(self, own: Averages) -> Averages:
         zeros = np.zeros(self.problem.n_weights)
-        return own._replace(coef=zeros, intercept=self._zero_intercept(), weight=0.0)
+        return own._replace(coef=zeros, intercept=self._zero_intercept(), weight=0.0, settled=0)
 
     def _zero_intercept(self) -> Any:
         return 0.0
@@ -126,10 +124,17 @@ class Sgd:
         return state._replace(coef=state.coef.astype(self.problem.X.dtype)), own
 
     def solution(self, state: State, own: Averages) -> Solution:
-        """Weights and intercept to be used: the averaged ones, if any."""
-        if own.coef is None or not own.weight:
+        """Weights and intercept to be used: the averaged ones, unless the last were better."""
+        if own.coef is None or not own.weight or own.settled == LAST:
             return state.coef, state.intercept
         return own.coef.astype(state.coef.dtype), own.intercept
+
+    def settled(self, state: State, own: Averages) -> tuple[Averages, float]:
+        """Compare the mean of an epoch with the last weights; also return the objective."""
+        ended = state.coef, state.intercept
+        with np.errstate(all="ignore"):
+            mean, last = self.problem.objectives_of(self.solution(state, own), ended)
+        return own._replace(settled=LAST if last < mean else MEAN), last if last < mean else mean
 
     def is_averaged(self, own: Averages) -> bool:
         """Whether the solution is an average of weights."""
@@ -148,12 +153,10 @@ class Sgd:
         if self.by_epoch:
             own = self._without_average(own)
             skipped = rows_skipped(batches) if state.epochs == 0 else 0
-            average_from = 0 if own.settled == GIVEN_UP else 1 + state.samples + skipped
+            average_from = 1 + state.samples + skipped
             average_every = self.between_points(batches)
         averaging = Averaging(average_from, self.linear, average_every)
-        after = self._take_steps(state, own, batches, schedule, averaging)
-        judged = self.by_epoch and own.settled < GIVEN_UP and _is_compared(after.state.epochs)
-        return self._settle(after) if judged else after
+        return self._take_steps(state, own, batches, schedule, averaging)
 
     def between_points(self, batches: Batches) -> int:
         """Steps between two points of an epoch that are averaged."""
@@ -195,22 +198,10 @@ class Sgd:
                 average_intercept,
                 average_weight,
                 None if own.received is None else received,
-                own.settled,
             ),
             met / batches.counted if self.watch else np.nan,
             following if batches.unit else None,
         )
-
-    def _settle(self, after: After) -> After:
-        """Compare the mean of an epoch with the last weights; give it up the second time."""
-        state, own = after.state, after.own
-        with np.errstate(all="ignore"):
-            solution, ended = self.solution(state, own), (state.coef, state.intercept)
-            mean, last = self.problem.objectives_of(solution, ended)
-        own = own._replace(settled=own.settled + 1 if last < mean else 0)
-        if own.settled == GIVEN_UP:
-            return after._replace(own=self._without_average(own), objective=last)
-        return after._replace(own=own, objective=mean)
 
 
 def make_sgd(
@@ -241,10 +232,6 @@ def make_sgd(
 def rows_skipped(batches: Batches) -> int:
     """Rows of the first epoch that a mean leaves out."""
     return min(len(batches.rows) // 4, _MOST_SKIPPED)
-
-
-def _is_compared(epochs: int) -> bool:
-    return epochs >= _FIRST_COMPARED and (epochs.bit_count() == 1 or (epochs - 1).bit_count() == 1)
 
 
 def _points_to_average(problem: Problem) -> int:

@@ -100,13 +100,14 @@ def is_cheap(spec: Spec) -> bool:
 
 
 def _reached(spec: Spec, after: After) -> float:
-    """Objective of the last weights, or of the mean of their epoch if that is the solution.
+    """Objective of the last weights, or of the mean of their epoch if there is one.
 
-    An average over all epochs would hide for long how the last one ended.
+    An average over all epochs would hide for long how the last one ended. Whether somebody has
+    looked which of the two is better makes no difference.
     """
     state, problem = after.state, spec.problem
     if not spec.solver.by_epoch:
         return finite_objective(problem, state.coef, state.intercept)
     if not are_finite(state.coef, state.intercept):
         return np.inf
-    return finite_objective(problem, *spec.solver.solution(state, after.own))
+    return finite_objective(problem, *spec.solver.solution(state, after.own._replace(settled=0)))

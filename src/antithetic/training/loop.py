@@ -22,8 +22,9 @@ from antithetic.solvers.state import After, Solution, State
 from antithetic.solvers.step_search import find_steps
 from antithetic.solvers.steps import LOWERING, Auto, Schedule, can_be_lowered
 from antithetic.training.care import MOST_LOWERINGS, Easing, ease, eased_rate, unless_wrong
-from antithetic.training.gap import Gap, Marks, estimate_gap, is_surely_wide, marks_of, should_go_on
+from antithetic.training.gap import Gap, Marks, is_marked, is_surely_wide, mark_of, should_go_on
 from antithetic.training.several import at_once, can_be_several, several
+from antithetic.training.solution import is_traced, settled, with_gap
 from antithetic.training.spec import Spec
 from antithetic.training.stopping import Stalled
 from antithetic.training.tables import (
@@ -232,15 +233,19 @@ def _moved(spec: Spec, run: Run, after: After, drawing: Drawing) -> Run:
         easing,
         run.marks,
     )
+    if is_traced(spec):
+        run = settled(spec, run, len(run.entries) + 1)
     return _judged_by_rule(spec, run._replace(entries=(*run.entries, measure(spec, run))))
 
 
 def _judged_by_rule(spec: Spec, run: Run) -> Run:
     """Look at a run whose last epoch was measured, and decide whether to continue."""
-    if spec.estimates_gap:
+    epochs = len(run.entries)
+    if spec.estimates_gap and is_marked(spec.problem, epochs):
+        run = settled(spec, run, epochs)
         solution = spec.solver.solution(run.state, run.own)
-        if marks := marks_of(spec.problem, len(run.entries), run.objective, solution):
-            run = run._replace(marks=run.marks + marks)
+        mark = mark_of(spec.problem, epochs, run.objective, solution)
+        run = run._replace(marks=(*run.marks, mark))
     if spec.stop is None:
         return run
     if isinstance(spec.stop, Stalled):
@@ -261,9 +266,9 @@ def _judged(spec: Spec, run: Run, stop: Stalled) -> Run:
         last = [entry["objective"] for entry in run.entries[-1 - stop.epochs :]]
         if is_surely_wide(spec.problem, last):
             return run._replace(patience=Patience(patience.best, stop.epochs - 1))
-        epochs, gap = len(run.entries), gap_of(spec, run)
-        run = run._replace(gap=gap)
-        if should_go_on(spec.problem, gap, last, epochs):
+        epochs, run = len(run.entries), with_gap(spec, run)
+        assert run.gap is not None
+        if should_go_on(spec.problem, run.gap, last, epochs):
             # estimates cost more than epochs of few rows: the next one is due after a fifth more
             smooth = has_newton_decrement(spec.problem)
             patience = Patience(patience.best, -(epochs // 5) if smooth else 0)
@@ -271,14 +276,6 @@ def _judged(spec: Spec, run: Run, stop: Stalled) -> Run:
         patience = Patience(patience.best)
         return run._replace(patience=patience, lowered=run.lowered + 1)
     return run._replace(patience=patience)
-
-
-def gap_of(spec: Spec, run: Run) -> Gap:
-    """Estimate how far a run is from the optimum."""
-    if run.gap is not None:
-        return run.gap
-    solution = spec.solver.solution(run.state, run.own)
-    return estimate_gap(spec.problem, solution, len(run.entries), run.marks)
 
 
 def present_schedule(spec: Spec, run: Run) -> Schedule:

@@ -23,6 +23,7 @@ from antithetic.solvers import DivergenceError, check_solver
 from antithetic.solvers.steps import Steps, read_steps
 from antithetic.training.automatic import automatic_batch_size, noise_left, order_of_the_paper
 from antithetic.training.loop import Patience, Run, begin, train, warn_if_worse
+from antithetic.training.solution import settled
 from antithetic.training.spec import Spec, make_spec
 from antithetic.training.stopping import Stalled, Target, check_stop
 from antithetic.training.trace import Distance, measure
@@ -165,8 +166,8 @@ def minimize(
     average : bool, int, "linear" or "epoch", default=False
         Return the mean of the weights after each step: of all (True), from a number of samples on
         (an int), with weight t for step t ("linear"), or of the last epoch, at up to 256 points
-        ("epoch"; without the beginning of the first epoch), until the last weights are found to be
-        better. False returns the last weights.
+        ("epoch"; without the beginning of the first epoch; from four epochs on, the last weights
+        if these are better). False returns the last weights.
     epochs : int, default=20
         Passes over the data: ``ceil(n / batch_size)`` steps each.
     stop : Stalled, Target or None, default=None
@@ -289,11 +290,13 @@ def _drive(spec: Spec, run: Run, epochs: int, settings: dict[str, Any], progress
         raise
     except KeyboardInterrupt as stop:
         raise Interrupted(_result(spec, run, settings)) from stop
+    run = settled(spec, run, len(run.entries))
     warn_if_worse(spec, first, run)
     return _result(spec, run, settings)
 
 
 def _result(spec: Spec, run: Run, settings: dict[str, Any]) -> Result:
+    run = settled(spec, run, len(run.entries))
     coef, intercept = spec.solver.solution(run.state, run.own)
     # the user's to change, without changing what a resumed run starts from
     coef, intercept = coef.copy(), intercept if np.ndim(intercept) == 0 else intercept.copy()

@@ -1,28 +1,64 @@
 // Random orders, draws, and balancing of what is observed.
 #include "draws.hpp"
 
+#include <bit>
+
 #include "balance.hpp"
 #include "sums.hpp"
 
 namespace antithetic {
 
-bool shuffle(std::span<Index> order, std::span<const std::uint32_t> words) {
-  std::size_t used = 0;
-  for (std::size_t i = order.size(); i-- > 1;) {
-    const std::uint64_t bound = i + 1;
-    if (used >= words.size()) return false;
-    std::uint64_t product = std::uint64_t{words[used++]} * bound;
+namespace {
+
+// xoshiro256++ (Blackman and Vigna 2021), two words of 32 bits at a time, the lower one first.
+class RandomWords {
+ public:
+  explicit RandomWords(std::span<const std::uint64_t, 4> seed) {
+    std::copy(seed.begin(), seed.end(), state_);
+  }
+
+  std::uint32_t next() {
+    is_full_ = !is_full_;
+    if (!is_full_) return static_cast<std::uint32_t>(kept_ >> 32);
+    auto& [a, b, c, d] = state_;
+    kept_ = std::rotl(a + d, 23) + a;
+    const std::uint64_t shifted = b << 17;
+    c ^= a;
+    d ^= b;
+    b ^= c;
+    a ^= d;
+    c ^= shifted;
+    d = std::rotl(d, 45);
+    return static_cast<std::uint32_t>(kept_);
+  }
+
+  // A number below the bound, without a bias (Lemire 2019).
+  std::uint32_t below(std::uint64_t bound) {
+    std::uint64_t product = next() * bound;
     if (static_cast<std::uint32_t>(product) < bound) {
       // Perhaps one of the few words that would make small numbers more likely.
       const std::uint64_t least = ((std::uint64_t{1} << 32) - bound) % bound;
-      while (static_cast<std::uint32_t>(product) < least) {
-        if (used + i > words.size()) return false;
-        product = std::uint64_t{words[used++]} * bound;
-      }
+      while (static_cast<std::uint32_t>(product) < least) product = next() * bound;
     }
-    std::swap(order[i], order[product >> 32]);
+    return static_cast<std::uint32_t>(product >> 32);
   }
-  return true;
+
+ private:
+  std::uint64_t state_[4], kept_ = 0;
+  bool is_full_ = false;
+};
+
+}  // namespace
+
+void draw_order(std::span<Index> order, std::span<const std::uint64_t, 4> seed) {
+  RandomWords words(seed);
+  std::vector<std::uint32_t> numbers(order.size());  // of 32 bits, for the sake of the cache
+  for (std::uint32_t i = 1; i < numbers.size(); ++i) {
+    const std::uint32_t place = words.below(std::uint64_t{i} + 1);
+    numbers[i] = numbers[place];
+    numbers[place] = i;
+  }
+  std::copy(numbers.begin(), numbers.end(), order.begin());
 }
 
 void invert(std::span<const double> sums, std::span<const double> numbers, std::span<Index> drawn) {

@@ -5,9 +5,8 @@
 
 namespace antithetic {
 
-// Shuffle in place by random words of 32 bits, without a bias (Fisher and Yates; Lemire 2019);
-// false if there are too few of them.
-bool shuffle(std::span<Index> order, std::span<const std::uint32_t> words);
+// The numbers from 0 on, fewer than 2^32, in random order (Fisher and Yates).
+void draw_order(std::span<Index> order, std::span<const std::uint64_t, 4> seed);
 
 // For each number, the first unit whose cumulative probability is above it. A guide says where to
 // begin for each of as many cells as there are units; a binary search would miss the cache at every

@@ -187,8 +187,7 @@ auto sgd_epochs(const BoundRows& rows, const BoundTargets& targets, const BoundB
   const auto found = run_several(*rows.rows, given, course, columns, pulse);
   const auto& last = found.last;
   return std::make_tuple(last.intercept, last.average_intercept, last.average_weight, last.charged,
-                         found.epochs, found.settled, found.aligned, found.objective,
-                         found.is_wrong);
+                         found.epochs, found.aligned, found.objective, found.is_wrong);
 }
 
 auto softmax_epoch(const BoundRows& rows, const BoundClassTargets& targets,
@@ -605,12 +604,12 @@ void rest_limits(int code, const BoundTargets& targets, const ReadColumn<double>
 
 // ---- draws and pairings
 
-bool shuffle_order(const Column<Index>& order, const ReadColumn<std::uint32_t>& words) {
+void draw_random_order(const Column<Index>& order, const ReadColumn<std::uint64_t>& seed) {
   const auto given = write(order);
-  const auto random = read(words);
-  require(given.size() < (std::size_t{1} << 32), "at most 2^32 rows");
+  require(given.size() < (std::size_t{1} << 32), "fewer than 2^32 rows");
+  require(seed.shape(0) == 4, "seed: four words");
   nb::gil_scoped_release unlocked;
-  return shuffle(given, random);
+  draw_order(given, read(seed).first<4>());
 }
 
 void invert_sums(const ReadColumn<double>& sums, const ReadColumn<double>& numbers,
@@ -934,16 +933,15 @@ void bind(nb::module_& m, const char* isa) {
   nb::class_<Course>(m, "Course")
       .def(
           "__init__",
-          [](Course* self, Index epochs, Index done, bool by_epoch, Index skipped, Index settled,
-             bool checks, double at_zero, bool eases, Index aligned, double best, double least_fall,
+          [](Course* self, Index epochs, Index done, bool by_epoch, Index skipped, bool checks,
+             double at_zero, bool eases, Index aligned, double best, double least_fall,
              Index waited, Index patience) {
-            new (self) Course{epochs, done,    by_epoch, skipped,    settled, checks,  at_zero,
-                              eases,  aligned, best,     least_fall, waited,  patience};
+            new (self) Course{epochs, done,    by_epoch, skipped,    checks, at_zero,
+                              eases,  aligned, best,     least_fall, waited, patience};
           },
           nb::arg("epochs"), nb::arg("done"), nb::arg("by_epoch"), nb::arg("skipped"),
-          nb::arg("settled"), nb::arg("checks"), nb::arg("at_zero"), nb::arg("eases"),
-          nb::arg("aligned"), nb::arg("best"), nb::arg("least_fall"), nb::arg("waited"),
-          nb::arg("patience"));
+          nb::arg("checks"), nb::arg("at_zero"), nb::arg("eases"), nb::arg("aligned"),
+          nb::arg("best"), nb::arg("least_fall"), nb::arg("waited"), nb::arg("patience"));
 
   nb::class_<Averaging>(m, "Averaging")
       .def(
@@ -993,7 +991,8 @@ void bind(nb::module_& m, const char* isa) {
         nb::arg("squares").noconvert(), nb::arg("duals").noconvert(),
         nb::arg("predictions").noconvert(), nb::arg("margins").noconvert(),
         nb::arg("limits").noconvert());
-  m.def("shuffle", &shuffle_order, nb::arg("order").noconvert(), nb::arg("words").noconvert());
+  m.def("draw_order", &draw_random_order, nb::arg("order").noconvert(),
+        nb::arg("seed").noconvert());
   m.def("invert", &invert_sums, nb::arg("sums").noconvert(), nb::arg("numbers").noconvert(),
         nb::arg("drawn").noconvert());
   m.def("balance_observed", &balance_seen, nb::arg("rows").noconvert(),

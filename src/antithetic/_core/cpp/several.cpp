@@ -1,7 +1,6 @@
 // Several epochs of SGD in one call.
 #include "several.hpp"
 
-#include <bit>
 #include <chrono>
 
 #include "checks.hpp"
@@ -89,7 +88,7 @@ class SeveralEpochs {
     for (; count < course_.epochs && goes_on; ++count) {
       backup_.keep(now_);
       const double met = take(count, pulse);
-      if (!judge(count, pulse)) {
+      if (!judge(pulse)) {
         backup_.restore(now_);
         is_wrong = true;
         break;
@@ -107,7 +106,7 @@ class SeveralEpochs {
     std::copy(order_.begin(), order_.end(), following_.begin());
     const SgdOutcome last{now_.intercept, now_.average_intercept, now_.average_weight, now_.charged,
                           0.0};
-    return {last, count, course_.settled, course_.aligned, objective_, is_wrong};
+    return {last, count, course_.aligned, objective_, is_wrong};
   }
 
  private:
@@ -119,8 +118,7 @@ class SeveralEpochs {
       std::fill(now_.average.begin(), now_.average.end(), 0.0);
       now_.average_intercept = now_.average_weight = 0.0;
       const Index skipped = course_.done + count == 0 ? course_.skipped : 0;
-      const std::int64_t from = 1 + now_.batches.samples + skipped;
-      now_.averaging.from = course_.settled == given_up ? 0 : from;
+      now_.averaging.from = 1 + now_.batches.samples + skipped;
     }
     now_.batches.rows = order_;
     now_.following = next_;
@@ -134,47 +132,19 @@ class SeveralEpochs {
 
   // Whether an epoch may stay, as far as can be said here: weights and objective are finite, and
   // the objective is not above that of zero weights.
-  bool judge(Index count, Pulse& pulse) {
+  bool judge(Pulse& pulse) {
     objective_ = std::numeric_limits<double>::quiet_NaN();
     // beyond this, the caller's own sum of squares would overflow, and it shortens the steps
     const double most = is_double() ? std::numeric_limits<double>::max()
                                     : double{std::numeric_limits<float>::max()};
     if (!(square_of(now_.coef) <= most) || !std::isfinite(now_.intercept)) return false;
-    const Index settled = course_.settled;
-    const Index epochs = course_.done + count + 1;
-    if (course_.by_epoch && settled < given_up && is_compared(epochs)) {
-      settle(pulse);
-    } else if (course_.checks) {
-      const Reals none{nullptr, 0, is_double()};
-      objective_ = is_mean() ? objectives(mean(), now_.average_intercept, none, pulse)[0]
-                             : objectives(now_.coef, now_.intercept, none, pulse)[0];
-    }
     if (!course_.checks) return true;
+    const bool is_mean = course_.by_epoch && now_.average_weight != 0.0;
+    objective_ = is_mean ? objective(mean(), now_.average_intercept, pulse)
+                         : objective(now_.coef, now_.intercept, pulse);
     const bool above = objective_ > course_.at_zero && course_.at_zero > 0.0;
-    if (std::isfinite(objective_) && !above) return true;
-    course_.settled = settled;
-    return false;
+    return std::isfinite(objective_) && !above;
   }
-
-  static bool is_compared(Index epochs) {
-    const auto bits = [](Index k) { return std::popcount(static_cast<std::uint64_t>(k)); };
-    return epochs >= first_compared && (bits(epochs) == 1 || bits(epochs - 1) == 1);
-  }
-
-  // Compare the mean of an epoch with the last weights; give it up the second time.
-  void settle(Pulse& pulse) {
-    const auto found =
-        objectives(is_mean() ? mean() : now_.coef,
-                   is_mean() ? now_.average_intercept : now_.intercept, now_.coef, pulse);
-    course_.settled = found[1] < found[0] ? course_.settled + 1 : 0;
-    objective_ = found[0];
-    if (course_.settled < given_up) return;
-    objective_ = found[1];
-    std::fill(now_.average.begin(), now_.average.end(), 0.0);
-    now_.average_intercept = now_.average_weight = 0.0;
-  }
-
-  bool is_mean() const { return course_.by_epoch && now_.average_weight != 0.0; }
 
   // The mean of the epoch's weights, in the rows' type.
   Reals mean() {
@@ -188,15 +158,11 @@ class SeveralEpochs {
     return out;
   }
 
-  std::array<double, 2> objectives(const Reals& coef, double intercept, const Reals& other,
-                                   Pulse& pulse) const {
-    const LossesArguments asked{now_.targets, now_.rule.loss, coef,
-                                intercept,    other,          now_.intercept};
-    auto found = rows_.losses_at(asked, pulse);
-    const auto n = static_cast<double>(rows_.n());
-    found[0] = found[0] / n + penalty_of(coef, now_.rule);
-    if (other.size > 0) found[1] = found[1] / n + penalty_of(other, now_.rule);
-    return found;
+  double objective(const Reals& coef, double intercept, Pulse& pulse) const {
+    const Reals none{nullptr, 0, is_double()};
+    const auto [total, other] =
+        rows_.losses_at({now_.targets, now_.rule.loss, coef, intercept, none, 0.0}, pulse);
+    return total / static_cast<double>(rows_.n()) + penalty_of(coef, now_.rule);
   }
 
   // Count epochs that went the same way; whether the decay is to be eased.
@@ -249,7 +215,6 @@ CourseOutcome run_several(const RowSet& rows, const SgdArguments& given, const C
   require_batches(given.batches, rows.n());
   require(course.epochs >= 1 && 0 <= course.done && course.done < most,
           "a call takes at least one epoch");
-  require(0 <= course.settled && course.settled <= given_up, "settled: 0, 1 or 2");
   require(0 <= course.aligned && course.aligned < epochs_the_same_way, "aligned: 0, 1 or 2");
   require(-most < course.waited && course.waited < most && course.patience >= 0,
           "patience must not be negative, and waited can still grow");

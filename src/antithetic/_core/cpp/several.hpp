@@ -10,19 +10,16 @@
 
 namespace antithetic {
 
-// the first and the last are those of solvers/sgd.py, the others those of training/care.py
-constexpr Index given_up = 2;             // times in a row that last weights beat a mean
+// as in training/care.py
 constexpr Index epochs_the_same_way = 3;  // after which the decay is eased
 constexpr double same_way = 0.7;          // cosine between the ways of two epochs
-constexpr Index first_compared = 4;       // epochs after which a mean is first compared
 
 // What a call is asked for, and what it goes on from.
 struct Course {
   Index epochs;             // at most
   Index done;               // before this call
-  bool by_epoch;            // the mean of each epoch's weights is the solution
+  bool by_epoch;            // the mean of each epoch's weights is taken
   Index skipped;            // rows of the very first epoch that such a mean leaves out
-  Index settled;            // times in a row that the last weights were better than it
   bool checks;              // objectives are computed, and must not exceed that of zero weights
   double at_zero;           // which is this
   bool eases;               // epochs that go the same way are counted
@@ -34,8 +31,8 @@ struct Course {
 
 struct CourseOutcome {
   SgdOutcome last;
-  Index epochs, settled, aligned;
-  double objective;  // of the solution after the last epoch; NaN if it was not computed
+  Index epochs, aligned;
+  double objective;  // of the mean, if any, after the last epoch; NaN if it was not computed
   bool is_wrong;     // whether one more epoch was taken back
 };
 

@@ -278,7 +278,9 @@ def gap_of(spec: Spec, run: Run) -> Gap:
     if run.gap is not None:
         return run.gap
     solution = spec.solver.solution(run.state, run.own)
-    return estimate_gap(spec.problem, solution, len(run.entries), run.marks)
+    units = spec.solver.preconditioner if isinstance(spec.solver, Sgd) else None
+    centre = None if units is None else units.centre
+    return estimate_gap(spec.problem, solution, len(run.entries), run.marks, centre)
 
 
 def present_schedule(spec: Spec, run: Run) -> Schedule:

@@ -221,14 +221,19 @@ def cumulative_threshold(weight, received, charged):
 
 
 def evaluate(X, y, weight, loss, coef, intercept):
-    """Weighted loss, slope, squared slope and curvature in all; those of rows; the gradient."""
-    p = np.asarray(X, dtype=float) @ coef + intercept
+    """Weighted loss, slope, squared slope and curvature in all; those of rows; the gradient.
+
+    Last come the sums of the columns and of their squares, weighted by the curvatures.
+    """
+    X = np.asarray(X, dtype=float)
+    p = X @ coef + intercept
     losses, slopes = loss.value(y, p), loss.slope(y, p)
     curvatures = curvature(loss, y, p)
     if weight is not None:
         losses, slopes, curvatures = weight * losses, weight * slopes, weight * curvatures
     totals = losses.sum(), slopes.sum(), slopes @ slopes, curvatures.sum()
-    return totals, slopes, curvatures, p, np.asarray(X, dtype=float).T @ slopes
+    moments = np.concatenate([curvatures @ X, curvatures @ X**2])
+    return totals, slopes, curvatures, p, X.T @ slopes, moments
 
 
 def curvature(loss, y, p):

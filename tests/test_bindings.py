@@ -208,6 +208,7 @@ def evaluate(_dtype):
         "intercept": 0.0,
         **columns,
         "gradient": np.empty(D),
+        "moments": np.empty(2 * D),
         "threads": 2,
     }
 
@@ -317,6 +318,10 @@ FUNCTIONS = {
         }
     ),
     "newton_decrement": lambda: table_problem() | {"point": np.zeros(D), "least_ridge": 1e-12},
+    "columns_rise": lambda: {
+        "indices": np.arange(N, dtype=np.int32),
+        "indptr": np.array([0, 3, N], dtype=np.int32),
+    },
     "two_values": lambda: {"y": np.resize([1.0, -1.0], N)},
     "minimise_table": lambda: {
         "table": table_problem()["table"],

@@ -54,9 +54,9 @@ def targets_of(loss, rng, n, weight):
     return y, kernels.Targets(y, np.empty(0) if weight is None else weight)
 
 
-def evaluate(rows, targets, loss, coef, intercept, n, threads=1):
+def evaluate(rows, targets, loss, coef, intercept, n, threads=1, *, with_moments=True):
     slopes, curvatures, predictions = np.empty(n), np.empty(n), np.empty(n)
-    gradient = np.empty(len(coef))
+    gradient, moments = np.empty(len(coef)), np.empty(2 * len(coef) * with_moments)
     totals = rows.evaluate(
         targets,
         loss.code,
@@ -67,9 +67,10 @@ def evaluate(rows, targets, loss, coef, intercept, n, threads=1):
         curvatures,
         predictions,
         gradient,
+        moments,
         threads,
     )
-    return totals, slopes, curvatures, predictions, gradient
+    return totals, slopes, curvatures, predictions, gradient, moments
 
 
 def agree(ours, twin):
@@ -82,15 +83,17 @@ def agree(ours, twin):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_visit_to_all_rows_is_that_of_its_twin(kind, shape, weighted):
-    """Sums, slopes, curvatures, predictions and gradient, for every loss and shape."""
+    """Sums, slopes, curvatures, predictions, gradient and moments, for every loss and shape."""
     (n, d), (dtype, index) = shape, kind
     for name in SMOOTH:
         X, rng = draw(n, d, dtype)
         loss, weight = LOSSES[name], weights_of(rng, n) if weighted else None
         y, targets = targets_of(loss, rng, n, weight)
         coef = rng.normal(size=d)
-        ours = evaluate(make_rows(X, index), targets, loss, coef, 0.3, n)
-        agree(ours, reference.evaluate(X, y, weight, loss, coef, 0.3))
+        rows, twin = make_rows(X, index), reference.evaluate(X, y, weight, loss, coef, 0.3)
+        agree(evaluate(rows, targets, loss, coef, 0.3, n), twin)
+        fewer = evaluate(rows, targets, loss, coef, 0.3, n, with_moments=False)
+        agree(fewer[:-1], twin[:-1])
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -238,7 +241,7 @@ def test_scaled_slopes_cost_what_their_twin_says(name, weighted, scales):
     X, rng = draw(40, 3, np.float64)
     weight = weights_of(rng, 40) if weighted else None
     y, targets = targets_of(loss, rng, 40, weight)
-    _, slopes, curvatures, predictions, _ = evaluate(
+    _, slopes, curvatures, predictions, *_ = evaluate(
         make_rows(X, None), targets, loss, rng.normal(size=3), 0.3, 40
     )
     scaled = np.empty(40)

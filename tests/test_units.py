@@ -15,9 +15,11 @@ from sklearn.model_selection import cross_val_score
 from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize
 from antithetic.problem import Problem
 from antithetic.problem.constant import best_constant
+from antithetic.problem.curvature import RowSums
 from antithetic.problem.gap import aitken_gap, newton_decrement
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.preconditioner import moments_of
+from antithetic.problem.row_totals import evaluate
 from antithetic.steps import Auto
 from antithetic.training.gap import start_of
 
@@ -128,6 +130,36 @@ def test_the_newton_decrement_is_near_the_gap(d):
     objective, estimate = newton_decrement(problem, coef, best.intercept)
     assert objective == pytest.approx(problem.objective(coef, best.intercept), rel=1e-12)
     assert 0.7 * gap < estimate < 1.4 * gap
+
+
+@pytest.mark.parametrize("d", [21, 600])
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])
+def test_the_newton_decrement_does_not_depend_on_the_centre(d, as_rows):
+    """Means of the columns that are known already save time, and change digits only."""
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(1500, d)) * (rng.random((1500, d)) < 0.3)
+    y = np.where(rows[:, 0] > 0.1, 1, -1)
+    problem = Problem.build(as_rows(rows), y, l2=1e-2, fit_intercept=True)
+    coef, mean = 0.1 * rng.normal(size=d), rows.mean(axis=0)
+    found, own = newton_decrement(problem, coef, 0.2, mean), newton_decrement(problem, coef, 0.2)
+    assert found == pytest.approx(own, rel=1e-9 if d < 500 else 0.02)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])
+def test_one_visit_gives_the_diagonal_too(as_rows, fit_intercept):
+    """The gradient, and the diagonal of the Hessian, are those of two visits."""
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(300, 7)) * (rng.random((300, 7)) < 0.3), rng.choice([-1, 1], 300)
+    problem = Problem.build(as_rows(rows), y, l2=0.1, fit_intercept=fit_intercept)
+    sums = RowSums(problem, np.arange(7.0) if fit_intercept else None)
+    theta = rng.normal(size=sums.columns)
+    point, diagonal = evaluate(sums, theta, diagonal=True)
+    apart = sums.at(theta)
+    assert point.objective == pytest.approx(apart.objective, rel=1e-13)
+    np.testing.assert_allclose(point.gradient, apart.gradient, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(diagonal, sums.diagonal(apart), rtol=1e-12)
+    np.testing.assert_allclose(diagonal, np.diag(sums.hessian(apart, exact=True)), rtol=1e-9)
 
 
 def test_a_fit_that_ends_far_from_the_optimum_says_so():

@@ -10,6 +10,7 @@ from scipy import sparse
 from strategies import integer_rows
 
 from antithetic import pair, pair_rows
+from antithetic._core import kernels
 from antithetic._util.validation import (
     check_coef,
     check_column,
@@ -261,6 +262,25 @@ def test_repeated_and_unsorted_entries_are_added_up():
     assert rows.toarray().tolist() == [[2.0, 0.0, 5.0], [0.0, 0.0, 0.0], [0.0, 8.0, 0.0]]
     assert X.data.tolist() == [1.0, 2.0, 4.0, 8.0]
     assert X.indices.tolist() == [2, 0, 2, 1]
+
+
+@given(st.lists(st.lists(st.integers(0, 4), max_size=4), min_size=1, max_size=6), st.booleans())
+def test_rows_are_canonical_where_scipy_says_so(columns, wide):
+    """Columns rise within each row; they may fall from a row to the next, over empty ones too."""
+    kind = np.int64 if wide else np.int32
+    indices = np.array([column for row in columns for column in row], dtype=kind)
+    indptr = np.cumsum([0, *map(len, columns)], dtype=kind)
+    X = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(columns), 5))
+    assert kernels.columns_rise(indices, indptr) == X.has_canonical_format
+    expected = X.toarray()
+    np.testing.assert_array_equal(check_rows(X).toarray(), expected)
+
+
+@pytest.mark.parametrize("indptr", [[], [1, 2], [0, 1], [0, 3], [0, 2, 1, 2]])
+def test_places_outside_of_the_entries_are_refused(indptr):
+    """They would read other memory."""
+    with pytest.raises(ValueError, match="must rise from 0"):
+        kernels.columns_rise(np.arange(2, dtype=np.int32), np.array(indptr, dtype=np.int32))
 
 
 def test_explicit_zeros_are_zeros():

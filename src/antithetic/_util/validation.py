@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from antithetic._core import kernels
+
 # C-contiguous NDArray[float32 | float64], or csr_array of the same without repeated entries
 Matrix: TypeAlias = Any
 
@@ -146,10 +148,19 @@ def canonical_csr(rows: Any) -> sparse.csr_array:
     rows = sparse.csr_array(rows)  # shares the arrays of a CSR input
     if rows.indices.dtype != rows.indptr.dtype:
         rows.indices, rows.indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
-    if not rows.has_canonical_format:  # repeated entries would spoil norms and hashes
+    if _has_rising_columns(rows):
+        rows.has_canonical_format = True
+    else:  # repeated entries would spoil norms and hashes
         rows = rows.copy()
         rows.sum_duplicates()
     return rows
+
+
+def _has_rising_columns(rows: sparse.csr_array) -> bool:
+    """Whether SciPy would call the format canonical, in a tenth of its time."""
+    if len(rows.indices) != rows.indptr[-1]:  # with room for more entries
+        return bool(rows.has_canonical_format)
+    return kernels.columns_rise(*map(np.ascontiguousarray, (rows.indices, rows.indptr)))
 
 
 def _check_shape(shape: tuple[int, ...], name: str) -> None:

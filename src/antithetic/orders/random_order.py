@@ -19,5 +19,7 @@ def random_order(rng: np.random.Generator, n: int) -> NDArray[np.intp]:
     if not _FEW <= n < _WORDS:
         return rng.permutation(n)
     order = np.empty(n, np.intp)
-    kernels.draw_order(order, rng.bit_generator.random_raw(4))
+    words = rng.bit_generator.random_raw(4)
+    words[0] |= np.uint64(1)  # zeros alone would be no seed
+    kernels.draw_order(order, words)
     return order

@@ -17,6 +17,7 @@ from antithetic.problem.constant import best_constant
 from antithetic.problem.drawing import draw_places, rows_by_class, thin_out
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import Penalty
+from antithetic.problem.row_totals import evaluation, visit
 from antithetic.problem.sums import (
     Dual,
     Evaluation,
@@ -88,33 +89,16 @@ class RowSums:
             return 0.0, self.problem.loss_at_zero()
         return best_constant(self.loss, self.problem.y, self.problem.weight)
 
-    def at(self, theta: Vector, *, columns: bool = True) -> Evaluation:
-        """Objective and gradient, in one pass; without ``columns``, nothing of each row is kept."""
-        n, d, l2, kept = self.n, self.d, self.penalty.l2, self.n if columns else 0
-        coef, intercept = self.split(theta)
-        slopes, curvatures, gradient = np.empty(kept), np.empty(kept), np.empty(len(theta))
-        predictions = np.empty(0 if self.loss.code == LOG_LOSS else kept)
-        loss, slope, square, curvature = self.problem.rows.evaluate(
-            self._targets,
-            self.loss.code,
-            self.loss.epsilon,
-            np.ascontiguousarray(coef),
-            intercept,
-            slopes,
-            curvatures,
-            predictions,
-            gradient[:d],
-            self.threads,
+    def at(self, theta: Vector) -> Evaluation:
+        """Objective and gradient, in one pass over the rows."""
+        slopes, curvatures = np.empty(self.n), np.empty(self.n)
+        predictions = np.empty(0 if self.loss.code == LOG_LOSS else self.n)
+        totals, gradient = visit(self, theta, slopes, curvatures, predictions)
+        return evaluation(self, theta, totals, gradient)._replace(
+            slopes=slopes, curvatures=curvatures, predictions=predictions
         )
-        self._average(gradient, slope)
-        objective = loss / n
-        if l2:
-            gradient[:d] += l2 * coef
-            objective += 0.5 * l2 * float(coef @ coef)
-        noise = square / curvature if curvature > 0.0 else 0.0
-        return Evaluation(theta, objective, gradient, noise, slopes, curvatures, predictions)
 
-    def _average(self, sums: Vector, constant: float) -> None:
+    def average(self, sums: Vector, constant: float) -> None:
         """Divide sums over rows by their number, and centre them if there is a centre."""
         if not self.fit_intercept:
             sums /= self.n
@@ -136,7 +120,7 @@ class RowSums:
             product[: self.d],
             self.threads,
         )
-        self._average(product, total)
+        self.average(product, total)
         product[: self.d] += self.penalty.l2 * along
         return product
 
@@ -148,15 +132,18 @@ class RowSums:
 
     def _gram_diagonal(self, weight: Vector) -> Vector:
         """Weighted sums of the squares of centred columns."""
-        squares = np.zeros(self.columns)
-        self.problem.rows.weighted_squares(weight, squares[: self.d])
-        if self.fit_intercept:
-            assert self.centre is not None
-            sums = np.empty(self.d)
-            self.problem.rows.combine(weight, sums, self.threads)
-            squares[-1] = weight.sum()
-            squares[:-1] += self.centre * (self.centre * squares[-1] - 2.0 * sums)
-        return squares
+        sums, squares = np.zeros(self.d), np.zeros(self.d)
+        self.problem.rows.weighted_squares(weight, squares)
+        if not self.fit_intercept:
+            return squares
+        self.problem.rows.combine(weight, sums, self.threads)
+        return self.centred_squares(sums, squares, float(weight.sum()))
+
+    def centred_squares(self, sums: Vector, squares: Vector, total: float) -> Vector:
+        """Sums of the squares of centred columns, from those of the columns as they are."""
+        if self.centre is None:
+            return squares
+        return np.append(squares + self.centre * (self.centre * total - 2.0 * sums), total)
 
     def scales(self, point: Evaluation) -> Vector:
         """Squared unit of each column: its mean square where it is not zero, in curvature.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg.lapack import dposv
 
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS
@@ -16,8 +17,9 @@ from antithetic.problem.curvature import RowSums
 from antithetic.problem.newton_gain import newton_gain
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.row_totals import evaluate
 from antithetic.problem.softmax import SoftmaxProblem
-from antithetic.problem.sums import Evaluation, Vector, mean_of_some
+from antithetic.problem.sums import Evaluation, Vector, diagonal_of, mean_of_some
 
 _ROWS_PER_COLUMN = 20  # of the sample whose Hessian is taken
 _MOST_COLUMNS = 500  # with more, conjugate gradients do without a matrix
@@ -46,7 +48,7 @@ def needs_products(problem: Problem) -> bool:
 
 
 def newton_decrement(
-    problem: Problem, coef: NDArray[np.generic], intercept: Any
+    problem: Problem, coef: NDArray[np.generic], intercept: Any, centre: NDArray[Any] | None = None
 ) -> tuple[float, float]:
     r"""Objective, and half of :math:`g^T H^{-1} g`: what a Newton step would gain on a parabola.
 
@@ -55,7 +57,8 @@ def newton_decrement(
     columns, a few steps of conjugate gradients on all rows replace the matrix; with many classes
     always, see :func:`class_decrement`. Up to 1000 rows of up to 128 columns are all taken.
 
-    Cost: one pass over the rows, and one more where there are rare columns.
+    Cost: one pass over the rows, of a loss other than the logistic one more where there are rare
+    columns. What columns are centred by, if it is given, need not be their exact mean.
     """
     if isinstance(problem, SoftmaxProblem):
         from antithetic.problem.class_gap import class_decrement
@@ -63,20 +66,16 @@ def newton_decrement(
         return class_decrement(problem, coef, intercept)
     if problem.n <= _ROWS_OF_A_TABLE and problem.d <= _COLUMNS_OF_A_TABLE:
         return _of_a_table(problem, np.asarray(coef, np.float64), intercept)
-    sums = RowSums(problem, _centre(problem) if problem.fit_intercept else None)
-    by_matrix = sums.columns <= _MOST_COLUMNS
-    # every row of a logistic loss is curved: what is known of each row is not asked for
-    columns = not (by_matrix and problem.loss.code == LOG_LOSS)
-    point = sums.at(sums.join(np.asarray(coef, np.float64), intercept), columns=columns)
-    if not np.isfinite(point.gradient).all():
-        return point.objective, np.inf
+    if problem.fit_intercept:
+        centre = _centre(problem) if centre is None else centre.astype(np.float64, copy=False)
+    else:
+        centre = None
+    sums = RowSums(problem, centre)
+    theta = sums.join(np.asarray(coef, np.float64), intercept)
+    estimate = _by_matrix if sums.columns <= _MOST_COLUMNS else _by_products
     with np.errstate(all="ignore"):
-        if not by_matrix:
-            diagonal = np.maximum(_rough_diagonal(sums, point), np.finfo(float).tiny)
-            gained = newton_gain(partial(sums.times, point), point.gradient, lambda v: v / diagonal)
-        else:
-            gained = _by_matrix(sums, point)
-    return point.objective, gained if gained >= 0.0 else np.inf
+        objective, gained = estimate(sums, theta)
+    return objective, gained if gained >= 0.0 else np.inf
 
 
 def _centre(problem: Problem) -> Vector:
@@ -86,6 +85,15 @@ def _centre(problem: Problem) -> Vector:
     mean = np.empty(problem.d)
     problem.rows.combine(np.full(problem.n, 1.0 / problem.n), mean, 1)
     return mean
+
+
+def _by_products(sums: RowSums, theta: Vector) -> tuple[float, float]:
+    point = sums.at(theta)
+    if not np.isfinite(point.gradient).all():
+        return point.objective, np.inf
+    diagonal = np.maximum(_rough_diagonal(sums, point), np.finfo(float).tiny)
+    gained = newton_gain(partial(sums.times, point), point.gradient, lambda v: v / diagonal)
+    return point.objective, gained
 
 
 def _rough_diagonal(sums: RowSums, point: Evaluation) -> Vector:
@@ -129,37 +137,57 @@ def _of_a_table(
     )
 
 
-def _by_matrix(sums: RowSums, point: Evaluation) -> float:
-    assert point.curvatures is not None
-    # other rows say nothing
-    curved = max(1, int(np.count_nonzero(point.curvatures))) if len(point.curvatures) else sums.n
-    wanted = _ROWS_PER_COLUMN * sums.columns * sums.n // curved
-    sample = sums.sample(wanted, 0) if 2 * wanted < sums.n else None
-    places = np.arange(len(point.theta))
+def _by_matrix(sums: RowSums, theta: Vector) -> tuple[float, float]:
+    # every row of a logistic loss is curved: what is known of each row is not asked for
+    point = None if sums.loss.code == LOG_LOSS else sums.at(theta)
+    sample = _sample(sums, point)
     if sample is None:
-        hessian = sums.hessian(_with_columns(sums, point), exact=True)
+        point = sums.at(theta) if point is None else point
+        hessian = sums.hessian(point, exact=True)
     else:
-        here = sample.at(point.theta)
+        here = sample.at(theta)
         hessian = sample.hessian(here, exact=True)
-        if _has_rare_columns(sample, here):
-            # of others, a larger diagonal would hide that columns are nearly collinear
-            diagonal, own = sums.diagonal(_with_columns(sums, point)), hessian[places, places]
-            hessian[places, places] = np.where(diagonal > _RARE * own, diagonal, own)
+        is_rare = _has_rare_columns(sample, here)
+        if point is None:
+            point, diagonal = evaluate(sums, theta, diagonal=is_rare)
+        elif is_rare:
+            diagonal = sums.diagonal(point)
+        if is_rare:  # of other columns, a larger diagonal would hide that they are nearly collinear
+            own = diagonal_of(hessian)
+            np.copyto(own, diagonal, where=diagonal > _RARE * own)
+    if not np.isfinite(point.gradient).all():
+        return point.objective, np.inf
+    return point.objective, 0.5 * _inverse_square(hessian, point.gradient)
+
+
+def _sample(sums: RowSums, point: Evaluation | None) -> RowSums | None:
+    """Rows enough for a Hessian, if they are less than half; None for all of them.
+
+    Where a point is given, its rows without curvature do not count.
+    """
+    curved = sums.n
+    if point is not None:
+        assert point.curvatures is not None
+        curved = max(1, int(np.count_nonzero(point.curvatures)))
+    wanted = _ROWS_PER_COLUMN * sums.columns * sums.n // curved
+    return sums.sample(wanted, 0) if 2 * wanted < sums.n else None
+
+
+def _inverse_square(hessian: Vector, gradient: Vector) -> float:
+    """Product of the gradient with the solution of a linear system; the matrix is changed."""
     # columns of one unit, and a ridge far below what is asked for
-    roots = np.sqrt(np.maximum(hessian[places, places], np.finfo(float).tiny))
-    hessian /= np.outer(roots, roots)
-    hessian[places, places] += _LEAST_RIDGE
-    gradient = point.gradient / roots
-    try:
-        return 0.5 * float(gradient @ np.linalg.solve(hessian, gradient))
-    except np.linalg.LinAlgError:
-        return np.inf
-
-
-def _with_columns(sums: RowSums, point: Evaluation) -> Evaluation:
-    """The same point with what is known of each row."""
-    assert point.curvatures is not None
-    return point if len(point.curvatures) else sums.at(point.theta)
+    units = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), np.finfo(float).tiny))
+    hessian *= units
+    hessian *= units[:, None]
+    diagonal_of(hessian)[:] += _LEAST_RIDGE
+    scaled = gradient * units
+    _, solution, failed = dposv(hessian.T, scaled, lower=1)
+    if failed:  # rounding made it indefinite
+        try:
+            solution = np.linalg.solve(hessian, scaled)
+        except np.linalg.LinAlgError:
+            return np.inf
+    return float(scaled @ solution)
 
 
 def _has_rare_columns(sample: RowSums, point: Evaluation) -> bool:

@@ -98,14 +98,23 @@ def mark_of(
     return epochs, objective
 
 
-def estimate_gap(problem: Problem, solution: Solution, epochs: int, marks: Marks) -> Gap:
-    """Estimate what is left: by a Newton step, or from the objectives of the epochs."""
+def estimate_gap(
+    problem: Problem,
+    solution: Solution,
+    epochs: int,
+    marks: Marks,
+    centre: NDArray[Any] | None = None,
+) -> Gap:
+    """Estimate what is left: by a Newton step, or from the objectives of the epochs.
+
+    ``centre`` are means of the columns, if they are known.
+    """
     if problem.loss.code == PERCEPTRON:
         return NO_GAP
     start = _loss_of_a_constant(problem)
     with np.errstate(all="ignore"):
         if has_newton_decrement(problem):
-            reached, left = newton_decrement(problem, *solution)
+            reached, left = newton_decrement(problem, *solution, centre)
             least_way = _NOTHING_TO_GAIN * start
         else:
             reached = problem.objective(*solution)

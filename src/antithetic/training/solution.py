@@ -49,4 +49,6 @@ def with_gap(spec: Spec, run: Run) -> Run:
     epochs = len(run.entries)
     run = settled(spec, run, epochs)
     solution = spec.solver.solution(run.state, run.own)
-    return run._replace(gap=estimate_gap(spec.problem, solution, epochs, run.marks))
+    units = spec.solver.preconditioner if isinstance(spec.solver, Sgd) else None
+    centre = None if units is None else units.centre
+    return run._replace(gap=estimate_gap(spec.problem, solution, epochs, run.marks, centre))

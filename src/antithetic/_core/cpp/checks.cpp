@@ -4,6 +4,34 @@
 #include <string>
 
 namespace antithetic {
+namespace {
+
+// All places where columns do not rise are counted, which vectorises, and compared with those that
+// are between two rows.
+template <class Int>
+bool rise_within_rows(std::span<const Int> indices, std::span<const Int> indptr) {
+  require_places(indptr, length(indices));
+  Int falls = 0, between = 0;
+  for (std::size_t k = 1; k < indices.size(); ++k) falls += indices[k] <= indices[k - 1];
+  for (std::size_t i = 1; i < indptr.size(); ++i) {
+    const auto at = static_cast<std::size_t>(indptr[i]);
+    if (at == indices.size()) break;
+    if (indptr[i] > indptr[i - 1]) between += indices[at] <= indices[at - 1];
+  }
+  return falls == between;
+}
+
+}  // namespace
+
+bool have_rising_columns(std::span<const std::int32_t> indices,
+                         std::span<const std::int32_t> indptr) {
+  return rise_within_rows(indices, indptr);
+}
+
+bool have_rising_columns(std::span<const std::int64_t> indices,
+                         std::span<const std::int64_t> indptr) {
+  return rise_within_rows(indices, indptr);
+}
 
 void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);

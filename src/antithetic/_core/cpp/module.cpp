@@ -93,6 +93,11 @@ class BoundRows {
   nb::tuple kept_;
 };
 
+template <class Int>
+bool columns_rise(const ReadColumn<Int>& indices, const ReadColumn<Int>& indptr) {
+  return have_rising_columns(read(indices), read(indptr));
+}
+
 // ---- plain structs that Python fills
 
 struct BoundTargets {
@@ -285,10 +290,10 @@ void solve_buckets(const BoundRows& rows, const AnyColumn& scale, const ReadColu
 auto evaluate_rows(const BoundRows& rows, const BoundTargets& targets, int loss, double epsilon,
                    const ReadColumn<double>& coef, double intercept, const Column<double>& slopes,
                    const Column<double>& curvatures, const Column<double>& predictions,
-                   const Column<double>& gradient, Index threads) {
+                   const Column<double>& gradient, const Column<double>& moments, Index threads) {
   const Visit visit{write(slopes), write(curvatures), write(predictions)};
-  const EvaluateArguments given{targets.get(), Loss{loss, epsilon}, read(coef), intercept,
-                                visit,         write(gradient),     threads};
+  const EvaluateArguments given{targets.get(), Loss{loss, epsilon}, read(coef),     intercept,
+                                visit,         write(gradient),     write(moments), threads};
   nb::gil_scoped_release unlocked;
   Pulse pulse(check_signals);
   const auto found = rows.rows->evaluate(given, pulse);
@@ -607,9 +612,12 @@ void rest_limits(int code, const BoundTargets& targets, const ReadColumn<double>
 void draw_random_order(const Column<Index>& order, const ReadColumn<std::uint64_t>& seed) {
   const auto given = write(order);
   require(given.size() < (std::size_t{1} << 32), "fewer than 2^32 rows");
-  require(seed.shape(0) == 4, "seed: four words");
+  const auto words = read(seed);
+  require(words.size() == 4, "seed: four words");
+  require(std::any_of(words.begin(), words.end(), [](std::uint64_t word) { return word != 0; }),
+          "seed: not only zeros, which the generator would never leave");
   nb::gil_scoped_release unlocked;
-  draw_order(given, read(seed).first<4>());
+  draw_order(given, words.first<4>());
 }
 
 void invert_sums(const ReadColumn<double>& sums, const ReadColumn<double>& numbers,
@@ -859,7 +867,7 @@ void bind(nb::module_& m, const char* isa) {
       .def("evaluate", &evaluate_rows, nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"),
            nb::arg("coef").noconvert(), nb::arg("intercept"), nb::arg("slopes").noconvert(),
            nb::arg("curvatures").noconvert(), nb::arg("predictions").noconvert(),
-           nb::arg("gradient").noconvert(), nb::arg("threads"))
+           nb::arg("gradient").noconvert(), nb::arg("moments").noconvert(), nb::arg("threads"))
       .def("combine", &combine_rows, nb::arg("factors").noconvert(), nb::arg("total").noconvert(),
            nb::arg("threads"))
       .def("gram_product", &gram_product_of_rows, nb::arg("weight").noconvert(),
@@ -878,6 +886,11 @@ void bind(nb::module_& m, const char* isa) {
            nb::arg("codes").noconvert(), nb::arg("share"), nb::arg("constant"),
            nb::arg("order").noconvert(), nb::arg("partners").noconvert(),
            nb::arg("starts").noconvert(), nb::arg("partner").noconvert());
+
+  m.def("columns_rise", &columns_rise<std::int32_t>, nb::arg("indices").noconvert(),
+        nb::arg("indptr").noconvert());
+  m.def("columns_rise", &columns_rise<std::int64_t>, nb::arg("indices").noconvert(),
+        nb::arg("indptr").noconvert());
 
   nb::class_<BoundTargets>(m, "Targets")
       .def(

@@ -114,7 +114,7 @@ struct EvaluateArguments {
   std::span<const double> coef;
   double intercept;
   Visit visit;
-  std::span<double> gradient;
+  std::span<double> gradient, moments;
   Index threads;
 };
 

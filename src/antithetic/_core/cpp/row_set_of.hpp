@@ -168,13 +168,19 @@ class RowSetOf : public RowSet {
     require(0 <= given.loss.code && given.loss.code < loss_count, "the loss is not known");
     require(length(given.coef) == rows_.d, "coef: shape (d,)");
     require(length(given.gradient) == rows_.d, "gradient: shape (d,)");
+    require(given.moments.empty() || length(given.moments) == 2 * rows_.d,
+            "moments: two rows of d");
     for (const auto& column :
          {given.visit.slopes, given.visit.curvatures, given.visit.predictions}) {
       require(column.empty() || length(column) == rows_.n,
               "slopes, curvatures and predictions: one per row");
     }
-    return antithetic::evaluate(rows_, given.targets, given.loss, given.coef, given.intercept,
-                                given.visit, given.gradient, given.threads, pulse);
+    if (given.moments.empty()) {
+      return antithetic::evaluate(rows_, given.targets, given.loss, given.coef, given.intercept,
+                                  given.visit, given.gradient, given.threads, pulse);
+    }
+    return evaluate_with_moments(rows_, given.targets, given.loss, given.coef, given.intercept,
+                                 given.visit, given.gradient, given.moments, given.threads, pulse);
   }
 
   void combine(std::span<const double> factors, std::span<double> sum, Index threads,
@@ -307,14 +313,10 @@ std::unique_ptr<RowSet> checked_csr(const CsrArrays<Real, Int>& given) {
   const Index entries = length(given.data);
   require(length(given.indices) == entries, "indices and data must be as many");
   require(length(given.indptr) == given.n + 1, "indptr must have one entry more than rows");
-  require(given.indptr.front() == 0 && static_cast<Index>(given.indptr.back()) == entries &&
-              std::is_sorted(given.indptr.begin(), given.indptr.end()),
-          "indptr must rise from 0 to the number of entries");
+  require_places(given.indptr, entries);
   require(given.d <= std::numeric_limits<std::int32_t>::max(),
           "sparse rows may have at most 2^31 - 1 columns");
-  bool inside = true;  // without a branch, so that it vectorises
-  for (const Int index : given.indices) inside &= 0 <= index && static_cast<Index>(index) < given.d;
-  require(inside, "a column index is outside of the matrix");
+  require_columns(given.indices, given.d);
   std::vector<std::int32_t> columns;
   std::vector<Index> places;
   const CsrRows<Real> rows{given.data.data(), as_type(given.indices, columns),

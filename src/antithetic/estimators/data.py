@@ -41,7 +41,7 @@ def is_checked(X: Any, y: Any) -> bool:
 
     They take longer than an epoch of few rows.
     """
-    if not _needs_no_conversion(X, y):
+    if not needs_no_conversion(X, y):
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         # a sum of squares is finite unless an entry is not, or it overflows; BLAS takes two thirds
@@ -55,13 +55,13 @@ def checked_moments(X: Any, y: Any) -> Moments | None:
 
     None where they are not.
     """
-    if sparse.issparse(X) or not _needs_no_conversion(X, y):
+    if sparse.issparse(X) or not needs_no_conversion(X, y):
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         return finite_moments(X, kernel_rows(X)) if np.isfinite(y.sum()) else None
 
 
-def _needs_no_conversion(X: Any, y: Any) -> bool:
+def needs_no_conversion(X: Any, y: Any) -> bool:
     """Whether rows and targets have the types and shapes that kernels take."""
     is_csr = sparse.issparse(X) and X.format == "csr"
     is_dense = type(X) is np.ndarray and X.flags.c_contiguous

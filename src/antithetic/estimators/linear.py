@@ -77,7 +77,10 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
             else:
                 _check_value(type(self), name, value)
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> TrainingData:
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, checked: bool = False
+    ) -> TrainingData:
+        """Check data, unless rows and targets are ``checked`` to need no change."""
         refuse_dates_and_masks(X, "X")
         refuse_indices(X, "X")
         refuse_dates_and_masks(y, "y")
@@ -85,7 +88,7 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
             refuse_mixed_labels(y)
         needs_moments = sample_weight is None and self._needs_moments()
         columns = checked_moments(X, y) if needs_moments else None
-        checked = columns is not None or is_checked(X, y)
+        checked = checked or columns is not None or is_checked(X, y)
         if reset and checked:
             self._note_columns(X.shape[1])
         else:

@@ -356,3 +356,12 @@ def minimum_of_table(table, y, weight, l2, *, has_intercept):
         hessian = (table * curvatures[:, None]).T @ table / len(y) + np.diag(ridge)
         point = point - np.linalg.solve(hessian, gradient)
     return point
+
+
+def squares(X, y, weight, centre, target_centre, has_intercept):
+    """Sums of the products of all columns: centred ones, ones for an intercept, and targets."""
+    columns = [X - centre, y[:, None] - target_centre]
+    if has_intercept:
+        columns.insert(1, np.ones((len(y), 1)))
+    table = np.column_stack(columns).astype(np.float64)
+    return (table.T * (np.ones(len(y)) if len(weight) == 0 else weight)) @ table

@@ -277,6 +277,16 @@ METHODS = {
         "threads": 2,
     },
     "gram": lambda *_: {"weight": np.ones(N), "gram": np.zeros((D, D))},
+    "squares": lambda *_: {
+        "y": np.ones(N),
+        "weight": np.ones(N),
+        "centre": np.zeros(D),
+        "target_centre": 0.5,
+        "has_intercept": True,
+        "is_single": False,
+        "products": np.zeros((D + 2, D + 2)),
+        "threads": 2,
+    },
     "solve_buckets": lambda dtype, _: solve_buckets(dtype),
 }
 
@@ -491,8 +501,9 @@ def test_a_method_survives_every_wrong_argument(kind, name):
     """A wrong argument is an error of ours, or harmless; never a crash."""
     given = METHODS[name](*kind)
     method = getattr(make_rows(*kind), name.split()[0])
-    if name == "gram" and kind[1] is None:
-        with pytest.raises(ValueError, match="dense"):
+    refused = {("gram", True): "dense", ("squares", False): "sparse"}.get((name, kind[1] is None))
+    if refused is not None:
+        with pytest.raises(ValueError, match=refused):
             call(method, given)
     else:
         call(method, given)

@@ -196,6 +196,17 @@ class Rows:
         self, roots: _Column, centre: _Column, start: int, table: _Reals, threads: int
     ) -> None: ...
     def gram(self, weight: _Column, gram: _Column) -> None: ...
+    def squares(
+        self,
+        y: _Column,
+        weight: _Column,
+        centre: _Column,
+        target_centre: float,
+        has_intercept: bool,
+        is_single: bool,
+        products: _Column,
+        threads: int,
+    ) -> None: ...
     def solve_buckets(
         self,
         scale: _Reals,

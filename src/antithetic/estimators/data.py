@@ -44,7 +44,7 @@ def is_checked(X: Any, y: Any) -> bool:
 
     They take longer than an epoch of few rows.
     """
-    if not _needs_no_conversion(X, y):
+    if not needs_no_conversion(X, y):
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         # a sum of squares is finite unless an entry is not, or it overflows; BLAS takes two thirds
@@ -58,7 +58,7 @@ def can_be_checked_later(X: Any, y: Any) -> bool:
 
     A fit that passes over all rows anyway finds out by itself whether these are finite.
     """
-    if sparse.issparse(X) or not _needs_no_conversion(X, y) or X.size < _MANY_ENTRIES:
+    if sparse.issparse(X) or not needs_no_conversion(X, y) or X.size < _MANY_ENTRIES:
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(y.sum()))
@@ -69,13 +69,13 @@ def checked_moments(X: Any, y: Any) -> Moments | None:
 
     None where they are not.
     """
-    if sparse.issparse(X) or not _needs_no_conversion(X, y):
+    if sparse.issparse(X) or not needs_no_conversion(X, y):
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         return finite_moments(X, kernel_rows(X)) if np.isfinite(y.sum()) else None
 
 
-def _needs_no_conversion(X: Any, y: Any) -> bool:
+def needs_no_conversion(X: Any, y: Any) -> bool:
     """Whether rows and targets have the types and shapes that kernels take."""
     is_csr = sparse.issparse(X) and X.format == "csr"
     is_dense = type(X) is np.ndarray and X.flags.c_contiguous

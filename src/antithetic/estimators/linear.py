@@ -83,9 +83,19 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
                 _check_value(type(self), name, value)
 
     def _read(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, later: bool = False
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        reset: bool,
+        checked: bool = False,
+        later: bool = False,
     ) -> TrainingData:
-        """Check the data of a fit; with ``later``, the fit may check entries of the rows itself."""
+        """Check data, unless rows and targets are ``checked`` to need no change.
+
+        With ``later``, the fit may check entries of the rows itself.
+        """
         refuse_dates_and_masks(X, "X")
         refuse_indices(X, "X")
         refuse_dates_and_masks(y, "y")
@@ -94,7 +104,7 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         needs_moments = sample_weight is None and self._needs_moments()
         columns = checked_moments(X, y) if needs_moments else None
         later = later and can_be_checked_later(X, y)
-        checked = later or columns is not None or is_checked(X, y)
+        checked = checked or later or columns is not None or is_checked(X, y)
         if reset and checked:
             self._note_columns(X.shape[1])
         else:

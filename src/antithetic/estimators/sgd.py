@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from numbers import Integral
 from typing import Any
 
@@ -33,6 +34,7 @@ from antithetic.estimators.one_vs_rest import (
     classes_of,
     weights_of_classes,
 )
+from antithetic.estimators.squares import can_be_squares, checked_squares, squares_job
 from antithetic.orders import Order
 from antithetic.pairing import AntitheticTable
 from antithetic.problem.losses import ALL_LOSSES, LOSSES, SOFTMAX, Loss
@@ -768,9 +770,29 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         """
         self._check_parameters()
         with self._unchanged_on_errors():
-            data = self._read(X, y, sample_weight, reset=True)
-            self._fit(data, coef_init, intercept_init, table, strata, X_val, y_val)
+            given = coef_init, intercept_init, table, strata, X_val, y_val
+            if all(one is None for one in given) and can_be_squares(self):
+                self._fit_squares(X, y, sample_weight)
+            else:
+                self._fit(self._read(X, y, sample_weight, reset=True), *given)
         return self
+
+    def _fit_squares(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Fit from one visit to the rows, which also checks them; with care where that fails."""
+        began, squares = time.perf_counter(), None
+        if sample_weight is None:
+            squares = checked_squares(X, y, fit_intercept=bool(self.fit_intercept))
+        data = self._read(X, y, sample_weight, reset=True, checked=squares is not None)
+        job = None
+        if data.weight is None or data.weight.any():
+            job = squares_job(self, self._problem(data, 0), squares, began)
+        if job is None:
+            self._fit(data, None, None, None, None, None, None)
+            return
+        plan = self._plan(data, None, epochs=self.max_iter, whole=True)
+        self._adopt(self._fitted([job], plan, [None]))
+        self._keep_moments(None)
+        self._warn_after_fit()
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDRegressor:

@@ -19,7 +19,5 @@ def random_order(rng: np.random.Generator, n: int) -> NDArray[np.intp]:
     if not _FEW <= n < _WORDS:
         return rng.permutation(n)
     order = np.empty(n, np.intp)
-    words = rng.bit_generator.random_raw(4)
-    words[0] |= np.uint64(1)  # zeros alone would be no seed
-    kernels.draw_order(order, words)
+    kernels.draw_order(order, rng.bit_generator.random_raw(4))
     return order

@@ -31,7 +31,7 @@ _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a H
 _FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
 _LONG_ROWS = 10.0  # entries of a row from which on it pays to leave rows out of a Hessian
 _ROWS_PER_COLUMN = 40  # that a Hessian needs
-_ENTRIES_PER_THREAD = 1 << 18  # less work than this is done before a thread has started
+ENTRIES_PER_THREAD = 1 << 18  # less work than this is done before a thread has started
 
 
 class RowSums:
@@ -54,7 +54,7 @@ class RowSums:
         self.is_quadratic = problem.loss.code == SQUARED_ERROR
         self.is_single = problem.X.dtype == np.float32
         entries = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
-        self.threads = int(min(threads, max(1, entries // _ENTRIES_PER_THREAD)))
+        self.threads = int(min(threads, max(1, entries // ENTRIES_PER_THREAD)))
         self._targets, self.size = problem.targets, effective_rows(problem.n, problem.weight)
 
     @property

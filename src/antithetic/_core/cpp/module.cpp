@@ -377,6 +377,18 @@ void gram_of_rows(const BoundRows& rows, const ReadColumn<double>& weight,
   rows.rows->gram(given, out, pulse);
 }
 
+void squares_of_rows(const BoundRows& rows, const ReadColumn<double>& y,
+                     const ReadColumn<double>& weight, const ReadColumn<double>& centre,
+                     double target_centre, bool has_intercept, bool is_single,
+                     const Table<double>& products, Index threads) {
+  const std::span<double> out(products.data(), products.size());
+  const SquaresArguments given{read(y),       read(weight), read(centre), target_centre,
+                               has_intercept, is_single,    out,          threads};
+  nb::gil_scoped_release unlocked;
+  Pulse pulse(check_signals);
+  rows.rows->squares(given, pulse);
+}
+
 void descend_quadratic(const ReadTable<double>& hessian, const ReadColumn<double>& l1,
                        const ReadColumn<double>& start, const Column<double>& slopes,
                        const Column<double>& step, double enough, Index most_sweeps) {
@@ -882,6 +894,9 @@ void bind(nb::module_& m, const char* isa) {
            nb::arg("centre").noconvert(), nb::arg("start"), nb::arg("table").noconvert(),
            nb::arg("threads"))
       .def("gram", &gram_of_rows, nb::arg("weight").noconvert(), nb::arg("gram").noconvert())
+      .def("squares", &squares_of_rows, nb::arg("y").noconvert(), nb::arg("weight").noconvert(),
+           nb::arg("centre").noconvert(), nb::arg("target_centre"), nb::arg("has_intercept"),
+           nb::arg("is_single"), nb::arg("products").noconvert(), nb::arg("threads"))
       .def("solve_buckets", &solve_buckets, nb::arg("scale").noconvert(),
            nb::arg("codes").noconvert(), nb::arg("share"), nb::arg("constant"),
            nb::arg("order").noconvert(), nb::arg("partners").noconvert(),

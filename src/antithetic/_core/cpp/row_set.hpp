@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "column_products.hpp"
 #include "corrected.hpp"
 #include "duals.hpp"
 #include "gram.hpp"
@@ -163,6 +164,8 @@ class RowSet {
   virtual void weigh_rows(const WeighArguments&) const = 0;
   // Of sparse rows only: dense ones have BLAS.
   virtual void gram(std::span<const double> weight, std::span<double> gram, Pulse&) const = 0;
+  // Of dense rows only.
+  virtual void squares(const SquaresArguments&, Pulse&) const = 0;
 };
 
 // Rows that live as long as the arrays do; indices of sparse rows are checked.

@@ -233,6 +233,22 @@ class RowSetOf : public RowSet {
     }
   }
 
+  void squares(const SquaresArguments& given, Pulse& pulse) const override {
+    const Index columns = rows_.d + given.has_intercept + 1;
+    require(length(given.y) == rows_.n, "targets: one entry per row");
+    require(given.weight.empty() || length(given.weight) == rows_.n, "weights: one per row");
+    require(length(given.centre) == rows_.d, "centre: shape (d,)");
+    require(length(given.products) == columns * columns, "products: shape (columns, columns)");
+    if constexpr (RowAccess::is_sparse) {
+      throw std::invalid_argument("sparse rows have a Hessian of their own");
+    } else {
+      SquaresArguments all = given;
+      all.threads = std::clamp<Index>(given.threads, 1, std::max<Index>(1, rows_.n));
+      given.is_single ? sum_products<float>(rows_, all, pulse)
+                      : sum_products<double>(rows_, all, pulse);
+    }
+  }
+
  private:
   template <class Access>
   static void run_epoch(const Access& rows, const SgdArguments& given, SgdModel<Real>& model,

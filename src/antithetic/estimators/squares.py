@@ -1,0 +1,98 @@
+"""Fits of squared errors from one visit to the rows, where nobody watches the epochs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from antithetic.estimators.callbacks import is_observed
+from antithetic.estimators.data import needs_no_conversion
+from antithetic.estimators.jobs import Job, Seen, showing
+from antithetic.problem import Problem
+from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers.newton.squares import (
+    Squares,
+    SquaresPoint,
+    minimise_squares,
+    sum_squares,
+)
+from antithetic.solvers.state import State
+from antithetic.training.loop import Patience, Run
+from antithetic.training.spec import Spec
+from antithetic.training.stopping import Stop, Target
+
+if TYPE_CHECKING:
+    from antithetic.estimators.base import LinearSGD
+
+
+def can_be_squares(estimator: LinearSGD) -> bool:
+    """Whether parameters ask for the minimum of squared errors, and for nothing on the way."""
+    penalty = estimator._penalty(1) if estimator.penalty == "l2" else None
+    is_ridge = isinstance(penalty, ElasticNet) and penalty.l2 > 0.0
+    if not (is_ridge and estimator.solver == "newton" and estimator.loss == "squared_error"):
+        return False
+    if estimator.trace is not None or estimator.early_stopping or estimator.warm_start:
+        return False
+    if estimator.stopping != "objective" and not (
+        estimator.stopping == "gap" and not estimator.fit_intercept
+    ):
+        return False
+    is_watched = is_observed(estimator) or hasattr(estimator, "_parent_callback_ctx")
+    return estimator._order() is None and not (estimator.verbose or is_watched)
+
+
+def checked_squares(X: Any, y: Any, *, fit_intercept: bool) -> Squares | None:
+    """Sums of rows without weights that scikit-learn's checks would leave unchanged.
+
+    None where they would not, and in doubt.
+    """
+    if not needs_no_conversion(X, y):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        return sum_squares(X, y, None, fit_intercept=fit_intercept)
+
+
+def squares_job(
+    estimator: LinearSGD, problem: Problem, squares: Squares | None, began: float
+) -> Job | None:
+    """Fit, and return a job that is done; None where a more careful method has to."""
+    stop, most = estimator._stop(), int(estimator.max_iter)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if squares is None:
+            squares = sum_squares(
+                problem.X, problem.y, problem.weight, fit_intercept=problem.fit_intercept
+            )
+        target = stop.tol if isinstance(stop, Target) else None
+        points = None if squares is None else minimise_squares(squares, problem, target)
+    if points is None or len(points) > most:
+        return None
+    entries, is_over = _epochs(points, stop, most, began)
+    solution, many = (points[-1].coef, points[-1].intercept), len(entries)
+    state = State(*solution, many, many * problem.n, many)
+    return Job(_never, solution, most, Seen(showing(solution), state, None, None, entries, is_over))
+
+
+def _epochs(
+    points: list[SquaresPoint], stop: Stop, most: int, began: float
+) -> tuple[tuple[dict[str, float], ...], bool]:
+    """What is recorded of each epoch, and whether the stopping rule ended them.
+
+    After the last point, epochs change nothing.
+    """
+    entries: list[dict[str, float]] = []
+    patience = Patience()
+    while len(entries) < most and not patience.stopped:
+        point = points[min(len(entries), len(points) - 1)]
+        entry = {"epoch": float(len(entries) + 1), "objective": point.objective}
+        if isinstance(stop, Target):
+            entry["gap"] = point.gap
+            patience = patience._replace(stopped=point.gap <= stop.tol)
+        elif stop is not None:
+            patience = patience.after(point.objective, stop)
+        entries.append(entry | {"seconds": point.moment - began})
+    return tuple(entries), patience.stopped
+
+
+def _never() -> tuple[Spec, Run]:
+    raise RuntimeError("this job is done already")

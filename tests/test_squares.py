@@ -1,0 +1,321 @@
+"""Squared errors with an L2 penalty: the minimum from one visit to the rows."""
+
+from __future__ import annotations
+
+import signal
+
+import numpy as np
+import pytest
+import reference
+from scipy import sparse
+
+from antithetic import SGDRegressor
+from antithetic._core import kernels
+from antithetic.estimators import sgd, squares
+from antithetic.problem import Problem
+from antithetic.solvers.newton import squares as from_products
+
+RNG = np.random.default_rng(0)
+NONE = np.empty(0)
+
+
+# ---- the kernel
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (5, 7), (127, 8), (129, 15), (300, 33), (700, 50)])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.kernel
+def test_products_equal_their_twin(n, d, kind, intercept):
+    """Sums of products agree with NumPy's for all shapes, weights, centres and threads."""
+    X, y = (RNG.normal(size=(n, d)) + 3.0).astype(kind), RNG.normal(size=n)
+    weight, centre = RNG.random(n), RNG.normal(size=d)
+    weight[::3] = 0.0
+    rows, columns = kernels.Rows.dense(X), d + intercept + 1
+    for given in (NONE, weight):
+        known = reference.squares(X, y, given, centre, 0.3, intercept)
+        size = np.sqrt(known.diagonal())
+        for threads in (1, 3):
+            for is_single, rtol in ((False, 1e-14), (True, 1e-5)):
+                found = np.zeros((columns, columns))
+                rows.squares(y, given, centre, 0.3, intercept, is_single, found, threads)
+                assert (np.abs(found - known) <= rtol * np.outer(size, size)).all()
+                np.testing.assert_array_equal(found, found.T)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", [(0, 0), (130, 3), (-1, -1)])
+@pytest.mark.kernel
+def test_sums_are_finite_only_if_all_entries_are(wrong, place):
+    """No entry that is not finite goes unnoticed: the same visit replaces a check of the rows."""
+    X, y = RNG.normal(size=(200, 17)), RNG.normal(size=200)
+    X[place] = wrong
+    assert from_products.sum_squares(X, y, None, fit_intercept=False) is None
+    y[place[0]], X[place] = wrong, 0.0
+    assert from_products.sum_squares(X, y, None, fit_intercept=True) is None
+
+
+# ---- the minimum, against one of more digits
+
+
+def exact(X, y, weight, l2, intercept):
+    """Minimum and a function that gives the objective, both of extended precision.
+
+    Columns and targets are centred exactly enough, and Gaussian elimination is followed by
+    corrections of its own.
+    """
+    wide = np.longdouble
+    X, y = X.astype(wide), y.astype(wide)
+    s = np.ones(len(y), wide) if weight is None else weight.astype(wide)
+    n = wide(len(y))
+    shift = (s @ X) / s.sum() if intercept else np.zeros(X.shape[1], wide)
+    level = (s @ y) / s.sum() if intercept else wide(0)
+    Z, t = X - shift, y - level
+    H = (Z.T * s) @ Z / n + wide(l2) * np.eye(X.shape[1], dtype=wide)
+    w = np.zeros(X.shape[1], wide)
+    for _ in range(3):
+        w = w - eliminate(H, Z.T @ (s * (Z @ w - t)) / n + wide(l2) * w)
+
+    def objective(coef, constant):
+        residuals = X @ coef.astype(wide) + wide(constant) - y
+        return 0.5 * (s @ residuals**2) / n + 0.5 * wide(l2) * (coef.astype(wide) ** 2).sum()
+
+    best = 0.5 * (s @ (Z @ w - t) ** 2) / n + 0.5 * wide(l2) * (w @ w)
+    return w, best, objective, 0.5 * (s @ t**2) / n
+
+
+def eliminate(H, b):
+    """Solution of a linear system, with the number type that it has."""
+    H, b = H.copy(), b.copy()
+    k = len(b)
+    for j in range(k):
+        factors = H[j + 1 :, j] / H[j, j]
+        H[j + 1 :] -= factors[:, None] * H[j]
+        b[j + 1 :] -= factors * b[j]
+    for j in reversed(range(k)):
+        b[j] = (b[j] - H[j, j + 1 :] @ b[j + 1 :]) / H[j, j]
+    return b
+
+
+def hard_cases():
+    """Name, rows, targets, weights and penalty."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 12))
+    y = X @ rng.normal(size=12) + rng.normal(size=400)
+    weight = rng.random(400) * (rng.random(400) > 0.4)
+    twins = np.column_stack([X, X[:, :3] + 1e-9 * rng.normal(size=(400, 3))])
+    wide = rng.normal(size=(600, 180)) + 0.7 * rng.normal(size=(600, 1))
+    return {
+        "plain": (X, y, None, 1e-3),
+        "weights of zero": (X, y, weight, 1e-3),
+        "weights of any size": (X, y, 10.0 ** rng.uniform(-6, 6, 400), 1e-3),
+        "nearly perfect": (X, X @ rng.normal(size=12) + 1e-7 * rng.normal(size=400), None, 1e-12),
+        "perfect": (X, X @ np.ones(12), None, 1e-14),
+        "offset": (X + 1e6, y, None, 1e-3),
+        "offset of targets": (X, y + 1e6, None, 1e-3),
+        "collinear": (twins, y, None, 1e-8),
+        "collinear, no penalty to speak of": (twins, y, None, 1e-13),
+        "tiny penalty": (X, y, None, 1e-15),
+        "scales": (X * np.geomspace(1e-6, 1e6, 12), y, None, 1e-4),
+        "a constant column": (np.column_stack([X, np.full(400, 7.0)]), y, None, 1e-4),
+        "fewer rows than columns": (X[:8], y[:8], None, 1e-3),
+        "one row": (X[:1], y[:1], None, 1e-3),
+        "a constant target": (X, np.full(400, 3.3), None, 1e-3),
+        "zeros": (X, np.zeros(400), None, 1e-3),
+        "large": (1e150 * X, 1e150 * y, None, 1e-3),
+        "wide": (wide, wide @ rng.normal(size=180) + rng.normal(size=600), None, 1e-4),
+        "wide and offset": (wide + 1e3, wide @ rng.normal(size=180), None, 1e-6),
+        "wide and large": (1e30 * wide, 1e30 * wide @ rng.normal(size=180), None, 1e-4),
+        "wide and fewer rows": (wide[:100], wide[:100, 0], None, 1e-2),
+    }
+
+
+CASES = hard_cases()
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_hard_cases_end_at_the_minimum(name, intercept):
+    """The objective is the least there is, up to rounding of predictions, however hard the rows."""
+    X, y, weight, l2 = CASES[name]
+    model = SGDRegressor(alpha=l2, solver="newton", fit_intercept=intercept)
+    model.fit(X, y, sample_weight=weight)
+    _, best, objective, constant = exact(X, y, weight, l2, intercept)
+    reached = objective(model.coef_, model.intercept_[0])
+    # a prediction of float64 is off by this much, whoever computed the weights
+    unit = np.finfo(float).eps
+    largest = np.abs(X * model.coef_).sum(axis=1).max() + np.abs(y).max()
+    shown = (4.0 * unit * largest) ** 2 * (1.0 if weight is None else weight.mean())
+    assert reached - best <= 1e-12 * constant + shown
+    assert model.history_["objective"][-1] == pytest.approx(float(reached), rel=1e-8, abs=shown)
+
+
+@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_gap_is_a_bound(name):
+    """The true distance from the minimum is at most the gap that is shown."""
+    X, y, weight, l2 = CASES[name]
+    given = {"solver": "newton", "stopping": "gap", "fit_intercept": False, "max_iter": 20}
+    _, best, objective, constant = exact(X, y, weight, l2, False)
+    for share in (1e-2, 1e-8):
+        model = SGDRegressor(alpha=l2, tol=float(share * constant), **given)
+        model.fit(X, y, sample_weight=weight)
+        left = objective(model.coef_, 0.0) - best
+        assert left <= model.history_["gap"][-1] * (1.0 + 1e-6) + 1e-18 * constant
+
+
+def test_easy_cases_need_one_visit(monkeypatch):
+    """Where rounding does not matter, nothing visits the rows again."""
+    monkeypatch.setattr(from_products, "RowSums", None)
+    monkeypatch.setattr(SGDRegressor, "_fit", None)
+    easy = ["plain", "weights of zero", "a constant column", "fewer rows than columns", "zeros"]
+    for name in easy:
+        X, y, weight, l2 = CASES[name]
+        for intercept in (False, True):
+            model = SGDRegressor(alpha=l2, solver="newton", fit_intercept=intercept)
+            model.fit(X, y, sample_weight=weight)
+            w, *_ = exact(X, y, weight, l2, intercept)
+            np.testing.assert_allclose(model.coef_, w.astype(float), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["nearly perfect", "perfect", "tiny penalty", "offset"])
+def test_sums_that_say_too_little_are_not_trusted(name):
+    """Where rounding of the sums matters, they do not decide."""
+    X, y, weight, l2 = CASES[name]
+    problem = Problem.build(X, y, loss="squared_error", l2=l2)
+    sums = from_products.sum_squares(X, y, weight, fit_intercept=False)
+    assert not from_products._Minimum(sums, l2, problem.fit_intercept).is_vouched()
+
+
+# ---- as an estimator
+
+
+def both(monkeypatch, X, y, weight=None, **given):
+    """A fit from one visit, and one by iterations."""
+    with monkeypatch.context() as patch:
+        patch.setattr(SGDRegressor, "_fit", None)
+        at_once = SGDRegressor(solver="newton", **given).fit(X, y, sample_weight=weight)
+    with monkeypatch.context() as patch:
+        patch.setattr(sgd, "can_be_squares", lambda _: False)
+        usual = SGDRegressor(solver="newton", **given).fit(X, y, sample_weight=weight)
+    return at_once, usual
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(300, 8), (2500, 30), (900, 160)])
+@pytest.mark.parametrize("stop", ["objective", "gap", None])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_all_attributes_are_those_of_iterations(monkeypatch, kind, shape, stop):
+    """Weights, records and what partial_fit continues from agree, up to rounding."""
+    X = RNG.normal(size=shape).astype(kind)
+    y = X[:, :5].sum(axis=1) + RNG.normal(size=len(X))
+    weight = RNG.random(len(X))
+    given = {"stopping": stop, "tol": 1e-7} if stop else {"tol": None, "max_iter": 9}
+    for intercept in (False, True):
+        if stop == "gap" and intercept:
+            continue
+        for counted in (None, weight):
+            one, other = both(
+                monkeypatch, X, y, counted, alpha=0.01, fit_intercept=intercept, **given
+            )
+            assert set(vars(one)) == set(vars(other))
+            np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(one.intercept_, other.intercept_, rtol=1e-4, atol=1e-5)
+            assert one.coef_.dtype == other.coef_.dtype
+            assert one.intercept_.dtype == other.intercept_.dtype
+            assert (one.n_iter_, one.t_, one.plan_) == (other.n_iter_, other.t_, other.plan_)
+            assert list(one.history_) == list(other.history_)
+            np.testing.assert_allclose(
+                one.history_["objective"], other.history_["objective"], rtol=1e-6
+            )
+            np.testing.assert_array_equal(one.history_["epoch"], other.history_["epoch"])
+            assert (np.diff(one.history_["seconds"], prepend=0.0) >= 0.0).all()
+            assert np.isnan(one.gap_)
+            assert np.isnan(other.gap_)
+            assert one._converged == other._converged
+
+
+def test_sparse_rows_have_the_same_minimum():
+    """Dense and sparse rows lead to the same weights."""
+    X = np.where(RNG.random((500, 20)) < 0.3, RNG.normal(size=(500, 20)), 0.0)
+    y = X.sum(axis=1) + RNG.normal(size=500)
+    for intercept in (False, True):
+        make = SGDRegressor(alpha=1e-3, solver="newton", fit_intercept=intercept)
+        dense, spread = make.fit(X, y).coef_, make.fit(sparse.csr_array(X), y).coef_
+        np.testing.assert_allclose(dense, spread, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"trace": "gradient"},
+        {"loss": "huber"},
+        {"penalty": "l1"},
+        {"penalty": None},
+        {"alpha": 0.0},
+        {"early_stopping": True},
+        {"warm_start": True},
+        {"verbose": 1},
+        {"stopping": "gradient"},
+        {"solver": "sgd"},
+    ],
+)
+def test_other_settings_take_the_usual_way(given):
+    """What has to be seen on the way, or is not a sum of squares, is left to iterations."""
+    assert squares.can_be_squares(SGDRegressor(solver="newton"))
+    assert not squares.can_be_squares(SGDRegressor(**{"solver": "newton", **given}))
+
+
+def test_weights_to_begin_with_take_the_usual_way(monkeypatch):
+    """A fit with initial weights or a validation set is one by iterations."""
+    monkeypatch.setattr(SGDRegressor, "_fit_squares", None)
+    X, y, _, _ = CASES["plain"]
+    SGDRegressor(solver="newton").fit(X, y, coef_init=np.ones(12))
+    assert "validation_score" in SGDRegressor(solver="newton").fit(X, y, X_val=X, y_val=y).history_
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_errors_are_those_of_scikit_learn(wrong):
+    """Entries that are not finite are refused, and leave a fitted model as it was."""
+    X, y, _, _ = CASES["plain"]
+    model = SGDRegressor(solver="newton").fit(X, y)
+    before = dict(vars(model))
+    bad = X.copy()
+    bad[7, 3] = wrong
+    with pytest.raises(ValueError, match="Input X contains"):
+        model.fit(bad, y)
+    with pytest.raises(ValueError, match="Input y contains"):
+        model.fit(X, np.where(np.arange(400) == 9, wrong, y))
+    with pytest.raises(ValueError, match="zero for every row"):
+        model.fit(X, y, sample_weight=np.zeros(400))
+    assert vars(model) == before
+
+
+def test_a_last_epoch_has_a_warning():
+    """Where max_iter ends a fit, a warning says so, as by iterations."""
+    from sklearn.exceptions import ConvergenceWarning
+
+    X, y, _, _ = CASES["plain"]
+    with pytest.warns(ConvergenceWarning, match="Maximum number"):
+        assert SGDRegressor(solver="newton", max_iter=2).fit(X, y).n_iter_ == 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer that sends signals")
+def test_the_visit_can_be_interrupted(monkeypatch):
+    """Ctrl-C ends the visit to many rows, and leaves the model without weights."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    X, y, model = np.ones((20_000, 400)), np.ones(20_000), SGDRegressor(solver="newton")
+    monkeypatch.setattr(SGDRegressor, "_fit", None)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.005)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert not hasattr(model, "coef_")

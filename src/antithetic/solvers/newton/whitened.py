@@ -11,6 +11,7 @@ and a fit has taken many steps, the others are solved for by conjugate gradients
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 from typing import cast
 
@@ -219,11 +220,12 @@ class Whitened(QuasiNewton):
         _, change, inverse = self._pairs[-1]
         curvature = inverse * float(change @ self._factor.solve(change))
         if curvature > 0.0:
+            self._factor = copy.copy(self._factor)  # copies of this model keep theirs
             self._factor.unit /= curvature
 
     def is_slow(self, decrement: float, target: float) -> bool:
         """Whether a Hessian, or a block of it for each class, is worth its passes."""
-        self._decrements.append(decrement)
+        self._decrements = [*self._decrements, decrement]
         self._spent += 1.0
         self._steps += 1
         if self.may_be_full and not self.is_full and (self._is_late or self._spent > self.passes):

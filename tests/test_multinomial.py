@@ -501,6 +501,7 @@ def test_blocks_of_the_classes_save_most_passes(monkeypatch, fit_intercept, weig
     with_blocks = clone(model).fit(rows, y, weight)
     monkeypatch.setattr(ClassSums, "_block_passes", lambda _: np.inf)
     monkeypatch.setattr(whitened, "MOST_IN_HESSIAN", 0)
+    monkeypatch.setattr(whitened, "_MOST_STEPS", 1000)
     without = clone(model).fit(rows, y, weight)
     assert with_blocks.n_iter_[0] < 0.6 * without.n_iter_[0]
     assert with_blocks.gap_certified_
@@ -521,6 +522,38 @@ def test_a_hessian_comes_once_blocks_have_cost_as_much():
     model.passes, model._spent = 700.0, 690.0
     decided = [model.is_slow(1.0 - 1e-6 * step, 1e-4) for step in range(50)]
     assert decided.index(True) == 10
+
+
+@pytest.mark.parametrize(("steps", "is_slow"), [(20, False), (60, True)])
+def test_an_old_hessian_is_renewed_while_steps_are_left(steps, is_slow):
+    """Early on, 70 more steps are cheaper than a Hessian; later max_iter would end the fit."""
+    model = Whitened(1500, 1000, 0)
+    model.is_full, model.passes, model._steps, model._decrements = True, 700.0, steps, [1.0]
+    assert model.is_slow(0.9, 1e-3) == is_slow
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_near_copies_of_columns_do_not_end_at_max_iter(seed):
+    """With too many weights for a Hessian, products with it find steps that L-BFGS does not."""
+    rng = np.random.default_rng(seed)
+    own = rng.standard_normal((300, 12))
+    copies = own[:, rng.integers(0, 12, 48)] + 1e-4 * rng.standard_normal((300, 48))
+    X = np.hstack([own, copies])
+    y = (X @ rng.standard_normal((60, 40)) + rng.gumbel(size=(300, 40))).argmax(axis=1)
+    model = LogisticRegression(C=1e5).fit(X, y)  # a ConvergenceWarning would be an error
+    assert model.gap_ <= model.tol
+    assert model.n_iter_[0] < 80
+
+
+def test_chances_that_count_for_nothing_are_zero():
+    """Products of numbers below the normal ones take 35 times as long."""
+    labels = np.arange(300) % 3
+    X = np.eye(3)[labels] + 0.01 * np.random.default_rng(0).normal(size=(300, 3))
+    sums = ClassSums(X, labels, 3, ElasticNet(1e-3, 0.0), None, None)
+    for kind, length in ((np.float64, 700.0), (np.float32, 90.0)):
+        chances, _ = sums._chances(length * np.eye(3).ravel(), X.astype(kind), kind)
+        assert ((chances == 0.0) | (chances >= np.sqrt(np.finfo(kind).tiny))).all()
+        np.testing.assert_allclose(chances.sum(axis=1), 1.0, rtol=1e-6)
 
 
 def test_the_plan_does_not_blame_the_number_of_rows():

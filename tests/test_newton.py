@@ -27,7 +27,8 @@ from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.divergence import DivergenceError
 from antithetic.solvers.newton import iterations, solve_path, solve_problem, sums_of
 from antithetic.solvers.newton.factor import Factor
-from antithetic.solvers.newton.models import QuasiNewton
+from antithetic.solvers.newton.models import Proposal, QuasiNewton
+from antithetic.solvers.newton.search import search
 from antithetic.stopping import Target
 
 SMOOTH = [name for name, loss in LOSSES.items() if loss.is_smooth]
@@ -644,3 +645,13 @@ def test_a_matrix_that_rounding_made_indefinite_has_a_factor():
     matrix[2, 2] -= 1e-15
     right = matrix @ np.array([1.0, 2.0, 3.0])
     np.testing.assert_allclose(matrix @ Factor(matrix).solve(right), right, rtol=1e-6)
+
+
+def test_a_step_that_was_cut_too_short_is_lengthened():
+    """One steep row halfway along says nothing of the way there: 5 % of the step is too little."""
+    X = np.array([[1000.0, -1.0]] + 99 * [[1.0, 0.0]])
+    sums = sums_of(Problem.build(X, np.array([-1.0] + 99 * [1.0]), l2=1e-9), 1)
+    start, step = sums.at(np.array([0.0, 500.0])), np.array([1.0, 0.0])
+    slope = float(start.gradient @ step)
+    found = search(sums, start, Proposal(step, slope, -0.5 * slope))
+    assert 0.3 < found.length <= 0.5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -118,6 +120,21 @@ def test_the_unit_follows_the_curvature():
         model.learn(point, after)
     steps = [model.propose(after).step for model in models]
     np.testing.assert_allclose(steps[0], steps[1])
+
+
+def test_a_copy_goes_its_own_way():
+    """What a copy learns changes its own steps, and not those of the original."""
+    X, y = draw(2000, 10)
+    sums = sums_of(Problem.build(X, y, l2=1e-2))
+    point, after = sums.at(np.zeros(10)), sums.at(np.full(10, 0.1))
+    model, twin = (Diagonal(sums.diagonal(point), 1.0, 1.0) for _ in range(2))
+    other, step = copy.copy(model), model.propose(after).step
+    for learning in (other, twin):
+        learning.learn(point, after)
+        learning.is_slow(1.0, 0.1)
+    np.testing.assert_array_equal(other.propose(after).step, twin.propose(after).step)
+    np.testing.assert_array_equal(model.propose(after).step, step)
+    assert len(model._distances) == 0
 
 
 def test_the_plan_says_that_no_hessian_was_needed():

@@ -6,6 +6,7 @@ To that end the matrix products inside each thread use one thread.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +19,11 @@ from antithetic._util.validation import check_count
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
+
+_lock = threading.Lock()
+_limits: list[int] = []  # that are in force, of all threads
+_before: list[int] = []  # numbers of threads of each library, without any limit
+_set: list[int] = []  # and now
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -44,14 +50,29 @@ def default_threads() -> int:
 def limit_blas(threads: int) -> Iterator[None]:
     """Let BLAS use this many threads.
 
-    Where it does so already nothing is set: that takes longer than a small fit.
+    Their number belongs to the process, so where several threads set limits at the same time the
+    least counts, and the last to leave restores what was there before the first.
     """
-    blas = _blas()
-    if all(library.get_num_threads() == threads for library in blas.lib_controllers):
+    with _lock:
+        if not _limits:
+            _before[:] = _set[:] = [library.get_num_threads() for library in _blas()]
+        _limits.append(threads)
+        _set_least()
+    try:
         yield
-        return
-    with blas.limit(limits=threads):
-        yield
+    finally:
+        with _lock:
+            _limits.remove(threads)
+            _set_least()
+
+
+def _set_least() -> None:
+    """Set the least limit, or what was there before; nothing where that is in force already."""
+    for place, library in enumerate(_blas()):
+        threads = min(_limits, default=_before[place])
+        if _set[place] != threads:
+            library.set_num_threads(threads)
+            _set[place] = threads
 
 
 @contextmanager
@@ -69,6 +90,6 @@ def thread_map(
 
 
 @lru_cache(maxsize=1)
-def _blas() -> Any:
+def _blas() -> list[Any]:
     # looks at every loaded library, some 10 ms: once
-    return ThreadpoolController().select(user_api="blas")
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)

@@ -6,9 +6,8 @@ matter which worker runs it, or how often.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,24 +193,9 @@ def _measure(
         gradients[:, :, -1] += slopes.sum(axis=2)
 
 
-_lock, _inside, _limit = threading.Lock(), 0, ExitStack()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> AbstractContextManager[None]:
     """Compute matrix products in one thread, so that sums do not depend on the machine.
 
     Several tasks of one process may be inside at the same time.
     """
-    global _inside
-    with _lock:
-        _inside += 1
-        if _inside == 1:
-            _limit.enter_context(limit_blas(1))
-    try:
-        yield
-    finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0:
-                _limit.close()
+    return limit_blas(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -121,7 +122,10 @@ class ClassHessians(ClassRows):
         scores = block[:, : self.features].astype(np.float64) @ coef.T + intercepts
         curvatures = np.empty_like(scores)
         kernels.softmax_chances(scores, curvatures)
-        return scores.astype(kind), curvatures
+        chances = scores.astype(kind)
+        # products of these underflow, and numbers below the normal ones are many times slower
+        chances[chances < math.sqrt(np.finfo(kind).tiny)] = 0.0
+        return chances, curvatures
 
     def _curvatures(self, theta: Vector, block: Any) -> Any:
         """Products p (1 - p) of each class, in the float type of centred rows."""

@@ -336,6 +336,8 @@ class Newton:
         if isinstance(self._model, Conjugate):
             allowed = self._allowed(progress.point, progress.iterations)
             self._model.enough = _OF_BOUND * allowed / max(1.0, self._looseness)
+        if isinstance(self._model, Whitened):
+            self._model.on(self.sums)
         proposal = self._model.propose(progress.point)
         if self._needs_digits(progress.point, proposal):
             progress = self._refine(progress)
@@ -388,9 +390,8 @@ class Newton:
         if self._is_fresh or not has_hessian(self._model):
             return False
         model = self._model
-        if isinstance(model, Diagonal):
-            return model.is_slow(proposal.decrement, target)
-        if isinstance(model, Whitened) and not (self._is_small and model.starts_full):
+        is_cheap = self._is_small and isinstance(model, Whitened) and model.starts_full
+        if isinstance(model, (Diagonal, Whitened)) and not is_cheap:
             return model.is_slow(proposal.decrement, target)
         if self._is_small or isinstance(model, WorkingSet):  # which has other columns then
             return True

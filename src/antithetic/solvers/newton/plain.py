@@ -28,6 +28,16 @@ _GAIN, _MOST_GAIN = 2.8, 2.0  # logarithms of what a step gains at best: with a 
 _STEPS = 10.0  # passes over a sample that it takes to draw it and to solve it, without Hessians
 
 
+class Scales(NamedTuple):
+    """Inverse of a diagonal matrix, which has these numbers on its diagonal."""
+
+    inverse: Vector
+
+    def solve(self, vector: Vector) -> Vector:
+        """Solution of the linear system."""
+        return vector * self.inverse
+
+
 class Diagonal(QuasiNewton):
     """L-BFGS whose first matrix is the diagonal of a Hessian, in a unit that follows the steps.
 
@@ -42,17 +52,16 @@ class Diagonal(QuasiNewton):
 
     def __init__(self, diagonal: Vector, curvature: float, passes: float) -> None:
         super().__init__()
-        self._diagonal, self._curvature, self.passes = diagonal, curvature, passes
-        self._factor, self._unit = self, 1.0
+        self._curvature, self.passes = curvature, passes
+        self._take(diagonal, 1.0)
         self._distances: list[float] = []
 
-    def solve(self, vector: Vector) -> Vector:
-        """Solution of the linear system."""
-        return vector * (self._unit / self._diagonal)
+    def _take(self, diagonal: Vector, unit: float) -> None:
+        self._diagonal, self._unit, self._factor = diagonal, unit, Scales(unit / diagonal)
 
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Make the model at least as curved along each column."""
-        self._diagonal = np.maximum(self._diagonal, diagonal)
+        self._take(np.maximum(self._diagonal, diagonal), self._unit)
 
     def learn(self, before: Evaluation, after: Evaluation) -> None:
         """Keep the pair of a step and the change of the gradient, and adapt the unit.
@@ -66,13 +75,13 @@ class Diagonal(QuasiNewton):
         if self._pairs and curvature > 0.0:
             _, change, inverse = self._pairs[-1]
             met = inverse * float(change @ (change / self._diagonal))
-            self._unit = math.sqrt(self._curvature / (curvature * met))
+            self._take(self._diagonal, math.sqrt(self._curvature / (curvature * met)))
 
     def is_slow(self, decrement: float, target: float) -> bool:
         """Whether a Hessian is worth its passes before the step to come."""
         if not decrement > target > 0.0:
             return False
-        self._distances.append(math.log(decrement / target))
+        self._distances = [*self._distances, math.log(decrement / target)]
         seen = self._distances[_FIRST:][-_STEPS_SEEN:]
         if len(seen) < _STEPS_SEEN:
             return False

@@ -15,6 +15,7 @@ _MOST_TRIALS = 25
 _KEPT = 0.25  # of the promised fall: a full step that keeps less needs the care it had
 _LESS, _LEAST_CARE = 0.03, 1e-14
 _SHORTEST, _LONGEST = 0.05, 0.8  # of the step before, where a trial was too long
+_STEEP, _MOST_LONGER = 0.5, 4  # of the first slope: a step that leaves more was cut too short
 
 
 def value(sums: Sums, point: Evaluation) -> float:
@@ -43,7 +44,7 @@ def search(sums: Sums, start: Evaluation, proposal: Proposal) -> Found | None:
     The whole step is tried first. It will do if the objective falls by enough or, where rounding
     hides the fall, if the slope along it has become small.
     """
-    before, slope, length = value(sums, start), proposal.slope, 1.0
+    before, slope, length, too_long = value(sums, start), proposal.slope, 1.0, np.inf
     if not slope < 0.0:
         return None
     rounding = 4.0 * float(np.finfo(np.float64).eps) * abs(before)
@@ -52,19 +53,38 @@ def search(sums: Sums, start: Evaluation, proposal: Proposal) -> Found | None:
         after = value(sums, point)
         if np.isfinite(after):
             if after <= before + _ENOUGH * length * slope:
-                return Found(point, length)
+                return _lengthen(sums, start, proposal, Found(point, length), too_long)
             left = _slope(sums, point, proposal.step)
             is_flat = -(1.0 - 2.0 * _FLAT) * slope >= left >= 0.9 * slope
             if after <= before + rounding and is_flat:
                 return Found(point, length)
             # where the slope would be zero, if it changed evenly
             share = slope / (slope - left) if left > slope else _LONGEST
-            length *= float(np.clip(share, _SHORTEST, _LONGEST))
+            too_long, length = length, length * float(np.clip(share, _SHORTEST, _LONGEST))
         else:
-            length *= _SHORTEST
+            too_long, length = length, length * _SHORTEST
         if not (start.theta + length * proposal.step != start.theta).any():
             break
     return None
+
+
+def _lengthen(
+    sums: Sums, start: Evaluation, proposal: Proposal, found: Found, too_long: float
+) -> Found:
+    """Go on toward a length that was too long, while that gains and the way down is as steep.
+
+    Beyond some length a few rows make the objective rise fast, which says little of the way there.
+    """
+    for _ in range(_MOST_LONGER if too_long < np.inf else 0):
+        if _slope(sums, found.point, proposal.step) > _STEEP * proposal.slope:
+            break
+        length = float(np.sqrt(found.length * too_long))
+        point = sums.at(start.theta + length * proposal.step)
+        if value(sums, point) < value(sums, found.point):
+            found = Found(point, length)
+        else:
+            too_long = length
+    return found
 
 
 def next_care(

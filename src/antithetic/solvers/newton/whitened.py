@@ -5,11 +5,14 @@ The Hessian of K classes has :math:`(K d)^2` entries. Its blocks on the diagonal
 removes the scales and correlations of the columns: L-BFGS then needs about a third of the passes.
 Once that is slow, the blocks themselves take its place, which leaves another third or less; they
 are made of a sample of the rows, in which undecided ones come first. Where few weights make a
-Hessian cheap, that comes first, or once L-BFGS is slow nevertheless.
+Hessian cheap, that comes first, or once L-BFGS is slow nevertheless. Where it would be too large,
+and a fit has taken many steps, the others are solved for by conjugate gradients.
 """
 
 from __future__ import annotations
 
+import copy
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -17,6 +20,7 @@ import numpy as np
 from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.sums import ClassedSums, Evaluation, Sums, Vector, Whitening
 from antithetic.solvers.newton.class_factors import ClassFactors
+from antithetic.solvers.newton.conjugate import conjugate_gradients
 from antithetic.solvers.newton.factor import Factor
 from antithetic.solvers.newton.models import Proposal, QuasiNewton
 from antithetic.solvers.newton.renewal import is_worth_renewing
@@ -109,11 +113,14 @@ class Whitened(QuasiNewton):
         self._wants_blocks, self._block_passes, self._features = False, np.inf, 0
         self._curvature = self._then = np.inf  # mean of all rows: now, and where blocks were made
         self._asked: tuple[ClassedSums, Evaluation, float] | None = None
+        self._sums: ClassedSums | None = None  # that products are asked for
+        self._has_products, self._products = False, 0  # for steps; those of the last one
         self._decrements: list[float] = []
         self._spent, self._steps = 0.0, 0  # passes of L-BFGS, those for blocks included; its steps
 
     def on(self, sums: Sums | None) -> None:
-        """Ask these rows for a matrix that is not made yet."""
+        """Ask these rows for products, and for a matrix that is not made yet."""
+        self._sums = cast("ClassedSums", sums)
         if self._asked is not None:
             self._asked = (cast("ClassedSums", sums), *self._asked[1:])
 
@@ -133,6 +140,8 @@ class Whitened(QuasiNewton):
         if self.starts_full or (self.may_be_full and self.is_ready):
             self.is_full = True
             super().renew(sums, point, exact=exact, care=care)
+            if self._is_late:
+                self._decrements = [self.propose(point).decrement]
             return
         classed = cast("ClassedSums", sums)
         self.passes, self._blocks = classed.hessian_passes, None
@@ -163,10 +172,10 @@ class Whitened(QuasiNewton):
 
     def change_penalty(self, d: int, added: float, l1: float) -> None:
         """Add so much to the L2 penalty of the first d weights."""
+        self._decrements, self._steps, self._has_products = [], 0, False
         if self.is_full:
             super().change_penalty(d, added, l1)
             return
-        self._decrements, self._steps = [], 0
         assert isinstance(self._factor, (SharedFactor, ClassFactors))
         unit = self._factor.unit
         # steps that were taken say the same of the rows, and more or less of the penalty
@@ -188,7 +197,7 @@ class Whitened(QuasiNewton):
             return super().propose(point)
         assert self._factor is not None
         self._curvature = point.totals[0] if point.totals else np.inf
-        step = self._corrected(point.gradient)
+        step = self._solved(point) if self._has_products else self._corrected(point.gradient)
         if step is None:
             step = self._factor.solve(point.gradient)
         slope = -float(point.gradient @ step)
@@ -203,26 +212,35 @@ class Whitened(QuasiNewton):
         super().learn(before, after)
         if self.is_full or not self._pairs:
             return
+        if self._has_products:
+            if self._products > self._block_passes:  # new blocks save as many, or more
+                self._take_blocks(cast("ClassSums", self._sums), after, 0.0)
+            return
         assert isinstance(self._factor, (SharedFactor, ClassFactors))
         _, change, inverse = self._pairs[-1]
         curvature = inverse * float(change @ self._factor.solve(change))
         if curvature > 0.0:
+            self._factor = copy.copy(self._factor)  # copies of this model keep theirs
             self._factor.unit /= curvature
 
     def is_slow(self, decrement: float, target: float) -> bool:
         """Whether a Hessian, or a block of it for each class, is worth its passes."""
-        self._decrements.append(decrement)
+        self._decrements = [*self._decrements, decrement]
         self._spent += 1.0
         self._steps += 1
-        # a Hessian would have been cheaper, or max_iter may end the fit before these steps do
-        is_late = self._spent > self.passes or self._steps > _MOST_STEPS
-        if self.may_be_full and not self.is_full and is_late:
+        if self.may_be_full and not self.is_full and (self._is_late or self._spent > self.passes):
             return True
+        self._has_products |= self._are_products_needed(decrement, target)
+        if self._has_products:
+            return False
         self._wants_blocks = self._are_blocks_worth_it(decrement, target)
         if self._wants_blocks or not self.may_be_full:
             return self._wants_blocks
         ratio = self._ratio(2 if self.is_full else _STEPS_SEEN)
-        return ratio is not None and is_worth_renewing(decrement, target, ratio, self.passes)
+        passes = self.passes
+        if self._is_late:  # a Hessian may cost no more than the steps that are left
+            passes = min(passes, self._steps_left)
+        return ratio is not None and is_worth_renewing(decrement, target, ratio, passes)
 
     def _are_blocks_worth_it(self, decrement: float, target: float) -> bool:
         """Whether a block for each class is worth its passes, or new ones where they are old."""
@@ -244,24 +262,34 @@ class Whitened(QuasiNewton):
         ratio = float((seen[-1] / seen[0]) ** (1.0 / (many - 1))) if seen[0] > 0.0 else 1.0
         return ratio if self.is_full else min(ratio, _SLOWEST)
 
+    @property
+    def _is_late(self) -> bool:
+        """Whether max_iter may end the fit before steps like those so far do."""
+        return self._steps > _MOST_STEPS
+
+    @property
+    def _steps_left(self) -> float:
+        return max(0.0, 2.0 * _MOST_STEPS - self._steps)
+
+    def _are_products_needed(self, decrement: float, target: float) -> bool:
+        """Whether L-BFGS would take more steps than are left, and a Hessian is too large."""
+        ratio = self._ratio(_STEPS_SEEN)
+        if self.may_be_full or not (self.may_have_blocks and self._is_late) or ratio is None:
+            return False
+        return is_worth_renewing(decrement, target, ratio, self._steps_left)
+
+    def _solved(self, point: Evaluation) -> Vector:
+        """Product of the gradient with the inverse of the Hessian, by conjugate gradients."""
+        assert self._factor is not None
+        assert self._sums is not None
+        times = partial(self._sums.times, point)
+        given, most = point.gradient, _MOST_PRODUCTS
+        solved = conjugate_gradients(times, self._factor.solve, given, most, _LEFT_OVER)
+        self._products = len(solved.squares) - 1
+        return solved.step
+
     def promise(self, sums: Sums, point: Evaluation) -> float:
         """What Newton's step promises, by conjugate gradients in whitened weights."""
         self._make()
-        assert self._factor is not None
-        rest, gained = point.gradient.copy(), 0.0
-        scaled = self._factor.solve(rest)
-        along, now = scaled, float(rest @ scaled)
-        enough = _LEFT_OVER * now
-        for _ in range(_MOST_PRODUCTS):
-            if not now > enough:
-                break
-            product = sums.times(point, along)
-            curvature = float(along @ product)
-            if not curvature > 0.0:
-                break
-            gained += 0.5 * now * now / curvature
-            rest = rest - (now / curvature) * product
-            scaled = self._factor.solve(rest)
-            before, now = now, float(rest @ scaled)
-            along = scaled + (now / before) * along
-        return gained
+        self.on(sums)
+        return 0.5 * float(point.gradient @ self._solved(point))

@@ -165,6 +165,35 @@ def test_the_gap_is_a_bound(name):
         assert left <= model.history_["gap"][-1] * (1.0 + 1e-6) + 1e-18 * constant
 
 
+def any_rows(rng):
+    """Rows of any scale, offset and dependence, targets, weights and penalty."""
+    n, d = int(10.0 ** rng.uniform(0.0, 2.5)), int(10.0 ** rng.uniform(0.0, 1.4))
+    X = rng.normal(size=(n, d)) * 10.0 ** (rng.integers(2) * rng.uniform(-5, 5, d))
+    X += rng.integers(2) * 10.0 ** rng.uniform(-2, 6)
+    if d > 2:
+        X[:, 1] = X[:, 0] + 10.0 ** rng.uniform(-12, 0) * X[:, 1]
+    noise = 10.0 ** rng.uniform(-8, 1) * rng.normal(size=n)
+    y = 10.0 ** rng.uniform(-6, 1) * (X @ rng.normal(size=d)) + noise
+    weight = 10.0 ** rng.uniform(-5, 5, n) * (rng.random(n) < 0.7) + 1e-9
+    l2 = 10.0 ** rng.uniform(-14, 2) * (X * X).mean(axis=0).max()
+    return X, y, weight if rng.integers(2) else None, l2
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_minima_are_no_further_than_they_say(seed):
+    """Whatever the rows are, a minimum that is given has a gap that bounds its distance."""
+    X, y, weight, l2 = any_rows(np.random.default_rng(seed))
+    problem = Problem.build(X, y, loss="squared_error", l2=l2, sample_weight=weight)
+    found = from_products.sum_squares(X, y, weight, fit_intercept=False)
+    points = from_products.minimise_squares(found, problem, None)
+    if points is None:
+        return
+    _, best, objective, constant = exact(X, y, weight, l2, False)
+    left = objective(points[-1].coef, 0.0) - best
+    assert left <= points[-1].gap * (1.0 + 1e-6) + 1e-16 * constant  # of the rows' own gradient
+    assert points[-1].gap <= 1e-12 * constant
+
+
 def test_easy_cases_need_one_visit(monkeypatch):
     """Where rounding does not matter, nothing visits the rows again."""
     monkeypatch.setattr(from_products, "RowSums", None)

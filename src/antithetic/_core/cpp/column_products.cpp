@@ -12,9 +12,14 @@ ColumnProducts<Real>::ColumnProducts(Index columns)
       sums_(stride_ * stride_) {}
 
 template <class Real>
-void ColumnProducts<Real>::add(Index rows) {
+void ColumnProducts<Real>::add(Index rows, std::span<const std::byte> next) {
+  const Index tiles = (columns_ + few - 1) / few * (panels_ + 1) / 2;  // about
+  const auto share = static_cast<std::size_t>(length(next) / tiles + cache_line);
   for (Index j = 0; j < columns_; j += few) {
     for (Index panel = j / wide; panel < panels_; ++panel) {
+      const auto part = next.first(std::min(share, next.size()));
+      prefetch_lines<Cache::second>(part.data(), length(part));
+      next = next.subspan(part.size());
       if (panel * wide + narrow <= j) {  // what is left of the diagonal is not needed,
         add_tile<1, 1>(rows, j, panel);
       } else if (panel * wide + narrow >= columns_) {  // nor what is beyond the last column

@@ -25,8 +25,9 @@ class ColumnProducts {
     return line(row)[column / wide * panel_size + column % wide];
   }
 
-  // Add the products of the first so many packed rows.
-  void add(Index rows);
+  // Add the products of the first so many packed rows. Memory would be idle meanwhile, so what
+  // comes next is asked for.
+  void add(Index rows, std::span<const std::byte> next);
 
   // Add these sums to a symmetric matrix.
   void add_to(std::span<double> matrix) const;
@@ -90,7 +91,8 @@ void add_products(const DenseRows<Real>& rows, const SquaresArguments& given, In
       sums.at(k, rows.d + given.has_intercept) =
           static_cast<Out>(root * (given.y[i] - given.target_centre));
     }
-    sums.add(many);
+    const Index later = std::min(at_once, last - first - many);
+    sums.add(many, std::as_bytes(std::span(rows.row(first + many), rows.d * later)));
     if (pulse != nullptr) pulse->beat(many * rows.d * (1 + rows.d / 16));
   }
 }

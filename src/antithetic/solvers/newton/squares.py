@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._util.threads import count_threads
+from antithetic._util.threads import default_threads
 from antithetic.problem import Problem
 from antithetic.problem.certificate import certified_gap
 from antithetic.problem.curvature import ENTRIES_PER_THREAD, RowSums
@@ -31,7 +31,8 @@ _MOST_COLUMNS = 1500  # beyond which BLAS keeps more of the products in the cach
 _SINGLE_FROM = 150
 _ROWS_OF_A_SUM = 128  # of the kernel, whose sums are added in turn
 _UNIT = float(np.finfo(np.float64).eps) / 2.0
-_VOUCHED = 1e-15  # of the constant's objective: a distance from the minimum that does not matter
+_VOUCHED = 1e-17  # of the constant's objective: a distance that not even weights show
+_PROVED = 1e-12  # the same of what the rows say, where products may have too few digits
 _DIGITS = 1e-9  # of the objective
 _MOST_PASSES = 4
 
@@ -84,7 +85,7 @@ def sum_squares(
         centre, target_centre = centre_of(X), float(y.mean())
     rows, targets = kernel_rows(X), np.ascontiguousarray(y, dtype=np.float64)
     counted = np.empty(0) if weight is None else np.ascontiguousarray(weight)
-    columns, threads = d + fit_intercept + 1, count_threads(None)
+    columns, threads = d + fit_intercept + 1, default_threads()
     threads = max(1, min(threads, X.size // ENTRIES_PER_THREAD))
     for is_single in (True, False) if d >= _SINGLE_FROM else (False,):
         products = np.zeros((columns, columns))
@@ -129,8 +130,9 @@ class _Minimum:
         hessian = self._matrix.copy()
         diagonal_of(hessian)[: self._d] += l2
         self.factor = Factor(hessian)
-        theta = self.factor.solve(self._b)
-        self.theta = theta - self.factor.solve(hessian @ theta - self._b)
+        self.theta = self.factor.solve(self._b)
+        if squares.rounding < math.inf:  # otherwise the rows correct it
+            self.theta -= self.factor.solve(hessian @ self.theta - self._b)
         self._gradient = hessian @ self.theta - self._b
         # ½ s - b'θ + ½ θ'Hθ, with Hθ = b + gradient
         self.objective = 0.5 * float(self._square + (self._gradient - self._b) @ self.theta)
@@ -190,8 +192,8 @@ def _corrected(
 ) -> list[SquaresPoint] | None:
     """Newton's steps with the gradient of the rows, from a minimum that products lead to."""
     centre = minimum.squares.centre if problem.fit_intercept else None
-    sums = RowSums(problem, centre, count_threads(None))
-    enough = _VOUCHED * minimum.zero_objective
+    sums = RowSums(problem, centre, default_threads())
+    enough, proved = _VOUCHED * minimum.zero_objective, _PROVED * minimum.zero_objective
     theta, points = minimum.theta.copy(), []
     if problem.fit_intercept:
         theta[-1] += minimum.squares.target_centre
@@ -200,9 +202,11 @@ def _corrected(
         gap = certified_gap(sums, point)
         solution, moment = sums.split(theta), time.perf_counter()
         points.append(SquaresPoint(*solution, point.objective, gap, moment))
+        if target is not None and gap <= target:
+            return points
         step = minimum.factor.solve(point.gradient)
         left = 0.5 * float(point.gradient @ step)  # if the products were exact
-        if left <= enough if target is None else gap <= target:
+        if target is None and left <= enough and gap <= proved:
             return points
         theta = theta - step
     return None

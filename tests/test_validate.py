@@ -276,6 +276,14 @@ def test_rows_are_canonical_where_scipy_says_so(columns, wide):
     np.testing.assert_array_equal(check_rows(X).toarray(), expected)
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.int16])
+def test_indices_of_other_integers_are_converted(kind):
+    """SciPy lets them be set by hand; kernels know two types."""
+    rows = check_rows(with_indices(sparse.csr_array, kind))
+    assert rows.indices.dtype == rows.indptr.dtype == np.int64
+    np.testing.assert_array_equal(rows.toarray(), ROWS)
+
+
 @pytest.mark.parametrize("indptr", [[], [1, 2], [0, 1], [0, 3], [0, 2, 1, 2]])
 def test_places_outside_of_the_entries_are_refused(indptr):
     """They would read other memory."""

@@ -146,7 +146,8 @@ def canonical_csr(rows: Any) -> sparse.csr_array:
     It is not copied if it already has this form.
     """
     rows = sparse.csr_array(rows)  # shares the arrays of a CSR input
-    if rows.indices.dtype != rows.indptr.dtype:
+    kind = rows.indices.dtype
+    if kind != rows.indptr.dtype or kind not in (np.int32, np.int64):
         rows.indices, rows.indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
     if _has_rising_columns(rows):
         rows.has_canonical_format = True

@@ -65,7 +65,7 @@ def newton_decrement(
 
         return class_decrement(problem, coef, intercept)
     if problem.n <= _ROWS_OF_A_TABLE and problem.d <= _COLUMNS_OF_A_TABLE:
-        return _of_a_table(problem, np.asarray(coef, np.float64), intercept)
+        return _of_a_table(problem, np.asarray(coef, np.float64), intercept, centre)
     if problem.fit_intercept:
         centre = _centre(problem) if centre is None else centre.astype(np.float64, copy=False)
     else:
@@ -116,7 +116,7 @@ def _rough_diagonal(sums: RowSums, point: Evaluation) -> Vector:
 
 
 def _of_a_table(
-    problem: Problem, coef: NDArray[np.float64], intercept: float
+    problem: Problem, coef: NDArray[np.float64], intercept: float, centre: NDArray[Any] | None
 ) -> tuple[float, float]:
     """The same for few rows, in one call: what it takes is mostly what surrounds the sums."""
     X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
@@ -125,7 +125,8 @@ def _of_a_table(
     table, point = np.ones((n, columns)), np.empty(columns)
     ridge, point[:d] = np.full(columns, float(problem.penalty.l2)), coef
     if problem.fit_intercept:  # centred columns are further from being collinear
-        centre = X.mean(axis=0, dtype=np.float64)
+        if centre is None:
+            centre = X.mean(axis=0, dtype=np.float64)
         np.subtract(X, centre, out=table[:, :d])
         ridge[d], point[d] = 0.0, intercept + float(centre @ coef)
     else:

@@ -569,28 +569,12 @@ double sum_of_column(int code, double epsilon, const ReadColumn<double>& y,
   return sum_of_losses(loss, labels, numbers, weights);
 }
 
-// The smaller and the larger value of a column that has two; twice the first, or twice zero, where
-// it has fewer, more, or one that is not a number.
 template <class T>
 std::tuple<T, T> two_values_of_column(const ReadColumn<T>& column) {
   const auto y = read(column);
   nb::gil_scoped_release unlocked;
-  if (y.empty()) return {T{}, T{}};
-  const T first = y.front();
-  const auto other = std::find_if(y.begin(), y.end(), [&](T value) { return value != first; });
-  if (other == y.end()) return {first, first};
-  const T second = *other;
-  // blocks without a branch for each value: labels come in no order that a processor could guess
-  constexpr std::size_t block = 1024;
-  for (auto rest = y.subspan(static_cast<std::size_t>(other - y.begin())); !rest.empty();
-       rest = rest.subspan(std::min(block, rest.size()))) {
-    bool has_third = false;
-    for (const T value : rest.first(std::min(block, rest.size()))) {
-      has_third |= (value != first) & (value != second);
-    }
-    if (has_third) return {T{}, T{}};
-  }
-  return {std::min(first, second), std::max(first, second)};
+  const auto found = two_values(y);
+  return {found[0], found[1]};
 }
 
 double dual_step(int code, double y, double weight, double a, double p, double q) {

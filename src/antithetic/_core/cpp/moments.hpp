@@ -95,7 +95,8 @@ template <class Real>
 void column_sums(const CsrRows<Real>& rows, std::span<const double> weight, const ColumnSums& sums,
                  Pulse& pulse) {
   struct Column {
-    double sum = 0.0, square = 0.0, least = infinity, greatest = -infinity;
+    double sums[2] = {};                    // of the entries and of their squares
+    double ends[2] = {infinity, infinity};  // the least, and the greatest with its sign changed
     Index stored = 0;
   };
   std::vector<Column> columns(static_cast<std::size_t>(rows.d));
@@ -111,20 +112,20 @@ void column_sums(const CsrRows<Real>& rows, std::span<const double> weight, cons
       const double entry = static_cast<double>(value);
       const double shift = sums.shift[static_cast<std::size_t>(j)];
       column.stored += 1;
-      column.sum += own * entry;  // the shift of all rows is subtracted below
-      column.square += own * ((entry - shift) * (entry - shift) - shift * shift);
-      column.least = entry < column.least ? entry : column.least;
-      column.greatest = entry > column.greatest ? entry : column.greatest;
+      // the shift of all rows is subtracted below
+      const auto part = two_of(entry, (entry - shift) * (entry - shift) - shift * shift);
+      put(column.sums, block_at<2>(column.sums) + own * part);
+      put(column.ends, lesser(two_of(entry, -entry), block_at<2>(column.ends)));
     });
     pulse.beat(rows.length(i));
   }
   for (std::size_t j = 0; j < columns.size(); ++j) {
     const Column& column = columns[j];
     const double shift = sums.shift[j], unless_full = column.stored == counted ? infinity : 0.0;
-    sums.sum[j] += column.sum - total * shift;
-    sums.square[j] += column.square + total * shift * shift;
-    sums.least[j] = std::min({sums.least[j], column.least, unless_full});
-    sums.greatest[j] = std::max({sums.greatest[j], column.greatest, -unless_full});
+    sums.sum[j] += column.sums[0] - total * shift;
+    sums.square[j] += column.sums[1] + total * shift * shift;
+    sums.least[j] = std::min({sums.least[j], column.ends[0], unless_full});
+    sums.greatest[j] = std::max({sums.greatest[j], -column.ends[1], -unless_full});
   }
 }
 

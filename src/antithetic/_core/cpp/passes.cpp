@@ -43,7 +43,29 @@ double sum_of_log_losses(const double* y, const double* p, Index n) {
   return total;
 }
 
+template <class T>
+std::array<T, 2> only_two(std::span<const T> y) {
+  if (y.empty()) return {};
+  const T first = y.front();
+  const auto other = std::find_if(y.begin(), y.end(), [&](T value) { return value != first; });
+  if (other == y.end()) return {first, first};
+  const T second = *other;
+  // by blocks without a branch, which would be mispredicted at every other label
+  constexpr std::ptrdiff_t block = 1024;
+  for (auto at = other; at != y.end();) {
+    const auto last = at + std::min(block, y.end() - at);
+    bool are_two = true;
+    for (; at != last; ++at) are_two &= (*at == first) | (*at == second);
+    if (!are_two) return {};
+  }
+  return {std::min(first, second), std::max(first, second)};
+}
+
 }  // namespace
+
+std::array<double, 2> two_values(std::span<const double> y) { return only_two(y); }
+
+std::array<std::int64_t, 2> two_values(std::span<const std::int64_t> y) { return only_two(y); }
 
 double sum_of_losses(const Loss& loss, std::span<const double> y, std::span<const double> p,
                      std::span<const double> weight) {

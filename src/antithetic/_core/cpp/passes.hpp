@@ -14,6 +14,11 @@ using LossFunction = double (Loss::*)(double, double) const;
 void each_loss(const Loss& loss, LossFunction function, std::span<const double> y,
                std::span<const double> p, std::span<double> out);
 
+// The lesser and the larger value of a column that has two; twice the first, or twice zero, where
+// it has fewer, more, or one that is not a number.
+std::array<double, 2> two_values(std::span<const double> y);
+std::array<std::int64_t, 2> two_values(std::span<const std::int64_t> y);
+
 // Sums of the weighted losses of all rows at some weights and, in the same visit to each row, at
 // others; 0 where there are none.
 template <class RowAccess>

@@ -193,17 +193,38 @@ void add_rows(const CsrRows<Real>& rows, Index start, Index many, const double* 
   }
 }
 
-// Of each column four numbers side by side, so that a sparse entry changes one place in memory: its
-// sums with the slopes and with the curvatures, that of its squares with the curvatures, and zero.
-template <class RowAccess>
-void add_moments(const RowAccess& rows, Index start, Index many, const PredictionBlock& block,
+// Sums of each column: of its entries with the slopes and with the curvatures, and of their squares
+// with the curvatures.
+template <class Real>
+void add_moments(const DenseRows<Real>& rows, Index start, Index many, const PredictionBlock& block,
+                 Padded& sum) {
+  const Index d = rows.d;
+  double* ANTITHETIC_RESTRICT gradient = sum.data();
+  double* ANTITHETIC_RESTRICT sums = gradient + d;
+  double* ANTITHETIC_RESTRICT squares = sums + d;
+  for (Index k = 0; k < many; ++k) {
+    const Real* x = rows.row(start + k);
+    const double slope = block.slopes[k], curvature = block.curvatures[k];
+    for (Index j = 0; j < d; ++j) {
+      const double entry = static_cast<double>(x[j]), part = curvature * entry;
+      gradient[j] += slope * entry;
+      sums[j] += part;
+      squares[j] += part * entry;
+    }
+  }
+}
+
+// Of sparse rows the sums of a column are side by side, followed by zero: an entry changes one
+// place in memory.
+template <class Real>
+void add_moments(const CsrRows<Real>& rows, Index start, Index many, const PredictionBlock& block,
                  Padded& sum) {
   double* columns = sum.data();
   for (Index k = 0; k < many; ++k) {
     const double of_entries[4] = {block.slopes[k], block.curvatures[k]};
     const double of_squares[4] = {0.0, 0.0, block.curvatures[k]};
     const auto first = block_at<4>(of_entries), second = block_at<4>(of_squares);
-    rows.for_each(start + k, [&](Index j, auto value) {
+    rows.for_each(start + k, [&](Index j, Real value) {
       const auto entry = static_cast<double>(value);
       put(columns + 4 * j, block_at<4>(columns + 4 * j) + entry * (first + entry * second));
     });
@@ -287,10 +308,14 @@ Totals evaluate_with_moments(const RowAccess& rows, const Targets& targets, cons
   const auto totals = judge_rows(rows, targets, loss, coef, intercept, visit, all, threads, pulse,
                                  [&](Index start, Index many, const PredictionBlock& block,
                                      Padded& sum) { add_moments(rows, start, many, block, sum); });
-  for (std::size_t j = 0; j < gradient.size(); ++j) {
-    gradient[j] = all[4 * j];
-    moments[j] = all[4 * j + 1];
-    moments[gradient.size() + j] = all[4 * j + 2];
+  const std::size_t d = gradient.size();
+  const auto at = [&](std::size_t j, std::size_t k) {
+    return RowAccess::is_sparse ? all[4 * j + k] : all[k * d + j];
+  };
+  for (std::size_t j = 0; j < d; ++j) {
+    gradient[j] = at(j, 0);
+    moments[j] = at(j, 1);
+    moments[d + j] = at(j, 2);
   }
   return totals;
 }

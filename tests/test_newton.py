@@ -655,3 +655,16 @@ def test_a_step_that_was_cut_too_short_is_lengthened():
     slope = float(start.gradient @ step)
     found = search(sums, start, Proposal(step, slope, -0.5 * slope))
     assert 0.3 < found.length <= 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_rows_of_columns_on_any_scale(seed):
+    """Conjugate gradients do not get there; a Hessian does, once they have cost as much."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 350)) * (rng.random((60, 350)) < 0.2)
+    X *= 10.0 ** rng.uniform(-6.0, 6.0, size=350)
+    y = np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    problem = Problem.build(sparse.csr_array(X), y, l2=0.1)
+    solved = solve_problem(problem, tol=1e-8, max_iter=100)
+    assert solved.certified
+    assert solved.gap <= 1e-8

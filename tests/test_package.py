@@ -115,6 +115,8 @@ def test_a_part_is_imported_when_it_is_used():
     for package in ("antithetic", "antithetic.orders", "antithetic.pairing"):
         code = f"import {package} as p; print(set(p.__all__) <= set(dir(p)))"
         assert run_python(code).strip() == "True"
+    code = "import antithetic as p; print('pairing' in dir(p), p.pairing.pair is p.pair)"
+    assert run_python(code).split() == ["True", "True"]
     with pytest.raises(AttributeError, match="module 'antithetic' has no attribute 'nothing'"):
         antithetic.nothing  # noqa: B018
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from antithetic._util.later import import_later
 
 if TYPE_CHECKING:
-    from antithetic import datasets, losses, orders, penalties, steps, stopping
+    from antithetic import datasets, losses, orders, pairing, penalties, steps, stopping
     from antithetic._util.versions import show_versions
     from antithetic.display import ConvergenceDisplay, VarianceDisplay
     from antithetic.estimators.logistic import LogisticRegression
@@ -58,6 +58,7 @@ __all__ = [
     "orders",
     "pair",
     "pair_rows",
+    "pairing",
     "penalties",
     "show_versions",
     "steps",
@@ -95,6 +96,7 @@ if not TYPE_CHECKING:
             "orders": "orders",
             "pair": "pairing",
             "pair_rows": "pairing",
+            "pairing": "pairing",
             "penalties": "penalties",
             "show_versions": "_util.versions",
             "steps": "steps",

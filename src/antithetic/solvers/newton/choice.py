@@ -6,12 +6,18 @@ import math
 from typing import cast
 
 from antithetic.problem.sums import ClassedSums, Sums
-from antithetic.solvers.newton.models import Conjugate, Model, QuasiNewton, WithL1, WorkingSet
+from antithetic.solvers.newton.models import (
+    MOST_COLUMNS,
+    Conjugate,
+    Model,
+    QuasiNewton,
+    WithL1,
+    WorkingSet,
+)
 from antithetic.solvers.newton.plain import Diagonal
 from antithetic.solvers.newton.sampled import MOST_CHANCES, FromSample
 from antithetic.solvers.newton.whitened import MOST_IN_HESSIAN, Whitened
 
-_MOST_COLUMNS = 4000  # of a Hessian that is formed
 _MOST_WEIGHTS = 1000  # the same with many classes, where a Hessian costs more
 # With many classes, an iteration solves two systems on one worker, which takes as long as some 40
 # passes over its sample, of at least 4 rows per weight. It pays with this many rows per weight.
@@ -22,15 +28,15 @@ def choose_model(sums: Sums, seed: int, *, is_classed: bool) -> Model:
     """The model for these rows and their penalty."""
     l1, is_here = sums.penalty.l1, math.isinf(sums.most_sampled)
     if l1 > 0.0:
-        most = _MOST_WEIGHTS if is_classed else _MOST_COLUMNS
+        most = _MOST_WEIGHTS if is_classed else MOST_COLUMNS
         return WithL1(l1) if sums.d <= most else WorkingSet(l1)
     if is_classed and not is_here and is_solved_by_sample(cast("ClassedSums", sums)):
         return FromSample()
     if is_classed:
         return Whitened(sums.d, sums.n, seed, is_here=is_here)
-    if not is_here and sums.d > _MOST_COLUMNS and sums.penalty.l2 > 0.0:
+    if not is_here and sums.d > MOST_COLUMNS and sums.penalty.l2 > 0.0:
         return FromSample()
-    if sums.d <= min(_MOST_COLUMNS, max(2 * sums.n, 300)):
+    if sums.d <= min(MOST_COLUMNS, max(2 * sums.n, 300)):
         return QuasiNewton()
     return Conjugate()
 
@@ -56,8 +62,8 @@ def name_of(model: Model) -> str:
 
 
 def has_hessian(model: Model) -> bool:
-    """Whether a model has a Hessian, which may grow old, or asks the rows for products."""
-    return not isinstance(model, Conjugate)
+    """Whether a model has a Hessian, which may grow old, or needs one after all."""
+    return not isinstance(model, Conjugate) or model.is_spent
 
 
 def has_unit(model: Model) -> bool:

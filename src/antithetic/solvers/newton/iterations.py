@@ -200,7 +200,7 @@ class Newton:
 
     def _renew(self, point: Evaluation, *, exact: bool = False) -> None:
         exact = exact or self._needs_exact
-        if isinstance(self._model, Diagonal):
+        if isinstance(self._model, Diagonal) or getattr(self._model, "is_spent", False):
             self._model = QuasiNewton()
         self._model.renew(self.sums, point, exact=exact, care=self._care)
         self._is_exact, self._is_fresh = exact, True

@@ -16,10 +16,12 @@ from antithetic._core import kernels
 from antithetic.problem.sums import Evaluation, Sums, Vector, diagonal_of
 from antithetic.solvers.newton.factor import Factor, Inverse
 
+MOST_COLUMNS = 4000  # of a Hessian that is formed
 _MOST_PAIRS = 10
 _LEAST_CURVATURE = 1e-10  # of a pair that is kept, relative to the lengths of its vectors
 _MOST_PRODUCTS = 300  # of the Hessian with a vector, for one step
 _LEFT_OVER = 0.1  # of the squared residual of a linear system that is solved roughly
+_HESSIANS, _MOST_STEPS = 10.0, 40  # that products may cost; less than half of what a fit may take
 _SWEEPS, _MOST_ROUNDS = 10, 200  # of coordinate descent, between steps along the weights in use
 _ENOUGH = 1e-4  # of what the first sweep gained: a sweep that gains less is the last
 _SHARES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # of a step where weights change sign
@@ -294,6 +296,8 @@ class Conjugate:
         self._scales: Vector | None = None
         self.passes = 1.0
         self.enough = 0.0  # gap that is to be reached: a step beyond it would not pay
+        self._products, self._steps = 0, 0
+        self._most_products, self._most_steps = np.inf, np.inf
 
     def on(self, sums: Sums | None) -> None:
         """Ask these rows for products."""
@@ -311,6 +315,18 @@ class Conjugate:
         self.sums = sums
         if self._scales is None:
             self._scales = np.maximum(sums.scales(point), np.finfo(np.float64).tiny)
+        if sums.d <= MOST_COLUMNS and np.isinf(sums.most_sampled):  # rows are on this machine
+            factor = sums.d**2 / (12.0 * sums.n)  # to solve a system takes d^3 / 3, a pass 4 n d
+            self._most_products = _HESSIANS * (hessian_passes(sums) + factor)
+            self._most_steps = _MOST_STEPS
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether Hessians would have been cheaper, or max_iter may end the fit too early.
+
+        Columns on very different scales, of few rows, take more products than there are columns.
+        """
+        return self._products > self._most_products or self._steps > self._most_steps
 
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Not needed: products are those of all rows."""
@@ -328,6 +344,7 @@ class Conjugate:
             if not now > enough or (product_count and self._is_enough(rest)):
                 break
             product = self.sums.times(point, along)
+            self._products += 1
             curvature = float(along @ product)
             if not curvature > 0.0:  # straight as far as rounding lets us see
                 break
@@ -348,8 +365,9 @@ class Conjugate:
         assert self.sums is not None
         return float(rest @ rest) <= 2.0 * self.sums.penalty.l2 * self.enough
 
-    def learn(self, before: Evaluation, after: Evaluation) -> None:
-        """Every step has the Hessian of its own point: there is nothing to learn."""
+    def learn(self, before: Evaluation, after: Evaluation) -> None:  # noqa: ARG002
+        """Count the steps: each has the Hessian of its own point, so nothing else is learned."""
+        self._steps += 1
 
 
 def _with_diagonal(hessian: Vector, d: int, added: float) -> Vector:

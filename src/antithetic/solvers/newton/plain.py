@@ -28,8 +28,8 @@ _GAIN, _MOST_GAIN = 2.8, 2.0  # logarithms of what a step gains at best: with a 
 _STEPS = 10.0  # passes over a sample that it takes to draw it and to solve it, without Hessians
 
 
-class Scales(NamedTuple):
-    """Inverse of a diagonal matrix, which has these numbers on its diagonal."""
+class DiagonalInverse(NamedTuple):
+    """The inverse of a diagonal matrix, by the numbers on its own diagonal."""
 
     inverse: Vector
 
@@ -57,7 +57,7 @@ class Diagonal(QuasiNewton):
         self._distances: list[float] = []
 
     def _take(self, diagonal: Vector, unit: float) -> None:
-        self._diagonal, self._unit, self._factor = diagonal, unit, Scales(unit / diagonal)
+        self._diagonal, self._unit, self._factor = diagonal, unit, DiagonalInverse(unit / diagonal)
 
     def raise_diagonal(self, diagonal: Vector) -> None:
         """Make the model at least as curved along each column."""

@@ -15,7 +15,7 @@ from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
 from antithetic.solvers.newton.centre import centre_of
 from antithetic.solvers.newton.epoch_start import epoch_start
-from antithetic.solvers.newton.few_rows import are_few_rows, solve_few_rows
+from antithetic.solvers.newton.few_rows import are_few_rows, as_given_back, solve_few_rows
 from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.path import PathEffort, follow_path
@@ -191,6 +191,8 @@ def solve_at_once(
 
 
 def _solved(sums: RowSums, newton: Newton, iterate: Iterate, *, has_epoch: bool) -> Solved:
+    if sums.is_single and iterate.certified and iterate.ended:
+        iterate = _rounded(sums, newton, iterate)
     coef, intercept = sums.split(iterate.point.theta)
     return Solved(
         np.array(coef),
@@ -203,6 +205,14 @@ def _solved(sums: RowSums, newton: Newton, iterate: Iterate, *, has_epoch: bool)
         newton.method,
         has_epoch,
     )
+
+
+def _rounded(sums: RowSums, newton: Newton, iterate: Iterate) -> Iterate:
+    """Weights of float32 rows as the user gets them, with a gap of their own: one more pass."""
+    theta = as_given_back(sums, iterate.point.theta)
+    rounded = newton.bound(iterate._replace(point=sums.at(theta)))
+    is_lost = iterate.ended == "gap" and not rounded.gap <= newton.tol
+    return rounded._replace(ended="rounding") if is_lost else rounded
 
 
 def sums_of(problem: Problem, threads: int = 1) -> RowSums:

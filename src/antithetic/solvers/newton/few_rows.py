@@ -76,7 +76,10 @@ def solve_few_rows(
             theta,
         )
         if is_reached and (sums.centre is not None or sums.is_single):
-            theta, objective, distance = _as_given_back(sums.with_penalty(penalty), theta)
+            theta = as_given_back(sums, theta)
+            penalised = sums.with_penalty(penalty)
+            point = penalised.at(theta)
+            objective, distance = point.objective, certified_gap(penalised, point)
             is_reached = distance <= goal.distance(objective, 0)
         if not is_reached:
             return None
@@ -84,16 +87,14 @@ def solve_few_rows(
     return found
 
 
-def _as_given_back(sums: RowSums, theta: Vector) -> tuple[Vector, float, float]:
-    """Weights as the user gets them, their objective, and a bound on its distance.
+def as_given_back(sums: RowSums, theta: Vector) -> Vector:
+    """Weights as the user gets them.
 
     The intercept of columns far from zero is rounded, and weights of float32 rows are float32.
     """
     coef, intercept = sums.split(theta)
     kind = sums.problem.X.dtype.type
-    rounded = sums.join(coef.astype(kind), float(kind(intercept)))
-    point = sums.at(rounded)
-    return rounded, point.objective, certified_gap(sums, point)
+    return sums.join(coef.astype(kind), float(kind(intercept)))
 
 
 def _table(sums: RowSums) -> Vector:

@@ -109,8 +109,8 @@ class Buckets {
         continue;
       }
       const Index middle = (first + last) / 2, axis = widest_axis(first, last);
-      select(rows_, axis, 1.0f, first, last, middle);
-      if (!others_.empty()) select(others_, axis, -1.0f, first, last, middle);
+      reorder(rows_, axis, 1.0f, first, last, middle);
+      if (!others_.empty()) reorder(others_, axis, -1.0f, first, last, middle);
       nodes.emplace_back(middle, last);
       nodes.emplace_back(first, middle);
     }
@@ -143,13 +143,29 @@ class Buckets {
     return axis;
   }
 
-  // Reorder so that the smallest values of sign * coordinate come before `middle` (Hoare).
-  void select(std::span<Index> rows, Index axis, float sign, Index first, Index last,
-              Index middle) {
-    const auto value = [&](Index k) {
-      return sign * coordinate(rows[static_cast<std::size_t>(k)], axis);
-    };
-    Index low = first, high = last - 1;
+  // Reorder so that the smallest values of sign * coordinate come before `middle`. They are
+  // anywhere in memory: each is fetched once, while others are on their way.
+  void reorder(std::span<Index> rows, Index axis, float sign, Index first, Index last,
+               Index middle) {
+    constexpr Index ahead = 32;
+    keyed_.resize(static_cast<std::size_t>(last - first));
+    for (Index k = first; k < last; ++k) {
+      if (k + ahead < last) {
+        prefetch(points_.row(rows[static_cast<std::size_t>(k + ahead)]) + axis);
+      }
+      const Index row = rows[static_cast<std::size_t>(k)];
+      keyed_[static_cast<std::size_t>(k - first)] = {sign * coordinate(row, axis), row};
+    }
+    select(middle - first);
+    for (Index k = first; k < last; ++k) {
+      rows[static_cast<std::size_t>(k)] = keyed_[static_cast<std::size_t>(k - first)].second;
+    }
+  }
+
+  // Bring the smallest values before `middle` (Hoare).
+  void select(Index middle) {
+    const auto value = [this](Index k) { return keyed_[static_cast<std::size_t>(k)].first; };
+    Index low = 0, high = static_cast<Index>(keyed_.size()) - 1;
     while (low < high) {
       const float a = value(low), b = value((low + high) / 2), c = value(high);
       const float pivot = std::max(std::min(a, b), std::min(std::max(a, b), c));
@@ -158,7 +174,7 @@ class Buckets {
         while (value(i) < pivot) ++i;
         while (value(j) > pivot) --j;
         if (i <= j) {
-          std::swap(rows[static_cast<std::size_t>(i)], rows[static_cast<std::size_t>(j)]);
+          std::swap(keyed_[static_cast<std::size_t>(i)], keyed_[static_cast<std::size_t>(j)]);
           ++i;
           --j;
         }
@@ -175,6 +191,7 @@ class Buckets {
 
   Matrix<const float> points_;
   std::span<Index> rows_, others_;
+  std::vector<std::pair<float, Index>> keyed_;  // rows of a node, with what they are ordered by
 };
 
 // Products of some rows of the left matrix with `columns` columns of the right one from j on.
@@ -382,7 +399,7 @@ void Assignment<Real>::find_cheapest_rows(Matrix<const Real> cost, Index n) {
 template <class Real>
 void Assignment<Real>::augment(Matrix<const Real> cost, Index n, Index start) {
   std::fill_n(row_seen_.begin(), n, char{0});
-  std::fill_n(open_.begin(), n, infinity);
+  std::fill(std::fill_n(open_.begin(), n, infinity), open_.end(), closed);
   double reached = 0.0;
   Index i = start, sink = -1;
   while (sink < 0) {
@@ -426,11 +443,14 @@ void Assignment<Real>::reach_from(const Real* ANTITHETIC_RESTRICT costs, Index n
 template <class Real>
 Index Assignment<Real>::nearest_open(Index n) const {
   const double* open = open_.data();
-  double lowest = infinity;
-  for (Index j = 0; j < n; ++j) {
-    const double distance = open[j] == closed ? infinity : open[j];
-    lowest = distance < lowest ? distance : lowest;
+  double of_lanes[lanes_at_once], lowest = infinity;
+  std::fill_n(of_lanes, lanes_at_once, infinity);
+  auto least = block_at<lanes_at_once>(of_lanes);
+  for (Index j = 0; j < n; j += lanes_at_once) {
+    least = lesser(block_at<lanes_at_once>(open + j), least);
   }
+  put(of_lanes, least);
+  for (const double distance : of_lanes) lowest = distance < lowest ? distance : lowest;
   Index nearest = -1;
   for (Index j = 0; j < n; ++j) {
     if (open[j] != lowest) continue;
@@ -447,25 +467,17 @@ void Assignment<Real>::lower_duals(Index n, Index start, double reached) {
     if (row_seen_[size(k)] && k != start) {
       row_dual[size(k)] += reached - distance_[size(column_of[size(k)])];
     }
-    if (open_[size(k)] == closed) column_dual[size(k)] -= reached - distance_[size(k)];
+    if (std::isnan(open_[size(k)])) column_dual[size(k)] -= reached - distance_[size(k)];
   }
 }
 
 template <class Real>
-void multiply(const Real* left, const Real* right, Index m, Index d, Matrix<Real> products) {
-  constexpr Index rows = 4, columns = 2 * register_lanes<Real>;  // sums that stay in registers
-  for (Index i = 0; i < m; i += rows) {
-    const bool has_all_rows = i + rows <= m;
-    Index j = 0;
-    for (; has_all_rows && j + columns <= m; j += columns) {
-      multiply_tile<rows, columns>(left + i * d, right + j, d, m, products.row(i) + j);
-    }
-    for (Index r = i; r < std::min(i + rows, m); ++r) {
-      for (Index k = j; k < m; ++k) {
-        Real sum = 0;
-        for (Index c = 0; c < d; ++c) sum += left[r * d + c] * right[c * m + k];
-        products(r, k) = sum;
-      }
+void multiply(const Real* left, const Real* right, Index d, Matrix<Real> products) {
+  constexpr Index rows = product_rows, columns = product_columns<Real>;
+  const Index width = products.columns;
+  for (Index i = 0; i < products.rows; i += rows) {
+    for (Index j = 0; j < width; j += columns) {
+      multiply_tile<rows, columns>(left + i * d, right + j, d, width, products.row(i) + j);
     }
   }
 }
@@ -474,7 +486,7 @@ template void offer(Matrix<const float>, Index, Matrix<float>, Matrix<Index>);
 template void offer(Matrix<const double>, Index, Matrix<double>, Matrix<Index>);
 template class Assignment<float>;
 template class Assignment<double>;
-template void multiply(const float*, const float*, Index, Index, Matrix<float>);
-template void multiply(const double*, const double*, Index, Index, Matrix<double>);
+template void multiply(const float*, const float*, Index, Matrix<float>);
+template void multiply(const double*, const double*, Index, Matrix<double>);
 
 }  // namespace antithetic

@@ -5,6 +5,11 @@
 
 namespace antithetic {
 
+// The least multiple of a number that is not smaller than another.
+constexpr Index padded(Index number, Index multiple) {
+  return (number + multiple - 1) / multiple * multiple;
+}
+
 // A matrix with rows one after the other.
 template <class T>
 struct Matrix {
@@ -71,7 +76,7 @@ class Assignment {
         column_of(size(largest)),
         row_of(size(largest)),
         distance_(size(largest)),
-        open_(size(largest)),
+        open_(size(padded(largest, most_lanes))),
         came_from_(size(largest)),
         row_seen_(size(largest)) {}
 
@@ -100,7 +105,12 @@ class Assignment {
 
   void lower_duals(Index n, Index start, double reached);
 
-  static constexpr double closed = -infinity;
+  // Nothing is nearer than a number that is none, nor is it nearer than anything.
+  static constexpr double closed = std::numeric_limits<double>::quiet_NaN();
+  // Open columns are looked at in whole registers. The bindings, which are compiled for any CPU,
+  // make such an object too: its size must not depend on the instruction set.
+  static constexpr Index most_lanes = 8, lanes_at_once = register_lanes<double>;
+  static_assert(most_lanes % lanes_at_once == 0);
   std::vector<double> distance_, open_;  // of closed columns, and of all others
   std::vector<Index> came_from_;
   std::vector<char> row_seen_;
@@ -120,9 +130,15 @@ struct Weighing {
   }
 };
 
-// Products of the m rows of two matrices, each row of the second stored as a column of `right`.
+// Rows and columns of the tiles that products are computed in.
+constexpr Index product_rows = 4;
 template <class Real>
-void multiply(const Real* left, const Real* right, Index m, Index d, Matrix<Real> products);
+constexpr Index product_columns = 2 * register_lanes<Real>;
+
+// Products of the rows of two matrices of d columns, each row of the second stored as a column of
+// `right`. They are computed in whole tiles: `products` is padded, and so are the matrices.
+template <class Real>
+void multiply(const Real* left, const Real* right, Index d, Matrix<Real> products);
 
 // Gives the rows of each bucket the partners of the same bucket with the smallest sum of products.
 template <class RowAccess>
@@ -139,23 +155,23 @@ class BucketSolver {
         order_(order),
         partners_(partners),
         partner_(partner),
-        largest_(largest),
         assignment_(largest),
-        products_(static_cast<std::size_t>(largest * largest)) {
+        products_(static_cast<std::size_t>(height_of(largest) * width_of(largest))) {
     if constexpr (RowAccess::is_sparse) {
       scattered_.resize(static_cast<std::size_t>(rows.d));
     } else {
-      left_.resize(static_cast<std::size_t>(largest * rows.d));
-      right_.resize(static_cast<std::size_t>(largest * rows.d));
+      left_.resize(static_cast<std::size_t>(height_of(largest) * rows.d));
+      right_.resize(static_cast<std::size_t>(width_of(largest) * rows.d));
+      means_.resize(static_cast<std::size_t>(rows.d));
     }
   }
 
   // The bucket of rows from a place on; return the entries of work.
   Index solve(Index low, Index m) {
-    const Matrix<Product> products{products_.data(), m, m};
+    const Matrix<Product> products{products_.data(), height_of(m), width_of(m)};
     multiply_rows(low, m, products);
     weigh(low, m, products);
-    assignment_.solve(Matrix<const Product>{products.at, m, m}, m);
+    assignment_.solve(Matrix<const Product>{products.at, products.rows, products.columns}, m);
     for (Index i = 0; i < m; ++i) {
       const Index mate = partner_at(low + assignment_.column_of[static_cast<std::size_t>(i)]);
       partner_[static_cast<std::size_t>(row_at(low + i))] = mate;
@@ -164,6 +180,14 @@ class BucketSolver {
   }
 
  private:
+  // Sizes of the matrix of products of m rows and m possible partners.
+  static constexpr Index height_of(Index m) {
+    return RowAccess::is_sparse ? m : padded(m, product_rows);
+  }
+  static constexpr Index width_of(Index m) {
+    return RowAccess::is_sparse ? m : padded(m, product_columns<Real>);
+  }
+
   Index row_at(Index place) const { return order_[static_cast<std::size_t>(place)]; }
   Index partner_at(Index place) const { return partners_[static_cast<std::size_t>(place)]; }
 
@@ -187,37 +211,60 @@ class BucketSolver {
       }
     } else {
       gather(low, m);
-      multiply(left_.data(), right_.data(), m, rows_.d, products);
+      multiply(left_.data(), right_.data(), rows_.d, products);
     }
   }
 
   // Rows of a bucket, scaled, and their possible partners as columns. The mean of the rows is taken
-  // from both: no choice depends on it, and rows that share a large offset keep their digits.
+  // from both: no choice depends on it, and rows that share a large offset keep their digits. What
+  // pads the matrices is not looked at.
   void gather(Index low, Index m)
     requires(!RowAccess::is_sparse)
   {
-    const Index d = rows_.d;
+    const Index d = rows_.d, width = width_of(m);
     for (Index i = 0; i < m; ++i) {
+      ask_for(low + m + i);  // rows of the next bucket, which are anywhere in memory
       const Real* x = rows_.row(row_at(low + i));
       const Real* z = rows_.row(partner_at(low + i));
       const Real a = static_cast<Real>(weighing_.scale_of(row_at(low + i)));
       const Real b = static_cast<Real>(weighing_.scale_of(partner_at(low + i)));
       for (Index c = 0; c < d; ++c) {
         left_[static_cast<std::size_t>(i * d + c)] = a * x[c];
-        right_[static_cast<std::size_t>(c * m + i)] = b * z[c];
+        right_[static_cast<std::size_t>(c * width + i)] = b * z[c];
       }
     }
-    if (!weighing_.codes.empty()) return;
+    if (weighing_.codes.empty()) subtract_mean(m);
+  }
+
+  void subtract_mean(Index m)
+    requires(!RowAccess::is_sparse)
+  {
+    const Index d = rows_.d, width = width_of(m);
+    std::fill(means_.begin(), means_.end(), 0.0);
+    for (Index i = 0; i < m; ++i) {
+      const Real* x = left_.data() + i * d;
+      for (Index c = 0; c < d; ++c) {
+        means_[static_cast<std::size_t>(c)] += static_cast<double>(x[c]);
+      }
+    }
+    for (double& mean : means_) mean /= static_cast<double>(m);
+    for (Index i = 0; i < m; ++i) {
+      Real* x = left_.data() + i * d;
+      for (Index c = 0; c < d; ++c) x[c] -= static_cast<Real>(means_[static_cast<std::size_t>(c)]);
+    }
     for (Index c = 0; c < d; ++c) {
-      double mean = 0.0;
-      for (Index i = 0; i < m; ++i) {
-        mean += static_cast<double>(left_[static_cast<std::size_t>(i * d + c)]);
-      }
-      const Real shift = static_cast<Real>(mean / static_cast<double>(m));
-      for (Index i = 0; i < m; ++i) {
-        left_[static_cast<std::size_t>(i * d + c)] -= shift;
-        right_[static_cast<std::size_t>(c * m + i)] -= shift;
-      }
+      const Real shift = static_cast<Real>(means_[static_cast<std::size_t>(c)]);
+      Real* of_partners = right_.data() + c * width;
+      for (Index i = 0; i < m; ++i) of_partners[i] -= shift;
+    }
+  }
+
+  void ask_for(Index place) const
+    requires(!RowAccess::is_sparse)
+  {
+    if (place >= static_cast<Index>(order_.size())) return;
+    for (const Index row : {row_at(place), partner_at(place)}) {
+      rows_.template prefetch_row<Cache::second>(row, rows_.d);
     }
   }
 
@@ -244,11 +291,10 @@ class BucketSolver {
   const Weighing<Real>& weighing_;
   Rows order_, partners_;
   std::span<Index> partner_;
-  Index largest_;
   Assignment<Product> assignment_;
   std::vector<Product> products_;
   std::vector<Real> left_, right_;
-  std::vector<double> scattered_;
+  std::vector<double> scattered_, means_;
 };
 
 }  // namespace antithetic

@@ -58,7 +58,9 @@ def can_be_checked_later(X: Any, y: Any) -> bool:
 
     A fit that passes over all rows anyway finds out by itself whether these are finite.
     """
-    if sparse.issparse(X) or not needs_no_conversion(X, y) or X.size < _MANY_ENTRIES:
+    # the number of entries first: few rows are fitted in the time of a few checks
+    is_large = getattr(X, "size", 0) >= _MANY_ENTRIES
+    if not is_large or sparse.issparse(X) or not needs_no_conversion(X, y):
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(y.sum()))

@@ -59,8 +59,8 @@ def can_be_checked_later(X: Any, y: Any) -> bool:
     A fit that passes over all rows anyway finds out by itself whether these are finite.
     """
     # the number of entries first: few rows are fitted in the time of a few checks
-    is_large = getattr(X, "size", 0) >= _MANY_ENTRIES
-    if not is_large or sparse.issparse(X) or not needs_no_conversion(X, y):
+    is_large = type(X) is np.ndarray and X.size >= _MANY_ENTRIES
+    if not is_large or not needs_no_conversion(X, y):
         return False
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(y.sum()))

@@ -151,6 +151,22 @@ def test_hard_cases_end_at_the_minimum(name, intercept):
     assert model.history_["objective"][-1] == pytest.approx(float(reached), rel=1e-8, abs=shown)
 
 
+@pytest.mark.parametrize("missing", [1e10, 1e16, 1e20])
+@pytest.mark.parametrize("d", [5, 160])
+def test_what_a_row_of_weight_zero_holds_changes_nothing(d, missing):
+    """A number that stands for a missing one may be as large as it likes, by either method."""
+    rng = np.random.default_rng(2)
+    X, weight = rng.normal(size=(400, d)), np.ones(400)
+    y = X @ rng.normal(size=d) + rng.normal(size=400)
+    weight[3] = weight[200] = 0.0
+    X[3, 1], y[200] = missing, missing
+    _, best, objective, constant = exact(X, y, weight, 1e-3, True)
+    for trace in (None, "objective"):  # with a trace, iterations
+        model = SGDRegressor(alpha=1e-3, solver="newton", trace=trace)
+        model.fit(X, y, sample_weight=weight)
+        assert objective(model.coef_, model.intercept_[0]) - best <= 1e-14 * constant
+
+
 @pytest.mark.parametrize("name", list(CASES))
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_gap_is_a_bound(name):

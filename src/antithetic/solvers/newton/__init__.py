@@ -191,7 +191,7 @@ def solve_at_once(
 
 
 def _solved(sums: RowSums, newton: Newton, iterate: Iterate, *, has_epoch: bool) -> Solved:
-    if sums.is_single and iterate.certified and iterate.ended:
+    if sums.is_single and iterate.certified:
         iterate = _rounded(sums, newton, iterate)
     coef, intercept = sums.split(iterate.point.theta)
     return Solved(

@@ -55,6 +55,22 @@ def test_sums_are_finite_only_if_all_entries_are(wrong, place):
     assert from_products.sum_squares(X, y, None, fit_intercept=True) is None
 
 
+def test_threads_take_no_more_room_than_the_rows(monkeypatch):
+    """Each thread has sums of its own, so that many of them need many rows."""
+    threads = []
+
+    class Rows:
+        def squares(self, *given):
+            threads.append(given[-1])
+
+    monkeypatch.setattr(from_products, "kernel_rows", lambda _: Rows())
+    monkeypatch.setattr(from_products, "default_threads", lambda: 64)
+    monkeypatch.setattr(from_products, "ENTRIES_PER_THREAD", 1)
+    for n in (20, 500, 10_000):
+        from_products.sum_squares(np.ones((n, 99)), np.ones(n), None, fit_intercept=False)
+    assert threads == [1, 5, 64]
+
+
 # ---- the minimum, against one of more digits
 
 

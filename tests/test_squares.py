@@ -183,6 +183,20 @@ def test_what_a_row_of_weight_zero_holds_changes_nothing(d, missing):
         assert objective(model.coef_, model.intercept_[0]) - best <= 1e-14 * constant
 
 
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_what_a_row_of_weight_zero_holds_changes_no_unit(make):
+    """Conjugate gradients of few rows of many columns are told nothing of such a row."""
+    rng = np.random.default_rng(3)
+    X, weight = rng.normal(size=(100, 700)), np.ones(100)
+    y, weight[3] = X[:, :5].sum(axis=1), 0.0
+    found = []
+    for missing in (1.0, 1e18):
+        X[3] = missing
+        model = SGDRegressor(alpha=1e-2, solver="newton").fit(make(X), y, sample_weight=weight)
+        found.append(model.coef_)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", list(CASES))
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_gap_is_a_bound(name):

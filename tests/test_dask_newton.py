@@ -219,6 +219,18 @@ def test_weights_and_class_weights(client):
         np.testing.assert_allclose(model.coef_, one.coef_, rtol=1e-3, atol=1e-6)
 
 
+def test_what_a_row_of_weight_zero_holds_changes_nothing(client):
+    """Nor does a whole block of such rows, however large a number stands for a missing one."""
+    weight, rows = np.ones(len(X)), X.copy()
+    weight[3] = weight[-BLOCKS[-1] :] = 0.0
+    rows[weight == 0.0] = 1e18
+    data = in_blocks(rows, Y, BLOCKS)
+    model = LogisticRegression(tol=1e-9, client=client).fit(*data, sample_weight=weight)
+    assert model.gap_ <= 1e-9
+    one = antithetic.LogisticRegression(tol=1e-9).fit(X, Y, weight)
+    np.testing.assert_allclose(model.coef_, one.coef_, rtol=1e-3, atol=1e-6)
+
+
 @pytest.mark.parametrize("about", [{"l1_ratio": 1.0}, {"l1_ratio": 0.5}, {"C": np.inf}], ids=repr)
 def test_other_penalties(client, about):
     """An L1 part gives zeros with a certified gap; without a penalty the gap is an estimate."""

@@ -386,6 +386,23 @@ def test_bad_data_are_named(rows, y, weight, message):
     assert not hasattr(model, "classes_")
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("n", [600, 3000])
+def test_what_a_row_of_weight_zero_holds_changes_nothing(n, classes, dtype):
+    """A number that stands for a missing one may be as large as it likes."""
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(n, 5)).astype(dtype), np.ones(n)
+    y = (X[:, :classes] + rng.gumbel(size=(n, classes))).argmax(axis=1)
+    weight[3] = 0.0
+    known = LogisticRegression(tol=1e-6).fit(X, y, sample_weight=weight).coef_
+    X[3] = 1e18
+    for rows in (X, sparse.csr_array(X)):
+        found = LogisticRegression(tol=1e-6).fit(rows, y, sample_weight=weight)
+        assert found.gap_ <= 1e-6
+        np.testing.assert_allclose(found.coef_, known, atol=0.02)
+
+
 MANY = np.random.default_rng(5).normal(size=(14_000, 20))
 OF_MANY = np.where(MANY[:, 0] + np.random.default_rng(6).normal(size=len(MANY)) > 0.0, 1, 0)
 

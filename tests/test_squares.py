@@ -55,6 +55,22 @@ def test_sums_are_finite_only_if_all_entries_are(wrong, place):
     assert from_products.sum_squares(X, y, None, fit_intercept=True) is None
 
 
+def test_threads_take_no_more_room_than_the_rows(monkeypatch):
+    """Each thread has sums of its own, so that many of them need many rows."""
+    threads = []
+
+    class Rows:
+        def squares(self, *given):
+            threads.append(given[-1])
+
+    monkeypatch.setattr(from_products, "kernel_rows", lambda _: Rows())
+    monkeypatch.setattr(from_products, "default_threads", lambda: 64)
+    monkeypatch.setattr(from_products, "ENTRIES_PER_THREAD", 1)
+    for n in (20, 500, 10_000):
+        from_products.sum_squares(np.ones((n, 99)), np.ones(n), None, fit_intercept=False)
+    assert threads == [1, 5, 64]
+
+
 # ---- the minimum, against one of more digits
 
 
@@ -149,6 +165,36 @@ def test_hard_cases_end_at_the_minimum(name, intercept):
     shown = (4.0 * unit * largest) ** 2 * (1.0 if weight is None else weight.mean())
     assert reached - best <= 1e-12 * constant + shown
     assert model.history_["objective"][-1] == pytest.approx(float(reached), rel=1e-8, abs=shown)
+
+
+@pytest.mark.parametrize("missing", [1e10, 1e16, 1e20])
+@pytest.mark.parametrize("d", [5, 160])
+def test_what_a_row_of_weight_zero_holds_changes_nothing(d, missing):
+    """A number that stands for a missing one may be as large as it likes, by either method."""
+    rng = np.random.default_rng(2)
+    X, weight = rng.normal(size=(400, d)), np.ones(400)
+    y = X @ rng.normal(size=d) + rng.normal(size=400)
+    weight[3] = weight[200] = 0.0
+    X[3, 1], y[200] = missing, missing
+    _, best, objective, constant = exact(X, y, weight, 1e-3, True)
+    for trace in (None, "objective"):  # with a trace, iterations
+        model = SGDRegressor(alpha=1e-3, solver="newton", trace=trace)
+        model.fit(X, y, sample_weight=weight)
+        assert objective(model.coef_, model.intercept_[0]) - best <= 1e-14 * constant
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_what_a_row_of_weight_zero_holds_changes_no_unit(make):
+    """Conjugate gradients of few rows of many columns are told nothing of such a row."""
+    rng = np.random.default_rng(3)
+    X, weight = rng.normal(size=(100, 700)), np.ones(100)
+    y, weight[3] = X[:, :5].sum(axis=1), 0.0
+    found = []
+    for missing in (1.0, 1e18):
+        X[3] = missing
+        model = SGDRegressor(alpha=1e-2, solver="newton").fit(make(X), y, sample_weight=weight)
+        found.append(model.coef_)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", list(CASES))

@@ -68,8 +68,16 @@ def moments_of(block: Block, codes: NDArray[np.intp], many: int, loss: Loss) -> 
 
 
 def _columns(block: Block) -> tuple[Vector, Vector, Vector]:
-    """Means of columns and of their squares, and how full they are, from evenly spaced rows."""
-    some = block.X[:: max(1, block.X.shape[0] // _ROWS_OF_CENTRE)]
+    """Means of columns and of their squares, and how full they are, from evenly spaced rows.
+
+    Rows of weight zero may hold anything, and are left out unless there are no others.
+    """
+    some = block.X
+    if block.weight is not None and block.weight.any():
+        counted = np.flatnonzero(block.weight)
+        some = some[counted[:: max(1, len(counted) // _ROWS_OF_CENTRE)]]
+    else:
+        some = some[:: max(1, some.shape[0] // _ROWS_OF_CENTRE)]
     with np.errstate(over="ignore", invalid="ignore"):
         some = some.astype(np.float64)
         if sparse.issparse(some):

@@ -269,7 +269,9 @@ def census_of(glances: list[Glance], classes: NDArray[Any] | None) -> Census:
         weights[places] += sums.weights
         squares[places] += sums.squares
     rows = int(counts.sum())
-    lengths = np.array([one.rows for _, one, _ in seen]) / rows
+    # blocks count as their weights say: those of weight zero may hold anything
+    lengths = np.array([sums.weights.sum() for *_, sums in seen])
+    lengths /= max(float(lengths.sum()), float(np.finfo(np.float64).tiny))
 
     def mean_of(name: str) -> NDArray[np.float64]:
         found: NDArray[np.float64] = lengths @ np.array([getattr(sums, name) for *_, sums in seen])

@@ -148,17 +148,18 @@ class RowSums:
     def scales(self, point: Evaluation) -> Vector:
         """Squared unit of each column: its mean square where it is not zero, in curvature.
 
-        How often a column is zero does not change its unit.
+        How often a column is zero does not change its unit, nor does a row of weight zero.
         """
         assert point.curvatures is not None
-        X, weight = self.problem.X, float(point.curvatures.mean())
-        scales = np.full(len(point.theta), weight)
+        problem, weight = self.problem, float(point.curvatures.mean())
+        X, scales = problem.X, np.full(len(point.theta), weight)
+        counted = np.ones(self.n) if problem.weight is None else np.sign(problem.weight)
+        squares = np.zeros(self.d)
+        problem.rows.weighted_squares(counted, squares)
         if sparse.issparse(X):
-            sums = np.zeros(self.d)
-            self.problem.rows.weighted_squares(np.ones(self.n), sums)
-            squares = sums / np.maximum(1, np.bincount(X.indices, minlength=self.d))
+            squares /= np.maximum(1, np.bincount(X.indices, minlength=self.d))
         else:
-            squares = np.einsum("ij,ij->j", X, X, dtype=np.float64) / self.n
+            squares /= counted.sum()
             if self.centre is not None:
                 squares = np.maximum(squares - self.centre**2, 1e-6 * squares)
         scales[: self.d] = weight * squares + self.penalty.l2

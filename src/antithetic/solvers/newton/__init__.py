@@ -191,7 +191,7 @@ def solve_at_once(
 
 
 def _solved(sums: RowSums, newton: Newton, iterate: Iterate, *, has_epoch: bool) -> Solved:
-    if sums.is_single and iterate.certified and iterate.ended:
+    if sums.is_single and iterate.certified:
         iterate = _rounded(sums, newton, iterate)
     coef, intercept = sums.split(iterate.point.theta)
     return Solved(
@@ -217,4 +217,5 @@ def _rounded(sums: RowSums, newton: Newton, iterate: Iterate) -> Iterate:
 
 def sums_of(problem: Problem, threads: int = 1) -> RowSums:
     """Sums over the rows of a problem, of centred columns if there is an intercept."""
-    return RowSums(problem, centre_of(problem.X) if problem.fit_intercept else None, threads)
+    centre = centre_of(problem.X, problem.weight) if problem.fit_intercept else None
+    return RowSums(problem, centre, threads)

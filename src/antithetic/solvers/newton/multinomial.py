@@ -106,7 +106,7 @@ def class_sums_of(
     threads: int = 1,
 ) -> ClassSums:
     """Sums over rows of many classes, of centred columns if there are intercepts."""
-    centre = centre_of(X) if fit_intercept else None
+    centre = centre_of(X, weight) if fit_intercept else None
     return ClassSums(X, labels, classes, penalty, weight, centre, threads)
 
 

@@ -82,11 +82,12 @@ def sum_squares(
         return None
     centre, target_centre = np.zeros(d), 0.0
     if fit_intercept:
-        centre, target_centre = centre_of(X), float(y.mean())
+        centre, target_centre = centre_of(X, weight), float(np.average(y, weights=weight))
     rows, targets = kernel_rows(X), np.ascontiguousarray(y, dtype=np.float64)
     counted = np.empty(0) if weight is None else np.ascontiguousarray(weight)
     columns, threads = d + fit_intercept + 1, default_threads()
-    threads = max(1, min(threads, X.size // ENTRIES_PER_THREAD))
+    # sums of a thread take no more room than its rows do
+    threads = max(1, min(threads, X.size // ENTRIES_PER_THREAD, n // columns))
     for is_single in (True, False) if d >= _SINGLE_FROM else (False,):
         products = np.zeros((columns, columns))
         rows.squares(

@@ -23,6 +23,7 @@ NAMES = (
     "columns",
     "scales",
     "decrements",
+    "steps",
     "whitening",
     "shared",
     "origin",
@@ -59,6 +60,7 @@ def export(newton: Newton) -> dict[str, Vector]:
         return arrays | {"scales": model._scales}
     if isinstance(model, Whitened):
         arrays["decrements"] = np.array(model._decrements)
+        arrays["steps"] = np.array([model._steps], np.float64)
         if not model.is_full:
             return arrays | _export_shared(model)
     if isinstance(model, FromSample):
@@ -107,6 +109,7 @@ def restore(newton: Newton, point: Evaluation, arrays: Mapping[str, Vector]) -> 
         return
     if isinstance(model, Whitened):
         model._decrements = arrays["decrements"].tolist()
+        model._steps = int(arrays["steps"].item())
         model.is_full = "hessian" in arrays
         if not model.is_full:
             _restore_shared(newton, model, point, arrays)

@@ -6,8 +6,9 @@ written as a page in Markdown, and kept beside it in a JSON file, so that script
 one: only those that were run are replaced.
 
 Run ``python benchmarks/all.py`` on a quiet machine; it takes several hours. ``--quick`` takes fewer
-seeds, sets and repeats; names run only these scripts. A script whose extra is not installed is left
-out, with a line that says so. The exit status is 1 if a bar is missed or a script fails.
+seeds, sets and repeats; names run only these scripts, and ``--given "--threads 1"`` passes arguments
+on to each of them. A script whose extra is not installed is left out, with a line that says so. The
+exit status is 1 if a bar is missed or a script fails.
 
 ``combination.py`` is not in the list: it compares rules that were tried for ``antithetic.dask``, in
 tables of gaps without figures. For the one that is used, ``scale.py`` has figures with bars.
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -66,9 +68,10 @@ def left_out(script: str) -> str:
     )
 
 
-def run(script: str, quick: bool, minutes: float = MINUTES) -> Outcome:
+def run(script: str, quick: bool, minutes: float = MINUTES, given: str = "") -> Outcome:
     """Run one script, printing its lines as they come, for at most so many minutes."""
     command = [sys.executable, "-u", str(HERE / f"{script}.py"), *(["--quick"] if quick else [])]
+    command += shlex.split(given)
     began, lines, late = time.monotonic(), [], []
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -93,7 +96,8 @@ def run(script: str, quick: bool, minutes: float = MINUTES) -> Outcome:
     else:
         trouble = "" if is_closing(closing) else "broke off before its last line, the number missed"
     passed = [line for line in lines if verdict_of(line) == "pass"]
-    return Outcome(script, passed, missed, trouble, lines, time.monotonic() - began, quick)
+    seconds = time.monotonic() - began
+    return Outcome(script, passed, missed, trouble, lines, seconds, quick, given)
 
 
 def end(process: subprocess.Popen) -> None:
@@ -141,6 +145,7 @@ def main() -> int:
         "--minutes", type=float, help="most of one script; 60 if not given, 240 for the races"
     )
     parser.add_argument("--page", type=Path, help="write all figures to a page in Markdown")
+    parser.add_argument("--given", default="", help="arguments for each script")
     options = parser.parse_args()
     if unknown := set(options.scripts) - set(SCRIPTS):
         parser.error(
@@ -154,7 +159,7 @@ def main() -> int:
             print(note, flush=True)
         else:
             minutes = options.minutes or LONG_MINUTES.get(script, MINUTES)
-            outcomes.append(run(script, options.quick, minutes))
+            outcomes.append(run(script, options.quick, minutes, options.given))
             if options.page:
                 keep(options.page, outcomes)
     print("\n==== summary ====")

@@ -19,7 +19,7 @@ _FIGURE = re.compile(
 class Outcome:
     """The result of one script: its figure lines that have a bar, and why it failed, if it did.
 
-    ``lines`` is all that it printed, ``seconds`` how long it ran.
+    ``lines`` is all that it printed, ``seconds`` how long it ran, ``given`` its arguments.
     """
 
     script: str
@@ -29,6 +29,7 @@ class Outcome:
     lines: list[str] = field(default_factory=list)
     seconds: float = 0.0
     quick: bool = False
+    given: str = ""
 
 
 def is_closing(line: str) -> bool:
@@ -81,8 +82,8 @@ def page(outcomes: list[Outcome], missing: list[str]) -> str:
 def _section(one: Outcome) -> list[str]:
     """What one script printed: machine, trouble, and a table for each of its parts."""
     described = len(one.lines) > 1 and one.lines[1].startswith("Python ")
-    quick = " --quick" if one.quick else ""
-    command = f"`python benchmarks/{one.script}.py{quick}`, {one.seconds / 60.0:.1f} minutes"
+    arguments = " --quick" * one.quick + f" {one.given}".rstrip()
+    command = f"`python benchmarks/{one.script}.py{arguments}`, {one.seconds / 60.0:.1f} minutes"
     parts = ["; ".join([command, *(one.lines[:2] if described else [])]) + "."]
     tables = _tables(one.lines)
     if one.trouble:

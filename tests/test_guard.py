@@ -181,6 +181,21 @@ def test_a_script_that_breaks_after_a_miss_is_in_trouble(
     assert bool(outcome.trouble) == bool(trouble)
 
 
+def test_arguments_are_passed_on_and_shown(scripts, tmp_path, monkeypatch):
+    """Each script receives them, and the page shows the command that was run."""
+    _, everything, _ = scripts
+    told = "import sys; print('\\n'.join(sys.argv[1:])); print('\\nall bars met')"
+    (tmp_path / "core.py").write_text(told)
+    monkeypatch.setattr(everything, "HERE", tmp_path)
+    page = tmp_path / "figures.md"
+    given = ["--given", "--threads 1 'two words'", "--page", str(page)]
+    monkeypatch.setattr(sys, "argv", ["all.py", "core", *given])
+    assert everything.main() == 0
+    kept = json.loads(page.with_suffix(".json").read_text())
+    assert kept["core"]["lines"][:3] == ["--threads", "1", "two words"]
+    assert "`python benchmarks/core.py --threads 1 'two words'`" in page.read_text()
+
+
 def test_a_script_that_takes_too_long_is_stopped(scripts, tmp_path, monkeypatch):
     """Its figures so far are kept, and the reason is reported."""
     _, everything, _ = scripts

@@ -285,12 +285,12 @@ def _drive(spec: Spec, run: Run, epochs: int, settings: dict[str, Any], progress
         with progress_bar("epochs", epochs, progress) as update:
             for run in train(spec, run, epochs):  # noqa: B020 - the run goes on
                 update(run.state.epochs)
+        run = settled(spec, run, len(run.entries))
     except DivergenceError as error:
         error.result = _result(spec, run, settings)
         raise
     except KeyboardInterrupt as stop:
         raise Interrupted(_result(spec, run, settings)) from stop
-    run = settled(spec, run, len(run.entries))
     warn_if_worse(spec, first, run)
     return _result(spec, run, settings)
 

@@ -38,7 +38,8 @@ class Result:
     Attributes
     ----------
     coef : ndarray of shape (d,), or (n_classes, d) for ``"softmax"``
-        Weights: the averaged ones if averaging was asked for.
+        Weights: the averaged ones if averaging was asked for, except that ``average="epoch"``
+        may return the last ones.
     intercept : float, or ndarray of shape (n_classes,)
     trace : dict of str to ndarray of shape (epochs + 1,)
         ``"epoch"``, and one entry per epoch of everything that was asked for; the first entry is

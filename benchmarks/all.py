@@ -6,8 +6,8 @@ written as a page in Markdown, and kept beside it in a JSON file, so that script
 one: only those that were run are replaced.
 
 Run ``python benchmarks/all.py`` on a quiet machine; it takes several hours. ``--quick`` takes fewer
-seeds, sets and repeats; names run only these scripts, and ``--given "--threads 1"`` passes arguments
-on to each of them. A script whose extra is not installed is left out, with a line that says so. The
+seeds, sets and repeats; names run only these scripts; ``--given "--threads 1"`` passes arguments on
+to each of them. A script whose extra is not installed is left out, with a line that says so. The
 exit status is 1 if a bar is missed or a script fails.
 
 ``combination.py`` is not in the list: it compares rules that were tried for ``antithetic.dask``, in

@@ -8,7 +8,7 @@ from drive import drive, sampler_of
 from reference import algorithm_2, split
 from scipy import sparse
 
-from antithetic import SGDClassifier, SGDRegressor, datasets, minimize
+from antithetic import Interrupted, SGDClassifier, SGDRegressor, datasets, minimize
 from antithetic._core.schedules import step_size
 from antithetic.orders import Pairs, Uniform
 from antithetic.penalties import GroupLasso
@@ -174,6 +174,25 @@ def test_a_fit_that_is_interrupted_ends_with_the_better_of_both(monkeypatch):
         model.fit(X, y)
     assert model.n_iter_ == 12
     np.testing.assert_array_equal(model.coef_, whole.coef_)
+
+
+def test_an_interrupted_comparison_loses_nothing(monkeypatch):
+    """Ctrl-C while the two are compared after the last epoch: the error has the whole result."""
+    X, y = datasets.load("splice_scale", return_X_y=True)
+    given = {"l2": 1e-3, "average": "epoch", "order": "shuffle", "epochs": 6}
+    whole, compare, calls = minimize(X, y, **given), Sgd.settled, []
+
+    def interrupted_once(solver, state, own):
+        calls.append(state.epochs)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return compare(solver, state, own)
+
+    monkeypatch.setattr(Sgd, "settled", interrupted_once)
+    with pytest.raises(Interrupted) as caught:
+        minimize(X, y, **given)
+    assert calls == [6, 6]
+    np.testing.assert_array_equal(caught.value.result.coef, whole.coef)
 
 
 def test_chunks_are_not_compared(monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations, product
+from itertools import islice, permutations, product
 
 import numpy as np
 import pytest
@@ -59,6 +59,17 @@ def test_the_kernel_equals_its_twin(n):
     order = np.empty(n, np.intp)
     kernels.draw_order(order, seed)
     assert order.tolist() == order_of(n, words_of(seed))
+
+
+def test_the_kernel_rejects_words_as_its_twin_does():
+    """From this seed the words are 5 and 0, which is no place among three, and then others."""
+    seed = np.array([0, 256, 0, 5 << 41], dtype=np.uint64)
+    words = list(islice(words_of(seed), 4))
+    assert words[:2] == [5, 0]
+    order = np.empty(3, np.intp)
+    kernels.draw_order(order, seed)
+    assert order.tolist() == order_of(3, iter(words)) == order_of(3, iter([5, *words[2:]]))
+    assert order.tolist() != [2, 0, 1]  # what the place 0 would lead to
 
 
 def test_the_generator_is_xoshiro():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from contextlib import ExitStack
 from itertools import permutations
 
@@ -30,3 +33,44 @@ def test_whoever_leaves_last_restores_the_threads_of_blas(leaving):
             limits[place].close()
             inside = [asked[other] for other in leaving[left:]]
             assert threads_of_blas() == {min(inside, default=2)}
+
+
+FORK = """
+import os, signal, threading
+from threadpoolctl import threadpool_limits
+from antithetic._util import threads
+
+def number():
+    return {library.get_num_threads() for library in threads._blas()}
+
+threadpool_limits(2, user_api="blas")
+inside, leave = threading.Event(), threading.Event()
+
+def limit():
+    with threads.limit_blas(1):
+        with threads._lock:
+            inside.set()
+            leave.wait()
+
+other = threading.Thread(target=limit)
+other.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)  # ends a child that waits for ever
+    found = [number()]
+    with threads.limit_blas(1):
+        found.append(number())
+    found.append(number())
+    os._exit(0 if found == [{2}, {1}, {2}] else 1)
+leave.set()
+other.join()
+assert os.waitpid(child, 0)[1] == 0
+assert number() == {2}
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_limits_of_other_threads_end_in_a_fork():
+    """There they would never be lifted, and their lock never be released."""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], check=True, timeout=60)

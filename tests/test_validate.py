@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from strategies import integer_rows
 
-from antithetic import pair, pair_rows
+from antithetic import SGDClassifier, pair, pair_rows
 from antithetic._core import kernels
 from antithetic._util.validation import (
     check_coef,
@@ -282,6 +282,23 @@ def test_indices_of_other_integers_are_converted(kind):
     rows = check_rows(with_indices(sparse.csr_array, kind))
     assert rows.indices.dtype == rows.indptr.dtype == np.int64
     np.testing.assert_array_equal(rows.toarray(), ROWS)
+
+
+def test_arrays_of_sparse_rows_need_not_be_contiguous():
+    """SciPy keeps a column of another array as it is; kernels take one entry after the other."""
+    X = sparse.csr_array(ROWS)
+    for part in ("data", "indices", "indptr"):
+        setattr(X, part, np.repeat(getattr(X, part), 2)[::2])
+    expected = X.toarray()
+    assert not X.data.flags.contiguous
+    rows = check_rows(X)
+    assert all(part.flags.contiguous for part in (rows.data, rows.indices, rows.indptr))
+    np.testing.assert_array_equal(rows.toarray(), expected)
+    y = np.resize([0, 1], len(expected))
+    few = SGDClassifier(max_iter=2, tol=None, random_state=0)
+    ours, theirs = (few.fit(given, y).coef_ for given in (X, rows))
+    np.testing.assert_array_equal(ours, theirs)
+    assert not X.data.flags.contiguous
 
 
 @pytest.mark.parametrize("indptr", [[], [1, 2], [0, 1], [0, 3], [0, 2, 1, 2]])

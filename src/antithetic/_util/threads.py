@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
 _lock = threading.Lock()
-_limits: list[int] = []  # that are in force, of all threads
+_limits: list[tuple[int, int]] = []  # threads that have set a limit, and their limits
 _before: list[int] = []  # numbers of threads of each library, without any limit
 _set: list[int] = []  # and now
 
@@ -53,26 +53,42 @@ def limit_blas(threads: int) -> Iterator[None]:
     Their number belongs to the process, so where several threads set limits at the same time the
     least counts, and the last to leave restores what was there before the first.
     """
+    own = threading.get_ident(), threads
     with _lock:
         if not _limits:
             _before[:] = _set[:] = [library.get_num_threads() for library in _blas()]
-        _limits.append(threads)
+        _limits.append(own)
         _set_least()
     try:
         yield
     finally:
         with _lock:
-            _limits.remove(threads)
+            _limits.remove(own)
             _set_least()
 
 
 def _set_least() -> None:
     """Set the least limit, or what was there before; nothing where that is in force already."""
+    least = min((threads for _, threads in _limits), default=None)
     for place, library in enumerate(_blas()):
-        threads = min(_limits, default=_before[place])
+        threads = _before[place] if least is None else least
         if _set[place] != threads:
             library.set_num_threads(threads)
             _set[place] = threads
+
+
+def _after_fork() -> None:
+    """Drop the limits of other threads: in the new process only the one that forked goes on."""
+    global _lock
+    _lock = threading.Lock()  # another thread may have held it
+    if _limits:
+        _limits[:] = [limit for limit in _limits if limit[0] == threading.get_ident()]
+        _set[:] = [0] * len(_set)  # not known: OpenBLAS forgets its number in a fork
+        _set_least()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextmanager

@@ -149,6 +149,8 @@ def canonical_csr(rows: Any) -> sparse.csr_array:
     kind = rows.indices.dtype
     if kind != rows.indptr.dtype or kind not in (np.int32, np.int64):
         rows.indices, rows.indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
+    for part in ("data", "indices", "indptr"):  # SciPy keeps columns of other arrays as they are
+        setattr(rows, part, np.ascontiguousarray(getattr(rows, part)))
     if _has_rising_columns(rows):
         rows.has_canonical_format = True
     else:  # repeated entries would spoil norms and hashes
@@ -161,7 +163,7 @@ def _has_rising_columns(rows: sparse.csr_array) -> bool:
     """Whether SciPy would call the format canonical, in a fifth of its time."""
     if len(rows.indices) != rows.indptr[-1]:  # with room for more entries
         return bool(rows.has_canonical_format)
-    return kernels.columns_rise(*map(np.ascontiguousarray, (rows.indices, rows.indptr)))
+    return kernels.columns_rise(rows.indices, rows.indptr)
 
 
 def _check_shape(shape: tuple[int, ...], name: str) -> None:

@@ -54,9 +54,9 @@ def is_checked(X: Any, y: Any) -> bool:
 
 
 def can_be_checked_later(X: Any, y: Any) -> bool:
-    """Whether rows `is_checked` but for their entries, which take a pass over many of them.
+    """Whether only the entries of X are left to check, and they are so many that this takes long.
 
-    A fit that passes over all rows anyway finds out by itself whether these are finite.
+    A fit that passes over all rows anyway finds out by itself whether they are finite.
     """
     # the number of entries first: few rows are fitted in the time of a few checks
     is_large = type(X) is np.ndarray and X.size >= _MANY_ENTRIES

@@ -27,10 +27,12 @@ Watch = Callable[["Job"], bool] | None  # None: nobody watches
 
 
 class Seen(NamedTuple):
-    """A run after an epoch, without its data.
+    """A run after an epoch.
 
     ``schedule`` holds the steps of the next epoch, None if no step was taken, and ``given`` those
-    that were found or known, before any of them had to be shortened. ``look`` returns the solution.
+    that were found or known, before any of them had to be shortened. ``look`` returns the solution;
+    it holds the data only while the mean of the epoch is still to be compared with the last
+    weights, and no longer than until the job is done.
     """
 
     look: Callable[[], Solution]

@@ -14,7 +14,7 @@ _WORDS = 2**32
 def random_order(rng: np.random.Generator, n: int) -> NDArray[np.intp]:
     """Numbers below n in random order, all orders equally likely.
 
-    Four words of ``rng`` are the seed of a generator of the kernel's own.
+    Four words from ``rng`` seed the kernel's own generator.
     """
     if not _FEW <= n < _WORDS:
         return rng.permutation(n)

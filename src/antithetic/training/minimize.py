@@ -38,7 +38,8 @@ class Result:
     Attributes
     ----------
     coef : ndarray of shape (d,), or (n_classes, d) for ``"softmax"``
-        Weights: the averaged ones if averaging was asked for.
+        Weights: the averaged ones if averaging was asked for, except that ``average="epoch"``
+        may return the last ones.
     intercept : float, or ndarray of shape (n_classes,)
     trace : dict of str to ndarray of shape (epochs + 1,)
         ``"epoch"``, and one entry per epoch of everything that was asked for; the first entry is
@@ -285,12 +286,12 @@ def _drive(spec: Spec, run: Run, epochs: int, settings: dict[str, Any], progress
         with progress_bar("epochs", epochs, progress) as update:
             for run in train(spec, run, epochs):  # noqa: B020 - the run goes on
                 update(run.state.epochs)
+        run = settled(spec, run, len(run.entries))
     except DivergenceError as error:
         error.result = _result(spec, run, settings)
         raise
     except KeyboardInterrupt as stop:
         raise Interrupted(_result(spec, run, settings)) from stop
-    run = settled(spec, run, len(run.entries))
     warn_if_worse(spec, first, run)
     return _result(spec, run, settings)
 

@@ -214,6 +214,17 @@ def test_rare_columns_are_found():
     assert solved.coef[6:].all()
 
 
+def test_every_column_is_rare_where_no_row_has_a_curvature():
+    """Rows beyond the margin say nothing about the curvature of others, and raise no warning."""
+    X = np.random.default_rng(3).normal(size=(50, 3))
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    X[:, 0] += y
+    sums = sums_of(Problem.build(X, y, loss="squared_hinge", l2=1e-3))
+    beyond = sums.at(np.array([50.0, 0.0, 0.0]))
+    assert not beyond.curvatures.any()
+    assert sums.rare_columns(beyond).all()
+
+
 def draw_text(n=300, d=6000, seed=0):
     rng = np.random.default_rng(seed)
     X = sparse.random_array((n, d), density=0.01, format="csr", rng=rng)

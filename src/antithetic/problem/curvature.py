@@ -298,8 +298,12 @@ class RowSums:
         total, squares = np.zeros(self.d), np.zeros(self.d)
         least, greatest = np.full(self.d, np.inf), np.full(self.d, -np.inf)
         self.problem.rows.column_sums(point.curvatures, centre, total, squares, least, greatest)
-        top, mean = np.maximum(greatest - centre, centre - least), float(point.curvatures.mean())
-        rare: NDArray[np.bool_] = _FEW_ROWS * mean * top * top > squares
+        mean = float(point.curvatures.mean())
+        if mean == 0.0:  # every column has its curvature from rows that are not here
+            return np.ones(self.d, dtype=bool)
+        top = np.maximum(greatest - centre, centre - least)
+        with np.errstate(over="ignore"):
+            rare: NDArray[np.bool_] = _FEW_ROWS * mean * top * top > squares
         return rare
 
     def near_samples(

@@ -35,7 +35,7 @@ from antithetic.bench import GROUPS, LOSSES, Limits, Row, choose_peers, read_row
 from antithetic.bench.resume import set_aside, sets_kept
 from antithetic.bench.rows import RefusedError
 from antithetic.bench.sets import choose_sets, group_of
-from antithetic.bench.sklearn_peers import OURS
+from antithetic.bench.sklearn_peers import OURS, PEERS
 from antithetic.bench.summary import Duel, missing, standings, value_table
 from antithetic.bench.tasks import TARGETS
 
@@ -121,11 +121,7 @@ def first_fits(rows: list[Row]) -> Iterator[Figure]:
     """Import and fit in a fresh process, beyond scikit-learn's of the same kind."""
     columns, lines = value_table(rows, "first", "seconds of first fit")
     values = {line[0]: line[1:] for line in lines}
-    for ours, theirs in (
-        (OURS, "sklearn SGDClassifier"),
-        ("antithetic.LogisticRegression", "sklearn lbfgs"),
-        ("antithetic.SGDRegressor", "sklearn SGDRegressor"),
-    ):
+    for ours, theirs in ((peer.name, peer.first_beside) for peer in PEERS if peer.first_beside):
         waits = {
             name: (own - other, own, other)
             for name, own, other in zip(

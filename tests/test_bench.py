@@ -29,7 +29,8 @@ from antithetic.bench.climb import (
 )
 from antithetic.bench.first import first_seconds
 from antithetic.bench.peer import Config, EstimatorFit, Fit, Peer, by_digits
-from antithetic.bench.race import race
+from antithetic.bench.race import Runner, race
+from antithetic.bench.rows import Row
 from antithetic.bench.sets import QUICK_SETS, choose_sets, load_set, losses_of
 from antithetic.bench.sklearn_peers import OURS
 from antithetic.bench.summary import missing
@@ -229,6 +230,18 @@ def test_the_first_fit_of_a_process_counts_its_import(task):
         first_seconds(fit, 2, 0, **given)
     (config,) = PEERS[0].configs(task)
     assert 0.05 < first_seconds(config.fit, 2, 0, **given) < 60.0
+
+
+def test_first_fits_that_are_compared_are_of_the_same_accuracy(task, monkeypatch):
+    """A fit goes to 1e-3, but no further than the one it is compared with came."""
+    (config,) = PEERS[0].configs(task)
+    points = [Point(config, effort, 10.0**-effort, effort, 1, 1) for effort in (1, 2, 3, 4)]
+    monkeypatch.setattr(race_module, "first_seconds", lambda _fit, effort, *_args, **_more: effort)
+    for reached, effort in ((1, 1), (2, 2), (4, 3)):
+        other = Runner(Peer("other", "numpy", list), [config], points[:reached])
+        own = Runner(Peer("own", "numpy", list, first_beside="other"), [config], points)
+        rows = list(race_module._first_fits(Row("first", "made"), [own, other], LITTLE))
+        assert [row.seconds for row in rows] == [effort, min(reached, 3)]
 
 
 def test_threads_are_passed_on(task):

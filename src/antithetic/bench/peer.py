@@ -142,6 +142,8 @@ class Peer:
         compared; None if there is none.
     module : str
         What to import before threads are limited.
+    first_beside : str
+        The peer whose first fit of a process is compared with this one's; empty for none.
     """
 
     name: str
@@ -151,6 +153,7 @@ class Peer:
     rivals: bool = False
     one_pass: str | None = None
     module: str = "sklearn.linear_model"
+    first_beside: str = ""
 
 
 def load_packages(peers: Sequence[Peer]) -> None:

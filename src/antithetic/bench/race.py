@@ -254,12 +254,22 @@ def _epochs(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row
 
 
 def _first_fits(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row]:
-    """Seconds of import and fit in a fresh process, to 1e-3 or as close as a peer came."""
+    """Seconds of import and fit in a fresh process, to 1e-3 or as close as a peer came.
+
+    A peer whose first fit is compared with that of another goes no further than that one came:
+    otherwise the difference would be what more digits cost.
+    """
+    closest = {
+        runner.peer.name: min((point.gap for point in runner.points), default=0.0)
+        for runner in runners
+    }
     for runner in runners:
-        point = _nearest(runner.points, _FIRST_AT)
+        target = max(_FIRST_AT, closest.get(runner.peer.first_beside, 0.0))
+        point = _nearest(runner.points, target)
         if point is None or not isinstance(point.config.fit, EstimatorFit):
             continue
-        known = replace(_row(row, "first", runner, point, limits), quantity="seconds of first fit")
+        known = _row(row, "first", runner, point, limits, target)
+        known = replace(known, quantity="seconds of first fit")
         try:
             seconds = first_seconds(
                 point.config.fit,

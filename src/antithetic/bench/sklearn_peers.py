@@ -181,12 +181,27 @@ PEERS = (
         "antithetic",
         our_logistic_regression,
         ("log_loss", "softmax"),
+        first_beside="sklearn lbfgs",
     ),
-    Peer(OURS, "antithetic", our_sgd, ("log_loss", "hinge", "softmax"), one_pass="defaults"),
+    Peer(
+        OURS,
+        "antithetic",
+        our_sgd,
+        ("log_loss", "hinge", "softmax"),
+        one_pass="defaults",
+        first_beside="sklearn SGDClassifier",
+    ),
     Peer(
         "antithetic.SGDRegressor (newton)", "antithetic", our_newton_regressor, ("squared_error",)
     ),
-    Peer("antithetic.SGDRegressor", "antithetic", our_sgd, ("squared_error",), one_pass="defaults"),
+    Peer(
+        "antithetic.SGDRegressor",
+        "antithetic",
+        our_sgd,
+        ("squared_error",),
+        one_pass="defaults",
+        first_beside="sklearn SGDRegressor",
+    ),
     Peer(
         "sklearn SGDClassifier",
         "scikit-learn",

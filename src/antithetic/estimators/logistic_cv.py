@@ -223,7 +223,9 @@ class LogisticRegressionCV(LogisticRegression):
         is_count = isinstance(self.Cs, Integral)
         Cs = np.logspace(-4, 4, int(self.Cs)) if is_count else np.asarray(self.Cs, np.float64)
         if Cs.ndim != 1 or not len(Cs) or not (Cs > 0.0).all():
-            raise ValueError(f"Cs must be a number of values or positive values; got {self.Cs!r}")
+            raise ValueError(
+                f"Cs must be a list of positive numbers, or how many to try; got {self.Cs!r}"
+            )
         if self.penalty in ("l1", "l2"):
             return Cs, np.array([1.0 if self.penalty == "l1" else 0.0])
         if self.l1_ratios is None and self.penalty == "deprecated":

@@ -189,7 +189,7 @@ def orders_against_reshuffling(parts: Sequence[Part]) -> Claim:
 
 _AGAINST = (
     "the mean gap of {} after the run is clearly below that of reshuffled single rows, both with"
-    " the eta0 that is best for SGD, and so it is when each has its own best eta0 of the grid"
+    " the eta0 that is best for SGD, and also when each has its own best eta0 of the grid"
 )
 
 

@@ -1,4 +1,4 @@
-"""``antithetic bench``: our estimators beside their peers, on the same problems."""
+"""``antithetic bench``: our estimators and their peers, on the same problems."""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ def compare(
     """Train on FILE with each order of its rows, and report which one helps and what it costs.
 
     Each order gets the best of four first steps around the one that is found from the data. The gap
-    is the share of the way to the minimum that is still to go; times are measured side by side. It
-    ends with a snippet of Python to paste.
+    is the share of the way to the minimum that is still to go; times are measured side by side. The
+    output ends with a snippet of Python to paste.
 
     For example:
       antithetic compare flowers.csv

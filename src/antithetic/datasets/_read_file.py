@@ -52,7 +52,7 @@ _ENDINGS = {
 }
 _SVMLIGHT_ENDINGS = {".svm", ".svmlight", ".libsvm"}
 _PACKED = {".gz", ".bz2", ".xz"}
-_MOST_NAMES = 1 << 20  # names that nobody chose are not worth more memory than that
+_MOST_NAMES = 1 << 20  # generated names are not worth more memory than that
 
 
 def read_file(

@@ -105,7 +105,7 @@ def non_smooth_penalty(parts: Sequence[Part]) -> Claim:
         ),
         key="excess",
         measured=lambda found: (
-            "objective of SGD-as less SGD's, in units of SGD's whole descent:"
+            "objective of SGD-as minus SGD's, in units of SGD's whole descent:"
             f" {span(found, 'excess')}; variance ratio there {span(found, 'variance_ratio')}"
         ),
     )

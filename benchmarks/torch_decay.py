@@ -1,8 +1,8 @@
 """Train small CNNs with a learning rate that falls to zero: part f of ``torch_training.py``.
 
 Most training ends so, and then noise averages out by itself. The sets are scikit-learn's digits,
-4000 digits of MNIST, and synthetic pictures: shifted, mixed and noisy templates of 6 classes, with and
-without 5 % wrong labels. None of them decided anything in the samplers.
+4000 digits of MNIST, and synthetic pictures: shifted, mixed and noisy templates of 6 classes, with
+and without 5 % wrong labels. None of them decided anything in the samplers.
 """
 
 from __future__ import annotations

@@ -38,14 +38,14 @@ class NewtonPlan:
     method : str
         How steps are found: "newton" (from a matrix of second derivatives), "L-BFGS" (from its
         diagonal and the steps before, where columns hardly depend on each other), "conjugate
-        gradients", "dual ascent" (one row at a time, where sparse rows are fewer than columns),
+        gradients", "dual ascent" (one row at a time, if sparse data have fewer rows than columns),
         with an L1 penalty and very many weights "working set", with many classes "whitened L-BFGS"
         (from a matrix that all classes share, or one for each of them), or on Dask "sampled newton"
         (from products with the second derivatives of a sample).
     samples : tuple of int
         Rows of the samples that were solved before all rows were; empty if there were none.
     threads : int
-        Most threads of a pass over the rows; few rows use fewer.
+        Maximum number of threads of a pass over the rows; few rows use fewer.
     why : str
         The reasons in a sentence.
     """
@@ -171,7 +171,7 @@ def seed_of(random_state: Any) -> int:
 
 
 def check_jobs(n_jobs: int | None) -> None:
-    """Refuse a number of threads that there cannot be."""
+    """Refuse an impossible number of threads."""
     if n_jobs is not None and n_jobs >= 0:
         count_threads(n_jobs)
 
@@ -200,7 +200,7 @@ def threads_for(n_jobs: int | None) -> Iterator[int]:
 
 
 def are_separated(data: TrainingData, classes: NDArray[Any], fit: LogisticFit) -> bool:
-    """Whether every row that counts is on the right side, so that longer weights are better."""
+    """Whether every row that counts is on the right side, so that larger weights are better."""
     scores = data.X @ fit.coef.T.astype(data.X.dtype) + fit.intercept
     if len(classes) == 2:
         margins = np.where(data.y == classes[1], scores[:, 0], -scores[:, 0])

@@ -1,8 +1,8 @@
 """Train small CNNs with a learning rate that falls to zero: part f of ``torch_training.py``.
 
 Most training ends so, and then noise averages out by itself. The sets are scikit-learn's digits,
-4000 digits of MNIST, and made pictures: shifted, mixed and noisy templates of 6 classes, with and
-without 5 % wrong labels. None of them decided anything in the samplers.
+4000 digits of MNIST, and synthetic pictures: shifted, mixed and noisy templates of 6 classes, with
+and without 5 % wrong labels. None of them decided anything in the samplers.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def decaying(quick: bool) -> Iterator[Figure]:
     sets: dict[str, tuple[Callable[[], Rows | None], float]] = {
         "digits": (digits, 0.1),
         "MNIST, 4000 rows": (mnist, 0.1),
-        "made pictures": (lambda: pictures(0.0), 0.1),
-        "made pictures, 5 % wrong labels": (lambda: pictures(0.05), 0.05),
+        "synthetic pictures": (lambda: pictures(0.0), 0.1),
+        "synthetic pictures, 5 % wrong labels": (lambda: pictures(0.05), 0.05),
     }
     for name, (make, rate) in sets.items():
         if (rows := make()) is None:

@@ -71,7 +71,7 @@ def summary(found):
     ratios = sorted(race.ratio for race in found)
     return (
         f"Ours is the fastest in {sum(ratio <= 1.0 for ratio in ratios)} of {len(ratios)} races,"
-        f" and needs at most half the seconds of the fastest other in"
+        f" and needs at most half the seconds of the fastest other solver in"
         f" {sum(ratio <= 0.5 for ratio in ratios)}; the median ratio is"
         f" {ratios[len(ratios) // 2]:.2f}, the largest {ratios[-1]:.2f}."
     )
@@ -127,7 +127,7 @@ def tables(rows):
         "summary": summary(numbers),
         "races": races(numbers),
         "losses": losses(numbers),
-        "winners": f"The fastest other, and in how many races: {winners(numbers)}.",
+        "winners": f"The fastest other solver, and in how many races: {winners(numbers)}.",
         "text": or_none(races, [race for race in found if race.name.startswith(TEXT)]),
         "cv": or_none(cross_validation, races_of(rows, "cv")),
         "threads": or_none(threads, [row for row in rows if row.part == "threads"]),

@@ -108,7 +108,7 @@ def test_every_set_has_a_loss_for_its_labels():
 
 
 def test_made_rows_are_standardised():
-    """The made rows have 2 informative features of 5, mean zero and standard deviation one."""
+    """The synthetic rows have 2 informative features of 5, mean zero and standard deviation one."""
     X, y = load_set("made-20000x20")
     assert X.shape == (20000, 20)
     np.testing.assert_allclose(

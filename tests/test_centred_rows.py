@@ -66,7 +66,7 @@ def test_dense_kernels_equal_their_twin(size, order, penalty, weight):
 @pytest.mark.parametrize("n", [2, 3, 20])
 @pytest.mark.parametrize("order", [Shuffle(), Balanced()], ids=["shuffle", "balanced"])
 def test_rows_of_every_width_equal_their_twin(n, d, order):
-    """No entry of another row counts, nor what follows the last one: here, numbers that are none.
+    """No entry of another row counts, nor what follows the last one, which is NaN here.
 
     float32 agrees with float64.
     """

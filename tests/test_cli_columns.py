@@ -130,7 +130,7 @@ def test_a_word_among_dates_is_named(tmp_path):
         ["x", 1, 2, 3],
         ["y", 0, 1, 0],
     )
-    with pytest.raises(ValueError, match="column 'when' holds dates, and 'soon'"):
+    with pytest.raises(ValueError, match="column 'when' holds dates, but also 'soon'"):
         read_file(path, dates=True, one_hot=True)
 
 

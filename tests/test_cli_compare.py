@@ -275,9 +275,9 @@ def test_very_different_scales_are_named_with_what_they_cost(tmp_path):
     out, _ = run("compare", path, *FAST)
     said = " ".join(out.split())
     assert re.search(
-        r"Columns are of very different scales: c is \d,\d00 times as large as a, ", said
+        r"Columns have very different scales: c is \d,\d00 times as large as a, ", said
     )
-    assert "takes its steps in the columns as they are. The cost: reshuffling ends with a" in said
+    assert "and no order rescales them. The cost: reshuffling ends with a" in said
     assert "or use LogisticRegression, which needs no scaling" in said
     assert "No order came near the minimum" in said
     found = run_json("compare", path, *FAST)

@@ -149,7 +149,7 @@ def test_train_writes_the_model_of_train(address, tmp_path):
             ["--dask", "local", "--order", "shuffle", "--pairs", "tree"],
             "leave them out with --dask",
         ),
-        (["--checkpoint", "fit.npz"], "belongs to --dask"),
+        (["--checkpoint", "fit.npz"], "--checkpoint needs --dask"),
     ],
     ids=["address", "one-hot", "pairs", "checkpoint"],
 )

@@ -442,7 +442,7 @@ REFUSED = {
     ),
     "table": (
         {"order": Shuffle(pairs=antithetic.pair(X, Y, "random"))},
-        r"a table in order= is not supported on Dask; use a table of antithetic\.dask\.pair",
+        r"a table in order= is not supported on Dask; use a table from antithetic\.dask\.pair",
     ),
     "trace": ({"trace": "variance"}, "trace='variance' is not supported on Dask; use 'objective'"),
     "gradient of a kink": ({"loss": "hinge", "trace": "gradient"}, "kink"),

@@ -249,7 +249,7 @@ def test_rows_of_weight_zero_do_not_count():
 
 
 def test_a_dual_variable_that_no_slope_can_be_has_an_infinite_gap():
-    """A hinge does not pull more than 1, and only one way."""
+    """The slope of a hinge is at most 1, and has one sign."""
     problem = make_problem("hinge")
     assert duality_gap(problem, np.zeros(D), dual=2.0 * problem.y) == math.inf
     assert duality_gap(problem, np.zeros(D), dual=-problem.y) == math.inf

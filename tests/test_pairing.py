@@ -507,7 +507,7 @@ def test_pairing_at_coef_differs_from_pairing_signed_rows():
 
 @pytest.mark.parametrize(("argument", "value"), [("init", [1, 0]), ("nest", 3), ("budget", 1.0)])
 def test_what_greedy_cannot_use_is_refused_by_name(argument, value):
-    """``init``, ``budget`` and groups of three are nothing for Algorithm 1, in both functions."""
+    """Both functions refuse ``init``, ``budget`` and groups of three with Algorithm 1."""
     for build in (
         partial(pair, [[1.0], [2.0]], [0, 1], "greedy"),
         partial(pair_rows, [[1.0], [2.0]], "greedy"),

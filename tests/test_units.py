@@ -253,7 +253,7 @@ def test_the_decay_is_near_the_best(make):
 
 
 def test_noise_of_the_sample_does_not_shorten_the_decay():
-    """Flat directions in which only the noise of 1000 rows lies are none that matter.
+    """Flat directions that hold only the noise of 1000 rows do not matter.
 
     With these targets of a gamma distribution, counting them makes the gap eleven times larger.
     """

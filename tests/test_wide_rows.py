@@ -157,7 +157,7 @@ def test_columns_with_few_entries_are_not_measured(monkeypatch, per_column, meas
 
 
 def texts(n, words, width=2**18, seed=11):
-    """Rows of length 1 with so many words each, drawn by Zipf's law, and noisy labels."""
+    """Rows of norm 1 with this many words each, drawn by Zipf's law, and noisy labels."""
     rng = np.random.default_rng(seed)
     columns = np.minimum(rng.zipf(1.2, size=n * words), 10 * width) * 2_654_435_761 % width
     X = sparse.csr_array(

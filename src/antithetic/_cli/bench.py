@@ -1,4 +1,4 @@
-"""``antithetic bench``: our estimators beside their peers, on the same problems."""
+"""``antithetic bench``: our estimators and their peers, on the same problems."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ _Threads = Annotated[
 _Behind = Annotated[
     float,
     typer.Option(
-        min=1.0, metavar="X", help="Give up a peer at X times the fastest; inf never does."
+        min=1.0,
+        metavar="X",
+        help="Stop a peer once a fit takes X times as long as the fastest; inf: never.",
     ),
 ]
 _Seconds = Annotated[
@@ -271,7 +273,7 @@ def _show(rows: Sequence[Row], notes: Sequence[str], files: Sequence[Path]) -> N
         )
     columns, lines = table_costs(rows)
     if lines:
-        console.say("Tables of made rows", "bold")
+        console.say("Pairing tables of synthetic rows", "bold")
         console.show_table(columns, lines)
     shares = profile(rows, _FACTORS)
     if shares:

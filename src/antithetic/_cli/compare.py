@@ -103,8 +103,8 @@ def compare(
     """Train on FILE with each order of its rows, and report which one helps and what it costs.
 
     Each order gets the best of four first steps around the one that is found from the data. The gap
-    is the share of the way to the minimum that is still to go; times are measured side by side. It
-    ends with a snippet of Python to paste.
+    is the share of the way to the minimum that is still to go; times are measured side by side. The
+    output ends with a snippet of Python to paste.
 
     For example:
       antithetic compare flowers.csv
@@ -273,9 +273,9 @@ def _show(
     marked = [one.name for one in found.measured].index(found.recommended.name)
     console.show_table(_HEADS, table, marked=marked, digits=2)
     console.say(
-        "gap: share of the way to the minimum that is still to go, and its ratio to that of"
-        " reshuffling; var.: variance of a batch of 2 against independent rows; to goal: seconds"
-        " to the gap with which reshuffling ends, table included. SGD-as is the paper's method:"
+        "gap: what is left of the way to the minimum, as a share, and its ratio to reshuffling's"
+        " gap; var.: variance of a batch of 2, relative to independent rows; to goal: seconds until"
+        " the gap is that of reshuffling at its end, table included. SGD-as is the paper's method:"
         " antithetic pairs, drawn with replacement.",
         "dim",
     )

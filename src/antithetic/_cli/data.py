@@ -188,7 +188,7 @@ def refuse_foreign(folder: Path, names: Sequence[str]) -> None:
     for name in names:
         if (folder / name).exists():
             raise ValueError(
-                f"{folder / name} exists and is not part of a report of antithetic; name another"
+                f"{folder / name} exists and is not part of a report by antithetic; name another"
                 " folder with --out, or move it away first"
             )
 

@@ -62,7 +62,7 @@ def hold_out(
     y = np.asarray(data.y)
     labels, counts = np.unique(y[kept], return_counts=True)
     if data.classes is not None and len(labels) < 2:
-        return None, "All rows but the held-out ones are of one class: no validation score."
+        return None, "All rows outside the validation set have the same class: no validation score."
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit on all rows gives the same warnings
         estimator = fit(kept)

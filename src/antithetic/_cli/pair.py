@@ -46,7 +46,8 @@ _Nest = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Groups of 4, 8, ... rows instead of pairs, or 'all' for an order; for Python only.",
+        help="Groups of 4, 8, ... rows instead of pairs, or 'all' for an order; `train` does not"
+        " accept them, only Python does.",
     ),
 ]
 _Loss = Annotated[

@@ -54,14 +54,14 @@ _Epochs = Annotated[
 ]
 _Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for the report.")]
 _Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue from the finished parts in that folder.")
+    bool, typer.Option("--resume", help="Continue from the finished parts in --out.")
 ]
 _Quick = Annotated[bool, typer.Option("--quick", help="A first look: 2 sets, 2 seeds, 3 epochs.")]
 _Download = Annotated[
     bool, typer.Option("--download", help="Fetch sets that are not on this computer first.")
 ]
 _Images = Annotated[
-    bool, typer.Option("--images/--no-images", help="Write each figure also as PNG and SVG.")
+    bool, typer.Option("--images/--no-images", help="Also write each figure as PNG and SVG.")
 ]
 
 
@@ -241,6 +241,6 @@ def _show(found: Reproduction, files: list[Path]) -> None:
     others = ", ".join(f"{count} {suffix[1:].upper()}" for suffix, count in kinds.items() if count)
     if files:
         console.say(
-            f"Report after {found.seconds:.0f} s: {console.plain(files[0])} (with it:"
-            f" {others or 'nothing'})"
+            f"Report after {found.seconds:.0f} s: {console.plain(files[0])} (other files:"
+            f" {others or 'none'})"
         )

@@ -76,8 +76,8 @@ _Pairs = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help=f"Which rows are used together: {', '.join(METHODS)}, or a table of `antithetic pair`"
-        " for this file, made without --nest.",
+        help=f"Which rows are used together: {', '.join(METHODS)}, or a table that"
+        " `antithetic pair` made for this file, without --nest.",
     ),
 ]
 _Epochs = Annotated[
@@ -88,7 +88,7 @@ _Tol = Annotated[
     typer.Option(
         min=0.0,
         metavar="X",
-        help="Stop when five epochs gained less than this; 0 makes all passes.",
+        help="Stop when five epochs gain less than this; 0 makes all passes.",
     ),
 ]
 _Intercept = Annotated[
@@ -189,7 +189,7 @@ def train(
             file, model, reading, chosen, address=dask, checkpoint=checkpoint, as_json=as_json
         )
     if checkpoint is not None:
-        raise ValueError("--checkpoint belongs to --dask; leave it out, or name a cluster")
+        raise ValueError("--checkpoint needs --dask; leave it out, or name a cluster")
     data = read_data(file, reading, loss=loss)
     chosen |= {"loss": data.loss, "pairs": pairs if table is None else table.name}
     trained, notes = _fit(data, chosen, None if table is None else _table_of(table), validation)

@@ -180,7 +180,8 @@ def _labels(y: Any, n: int) -> NDArray[Any]:
         )
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(
-            f"y has NaN or infinity, first in row {int(np.argmin(np.isfinite(labels)))} of it"
+            "y has NaN or infinity, first in row"
+            f" {int(np.argmin(np.isfinite(labels)))} of the block"
         )
     if labels.dtype.kind == "O":
         return _of_one_kind(labels)
@@ -193,7 +194,8 @@ def _of_one_kind(labels: NDArray[Any]) -> NDArray[Any]:
     if not kinds <= {str, int, bool}:  # which are never missing
         missing = np.frompyfunc(_is_missing, 1, 1)(labels).astype(bool)
         if missing.any():
-            raise ValueError(f"y has a missing label, first in row {int(np.argmax(missing))} of it")
+            row = int(np.argmax(missing))
+            raise ValueError(f"y has a missing label, first in row {row} of the block")
     plain = np.array(labels.tolist())
     if plain.dtype.kind == "O" or (len(kinds) > 1 and any(issubclass(kind, str) for kind in kinds)):
         raise ValueError(
@@ -211,7 +213,9 @@ def _weights(weight: Any, n: int) -> NDArray[np.float64]:
     weights = check_column(weight, n, "sample_weight")
     if (weights < 0.0).any():
         row = int(np.argmax(weights < 0.0))
-        raise ValueError(f"sample_weight must be at least 0; row {row} of it has {weights[row]}")
+        raise ValueError(
+            f"sample_weight must be at least 0; row {row} of the block has {weights[row]}"
+        )
     return weights
 
 

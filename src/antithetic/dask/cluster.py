@@ -69,8 +69,8 @@ def _check_package(client: Client) -> None:
     """Refuse a closed client, and workers that cannot import this package."""
     if client.status == "closed":
         raise ClusterLostError(
-            "the client is closed, as it is after it lost its scheduler; connect a new one and pass"
-            " it as client="
+            "the client is closed, perhaps because it lost its scheduler; connect a new client and"
+            " pass it as client="
         )
     with starting(client):
         # a function of the standard library, since they cannot read one of ours

@@ -283,7 +283,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
                 else "Increase max_iter"
             )
             warn(
-                f"{by} ended the fit: the gap to the optimum is {fit.gap:.1e} and"
+                f"{by} ended the fit: the gap to the optimum is {fit.gap:.1e}, above"
                 f" tol={self.tol:g}. {advice}.",
                 ConvergenceWarning,
             )

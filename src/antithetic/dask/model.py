@@ -145,7 +145,7 @@ class BlockModel(NewtonModel):
 
     def _plan(self, common: Common) -> Plan:
         corrected = (
-            "epochs of corrected steps, the best of a few points along their mean"
+            "epochs of corrected steps, then the best of a few points along their mean"
             if self._solver_name() != "sgd"
             else "epochs are averaged"
         )

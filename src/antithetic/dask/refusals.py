@@ -52,7 +52,7 @@ def _reasons(model: FittedLinearModel) -> Iterator[str]:
         if order.pairs.given is not None:
             yield _unsupported(
                 "a table in order=",
-                "use a table of antithetic.dask.pair, as fit(..., table=table), or pairs='tree'",
+                "use a table from antithetic.dask.pair, in fit(..., table=table), or pairs='tree'",
             )
         if order.pairs.refresh is not None:
             what = f"Pairs(refresh={order.pairs.refresh!r})"
@@ -63,7 +63,7 @@ def _reasons(model: FittedLinearModel) -> Iterator[str]:
     if "gradient" in names and not _is_smooth(model):
         yield (
             "stopping='gradient' and trace='gradient' need a loss and a penalty without a kink,"
-            " since with one the gradient need not vanish; use 'objective' instead"
+            " since the gradient need not vanish at a kink; use 'objective' instead"
         )
     if loss.name not in LOSSES:
         local = "SGDClassifier" if loss.classification else "SGDRegressor"

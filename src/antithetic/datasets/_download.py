@@ -129,7 +129,7 @@ def _chunks(response: Any, url: str, name: str, deadline: float) -> Iterator[byt
             done += len(chunk)
             if max(done, length or 0) > _LARGEST:
                 raise DownloadError(
-                    f"{url} sends more than {_LARGEST} bytes, which {name} does not have"
+                    f"{url} sends more than {_LARGEST} bytes, so it cannot be {name}"
                 )
             if time.monotonic() > deadline:
                 raise DownloadError(f"{url} took more than {_SECONDS_IN_ALL:g} seconds")

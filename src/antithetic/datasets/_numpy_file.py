@@ -46,8 +46,8 @@ def read_npz(path: Path, max_bytes: int) -> tuple[Any, NDArray[Any], list[str] |
     try:
         with zipfile.ZipFile(path) as archive:
             arrays = _members(archive, path, max_bytes)
-    # whatever the zip reader thinks of bytes that are damaged, encrypted, or packed in a way it
-    # does not know
+    # the zip reader raises many kinds of errors for bytes that are damaged, encrypted, or packed in
+    # a way it does not know
     except Exception as error:
         if str(error).startswith(str(path)):  # ours, which says all there is to say
             raise

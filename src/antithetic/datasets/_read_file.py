@@ -52,7 +52,7 @@ _ENDINGS = {
 }
 _SVMLIGHT_ENDINGS = {".svm", ".svmlight", ".libsvm"}
 _PACKED = {".gz", ".bz2", ".xz"}
-_MOST_NAMES = 1 << 20  # names that nobody chose are not worth more memory than that
+_MOST_NAMES = 1 << 20  # generated names are not worth more memory than that
 
 
 def read_file(
@@ -75,7 +75,7 @@ def read_file(
     which need pyarrow, the extra ``tables``; ``.npy`` (a table of numbers) and ``.npz`` (``X`` and
     ``y``, ``data`` and ``target``, or the parts ``data``, ``indices``, ``indptr``, ``shape`` of a
     CSR matrix and ``y``; optionally ``feature_names``). The content decides which it is. The file
-    may come from a stranger: nothing in it is run, and it is read within the limits given.
+    need not be trusted: nothing in it is run, and it is read within the limits given.
 
     Parameters
     ----------
@@ -100,13 +100,14 @@ def read_file(
         semicolons or tabs, and a number that has a point is refused.
     header : bool, default=None
         Whether a CSV file begins with the names of its columns. Default: it does if its first line
-        has no number, and the next ones have some or no name occurs twice.
+        has no number, and if either the next lines have some, or no name occurs twice.
     n_features : int, default=None
-        Number of features. An SVMlight file may have fewer, and gets empty ones; more are an error.
+        Number of features. If an SVMlight file has fewer, columns of zeros are added; more are an
+        error.
         Needed for more than 2^24. In the other formats it is compared with what the file has,
         unless ``features`` are chosen.
     max_bytes : int, default=8 GiB
-        Most bytes to read, counted after decompression.
+        Maximum number of bytes to read, counted after decompression.
     progress : bool, default=False
         Show a bar on the error stream when reading takes more than a second.
 

@@ -155,8 +155,9 @@ def with_dates(table: NamedColumns, features: Sequence[int], where: str) -> Name
             continue
         if strange:
             raise ValueError(
-                f"{where}: column {table.names[column]!r} holds dates, and {strange[0][:100]!r},"
-                " which is not an ISO 8601 date such as 2024-05-31 or 2024-05-31T08:15; correct it,"
+                f"{where}: column {table.names[column]!r} holds dates, but also"
+                f" {strange[0][:100]!r}, which is not"
+                " an ISO 8601 date such as 2024-05-31 or 2024-05-31T08:15; correct it,"
                 " or leave the column out with leave_out="
             )
         numbers = np.array([days(word) for word in words])
@@ -226,7 +227,7 @@ def warn_of_words(table: NamedColumns, features: Sequence[int], where: str) -> N
         kind = kind_of(words)
         warn(
             f"{where}: column {table.names[column]!r} has {len(words)} different words in {n} rows,"
-            " and one_hot=True makes a column of each; "
+            " and one_hot=True makes a column for each of them; "
             + (
                 "if they only identify the rows, leave it out with leave_out="
                 if kind == "text"

@@ -23,7 +23,7 @@ from antithetic.training.loop import Run, present_schedule, train, warn_if_worse
 from antithetic.training.solution import is_open, settled, with_gap
 from antithetic.training.spec import Spec
 
-Watch = Callable[["Job"], bool] | None  # None: nobody watches
+Watch = Callable[["Job"], bool] | None  # None: not watched
 
 
 class Seen(NamedTuple):

@@ -42,7 +42,7 @@ class LogisticRegression(LogisticModel):
     tol : float, default=1e-4
         The fit ends when the objective is at most ``tol * (f_0 - f*)`` above its optimum ``f*``,
         where ``f_0`` is the objective of the best constant prediction (of zero weights, without an
-        intercept), or at most ``1e-12 f_0`` (``1e-6`` for float32), where rounding ends it. This is
+        intercept), or at most ``1e-12 f_0`` (``1e-6`` for float32), the limit of rounding. This is
         not scikit-learn's ``tol``, which is compared with the largest entry of the gradient. Below
         1500 rows further digits cost next to nothing, and the fit continues to 1e-10.
     fit_intercept : bool, default=True
@@ -58,8 +58,8 @@ class LogisticRegression(LogisticModel):
         Ignored: scikit-learn's names are accepted, so that changing the import is enough. With
         "liblinear" there is a warning, because that solver penalises the intercept.
     max_iter : int, default=100
-        Most iterations over all rows; of dual ascent, which sparse rows with more columns than rows
-        begin with, most epochs.
+        Maximum number of iterations over all rows, and of epochs of dual ascent, which comes first
+        for sparse rows with more columns than rows.
     verbose : int, default=0
         1 or more prints the plan and the final gap.
     warm_start : bool, default=False
@@ -67,7 +67,7 @@ class LogisticRegression(LogisticModel):
     n_jobs : int or None, default=None
         Threads for passes over the rows and for matrix products. None means as many as BLAS would
         take: ``OMP_NUM_THREADS`` where that is set, else all cores. -1 means all cores, -2 all but
-        one. Results of different numbers agree to rounding; those of the same number are equal.
+        one. Results with different numbers agree up to rounding; with the same they are equal.
 
     Attributes
     ----------
@@ -172,8 +172,8 @@ class LogisticRegression(LogisticModel):
         Returns
         -------
         self : object
-            The fitted estimator. After Ctrl-C it holds the weights before the last iteration; where
-            a fit is one call, those of the fit before, if there was one.
+            The fitted estimator. After Ctrl-C it holds the weights before the last iteration; if
+            the fit is a single kernel call, those of the previous fit, if there was one.
         """
         C, l1_ratio = self._read_penalty()
         check_jobs(self.n_jobs)

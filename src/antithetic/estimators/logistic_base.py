@@ -274,7 +274,7 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
     # ---- predictions
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Distance of each row to the hyperplanes, times the length of the weights.
+        """Distance of each row to the hyperplanes, times the norm of the weights.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Of two classes, above 0 for the second.
+            With two classes, above 0 for the second.
         """
         with predicting(X) as checked:
             return checked(super().decision_function(X))

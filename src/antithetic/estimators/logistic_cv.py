@@ -66,7 +66,7 @@ class LogisticRegressionCV(LogisticRegression):
     tol : float, default=1e-4
         How close to its optimum each fit ends; see :class:`LogisticRegression`.
     max_iter : int, default=100
-        Most iterations over all rows, of each fit.
+        Maximum number of iterations over all rows in each fit.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied with ``sample_weight``. "balanced" is ``n_samples /
         (n_classes * count)`` of all rows, where rows count by their weights.
@@ -76,8 +76,8 @@ class LogisticRegressionCV(LogisticRegression):
     verbose : int, default=0
         1 or more prints the plan and the final gap.
     refit : bool, default=True
-        Whether to fit all rows with the best ``C`` and ``l1_ratio``. Else the weights are the mean
-        of those of each fold's best.
+        Whether to fit all rows with the best ``C`` and ``l1_ratio``. Otherwise the weights are the
+        mean over the folds, of each fold's best fit.
     intercept_scaling : float, default=1.0
         Accepted for compatibility with scikit-learn, and ignored.
     random_state : int, RandomState instance or None, default=None
@@ -99,7 +99,8 @@ class LogisticRegressionCV(LogisticRegression):
     l1_ratios_ : ndarray of shape (n_l1_ratios,)
         Shares of the L1 part that were tried.
     coefs_paths_ : ndarray of shape (n_folds, n_l1_ratios, n_cs, n_classes, n_features + 1)
-        Weights of all fits, intercepts last (without them, ``n_features``); of two classes one row.
+        Weights of all fits, intercepts last (without them, ``n_features``); two classes have one
+        row.
     scores_ : ndarray of shape (n_folds, n_l1_ratios, n_cs)
         Score of each fit on the rows that its fold left out.
     C_ : float
@@ -223,7 +224,9 @@ class LogisticRegressionCV(LogisticRegression):
         is_count = isinstance(self.Cs, Integral)
         Cs = np.logspace(-4, 4, int(self.Cs)) if is_count else np.asarray(self.Cs, np.float64)
         if Cs.ndim != 1 or not len(Cs) or not (Cs > 0.0).all():
-            raise ValueError(f"Cs must be a number of values or positive values; got {self.Cs!r}")
+            raise ValueError(
+                f"Cs must be a list of positive numbers, or how many to try; got {self.Cs!r}"
+            )
         if self.penalty in ("l1", "l2"):
             return Cs, np.array([1.0 if self.penalty == "l1" else 0.0])
         if self.l1_ratios is None and self.penalty == "deprecated":

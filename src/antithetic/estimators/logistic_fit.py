@@ -38,14 +38,14 @@ class NewtonPlan:
     method : str
         How steps are found: "newton" (from a matrix of second derivatives), "L-BFGS" (from its
         diagonal and the steps before, where columns hardly depend on each other), "conjugate
-        gradients", "dual ascent" (one row at a time, where sparse rows are fewer than columns),
+        gradients", "dual ascent" (one row at a time, if sparse data have fewer rows than columns),
         with an L1 penalty and very many weights "working set", with many classes "whitened L-BFGS"
         (from a matrix that all classes share, or one for each of them), or on Dask "sampled newton"
         (from products with the second derivatives of a sample).
     samples : tuple of int
         Rows of the samples that were solved before all rows were; empty if there were none.
     threads : int
-        Most threads of a pass over the rows; few rows use fewer.
+        Maximum number of threads of a pass over the rows; few rows use fewer.
     why : str
         The reasons in a sentence.
     """
@@ -62,12 +62,13 @@ class NewtonPlan:
         """Plan of a fit of so many rows."""
         d = fit.coef.size
         if fit.method == "dual ascent":
-            why = "coordinate ascent on the dual, since rows are fewer than features: it was enough"
+            why = "coordinate ascent on the dual, since there are fewer rows than features; it was"
+            why += " enough"
             return cls(fit.method, fit.samples, threads, why)
         if fit.samples or fit.method == "sampled newton":
             first = "samples first, since far from the optimum they are accurate enough"
         elif is_warm:
-            first = "all rows from the start, since it began with given weights"
+            first = "all rows from the start, since the fit began with given weights"
         elif fit.has_epoch:
             first = "an epoch of stochastic gradient descent first, "
             is_one = len(fit.coef) == 1
@@ -75,14 +76,13 @@ class NewtonPlan:
         elif fit.has_means:
             first = "a step from the means of the classes first, which needs no scores"
         elif is_sparse and d > n and fit.method == "conjugate gradients" and fit.certified:
-            first = "coordinate ascent on the dual first, since rows are fewer than features"
+            first = "coordinate ascent on the dual first, since there are fewer rows than features"
         elif len(fit.coef) > 1 and n >= FEW_ROWS:
             first = "all rows from the start, since neither samples nor an epoch of stochastic"
             first += " gradient descent would pay"
         else:
             shape = "features" if len(fit.coef) == 1 else "weights"
-            first = f"all rows from the start, since {n} rows of {d} {shape} leave no room for one"
-            first += " sample"
+            first = f"all rows from the start, since {n} rows are too few to sample for {d} {shape}"
         matrix = f"a matrix of {d} x {d} second derivatives "
         if fit.method == "newton":
             matrix += "is small enough"
@@ -171,7 +171,7 @@ def seed_of(random_state: Any) -> int:
 
 
 def check_jobs(n_jobs: int | None) -> None:
-    """Refuse a number of threads that there cannot be."""
+    """Refuse an impossible number of threads."""
     if n_jobs is not None and n_jobs >= 0:
         count_threads(n_jobs)
 
@@ -200,7 +200,7 @@ def threads_for(n_jobs: int | None) -> Iterator[int]:
 
 
 def are_separated(data: TrainingData, classes: NDArray[Any], fit: LogisticFit) -> bool:
-    """Whether every row that counts is on the right side, so that longer weights are better."""
+    """Whether every row that counts is on the right side, so that larger weights are better."""
     scores = data.X @ fit.coef.T.astype(data.X.dtype) + fit.intercept
     if len(classes) == 2:
         margins = np.where(data.y == classes[1], scores[:, 0], -scores[:, 0])
@@ -229,8 +229,8 @@ def partial_separation() -> str:
     """Say that there is no optimum, because some rows are separated."""
     return (
         "some rows are perfectly separated (say, all of one category have the same label) and C is"
-        " infinite, so no optimum exists: longer weights are always better, and coef_ is only where"
-        " the fit ended. Use a finite C, say the default C=1.0"
+        " infinite, so no optimum exists: larger weights always lower the loss, and coef_ is only"
+        " where the fit ended. Use a finite C, say the default C=1.0"
     )
 
 
@@ -238,8 +238,8 @@ def separation() -> str:
     """Say that there is no optimum."""
     return (
         "the classes are perfectly separated (all training margins are positive) and C is infinite,"
-        " so no optimum exists: longer weights are always better, and coef_ is only where the fit"
-        " ended. Use a finite C, say the default C=1.0"
+        " so no optimum exists: larger weights always lower the loss, and coef_ is only where the"
+        " fit ended. Use a finite C, say the default C=1.0"
     )
 
 
@@ -247,7 +247,7 @@ def shortfall(
     fit: LogisticFit, X: Any, *, tol: float, C: float, max_iter: int, names: NDArray[Any] | None
 ) -> str:
     """Say why a fit ended early, which column or setting is the cause, and what to do."""
-    gap = f"the gap to the optimum is {fit.gap:.1e} and tol={tol:g}"
+    gap = f"the gap to the optimum is {fit.gap:.1e}, above tol={tol:g}"
     column = _odd_column(X, names)
     if fit.ended == "max_iter":
         weak = f" or decrease C={C:g}" if _WEAK < C < np.inf else ""
@@ -269,8 +269,8 @@ def _odd_column(X: Any, names: NDArray[Any] | None) -> str:
     j = int(tops.argmax())
     if tops[j] > np.sqrt(np.sqrt(np.finfo(X.dtype).max)):
         return (
-            f"{_name(j, names)} has values up to {tops[j]:.1e}, whose products overflow: divide it,"
-            " say with StandardScaler"
+            f"{_name(j, names)} has values up to {tops[j]:.1e}, whose products overflow: scale it"
+            " down, say with StandardScaler"
         )
     unit = tops[j] if tops[j] > 0.0 else 1.0  # squares do not vanish
     rows = sparse.csr_array(rows).astype(np.float64) / unit
@@ -291,7 +291,7 @@ def _odd_column(X: Any, names: NDArray[Any] | None) -> str:
     if typical > 0.0 and size[j] > _FAR * typical:
         return (
             f"{_name(j, names)} is on a much larger scale (root mean square {size[j] * unit:.1e},"
-            f" the median column {typical * unit:.1e}): divide it, say with StandardScaler"
+            f" the median column {typical * unit:.1e}): scale it down, say with StandardScaler"
         )
     return ""
 

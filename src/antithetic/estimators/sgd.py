@@ -113,9 +113,9 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
 
         - ``"auto"``: ``"inverse_time"`` with ``eta0``, and ``decay`` if it is None, found from
           the data; kept by ``partial_fit`` and ``warm_start``, except for a decay that turns out
-          too fast. It needs no tuning. With an intercept, SGD steps in centred columns that are
-          divided by their own spread, so no column needs scaling; ``eta0_`` is then a step in these
-          units, and follows them in ``partial_fit``;
+          too fast. It needs no tuning. With an intercept, SGD takes its steps in centred columns,
+          each divided by its own spread, so no column needs scaling; ``eta0_`` is then a step in
+          these units, and follows them in ``partial_fit``;
         - ``"inverse_time"``: ``eta0 / (1 + eta0 * decay * t)``, t in steps;
         - ``"optimal"``: ``1 / (alpha * (t0 + t))``, t in samples, t0 chosen by a rule of Bottou;
         - ``"invscaling"``: ``eta0 / t ** power_t``, t in samples;
@@ -143,7 +143,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         that belong to them at an optimum.
     average : bool, int, "auto", "epoch" or "linear", default="auto"
         Whether ``coef_`` is the mean of the weights after each step: of all, from a number of
-        samples on, with weight 2/(t+1) for step t ("linear": later ones count more), or of the last
+        samples on, with weight t for step t ("linear": later ones count more), or of the last
         epoch, at up to 256 points ("epoch"; without the beginning of the first epoch; from four
         epochs on, the last weights if these are better). "auto" is "epoch" in ``fit`` with
         ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8 rows per
@@ -153,7 +153,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Which rows make the next batch, see :mod:`antithetic.orders`: each row once per epoch, in an
         order that follows the gradients of the epoch before so that partial sums stay small
         ("balanced") or in random order ("shuffle"); or drawn with replacement: with equal
-        probability ("uniform"), rows with long gradients more often ("importance"), or some of
+        probability ("uniform"), rows with large gradients more often ("importance"), or some of
         each stratum ("stratified"). An object has its own settings, such as
         ``Shuffle(pairs="tree")``. "auto" is balanced; it is shuffle for data with many features
         and few rows, for a single epoch, for SAGA and SDCA, and for ``"softmax"``. It makes no
@@ -427,7 +427,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         return float(np.average(right, weights=data.weight))
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Distance of each row to the hyperplanes, times the length of the weights.
+        """Distance of each row to the hyperplanes, times the norm of the weights.
 
         Parameters
         ----------
@@ -541,9 +541,9 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
 
         - ``"auto"``: ``"inverse_time"`` with ``eta0``, and ``decay`` if it is None, found from
           the data; kept by ``partial_fit`` and ``warm_start``, except for a decay that turns out
-          too fast. It needs no tuning. With an intercept, SGD steps in centred columns that are
-          divided by their own spread, so no column needs scaling; ``eta0_`` is then a step in these
-          units, and follows them in ``partial_fit``;
+          too fast. It needs no tuning. With an intercept, SGD takes its steps in centred columns,
+          each divided by its own spread, so no column needs scaling; ``eta0_`` is then a step in
+          these units, and follows them in ``partial_fit``;
         - ``"inverse_time"``: ``eta0 / (1 + eta0 * decay * t)``, t in steps;
         - ``"optimal"``: ``1 / (alpha * (t0 + t))``, t in samples, t0 chosen by a rule of Bottou;
         - ``"invscaling"``: ``eta0 / t ** power_t``, t in samples;
@@ -568,7 +568,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         that belong to them at an optimum.
     average : bool, int, "auto", "epoch" or "linear", default="auto"
         Whether ``coef_`` is the mean of the weights after each step: of all, from a number of
-        samples on, with weight 2/(t+1) for step t ("linear": later ones count more), or of the last
+        samples on, with weight t for step t ("linear": later ones count more), or of the last
         epoch, at up to 256 points ("epoch"; without the beginning of the first epoch; from four
         epochs on, the last weights if these are better). "auto" is "epoch" in ``fit`` with
         ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8 rows per
@@ -577,7 +577,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         Which rows make the next batch, see :mod:`antithetic.orders`: each row once per epoch, in an
         order that follows the gradients of the epoch before so that partial sums stay small
         ("balanced") or in random order ("shuffle"); or drawn with replacement: with equal
-        probability ("uniform"), rows with long gradients more often ("importance"), or some of
+        probability ("uniform"), rows with large gradients more often ("importance"), or some of
         each stratum ("stratified"). An object has its own settings, such as
         ``Shuffle(pairs="tree")``. "auto" is balanced; it is shuffle for data with many features
         and few rows, for a single epoch, and for SAGA and SDCA. It makes no pairs, since for a

@@ -1,4 +1,4 @@
-"""Fits of squared errors from one visit to the rows, where nobody watches the epochs."""
+"""Fits of squared errors from one visit to the rows, if nothing watches the epochs."""
 
 from __future__ import annotations
 

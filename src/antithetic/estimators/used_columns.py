@@ -70,7 +70,7 @@ class Narrowed(NamedTuple):
     before : ndarray of shape (width,) or None
         Weights that the start was made of; None for zeros.
     rest : float
-        Length of the weights of the other columns, the weight of the empty column behind the used
+        Norm of the weights of the other columns, the weight of the empty column behind the used
         ones; so the penalty is that of all weights.
     """
 

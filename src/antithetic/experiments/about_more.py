@@ -105,7 +105,7 @@ def non_smooth_penalty(parts: Sequence[Part]) -> Claim:
         ),
         key="excess",
         measured=lambda found: (
-            "objective of SGD-as less SGD's, in units of SGD's whole descent:"
+            "objective of SGD-as minus SGD's, in units of SGD's whole descent:"
             f" {span(found, 'excess')}; variance ratio there {span(found, 'variance_ratio')}"
         ),
     )
@@ -189,7 +189,7 @@ def orders_against_reshuffling(parts: Sequence[Part]) -> Claim:
 
 _AGAINST = (
     "the mean gap of {} after the run is clearly below that of reshuffled single rows, both with"
-    " the eta0 that is best for SGD, and so it is when each has its own best eta0 of the grid"
+    " the eta0 that is best for SGD, and also when each has its own best eta0 of the grid"
 )
 
 

@@ -113,7 +113,7 @@ def more_stable(parts: Sequence[Part]) -> Claim:
         rule=(
             "both its spread (distance of the objective after a run from the median of `runs` runs)"
             " and its jitter (mean absolute change of the objective between 8 points of an epoch,"
-            " less the mean change of that epoch; over the last quarter of the epochs) are clearly"
+            " minus the mean change of that epoch; over the last quarter of the epochs) are clearly"
             " below SGD's"
         ),
         key="jitter_ratio",

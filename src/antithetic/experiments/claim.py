@@ -15,14 +15,15 @@ Verdict = Literal["holds", "does not hold", "holds in part", "not measured"]
 Row = dict[str, Any]
 Outcome = Literal["better", "undecided", "worse"]
 OVERALL = (
-    "It holds if it does so in all cases, in part if in at least half of them, and does not hold if"
-    " in fewer."
+    "The claim holds if all cases count, holds in part if at least half of them do, and does not"
+    " hold otherwise."
 )
 OVERALL_RUNS = (
     "Clearly means by more than two standard errors of the difference of two means over runs; a"
-    " case that is neither is undecided. It holds if clearly better in most cases and clearly worse"
-    " in none; it does not hold if clearly worse in at least half, clearly better in none, or"
-    " clearly better in fewer than clearly worse; otherwise it holds in part."
+    " case that is neither clearly better nor clearly worse is undecided. The claim holds if most"
+    " cases are clearly better and none clearly worse; it does not hold if at least half are"
+    " clearly worse, none clearly better, or fewer clearly better than clearly worse; otherwise it"
+    " holds in part."
 )
 BOTH = (
     "A case is clearly better if both are, clearly worse if one is and the other is not clearly"

@@ -92,7 +92,7 @@ def _ends(
 def non_smooth_penalty(
     bench: Bench, candidates: NDArray[np.float64], *, seeds: int, runs: int, epochs: int
 ) -> Numbers:
-    """Run Prox-SGD with an L1 penalty besides lambda.
+    """Run Prox-SGD with an L1 penalty in addition to lambda.
 
     The result has the objectives after the run (runs,), with eta0 chosen as in
     :func:`larger_batches`, and the variance ratio there.

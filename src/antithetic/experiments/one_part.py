@@ -190,7 +190,7 @@ def _measure_extensions(
     settings: dict[str, Any],
     tell: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Measure what the paper mentions beside its figures.
+    """Measure what the paper mentions besides its figures.
 
     Candidates for eta0 lie around the best at batch 2; larger batches allow larger steps.
     """

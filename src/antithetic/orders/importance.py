@@ -1,4 +1,4 @@
-"""Draws with replacement in which rows with long gradients come more often."""
+"""Draws with replacement in which rows with large gradients come more often."""
 
 from __future__ import annotations
 

@@ -139,9 +139,9 @@ def pair(
         used up or nothing is gained. The result then depends on the machine. Each shard, and each
         level of groups, has this budget. None means a fixed number of rounds.
     shard_rows : int, default=None
-        Deal the rows at random into shards of at most this many, and pair within each: for data
+        Divide the rows at random into shards of at most this many, and pair within each: for data
         larger than memory. X may then be a memory map, or a list of chunks (with y as one column,
-        or in as many parts); a list is always dealt into shards, of 200000 rows by default.
+        or in as many parts); a list is always divided into shards, of 200000 rows by default.
     n_jobs : int or None, default=None
         Threads; None and -1 mean all cores. The result does not depend on it.
     progress : bool, default=False

@@ -37,7 +37,7 @@ def best_within(
         return (
             optimal_table(rows),
             "optimal",
-            f"auto chose the best table, which {n} rows allow in {budget:g} s",
+            f"auto chose the best table, since {n} rows are few enough for {budget:g} s",
         )
     table = tree_table(
         rows, init=None, budget=_TREE_SHARE * budget, n_jobs=n_jobs, seed=seed, progress=progress
@@ -64,14 +64,14 @@ def best_within(
             "greedy",
             (
                 f"auto chose Algorithm 1, centred and polished: variance {by_greedy:.4g} against"
-                f" {by_tree:.4g} of the tree"
+                f" {by_tree:.4g} for the tree"
             ),
         )
     return (
         table,
         "tree",
         (
-            f"auto chose the tree: variance {by_tree:.4g} against {by_greedy:.4g} of Algorithm 1,"
+            f"auto chose the tree: variance {by_tree:.4g} against {by_greedy:.4g} for Algorithm 1,"
             " centred and polished"
         ),
     )

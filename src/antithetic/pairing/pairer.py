@@ -107,7 +107,7 @@ class Pairer:
         if self.method != "auto":
             return ""
         if n <= ONE_LEAF:
-            return f"auto chose the best table, since {n} rows are few"
+            return f"auto chose the best table, since {n} rows are few enough for it"
         return (
             f"auto chose the tree, since the best table of {n} rows would take too long (its time"
             " is cubic) and Algorithm 1's is quadratic"

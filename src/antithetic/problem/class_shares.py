@@ -52,7 +52,7 @@ def move_chances(wanted: Vector, found: Vector) -> tuple[Vector, Vector]:
     np.divide(wanted, found, out=kept, where=found > wanted)
     lacking = np.maximum(0.0, wanted - found)
     total = float(lacking.sum())
-    if not total > 0.0:  # the sums agree, or rounding leaves nobody to give to
+    if not total > 0.0:  # the sums agree, or rounding leaves no class to give to
         return np.ones(len(wanted)), np.zeros(len(wanted))
     return kept, lacking / total
 

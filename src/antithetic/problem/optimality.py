@@ -78,7 +78,7 @@ def duality_gap(problem: Problem, coef: Any, intercept: Any = 0.0, dual: Any = N
 
     The dual objective is :math:`D(a) = -\frac1n \sum_i s_i \phi^*(-a_i / s_i) - r^*(X^T a / n)`.
     The gap is summed up from terms that are at least 0 by Fenchel and Young, one per row and one
-    per weight, so it keeps its digits however small it is beside the objective.
+    per weight, so it keeps its digits however small it is compared with the objective.
 
     Parameters
     ----------

@@ -9,8 +9,8 @@ P_j (x_j - m_j) \phi'`, :math:`b \leftarrow b - \eta \phi'` with
 where c is the curvature of the loss. It is a preconditioner: the objective, its optimum and the
 weights refer to the original columns. Centring separates the intercept from the columns, which is
 the larger part of the gain. The variance alone would let rare binary columns take huge
-steps; a column's own range limits them, and does not depend on its scale. With the penalty's
-curvature beside that of the loss, no column is shrunk by more than it is moved.
+steps; a column's own range limits them, and does not depend on its scale. Since the penalty's
+curvature is added to that of the loss, no column is shrunk by more than it is moved.
 """
 
 from __future__ import annotations

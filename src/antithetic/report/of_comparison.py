@@ -143,8 +143,8 @@ def about_scales(found: Comparison, names: Sequence[str] | None = None) -> list[
         else f" Here that costs little: {gaps}."
     )
     return [
-        f"Columns are of very different scales: {large} is {_many(scales.ratio)} times as large as"
-        f" {small}, and each order takes its steps in the columns as they are.{advice}"
+        f"Columns have very different scales: {large} is {_many(scales.ratio)} times as large as"
+        f" {small}, and no order rescales them.{advice}"
     ]
 
 

@@ -19,9 +19,9 @@ from antithetic.solvers.steps import InverseTime
 
 _FRAMES_WITH_GRADIENTS = 4
 _NOTE = (
-    "The rows, seen in the plane of their first two principal components, in which a decision in"
-    " many features is the line where it cuts that plane. Both methods start at zero weights, with"
-    " the same steps and the first seed."
+    "The rows, projected onto the plane of their first two principal components; the dashed line is"
+    " where the decision boundary cuts that plane. Both methods start at zero weights, with the"
+    " same steps and the first seed."
 )
 
 

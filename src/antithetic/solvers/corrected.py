@@ -290,7 +290,7 @@ def refuses(choice: Choice) -> str | None:
         # of two rows one goes from the front to the back, so its slope is two epochs old:
         # measured, it loses linear convergence
         return (
-            'order="balanced" makes half of what SAGA stores outdated; use order="shuffle", or'
-            ' solver="svrg" or "sgd"'
+            'order="balanced" makes half of SAGA\'s stored slopes outdated; use order="shuffle",'
+            ' or solver="svrg" or "sgd"'
         )
     return choice.refuses_average()

@@ -6,9 +6,9 @@ sample of at most 1000 rows checks it: steps that make things worse are divided 
 **decay.** With steps :math:`1/(\mu t)` the error along a direction of curvature h falls as
 :math:`t^{-h/\mu}`: too large a decay freezes flat directions, too small a one leaves noise. How
 much of the way to the optimum lies along which direction is found by Newton's method on the sample,
-less what its noise adds on average.
-The decay is the largest with which one epoch, and eight, leave of that way no more than noise does
-(half a column per row), or three times what steps without decay would leave; and at most 0.3 of the
+minus what its noise adds on average. The decay is the largest with which one epoch, and eight,
+leave no more of that way than noise does (half the number of columns, divided by that of rows), or
+three times what steps without decay would leave; and at most 0.3 of the
 median curvature, less where there are more than 100 rows per column, since a balanced order then
 leaves less noise. Losses with a kink have no Hessian. Theirs is that of a loss whose slope changes
 smoothly, over as far as predictions have to move, times 0.3 or less if one class is rare, since

@@ -182,7 +182,7 @@ class Constant(Steps):
 class Adaptive(Constant):
     """Steps of one size, divided by 5 whenever the objective no longer falls.
 
-    It needs ``stop=Stalled(tol)``, which says when that is.
+    It needs ``stop=Stalled(tol)``, which decides when that is the case.
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ class EpochSampler(Sampler[list[int]]):
 
     @abstractmethod
     def _learnt(self, place: Place) -> dict[str, Any]:
-        """What the state has beside the place: tensors and numbers."""
+        """What the state holds besides the place: tensors and numbers."""
 
     @abstractmethod
     def _relearn(self, state: dict[str, Any]) -> None:

@@ -68,7 +68,7 @@ class RowNorms:
         self.seen[rows] = True
 
     def begin_epoch(self, processes: int) -> None:
-        """Share what the processes saw, and let the rows that nobody saw drift."""
+        """Share what the processes saw, and let the rows that none of them saw drift."""
         if processes > 1:
             mean_over_processes(self.values, self.seen)
             self.ever |= self.seen
@@ -141,7 +141,7 @@ def draw(
 ) -> tuple[Indices, NDArray[np.float32]]:
     r"""Draw batches by systematic sampling, and the weights of their rows.
 
-    The rows stand in random order, those of a class beside each other, on a line on which row i
+    The rows are in random order, those of a class next to each other, on a line on which row i
     takes the length :math:`\pi_i`; a batch has the rows on which the points u, u + 1, ..., u + b -
     1 fall. So each row is in it with probability :math:`\pi_i` and at most once, and each class has
     the number of rows that is expected, up to one. With weights :math:`b / (n \pi_i)` the sum over

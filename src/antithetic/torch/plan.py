@@ -44,7 +44,7 @@ class EpochPlan:
         Rows of all processes: in random order, some of the first again at the end where the
         processes would not have equally many; or in groups.
     grouped : bool
-        Whether rows that cancel stand beside each other.
+        Whether rows that cancel are next to each other.
     classes : ndarray of shape (n,) or None
     """
 

@@ -101,8 +101,8 @@ def check_still_true(replicas: int) -> None:
 def talking_processes(replicas: int, *, observing: bool) -> int:
     """Number of processes that must do the same, and share what they observe.
 
-    Without torch.distributed there is nobody to talk to, which is refused where something is
-    observed in several processes.
+    Without torch.distributed the processes cannot talk to each other, so observing in several of
+    them is refused.
     """
     if not (dist.is_available() and dist.is_initialized()):
         if replicas > 1 and observing:

@@ -38,8 +38,8 @@ class Advice:
         The order to use with a linear model, ``Balanced()`` or ``Shuffle()``, without pairs, since
         ``table_epochs`` more epochs gain more than a table.
     ratio_now : float
-        Variance of the gradient of an antithetic pair at zero weights, against two independent
-        rows.
+        Variance of the gradient of an antithetic pair at zero weights, relative to that of two
+        independent rows.
     ratio_faded : float
         The same for the same table near the optimum.
     ratio_later : float
@@ -47,7 +47,7 @@ class Advice:
     table_epochs : float
         The cost of a table, in epochs of reshuffled training.
     rows_used : int
-        Rows that all this was measured on; a table of more rows finds better partners.
+        Number of rows that were measured; with more rows, a table finds better partners.
     why : str
         The reason for the order.
     """

@@ -102,8 +102,8 @@ def is_cheap(spec: Spec) -> bool:
 def _reached(spec: Spec, after: After) -> float:
     """Objective of the last weights, or of the mean of their epoch if there is one.
 
-    An average over all epochs would hide for long how the last one ended. Whether somebody has
-    looked which of the two is better makes no difference.
+    An average over all epochs would hide for a long time how the last one ended. It makes no
+    difference whether the two have been compared.
     """
     state, problem = after.state, spec.problem
     if not spec.solver.by_epoch:

@@ -75,8 +75,8 @@ def refusal(chosen: Combination, *, loss: str = "log_loss") -> str | None:
     --------
     >>> refusal(Combination("pairs", "importance", "saga", "l1")) is None
     True
-    >>> refusal(Combination("rows", "balanced", "saga", "l2"))[:40]
-    'order="balanced" makes half of what SAGA'
+    >>> refusal(Combination("rows", "balanced", "saga", "l2"))[:35]
+    'order="balanced" makes half of SAGA'
     """
     penalty = PENALTIES[chosen.penalty]
     return reason_against(

@@ -121,7 +121,7 @@ def minimize(
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n, d)
-        Rows. float32 and float64 are kept, and nothing is copied that is C-contiguous or CSR.
+        Rows. float32 and float64 are kept; C-contiguous arrays and CSR matrices are not copied.
     y : array-like of shape (n,)
         Labels of any two values for a classification loss, of any number of classes for
         ``"softmax"``, numbers for regression.
@@ -159,8 +159,9 @@ def minimize(
         without a kink, reaches any accuracy in a few epochs, each one pass over all rows (see
         :mod:`antithetic.solvers.newton`).
     batch_size : int or "auto", default="auto"
-        Rows of a step, at most n: ``batch_size / 2`` pairs if there are pairs, and one more row if
-        it is odd. "auto" is 2; for ``"softmax"`` 8, or 32 where the weights take more than 128 KiB.
+        Rows of a step, at most n. With pairs: ``batch_size // 2`` pairs, and one more row if the
+        size is odd. "auto" is 2; for ``"softmax"`` 8, or 32 where the weights take more than 128
+        KiB.
     steps : "auto", "optimal", float or Steps, default="auto"
         A number is the first step of the paper's ``InverseTime``; for SVRG and SAGA a constant
         step. The others are in :mod:`antithetic.steps`. "auto" finds steps from the data.

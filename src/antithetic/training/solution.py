@@ -1,6 +1,6 @@
 """The solution of a run: the mean of its last epoch's weights or the last weights.
 
-Which of them is better is found out where somebody looks, since it takes a pass over the rows. The
+They are compared only when the solution is needed, since that takes a pass over the rows. The
 epochs that follow do not depend on it.
 """
 

@@ -35,14 +35,14 @@ template <class Real>
 constexpr Index in_register = 1;
 #endif
 
-// So many numbers that they fill registers.
+// A count rounded up to whole registers.
 template <class Real>
 Index filled(Index many) {
   return (many + in_register<Real> - 1) / in_register<Real> * in_register<Real>;
 }
 
-// So many numbers that they take an odd number of cache lines: rows a power of two apart would fall
-// on each other in the cache.
+// A count rounded up to an odd number of cache lines: rows a power of two apart would take the same
+// places in the cache.
 template <class Real>
 Index padded(Index many) {
   constexpr Index line = cache_line / static_cast<Index>(sizeof(Real));

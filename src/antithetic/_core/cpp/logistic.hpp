@@ -1,5 +1,5 @@
-// The logistic loss of one margin or of two side by side, without a branch: nobody could predict
-// the sign of a margin, and compilers turn a choice of numbers into a branch.
+// The logistic loss of one margin or of two side by side, without a branch: the sign of a margin
+// cannot be predicted, and compilers turn a choice of numbers into a branch.
 #pragma once
 
 #include <bit>

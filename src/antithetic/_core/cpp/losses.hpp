@@ -231,7 +231,7 @@ inline double logistic_dual(double y, double weight, double against, double marg
   const double reach = weight * q;
   double low = margin - against * q;
   const double high = margin + (weight - against) * q;
-  // Mirrored where it is negative, so that z >= 0: the right side less the left is convex there,
+  // Mirrored where it is negative, so that z >= 0: the right side minus the left is convex there,
   // and steps that come from below never pass the root.
   const bool mirrored = low + high <= 0.0;
   if (mirrored) {

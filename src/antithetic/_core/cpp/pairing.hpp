@@ -105,7 +105,7 @@ class Assignment {
 
   void lower_duals(Index n, Index start, double reached);
 
-  // Nothing is nearer than a number that is none, nor is it nearer than anything.
+  // NaN is neither nearer nor farther than any number.
   static constexpr double closed = std::numeric_limits<double>::quiet_NaN();
   // Open columns are looked at in whole registers. The bindings, which are compiled for any CPU,
   // make such an object too: its size must not depend on the instruction set.

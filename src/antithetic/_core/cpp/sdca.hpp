@@ -18,7 +18,7 @@ struct DualRule {
   double gone_at_least;  // what it is taken for at least
 };
 
-// `signed_margins` are margins at the reference less 1, divided by |x_i|; limits are empty where no
+// `signed_margins` are margins at the reference minus 1, divided by |x_i|; limits are empty if no
 // row rests.
 template <class Real>
 struct DualModel {
@@ -43,7 +43,7 @@ template <class RowAccess>
 class DualEpoch {
   using Real = typename RowAccess::Real;
   static constexpr Index queue_length = 64;  // rows that are looked up at a time
-  static constexpr double further = 1.2;     // than now, the weights may go while it is worked off
+  static constexpr double further = 1.2;     // how far the weights may go meanwhile, against now
 
  public:
   DualEpoch(const RowAccess& rows, const Targets& targets, std::span<const double> squares,
@@ -60,7 +60,7 @@ class DualEpoch {
   static std::size_t at(Index k) { return static_cast<std::size_t>(k); }
 
   // Visit the coming rows that may move, also when the weights have gone somewhat further: only
-  // these are worth a prefetch. Return where to go on.
+  // these are worth a prefetch. Return where to continue.
   Index work_off(Rows order, Index start, Pulse& pulse) {
     const Index n = static_cast<Index>(order.size());
     const double most = further * reach_;

@@ -92,8 +92,8 @@ class PredictionBlock {
 constexpr Index at_a_time = 4;  // rows whose products share one visit of the vector
 
 // A vector in float64, followed by zeros up to a whole number of lanes: a dense row may then be
-// read beyond its end, into the next, for what is read there is multiplied by zero or added to what
-// nobody looks at.
+// read beyond its end, into the next, since what is read there is multiplied by zero or added to
+// sums that are not used.
 class Padded {
  public:
   explicit Padded(Index d) : numbers_(static_cast<std::size_t>(in_whole_lanes<double>(d)), 0.0) {}

@@ -14,7 +14,7 @@ namespace antithetic {
 constexpr Index epochs_the_same_way = 3;  // after which the decay is eased
 constexpr double same_way = 0.7;          // cosine between the ways of two epochs
 
-// What a call is asked for, and what it goes on from.
+// What a call is asked for, and what it continues from.
 struct Course {
   Index epochs;             // at most
   Index done;               // before this call

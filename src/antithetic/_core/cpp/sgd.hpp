@@ -2,8 +2,8 @@
 //
 // The weights are kept as w = s v: shrinking by the L2 penalty changes the scale s alone, and in
 // float32 a factor near 1 would be lost. A step on sparse rows costs only their entries. In terms
-// of v the charges of the L1 penalty just add up, U = sum tau_t / s_t, and a feature pays what it
-// owes when it is next met. Its share of an average over all steps is a sum of q_t s_t v_t, with
+// of v the charges of the L1 penalty just add up, U = sum tau_t / s_t, and those that a feature has
+// missed are applied when it is next met. Its share of an average is a sum of q_t s_t v_t, with
 // v_t falling linearly in U_t until it is zero: it comes from running sums of q s and q s U, with
 // the step where zero is reached found by bisection.
 #pragma once
@@ -74,8 +74,8 @@ class Missed {
     collect(weight, model.received[j], model.charged);
   }
 
-  // Take from one weight what it owes, and book what it has really paid: float32 may be too coarse
-  // for a small charge.
+  // Apply the charges that one weight has missed, and record what was really applied: float32 may
+  // be too coarse for a small charge.
   template <class Real>
   static void collect(Real& weight, double& received, double charged) {
     const double before = static_cast<double>(weight);
@@ -437,9 +437,10 @@ class SgdEpoch {
     }
   }
 
-  // Weights of sparse rows as they are, shrunk by what they owe: by exp(-P owed), from its series
-  // where all owe at most a tenth of themselves, and otherwise but for a term of third order. A
-  // series takes half the time of a quotient, which alone is between 0 and 1 whatever they owe.
+  // Weights of sparse rows as they are, shrunk by all that has been put off: times exp(-P owed).
+  // Its series is used where no weight shrinks by more than a tenth, and otherwise a quotient that
+  // is off by a term of third order. The series takes half the time, but only the quotient is
+  // between 0 and 1 for any argument.
   ANTITHETIC_OUTLINE void merge() {
     if (owed_ <= 10.0 * little()) {
       merge_by([](double due) {
@@ -471,7 +472,7 @@ class SgdEpoch {
   }
 
   // A merge visits all columns: it waits until as many entries have been met, and four times as
-  // many while each weight owes less than a hundredth of itself.
+  // many while it would shrink no weight by more than a hundredth.
   void merge_now_and_then(Index met) {
     entries_ += met;
     if (entries_ < rows_.d || (entries_ < 4 * rows_.d && owed_ < little())) return;
@@ -479,7 +480,8 @@ class SgdEpoch {
     merge();
   }
 
-  // What all weights may owe, by the greatest metric, which is found when it is first asked for.
+  // The shrinkage that takes a hundredth from the weight with the greatest metric, which is found
+  // when it is first asked for.
   double little() {
     if (little_ == 0.0) {
       const auto greatest = *std::max_element(rows_.metric, rows_.metric + rows_.d);

@@ -1,6 +1,6 @@
 // Numbers side by side: blocks that stay in registers, and sums of products in a fixed number of
-// lanes. They vectorise without leave to reorder sums, so that other formulas keep the order they
-// are written in, and all instruction sets add up alike.
+// lanes. They vectorise although compilers may not reorder sums, so that other formulas keep the
+// order they are written in, and all instruction sets add up alike.
 #pragma once
 
 #include <array>

@@ -16,7 +16,7 @@ class Team {
   explicit Team(Index threads) {
     try {
       for (Index t = 1; t < threads; ++t) others_.emplace_back([this, t] { serve(t); });
-    } catch (const std::system_error&) {  // the system has no more: fewer have to do
+    } catch (const std::system_error&) {  // the system has no more threads: fewer must do
     }
   }
 

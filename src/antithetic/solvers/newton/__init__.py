@@ -124,8 +124,8 @@ def solve_path(
 
     Each begins where the one before ended: with its weights, its pass over the rows and its
     Hessian. Parameters are those of :func:`solve_problem`. Without ``watch``, few rows are solved
-    in one call. Where nobody knows yet whether all entries of the rows are finite, ``check`` raises
-    an error if some are not: it is called if the first pass suggests it. Such rows must have no
+    in one call. If the entries of the rows have not been checked yet, ``check`` raises an error
+    if some are not finite: it is called if the first pass suggests it. Such rows must have no
     weights, as a weight of zero may hide an entry.
     """
     if watch is None and check is None:

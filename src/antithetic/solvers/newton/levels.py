@@ -23,7 +23,7 @@ _ACCURACY = 0.15
 _GROWTH = 8.0
 _MOST_STEPS = 30
 _DIGITS_OF_A_FIT = 18.0  # logarithm of what a fit divides the distance by: a gap of 1e-8
-_MOST_FREE = 20.0  # of a level's accuracy: what a step may promise that nobody checks
+_MOST_FREE = 20.0  # of a level's accuracy: what a step that is not checked may promise
 
 
 def level_sizes(n: int, d: int, most: float = math.inf) -> list[int]:
@@ -129,7 +129,7 @@ def follow_sample(some: Sums, model: Model, theta: Vector, enough: float) -> Vec
 def _last_step(some: Sums, model: Model, point: Evaluation) -> list[Vector]:
     """Renew the model at the end of a level; its weights, and those after one step more.
 
-    The step costs no pass, so nobody checks it; one that promises much is left out.
+    The step costs no pass, so it is not checked; one that promises much is left out.
     """
     model.renew(some, point)
     proposal = model.propose(point)

@@ -195,9 +195,9 @@ def first_weights(sums: ClassSums, seed: int) -> FirstWeights:
 def weights_from_means(sums: ClassSums, seed: int) -> Vector | None:
     """One step of Newton's method from the best constant, with a matrix that all classes share.
 
-    The gradient there is made of the means of the classes, and needs no scores: the step costs
-    little where the matrix does, whose columns are few beside the classes. None where it costs more
-    than it may, or does not gain.
+    The gradient there is made of the means of the classes, and needs no scores. So the step is
+    cheap if the matrix is, as with few columns and many classes. None where it costs more than it
+    may, or does not gain.
     """
     d, l2 = sums.features, sums.penalty.l2
     sample = min(sums.n, ROWS_PER_COLUMN * d)

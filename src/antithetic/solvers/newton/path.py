@@ -93,7 +93,7 @@ def _start(
     """
     try:
         begun = newton.start(first())
-    except Exception:  # of whatever does not expect such numbers
+    except Exception:  # from any code that does not expect such numbers
         if check is not None:
             check()
         raise

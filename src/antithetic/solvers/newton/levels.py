@@ -1,7 +1,8 @@
 r"""Growing samples of the rows: early on noise is cheap, so few rows are enough.
 
 Each level is solved to its statistical accuracy, :math:`\kappa d / m` of m rows, beyond which more
-digits would be noise; its solution and its Hessian are where the next level begins.
+digits would be noise; its solution and its Hessian are where the next level begins. A first level
+that is hardly smaller than the next only lends its Hessian.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ def solve_levels(
 ) -> Warm | None:
     """Return weights from samples of these sizes, and a model with their Hessian.
 
-    None means that there were no samples and that the model is unchanged. The last sample is part
-    of the result if it is to be kept. With an alternative, the first sample may show that L-BFGS
-    without a Hessian is cheaper.
+    None means that no sample was solved: the model is to be renewed. The last sample is part of the
+    result if it is to be kept. With an alternative, the first sample may show that L-BFGS without a
+    Hessian is cheaper.
     """
     found: list[Vector] = []
     sizes: list[int] = []

@@ -31,7 +31,7 @@ from antithetic.problem.certificate import certified_gap
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton.levels import level_sizes
+from antithetic.solvers.newton.sizes import level_sizes
 
 BLOCKS = [700, 0, 1100, 1200]
 

@@ -9,11 +9,13 @@ import pytest
 
 from antithetic import LogisticRegression
 from antithetic.problem import Problem
+from antithetic.problem.curvature import RowSums
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton import plain, solve_path, solve_problem, sums_of
 from antithetic.solvers.newton.conjugate import conjugate_gradients
 from antithetic.solvers.newton.plain import Alternative, Diagonal
+from antithetic.solvers.newton.sizes import hessian_sizes
 
 N, D = 5000, 200
 
@@ -57,6 +59,23 @@ def test_columns_that_depend_on_each_other_need_a_hessian():
     found = solve_problem(Problem.build(X, y, l2=1e-4), tol=1e-4, max_iter=100)
     assert found.method == "newton"
     assert len(found.sizes) > 1
+
+
+@pytest.mark.parametrize(("n", "d", "solved"), [(6000, 100, 1), (60_000, 20, 2)])
+def test_a_first_sample_that_is_hardly_smaller_only_lends_its_hessian(n, d, solved, monkeypatch):
+    """It has one Hessian then; one that is solved has another at its solution."""
+    rows, hessian = [], RowSums.hessian
+
+    def counted(sums, point, **how):
+        rows.append(sums.n)
+        return hessian(sums, point, **how)
+
+    monkeypatch.setattr(RowSums, "hessian", counted)
+    X, y = draw(n, d)
+    found = solve_problem(Problem.build(X, y, l2=1e-4), tol=1e-4, max_iter=100)
+    assert (found.ended, len(found.sizes)) == ("gap", 2)
+    assert rows.count(found.sizes[0]) == solved
+    assert sum(hessian_sizes(found.sizes)) == sum(rows)
 
 
 def test_few_columns_are_not_tried(monkeypatch):

@@ -24,7 +24,6 @@ from antithetic.solvers.newton.levels import (
     Warm,
     follow_sample,
     raise_rare,
-    sizes_for,
     solve_levels,
 )
 from antithetic.solvers.newton.models import (
@@ -38,6 +37,7 @@ from antithetic.solvers.newton.plain import Alternative, Diagonal
 from antithetic.solvers.newton.renewal import is_worth_renewing
 from antithetic.solvers.newton.sampled import FromSample
 from antithetic.solvers.newton.search import next_care, search, value
+from antithetic.solvers.newton.sizes import sizes_for
 from antithetic.solvers.newton.whitened import Whitened
 
 _LAST_DIGITS, _MOST_IDLE = 4.0 * float(np.finfo(np.float64).eps), 3

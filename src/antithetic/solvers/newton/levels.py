@@ -1,55 +1,27 @@
 r"""Growing samples of the rows: early on noise is cheap, so few rows are enough.
 
 Each level is solved to its statistical accuracy, :math:`\kappa d / m` of m rows, beyond which more
-digits would be noise; its solution and its Hessian are where the next level begins.
+digits would be noise; its solution and its Hessian are where the next level begins. A first level
+that is hardly smaller than the next only lends its Hessian.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.problem.sums import Evaluation, Sampled, Sums, Vector
-from antithetic.solvers.newton.models import Model, hessian_passes
+from antithetic.solvers.newton.models import Model
 from antithetic.solvers.newton.plain import Alternative, plain_start
 from antithetic.solvers.newton.renewal import is_worth_renewing
 from antithetic.solvers.newton.search import next_care, search, value
+from antithetic.solvers.newton.sizes import solves_first
 
-_LEAST_ROWS = 1500  # fewer are not worth a sample
 _ACCURACY = 0.15
-_GROWTH = 8.0
 _MOST_STEPS = 30
-_DIGITS_OF_A_FIT = 18.0  # logarithm of what a fit divides the distance by: a gap of 1e-8
 _MOST_FREE = 20.0  # of a level's accuracy: what a step that is not checked may promise
-
-
-def level_sizes(n: int, d: int, most: float = math.inf) -> list[int]:
-    """Sizes of the samples, at most so large; none where all rows are few."""
-    top = min(n / 3.0, max(n / 8.0, 20.0 * d), most)
-    if n < _LEAST_ROWS or top < 2.0 * d:
-        return []
-    first = max(500.0, 5.0 * d, min(n / 64.0, top / 8.0))
-    if top <= 1.5 * first:
-        return [int(top)]
-    steps = math.ceil(math.log(top / first) / math.log(_GROWTH))
-    return [int(first * (top / first) ** (k / steps)) for k in range(steps + 1)]
-
-
-def sizes_for(sums: Sums) -> list[int]:
-    """Sizes of the samples of some rows; none where a Hessian of all rows is cheaper.
-
-    Of a quadratic objective one Hessian leads to the optimum. That of a sample costs less, but
-    leaves about 2 d / m at each step, and steps cost a pass each.
-    """
-    sizes = level_sizes(sums.n, sums.d, sums.most_sampled)
-    if not sizes or not getattr(sums, "is_quadratic", False):
-        return sizes
-    saved = hessian_passes(sums) * (1.0 - sizes[-1] / sums.n)
-    steps = _DIGITS_OF_A_FIT / max(1.0, math.log(sizes[-1] / (2.0 * sums.d)))
-    return [] if saved <= steps else sizes
 
 
 class Warm(NamedTuple):
@@ -88,9 +60,9 @@ def solve_levels(
 ) -> Warm | None:
     """Return weights from samples of these sizes, and a model with their Hessian.
 
-    None means that there were no samples and that the model is unchanged. The last sample is part
-    of the result if it is to be kept. With an alternative, the first sample may show that L-BFGS
-    without a Hessian is cheaper.
+    None means that no sample was solved: the model is to be renewed. The last sample is part of the
+    result if it is to be kept. With an alternative, the first sample may show that L-BFGS without a
+    Hessian is cheaper.
     """
     found: list[Vector] = []
     sizes: list[int] = []
@@ -108,8 +80,9 @@ def solve_levels(
             model.renew(some, starts[0])
             has_hessian = True
         raise_rare(model, some, point, rare)
-        point = _solve_level(some, model, point)
-        found = _last_step(some, model, point)
+        if level or solves_first(among):
+            point = _solve_level(some, model, point)
+            found = _last_step(some, model, point)
         rare = some.rare_columns(point)
         sizes.append(some.n)
         last = some if keep else None

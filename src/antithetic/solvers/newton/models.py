@@ -316,8 +316,7 @@ class Conjugate:
         if self._scales is None:
             self._scales = np.maximum(sums.scales(point), np.finfo(np.float64).tiny)
         if sums.d <= MOST_COLUMNS and np.isinf(sums.most_sampled):  # rows are on this machine
-            factor = sums.d**2 / (12.0 * sums.n)  # to solve a system takes d^3 / 3, a pass 4 n d
-            self._most_products = _HESSIANS * (hessian_passes(sums) + factor)
+            self._most_products = _HESSIANS * (hessian_passes(sums) + factor_passes(sums))
             self._most_steps = _MOST_STEPS
 
     @property
@@ -384,3 +383,8 @@ def hessian_passes(sums: Sums) -> float:
         return 1.4 + sums.d / 54.0
     # with an L1 penalty, steps of an old Hessian cost a descent each, and nothing speeds them up
     return passes if sums.penalty.l1 == 0.0 else min(_FEW_PASSES, passes)
+
+
+def factor_passes(sums: Sums) -> float:
+    """What it costs to factorise a Hessian, in passes over the rows."""
+    return sums.d**2 / (12.0 * sums.n)  # d^3 / 3 products; a pass has 4 n d

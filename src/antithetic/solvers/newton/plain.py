@@ -17,8 +17,9 @@ import numpy as np
 
 from antithetic.problem.sums import Evaluation, Sums, Vector
 from antithetic.solvers.newton.conjugate import conjugate_gradients
-from antithetic.solvers.newton.models import QuasiNewton, hessian_passes
+from antithetic.solvers.newton.models import QuasiNewton, factor_passes, hessian_passes
 from antithetic.solvers.newton.renewal import is_worth_renewing
+from antithetic.solvers.newton.sizes import hessian_sizes
 
 _FEW_COLUMNS = 128  # whose Hessian is cheap
 _FIRST = 2  # products or steps that say little: they go where columns have most in common
@@ -109,14 +110,18 @@ class Alternative(NamedTuple):
     @classmethod
     def of(cls, sums: Sums, sizes: Sequence[int], allowed: Callable[[float], float]) -> Alternative:
         """Estimate what samples of these sizes cost."""
-        hessian = hessian_passes(sums)  # at the end of each, and at the beginning of the first
-        passes = sum((hessian + _STEPS) * size for size in (sizes[0], *sizes)) / sums.n
+        rows = hessian_sizes(sizes)
+        passes = (hessian_passes(sums) + _STEPS) * sum(rows) / sums.n
+        passes += len(rows) * factor_passes(sums)
         # the Hessian of m rows of independent columns is off by so much that a step leaves d / m
         return cls(passes, min(_GAIN, math.log(sizes[-1] / sums.d)), allowed)
 
     def is_longer(self, way: float, gain: float) -> bool:
-        """Whether it takes more passes than steps that divide the bound by exp(gain) each."""
-        return gain > 0.0 and way / gain < self.passes + way / self.gain
+        """Whether it takes more passes than steps that divide the bound by exp(gain) each.
+
+        The first of these steps are taken on the sample already.
+        """
+        return gain > 0.0 and way / gain - _FIRST < self.passes + way / self.gain
 
 
 def plain_start(

@@ -782,7 +782,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         data = self._read(X, y, sample_weight, reset=True, checked=squares is not None)
         job = None
         if data.weight is None or data.weight.any():
-            job = squares_job(self, self._problem(data, 0), squares, began)
+            job = squares_job(self, data, squares, began)
         if job is None:
             self._fit(data, None, None, None, None, None, None)
             return

@@ -365,3 +365,25 @@ def squares(X, y, weight, centre, target_centre, has_intercept):
         columns.insert(1, np.ones((len(y), 1)))
     table = np.column_stack(columns).astype(np.float64)
     return (table.T * (np.ones(len(y)) if len(weight) == 0 else weight)) @ table
+
+
+def minimum_of_products(products, l2, has_intercept, rounding):
+    """Minimum of squared errors, its objective and that of the best constant, a gap, and a size.
+
+    The gap is that of a gradient which is as large as rounding may make it.
+    """
+    matrix, b, square = products[:-1, :-1], products[:-1, -1], products[-1, -1]
+    d = len(b) - has_intercept
+    hessian = matrix + np.diag(np.where(np.arange(len(b)) < d, l2, 0.0))
+    theta = np.linalg.solve(hessian, b)
+    theta = theta - np.linalg.solve(hessian, hessian @ theta - b)
+    lengths = np.sqrt(matrix.diagonal())
+    size = lengths @ np.abs(theta) + np.sqrt(square)
+    off = np.abs(hessian @ theta - b) + rounding * size * lengths
+    zero, cost, own = 0.5 * square, 0.0, off[:d]
+    if has_intercept:
+        zero -= 0.5 * b[-1] ** 2 / matrix[-1, -1]
+        own = own + np.abs(matrix[-1, :d]) * off[-1] / matrix[-1, -1]
+        cost = 0.5 * off[-1] ** 2 / matrix[-1, -1]
+    objective = 0.5 * theta @ hessian @ theta - b @ theta + 0.5 * square
+    return theta, (objective, zero, own @ own / (2.0 * l2) + cost, size)

@@ -333,6 +333,14 @@ FUNCTIONS = {
         "indptr": np.array([0, 3, N], dtype=np.int32),
     },
     "two_values": lambda: {"y": np.resize([1.0, -1.0], N)},
+    "are_finite": lambda: {"numbers": np.ones(N)},
+    "minimise_products": lambda: {
+        "products": np.diag(np.arange(1.0, D + 2.0)) + 0.1,
+        "l2": 0.1,
+        "has_intercept": True,
+        "rounding": 1e-14,
+        "point": np.zeros(D),
+    },
     "minimise_table": lambda: {
         "table": table_problem()["table"],
         "targets": TARGETS,

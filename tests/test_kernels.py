@@ -244,6 +244,21 @@ def test_a_third_value_is_found_anywhere(place):
 
 
 @pytest.mark.kernel
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("many", [0, 1, 7, 8, 63, 64, 65, 1000])
+def test_only_nan_and_infinity_are_not_finite(many, kind):
+    """The largest and the smallest numbers of a type are finite; others are found anywhere."""
+    limits = np.finfo(kind)
+    column = np.resize([limits.max, limits.min, limits.smallest_subnormal, -0.0], many).astype(kind)
+    assert kernels.are_finite(column)
+    for place in range(many):
+        for wrong in (np.nan, -np.nan, np.inf, -np.inf):
+            other = column.copy()
+            other[place] = wrong
+            assert not kernels.are_finite(other)
+
+
+@pytest.mark.kernel
 @pytest.mark.parametrize("column", [[np.nan, 1.0], [1.0, np.nan], [1.0, 2.0, np.nan]])
 def test_a_column_with_nan_has_not_two_values(column):
     low, high = kernels.two_values(np.array(column))

@@ -33,12 +33,12 @@ def test_products_equal_their_twin(n, d, kind, intercept):
     weight[::3] = 0.0
     rows, columns = kernels.Rows.dense(X), d + intercept + 1
     for given in (NONE, weight):
-        known = reference.squares(X, y, given, centre, 0.3, intercept)
+        known = reference.squares(X, y, given, centre, 0.3, intercept) / n
         size = np.sqrt(known.diagonal())
         for threads in (1, 3):
             for is_single, rtol in ((False, 1e-14), (True, 1e-5)):
                 found = np.zeros((columns, columns))
-                rows.squares(y, given, centre, 0.3, intercept, is_single, found, threads)
+                assert rows.squares(y, given, centre, 0.3, intercept, is_single, found, threads)
                 assert (np.abs(found - known) <= rtol * np.outer(size, size)).all()
                 np.testing.assert_array_equal(found, found.T)
 
@@ -53,6 +53,29 @@ def test_sums_are_finite_only_if_all_entries_are(wrong, place):
     assert from_products.sum_squares(X, y, None, fit_intercept=False) is None
     y[place[0]], X[place] = wrong, 0.0
     assert from_products.sum_squares(X, y, None, fit_intercept=True) is None
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 8, 9, 33, 127])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.kernel
+def test_the_minimum_of_products_equals_its_twin(d, intercept):
+    """One call finds the minimum, the objectives, the gap and the size of columns of any scale."""
+    X = (RNG.normal(size=(300, d)) + 0.3) * np.geomspace(1e-3, 1e3, d)
+    y = (X / np.geomspace(1e-3, 1e3, d)).sum(axis=1) + RNG.normal(size=300)
+    products = reference.squares(X, y, NONE, np.zeros(d), 0.0, intercept) / 300
+    theta = np.empty(d + intercept)
+    rounding = 1e-9  # so large that no other matters to the gap
+    found = kernels.minimise_products(products, 1e-2, intercept, rounding, theta)
+    known, numbers = reference.minimum_of_products(products, 1e-2, intercept, rounding)
+    np.testing.assert_allclose(theta, known, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found, numbers, rtol=1e-6)
+
+
+@pytest.mark.kernel
+def test_an_indefinite_matrix_has_no_minimum():
+    """Rounding may leave products that no rows have: another method has to go on."""
+    products = np.array([[1.0, 3.0, 1.0], [3.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
+    assert kernels.minimise_products(products, 1e-3, False, 1e-14, np.empty(2)) is None
 
 
 def test_threads_take_no_more_room_than_the_rows(monkeypatch):
@@ -231,7 +254,8 @@ def test_random_minima_are_no_further_than_they_say(seed):
     X, y, weight, l2 = any_rows(np.random.default_rng(seed))
     problem = Problem.build(X, y, loss="squared_error", l2=l2, sample_weight=weight)
     found = from_products.sum_squares(X, y, weight, fit_intercept=False)
-    points = from_products.minimise_squares(found, problem, None)
+    point = from_products.vouched_minimum(found, l2, fit_intercept=False)
+    points = [point] if point else from_products.corrected_minimum(found, problem, None)
     if points is None:
         return
     _, best, objective, constant = exact(X, y, weight, l2, False)
@@ -258,9 +282,8 @@ def test_easy_cases_need_one_visit(monkeypatch):
 def test_sums_that_say_too_little_are_not_trusted(name):
     """Where rounding of the sums matters, they do not decide."""
     X, y, weight, l2 = CASES[name]
-    problem = Problem.build(X, y, loss="squared_error", l2=l2)
     sums = from_products.sum_squares(X, y, weight, fit_intercept=False)
-    assert not from_products._Minimum(sums, l2, problem.fit_intercept).is_vouched()
+    assert from_products.vouched_minimum(sums, l2, fit_intercept=False) is None
 
 
 # ---- as an estimator

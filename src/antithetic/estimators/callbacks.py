@@ -13,15 +13,11 @@ if TYPE_CHECKING:
     from antithetic.estimators.jobs import Job, Watch
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin
 except ImportError:  # scikit-learn before 1.9 has no callbacks
 
     class CallbackSupportMixin:  # type: ignore[no-redef]  # one of the two is defined
         """Stands in where scikit-learn has no callbacks."""
-
-    def with_callbacks(method: Any) -> Any:
-        """Return the method as it is."""
-        return method
 
 
 __all__ = [
@@ -31,7 +27,6 @@ __all__ = [
     "fit_context",
     "is_observed",
     "watch_epochs",
-    "with_callbacks",
 ]
 
 

@@ -131,8 +131,11 @@ class FittedLinearModel(LinearParameters):
 
 def _as_type(intercepts: list[float], kind: np.dtype[Any]) -> NDArray[Any]:
     """Intercepts in the type of the rows, which may be too narrow for them."""
+    found = np.array(intercepts)
+    if found.dtype == kind:
+        return found
     with np.errstate(over="ignore"):
-        found = np.array(intercepts).astype(kind)
+        found = found.astype(kind)
     lost = np.isfinite(intercepts) & ~np.isfinite(found)
     if lost.any():
         raise ValueError(

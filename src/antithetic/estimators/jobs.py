@@ -180,13 +180,14 @@ def keep(seen: Seen, *, averages: bool) -> dict[str, Any]:
     last fit ended. Without ``averages``, training continues from `coef_`: a mean that starts again
     with each epoch has nothing to carry over.
     """
-    own = seen.own if isinstance(seen.own, Averages) else Averages()
+    own = (seen.own if isinstance(seen.own, Averages) else Averages())._asdict()
+    own["settled"] = 0
     if not averages:
-        own = own._replace(coef=None, intercept=0.0, weight=0.0)
+        own |= {"coef": None, "intercept": 0.0, "weight": 0.0}
     state = seen.state._asdict()
-    if own.coef is None:
+    if own["coef"] is None:
         state["coef"] = None
-    return state | {"own": own._replace(settled=0)._asdict()}
+    return state | {"own": own}
 
 
 def kept(values: dict[str, Any], coef: NDArray[Any], intercept: float) -> tuple[State, Averages]:

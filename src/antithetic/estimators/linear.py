@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import cache, lru_cache, wraps
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,31 @@ def _without_nan(scores: NDArray[Any]) -> NDArray[Any]:
     return scores
 
 
-_PLAIN = (bool, int, float, str, type(None))  # types whose values are checked once
+_PLAIN = frozenset({bool, int, float, str, type(None)})  # types whose values are checked once
+_MOST_PASSED = 256
+
+
+def passed_once(check: Callable[..., None]) -> Callable[..., None]:
+    """Repeat no check of parameters that passed with the same values, if these are all plain.
+
+    What depends on several of them takes a noticeable part of a fit of few rows.
+    """
+    passed: set[tuple[Any, ...]] = set()
+
+    @wraps(check)
+    def check_once(self: LinearEstimator, **given: bool) -> None:
+        values = [getattr(self, name) for name in self._parameter_constraints]
+        kinds = [type(value) for value in values]
+        key = type(self), *given.items(), *values, *kinds  # 1, 1.0 and True are three values
+        if not _PLAIN.issuperset(kinds):
+            check(self, **given)
+        elif key not in passed:
+            check(self, **given)
+            if len(passed) >= _MOST_PASSED:
+                passed.clear()
+            passed.add(key)
+
+    return check_once
 
 
 class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # untyped

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from antithetic.estimators.callbacks import fit_context, with_callbacks
+from antithetic.estimators.callbacks import fit_context
 from antithetic.estimators.logistic_base import LogisticModel
 from antithetic.estimators.logistic_fit import check_jobs, strengths, threads_for
 
@@ -155,7 +155,6 @@ class LogisticRegression(LogisticModel):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
 
-    @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
         """Fit the model.

@@ -36,7 +36,12 @@ from antithetic.estimators.logistic_fit import (
     separation,
     shortfall,
 )
-from antithetic.estimators.one_vs_rest import check_classes, classes_of, weights_of_classes
+from antithetic.estimators.one_vs_rest import (
+    OneVsRest,
+    check_classes,
+    classes_of,
+    weights_of_classes,
+)
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
@@ -124,6 +129,8 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
     def _weigh(self, data: TrainingData) -> TrainingData:
         """Multiply the weights of rows with those of their classes."""
         weight = data.weight
+        if weight is None and self.class_weight is None:
+            return data
         if self.class_weight is not None:
             of_row = np.searchsorted(self.classes_, data.y)
             counts = np.bincount(of_row, weight, minlength=len(self.classes_))
@@ -191,10 +198,7 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
 
     def _problem(self, data: TrainingData, penalty: ElasticNet) -> Problem:
         """The objective of two classes."""
-        # -1 and 1, in a quarter of the time of np.where, which branches for each row
-        target = np.multiply(data.y == self.classes_[1], 2.0)
-        target -= 1.0
-        intercept = bool(self.fit_intercept)
+        target, intercept = OneVsRest(self.classes_).target(data.y, 0), bool(self.fit_intercept)
         return Problem(data.X, target, LOSSES["log_loss"], penalty, data.weight, intercept, None)
 
     def _effort(self, threads: int) -> Effort:

@@ -18,7 +18,7 @@ from antithetic._util.threads import count_threads, default_threads, limit_blas
 from antithetic.estimators.data import LARGEST_SEED, TrainingData
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.penalties import ElasticNet, elastic_net
 from antithetic.solvers.newton import Solved, sums_of
 from antithetic.solvers.newton.goal import FEW_ROWS
 from antithetic.solvers.newton.separation import leads_away
@@ -158,7 +158,7 @@ def strengths(C: float, l1_ratio: float, n: int) -> ElasticNet:
     strength = 0.0 if math.isinf(C) else 1.0 / (C * n) if C * n > 0.0 else np.inf
     if not math.isfinite(strength):
         raise ValueError(f"C={C!r} is so small that 1 / (C * n_samples) overflows; increase C")
-    return ElasticNet((1.0 - l1_ratio) * strength, l1_ratio * strength)
+    return elastic_net((1.0 - l1_ratio) * strength, l1_ratio * strength)
 
 
 def seed_of(random_state: Any) -> int:

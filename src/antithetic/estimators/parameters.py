@@ -12,7 +12,13 @@ from antithetic.estimators.linear import LinearEstimator
 from antithetic.orders import Order
 from antithetic.orders.words import ORDERS, read_order
 from antithetic.problem.losses import SOFTMAX, Loss, get_loss
-from antithetic.problem.penalties import ElasticNet, GroupLasso, OwnPenalty, Penalty
+from antithetic.problem.penalties import (
+    ElasticNet,
+    GroupLasso,
+    OwnPenalty,
+    Penalty,
+    elastic_net,
+)
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.steps import (
     PA1,
@@ -38,7 +44,7 @@ _WITH_ETA0: dict[str, type[Constant]] = {
 
 # Several parts of a fit ask for these, and on few rows each time counts.
 _loss_named = lru_cache(maxsize=64)(lambda name, epsilon: get_loss(name).with_epsilon(epsilon))
-_elastic_net = lru_cache(maxsize=64)(ElasticNet)
+_target, _stalled = lru_cache(maxsize=64)(Target), lru_cache(maxsize=64)(Stalled)
 
 
 class LinearParameters(LinearEstimator):
@@ -132,12 +138,12 @@ class LinearParameters(LinearEstimator):
         if isinstance(self.penalty, ElasticNet):
             return self.penalty
         if self.penalty is None:
-            return _elastic_net(0.0, 0.0)
+            return elastic_net(0.0, 0.0)
         if not isinstance(self.penalty, str):
             return OwnPenalty(self.penalty)
         l1_ratio = {"l2": 0.0, "l1": 1.0}.get(self.penalty)
         l1_ratio = float(self.l1_ratio) if l1_ratio is None else l1_ratio
-        return _elastic_net((1.0 - l1_ratio) * alpha, l1_ratio * alpha)
+        return elastic_net((1.0 - l1_ratio) * alpha, l1_ratio * alpha)
 
     def _steps(self) -> Steps:
         """Return the step sizes of ``learning_rate`` and its parameters."""
@@ -166,7 +172,7 @@ class LinearParameters(LinearEstimator):
         if self.tol is None:
             return None
         if self.stopping != "objective":
-            return Target(self.stopping, float(self.tol))
+            return _target(self.stopping, float(self.tol))
         by_score = getattr(self, "early_stopping", False)
         of = "validation_score" if by_score else "objective"
-        return Stalled(float(self.tol), int(self.n_iter_no_change), of)
+        return _stalled(float(self.tol), int(self.n_iter_no_change), of)

@@ -17,6 +17,7 @@ from antithetic._util.warnings import warn
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.fitted import FittedLinearModel
 from antithetic.estimators.jobs import Job, seeds_of
+from antithetic.estimators.linear import passed_once
 from antithetic.estimators.one_vs_rest import AllClasses
 from antithetic.estimators.order_data import filled
 from antithetic.orders import Order
@@ -90,6 +91,7 @@ class PlannedFit(FittedLinearModel):
 
     # ---- from parameters to a plan
 
+    @passed_once
     def _check_parameters(self, for_partial_fit: bool = False) -> None:
         """Check what depends on more than one parameter, before the first step."""
         if self.early_stopping and for_partial_fit:

@@ -23,7 +23,6 @@ from antithetic._util.validation import (
     check_weights,
 )
 from antithetic.estimators.base import LinearSGD
-from antithetic.estimators.callbacks import with_callbacks
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.linear import predicting
 from antithetic.estimators.one_vs_rest import (
@@ -301,7 +300,6 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         self.stopping = stopping
         self.trace = trace
 
-    @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
@@ -716,7 +714,6 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         self.stopping = stopping
         self.trace = trace
 
-    @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
@@ -785,7 +782,7 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         data = self._read(X, y, sample_weight, reset=True, checked=squares is not None)
         job = None
         if data.weight is None or data.weight.any():
-            job = squares_job(self, self._problem(data, 0), squares, began)
+            job = squares_job(self, data, squares, began)
         if job is None:
             self._fit(data, None, None, None, None, None, None)
             return

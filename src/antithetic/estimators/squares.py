@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from antithetic.estimators.callbacks import is_observed
-from antithetic.estimators.data import needs_no_conversion
+from antithetic.estimators.data import TrainingData, needs_no_conversion
 from antithetic.estimators.jobs import Job, Seen, showing
-from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton.squares import (
     Squares,
     SquaresPoint,
-    minimise_squares,
+    corrected_minimum,
     sum_squares,
+    vouched_minimum,
 )
 from antithetic.solvers.state import State
 from antithetic.training.loop import Patience, Run
@@ -49,27 +47,30 @@ def checked_squares(X: Any, y: Any, *, fit_intercept: bool) -> Squares | None:
     """
     if not needs_no_conversion(X, y):
         return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        return sum_squares(X, y, None, fit_intercept=fit_intercept)
+    return sum_squares(X, y, None, fit_intercept=fit_intercept)
 
 
 def squares_job(
-    estimator: LinearSGD, problem: Problem, squares: Squares | None, began: float
+    estimator: LinearSGD, data: TrainingData, squares: Squares | None, began: float
 ) -> Job | None:
     """Fit, and return a job that is done; None where a more careful method has to."""
     stop, most = estimator._stop(), int(estimator.max_iter)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if squares is None:
-            squares = sum_squares(
-                problem.X, problem.y, problem.weight, fit_intercept=problem.fit_intercept
-            )
-        target = stop.tol if isinstance(stop, Target) else None
-        points = None if squares is None else minimise_squares(squares, problem, target)
+    (n, d), intercept = data.X.shape, bool(estimator.fit_intercept)
+    if squares is None:
+        squares = sum_squares(data.X, data.y, data.weight, fit_intercept=intercept)
+    if squares is None:
+        return None
+    target = stop.tol if isinstance(stop, Target) else None
+    point = vouched_minimum(squares, estimator._penalty(d).l2, fit_intercept=intercept)
+    if point is None:
+        points = corrected_minimum(squares, estimator._problem(data, 0), target)
+    else:
+        points = [point] if target is None or point.gap <= target else None
     if points is None or len(points) > most:
         return None
     entries, is_over = _epochs(points, stop, most, began)
     solution, many = (points[-1].coef, points[-1].intercept), len(entries)
-    state = State(*solution, many, many * problem.n, many)
+    state = State(*solution, many, many * n, many)
     return Job(_never, solution, most, Seen(showing(solution), state, None, None, entries, is_over))
 
 
@@ -81,17 +82,18 @@ def _epochs(
     After the last point, epochs change nothing.
     """
     entries: list[dict[str, float]] = []
-    patience = Patience()
-    while len(entries) < most and not patience.stopped:
+    patience, is_over = Patience(), False
+    while len(entries) < most and not is_over:
         point = points[min(len(entries), len(points) - 1)]
         entry = {"epoch": float(len(entries) + 1), "objective": point.objective}
         if isinstance(stop, Target):
-            entry["gap"] = point.gap
-            patience = patience._replace(stopped=point.gap <= stop.tol)
+            entry["gap"], is_over = point.gap, point.gap <= stop.tol
         elif stop is not None:
             patience = patience.after(point.objective, stop)
-        entries.append(entry | {"seconds": point.moment - began})
-    return tuple(entries), patience.stopped
+            is_over = patience.stopped
+        entry["seconds"] = point.moment - began
+        entries.append(entry)
+    return tuple(entries), is_over
 
 
 def _never() -> tuple[Spec, Run]:

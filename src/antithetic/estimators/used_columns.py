@@ -118,7 +118,7 @@ def widen_all(narrowed: Sequence[Narrowed | None], solutions: list[Solution]) ->
     coefs = [coef for coef, _ in solutions]
     first = narrowed[0]
     if first is None:
-        return np.stack(coefs)
+        return np.array(coefs)
     if len(coefs) == 1:
         return first.widen(coefs[0])[np.newaxis]
     wide = np.zeros((len(coefs), first.columns.width), coefs[0].dtype)

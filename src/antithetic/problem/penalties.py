@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from numbers import Real
 from typing import Any, Protocol, runtime_checkable
 
@@ -93,6 +94,10 @@ class ElasticNet:
     def prox(self, w: Weights, step: float) -> Weights:
         """Proximal step of the whole penalty."""
         return self.nonsmooth_prox(w, step) / (1.0 + step * self.l2)
+
+
+# Several parts of a fit ask for the same one, and on few rows each check counts.
+elastic_net = lru_cache(maxsize=64)(ElasticNet)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,6 +1,7 @@
 // Checks of arguments.
 #include "checks.hpp"
 
+#include <bit>
 #include <string>
 
 namespace antithetic {
@@ -21,7 +22,27 @@ bool rise_within_rows(std::span<const Int> indices, std::span<const Int> indptr)
   return falls == between;
 }
 
+// NaN and infinity are the numbers whose exponent has no zero bit; integers without a branch
+// vectorise.
+template <class Bits, class Real>
+bool have_zero_in_exponents(std::span<const Real> numbers) {
+  constexpr auto exponent = std::bit_cast<Bits>(std::numeric_limits<Real>::infinity());
+  Bits others = 0;
+  for (const Real number : numbers) {
+    others |= static_cast<Bits>((std::bit_cast<Bits>(number) & exponent) == exponent);
+  }
+  return others == 0;
+}
+
 }  // namespace
+
+bool are_finite(std::span<const float> numbers) {
+  return have_zero_in_exponents<std::uint32_t>(numbers);
+}
+
+bool are_finite(std::span<const double> numbers) {
+  return have_zero_in_exponents<std::uint64_t>(numbers);
+}
 
 bool have_rising_columns(std::span<const std::int32_t> indices,
                          std::span<const std::int32_t> indptr) {

@@ -36,4 +36,8 @@ bool have_rising_columns(std::span<const std::int32_t> indices,
 bool have_rising_columns(std::span<const std::int64_t> indices,
                          std::span<const std::int64_t> indptr);
 
+// Whether no number is NaN or infinite.
+bool are_finite(std::span<const float> numbers);
+bool are_finite(std::span<const double> numbers);
+
 }  // namespace antithetic

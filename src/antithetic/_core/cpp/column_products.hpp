@@ -97,7 +97,7 @@ void add_products(const DenseRows<Real>& rows, const SquaresArguments& given, In
   }
 }
 
-// Sums of all rows, each thread those of some; they are added in the order of the rows.
+// Means over all rows. Each thread sums some of them; sums are added in the order of the rows.
 template <class Out, class Real>
 void sum_products(const DenseRows<Real>& rows, const SquaresArguments& given, Pulse& pulse) {
   const Index columns = rows.d + given.has_intercept + 1;
@@ -110,6 +110,7 @@ void sum_products(const DenseRows<Real>& rows, const SquaresArguments& given, Pu
     add_products(rows, given, first, last, own, t == 0 ? &pulse : nullptr);
   });
   for (const auto& own : sums) own.add_to(given.products);
+  for (double& product : given.products) product /= static_cast<double>(rows.n);
 }
 
 }  // namespace antithetic

@@ -2,6 +2,7 @@
 // and in row_set_of.hpp, before a loop begins; then the interpreter's lock is released.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -12,6 +13,7 @@
 #include "row_set.hpp"
 #include "several.hpp"
 #include "softmax_rows.hpp"
+#include "squares_minimum.hpp"
 #include "table_minimum.hpp"
 #include "table_newton.hpp"
 
@@ -377,7 +379,7 @@ void gram_of_rows(const BoundRows& rows, const ReadColumn<double>& weight,
   rows.rows->gram(given, out, pulse);
 }
 
-void squares_of_rows(const BoundRows& rows, const ReadColumn<double>& y,
+bool squares_of_rows(const BoundRows& rows, const ReadColumn<double>& y,
                      const ReadColumn<double>& weight, const ReadColumn<double>& centre,
                      double target_centre, bool has_intercept, bool is_single,
                      const Table<double>& products, Index threads) {
@@ -387,6 +389,7 @@ void squares_of_rows(const BoundRows& rows, const ReadColumn<double>& y,
   nb::gil_scoped_release unlocked;
   Pulse pulse(check_signals);
   rows.rows->squares(given, pulse);
+  return are_finite(std::span<const double>(out));
 }
 
 void descend_quadratic(const ReadTable<double>& hessian, const ReadColumn<double>& l1,
@@ -460,6 +463,22 @@ auto minimum_of_few_rows(const ReadTable<double>& table, const BoundTargets& tar
   Pulse pulse(check_signals);
   const auto found = minimise_table(problem, goal, at, pulse);
   return std::make_tuple(found.objective, found.distance, found.steps, found.is_reached);
+}
+
+std::optional<std::tuple<double, double, double, double>> minimum_of_products(
+    const ReadTable<double>& products, double l2, bool has_intercept, double rounding,
+    const Column<double>& point) {
+  const auto k = static_cast<Index>(products.shape(0)) - 1;
+  require(k > (has_intercept ? 1 : 0) && static_cast<Index>(products.shape(1)) == k + 1,
+          "products: a row and a column for each column and the targets");
+  require(length(write(point)) == k, "point: one per column");
+  require(l2 > 0.0, "l2: above zero");
+  const MeanProducts given{products.data(), k, has_intercept, rounding};
+  const auto at = write(point);
+  nb::gil_scoped_release unlocked;
+  SquaresMinimum found;
+  if (!minimise_products(given, l2, at, found)) return std::nullopt;
+  return std::make_tuple(found.objective, found.zero_objective, found.distance, found.size);
 }
 
 bool components_along_axes(const ReadTable<double>& matrix, const Column<double>& values,
@@ -575,6 +594,13 @@ std::tuple<T, T> two_values_of_column(const ReadColumn<T>& column) {
   nb::gil_scoped_release unlocked;
   const auto found = two_values(y);
   return {found[0], found[1]};
+}
+
+template <class Real>
+bool is_finite_column(const ReadColumn<Real>& column) {
+  const auto numbers = read(column);
+  nb::gil_scoped_release unlocked;
+  return are_finite(numbers);
 }
 
 double dual_step(int code, double y, double weight, double a, double p, double q) {
@@ -987,12 +1013,16 @@ void bind(nb::module_& m, const char* isa) {
         nb::arg("l2"), nb::arg("has_intercept"), nb::arg("zero_objective"), nb::arg("gap"),
         nb::arg("least_unit"), nb::arg("rounding"), nb::arg("most_steps"),
         nb::arg("point").noconvert());
+  m.def("minimise_products", &minimum_of_products, nb::arg("products").noconvert(), nb::arg("l2"),
+        nb::arg("has_intercept"), nb::arg("rounding"), nb::arg("point").noconvert());
   m.def("along_axes", &components_along_axes, nb::arg("matrix").noconvert(),
         nb::arg("values").noconvert(), nb::arg("components").noconvert());
   bind_softmax<float>(m);
   bind_softmax<double>(m);
   m.def("conjugates", &each<&Loss::conjugate>, nb::arg("loss"), nb::arg("epsilon"),
         nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
+  m.def("are_finite", &is_finite_column<double>, nb::arg("numbers").noconvert());
+  m.def("are_finite", &is_finite_column<float>, nb::arg("numbers").noconvert());
   m.def("two_values", &two_values_of_column<double>, nb::arg("y").noconvert());
   m.def("two_values", &two_values_of_column<std::int64_t>, nb::arg("y").noconvert());
   m.def("sum_of_losses", &sum_of_column, nb::arg("loss"), nb::arg("epsilon"),

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from antithetic._core import kernels
 from antithetic._util.threads import default_threads
 from antithetic.problem import Problem
 from antithetic.problem.certificate import certified_gap
@@ -82,19 +83,19 @@ def sum_squares(
         return None
     centre, target_centre = np.zeros(d), 0.0
     if fit_intercept:
-        centre, target_centre = centre_of(X, weight), float(np.average(y, weights=weight))
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre, target_centre = centre_of(X, weight), float(np.average(y, weights=weight))
     rows, targets = kernel_rows(X), np.ascontiguousarray(y, dtype=np.float64)
     counted = np.empty(0) if weight is None else np.ascontiguousarray(weight)
-    columns, threads = d + fit_intercept + 1, default_threads()
+    columns = d + fit_intercept + 1
     # sums of a thread take no more room than its rows do
-    threads = max(1, min(threads, X.size // ENTRIES_PER_THREAD, n // columns))
+    most_threads = min(X.size // ENTRIES_PER_THREAD, n // columns)
+    threads = min(default_threads(), most_threads) if most_threads > 1 else 1
     for is_single in (True, False) if d >= _SINGLE_FROM else (False,):
         products = np.zeros((columns, columns))
-        rows.squares(
+        if rows.squares(
             targets, counted, centre, target_centre, fit_intercept, is_single, products, threads
-        )
-        if np.isfinite(products).all():
-            products /= n
+        ):
             rounding = math.inf if is_single else _rounding(n, columns)
             return Squares(products, centre, target_centre, rounding)
     return None
@@ -105,99 +106,52 @@ def _rounding(n: int, columns: int) -> float:
     return (_ROWS_OF_A_SUM + n / _ROWS_OF_A_SUM + columns + 8) * _UNIT
 
 
-def minimise_squares(
+def vouched_minimum(squares: Squares, l2: float, *, fit_intercept: bool) -> SquaresPoint | None:
+    """The minimum of products whose rounding is too small to matter; otherwise None."""
+    if squares.rounding == math.inf:
+        return None
+    theta = np.empty(len(squares.products) - 1)
+    found = kernels.minimise_products(squares.products, l2, fit_intercept, squares.rounding, theta)
+    if found is None:
+        return None
+    objective, zero_objective, distance, size = found
+    error = 0.5 * squares.rounding * size * size
+    if not (distance <= _VOUCHED * zero_objective and error <= _DIGITS * objective):
+        return None
+    coef, intercept = theta, 0.0
+    if fit_intercept:
+        coef, at_centre = theta[:-1], float(theta[-1]) + squares.target_centre
+        intercept = at_centre - float(squares.centre @ coef)
+    return SquaresPoint(coef, intercept, objective, distance, time.perf_counter())
+
+
+def corrected_minimum(
     squares: Squares, problem: Problem, target: float | None
 ) -> list[SquaresPoint] | None:
-    """Return the minimum or, where rows correct it, the points that lead to it.
+    """Newton's steps with the gradient of the rows, from the minimum that products lead to.
 
-    None where rounding leaves doubts: a more careful method has to find it. The points end where
-    the gap is at most ``target`` or, without one, where rounding hides what is left.
+    The points end where the gap is at most ``target`` or, without one, where rounding hides what is
+    left. None where doubts are left after all: a more careful method has to find the minimum.
     """
-    minimum = _Minimum(squares, problem.penalty.l2, problem.fit_intercept)
-    if minimum.is_vouched():
-        point = minimum.point()
-        return [point] if target is None or point.gap <= target else None
-    return _corrected(minimum, problem, target)
+    k, d = len(squares.products) - 1, problem.d
+    hessian, b = squares.products[:k, :k].copy(), squares.products[:k, k]
+    diagonal_of(hessian)[:d] += problem.penalty.l2
+    with np.errstate(over="ignore", invalid="ignore"):
+        factor = Factor(hessian)
+        theta = factor.solve(b)
+        if squares.rounding < math.inf:
+            theta -= factor.solve(hessian @ theta - b)
+        return _steps(squares, problem, target, factor, theta)
 
 
-class _Minimum:
-    """The minimum that products lead to."""
-
-    def __init__(self, squares: Squares, l2: float, fit_intercept: bool) -> None:
-        products, self.squares, self.l2 = squares.products, squares, l2
-        k = len(products) - 1
-        self._matrix, self._b, self._square = products[:k, :k], products[:k, k], products[k, k]
-        self._d, self._lengths = k - fit_intercept, np.sqrt(self._matrix.diagonal())
-        hessian = self._matrix.copy()
-        diagonal_of(hessian)[: self._d] += l2
-        self.factor = Factor(hessian)
-        self.theta = self.factor.solve(self._b)
-        if squares.rounding < math.inf:  # otherwise the rows correct it
-            self.theta -= self.factor.solve(hessian @ self.theta - self._b)
-        self._gradient = hessian @ self.theta - self._b
-        # ½ s - b'θ + ½ θ'Hθ, with Hθ = b + gradient
-        self.objective = 0.5 * float(self._square + (self._gradient - self._b) @ self.theta)
-
-    @property
-    def zero_objective(self) -> float:
-        """Objective of the best constant."""
-        if self._d == len(self._b):
-            return 0.5 * float(self._square)
-        own = float(self._matrix[-1, -1])
-        return 0.5 * float(self._square - self._b[-1] ** 2 / own) if own > 0.0 else 0.0
-
-    def is_vouched(self) -> bool:
-        """Whether rounding changes neither the minimum nor its objective by what matters."""
-        if self.squares.rounding == math.inf:
-            return False
-        error = 0.5 * self.squares.rounding * self._size() ** 2
-        is_near = self._distance() <= _VOUCHED * self.zero_objective
-        return is_near and error <= _DIGITS * self.objective
-
-    def _size(self) -> float:
-        """Root mean square of what predictions and targets add up."""
-        return float(self._lengths @ np.abs(self.theta) + math.sqrt(max(0.0, self._square)))
-
-    def _distance(self) -> float:
-        """Bound on the distance from the minimum, with the gradient that rounding may hide.
-
-        It is the duality gap: with an intercept, of residuals less their mean.
-        """
-        d, gradient = self._d, np.abs(self._gradient)
-        hidden = self.squares.rounding * self._size() * self._lengths
-        off = gradient[:d] + hidden[:d]
-        cost = 0.0
-        if d < len(gradient):
-            own = float(self._matrix[-1, -1])
-            constant = float(gradient[-1] + hidden[-1])
-            off += np.abs(self._matrix[-1, :d]) * (constant / own)
-            cost = 0.5 * constant**2 / own
-        return float(off @ off) / (2.0 * self.l2) + cost
-
-    def point(self) -> SquaresPoint:
-        """The minimum as the user gets it."""
-        solution, gap = self.split(self.theta), self._distance()
-        return SquaresPoint(*solution, self.objective, gap, time.perf_counter())
-
-    def split(self, theta: Vector) -> tuple[Vector, float]:
-        """Weights and the user's intercept, from those of centred columns and targets."""
-        coef = theta[: self._d]
-        if self._d == len(theta):
-            return coef, 0.0
-        at_centre = float(theta[-1]) + self.squares.target_centre
-        return coef, at_centre - float(self.squares.centre @ coef)
-
-
-def _corrected(
-    minimum: _Minimum, problem: Problem, target: float | None
+def _steps(
+    squares: Squares, problem: Problem, target: float | None, factor: Factor, theta: Vector
 ) -> list[SquaresPoint] | None:
-    """Newton's steps with the gradient of the rows, from a minimum that products lead to."""
-    centre = minimum.squares.centre if problem.fit_intercept else None
+    centre = squares.centre if problem.fit_intercept else None
     sums = RowSums(problem, centre, default_threads())
-    enough, proved = _VOUCHED * minimum.zero_objective, _PROVED * minimum.zero_objective
-    theta, points = minimum.theta.copy(), []
     if problem.fit_intercept:
-        theta[-1] += minimum.squares.target_centre
+        theta[-1] += squares.target_centre
+    zero_objective, points = _zero_objective(squares.products, problem), []
     for _ in range(_MOST_PASSES):
         point = sums.at(theta)
         gap = certified_gap(sums, point)
@@ -205,9 +159,19 @@ def _corrected(
         points.append(SquaresPoint(*solution, point.objective, gap, moment))
         if target is not None and gap <= target:
             return points
-        step = minimum.factor.solve(point.gradient)
+        step = factor.solve(point.gradient)
         left = 0.5 * float(point.gradient @ step)  # if the products were exact
-        if target is None and left <= enough and gap <= proved:
+        is_hidden = left <= _VOUCHED * zero_objective and gap <= _PROVED * zero_objective
+        if target is None and is_hidden:
             return points
         theta = theta - step
     return None
+
+
+def _zero_objective(products: Vector, problem: Problem) -> float:
+    """Objective of the best constant."""
+    square = float(products[-1, -1])
+    if not problem.fit_intercept:
+        return 0.5 * square
+    own = float(products[-2, -2])
+    return 0.5 * (square - float(products[-2, -1]) ** 2 / own) if own > 0.0 else 0.0

@@ -407,18 +407,31 @@ MANY = np.random.default_rng(5).normal(size=(14_000, 20))
 OF_MANY = np.where(MANY[:, 0] + np.random.default_rng(6).normal(size=len(MANY)) > 0.0, 1, 0)
 
 
+def _spread_out(rows):
+    """Sparse rows with each entry in one of five columns, so that few pairs of columns meet."""
+    n, d = rows.shape
+    columns = 5 * np.arange(d) + np.arange(n)[:, None] % 5
+    places = np.arange(0, n * d + 1, d)
+    return sparse.csr_array((rows.ravel(), columns.ravel(), places), shape=(n, 5 * d))
+
+
+FORMS = [np.asarray, sparse.csr_array, _spread_out]
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
     ("number", "message"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")]
 )
 @pytest.mark.parametrize("row", [0, 7_001, 13_999])
-def test_one_entry_of_many_that_is_not_finite_is_named(dtype, number, message, row):
+def test_one_entry_of_many_that_is_not_finite_is_named(form, dtype, number, message, row):
     """A fit of many rows finds it itself, wherever it is, and whatever the fit begins with."""
     rows = MANY.astype(dtype)
     rows[row, 11] = number
-    fitted = LogisticRegression(warm_start=True).fit(MANY.astype(dtype), OF_MANY)
+    rows = form(rows)
+    fitted = LogisticRegression(warm_start=True).fit(form(MANY.astype(dtype)), OF_MANY)
     before = fitted.coef_.copy()
-    weight = np.ones(len(rows))
+    weight = np.ones(len(MANY))
     weight[row] = 0.0  # which must not hide it
     fits = [
         (LogisticRegression(), OF_MANY, None),
@@ -427,7 +440,7 @@ def test_one_entry_of_many_that_is_not_finite_is_named(dtype, number, message, r
         (LogisticRegression(C=np.inf), OF_MANY, None),
         (LogisticRegression(), OF_MANY, weight),
         (LogisticRegression(class_weight={int(OF_MANY[row]): 0.0}), OF_MANY, None),
-        (LogisticRegression(), np.arange(len(rows)) % 3, None),
+        (LogisticRegression(), np.arange(len(MANY)) % 3, None),
         (fitted, OF_MANY, None),
     ]
     with warnings.catch_warnings():
@@ -439,11 +452,12 @@ def test_one_entry_of_many_that_is_not_finite_is_named(dtype, number, message, r
     assert (fitted.coef_ == before).all()
 
 
-def test_rows_of_a_fit_of_many_are_not_checked_in_a_pass_of_their_own(monkeypatch):
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_of_a_fit_of_many_are_not_checked_in_a_pass_of_their_own(form, monkeypatch):
     """Nor are they checked afterwards: the first pass has shown that all entries are finite."""
     monkeypatch.setattr("antithetic.estimators.linear.is_checked", None)
     monkeypatch.setattr("antithetic.estimators.linear.validate_data", None)
-    assert LogisticRegression().fit(MANY, OF_MANY).gap_ <= 1e-4
+    assert LogisticRegression().fit(form(MANY), OF_MANY).gap_ <= 1e-4
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from antithetic.problem.preconditioner import Moments, finite_moments
 
 LARGEST_SEED = np.iinfo(np.int32).max
 _MANY_ENTRIES = 1 << 18  # whose check takes a noticeable part of a fit
+_FEW_COLUMNS = 500  # of sparse rows: with more, samples take long before all rows are passed over
 
 
 class TrainingData(NamedTuple):
@@ -56,7 +57,9 @@ def can_be_checked_later(X: Any, y: Any) -> bool:
     A fit that passes over all rows anyway finds out by itself whether they are finite.
     """
     # the number of entries first: few rows are fitted in the time of a few checks
-    is_large = type(X) is np.ndarray and X.size >= _MANY_ENTRIES
+    is_short = sparse.issparse(X) and X.format == "csr" and X.shape[1] <= _FEW_COLUMNS
+    entries = X.data if is_short else X
+    is_large = type(entries) is np.ndarray and entries.size >= _MANY_ENTRIES
     return is_large and needs_no_conversion(X, y) and _is_finite(y)
 
 

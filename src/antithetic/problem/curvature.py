@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -175,7 +176,7 @@ class RowSums:
 
     def _gram(self, weight: Vector, exact: bool) -> Vector:
         """Weighted mean of the rows' products, and the curvature of the penalty."""
-        if sparse.issparse(self.problem.X) and self.has_few_pairs():
+        if sparse.issparse(self.problem.X) and self.has_few_pairs:
             some = None if exact else self._gram_of_some(weight)
             hessian = self._gram_of_pairs(weight) if some is None else some
         else:
@@ -230,6 +231,7 @@ class RowSums:
         above = self.loss.curvatures_above(problem.y, predictions)
         return above if problem.weight is None else above * problem.weight
 
+    @cached_property
     def has_few_pairs(self) -> bool:
         """Whether products of stored entries are less work than products of full rows."""
         lengths = np.diff(self.problem.X.indptr).astype(np.float64)

@@ -89,43 +89,66 @@ void column_sums(const DenseRows<Real>& rows, std::span<const double> weight,
   detail::add_rows<Real>({x, held}, weights, rows.d, sums);
 }
 
-// Entries that are not stored are zeros. What is known of a column is side by side: its entries
-// come in no order, and each would ask for as many cache lines as there are sums.
+namespace detail {
+
+// What is known of a column of sparse rows, in one cache line: its entries come in no order, and
+// each would ask for as many lines as there are sums.
+struct alignas(cache_line) SparseColumn {
+  double sums[4] = {};                    // of the entries, of their squares, and their number
+  double ends[2] = {infinity, infinity};  // the least, and the greatest with its sign changed
+};
+
+// Add the entries from one place to another, of rows of one weight.
+template <class Real>
+void add_entries(const CsrRows<Real>& rows, Index first, Index last, double weight,
+                 SparseColumn* columns) {
+  const double of_entry[4] = {weight}, of_square[4] = {0.0, weight}, of_one[4] = {0.0, 0.0, 1.0};
+  const auto linear = block_at<4>(of_entry), quadratic = block_at<4>(of_square);
+  const auto constant = block_at<4>(of_one);
+  for (Index place = first; place < last; ++place) {
+    SparseColumn& column = columns[rows.indices[place]];
+    const auto entry = static_cast<double>(rows.data[place]);
+    put(column.sums, block_at<4>(column.sums) + (constant + entry * (linear + entry * quadratic)));
+    put(column.ends, lesser(two_of(entry, -entry), block_at<2>(column.ends)));
+  }
+}
+
+}  // namespace detail
+
+// Entries that are not stored are zeros. Sums are those of the entries as they are, and the shift
+// is subtracted afterwards.
 template <class Real>
 void column_sums(const CsrRows<Real>& rows, std::span<const double> weight, const ColumnSums& sums,
                  Pulse& pulse) {
-  struct Column {
-    double sums[2] = {};                    // of the entries and of their squares
-    double ends[2] = {infinity, infinity};  // the least, and the greatest with its sign changed
-    Index stored = 0;
-  };
-  std::vector<Column> columns(static_cast<std::size_t>(rows.d));
-  Index counted = 0;
-  double total = 0.0;
-  for (Index i = 0; i < rows.n; ++i) {
-    const double own = weight.empty() ? 1.0 : weight[static_cast<std::size_t>(i)];
+  constexpr Index entries_at_once = Index{1} << 20;
+  std::vector<detail::SparseColumn> columns(static_cast<std::size_t>(rows.d));
+  double counted = 0.0, total = 0.0;
+  if (weight.empty()) {  // rows need not be told apart
+    counted = total = static_cast<double>(rows.n);
+    for (Index first = rows.begin(0); first < rows.end(rows.n - 1); first += entries_at_once) {
+      const Index last = std::min(first + entries_at_once, rows.end(rows.n - 1));
+      detail::add_entries(rows, first, last, 1.0, columns.data());
+      pulse.beat(last - first);
+    }
+  }
+  for (Index i = 0; i < length(weight); ++i) {
+    const double own = weight[static_cast<std::size_t>(i)];
     if (!(own > 0.0)) continue;
-    counted += 1;
+    counted += 1.0;
     total += own;
-    rows.for_each(i, [&](Index j, Real value) {
-      Column& column = columns[static_cast<std::size_t>(j)];
-      const double entry = static_cast<double>(value);
-      const double shift = sums.shift[static_cast<std::size_t>(j)];
-      column.stored += 1;
-      // the shift of all rows is subtracted below
-      const auto part = two_of(entry, (entry - shift) * (entry - shift) - shift * shift);
-      put(column.sums, block_at<2>(column.sums) + own * part);
-      put(column.ends, lesser(two_of(entry, -entry), block_at<2>(column.ends)));
-    });
+    detail::add_entries(rows, rows.begin(i), rows.end(i), own, columns.data());
     pulse.beat(rows.length(i));
   }
   for (std::size_t j = 0; j < columns.size(); ++j) {
-    const Column& column = columns[j];
-    const double shift = sums.shift[j], unless_full = column.stored == counted ? infinity : 0.0;
-    sums.sum[j] += column.sums[0] - total * shift;
-    sums.square[j] += column.sums[1] + total * shift * shift;
-    sums.least[j] = std::min({sums.least[j], column.ends[0], unless_full});
-    sums.greatest[j] = std::max({sums.greatest[j], -column.ends[1], -unless_full});
+    const auto& [sum, ends] = columns[j];
+    const double shift = sums.shift[j], unless_full = sum[2] == counted ? infinity : 0.0;
+    sums.sum[j] += sum[0] - total * shift;
+    sums.square[j] += sum[1];
+    if (shift != 0.0) {  // times a sum that overflows, zero would be NaN
+      sums.square[j] += shift * (total * shift - 2.0 * sum[0]);
+    }
+    sums.least[j] = std::min({sums.least[j], ends[0], unless_full});
+    sums.greatest[j] = std::max({sums.greatest[j], -ends[1], -unless_full});
   }
 }
 

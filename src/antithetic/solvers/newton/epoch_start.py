@@ -29,7 +29,7 @@ def epoch_start(sums: RowSums, seed: int) -> tuple[NDArray[np.float64], float] |
     problem, loss = sums.problem, sums.loss
     if not sparse.issparse(problem.X) or problem.n < _LEAST_ROWS or sums.penalty.l1 > 0.0:
         return None
-    if not (loss.classification and loss.is_bounded and sums.has_few_pairs()):
+    if not (loss.classification and loss.is_bounded and sums.has_few_pairs):
         return None
     return _epoch(problem, seed)
 

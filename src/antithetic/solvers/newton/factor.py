@@ -32,16 +32,15 @@ class Factor:
         else:
             ones = np.where(diagonal > 0.0, 1.0, _FIRST_SHIFT)
             self._scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
-        scaled = matrix * self._scale
-        scaled *= self._scale[:, None]
-        own = diagonal_of(scaled)
-        own[:] = ones
         shift, added = 0.0, _FIRST_SHIFT
         while shift < _LARGEST_SHIFT:
-            self._factor, failed = dpotrf(scaled.T, lower=1, clean=0, overwrite_a=0)
+            scaled = matrix * self._scale
+            scaled *= self._scale[:, None]
+            diagonal_of(scaled)[:] = ones + shift
+            self._factor, failed = dpotrf(scaled.T, lower=1, clean=0, overwrite_a=1)
             if failed == 0:
                 return
-            shift, own[:] = shift + added, own + added
+            shift += added
             added = 99.0 * shift
         raise DivergenceError(overflow_message(0, "the curvature of the objective overflows. "))
 

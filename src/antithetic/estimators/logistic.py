@@ -44,7 +44,8 @@ class LogisticRegression(LogisticModel):
         where ``f_0`` is the objective of the best constant prediction (of zero weights, without an
         intercept), or at most ``1e-12 f_0`` (``1e-6`` for float32), the limit of rounding. This is
         not scikit-learn's ``tol``, which is compared with the largest entry of the gradient. Below
-        1500 rows further digits cost next to nothing, and the fit continues to 1e-10.
+        1500 rows further digits cost next to nothing, and the fit continues to 1e-10 unless ``tol``
+        is above 1e-3.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     intercept_scaling : float, default=1

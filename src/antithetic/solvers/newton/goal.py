@@ -9,6 +9,7 @@ import numpy as np
 FEW_ROWS = 1500  # below which digits cost nothing
 FREE_ITERATIONS = 50  # after which no more digits than were asked for are free
 _FREE_DIGITS = 1e-10
+_QUICK = 1e-3  # the largest default of an estimator: a larger tolerance asks for a quick fit
 _ROUNDING = {False: 1e-12, True: 1e-6}  # of the constant's objective, by whether rows are float32
 _TINY = float(np.finfo(np.float64).tiny)
 _COARSE = 1e-5  # of the constant's objective: gaps that products of float32 still resolve
@@ -66,7 +67,7 @@ class Goal(NamedTuple):
 
     def gap(self, iterations: int) -> float:
         """Gap at which the run ends: less than was asked for, where digits cost nothing."""
-        is_free = self.is_small and iterations < FREE_ITERATIONS
+        is_free = self.is_small and self.tol <= _QUICK and iterations < FREE_ITERATIONS
         return min(self.tol, _FREE_DIGITS) if is_free else self.tol
 
     def distance(self, objective: float, iterations: int) -> float:

@@ -24,10 +24,11 @@ from antithetic.problem.curvature import RowSums
 from antithetic.problem.drawing import draw_places, thin_out
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.sums import Evaluation
 from antithetic.solvers.divergence import DivergenceError
 from antithetic.solvers.newton import iterations, solve_path, solve_problem, sums_of
 from antithetic.solvers.newton.factor import Factor
-from antithetic.solvers.newton.models import Proposal, QuasiNewton
+from antithetic.solvers.newton.models import Proposal, QuasiNewton, WithL1
 from antithetic.solvers.newton.search import search
 from antithetic.stopping import Target
 
@@ -454,6 +455,17 @@ def test_columns_that_are_alike_with_l1():
     solved = solve_problem(problem, tol=1e-8, max_iter=30)
     assert solved.ended == "gap"
     assert np.count_nonzero(solved.coef) <= 20
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_with_l1_no_step_is_looked_for_along_a_gradient_that_is_not_finite(wrong, monkeypatch):
+    """Otherwise it takes seconds until the pass over all rows names the entry that is not."""
+    monkeypatch.setattr(Factor, "solve", None)
+    model = WithL1(0.1)
+    model.take(np.diag(np.arange(1.0, 5.0)), 4)
+    point = Evaluation(np.ones(4), 1.0, np.array([1.0, -2.0, wrong, 0.5]), 1.0)
+    with np.errstate(invalid="ignore"):
+        assert model.propose(point).decrement == 0.0
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

@@ -187,7 +187,7 @@ class WithL1:
                 self._hessian, self._strengths, point.theta, slopes, step, _ENOUGH, _SWEEPS
             )
             before, best = best, self._expect(point, slopes, step)[1]
-            if best - before <= _LEFT_OUT * best:
+            if not best - before > _LEFT_OUT * best:  # nor if an entry of the rows is not finite
                 break
             self._finish(point.theta, slopes, step)
         slope, fall = self._expect(point, slopes, step)

@@ -166,6 +166,7 @@ def hard_cases():
         "wide and offset": (wide + 1e3, wide @ rng.normal(size=180), None, 1e-6),
         "wide and large": (1e30 * wide, 1e30 * wide @ rng.normal(size=180), None, 1e-4),
         "wide and fewer rows": (wide[:100], wide[:100, 0], None, 1e-2),
+        "heavy": (X, 1e100 * (1.0 + 1e-3 * y), 1e100 * rng.random(400), 1e-3),
     }
 
 

@@ -124,6 +124,26 @@ def test_sums_of_rows_are_those_of_their_twins(kind, shape):
         agree([np.tril(gram) + np.tril(gram, -1).T], [wide.T @ (weight[:, None] * wide)])
 
 
+@pytest.mark.parametrize("has_weights", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_of_columns_are_those_of_their_twins(kind, shape, has_weights):
+    """Of shifted entries and their squares, and the ends; entries that are not stored are zeros."""
+    (n, d), (dtype, index) = shape, kind
+    X, rng = draw(n, d, dtype)
+    X[:, ::2] += 9.0  # columns without zeros, whose least is above zero
+    weight = weights_of(rng, n) if has_weights else np.ones(n)
+    counted, shift = X[weight > 0.0].astype(float), rng.normal(size=d)
+    shift[::3] = 0.0
+    apart, shares = counted - shift, weight[weight > 0.0]
+    ends = (counted.min(axis=0, initial=np.inf), counted.max(axis=0, initial=-np.inf))
+    found = np.zeros(d), np.zeros(d), np.full(d, np.inf), np.full(d, -np.inf)
+    given_weight = weight if has_weights else np.empty(0)
+    make_rows(X, index).column_sums(given_weight, shift, *found)
+    agree(found[:2], [shares @ apart, shares @ apart**2])
+    np.testing.assert_array_equal(found[2:], ends)
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("out", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", KINDS)

@@ -166,6 +166,8 @@ def hard_cases():
         "wide and offset": (wide + 1e3, wide @ rng.normal(size=180), None, 1e-6),
         "wide and large": (1e30 * wide, 1e30 * wide @ rng.normal(size=180), None, 1e-4),
         "wide and fewer rows": (wide[:100], wide[:100, 0], None, 1e-2),
+        "heavy": (X, 1e100 * (1.0 + 1e-3 * y), 1e100 * rng.random(400), 1e-3),
+        "no noise": (X, X @ np.ones(12), None, 1e-6),
     }
 
 
@@ -278,7 +280,9 @@ def test_easy_cases_need_one_visit(monkeypatch):
             np.testing.assert_allclose(model.coef_, w.astype(float), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["nearly perfect", "perfect", "tiny penalty", "offset"])
+@pytest.mark.parametrize(
+    "name", ["nearly perfect", "perfect", "no noise", "tiny penalty", "offset"]
+)
 def test_sums_that_say_too_little_are_not_trusted(name):
     """Where rounding of the sums matters, they do not decide."""
     X, y, weight, l2 = CASES[name]

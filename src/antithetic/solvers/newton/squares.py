@@ -173,5 +173,5 @@ def _zero_objective(products: Vector, problem: Problem) -> float:
     square = float(products[-1, -1])
     if not problem.fit_intercept:
         return 0.5 * square
-    own = float(products[-2, -2])
-    return 0.5 * (square - float(products[-2, -1]) ** 2 / own) if own > 0.0 else 0.0
+    own, shared = float(products[-2, -2]), float(products[-2, -1])
+    return 0.5 * (square - shared * (shared / own)) if own > 0.0 else 0.0  # its square may overflow

@@ -43,7 +43,7 @@ class NewtonPlan:
         (from a matrix that all classes share, or one for each of them), or on Dask "sampled newton"
         (from products with the second derivatives of a sample).
     samples : tuple of int
-        Rows of the samples that were solved before all rows were; empty if there were none.
+        Rows of the samples that were used before all rows were; empty if there were none.
     threads : int
         Maximum number of threads of a pass over the rows; few rows use fewer.
     why : str

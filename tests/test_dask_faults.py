@@ -192,7 +192,7 @@ def test_a_client_that_is_closed_between_two_rounds(workers, tmp_path, monkeypat
             with pytest.raises(ClusterLostError, match=r"fit again .* resumes from .*fit\.npz"):
                 model.fit(*data)
         assert model.n_iter_ < CHOSEN["max_iter"]
-        with pytest.raises(ClusterLostError, match=r"the client is closed.*connect a new one"):
+        with pytest.raises(ClusterLostError, match=r"the client is closed.*connect a new client"):
             model.fit(*data)
     resumed = SGDClassifier(**chosen, client=workers).fit(*data)
     whole = SGDClassifier(**CHOSEN, solver=solver, client=workers).fit(*data)

@@ -178,7 +178,10 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
 
 
 class _Unchanged:
-    """Leave a model unchanged if its new fit fails; a class, which few rows enter sooner."""
+    """Leave a model unchanged if its new fit fails.
+
+    A generator would take more calls, which are a noticeable part of a fit of few rows.
+    """
 
     __slots__ = ("_before", "_model")
 

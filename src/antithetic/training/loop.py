@@ -50,7 +50,7 @@ class Patience(NamedTuple):
 
     def after(self, verdict: float, stop: Stalled) -> Patience:
         """Count epochs in which the verdict did not fall; after ``epochs`` of them, stop."""
-        # the best less tol may round to the best itself, which an idle epoch reaches too
+        # the best minus tol may round to the best itself, which an idle epoch reaches too
         has_fallen = self.best - verdict >= stop.tol  # NaN does not count
         waited = 0 if has_fallen else self.waited + 1
         return Patience(min(self.best, verdict), waited, waited >= stop.epochs)

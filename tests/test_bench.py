@@ -23,7 +23,9 @@ from antithetic.bench.climb import (
     climb,
     efforts,
     measure,
+    recall,
     refine,
+    retrace,
     time_together,
     timed,
 )
@@ -270,6 +272,51 @@ def test_the_least_effort_that_gets_there_is_found(task):
     assert task.gap(config.fit(least - 1, 0).coef) > 1e-4 >= task.gap(config.fit(least, 0).coef)
     assert points[-1].config is config
     assert cheapest(points, 1e-30) is None
+
+
+def test_several_threads_take_the_efforts_of_one(task):
+    """A race with two threads only repeats the least efforts of the race with one thread."""
+    config, calls = along(task, 0.8), []
+
+    def fit(effort, seed):
+        calls.append(effort)
+        return config.fit(effort, seed)
+
+    peers = [Peer("peer", "antithetic", lambda _task: (replace(config, fit=fit),))]
+    limits = replace(LITTLE, targets=(1e-1, 1e-3))
+    alone = list(race(task, peers, limits, lambda _what: None))
+    calls.clear()
+    together = list(race(replace(task, threads=2), peers, limits, lambda _what: None, known=alone))
+    found = [
+        {row.target: int(row.iterations) for row in rows if row.part == "target"}
+        for rows in (alone, together)
+    ]
+    assert found[0] == found[1]
+    warm_up = 3
+    assert set(calls) == {warm_up, *found[0].values()}
+
+
+def test_an_effort_that_is_no_longer_enough_is_raised(task):
+    """Threads may change a result; the seconds are still those of a fit that reaches the gap."""
+    config = along(task, 0.8)
+    known = [Point(config, 3, 1e-9, 1.0, 3.0, 3.0)]
+    found = list(retrace(known, (0.1,), replace(task, threads=2), LITTLE))
+    assert [point.effort for point in found] == [3, 4, 5]
+    assert found[-1].gap <= 0.1 < found[-2].gap
+
+
+def test_earlier_points_are_recalled_by_their_settings(task):
+    """Rows of other configurations, other parts and failures are not taken for points."""
+    config = along(task)
+    row = Row("curve", "made", setting="along, max_iter=7", value=0.5, seconds=2.0, passes=7.0)
+    others = [
+        replace(row, setting="other, max_iter=7"),
+        replace(row, part="target"),
+        replace(row, status="failed: memory"),
+        replace(row, setting=""),
+    ]
+    (point,) = recall([config], [*others, row])
+    assert (point.config, point.effort, point.gap, point.seconds) == (config, 7, 0.5, 2.0)
 
 
 def test_configurations_that_fall_behind_are_dropped(task):

@@ -9,10 +9,12 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
 from antithetic.bench.peer import Config, Peer
+from antithetic.bench.rows import Row
 from antithetic.bench.sets import FIRST_SETS
 from antithetic.bench.tasks import TARGETS, Task
 
@@ -28,6 +30,9 @@ _HALVED_AT = (2, 4)
 _ALL_HALVED_AT = (7, 10)
 _STALLED_RUNGS, _STALLED = 5, 0.99
 _LEAST_LEFT = 2
+# Configurations of one peer whose first times differ by less are both timed side by side.
+_NEARLY = 1.5
+_MORE = 4  # rungs above an effort that was enough with one thread
 _WARM_UP = 3  # passes: the first of a balanced order is another kernel than the next
 
 
@@ -232,6 +237,54 @@ def refine(points: list[Point], target: float, task: Task, limits: Limits) -> It
             enough = middle.effort
         else:
             too_little = middle.effort
+
+
+def candidates(points: Sequence[Point], target: float, within: float = _NEARLY) -> list[Point]:
+    """The least effort with which each configuration reaches the target.
+
+    Configurations that take more than ``within`` times as long as the quickest are left out.
+    """
+    least: dict[int, Point] = {}
+    for point in sorted(points, key=lambda point: point.effort):
+        if point.gap <= target:
+            least.setdefault(id(point.config), point)
+    quickest = min((point.seconds for point in least.values()), default=np.inf)
+    return [point for point in least.values() if point.seconds <= within * quickest]
+
+
+def recall(configs: Sequence[Config], rows: Sequence[Row]) -> list[Point]:
+    """The points of these configurations among rows that were measured earlier."""
+    points = []
+    for row in rows:
+        for config in configs:
+            effort = row.setting.removeprefix(f"{config.setting}, {config.effort}=")
+            if row.part == "curve" and row.status == "ok" and effort.isdecimal():
+                given = (row.value, row.seconds, row.passes, row.iterations)
+                points.append(Point(config, int(effort), *given))
+    return points
+
+
+def retrace(
+    earlier: Sequence[Point], targets: Sequence[float], task: Task, limits: Limits
+) -> Iterator[Point]:
+    """Measure with several threads the least efforts that were enough with one.
+
+    Threads change the order of sums, and the result of solvers that update weights without locks,
+    so an effort that is no longer enough is raised. A configuration that was slower with one thread
+    by more than the number of threads cannot become the fastest.
+    """
+    found: dict[tuple[int, int], Point] = {}
+    if earlier:
+        timed(earlier[0].config, _WARM_UP, limits.seeds[0], CLOCKS[limits.clock])
+    for target in targets:
+        for point in candidates(earlier, target, _NEARLY * task.threads):
+            for effort in islice(efforts(point.effort), _MORE):
+                key = id(point.config), effort
+                if key not in found:
+                    found[key] = measure(point.config, effort, task, limits)
+                    yield found[key]
+                if found[key].gap <= target or found[key].seconds > limits.seconds:
+                    break
 
 
 def time_together(points: Sequence[Point], limits: Limits) -> list[Point]:

@@ -16,11 +16,14 @@ from antithetic.bench.climb import (
     CLOCKS,
     Limits,
     Point,
+    candidates,
     cheapest,
     climb,
     efforts,
     failure,
+    recall,
     refine,
+    retrace,
     seeds_of,
     time_together,
     timed,
@@ -33,9 +36,6 @@ from antithetic.bench.tasks import Task, hold_out
 Tell = Callable[[str], None]
 PEERS = (*sklearn_peers.PEERS, *other_peers.PEERS, *vowpal.PEERS, *grab.PEERS)
 _TIMED_WITHIN = 10.0  # times the fastest; what is slower keeps the time of its climb
-_NEARLY = (
-    1.5  # configurations of one peer whose first times differ by less are both timed side by side
-)
 _NOISE = 0.05  # seconds up to which no peer counts as far behind
 _HELD_OUT_AT, _HELD_OUT_TRIES = 1e-4, 8
 _FIRST_AT, _FIRST_REPEATS = 1e-3, 3
@@ -44,12 +44,16 @@ _FEW, _MANY = 2, 12  # passes whose difference in seconds gives those of one
 
 @dataclass(slots=True, eq=False)
 class Runner:
-    """A peer on a problem: its configurations, the points measured so far, and what went wrong."""
+    """A peer on a problem: its configurations, the points measured so far, and what went wrong.
+
+    ``retraced`` says that its efforts come from a race of one thread: there are none to look for.
+    """
 
     peer: Peer
     configs: Sequence[Config]
     points: list[Point]
     status: str = "ok"
+    retraced: bool = False
 
     @classmethod
     def prepare(cls, peer: Peer, task: Task) -> Runner:
@@ -74,8 +78,14 @@ class Runner:
             yield _lacking(row, "curve", self)
 
 
-def race(task: Task, peers: Sequence[Peer], limits: Limits, tell: Tell) -> Iterator[Row]:
-    """Rows of the parts "curve" and "target", "epoch", "first" and "held-out" of one problem."""
+def race(
+    task: Task, peers: Sequence[Peer], limits: Limits, tell: Tell, known: Sequence[Row] = ()
+) -> Iterator[Row]:
+    """Rows of the parts "curve" and "target", "epoch", "first" and "held-out" of one problem.
+
+    ``known`` are the rows of the same race with one thread, if there are any: with more threads a
+    peer takes the efforts that it needed then.
+    """
     row = Row("optimum", task.name, task.n, task.d, task.loss, task.l2, threads=task.threads)
     yield replace(row, quantity="objective", value=task.least)
     yield replace(row, quantity="error", value=task.error)
@@ -90,14 +100,19 @@ def race(task: Task, peers: Sequence[Peer], limits: Limits, tell: Tell) -> Itera
                 limits,
                 seconds=min(limits.seconds, max(_NOISE, limits.behind * _fastest(runners, last))),
             )
-            yield from runner.curve(row, climb(peer, runner.configs, task, last, within), limits)
+            if earlier := recall(runner.configs, [one for one in known if one.peer == peer.name]):
+                runner.retraced = True
+                points = retrace(earlier, targets, task, within)
+            else:
+                points = climb(peer, runner.configs, task, last, within)
+            yield from runner.curve(row, points, limits)
         elif runner.status != "ok":
             yield _lacking(row, "curve", runner)
         runners.append(runner)
     runners = [runner for runner in runners if task.loss in runner.peer.losses]
     tell(f"{task.name}, {task.loss}: side by side")
     for target in targets:
-        for runner in runners:
+        for runner in (runner for runner in runners if not runner.retraced):
             found = cheapest(runner.points, target)
             if found is not None and found.seconds <= _TIMED_WITHIN * _fastest(runners, target):
                 yield from runner.curve(row, refine(runner.points, target, task, limits), limits)
@@ -164,7 +179,7 @@ def _targets(
     for target in targets:
         slowest = min(_TIMED_WITHIN * _fastest(runners, target), limits.seconds)
         for runner in runners:
-            for point in _candidates(runner.points, target):
+            for point in candidates(runner.points, target):
                 if point.seconds <= slowest:
                     together[id(point)] = runner, point
     again = dict(
@@ -176,12 +191,10 @@ def _targets(
             again[key] = point
     for runner in runners:
         for target in targets:
-            candidates = [
-                again.get(id(point), point) for point in _candidates(runner.points, target)
-            ]
-            found = cheapest(
-                [point for point in candidates if point.repeats > 1], target
-            ) or cheapest(candidates, target)
+            ways = [again.get(id(point), point) for point in candidates(runner.points, target)]
+            found = cheapest([point for point in ways if point.repeats > 1], target) or cheapest(
+                ways, target
+            )
             if found is not None:
                 yield _row(row, "target", runner, found, limits, target)
             else:
@@ -196,19 +209,6 @@ def _not_reached(limits: Limits) -> str:
     return "not reached" + (
         f" within {limits.behind:g} times the fastest" if np.isfinite(limits.behind) else ""
     )
-
-
-def _candidates(points: Sequence[Point], target: float) -> list[Point]:
-    """The least effort with which each configuration reaches the target.
-
-    Configurations that take much longer than the quickest are left out.
-    """
-    least: dict[int, Point] = {}
-    for point in sorted(points, key=lambda point: point.effort):
-        if point.gap <= target:
-            least.setdefault(id(point.config), point)
-    quickest = min((point.seconds for point in least.values()), default=np.inf)
-    return [point for point in least.values() if point.seconds <= _NEARLY * quickest]
 
 
 def _epochs(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row]:

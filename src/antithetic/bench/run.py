@@ -15,7 +15,7 @@ from antithetic.bench.pairing import MADE, pairing_rows
 from antithetic.bench.peer import Peer, load_packages
 from antithetic.bench.race import PEERS, race
 from antithetic.bench.resume import finished_row, keep_finished, only_run_in
-from antithetic.bench.rows import Row, Sink, clock_of
+from antithetic.bench.rows import Row, Sink, clock_of, read_rows
 from antithetic.bench.sets import LOSSES, SETS, load_set, losses_of
 from antithetic.bench.sklearn_peers import is_ours
 from antithetic.bench.tasks import Task
@@ -70,7 +70,8 @@ def run(
         its folder.
     limits : Limits
     threads : sequence of int, default=(1,)
-        Each problem is run with each of these; with more than one, the wall clock is used.
+        Each problem is run with each of these; with more than one, the wall clock is used. After a
+        run with one thread, a run with several takes the efforts that were found there.
     pairing : bool, default=True
         Measure tables as well.
     quick : bool, default=False
@@ -106,9 +107,10 @@ def run(
         with Sink(path, limits.clock) as sink:
             for done, problem in enumerate(problems):
                 tell(f"{problem[0]}, {problem[1]}: minimum", done, total)
+                known = _with_one_thread(path, problem)
                 with threadpool_limits(problem[2]):
                     for row in _problem_rows(
-                        problem, peers, limits, partial(_tell_of, tell, done, total)
+                        problem, peers, limits, partial(_tell_of, tell, done, total), known
                     ):
                         yield sink.add(row)
                 yield sink.add(finished_row(row, called, settings))
@@ -126,6 +128,7 @@ def _problem_rows(
     peers: Sequence[Peer],
     limits: Limits,
     tell: Callable[[str], None],
+    known: Sequence[Row],
 ) -> Iterator[Row]:
     name, loss, threads = problem
     data = load_set(name)
@@ -134,7 +137,16 @@ def _problem_rows(
             f"{name} is not on this computer; set ANTITHETIC_DATA to a folder that holds it"
         )
     task = Task.build(name, loss, *data, SETS[name], threads)
-    return race(task, peers, replace(limits, clock=clock_of(limits.clock, threads)), tell)
+    return race(task, peers, replace(limits, clock=clock_of(limits.clock, threads)), tell, known)
+
+
+def _with_one_thread(path: str | os.PathLike[str], problem: tuple[str, str, int]) -> list[Row]:
+    """Rows of the same race with one thread, for a race with several."""
+    name, loss, threads = problem
+    if threads == 1:
+        return []
+    rows = read_rows(path)
+    return [row for row in rows if (row.data, row.loss, row.threads) == (name, loss, 1)]
 
 
 def _say_nothing(_what: str, _done: int, _total: int) -> None:

@@ -21,7 +21,7 @@ slow: bench
 	for seed in 1 2 3 4 5 6 7 8 9 10; do pytest --hypothesis-profile=searching --hypothesis-seed=$$seed tests || exit 1; done
 
 bench:
-	python benchmarks/all.py --page docs/figures.md
+	python benchmarks/all.py --page docs/figures.md --side-by-side $(ARGS)
 
 wheel:
 	python -m build --wheel

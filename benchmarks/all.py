@@ -5,10 +5,13 @@ misses a bar, fails or takes too long does not stop the others. With ``--page FI
 written as a page in Markdown, and kept beside it in a JSON file, so that scripts can be run one by
 one: only those that were run are replaced.
 
-Run ``python benchmarks/all.py`` on a quiet machine; it takes several hours. ``--quick`` takes fewer
-seeds, sets and repeats; names run only these scripts; ``--given "--threads 1"`` passes arguments on
-to each of them. A script whose extra is not installed is left out, with a line that says so. The
-exit status is 1 if a bar is missed or a script fails.
+Run ``python benchmarks/all.py`` on a quiet machine; it takes several hours. With ``--side-by-side``
+scripts of one thread run at the same time, each on its own core, before the others, which have the
+machine to themselves; that takes about half as long. After an interruption, ``--resume`` leaves out
+what the page has already from the same code on the same machine. ``--quick`` takes fewer seeds,
+sets and repeats; names run only these scripts; ``--given "--repeats 3"`` passes arguments on to
+each of them. A script whose extra is not installed is left out, with a line that says so. The exit
+status is 1 if a bar is missed or a script fails.
 
 ``combination.py`` is not in the list: it compares rules that were tried for ``antithetic.dask``, in
 tables of gaps without figures. For the one that is used, ``scale.py`` has figures with bars.
@@ -24,33 +27,65 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Timer
+from threading import Event, Lock, Timer
 
 from figures_page import Outcome, is_closing, page, verdict_of
 
+from antithetic.bench.rows import cpu_name, versions
+
 HERE = Path(__file__).parent
-SCRIPTS = {  # and what each needs, with the extra that has it
-    "shape": {},
-    "core": {},
-    "start": {},
-    "pairing": {},
-    "estimators": {},
-    "units": {},
-    "logistic": {},
-    "softmax": {},
-    "certificates": {},
-    "losses": {},
-    "wide_rows": {},
-    "orders": {},
-    "composition": {},
-    "torch_training": {"torch": "torch"},
-    "scale": {"dask": "dask", "distributed": "dask"},
-    "peers": {},
-    "guard": {},
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """How a script is run.
+
+    Attributes
+    ----------
+    needs : dict
+        Packages that are not installed by the extra "bench", and the extra that has each.
+    shares : bool
+        Whether it computes with one thread, and can run beside another on a core of its own.
+    given : str
+        Its arguments.
+    prepared_by : str
+        Arguments of a run that can share the machine, and whose results the script takes over.
+    """
+
+    needs: dict[str, str] = field(default_factory=dict)
+    shares: bool = False
+    given: str = ""
+    prepared_by: str = ""
+
+
+RACES = "--clock cpu --seconds 1"
+SCRIPTS = {
+    "shape": Script(),
+    "core": Script(),
+    "start": Script(),
+    "pairing": Script(),
+    "estimators": Script(shares=True),
+    "units": Script(shares=True),
+    "logistic": Script(shares=True, given="--save antithetic-bench/logistic.csv"),
+    "softmax": Script(shares=True),
+    "certificates": Script(shares=True),
+    "losses": Script(shares=True),
+    "wide_rows": Script(shares=True),
+    "orders": Script(shares=True),
+    "composition": Script(shares=True),
+    "torch_training": Script({"torch": "torch"}, shares=True),
+    "scale": Script({"dask": "dask", "distributed": "dask"}),
+    "peers": Script(given=RACES, prepared_by=f"{RACES} --threads 1"),
+    "guard": Script(),
 }
+# The longest first, so that no core is left with a long one at the end.
+LONGEST = ("peers", "torch_training", "softmax", "certificates", "composition", "logistic")
 MINUTES = 60.0
 LONG_MINUTES = dict.fromkeys(("logistic", "peers"), 240.0)  # the races
 
@@ -59,7 +94,9 @@ def left_out(script: str) -> str:
     """Why a script is not run; nothing if it is."""
     if not (HERE / f"{script}.py").exists():
         return f"{script}: left out, there is no {script}.py"
-    extras = {extra for package, extra in SCRIPTS[script].items() if find_spec(package) is None}
+    extras = {
+        extra for package, extra in SCRIPTS[script].needs.items() if find_spec(package) is None
+    }
     return (
         f"{script}: left out, its extra is not installed: pip install"
         f' "antithetic[{",".join(sorted(extras))}]"'
@@ -68,25 +105,41 @@ def left_out(script: str) -> str:
     )
 
 
-def run(script: str, quick: bool, minutes: float = MINUTES, given: str = "") -> Outcome:
-    """Run one script, printing its lines as they come, for at most so many minutes."""
+def run(
+    script: str,
+    quick: bool,
+    minutes: float = MINUTES,
+    given: str = "",
+    core: int | None = None,
+    running: set[subprocess.Popen] | None = None,
+) -> Outcome:
+    """Run one script, printing its lines as they come, for at most so many minutes.
+
+    On one core only if that is given; each line then begins with the name of the script.
+    ``running`` holds its process as long as there is one.
+    """
     command = [sys.executable, "-u", str(HERE / f"{script}.py"), *(["--quick"] if quick else [])]
     command += shlex.split(given)
     began, lines, late = time.monotonic(), [], []
+    running = set() if running is None else running
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
+        running.add(process)
+        if core is not None:
+            os.sched_setaffinity(process.pid, {core})  # before it has started any thread
         timer = Timer(60.0 * minutes, lambda: (late.append(True), end(process)))
         timer.start()
         try:
             for line in process.stdout:
-                print(line, end="", flush=True)
+                print(line if core is None else f"{script}: {line}", end="", flush=True)
                 lines.append(line.rstrip())
         except BaseException:  # Ctrl-C: the script is in a session of its own
             end(process)
             raise
         finally:
             timer.cancel()
+            running.discard(process)
     missed = [line for line in lines if verdict_of(line) == "FAIL"]
     closing = next((line.strip() for line in reversed(lines) if line.strip()), "")
     if late:
@@ -97,7 +150,14 @@ def run(script: str, quick: bool, minutes: float = MINUTES, given: str = "") -> 
         trouble = "" if is_closing(closing) else "broke off before its last line, the number missed"
     passed = [line for line in lines if verdict_of(line) == "pass"]
     seconds = time.monotonic() - began
-    return Outcome(script, passed, missed, trouble, lines, seconds, quick, given)
+    return Outcome(
+        script, passed, missed, trouble, lines, seconds, quick, given, measured_with=environment()
+    )
+
+
+def environment() -> str:
+    """The machine and the versions, ours with a hash of its source."""
+    return f"{cpu_name()}; {versions()}"
 
 
 def end(process: subprocess.Popen) -> None:
@@ -106,6 +166,84 @@ def end(process: subprocess.Popen) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
+
+
+class Session:
+    """Runs scripts, and keeps each outcome as soon as it is there."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.outcomes: list[Outcome] = []
+        self.prepared: dict[str, float] = {}  # seconds that this took
+        self._lock, self._stopping = Lock(), Event()
+        self._running: set[subprocess.Popen] = set()
+
+    def arguments(self, script: str) -> str:
+        """What it is given."""
+        return f"{SCRIPTS[script].given} {self.options.given}".strip()
+
+    def is_done(self, script: str) -> bool:
+        """Whether the page has what it would measure now."""
+        if not self.options.resume:
+            return False
+        kept = known(self.options.page).get(script)
+        return kept is not None and (
+            (kept.trouble, kept.quick, kept.given, kept.measured_with)
+            == ("", self.options.quick, self.arguments(script), environment())
+        )
+
+    def run(self, script: str, core: int | None = None) -> None:
+        """Run a script, or what can be prepared of one that cannot share the machine."""
+        prepares = core is not None and not SCRIPTS[script].shares
+        given = self.arguments(script)
+        if prepares:
+            given = f"{SCRIPTS[script].prepared_by} {self.options.given}".strip()
+        minutes = self.options.minutes or LONG_MINUTES.get(script, MINUTES)
+        found = run(script, self.options.quick, minutes, given, core, self._running)
+        if self._stopping.is_set():
+            return
+        with self._lock:
+            if prepares:
+                self.prepared[script] = found.seconds
+                return
+            seconds = found.seconds + self.prepared.get(script, 0.0)
+            self.outcomes.append(replace(found, seconds=seconds))
+            if self.options.page:
+                keep(self.options.page, self.outcomes)
+
+    def run_side_by_side(self, scripts: Sequence[str]) -> None:
+        """Run scripts on all cores, one on each."""
+        print(f"side by side: {', '.join(scripts)}", flush=True)
+        cores, waiting = sorted(os.sched_getaffinity(0)), deque(scripts)
+
+        def lane(core: int) -> None:
+            while True:
+                try:
+                    script = waiting.popleft()
+                except IndexError:
+                    return
+                self.run(script, core)
+
+        with ThreadPoolExecutor(len(cores)) as pool:
+            try:
+                for started in [pool.submit(lane, core) for core in cores]:
+                    started.result()
+            except BaseException:  # Ctrl-C comes to this thread alone
+                self._stopping.set()
+                waiting.clear()
+                for process in list(self._running):
+                    end(process)
+                raise
+
+
+def can_share(script: str) -> bool:
+    """Whether it, or what prepares it, may run beside another."""
+    return SCRIPTS[script].shares or bool(SCRIPTS[script].prepared_by)
+
+
+def rank(script: str) -> int:
+    """Its place among those that run side by side."""
+    return LONGEST.index(script) if script in LONGEST else len(LONGEST)
 
 
 def summary(outcomes: list[Outcome], notes: list[str]) -> list[str]:
@@ -121,16 +259,21 @@ def summary(outcomes: list[Outcome], notes: list[str]) -> list[str]:
     return lines + ([""] + [f"{script}: {line}" for script, line in missed] if missed else [])
 
 
+def known(path: Path) -> dict[str, Outcome]:
+    """The outcomes of earlier runs, from the JSON file beside the page."""
+    kept = path.with_suffix(".json")
+    found = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    return {script: Outcome(**one) for script, one in found.items() if script in SCRIPTS}
+
+
 def keep(path: Path, outcomes: list[Outcome]) -> None:
     """Write the page, and the JSON file beside it that holds the outcomes of earlier runs too."""
-    kept = path.with_suffix(".json")
-    known = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-    known |= {one.script: asdict(one) for one in outcomes}
-    known = {script: known[script] for script in SCRIPTS if script in known}
-    kept.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-    every = [Outcome(**one) for one in known.values()]
-    missing = [script for script in SCRIPTS if script not in known]
-    path.write_text(page(every, missing), encoding="utf-8")
+    every = known(path) | {one.script: one for one in outcomes}
+    every = {script: every[script] for script in SCRIPTS if script in every}
+    text = json.dumps({script: asdict(one) for script, one in every.items()}, indent=1)
+    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+    missing = [script for script in SCRIPTS if script not in every]
+    path.write_text(page(list(every.values()), missing), encoding="utf-8")
 
 
 def main() -> int:
@@ -146,25 +289,42 @@ def main() -> int:
     )
     parser.add_argument("--page", type=Path, help="write all figures to a page in Markdown")
     parser.add_argument("--given", default="", help="arguments for each script")
+    parser.add_argument(
+        "--side-by-side",
+        action="store_true",
+        help="run scripts of one thread at the same time, each on its own core",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="leave out what the page has from the same code on the same machine",
+    )
     options = parser.parse_args()
+    if options.resume and not options.page:
+        parser.error("--resume needs --page, which names the file of earlier outcomes")
     if unknown := set(options.scripts) - set(SCRIPTS):
         parser.error(
             f"no such script: {', '.join(sorted(unknown))}; there are {', '.join(SCRIPTS)}"
         )
-    outcomes, notes = [], []
+    session, notes, chosen = Session(options), [], []
     for script in options.scripts or SCRIPTS:
-        print(f"\n==== {script} ====", flush=True)
         if note := left_out(script):
             notes.append(note)
             print(note, flush=True)
+        elif session.is_done(script):
+            print(f"{script}: kept from an earlier run", flush=True)
         else:
-            minutes = options.minutes or LONG_MINUTES.get(script, MINUTES)
-            outcomes.append(run(script, options.quick, minutes, options.given))
-            if options.page:
-                keep(options.page, outcomes)
+            chosen.append(script)
+    shared = [script for script in chosen if can_share(script)]
+    if options.side_by_side and hasattr(os, "sched_setaffinity") and len(shared) > 1:
+        session.run_side_by_side(sorted(shared, key=rank))
+        chosen = [script for script in chosen if not SCRIPTS[script].shares]
+    for script in chosen:
+        print(f"\n==== {script} ====", flush=True)
+        session.run(script)
     print("\n==== summary ====")
-    print("\n".join(summary(outcomes, notes)))
-    return int(any(one.missed or one.trouble for one in outcomes))
+    print("\n".join(summary(session.outcomes, notes)))
+    return int(any(one.missed or one.trouble for one in session.outcomes))
 
 
 if __name__ == "__main__":

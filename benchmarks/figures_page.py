@@ -19,7 +19,8 @@ _FIGURE = re.compile(
 class Outcome:
     """The result of one script: its figure lines that have a bar, and why it failed, if it did.
 
-    ``lines`` is all that it printed, ``seconds`` how long it ran, ``given`` its arguments.
+    ``lines`` is all that it printed, ``seconds`` how long it ran, ``given`` its arguments,
+    ``measured_with`` the machine and the versions.
     """
 
     script: str
@@ -30,6 +31,13 @@ class Outcome:
     seconds: float = 0.0
     quick: bool = False
     given: str = ""
+    measured_with: str = ""
+
+    @property
+    def source(self) -> str:
+        """Hash of the package's source; nothing for outcomes that do not tell it."""
+        found = re.search(r"\(source (\w+)\)", self.measured_with)
+        return found[1] if found else ""
 
 
 def is_closing(line: str) -> bool:
@@ -63,6 +71,8 @@ def page(outcomes: list[Outcome], missing: list[str]) -> str:
         f"{len(barred) - missed} of {len(barred)} figures with a limit meet it; {missed}"
         f" {'is' if missed == 1 else 'are'} missed.",
     ]
+    if outcomes:
+        parts.append(_measured_with(outcomes))
     if broken := [f"`{one.script}.py` ({one.trouble})" for one in outcomes if one.trouble]:
         parts.append(f"**Did not finish: {', '.join(broken)}.**")
     if missing:
@@ -79,12 +89,21 @@ def page(outcomes: list[Outcome], missing: list[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _measured_with(outcomes: list[Outcome]) -> str:
+    """Whether all figures are of the same code and machine."""
+    every = {one.measured_with for one in outcomes}
+    if len(every) == 1 and outcomes[0].source:
+        return f"All were measured on one machine with the same code (source {outcomes[0].source})."
+    return "They were measured with different versions of the code; each section says which."
+
+
 def _section(one: Outcome) -> list[str]:
     """What one script printed: machine, trouble, and a table for each of its parts."""
     described = len(one.lines) > 1 and one.lines[1].startswith("Python ")
     arguments = " --quick" * one.quick + f" {one.given}".rstrip()
     command = f"`python benchmarks/{one.script}.py{arguments}`, {one.seconds / 60.0:.1f} minutes"
-    parts = ["; ".join([command, *(one.lines[:2] if described else [])]) + "."]
+    source = [f"source {one.source}"] * bool(one.source)
+    parts = ["; ".join([command, *(one.lines[:2] if described else []), *source]) + "."]
     tables = _tables(one.lines)
     if one.trouble:
         before = " The figures below were printed before that." if tables else ""

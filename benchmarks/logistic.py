@@ -273,6 +273,9 @@ def text(repeats: int, efforts: Efforts) -> list[Row]:
 
 def threads(repeats: int) -> Iterator[Row]:
     """Seconds of one thread and of all cores, by the clock on the wall."""
+    if hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) == 1:
+        print("left out: threads, since this process may use only one core")
+        return
     for task in tasks([name for name in THREADED if SETS[name]() is not None], (True,)):
         if task.l2 != 1e-4:
             continue
@@ -321,6 +324,8 @@ def main() -> int:
             f"no such set: {', '.join(sorted(unknown))}; there are {'; '.join([*SETS, *PARTS])}"
         )
     warnings.simplefilter("ignore")
+    if options.save:
+        options.save.parent.mkdir(parents=True, exist_ok=True)
     print(machine())
     rows: list[Row] = []
     if options.saved:

@@ -15,7 +15,7 @@ import pytest
 
 from antithetic.bench import PEERS, Row
 from antithetic.bench.resume import finished_row
-from antithetic.bench.rows import Sink
+from antithetic.bench.rows import Sink, source_hash
 from antithetic.orders import Balanced
 from antithetic.problem.losses import get_loss
 from antithetic.problem.penalties import ElasticNet
@@ -141,7 +141,9 @@ def test_all_benchmarks_are_run_by_name(scripts, tmp_path, monkeypatch, capfd):
     (tmp_path / "scale.py").write_text("")
     monkeypatch.setattr(everything, "HERE", tmp_path)
     monkeypatch.setattr(
-        everything, "SCRIPTS", everything.SCRIPTS | {"scale": {"no_such_package": "dask"}}
+        everything,
+        "SCRIPTS",
+        everything.SCRIPTS | {"scale": everything.Script({"no_such_package": "dask"})},
     )
     monkeypatch.setattr(sys, "argv", ["all.py", "core", "orders", "scale", "guard"])
     assert everything.main() == 1
@@ -231,7 +233,9 @@ def test_the_page_has_every_figure_and_what_was_missed(scripts, tmp_path, monkey
     assert "4 of 5 figures with a limit meet it; 1 is missed." in text
     assert "Did not finish" not in text
     assert text.index("## Missed") < text.index("## core.py") < text.index("## orders.py")
-    assert "; CPU, 2 cores; Python 3, numpy 2.\n\n**a.** Some figures.\n\n| figure |" in text
+    measured = f"; CPU, 2 cores; Python 3, numpy 2; source {source_hash()}."
+    assert f"{measured}\n\n**a.** Some figures.\n\n| figure |" in text
+    assert f"one machine with the same code (source {source_hash()})" in text
     for line in (
         r"| a \| b<br><small>with words, 3 of 4</small> | 1.000 | at&nbsp;most&nbsp;2 | yes |",
         "| gap to 1e-3<br><small>FAIL is a word</small> | 3.000 | at&nbsp;least&nbsp;4,"

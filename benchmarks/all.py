@@ -29,7 +29,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -214,7 +214,7 @@ class Session:
     def run_side_by_side(self, scripts: Sequence[str]) -> None:
         """Run scripts on all cores, one on each."""
         print(f"side by side: {', '.join(scripts)}", flush=True)
-        cores, waiting = sorted(os.sched_getaffinity(0)), deque(scripts)
+        cores, waiting = usable_cores(), deque(scripts)
 
         def lane(core: int) -> None:
             while True:
@@ -226,14 +226,20 @@ class Session:
 
         with ThreadPoolExecutor(len(cores)) as pool:
             try:
-                for started in [pool.submit(lane, core) for core in cores]:
-                    started.result()
+                started = [pool.submit(lane, core) for core in cores]
+                for finished in wait(started, return_when=FIRST_EXCEPTION).done:
+                    finished.result()
             except BaseException:  # Ctrl-C comes to this thread alone
                 self._stopping.set()
                 waiting.clear()
                 for process in list(self._running):
                     end(process)
                 raise
+
+
+def usable_cores() -> list[int]:
+    """Those that this process may use; none where the system does not tell."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 def can_share(script: str) -> bool:
@@ -316,7 +322,7 @@ def main() -> int:
         else:
             chosen.append(script)
     shared = [script for script in chosen if can_share(script)]
-    if options.side_by_side and hasattr(os, "sched_setaffinity") and len(shared) > 1:
+    if options.side_by_side and usable_cores() and len(shared) > 1:
         session.run_side_by_side(sorted(shared, key=rank))
         chosen = [script for script in chosen if not SCRIPTS[script].shares]
     for script in chosen:

@@ -6,8 +6,10 @@ Timings themselves are no tests.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -267,6 +269,86 @@ def test_the_page_begins_with_the_scripts_that_did_not_finish(scripts, tmp_path,
     assert "`orders.py` (stopped after 0.02 minutes)" in text
     assert "**It ended with exit status 3.**\n" in text
     assert "**It was stopped after 0.02 minutes.** The figures below" in text
+
+
+def test_a_run_is_resumed_with_the_same_code(scripts, tmp_path, monkeypatch, capfd):
+    """Finished scripts are left out; those in trouble or of other code are run again."""
+    _, everything, _ = scripts
+    for name in ("units", "orders", "core"):
+        (tmp_path / f"{name}.py").write_text("print('\\nall bars met')\n")
+    (tmp_path / "core.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.setattr(everything, "HERE", tmp_path)
+    page = tmp_path / "figures.md"
+    monkeypatch.setattr(sys, "argv", ["all.py", "units", "core", "--page", str(page)])
+    everything.main()
+    capfd.readouterr()
+    given = ["units", "orders", "core", "--resume", "--page", str(page)]
+    monkeypatch.setattr(sys, "argv", ["all.py", *given])
+    everything.main()
+    shown = capfd.readouterr().out
+    assert "units: kept from an earlier run" in shown
+    assert "==== units" not in shown
+    assert "==== orders" in shown
+    assert "==== core" in shown
+    monkeypatch.setattr(everything, "environment", lambda: "another machine")
+    everything.main()
+    assert "==== units" in capfd.readouterr().out
+    assert "measured with different versions of the code" in page.read_text()
+    monkeypatch.setattr(sys, "argv", ["all.py", "units", "--resume"])
+    with pytest.raises(SystemExit):
+        everything.main()
+    assert "--resume needs --page" in capfd.readouterr().err
+
+
+if hasattr(os, "sched_setaffinity"):  # Linux
+
+    def test_scripts_of_one_thread_run_side_by_side_before_the_others(
+        scripts, tmp_path, monkeypatch, capfd
+    ):
+        """Each has a core of its own; a script that is prepared there takes the results over."""
+        _, everything, _ = scripts
+        cores = "import os; print(len(os.sched_getaffinity(0)), *__import__('sys').argv[1:])"
+        for name in ("units", "orders", "peers"):
+            (tmp_path / f"{name}.py").write_text(f"{cores}\nprint('\\nall bars met')\n")
+        monkeypatch.setattr(everything, "HERE", tmp_path)
+        page = tmp_path / "figures.md"
+        given = ["units", "orders", "peers", "--side-by-side", "--page", str(page)]
+        monkeypatch.setattr(sys, "argv", ["all.py", *given])
+        assert everything.main() == 0
+        shown = capfd.readouterr().out
+        assert "side by side: peers, units, orders" in shown
+        alone = " ".join([str(len(os.sched_getaffinity(0))), everything.SCRIPTS["peers"].given])
+        kept = json.loads(page.with_suffix(".json").read_text())
+        first = {name: one["lines"][0] for name, one in kept.items()}
+        assert first == {"units": "1", "orders": "1", "peers": alone}
+        prepared = f"peers: 1 {everything.SCRIPTS['peers'].prepared_by}"
+        assert shown.index(prepared) < shown.index("==== peers ====") < shown.index(alone)
+
+    def test_an_interruption_ends_every_script_and_keeps_the_page(scripts, tmp_path, monkeypatch):
+        """After Ctrl-C no script goes on, and what was cut short does not count as an outcome."""
+        _, everything, _ = scripts
+        for name in ("units", "orders", "losses"):
+            (tmp_path / f"{name}.py").write_text("import time; time.sleep(600)\n")
+        monkeypatch.setattr(everything, "HERE", tmp_path)
+        page, started, cores = tmp_path / "figures.md", [], everything.usable_cores()
+        original = everything.run
+
+        def interrupted(script, *args):
+            started.append(script)
+            if len(started) == 2:  # the last argument holds the processes that are running
+                deadline = time.monotonic() + 30.0
+                while not args[-1] and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                raise KeyboardInterrupt
+            return original(script, *args)
+
+        monkeypatch.setattr(everything, "run", interrupted)
+        monkeypatch.setattr(everything, "usable_cores", lambda: 2 * cores[:1])
+        given = ["units", "orders", "losses", "--side-by-side", "--page", str(page)]
+        monkeypatch.setattr(sys, "argv", ["all.py", *given])
+        with pytest.raises(KeyboardInterrupt):
+            everything.main()
+        assert not page.exists()
 
 
 def test_random_problems_take_quick_as_all_scripts_do():

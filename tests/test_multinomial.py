@@ -533,6 +533,16 @@ def test_an_old_hessian_is_renewed_while_steps_are_left(steps, is_slow):
     assert model.is_slow(0.9, 1e-3) == is_slow
 
 
+def test_blocks_that_are_renewed_often_do_not_hide_slow_steps():
+    """Products with the Hessian are taken although no six steps had the same blocks."""
+    model = Whitened(3000, 1000, 0)
+    for step in range(60):
+        model.is_slow(1.0 - 1e-6 * step, 1e-4)
+        if step % 3 == 2:
+            model._decrements = []  # as after new blocks
+    assert model._has_products
+
+
 @pytest.mark.parametrize("seed", [0, 2])
 def test_near_copies_of_columns_do_not_end_at_max_iter(seed):
     """With too many weights for a Hessian, products with it find steps that L-BFGS does not."""

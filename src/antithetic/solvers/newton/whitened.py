@@ -115,7 +115,8 @@ class Whitened(QuasiNewton):
         self._asked: tuple[ClassedSums, Evaluation, float] | None = None
         self._sums: ClassedSums | None = None  # that products are asked for
         self._has_products, self._products = False, 0  # for steps; those of the last one
-        self._decrements: list[float] = []
+        self._decrements: list[float] = []  # since the matrix was made
+        self._latest: list[float] = []  # the last ones, whatever matrices they had
         self._spent, self._steps = 0.0, 0  # passes of L-BFGS, those for blocks included; its steps
 
     def on(self, sums: Sums | None) -> None:
@@ -172,7 +173,7 @@ class Whitened(QuasiNewton):
 
     def change_penalty(self, d: int, added: float, l1: float) -> None:
         """Add so much to the L2 penalty of the first d weights."""
-        self._decrements, self._steps, self._has_products = [], 0, False
+        self._decrements, self._latest, self._steps, self._has_products = [], [], 0, False
         if self.is_full:
             super().change_penalty(d, added, l1)
             return
@@ -226,6 +227,7 @@ class Whitened(QuasiNewton):
     def is_slow(self, decrement: float, target: float) -> bool:
         """Whether a Hessian, or a block of it for each class, is worth its passes."""
         self._decrements = [*self._decrements, decrement]
+        self._latest = [*self._latest[1 - _STEPS_SEEN :], decrement]
         self._spent += 1.0
         self._steps += 1
         if self.may_be_full and not self.is_full and (self._is_late or self._spent > self.passes):
@@ -259,7 +261,7 @@ class Whitened(QuasiNewton):
         seen = self._decrements[-many:]
         if len(seen) < many:
             return None
-        ratio = float((seen[-1] / seen[0]) ** (1.0 / (many - 1))) if seen[0] > 0.0 else 1.0
+        ratio = _mean_ratio(seen)
         return ratio if self.is_full else min(ratio, _SLOWEST)
 
     @property
@@ -272,10 +274,13 @@ class Whitened(QuasiNewton):
         return max(0.0, 2.0 * _MOST_STEPS - self._steps)
 
     def _are_products_needed(self, decrement: float, target: float) -> bool:
-        """Whether L-BFGS would take more steps than are left, and a Hessian is too large."""
-        ratio = self._ratio(_STEPS_SEEN)
-        if self.may_be_full or not (self.may_have_blocks and self._is_late) or ratio is None:
+        """Whether L-BFGS would take more steps than are left, and a Hessian is too large.
+
+        Blocks that are renewed every few steps do not hide how slow all these are together.
+        """
+        if self.may_be_full or not (self.may_have_blocks and self._is_late):
             return False
+        ratio = min(_mean_ratio(self._latest), _SLOWEST)
         return is_worth_renewing(decrement, target, ratio, self._steps_left)
 
     def _solved(self, point: Evaluation) -> Vector:
@@ -293,3 +298,9 @@ class Whitened(QuasiNewton):
         self._make()
         self.on(sums)
         return 0.5 * float(point.gradient @ self._solved(point))
+
+
+def _mean_ratio(decrements: list[float]) -> float:
+    """What a step leaves of the decrement, as a geometric mean."""
+    first, last = decrements[0], decrements[-1]
+    return float((last / first) ** (1.0 / (len(decrements) - 1))) if first > 0.0 else 1.0

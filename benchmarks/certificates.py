@@ -1,9 +1,9 @@
 """Newton's method on random problems: it reaches the gap it was asked for, and its bound holds.
 
 Each problem is solved again in long double, which gives the true gap. Fails when a run misses its
-tolerance without saying that rounding ended it, when rounding ends one that asked for no more than
-1e-8 of a well-posed problem, or when a bound is below the true gap by more than 64 units of
-rounding. Run with ``python benchmarks/certificates.py --problems 1000``.
+tolerance, by more than rounding hides, without saying that rounding ended it, when rounding ends
+one that asked for no more than 1e-8 of a well-posed problem, or when a bound is below the true gap
+by more than 64 units of rounding. Run with ``python benchmarks/certificates.py --problems 1000``.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ class Case(NamedTuple):
     problem: Problem
     tol: float
     is_well_posed: bool  # so that rounding is no excuse
+
+    @property
+    def hidden(self) -> float:
+        """Distance from the optimum that rounding may hide, of the constant's objective."""
+        return 1e-6 if self.problem.X.dtype == np.float32 else 1e-12
 
     @classmethod
     def draw(cls, seed: int, *, only_logistic: bool = False) -> Case:
@@ -224,7 +229,7 @@ class Outcome(NamedTuple):
         solved, found = self.solved, []
         if not (np.isfinite(solved.coef).all() and np.isfinite(solved.intercept)):
             found.append("weights are not finite")
-        if not solved.gap <= case.tol:
+        if not (solved.gap <= case.tol or self.bound <= case.hidden):
             if solved.ended != "rounding":
                 found.append(f"missed its tolerance, ended by {solved.ended}")
             elif case.is_well_posed:

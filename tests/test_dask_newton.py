@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -145,6 +146,25 @@ def test_a_certified_optimum_from_sorted_blocks(client):
     assert (np.diff(model.history_["rounds"]) >= 1.0).all()
     assert model.history_["rounds"][-1] <= model.n_rounds_
     assert model.score(*in_blocks(X, Y, BLOCKS)) == model.to_local().score(X, Y)
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-8])
+def test_the_gap_of_float32_rows_is_that_of_the_weights_given_back(client, tol):
+    """The intercept of columns far from zero loses digits in float32, and the gap shows it."""
+    far = (X / X.std(axis=0) + 1e5).astype(np.float32)
+    rows = far.astype(np.float64) - 1e5  # exact, and with an intercept the same problem
+    model = LogisticRegression(tol=tol, client=client)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(*in_blocks(far, Y, BLOCKS))
+    assert model.coef_.dtype == np.float32
+    one = antithetic.LogisticRegression(tol=1e-12).fit(rows, Y)
+    problem = Problem.build(rows, Y, l2=1.0 / len(Y), fit_intercept=True)
+    coef = model.coef_[0].astype(np.float64)
+    here = problem.objective(coef, float(model.intercept_[0]) + 1e5 * coef.sum())
+    least = problem.objective(one.coef_[0], float(one.intercept_[0]))
+    base = problem.objective(np.zeros(len(coef)), np.log((Y == "yes").mean() / (Y == "no").mean()))
+    assert here - least <= (1.001 * model.gap_ + 1e-12) * (base - least)
 
 
 def noted(marker, function, lengths):

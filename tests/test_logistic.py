@@ -20,6 +20,7 @@ import skops.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -572,6 +573,42 @@ def test_a_warm_start_begins_with_the_last_weights():
     with pytest.raises(ValueError, match=r"warm_start=True.*\(1, 6\).*\(1, 3\)"):
         model.fit(many[:, :3], y)
     assert model.predict(many[:5]).shape == (5,)  # as it was
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize("classes", [2, 3, 10])
+@pytest.mark.parametrize("n", [600, 4000])
+def test_the_gap_of_float32_rows_is_that_of_the_weights_given_back(n, classes, offset):
+    """It bounds the true gap for any ``tol``, and reaches ``tol`` unless intercepts lose digits.
+
+    The intercept of a column far from zero has few digits left in float32.
+    """
+    rng = np.random.default_rng(1)
+    rows, true = rng.normal(size=(n, 8)), rng.normal(size=(classes, 8))
+    y = (rows @ true.T + rng.gumbel(size=(n, classes))).argmax(axis=1)
+    X = (rows + offset).astype(np.float32)
+    rows = X.astype(np.float64) - offset  # exact, and with an intercept the same problem
+
+    def mean_objective(model, offset):
+        coef, intercept = (part.astype(np.float64) for part in (model.coef_, model.intercept_))
+        scores = rows @ coef.T + (intercept + offset * coef.sum(axis=1))
+        if classes == 2:
+            scores = np.hstack([np.zeros((n, 1)), scores])
+        loss = (logsumexp(scores, axis=1) - scores[np.arange(n), y]).mean()
+        return loss + 0.5 / n * np.square(coef).sum()
+
+    best = mean_objective(LogisticRegression(tol=1e-12).fit(rows, y), 0.0)
+    shares = np.bincount(y) / n
+    constant = -float(shares @ np.log(shares))
+    for tol in (1e-4, 1e-8, 1e-10):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = LogisticRegression(tol=tol).fit(X, y)
+        gap = (mean_objective(model, offset) - best) / (constant - best)
+        assert gap <= 1.001 * model.gap_ + 1e-12
+        assert model.gap_certified_
+        if offset <= 1e2:
+            assert model.gap_ <= max(tol, 1e-9 if offset else 0.0)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])

@@ -15,7 +15,7 @@ from antithetic.dask.common import Common
 from antithetic.dask.moments import Census
 from antithetic.dask.sums import BlockSums
 from antithetic.problem.sums import Vector
-from antithetic.solvers.newton.iterate import Iterate
+from antithetic.solvers.newton.iterate import Iterate, as_float32
 from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.search import value
 from antithetic.training.loop import Patience
@@ -170,15 +170,27 @@ class NewtonRounds:
         return Reached(newton.on(None), iterate, history, patience)
 
     def close(self, standings: Standings) -> tuple[Standings, list[Iterate]]:
-        """Bound the gap of each problem whose iterations have not done so."""
+        """Bound the gap of each problem whose iterations have not done so.
+
+        That of float32 rows is the gap of the weights as the user gets them.
+        """
         ends, rounds = [], standings.rounds
         for problem, reached in enumerate(standings.reached):
             iterate, sums = reached.iterate, self.sums(problem, standings.seed)
+            newton = reached.newton.on(sums)
             if not iterate.ended:
-                iterate = reached.newton.on(sums).close(iterate)
+                iterate = newton.close(iterate)
+            if sums.is_single:
+                given_back: Any = [as_float32(part) for part in self.weights(iterate)]
+                theta, weight = sums.join(*given_back), self._mean_weight(problem)
+                iterate = newton.round_to(iterate, theta, weight)._replace(point=iterate.point)
             rounds += sums.rounds
             ends.append(iterate)
         return replace(standings, rounds=rounds), ends
+
+    def _mean_weight(self, problem: int) -> float:
+        total = self.census.weights_by_group(self.common, problem)[0].sum()
+        return float(total) / self.census.rows
 
     def weights(self, iterate: Iterate) -> tuple[Vector, Any]:
         """Weights and the user's intercepts; with many classes, one row and one number each."""

@@ -42,10 +42,9 @@ class LogisticRegression(LogisticModel):
     tol : float, default=1e-4
         The fit ends when the objective is at most ``tol * (f_0 - f*)`` above its optimum ``f*``,
         where ``f_0`` is the objective of the best constant prediction (of zero weights, without an
-        intercept), or at most ``1e-12 f_0`` (``1e-6`` for float32), the limit of rounding. This is
-        not scikit-learn's ``tol``, which is compared with the largest entry of the gradient. Below
-        1500 rows further digits cost next to nothing, and the fit continues to 1e-10 unless ``tol``
-        is above 1e-3.
+        intercept), or at most ``1e-12 f_0``, the limit of rounding. This is not scikit-learn's
+        ``tol``, which is compared with the largest entry of the gradient. Below 1500 rows further
+        digits cost next to nothing, and the fit continues to 1e-10 unless ``tol`` is above 1e-3.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     intercept_scaling : float, default=1
@@ -82,7 +81,7 @@ class LogisticRegression(LogisticModel):
         Iterations over all rows; epochs, if dual ascent was enough.
     gap_ : float
         Bound on the distance of the objective from its optimum, in units of ``f_0 - f*``; see
-        ``tol``.
+        ``tol``. It is above ``tol`` where rounding ended the fit.
     gap_certified_ : bool
         Whether ``gap_`` is a bound. Without a penalty (``C=inf``) it is an estimate.
     plan_ : NewtonPlan

@@ -192,7 +192,7 @@ def solve_at_once(
 
 def _solved(sums: RowSums, newton: Newton, iterate: Iterate, *, has_epoch: bool) -> Solved:
     if sums.is_single and iterate.certified:
-        iterate = _rounded(sums, newton, iterate)
+        iterate = newton.move_to(iterate, as_given_back(sums, iterate.point.theta))
     coef, intercept = sums.split(iterate.point.theta)
     return Solved(
         np.array(coef),
@@ -205,14 +205,6 @@ def _solved(sums: RowSums, newton: Newton, iterate: Iterate, *, has_epoch: bool)
         newton.method,
         has_epoch,
     )
-
-
-def _rounded(sums: RowSums, newton: Newton, iterate: Iterate) -> Iterate:
-    """Weights of float32 rows as the user gets them, with a gap of their own: one more pass."""
-    theta = as_given_back(sums, iterate.point.theta)
-    rounded = newton.bound(iterate._replace(point=sums.at(theta)))
-    is_lost = iterate.ended == "gap" and not rounded.gap <= newton.tol
-    return rounded._replace(ended="rounding") if is_lost else rounded
 
 
 def sums_of(problem: Problem, threads: int = 1) -> RowSums:

@@ -10,7 +10,8 @@ FEW_ROWS = 1500  # below which digits cost nothing
 FREE_ITERATIONS = 50  # after which no more digits than were asked for are free
 _FREE_DIGITS = 1e-10
 _QUICK = 1e-3  # the largest default of an estimator: a larger tolerance asks for a quick fit
-_ROUNDING = {False: 1e-12, True: 1e-6}  # of the constant's objective, by whether rows are float32
+_ROUNDING = 1e-12  # of the constant's objective: smaller differences are not known
+_FORGIVEN = {False: _ROUNDING, True: 1e-6}  # what weights of float32 rows may lose by their type
 _TINY = float(np.finfo(np.float64).tiny)
 _COARSE = 1e-5  # of the constant's objective: gaps that products of float32 still resolve
 
@@ -26,7 +27,7 @@ class Goal(NamedTuple):
     is_small : bool
         Whether rows are so few that digits cost nothing.
     is_single : bool
-        Whether rows are float32, where rounding ends a run sooner.
+        Whether rows, and so the weights that a user gets, are float32.
     """
 
     tol: float
@@ -37,12 +38,12 @@ class Goal(NamedTuple):
     @property
     def rounding(self) -> float:
         """Distance from the optimum that rounding hides."""
-        return _ROUNDING[self.is_single] * self.zero_objective
+        return _ROUNDING * self.zero_objective
 
     @property
     def least_unit(self) -> float:
         """Least that gaps are measured in; above zero even where all objectives are zero."""
-        return max(self.rounding / self.tol if self.tol > 0.0 else 0.0, _TINY)
+        return max(self.rounding, _TINY)
 
     def unit(self, objective: float) -> float:
         """What gaps are measured in: the constant's distance from the optimum, at least."""
@@ -74,8 +75,23 @@ class Goal(NamedTuple):
         """Distance from the optimum at which the run ends."""
         return max(self.gap(iterations) * self.unit(objective), self.rounding)
 
+    def is_met(self, objective: float, distance: float) -> bool:
+        """Whether an objective is as close to the optimum as can be expected.
+
+        Rounding may keep it from the gap that was asked for, by little.
+
+        Examples
+        --------
+        >>> goal = Goal(1e-8, 1.0, is_small=False, is_single=True)
+        >>> goal.is_met(0.5, 1e-6), goal.share(0.5, 1e-6) <= 1e-8
+        (True, False)
+        """
+        if not self.tol > 0.0:
+            return distance <= 0.0
+        forgiven = _FORGIVEN[self.is_single] * self.zero_objective
+        return distance <= max(self.tol * self.unit(objective), forgiven)
+
     def needs_digits(self, objective: float, bound: float) -> bool:
         """Whether a gap is to be shown that products of float32 do not resolve."""
         coarse = _COARSE * self.zero_objective
-        finest = max(self.gap(0) * self.unit(objective), _ROUNDING[True] * self.zero_objective)
-        return finest < coarse and bound < coarse
+        return self.gap(0) * self.unit(objective) < coarse and bound < coarse

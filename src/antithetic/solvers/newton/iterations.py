@@ -46,6 +46,7 @@ _POOR = 0.3  # of the decrement that a step with a new Hessian leaves: its digit
 _SOON = 0.03  # of the decrement: what two or three steps with the Hessian at hand leave
 _OF_SAMPLE = 0.3  # of the gap that is allowed: how far a sample that is followed may be off
 _OF_BOUND = 0.5  # of the gap that is allowed: what a step by conjugate gradients aims at
+_UNSEEN = 0.01  # of a gap: what rounding may add to it
 _NOTHING = Proposal(np.zeros(0), 0.0, 0.0)
 _AGAIN = 1.5  # of the gap that is allowed: where a bound is expected, it is computed
 
@@ -274,8 +275,40 @@ class Newton:
 
     def close(self, progress: Iterate, reason: str = "") -> Iterate:
         """End the run because the gap is small enough after all, or for the given reason."""
-        progress = self.bound(progress)
-        return progress._replace(ended="gap" if progress.gap <= self.tol else reason)
+        distance = self._distance(progress.point, None)
+        is_met = self._goal.is_met(value(self.sums, progress.point), distance)
+        return self._with_gap(progress, distance)._replace(ended="gap" if is_met else reason)
+
+    def move_to(self, progress: Iterate, theta: Vector) -> Iterate:
+        """The run at nearby weights, with a gap of their own: one more pass over the rows.
+
+        What is known of the optimum holds there too. That it is far away means that rounding, which
+        moved the weights, ended the run.
+        """
+        reason = "rounding" if progress.ended else ""
+        moved = self.close(progress._replace(point=self.sums.at(theta)), reason)
+        if moved.gap <= self.tol or not self._is_certified:
+            return moved
+        progress = self._refine(progress)
+        known = value(self.sums, progress.point) - self._distance(progress.point, None)
+        self.raise_lower_bound(known)
+        return self.close(progress._replace(point=self.sums.at(theta)), reason)
+
+    def round_to(self, progress: Iterate, theta: Vector, mean_weight: float) -> Iterate:
+        """The run at weights that were rounded, where that costs digits which count.
+
+        These are digits of the intercepts, where columns are far from zero; the others change
+        predictions by as little as themselves.
+        """
+        point, d = progress.point, self.sums.d
+        shift = theta[d:] - point.theta[d:]
+        if len(shift) > 1:
+            shift -= shift.mean()  # which changes no probability
+        # the Hessian of a row is at most half the identity
+        rise = 0.5 * mean_weight * float(shift @ shift)
+        rise += abs(float(point.gradient @ (theta - point.theta)))
+        is_unseen = rise <= _UNSEEN * progress.gap * self.unit(point)
+        return progress if is_unseen or not progress.certified else self.move_to(progress, theta)
 
     def _estimate(self, point: Evaluation, proposal: Proposal) -> float:
         """What the bound will be, as far as it is known without another pass."""

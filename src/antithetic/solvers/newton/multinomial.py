@@ -17,7 +17,7 @@ from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Vector
 from antithetic.solvers.divergence import DivergenceError
 from antithetic.solvers.newton.centre import centre_of
-from antithetic.solvers.newton.iterate import Iterate
+from antithetic.solvers.newton.iterate import Iterate, as_float32
 from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.levels import accuracy
 from antithetic.solvers.newton.path import PathEffort, follow_path
@@ -114,9 +114,14 @@ def _solved(
     sums: ClassSums, newton: Newton, iterate: Iterate, begun: FirstWeights
 ) -> SolvedClasses:
     coef, intercepts = sums.split(iterate.point.theta)
+    coef, intercepts = np.array(coef), intercepts - intercepts.mean()
+    if sums.is_single:
+        coef, intercepts = as_float32(coef), as_float32(intercepts)
+        theta, weight = sums.join(coef, intercepts), float(sums.shares().sum())
+        iterate = newton.round_to(iterate, theta, weight)
     return SolvedClasses(
-        np.array(coef),
-        intercepts - intercepts.mean(),
+        coef,
+        intercepts,
         iterate.gap,
         iterate.certified,
         iterate.iterations,

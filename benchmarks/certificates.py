@@ -243,17 +243,15 @@ def judge(case: Case) -> Outcome:
     """Solve a problem, and its optimum in long double."""
     problem = case.problem
     solved = solve_problem(problem, tol=case.tol, max_iter=MOST_ITERATIONS)
-    sums = sums_of(problem)
-    newton = Newton(sums, case.tol)
-    unit = newton.unit(sums.at(sums.join(solved.coef, solved.intercept)))
     tight = solve_problem(
         problem, tol=1e-14, max_iter=MOST_ITERATIONS, start=(solved.coef, solved.intercept)
     )
     exact = Exact(problem)
     here = exact.objective(exact.join(solved.coef, solved.intercept))
     least = min(here, exact.least(exact.join(tight.coef, tight.intercept)))
-    constant = newton.zero_objective or 1.0
-    unit = max(unit, newton.zero_objective - float(least))
+    zero_objective = Newton(sums_of(problem), case.tol).zero_objective
+    constant = zero_objective or 1.0
+    unit = max(zero_objective - float(least), 1e-12 * zero_objective)
     return Outcome(solved, solved.gap * unit / constant, float(here - least) / constant)
 
 

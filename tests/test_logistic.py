@@ -611,6 +611,42 @@ def test_the_gap_of_float32_rows_is_that_of_the_weights_given_back(n, classes, o
             assert model.gap_ <= max(tol, 1e-9 if offset else 0.0)
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_gap_of_float32_weights_whose_products_cancel(classes, fit_intercept):
+    """Large weights of near copies of columns, or of columns far from zero, lose digits too."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(2000, 4))
+    y = (rows[:, :classes] + rng.gumbel(size=(2000, classes))).argmax(axis=1)
+    X = np.hstack([rows, rows + 1e-3 * rng.normal(size=rows.shape)])
+    X = (X if fit_intercept else X + 1e4).astype(np.float32)
+    settings = {"C": 1e8 if fit_intercept else 1.0, "fit_intercept": fit_intercept}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LogisticRegression(tol=1e-10, **settings).fit(X, y)
+        exact = LogisticRegression(tol=1e-14, **settings).fit(X.astype(np.float64), y)
+
+    def mean_objective(model):
+        coef, intercept = (part.astype(np.float64) for part in (model.coef_, model.intercept_))
+        scores = X.astype(np.float64) @ coef.T + intercept
+        if classes == 2:
+            scores = np.hstack([np.zeros((len(y), 1)), scores])
+        loss = (logsumexp(scores, axis=1) - scores[np.arange(len(y)), y]).mean()
+        return loss + 0.5 / (settings["C"] * len(y)) * np.square(coef).sum()
+
+    best, shares = mean_objective(exact), np.bincount(y) / len(y)
+    constant = -float(shares @ np.log(shares)) if fit_intercept else np.log(classes)
+    gap = (mean_objective(model) - best) / (constant - best)
+    assert gap <= 1.001 * model.gap_ + 1e-12
+
+
+def test_float32_does_not_hide_that_max_iter_ended_a_fit():
+    """Only what rounding costs is accepted without a warning."""
+    many, y = make_data(n=5000)
+    with pytest.warns(ConvergenceWarning, match="max_iter=3 ended the fit"):
+        LogisticRegression(tol=1e-10, max_iter=3).fit(many.astype(np.float32), y)
+
+
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_float32_rows_stay_float32(make):
     many, y = make_data(n=5000)

@@ -15,8 +15,9 @@ from antithetic.dask.common import Common
 from antithetic.dask.moments import Census
 from antithetic.dask.sums import BlockSums
 from antithetic.problem.sums import Vector
-from antithetic.solvers.newton.iterate import Iterate, as_float32
+from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton
+from antithetic.solvers.newton.rounded import as_float32, rounded_to
 from antithetic.solvers.newton.search import value
 from antithetic.training.loop import Patience
 from antithetic.training.stopping import Stop, Target
@@ -172,7 +173,7 @@ class NewtonRounds:
     def close(self, standings: Standings) -> tuple[Standings, list[Iterate]]:
         """Bound the gap of each problem whose iterations have not done so.
 
-        That of float32 rows is the gap of the weights as the user gets them.
+        For float32 rows it is the gap of the rounded weights that the user gets: one more round.
         """
         ends, rounds = [], standings.rounds
         for problem, reached in enumerate(standings.reached):
@@ -182,15 +183,11 @@ class NewtonRounds:
                 iterate = newton.close(iterate)
             if sums.is_single:
                 given_back: Any = [as_float32(part) for part in self.weights(iterate)]
-                theta, weight = sums.join(*given_back), self._mean_weight(problem)
-                iterate = newton.round_to(iterate, theta, weight)._replace(point=iterate.point)
+                rounded = rounded_to(newton, iterate, sums.join(*given_back))
+                iterate = rounded._replace(point=iterate.point)
             rounds += sums.rounds
             ends.append(iterate)
         return replace(standings, rounds=rounds), ends
-
-    def _mean_weight(self, problem: int) -> float:
-        total = self.census.weights_by_group(self.common, problem)[0].sum()
-        return float(total) / self.census.rows
 
     def weights(self, iterate: Iterate) -> tuple[Vector, Any]:
         """Weights and the user's intercepts; with many classes, one row and one number each."""

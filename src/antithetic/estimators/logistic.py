@@ -81,7 +81,7 @@ class LogisticRegression(LogisticModel):
         Iterations over all rows; epochs, if dual ascent was enough.
     gap_ : float
         Bound on the distance of the objective from its optimum, in units of ``f_0 - f*``; see
-        ``tol``. It is above ``tol`` where rounding ended the fit.
+        ``tol``. It can be above ``tol`` if ``max_iter`` or rounding ended the fit.
     gap_certified_ : bool
         Whether ``gap_`` is a bound. Without a penalty (``C=inf``) it is an estimate.
     plan_ : NewtonPlan

@@ -19,6 +19,7 @@ from antithetic.solvers.newton.few_rows import are_few_rows, as_given_back, solv
 from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.path import PathEffort, follow_path
+from antithetic.solvers.newton.rounded import rounded_to
 
 __all__ = ["Solved", "solve_at_once", "solve_path", "solve_problem", "sums_of"]
 
@@ -191,8 +192,8 @@ def solve_at_once(
 
 
 def _solved(sums: RowSums, newton: Newton, iterate: Iterate, *, has_epoch: bool) -> Solved:
-    if sums.is_single and iterate.certified:
-        iterate = newton.move_to(iterate, as_given_back(sums, iterate.point.theta))
+    if sums.is_single:
+        iterate = rounded_to(newton, iterate, as_given_back(sums, iterate.point.theta))
     coef, intercept = sums.split(iterate.point.theta)
     return Solved(
         np.array(coef),

@@ -80,7 +80,7 @@ def solve_few_rows(
             penalised = sums.with_penalty(penalty)
             point = penalised.at(theta)
             objective, distance = point.objective, certified_gap(penalised, point)
-            is_reached = goal.is_met(objective, distance)
+            is_reached = goal.is_met(objective, distance, is_rounded=True)
         if not is_reached:
             return None
         found.append(ProvedPoint(theta.copy(), goal.share(objective, distance), iterations))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from antithetic.problem.sums import Evaluation, Vector
+from antithetic.problem.sums import Evaluation
 
 
 class Iterate(NamedTuple):
@@ -30,8 +30,3 @@ class Iterate(NamedTuple):
     gap: float = np.inf
     certified: bool = False
     ended: str = ""
-
-
-def as_float32(numbers: Any) -> Vector:
-    """Numbers as a user of float32 rows gets them."""
-    return np.asarray(numbers, dtype=np.float32).astype(np.float64)

@@ -46,7 +46,6 @@ _POOR = 0.3  # of the decrement that a step with a new Hessian leaves: its digit
 _SOON = 0.03  # of the decrement: what two or three steps with the Hessian at hand leave
 _OF_SAMPLE = 0.3  # of the gap that is allowed: how far a sample that is followed may be off
 _OF_BOUND = 0.5  # of the gap that is allowed: what a step by conjugate gradients aims at
-_UNSEEN = 0.01  # of a gap: what rounding may add to it
 _NOTHING = Proposal(np.zeros(0), 0.0, 0.0)
 _AGAIN = 1.5  # of the gap that is allowed: where a bound is expected, it is computed
 
@@ -207,10 +206,6 @@ class Newton:
         self._is_exact, self._is_fresh = exact, True
         self._ratio = 0.1
 
-    def unit(self, point: Evaluation) -> float:
-        """What gaps are measured in: the constant's distance from the optimum, at least."""
-        return self._goal.unit(value(self.sums, point))
-
     def allowed(self, objective: float) -> float:
         """Distance from the optimum at which a run of few iterations ends."""
         return self._goal.distance(objective, 0)
@@ -240,24 +235,20 @@ class Newton:
             return progress, proposal.decrement
         return progress, proposal.decrement * min(1.0, allowed / expected)
 
-    def bound(self, progress: Iterate) -> Iterate:
-        """Bound the gap where there is a penalty, and estimate it where there is none.
-
-        The estimate is what an exact Hessian, without care, promises.
-        """
-        return self._with_gap(progress, self._distance(progress.point, None))
-
     @property
     def _is_certified(self) -> bool:
         """Whether gaps are bounds: without a penalty they are estimates."""
         return self.sums.penalty.l2 > 0.0 or self.sums.penalty.l1 > 0.0
 
     def _distance(self, point: Evaluation, proposal: Proposal | None) -> float:
-        """How far the optimum is below a point at most, or as far as is known."""
+        """How far the optimum is below a point at most; without a penalty, an estimate.
+
+        The estimate is what an exact Hessian, without care, promises.
+        """
         if not self._is_certified:
             return self._promise(point, proposal)
-        bound = certified_gap(self.sums, point)
-        return max(0.0, min(bound, value(self.sums, point) - self._least))
+        found = min(certified_gap(self.sums, point), value(self.sums, point) - self._least)
+        return 0.0 if found < 0.0 else found  # what is not a number stays so
 
     def _with_gap(self, progress: Iterate, distance: float) -> Iterate:
         gap = self._goal.share(value(self.sums, progress.point), distance)
@@ -275,40 +266,16 @@ class Newton:
 
     def close(self, progress: Iterate, reason: str = "") -> Iterate:
         """End the run because the gap is small enough after all, or for the given reason."""
-        distance = self._distance(progress.point, None)
-        is_met = self._goal.is_met(value(self.sums, progress.point), distance)
+        objective, distance = value(self.sums, progress.point), self._distance(progress.point, None)
+        is_met = self._goal.is_met(objective, distance, is_rounded=reason == "rounding")
         return self._with_gap(progress, distance)._replace(ended="gap" if is_met else reason)
 
-    def move_to(self, progress: Iterate, theta: Vector) -> Iterate:
-        """The run at nearby weights, with a gap of their own: one more pass over the rows.
-
-        What is known of the optimum holds there too. That it is far away means that rounding, which
-        moved the weights, ended the run.
-        """
-        reason = "rounding" if progress.ended else ""
-        moved = self.close(progress._replace(point=self.sums.at(theta)), reason)
-        if moved.gap <= self.tol or not self._is_certified:
-            return moved
+    def remember(self, progress: Iterate) -> Iterate:
+        """Take the bound at a point into account at all others; it comes from float64 products."""
         progress = self._refine(progress)
-        known = value(self.sums, progress.point) - self._distance(progress.point, None)
-        self.raise_lower_bound(known)
-        return self.close(progress._replace(point=self.sums.at(theta)), reason)
-
-    def round_to(self, progress: Iterate, theta: Vector, mean_weight: float) -> Iterate:
-        """The run at weights that were rounded, where that costs digits which count.
-
-        These are digits of the intercepts, where columns are far from zero; the others change
-        predictions by as little as themselves.
-        """
-        point, d = progress.point, self.sums.d
-        shift = theta[d:] - point.theta[d:]
-        if len(shift) > 1:
-            shift -= shift.mean()  # which changes no probability
-        # the Hessian of a row is at most half the identity
-        rise = 0.5 * mean_weight * float(shift @ shift)
-        rise += abs(float(point.gradient @ (theta - point.theta)))
-        is_unseen = rise <= _UNSEEN * progress.gap * self.unit(point)
-        return progress if is_unseen or not progress.certified else self.move_to(progress, theta)
+        distance = self._distance(progress.point, None)
+        self.raise_lower_bound(value(self.sums, progress.point) - distance)
+        return progress
 
     def _estimate(self, point: Evaluation, proposal: Proposal) -> float:
         """What the bound will be, as far as it is known without another pass."""

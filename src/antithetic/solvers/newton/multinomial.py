@@ -17,10 +17,11 @@ from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Vector
 from antithetic.solvers.divergence import DivergenceError
 from antithetic.solvers.newton.centre import centre_of
-from antithetic.solvers.newton.iterate import Iterate, as_float32
+from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.levels import accuracy
 from antithetic.solvers.newton.path import PathEffort, follow_path
+from antithetic.solvers.newton.rounded import as_float32, rounded_to
 from antithetic.solvers.newton.whitened import FEW_WEIGHTS, SharedFactor
 from antithetic.solvers.softmax import softmax_sgd
 
@@ -117,8 +118,7 @@ def _solved(
     coef, intercepts = np.array(coef), intercepts - intercepts.mean()
     if sums.is_single:
         coef, intercepts = as_float32(coef), as_float32(intercepts)
-        theta, weight = sums.join(coef, intercepts), float(sums.shares().sum())
-        iterate = newton.round_to(iterate, theta, weight)
+        iterate = rounded_to(newton, iterate, sums.join(coef, intercepts))
     return SolvedClasses(
         coef,
         intercepts,

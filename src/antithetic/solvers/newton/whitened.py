@@ -116,7 +116,7 @@ class Whitened(QuasiNewton):
         self._sums: ClassedSums | None = None  # that products are asked for
         self._has_products, self._products = False, 0  # for steps; those of the last one
         self._decrements: list[float] = []  # since the matrix was made
-        self._latest: list[float] = []  # the last ones, whatever matrices they had
+        self._latest: list[float] = []  # the most recent, across matrices
         self._spent, self._steps = 0.0, 0  # passes of L-BFGS, those for blocks included; its steps
 
     def on(self, sums: Sums | None) -> None:
@@ -276,9 +276,11 @@ class Whitened(QuasiNewton):
     def _are_products_needed(self, decrement: float, target: float) -> bool:
         """Whether L-BFGS would take more steps than are left, and a Hessian is too large.
 
-        Blocks that are renewed every few steps do not hide how slow all these are together.
+        The last steps count across renewals, so frequent renewals do not hide slow progress.
         """
         if self.may_be_full or not (self.may_have_blocks and self._is_late):
+            return False
+        if len(self._latest) < _STEPS_SEEN:
             return False
         ratio = min(_mean_ratio(self._latest), _SLOWEST)
         return is_worth_renewing(decrement, target, ratio, self._steps_left)

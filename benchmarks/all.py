@@ -6,9 +6,9 @@ written as a page in Markdown, and kept beside it in a JSON file, so that script
 one: only those that were run are replaced.
 
 Run ``python benchmarks/all.py`` on a quiet machine; it takes several hours. With ``--side-by-side``
-scripts of one thread run at the same time, each on its own core, before the others, which have the
-machine to themselves; that takes about half as long. After an interruption, ``--resume`` leaves out
-what the page has already from the same code on the same machine. ``--quick`` takes fewer seeds,
+single-threaded scripts run at the same time, each on its own core, before the others, which have
+the machine to themselves; that takes about half as long. After an interruption, ``--resume`` leaves
+out what the page already has from the same code on the same machine. ``--quick`` takes fewer seeds,
 sets and repeats; names run only these scripts; ``--given "--repeats 3"`` passes arguments on to
 each of them. A script whose extra is not installed is left out, with a line that says so. The exit
 status is 1 if a bar is missed or a script fails.
@@ -20,6 +20,7 @@ tables of gaps without figures. For the one that is used, ``scale.py`` has figur
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shlex
@@ -30,13 +31,16 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Lock, Timer
 
 from figures_page import Outcome, is_closing, page, verdict_of
 
+import antithetic
 from antithetic.bench.rows import cpu_name, versions
 
 HERE = Path(__file__).parent
@@ -53,9 +57,10 @@ class Script:
     shares : bool
         Whether it computes with one thread, and can run beside another on a core of its own.
     given : str
-        Its arguments.
+        Its arguments; ``{folder}`` stands for the folder of its rows.
     prepared_by : str
-        Arguments of a run that can share the machine, and whose results the script takes over.
+        Further arguments of a run that can share the machine, and whose results the script takes
+        over.
     """
 
     needs: dict[str, str] = field(default_factory=dict)
@@ -64,6 +69,8 @@ class Script:
     prepared_by: str = ""
 
 
+# The races with one thread share the machine, so they need the CPU clock; a fit of a second is long
+# for these sets, and with the default of five the races would take twice the time.
 RACES = "--clock cpu --seconds 1"
 SCRIPTS = {
     "shape": Script(),
@@ -72,7 +79,7 @@ SCRIPTS = {
     "pairing": Script(),
     "estimators": Script(shares=True),
     "units": Script(shares=True),
-    "logistic": Script(shares=True, given="--save antithetic-bench/logistic.csv"),
+    "logistic": Script(shares=True, given="--save {folder}/logistic.csv"),
     "softmax": Script(shares=True),
     "certificates": Script(shares=True),
     "losses": Script(shares=True),
@@ -81,7 +88,7 @@ SCRIPTS = {
     "composition": Script(shares=True),
     "torch_training": Script({"torch": "torch"}, shares=True),
     "scale": Script({"dask": "dask", "distributed": "dask"}),
-    "peers": Script(given=RACES, prepared_by=f"{RACES} --threads 1"),
+    "peers": Script(given=RACES, prepared_by="--threads 1"),
     "guard": Script(),
 }
 # The longest first, so that no core is left with a long one at the end.
@@ -126,11 +133,12 @@ def run(
         command, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         running.add(process)
-        if core is not None:
-            os.sched_setaffinity(process.pid, {core})  # before it has started any thread
         timer = Timer(60.0 * minutes, lambda: (late.append(True), end(process)))
         timer.start()
         try:
+            if core is not None:
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(process.pid, {core})  # before it has started any thread
             for line in process.stdout:
                 print(line if core is None else f"{script}: {line}", end="", flush=True)
                 lines.append(line.rstrip())
@@ -155,49 +163,64 @@ def run(
     )
 
 
+@cache  # what is measured is what was there at the start
 def environment() -> str:
-    """The machine and the versions, ours with a hash of its source."""
-    return f"{cpu_name()}; {versions()}"
+    """The machine and the versions, with hashes of our source, the kernels and the scripts."""
+    kernels = sorted((Path(antithetic.__file__).parent / "_core").glob("_*.*"))
+    return (
+        f"{cpu_name()}; {versions()}; kernels {_hash(kernels)}, scripts"
+        f" {_hash(sorted(Path(__file__).parent.glob('*.py')))}"
+    )
+
+
+def _hash(paths: Sequence[Path]) -> str:
+    found = hashlib.sha256()
+    for path in paths:
+        found.update(path.name.encode() + path.read_bytes())
+    return found.hexdigest()[:8]
 
 
 def end(process: subprocess.Popen) -> None:
     """End a script and the processes that it started."""
-    if hasattr(os, "killpg"):
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
+    with suppress(ProcessLookupError):  # it has just ended by itself
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
 
 
 class Session:
-    """Runs scripts, and keeps each outcome as soon as it is there."""
+    """Runs scripts, and saves each outcome as soon as it is available."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.outcomes: list[Outcome] = []
-        self.prepared: dict[str, float] = {}  # seconds that this took
+        self.prepared: dict[str, float] = {}  # seconds of the preparing run
         self._lock, self._stopping = Lock(), Event()
         self._running: set[subprocess.Popen] = set()
 
-    def arguments(self, script: str) -> str:
+    def arguments(self, script: str, *, prepares: bool = False) -> str:
         """What it is given."""
-        return f"{SCRIPTS[script].given} {self.options.given}".strip()
+        folder = "antithetic-bench-quick" if self.options.quick else "antithetic-bench"
+        own = SCRIPTS[script].given.format(folder=folder)
+        further = SCRIPTS[script].prepared_by if prepares else ""
+        return " ".join(filter(None, (own, self.options.given, further)))
 
-    def is_done(self, script: str) -> bool:
-        """Whether the page has what it would measure now."""
-        if not self.options.resume:
-            return False
-        kept = known(self.options.page).get(script)
-        return kept is not None and (
+    def take_over(self, script: str) -> bool:
+        """Take what the page has of a script, if that is what it would measure now."""
+        kept = known(self.options.page).get(script) if self.options.resume else None
+        if kept is None or (
             (kept.trouble, kept.quick, kept.given, kept.measured_with)
-            == ("", self.options.quick, self.arguments(script), environment())
-        )
+            != ("", self.options.quick, self.arguments(script), environment())
+        ):
+            return False
+        self.outcomes.append(kept)
+        return True
 
     def run(self, script: str, core: int | None = None) -> None:
         """Run a script, or what can be prepared of one that cannot share the machine."""
         prepares = core is not None and not SCRIPTS[script].shares
-        given = self.arguments(script)
-        if prepares:
-            given = f"{SCRIPTS[script].prepared_by} {self.options.given}".strip()
+        given = self.arguments(script, prepares=prepares)
         minutes = self.options.minutes or LONG_MINUTES.get(script, MINUTES)
         found = run(script, self.options.quick, minutes, given, core, self._running)
         if self._stopping.is_set():
@@ -225,15 +248,16 @@ class Session:
                 self.run(script, core)
 
         with ThreadPoolExecutor(len(cores)) as pool:
+            started = [pool.submit(lane, core) for core in cores]
             try:
-                started = [pool.submit(lane, core) for core in cores]
                 for finished in wait(started, return_when=FIRST_EXCEPTION).done:
                     finished.result()
             except BaseException:  # Ctrl-C comes to this thread alone
                 self._stopping.set()
                 waiting.clear()
-                for process in list(self._running):
-                    end(process)
+                while wait(started, timeout=0.1).not_done:  # one of them may only just begin
+                    for process in list(self._running):
+                        end(process)
                 raise
 
 
@@ -298,7 +322,7 @@ def main() -> int:
     parser.add_argument(
         "--side-by-side",
         action="store_true",
-        help="run scripts of one thread at the same time, each on its own core",
+        help="run single-threaded scripts at the same time, each on its own core",
     )
     parser.add_argument(
         "--resume",
@@ -317,7 +341,7 @@ def main() -> int:
         if note := left_out(script):
             notes.append(note)
             print(note, flush=True)
-        elif session.is_done(script):
+        elif session.take_over(script):
             print(f"{script}: kept from an earlier run", flush=True)
         else:
             chosen.append(script)

@@ -35,7 +35,7 @@ class Outcome:
 
     @property
     def source(self) -> str:
-        """Hash of the package's source; nothing for outcomes that do not tell it."""
+        """Hash of the package's source; empty if the outcome does not record it."""
         found = re.search(r"\(source (\w+)\)", self.measured_with)
         return found[1] if found else ""
 
@@ -94,7 +94,10 @@ def _measured_with(outcomes: list[Outcome]) -> str:
     every = {one.measured_with for one in outcomes}
     if len(every) == 1 and outcomes[0].source:
         return f"All were measured on one machine with the same code (source {outcomes[0].source})."
-    return "They were measured with different versions of the code; each section says which."
+    return (
+        "They were not all measured with the same code, package versions and machine; each section"
+        " says what is known."
+    )
 
 
 def _section(one: Outcome) -> list[str]:

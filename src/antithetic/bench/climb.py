@@ -32,7 +32,7 @@ _STALLED_RUNGS, _STALLED = 5, 0.99
 _LEAST_LEFT = 2
 # Configurations of one peer whose first times differ by less are both timed side by side.
 _NEARLY = 1.5
-_MORE = 4  # rungs above an effort that was enough with one thread
+_MORE = 4  # efforts to try, from the one that was enough with one thread on
 _WARM_UP = 3  # passes: the first of a balanced order is another kernel than the next
 
 
@@ -257,10 +257,11 @@ def recall(configs: Sequence[Config], rows: Sequence[Row]) -> list[Point]:
     points = []
     for row in rows:
         for config in configs:
-            effort = row.setting.removeprefix(f"{config.setting}, {config.effort}=")
-            if row.part == "curve" and row.status == "ok" and effort.isdecimal():
+            words = f"{config.setting}, {config.effort}="
+            if row.part == "curve" and row.status == "ok" and row.setting.startswith(words):
+                effort = int(row.setting.removeprefix(words))
                 given = (row.value, row.seconds, row.passes, row.iterations)
-                points.append(Point(config, int(effort), *given))
+                points.append(Point(config, effort, *given))
     return points
 
 
@@ -271,11 +272,11 @@ def retrace(
 
     Threads change the order of sums, and the result of solvers that update weights without locks,
     so an effort that is no longer enough is raised. A configuration that was slower with one thread
-    by more than the number of threads cannot become the fastest.
+    by more than the number of threads cannot become the fastest. A gap that one thread did not
+    reach in time is not tried.
     """
     found: dict[tuple[int, int], Point] = {}
-    if earlier:
-        timed(earlier[0].config, _WARM_UP, limits.seeds[0], CLOCKS[limits.clock])
+    timed(earlier[0].config, _WARM_UP, limits.seeds[0], CLOCKS[limits.clock])
     for target in targets:
         for point in candidates(earlier, target, _NEARLY * task.threads):
             for effort in islice(efforts(point.effort), _MORE):

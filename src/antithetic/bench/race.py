@@ -46,7 +46,7 @@ _FEW, _MANY = 2, 12  # passes whose difference in seconds gives those of one
 class Runner:
     """A peer on a problem: its configurations, the points measured so far, and what went wrong.
 
-    ``retraced`` says that its efforts come from a race of one thread: there are none to look for.
+    ``retraced`` says that its efforts come from a race of one thread: no search is needed.
     """
 
     peer: Peer

@@ -8,9 +8,11 @@ import sys
 from contextlib import ExitStack
 from itertools import permutations
 
+import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
+from antithetic import LogisticRegression
 from antithetic._util import threads
 from antithetic._util.threads import limit_blas
 from antithetic.dask.tasks import one_thread
@@ -35,6 +37,28 @@ def test_whoever_leaves_last_restores_the_threads_of_blas(leaving):
             assert threads_of_blas() == {min(inside, default=2)}
 
 
+def test_libraries_are_found_without_a_search():
+    """A search of all that is loaded takes longer than many a fit."""
+    found = threads._blas()
+    known = ThreadpoolController().select(user_api="blas")
+    if {library.internal_api for library in known.lib_controllers} != {"openblas"}:
+        pytest.skip("NumPy or SciPy uses another library than OpenBLAS")
+    if sys.platform != "win32":
+        assert all(isinstance(library, threads._Library) for library in found)
+    for number in (1, 2):
+        with threadpool_limits(number, user_api="blas"):
+            assert threads_of_blas() == {number}
+    with limit_blas(1):
+        assert {library.num_threads for library in known.lib_controllers} == {1}
+
+
+def test_other_libraries_are_searched_for(monkeypatch):
+    monkeypatch.setattr(threads, "_LINKED", (("antithetic.no_such_module",), ("math",)))
+    found = threads._blas.__wrapped__()
+    known = ThreadpoolController().select(user_api="blas").lib_controllers
+    assert [library.filepath for library in found] == [library.filepath for library in known]
+
+
 FORK = """
 import os, signal, threading
 from threadpoolctl import threadpool_limits
@@ -43,6 +67,7 @@ from antithetic._util import threads
 def number():
     return {library.get_num_threads() for library in threads._blas()}
 
+threads._blas()  # loads all of them
 threadpool_limits(2, user_api="blas")
 inside, leave = threading.Event(), threading.Event()
 
@@ -74,3 +99,23 @@ assert number() == {2}
 def test_limits_of_other_threads_end_in_a_fork():
     """There they would never be lifted, and their lock never be released."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], check=True, timeout=60)
+
+
+def test_a_fit_leaves_the_threads_of_blas_as_they_were():
+    rows = np.random.default_rng(0).normal(size=(4000, 30))
+    labels = (rows[:, 0] + rows[:, 1] > np.random.default_rng(1).normal(size=4000)).astype(int)
+    before = threads_of_blas()
+    inside = []
+
+    class Watched(LogisticRegression):
+        def _run(self, *given):
+            inside.append(threads_of_blas())
+            return super()._run(*given)
+
+    Watched(n_jobs=2).fit(rows, labels)
+    assert inside == [{1}]
+    assert threads_of_blas() == before
+    rows[3, 3] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        LogisticRegression(n_jobs=2).fit(rows, labels)
+    assert threads_of_blas() == before

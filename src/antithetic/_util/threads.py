@@ -5,13 +5,17 @@ To that end the matrix products inside each thread use one thread.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import lru_cache
-from typing import Any, TypeVar
+from importlib import import_module
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -19,6 +23,17 @@ from antithetic._util.validation import check_count
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
+
+# extension modules that are linked to the BLAS of NumPy and to that of SciPy
+_LINKED = (
+    ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath"),
+    ("scipy.linalg._fblas",),
+)
+_NAMES = [
+    (f"{prefix}openblas_get_num_threads{suffix}", f"{prefix}openblas_set_num_threads{suffix}")
+    for prefix in ("scipy_", "")
+    for suffix in ("64_", "")
+]
 
 _lock = threading.Lock()
 _limits: list[tuple[int, int]] = []  # threads that have set a limit, and their limits
@@ -105,7 +120,72 @@ def thread_map(
             yield lambda function, items: list(pool.map(function, items))
 
 
+def in_shares(
+    function: Callable[[Sequence[Item]], Outcome], items: Sequence[Item], threads: int
+) -> list[Outcome]:
+    """Call a function with equal shares of the items, each in a thread of its own.
+
+    Neighbours stay together, and results are in the order of the shares. If functions raise errors,
+    the first share's error is raised once all of them have ended.
+    """
+    many = max(1, min(threads, len(items)))
+    if many == 1:
+        return [function(items)]
+    ends = [len(items) * share // many for share in range(many + 1)]
+    shares = [items[start:end] for start, end in pairwise(ends)]
+    later: list[Future[Outcome]] = [Future() for _ in shares[1:]]
+    workers = [
+        threading.Thread(target=copy_context().run, args=(_fulfil, future, function, share))
+        for future, share in zip(later, shares[1:], strict=True)
+    ]
+    with limit_blas(1):
+        for worker in workers:
+            worker.start()
+        try:
+            first = function(shares[0])
+        finally:
+            for worker in workers:
+                worker.join()
+    return [first, *(future.result() for future in later)]
+
+
+def _fulfil(
+    future: Future[Outcome], function: Callable[[Sequence[Item]], Outcome], share: Sequence[Item]
+) -> None:
+    try:
+        future.set_result(function(share))
+    except BaseException as error:  # raised in the thread that waits for it
+        future.set_exception(error)
+
+
+class _Library(NamedTuple):
+    """A BLAS library whose threads can be counted and limited."""
+
+    get_num_threads: Callable[[], int]
+    set_num_threads: Callable[[int], object]
+
+
 @lru_cache(maxsize=1)
 def _blas() -> list[Any]:
-    # looks at every loaded library, some 10 ms: once
+    """Libraries of NumPy and SciPy if both use OpenBLAS; otherwise all that can be found.
+
+    To look at every loaded library takes as long as a fit of thousands of rows, some 30 ms.
+    """
+    found = [_openblas(names) for names in _LINKED]
+    if all(library is not None for library in found):
+        return found
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+def _openblas(names: tuple[str, ...]) -> _Library | None:
+    """OpenBLAS that one of these modules is linked to; None if it has another library, or none."""
+    for name in names:
+        try:
+            path = import_module(name).__file__
+        except ImportError:
+            continue
+        module = ctypes.CDLL(path)  # already loaded; its symbols include those of its libraries
+        for getter, setter in _NAMES:
+            if hasattr(module, getter) and hasattr(module, setter):
+                return _Library(getattr(module, getter), getattr(module, setter))
+    return None

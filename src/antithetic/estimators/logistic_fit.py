@@ -187,12 +187,12 @@ def threads_of(n_jobs: int | None) -> int:
 
 @contextmanager
 def threads_for(n_jobs: int | None) -> Iterator[int]:
-    """Give the number of threads; BLAS keeps to it where it is given."""
-    if n_jobs is None:  # BLAS has its own default, and a limit takes longer than a small fit
-        yield threads_of(None)
-        return
+    """Give the number of threads for sums over the rows; BLAS itself uses one.
+
+    Its own threads would wait in a loop between its calls, on the cores that the sums need.
+    """
     threads = threads_of(n_jobs)
-    with limit_blas(threads):
+    with limit_blas(1):
         yield threads
 
 

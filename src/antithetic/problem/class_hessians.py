@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy import sparse
 from antithetic._core import kernels
 from antithetic.problem.class_points import ClassPoints
 from antithetic.problem.class_rows import ROWS_PER_COLUMN, ClassRows, effective_rows
+from antithetic.problem.shared_sums import add_up
 from antithetic.problem.sums import Evaluation, Vector, Whitening
 
 MOST_SQUARE = 3000  # columns of a matrix of their products
@@ -74,9 +76,10 @@ class ClassHessians(ClassRows):
     def _whole(self, point: Evaluation, kind: Any, care: float) -> Vector:
         """Second derivatives of the mean loss; the intercept of a class follows its weights."""
         classes, size, above = self.classes, self.features + self.fit_intercept, 0.5 * care
-        total = np.zeros((classes * size, classes * size))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for part, block in self._dense_blocks(kind, len(total)):
+
+        def sums(parts: Sequence[slice]) -> tuple[Vector]:
+            total = np.zeros((classes * size, classes * size))
+            for part, block in self._dense_blocks(kind, parts):
                 chances, curvatures = self._chances(point.theta, block, kind)
                 if self.weight is not None:
                     block *= np.sqrt(self.weight[part, None]).astype(kind)
@@ -91,15 +94,18 @@ class ClassHessians(ClassRows):
                     own = block * roots[:, None]
                     lines[k, :, k] = own.T @ own
                 total += product
-        return total / self.n
+            return (total,)
+
+        return self._add_squares(sums, classes * size)
 
     def _gram(self, point: Evaluation, columns: NDArray[np.intp], kind: Any, care: float) -> Vector:
         places, owners = _places_and_owners(self, columns)
         members = [np.flatnonzero(owners == k) for k in range(self.classes)]
-        gram = np.zeros((len(places), len(places)))
         above = 0.5 * care
-        with np.errstate(over="ignore", invalid="ignore"):
-            for part, block in self._dense_blocks(kind, len(places)):
+
+        def sums(parts: Sequence[slice]) -> tuple[Vector]:
+            gram = np.zeros((len(places), len(places)))
+            for part, block in self._dense_blocks(kind, parts):
                 chances, curvatures = self._chances(point.theta, block, kind)
                 if self.weight is not None:
                     block *= np.sqrt(self.weight[part, None]).astype(kind)
@@ -114,7 +120,18 @@ class ClassHessians(ClassRows):
                     own = wide[:, mine] * np.sqrt(weights.astype(kind))[:, None]
                     product[np.ix_(mine, mine)] = own.T @ own
                 gram += product
-        return gram / self.n
+            return (gram,)
+
+        return self._add_squares(sums, len(places))
+
+    def _add_squares(self, sums: Callable[[Sequence[slice]], tuple[Vector]], size: int) -> Vector:
+        """Mean over the rows of square matrices of some size."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            (total,) = add_up(
+                sums, self._dense_parts(size), self.threads, self.n * float(size) ** 2, size**2
+            )
+        total /= self.n
+        return total
 
     def _chances(self, theta: Vector, block: Any, kind: Any) -> tuple[Any, Any]:
         """Probabilities p of the classes of centred rows, and p (1 - p)."""
@@ -139,12 +156,19 @@ class ClassHessians(ClassRows):
     def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
         """Diagonal of :meth:`hessian`: one pass over the rows."""
         f, above = self.features, 0.5 * care * (1.0 - 1.0 / self.classes)
-        squares = np.zeros((self.classes, f + self.fit_intercept))
-        for part, block in self._dense_blocks(np.float64, f + 1):
-            weights = (1.0 - care) * self._chances(point.theta, block, np.float64)[1] + above
-            if self.weight is not None:
-                weights *= self.weight[part, None]
-            squares += weights.T @ (block * block)
+
+        def sums(parts: Sequence[slice]) -> tuple[Vector]:
+            squares = np.zeros((self.classes, f + self.fit_intercept))
+            for part, block in self._dense_blocks(np.float64, parts):
+                weights = (1.0 - care) * self._chances(point.theta, block, np.float64)[1] + above
+                if self.weight is not None:
+                    weights *= self.weight[part, None]
+                squares += weights.T @ (block * block)
+            return (squares,)
+
+        (squares,) = add_up(
+            sums, self._dense_parts(f + 1), self.threads, 2.0 * self.n * self.d, self.d
+        )
         squares /= self.n
         squares[:, :f] += self.penalty.l2
         return np.concatenate([squares[:, :f].ravel(), squares[:, f:].ravel()])
@@ -174,19 +198,33 @@ class ClassHessians(ClassRows):
         self, point: Evaluation, care: float, above: float, kind: Any
     ) -> tuple[Vector, Vector]:
         """Mean of the products of rows, times mean curvatures, and curvatures of the classes."""
-        total, of_class = np.zeros((self.features, self.features)), np.zeros(self.classes)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for part, block in self._dense_blocks(kind, self.features + 1):
-                weights = self._curvatures(point.theta, block)
-                weights *= 1.0 - care
-                weights += above
-                if self.weight is not None:
-                    weights *= self.weight[part, None].astype(kind)
+
+        def sums(parts: Sequence[slice]) -> tuple[Vector, Vector]:
+            total, of_class = np.zeros((self.features, self.features)), np.zeros(self.classes)
+            for part, block in self._dense_blocks(kind, parts):
+                weights = self._weights_of_classes(point, care, above, part, block)
                 of_class += weights.sum(axis=0, dtype=np.float64)
                 roots = np.sqrt(weights.mean(axis=1))
                 rows = block[:, : self.features] * roots[:, None]
                 total += rows.T @ rows
+            return total, of_class
+
+        f, parts = self.features, self._dense_parts(self.features + 1)
+        work = float(self.n) * f * (f + self.classes)
+        with np.errstate(over="ignore", invalid="ignore"):
+            total, of_class = add_up(sums, parts, self.threads, work, f * f)
         return total / self.n, of_class / self.n
+
+    def _weights_of_classes(
+        self, point: Evaluation, care: float, above: float, part: slice, block: Any
+    ) -> Any:
+        """Curvatures of each class, with a share of those above, times the weights of the rows."""
+        weights = self._curvatures(point.theta, block)
+        weights *= 1.0 - care
+        weights += above
+        if self.weight is not None:
+            weights *= self.weight[part, None].astype(block.dtype)
+        return weights
 
     def class_blocks(self, point: Evaluation, *, care: float = 0.0) -> Vector:
         """Second derivatives of the mean loss by the weights, and the intercept, of each class.
@@ -199,41 +237,53 @@ class ClassHessians(ClassRows):
 
     def _class_blocks(self, point: Evaluation, care: float, kind: Any) -> Vector:
         above, size = 0.5 * care * (1.0 - 1.0 / self.classes), self.features + self.fit_intercept
-        total, rng = np.zeros((self.classes, size, size)), np.random.default_rng(0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for part, block in self._dense_blocks(kind, size):
-                weights = self._curvatures(point.theta, block)
-                weights *= 1.0 - care
-                weights += above
-                if self.weight is not None:
-                    weights *= self.weight[part, None].astype(kind)
+        share = ROWS_PER_COLUMN * size / self.n
+
+        def sums(parts: Sequence[slice]) -> tuple[Vector]:
+            total = np.zeros((self.classes, size, size))
+            for part, block in self._dense_blocks(kind, parts):
+                weights = self._weights_of_classes(point, care, above, part, block)
+                phases = np.random.default_rng(part.start).random(self.classes)
                 for k, own in enumerate(np.ascontiguousarray(weights.T)):
                     # of millions of rows, less than one is drawn from each block of them
-                    used, heavier = thinned(own, ROWS_PER_COLUMN * size / self.n, rng.random())
+                    used, heavier = thinned(own, share, phases[k])
                     rows = block[used]
                     rows *= np.sqrt(heavier)[:, None]
                     total[k] += rows.T @ rows
-        return total / self.n
+            return (total,)
+
+        entries = self.classes * size**2
+        work = min(1.0, share) * self.n * entries
+        with np.errstate(over="ignore", invalid="ignore"):
+            (total,) = add_up(sums, self._dense_parts(size), self.threads, work, entries)
+        total /= self.n
+        return total
 
     def _squares(self, point: Evaluation, care: float, above: float) -> tuple[Vector, Vector]:
         """Diagonal of the same matrix, from all rows, which stay sparse."""
-        sums, squares, of_class = np.zeros(self.features), np.zeros(self.features), 0.0
-        for part, block, scores in self._scores(point.theta, np.float64):
-            weights = np.empty_like(scores)
-            kernels.softmax_chances(scores, weights)
-            weights = (1.0 - care) * weights + above
-            if self.weight is not None:
-                weights *= self.weight[part, None]
-            of_class = of_class + weights.sum(axis=0)
-            means = weights.mean(axis=1)
-            sums += block.T @ means
-            squares += (
-                block.multiply(block) if sparse.issparse(block) else block * block
-            ).T @ means
-        found = np.asarray(of_class)
+
+        def sums(parts: Sequence[slice]) -> tuple[Vector, Vector, Vector]:
+            total, squares = np.zeros(self.features), np.zeros(self.features)
+            of_class = np.zeros(self.classes)
+            for part, block, scores in self._scores(point.theta, np.float64, parts):
+                weights = np.empty_like(scores)
+                kernels.softmax_chances(scores, weights)
+                weights = (1.0 - care) * weights + above
+                if self.weight is not None:
+                    weights *= self.weight[part, None]
+                of_class += weights.sum(axis=0)
+                means = weights.mean(axis=1)
+                total += block.T @ means
+                squared = block.multiply(block) if sparse.issparse(block) else block * block
+                squares += squared.T @ means
+            return total, squares, of_class
+
+        total, squares, of_class = add_up(
+            sums, self._parts_of_scores(), self.threads, self._work_of_scores()
+        )
         if self.centre is not None:
-            squares += self.centre * (self.centre * float(found.mean()) - 2.0 * sums)
-        return np.maximum(squares, 0.0) / self.n, found / self.n
+            squares += self.centre * (self.centre * float(of_class.mean()) - 2.0 * total)
+        return np.maximum(squares, 0.0) / self.n, of_class / self.n
 
     def scales(self, point: Evaluation) -> Vector:
         """Squared unit of each weight, in curvature."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from antithetic.problem.class_shares import best_constants
 from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Vector
 
-_ROWS_AT_ONCE = 1024  # of a dense block, for each thread
+_ROWS_AT_ONCE = 1024  # of a dense block
 # One thread of BLAS takes products of so many multiplications without copies of its matrices,
 # which is twice as fast; blocks of fewer rows than these are not worth it.
 _SMALL_PRODUCT, _FEW_ROWS = 1_000_000, 128
@@ -45,7 +45,7 @@ class ClassRows(ClassPoints):
     centre : ndarray of shape (features,) or None
         What is subtracted from each column; None without intercepts.
     threads : int, default=1
-        Threads of BLAS; blocks of rows are longer if there are more.
+        Threads that sums over the rows are shared between; BLAS uses one in each.
     kind : type or None, default=None
         Float type of the products; None means that of the rows if it is accurate enough.
     """
@@ -136,34 +136,41 @@ class ClassRows(ClassPoints):
 
     # ---- blocks of rows
 
-    def _parts(self, at_once: int) -> Iterator[slice]:
-        for start in range(0, self.n, at_once):
-            yield slice(start, min(self.n, start + at_once))
+    def _parts(self, at_once: int) -> list[slice]:
+        starts = range(0, self.n, max(1, at_once))
+        return [slice(start, min(self.n, start + at_once)) for start in starts]
 
-    def _blocks(self, kind: Any) -> Iterator[tuple[slice, Any]]:
-        """Rows as given, in the float type of the products."""
-        if sparse.issparse(self.X):
-            X = self.X if self.X.dtype == kind else self.X.astype(kind)
-            for part in self._parts(max(1, _SCORES_AT_ONCE // self.classes)):
-                yield part, X[part]
-            return
-        for part in self._parts(self._rows_at_once()):
-            yield part, self.X[part].astype(kind, copy=False)
+    def _parts_of_scores(self) -> list[slice]:
+        """Parts of the rows whose scores are found at once."""
+        if not sparse.issparse(self.X):
+            return self._parts(self._rows_of_small_products() or _ROWS_AT_ONCE)
+        return self._parts(min(_SCORES_AT_ONCE // self.classes, -(-self.n // self.threads)) or 1)
+
+    def _dense_parts(self, width: int) -> list[slice]:
+        """Parts of the rows that are made dense and centred at once, to be of some width."""
+        return self._parts(max(1, min(self.n, _ENTRIES_AT_ONCE // max(1, width))))
+
+    def _work_of_scores(self) -> float:
+        """Multiplications of scores and a gradient."""
+        entries = self.X.nnz if sparse.issparse(self.X) else self.X.size
+        return 2.0 * float(entries) * self.classes
 
     def _rows_of_small_products(self) -> int:
         """Rows of a block whose products with all weights are small; 0 if they would be too few."""
-        most = _SMALL_PRODUCT // max(1, self.d) if self.threads == 1 else 0
+        most = _SMALL_PRODUCT // max(1, self.d)
         return min(most, _ROWS_AT_ONCE) if most >= _FEW_ROWS else 0
 
-    def _rows_at_once(self) -> int:
-        return self._rows_of_small_products() or _ROWS_AT_ONCE * self.threads
+    def _blocks(self, kind: Any, parts: Sequence[slice]) -> Iterator[tuple[slice, Any]]:
+        """Rows as given, in the float type of the products."""
+        for part in parts:
+            yield part, self.X[part].astype(kind, copy=False)
 
-    def _dense_blocks(self, kind: Any, width: int) -> Iterator[tuple[slice, Any]]:
+    def _dense_blocks(self, kind: Any, parts: Sequence[slice]) -> Iterator[tuple[slice, Any]]:
         """Centred rows, followed by a one where there are intercepts."""
         f = self.features
-        at_once = max(1, min(self.n, _ENTRIES_AT_ONCE // max(1, width)))
-        buffer = np.empty((at_once, f + self.fit_intercept), dtype=kind)
-        for part in self._parts(at_once):
+        longest = max((part.stop - part.start for part in parts), default=0)
+        buffer = np.empty((longest, f + self.fit_intercept), dtype=kind)
+        for part in parts:
             block = buffer[: part.stop - part.start]
             rows = self.X[part].toarray() if sparse.issparse(self.X) else self.X[part]
             centre = 0.0 if self.centre is None else self.centre
@@ -174,7 +181,9 @@ class ClassRows(ClassPoints):
     def _weights_of(self, part: slice) -> Vector:
         return _NO_WEIGHT if self.weight is None else self.weight[part]
 
-    def _scores(self, theta: Vector, kind: Any) -> Iterator[tuple[slice, Any, Any]]:
+    def _scores(
+        self, theta: Vector, kind: Any, parts: Sequence[slice]
+    ) -> Iterator[tuple[slice, Any, Any]]:
         """Blocks of rows and the scores of their classes; these may be overwritten."""
         coef, intercepts = self.split(theta)
         across = np.ascontiguousarray(coef.T, dtype=kind)
@@ -182,7 +191,7 @@ class ClassRows(ClassPoints):
         if not is_small and not sparse.issparse(self.X):
             across = np.asarray(coef, dtype=kind).T  # what BLAS reads faster
         added = intercepts.astype(kind)
-        for part, block in self._blocks(kind):
+        for part, block in self._blocks(kind, parts):
             scores = block @ across
             if self.fit_intercept:
                 scores += added

@@ -8,7 +8,7 @@ another product while the block is in the cache. Nothing of length n is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from scipy.special import softmax
 from antithetic._core import kernels
 from antithetic.problem.class_hessians import ClassHessians, spread_places
 from antithetic.problem.class_shares import move_chances, move_gradient
+from antithetic.problem.shared_sums import Sums, add_up
 from antithetic.problem.sums import Dual, Evaluation, Outcome, Vector
 
 _FEW_CLASSES = 32  # of which a product with zeros costs less than to make a sparse matrix
@@ -31,20 +32,30 @@ class ClassSums(ClassHessians):
 
     # ---- sums
 
+    def _add(self, sums: Callable[[Sequence[slice]], Sums]) -> Sums:
+        """Add up sums over the rows that take about as long as a gradient."""
+        return add_up(sums, self._parts_of_scores(), self.threads, self._work_of_scores())
+
     def at(self, theta: Vector) -> Evaluation:
         """Objective and gradient at some weights: one pass over the rows."""
-        sums, gradient = np.zeros(self.classes), np.zeros((self.classes, self.features))
-        loss = square = curvature = 0.0
-        for part, block, scores in self._scores(theta, self.kind):
-            found = kernels.softmax_slopes(scores, self.labels[part], self._weights_of(part), sums)
-            loss, square, curvature = loss + found[0], square + found[1], curvature + found[2]
-            gradient += _products(scores, block)
+        totals, sums, gradient = self._add(partial(self._slopes, theta))
+        loss, square, curvature = totals.tolist()
         coef, l2 = theta[: self.d], self.penalty.l2
         slopes = self._average(gradient, sums)
         slopes[: self.d] += l2 * coef
         objective = loss / self.n + 0.5 * l2 * float(coef @ coef)
         noise = square / curvature if curvature > 0.0 else 0.0
         return Evaluation(theta, objective, slopes, noise, totals=(curvature / self.n,))
+
+    def _slopes(self, theta: Vector, parts: Sequence[slice]) -> tuple[Vector, Vector, Vector]:
+        """Sums of losses, squares and curvatures, of slopes, and of slopes times rows."""
+        totals, sums = np.zeros(3), np.zeros(self.classes)
+        gradient = np.zeros((self.classes, self.features))
+        for part, block, scores in self._scores(theta, self.kind, parts):
+            weight = self._weights_of(part)
+            totals += kernels.softmax_slopes(scores, self.labels[part], weight, sums)
+            gradient += _products(scores, block)
+        return totals, sums, gradient
 
     def at_constant(self) -> Evaluation:
         """Objective and gradient at the best constant: sums over classes, without any scores."""
@@ -67,7 +78,11 @@ class ClassSums(ClassHessians):
 
     def times(self, point: Evaluation, vector: Vector) -> Vector:
         """Product of the Hessian with a vector: one pass over the rows."""
-        return self._times(self._block_chances(point.theta, np.float64), vector)
+
+        def changes(parts: Sequence[slice]) -> tuple[Vector, Vector]:
+            return self._changes(vector, self._block_chances(point.theta, np.float64, parts))
+
+        return self._product(vector, self._add(changes))
 
     def products(self, theta: Vector) -> Callable[[Vector], Vector]:
         """Products of the Hessian with vectors, one after the other.
@@ -75,16 +90,24 @@ class ClassSums(ClassHessians):
         Rows and their probabilities are kept in the float type of products, so that a product takes
         half the time of :meth:`times`, or less.
         """
-        return partial(self._times, list(self._block_chances(theta, self.kind)))
+        blocks = list(self._block_chances(theta, self.kind, self._parts_of_scores()))
+        return lambda vector: self._product(
+            vector,
+            add_up(partial(self._changes, vector), blocks, self.threads, self._work_of_scores()),
+        )
 
-    def _block_chances(self, theta: Vector, kind: Any) -> Iterator[tuple[slice, Any, Any]]:
+    def _block_chances(
+        self, theta: Vector, kind: Any, parts: Sequence[slice]
+    ) -> Iterator[tuple[slice, Any, Any]]:
         """Blocks of rows and the probabilities of their classes."""
-        for part, block, scores in self._scores(theta, kind):
+        for part, block, scores in self._scores(theta, kind, parts):
             kernels.softmax_chances(scores, np.empty_like(scores))
             yield part, block, scores
 
-    def _times(self, blocks: Iterable[tuple[slice, Any, Any]], vector: Vector) -> Vector:
-        """Product of the Hessian with a vector, from blocks and their probabilities."""
+    def _changes(
+        self, vector: Vector, blocks: Iterable[tuple[slice, Any, Any]]
+    ) -> tuple[Vector, Vector]:
+        """Sums of the changes of slopes along a vector, and of these times rows."""
         along, constants = self.split(vector)
         sums, total = np.zeros(self.classes), np.zeros((self.classes, self.features))
         for part, block, chances in blocks:
@@ -96,18 +119,28 @@ class ClassSums(ClassHessians):
                 changes *= self.weight[part, None]
             sums += changes.sum(axis=0, dtype=np.float64)
             total += _products(changes, block)
+        return sums, total
+
+    def _product(self, vector: Vector, changes: tuple[Vector, Vector]) -> Vector:
+        """Product of the Hessian with a vector, from the sums of :meth:`_changes`."""
+        sums, total = changes
         product = self._average(total, sums)
         product[: self.d] += self.penalty.l2 * vector[: self.d]
         return product
 
     def curvature_above(self, point: Evaluation, vector: Vector) -> float:  # noqa: ARG002
         """Curvature along a vector of a function above the mean loss: one pass over the rows."""
-        total = 0.0
-        for part, _, changes in self._scores(vector, np.float64):
-            changes -= changes.mean(axis=1, keepdims=True)
-            squares = np.einsum("ik,ik->i", changes, changes)
-            total += float(squares.sum() if self.weight is None else squares @ self.weight[part])
-        return 0.5 * total / self.n  # no Hessian of a row is above half the identity
+
+        def squares(parts: Sequence[slice]) -> tuple[Vector]:
+            total = np.zeros(1)
+            for part, _, changes in self._scores(vector, np.float64, parts):
+                changes -= changes.mean(axis=1, keepdims=True)
+                found = np.einsum("ik,ik->i", changes, changes)
+                total += found.sum() if self.weight is None else found @ self.weight[part]
+            return (total,)
+
+        (total,) = self._add(squares)
+        return 0.5 * float(total[0]) / self.n  # no Hessian of a row is above half the identity
 
     # ---- samples
 
@@ -120,7 +153,7 @@ class ClassSums(ClassHessians):
             centre = 0.0 if self.centre is None else self.centre
             top = np.maximum(X.max(axis=0) - centre, centre - X.min(axis=0)).astype(np.float64)
             squares = np.zeros(self.features)
-            for _, block in self._dense_blocks(np.float64, self.features + 1):
+            for _, block in self._dense_blocks(np.float64, self._dense_parts(self.features + 1)):
                 squares += np.square(block[:, : self.features]).sum(axis=0)
             rare = _FEW_ROWS * top * top > squares
         return np.tile(rare, self.classes)
@@ -176,12 +209,17 @@ class ClassSums(ClassHessians):
         """Cost of the change of :func:`move_chances`, keeping a share of the way."""
         if share == 1.0 and (kept == 1.0).all():
             return 0.0
-        total = 0.0
-        for part, _, scores in self._scores(point.theta, self.kind):
-            total += kernels.softmax_divergence(
-                scores, self.labels[part], self._weights_of(part), kept, given, share
-            )
-        return total / self.n
+
+        def costs(parts: Sequence[slice]) -> tuple[Vector]:
+            total = np.zeros(1)
+            for part, _, scores in self._scores(point.theta, self.kind, parts):
+                total += kernels.softmax_divergence(
+                    scores, self.labels[part], self._weights_of(part), kept, given, share
+                )
+            return (total,)
+
+        (total,) = self._add(costs)
+        return float(total[0]) / self.n
 
     def moved_dual(self, point: Evaluation, kept: Vector, given: Vector) -> tuple[Vector, float]:
         """Means of the classes, and the cost of the change of :func:`move_chances`.
@@ -197,17 +235,21 @@ class ClassSums(ClassHessians):
     def class_means(self) -> Vector:
         """Mean of the rows of each class, centred if there are intercepts, as a share of all."""
         if self._totals is None:
-            sums = np.zeros((self.classes, self.features))
-            for part, block in self._blocks(np.float64):
-                sums += self._sums_of_classes(part, block)
+            (sums,) = self._add(self._sums_of_classes)
             sums /= self.n
             if self.centre is not None:
                 sums -= np.outer(self.shares(), self.centre)
             self._totals = sums
         return self._totals
 
-    def _sums_of_classes(self, part: slice, block: Any) -> Any:
-        """Sum of the rows of each class in a block, times their weights."""
+    def _sums_of_classes(self, parts: Sequence[slice]) -> tuple[Vector]:
+        """Sum of the rows of each class, times their weights."""
+        sums = np.zeros((self.classes, self.features))
+        for part, block in self._blocks(np.float64, parts):
+            sums += self._sums_of_block(part, block)
+        return (sums,)
+
+    def _sums_of_block(self, part: slice, block: Any) -> Any:
         rows = np.arange(part.stop - part.start)
         weight = np.ones(len(rows)) if self.weight is None else self.weight[part]
         if self.classes <= _FEW_CLASSES and not sparse.issparse(block):

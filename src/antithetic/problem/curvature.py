@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from antithetic.problem.drawing import draw_places, rows_by_class, thin_out
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import Penalty
 from antithetic.problem.row_totals import evaluation, visit
+from antithetic.problem.shared_sums import add_up
 from antithetic.problem.sums import (
     Dual,
     Evaluation,
@@ -277,17 +278,23 @@ class RowSums:
         D, rows = self.columns, self.problem.rows
         roots, centre = np.sqrt(weight), np.empty(0) if self.centre is None else self.centre
         at_once = max(1, min(self.n, _ENTRIES_AT_ONCE // max(1, D)))
-        buffer = np.empty((at_once, D), dtype=kind)
-        gram = np.empty((0, 0))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, self.n, at_once):
+
+        def sums(starts: Sequence[int]) -> tuple[Vector]:
+            buffer = np.empty((at_once, D), dtype=kind)
+            gram = np.empty((0, 0))
+            for start in starts:
                 block = buffer[: self.n - start]
-                rows.weigh_rows(roots, centre, start, block, self.threads)
+                rows.weigh_rows(roots, centre, start, block, 1)
                 products = block.T @ block
-                if start:
+                if start != starts[0]:
                     gram += products
                 else:
                     gram = products.astype(np.float64, copy=False)
+            return (gram,)
+
+        starts = range(0, self.n, at_once)
+        with np.errstate(over="ignore", invalid="ignore"):
+            (gram,) = add_up(sums, starts, self.threads, self.n * float(D) ** 2, D**2)
         return gram
 
     def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:

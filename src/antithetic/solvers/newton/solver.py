@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._util.threads import count_threads
+from antithetic._util.threads import count_threads, limit_blas
 from antithetic._util.validation import check_coef, check_number
 from antithetic.orders.batches import Batches
 from antithetic.orders.in_order import InOrder
@@ -100,6 +100,7 @@ class NewtonSolver:
         return self.problem.slopes(state.coef, state.intercept)
 
     @np.errstate(over="ignore", invalid="ignore")  # what is not finite ends the iterations
+    @limit_blas(1)  # whose own threads would wait on the cores that sums over the rows need
     def epoch(
         self,
         state: State,

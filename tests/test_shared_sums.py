@@ -1,0 +1,128 @@
+"""Sums over the rows, shared between threads."""
+
+from __future__ import annotations
+
+import threading
+from itertools import chain
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from antithetic._util.threads import in_shares
+from antithetic.problem import Problem, class_hessians, class_rows, curvature, shared_sums
+from antithetic.problem.class_sums import ClassSums
+from antithetic.problem.curvature import RowSums
+from antithetic.problem.penalties import ElasticNet
+
+RNG = np.random.default_rng(0)
+N, D, K = 211, 5, 4
+X = RNG.normal(size=(N, D))
+X[RNG.random((N, D)) < 0.4] = 0.0
+LABELS = RNG.integers(0, K, size=N)
+WEIGHT = RNG.uniform(size=N)
+PENALTY = ElasticNet(0.03, 0.0)
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of few rows, each worth a thread."""
+    monkeypatch.setattr(shared_sums, "_WORK_PER_THREAD", 1)
+    monkeypatch.setattr(class_rows, "_ENTRIES_AT_ONCE", 200)
+    monkeypatch.setattr(class_rows, "_ROWS_AT_ONCE", 13)
+    monkeypatch.setattr(class_rows, "_FEW_ROWS", 1)
+    monkeypatch.setattr(curvature, "_ENTRIES_AT_ONCE", 100)
+    monkeypatch.setattr(curvature, "ENTRIES_PER_THREAD", 1)
+    monkeypatch.setattr(RowSums, "has_few_pairs", False)
+    monkeypatch.setattr(class_hessians, "ROWS_PER_COLUMN", 1e9)
+
+
+# ---- shares
+
+
+@pytest.mark.parametrize(("items", "threads"), [(7, 3), (7, 1), (7, 0), (2, 5), (1, 2), (0, 2)])
+def test_shares_are_whole_and_in_order(items, threads):
+    shares = in_shares(list, range(items), threads)
+    assert list(chain.from_iterable(shares)) == list(range(items))
+    sizes = [len(share) for share in shares]
+    assert len(sizes) == max(1, min(items, threads))
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_each_share_has_a_thread():
+    meet = threading.Barrier(3, timeout=30.0)  # which nobody passes alone
+    names = in_shares(lambda _: meet.wait() >= 0 and threading.get_ident(), range(6), 3)
+    assert len(set(names)) == 3
+    assert names[0] == threading.get_ident()
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_an_error_of_any_share_is_raised_after_all_have_ended(wrong):
+    ended = []
+
+    def work(share):
+        if wrong in share:
+            raise ValueError(f"no {wrong}")
+        ended.extend(share)
+
+    with pytest.raises(ValueError, match=f"no {wrong}"):
+        in_shares(work, range(3), 3)
+    assert sorted(ended) == [item for item in range(3) if item != wrong]
+
+
+def test_threads_treat_overflow_as_their_caller_does():
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        in_shares(lambda share: np.full(1, 1e300) * 10.0 ** (200 * share[0]), range(2), 2)
+
+
+# ---- sums
+
+
+def class_sums(rows, threads):
+    sums = ClassSums(rows, LABELS, K, PENALTY, WEIGHT, X.mean(axis=0), threads)
+    theta, along = np.random.default_rng(1).normal(size=(2, K * (D + 1)))
+    point = sums.at(theta)
+    yield from (point.objective, point.gradient, point.noise, *point.totals)
+    yield from (sums.times(point, along), sums.products(theta)(along))
+    yield sums.curvature_above(point, along)
+    yield from (sums.hessian(point), sums.hessian(point, exact=True, care=0.3))
+    yield sums.hessian_of(point, np.arange(0, K * D, 2), exact=True)
+    yield from (sums.diagonal(point), sums.class_blocks(point), sums.whitening(point, 0)[0])
+    yield from (*sums._squares(point, 0.2, 0.1), sums.class_means())
+    yield sums.dual_cost(point, 0.7, 0.8)
+
+
+def row_sums(rows, threads):
+    targets = np.where(LABELS > 1, 1.0, -1.0)
+    problem = Problem.build(
+        rows, targets, loss="log_loss", sample_weight=WEIGHT, fit_intercept=True
+    )
+    sums = RowSums(problem, X.mean(axis=0), threads)
+    point = sums.at(np.random.default_rng(1).normal(size=D + 1))
+    yield from (sums.hessian(point), sums.hessian(point, exact=True, care=0.3))
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("found", [class_sums, row_sums])
+def test_sums_of_several_threads_are_those_of_one(make, dtype, found):
+    rows = make(X.astype(dtype))
+    one = list(found(rows, 1))
+    for threads in (2, 3):
+        some, again = list(found(rows, threads)), list(found(rows, threads))
+        for ours, same, alone in zip(some, again, one, strict=True):
+            np.testing.assert_array_equal(ours, same)
+            np.testing.assert_allclose(ours, alone, rtol=1e-4, atol=1e-5)
+        is_exact = [np.array_equal(ours, alone) for ours, alone in zip(some, one, strict=True)]
+        assert not all(is_exact)  # the order of additions differs: there were several
+
+
+def test_threads_are_used_where_work_and_room_allow_it():
+    def count(work, entries):
+        (calls,) = shared_sums.add_up(lambda _: (np.ones(1),), range(8), 4, work, entries)
+        return int(calls[0])
+
+    enough, most = shared_sums._WORK_PER_THREAD, shared_sums._MOST_ENTRIES
+    assert [count(enough * share, 1) for share in (0, 1, 2.5, 9)] == [1, 1, 2, 4]
+    assert [count(enough * 9, entries) for entries in (most, most // 3, 1)] == [1, 3, 4]

@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 Sums = TypeVar("Sums", bound=tuple[Any, ...])
 
 _WORK_PER_THREAD = 1 << 23  # multiplications; fewer are done before a thread has started
-_MOST_ENTRIES = 1 << 26  # of the sums of all threads
+_MOST_ENTRIES = 1 << 27  # of the sums of all threads
 
 
 def add_up(

@@ -85,7 +85,7 @@ def solve_problem(
     seed : int, default=0
         Of the samples.
     threads : int, default=1
-        For passes over the rows; matrix products use those of BLAS.
+        For sums over the rows, matrix products among them.
     watch : callable, default=None
         Called before each iteration over all rows, with a function that gives the solution so far.
 

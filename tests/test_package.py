@@ -112,6 +112,8 @@ def test_a_part_is_imported_when_it_is_used():
     assert run_python(code.format("antithetic", heavy)).split() == []
     others = [f"antithetic.{name}" for name in ("orders.pairs", "solvers.sdca", "solvers.softmax")]
     assert run_python(code.format("antithetic.estimators.logistic", others)).split() == []
+    others = [f"antithetic.solvers.{name}" for name in ("newton", "sdca", "softmax")]
+    assert run_python(code.format("antithetic.estimators.sgd", others)).split() == []
     for package in ("antithetic", "antithetic.orders", "antithetic.pairing"):
         code = f"import {package} as p; print(set(p.__all__) <= set(dir(p)))"
         assert run_python(code).strip() == "True"

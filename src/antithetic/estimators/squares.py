@@ -8,13 +8,6 @@ from antithetic.estimators.callbacks import is_observed
 from antithetic.estimators.data import TrainingData, needs_no_conversion
 from antithetic.estimators.jobs import Job, Seen, showing
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton.squares import (
-    Squares,
-    SquaresPoint,
-    corrected_minimum,
-    sum_squares,
-    vouched_minimum,
-)
 from antithetic.solvers.state import State
 from antithetic.training.loop import Patience, Run
 from antithetic.training.spec import Spec
@@ -22,6 +15,7 @@ from antithetic.training.stopping import Stop, Target
 
 if TYPE_CHECKING:
     from antithetic.estimators.base import LinearSGD
+    from antithetic.solvers.newton.squares import Squares, SquaresPoint
 
 
 def can_be_squares(estimator: LinearSGD) -> bool:
@@ -47,6 +41,8 @@ def checked_squares(X: Any, y: Any, *, fit_intercept: bool) -> Squares | None:
     """
     if not needs_no_conversion(X, y):
         return None
+    from antithetic.solvers.newton.squares import sum_squares  # few fits need Newton's method
+
     return sum_squares(X, y, None, fit_intercept=fit_intercept)
 
 
@@ -54,6 +50,8 @@ def squares_job(
     estimator: LinearSGD, data: TrainingData, squares: Squares | None, began: float
 ) -> Job | None:
     """Fit, and return a job that is done; None where a more careful method has to."""
+    from antithetic.solvers.newton.squares import corrected_minimum, sum_squares, vouched_minimum
+
     stop, most = estimator._stop(), int(estimator.max_iter)
     (n, d), intercept = data.X.shape, bool(estimator.fit_intercept)
     if squares is None:

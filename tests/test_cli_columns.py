@@ -285,7 +285,7 @@ def test_a_model_saved_without_names_says_how_to_save_them(people, tmp_path):
     read, saved = read_file(people, features=["a", "b"], target="label"), tmp_path / "model.json"
     model = LogisticRegression().fit(read.data, read.target)
     LinearModel.of(model).save(saved)
-    assert "feature_names=data.feature_names" in run("predict", saved, people, code=1)[1]
+    assert "save it with LinearModel.of(model, data)" in run("predict", saved, people, code=1)[1]
     LinearModel.of(model, feature_names=read.feature_names).save(saved)
     predicted = [line.split(",")[0] for line in run("predict", saved, people)[0].splitlines()[1:]]
     assert predicted == model.predict(read.data).tolist()

@@ -55,8 +55,8 @@ class Data:
     loss : str
     reading : Reading
         As the user asked for it.
-    date_names : list of str
-        Features that were dates.
+    read : Bunch
+        What `read_file` returned.
     note : str
         What was decided for the user, if anything.
     """
@@ -69,7 +69,7 @@ class Data:
     classes: Any
     loss: str
     reading: Reading
-    date_names: list[str]
+    read: Any
     note: str = ""
 
     @property
@@ -153,7 +153,7 @@ def read_data(path: Path, reading: Reading, *, loss: str | None) -> Data:
         classes,
         loss,
         reading,
-        found.date_names,
+        found,
         note,
     )
 

@@ -6,6 +6,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,9 +15,9 @@ import typer
 
 from antithetic._cli import console
 from antithetic._cli.data import DEFAULT_BYTES, check_place, in_options, make_reading
-from antithetic._cli.features import read_features
 from antithetic._cli.guard import Debug, DecimalComma, Json, MaxBytes, guarded
 from antithetic._util.files import write_atomically
+from antithetic.estimators.model_features import read_features
 from antithetic.estimators.model_file import LinearModel, is_model_file
 
 # Characters that a spreadsheet may take for the beginning of a formula.
@@ -88,7 +89,7 @@ def predict(
 
 def predictions(model: LinearModel, X: Any) -> dict[str, Any]:
     """Columns of the answer: those of the estimator that was saved, to the last bit."""
-    estimator = model.estimator()
+    estimator = replace(model, checks_names=None).estimator()  # columns were matched by name
     _refuse_overflow(model, X)
     columns: dict[str, Any] = {"prediction": estimator.predict(X).tolist()}
     if model.classes is None:

@@ -18,7 +18,6 @@ from antithetic._cli.data import (
     make_reading,
     read_data,
 )
-from antithetic._cli.features import first_index, words_by_column
 from antithetic._cli.guard import (
     Dates,
     Debug,
@@ -193,7 +192,7 @@ def train(
     data = read_data(file, reading, loss=loss)
     chosen |= {"loss": data.loss, "pairs": pairs if table is None else table.name}
     trained, notes = _fit(data, chosen, None if table is None else _table_of(table), validation)
-    trained.save(model, table=None if table is None else table.name, **_features(data))
+    trained.save(model, table=None if table is None else table.name, data=data.read)
     if not as_json:
         trained.show(f"{console.plain(file.name)}: {data.shape}", notes, model=model)
     return trained.summary(model)
@@ -252,23 +251,6 @@ def _holds_groups(path: Path) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _features(data: Data) -> dict[str, Any]:
-    """Return what the model must know to find its columns in another file."""
-    names, one_hot = data.feature_names, data.reading.one_hot
-    words = (
-        words_by_column(data.path, names, data.reading) if one_hot and names is not None else None
-    )
-    first = first_index(data.path, names, data.X.shape[1], data.reading.max_bytes)
-    return {
-        "feature_names": names,
-        "target_name": data.target_name,
-        "one_hot": one_hot,
-        "words": words,
-        "first_index": first,
-        "dates": data.date_names or None,
-    }
 
 
 def _order(word: str, method: str | None) -> str | Order:

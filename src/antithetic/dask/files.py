@@ -191,7 +191,7 @@ def _whole(
         form = _form(path, reading.max_bytes)
         if form in ("svmlight", "npz"):
             _refuse_columns(reading, where)
-            X, y, names = _read_pair(path, form, width, reading, named=False)
+            X, y, names, _ = _read_pair(path, form, width, reading, named=False)
             return X, y, names, "y"
         table, choice = read_table(path, form, reading)
     X, y, names = rows_and_labels(table, choice, False, where)

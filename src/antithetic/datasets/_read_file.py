@@ -118,7 +118,9 @@ def read_file(
         stored; ``target`` (n,), numbers or strings; ``classes``, the labels in ascending order
         (None where the target is continuous), and ``target_names``, the same as strings;
         ``feature_names`` (None for more than 2^20 features that have none); ``target_name``;
-        ``date_names``, the features that were dates; ``name``, that of the file; ``DESCR``.
+        ``date_names``, the features that were dates; ``words``, the words of each column that was
+        one-hot encoded; ``first_index``, the number of the first feature in an SVMlight file, else
+        None; ``name``, that of the file; ``DESCR``.
 
     Raises
     ------
@@ -146,25 +148,32 @@ def read_file(
     )
     n_features = None if n_features is None else check_count(n_features, "n_features", 1)
     form = _form(path, max_bytes)
-    date_names: list[str] = []
+    about: dict[str, Any] = {"target_name": "y", "date_names": [], "words": {}, "first_index": None}
     if form in ("svmlight", "npz"):
         _refuse_columns(reading, where)
-        X, y, names = _read_pair(path, form, n_features, reading, named=features is not None)
-        target_name = "y"
+        X, y, names, about["first_index"] = _read_pair(
+            path, form, n_features, reading, named=features is not None
+        )
         if features is not None and names is not None:
             chosen = find_columns(features, names, where)
             X, names = X[:, chosen], [names[column] for column in chosen]
+            about["first_index"] = None
     else:
         table, choice = read_table(path, form, reading)
         if one_hot:
             warn_of_words(table, choice.features, where)
         X, y, names = rows_and_labels(table, choice, one_hot, where)
-        target_name = table.names[choice.target]
-        date_names = [table.names[column] for column in sorted(table.dates)]
+        about["target_name"] = table.names[choice.target]
+        about["date_names"] = [table.names[column] for column in sorted(table.dates)]
+        about["words"] = {
+            table.names[column]: sorted(table.words[column])
+            for column in choice.features
+            if column in table.words
+        }
     X = check_rows(X, where)
     if n_features is not None and features is None and X.shape[1] != n_features:
         raise ValueError(f"{path} has {X.shape[1]} features, not n_features={n_features}")
-    return _bunch(path, X, y, names, target_name, date_names)
+    return _bunch(path, X, y, feature_names=names, **about)
 
 
 def read_table(path: Path, form: str, reading: Reading) -> tuple[NamedColumns, ColumnChoice]:
@@ -214,8 +223,8 @@ def _form(path: Path, max_bytes: int) -> str:
 
 def _read_pair(
     path: Path, form: str, n_features: int | None, reading: Reading, named: bool
-) -> tuple[Any, NDArray[Any], list[str] | None]:
-    """Rows, labels, and the names of features.
+) -> tuple[Any, NDArray[Any], list[str] | None, int | None]:
+    """Rows, labels, the names of features, and the number of the first one if they are numbered.
 
     Names are those in the file, else numbers; None if there are very many and none is asked for.
     """
@@ -242,21 +251,15 @@ def _read_pair(
                 if named or d <= _MOST_NAMES
                 else None
             ),
+            first,
         )
     if len(names) != d:
         raise ValueError(f"{where} has {len(names)} feature_names for {d} features")
     check_names(names, where)
-    return X, y, names
+    return X, y, names, None
 
 
-def _bunch(
-    path: Path,
-    X: Any,
-    y: NDArray[Any],
-    names: list[str] | None,
-    target_name: str,
-    date_names: list[str],
-) -> Any:
+def _bunch(path: Path, X: Any, y: NDArray[Any], target_name: str, **about: Any) -> Any:
     try:
         classes = _classes(y, X.shape[0])
     except ValueError as error:
@@ -278,9 +281,8 @@ def _bunch(
                 for label in classes.tolist()
             ]
         ),
-        feature_names=names,
         target_name=target_name,
-        date_names=date_names,
+        **about,
         name=path.name,
         DESCR=f"{path.name}: {X.shape[0]} rows, {X.shape[1]} features, {kind}.",
     )

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,6 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from antithetic._util.files import write_atomically
 from antithetic._util.settings import same
+from antithetic.datasets._reading import MAX_BYTES as MAX_BYTES_OF_ROWS
+from antithetic.datasets._reading import Reading
 from antithetic.estimators.described import describe, restore
 from antithetic.estimators.fitted import FittedLinearModel
 from antithetic.estimators.logistic import LogisticRegression
@@ -46,7 +50,7 @@ _ENTRIES = (
     "settings",
     "parameters",
 )
-_OPTIONAL = ("words", "first_index", "dates", "estimator_name")
+_OPTIONAL = ("words", "first_index", "dates", "estimator_name", "checks_names")
 _LOGISTIC: dict[str, type[LogisticRegression]] = {
     kind.__name__: kind for kind in (LogisticRegression, LogisticRegressionCV)
 }
@@ -88,6 +92,8 @@ class LinearModel:
         Features that are days since 1970, converted from dates.
     estimator_name : str, default=None
         Class of the estimator. None: ``SGDClassifier`` or ``SGDRegressor``.
+    checks_names : bool, default=None
+        Whether the estimator was fitted on a data frame, and so checks the names of columns.
 
     Examples
     --------
@@ -118,6 +124,7 @@ class LinearModel:
     first_index: int | None = None
     dates: list[str] | None = None
     estimator_name: str | None = None
+    checks_names: bool | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -170,17 +177,31 @@ class LinearModel:
             dates is None or (isinstance(dates, list) and set(dates) <= set(names or [])),
             "dates must name features of the model",
         )
+        require(
+            self.checks_names is None
+            or (isinstance(self.checks_names, bool) and not (self.checks_names and names is None)),
+            "checks_names",
+        )
         object.__setattr__(self, "coef", coef)
         object.__setattr__(self, "intercept", intercept)
 
     @classmethod
-    def of(cls, estimator: Any, **about: Any) -> LinearModel:
+    def of(cls, estimator: Any, data: Any = None, **about: Any) -> LinearModel:
         """Take the weights and parameters of a fitted estimator of this package.
 
         Parameters that hold your own code, such as ``order=Given(function)``, are refused; a random
-        state that is not a number is left out. ``about`` is what an estimator does not know:
-        ``feature_names``, ``target_name``, ``one_hot``, ``settings``, ``words``, ``first_index``,
-        ``dates``.
+        state that is not a number is left out.
+
+        Parameters
+        ----------
+        estimator : estimator
+        data : Bunch, default=None
+            What `antithetic.datasets.read_file` returned: how the columns of the file became
+            features, so that :meth:`read` and ``antithetic predict`` find them in other files. An
+            estimator that was fitted on a data frame knows its columns itself.
+        **about
+            The same one by one, and what else there is to say: ``feature_names``, ``target_name``,
+            ``one_hot``, ``settings``, ``words``, ``first_index``, ``dates``.
         """
         if hasattr(estimator, "to_local"):  # one of a cluster
             estimator = estimator.to_local()
@@ -203,12 +224,49 @@ class LinearModel:
             estimator.intercept_,
             classes,
             **{
-                "feature_names": None,
+                **_columns_of(estimator, data),
                 "parameters": _parameters(estimator),
                 "estimator_name": _logistic_name(estimator) if is_logistic else None,
                 **about,
             },
         )
+
+    def read(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        decimal: str = ".",
+        max_bytes: int = MAX_BYTES_OF_ROWS,
+        progress: bool = False,
+    ) -> Any:
+        """Read rows to predict: the features of this model, in its order, from any supported file.
+
+        Columns are found by their names and may stand in any order; labels and other columns are
+        not used. Words become the features of the training. A warning names words that did not
+        occur there.
+
+        Parameters
+        ----------
+        path : path
+        decimal, max_bytes, progress
+            As in `antithetic.datasets.read_file`.
+
+        Returns
+        -------
+        ndarray or csr_array of shape (n, d)
+
+        Raises
+        ------
+        ValueError
+            The file is damaged, or lacks features; the message names them.
+        """
+        from antithetic.estimators.model_features import read_features
+
+        reading = Reading(decimal=decimal, max_bytes=max_bytes, progress=progress)
+        X, notes = read_features(Path(path), self, reading)
+        for note in notes:
+            warnings.warn(f"{os.fspath(path)}: {note}", stacklevel=2)
+        return X
 
     def estimator(self) -> Any:
         """Make a fitted estimator that predicts the same as the saved one, to the last bit."""
@@ -219,6 +277,8 @@ class LinearModel:
         else:
             made.coef_ = self.coef[0].copy()
         made.intercept_, made.n_features_in_ = self.intercept.copy(), self.coef.shape[1]
+        if self.checks_names:
+            made.feature_names_in_ = np.array(self.feature_names, dtype=object)
         return made
 
     @property
@@ -300,6 +360,28 @@ class LinearModel:
             raise ValueError(
                 f"{os.fspath(path)} is not a model file, or it is damaged: {error}"
             ) from error
+
+
+def _columns_of(estimator: Any, data: Any) -> dict[str, Any]:
+    """What is known of the columns: from a file that was read, or from a data frame."""
+    if data is None:
+        names = getattr(estimator, "feature_names_in_", None)
+        if names is None:
+            return {"feature_names": None}
+        return {"feature_names": names.tolist(), "checks_names": True}
+    if not isinstance(data, Mapping) or "words" not in data:
+        raise ValueError(
+            "data must be what antithetic.datasets.read_file returned; got"
+            f" {type(data).__name__}; for arrays of your own, pass feature_names="
+        )
+    return {
+        "feature_names": data["feature_names"],
+        "target_name": data["target_name"],
+        "one_hot": bool(data["words"]),
+        "words": data["words"] or None,
+        "first_index": data["first_index"],
+        "dates": data["date_names"] or None,
+    }
 
 
 def _logistic_name(estimator: LogisticRegression) -> str:

@@ -1,4 +1,4 @@
-"""Rows to predict: the columns a model was trained on, from a file that may lack labels."""
+"""Rows to predict: the columns that a model was trained on, from a file that may lack labels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_features(path: Path, model: LinearModel, reading: Reading) -> tuple[Any
     if form == "svmlight":
         return _read_svmlight(path, model, reading), []
     if form == "npz":
-        X, _, names = _read_pair(path, form, None, reading, named=False)
+        X, _, names, _ = _read_pair(path, form, None, reading, named=False)
         if names is None or model.feature_names is None:
             return _same_width(X, model.coef.shape[1], path), []
         return _take(
@@ -45,19 +45,20 @@ def read_features(path: Path, model: LinearModel, reading: Reading) -> tuple[Any
             [(name, None) for name in names],
             [(name, None) for name in model.feature_names],
             path,
+            names,
         )
     if model.feature_names is None:
         raise ValueError(
             f"the model was saved without the names of its features, so {path} cannot be matched"
-            " with it; train with `antithetic train`, or save it with"
-            " LinearModel.of(model, feature_names=data.feature_names)"
+            " with it; train with `antithetic train`, or save it with LinearModel.of(model, data),"
+            " where data is what datasets.read_file returned"
         )
-    table = _read_table(path, form, model, reading)
+    table, columns = _read_table(path, form, model, reading)
     _refuse_words(table, feature_keys(model), path)
     X, _, _ = rows_and_labels(
         table, ColumnChoice(0, list(range(len(table.names)))), model.one_hot, str(path)
     )
-    return _take(X, _table_keys(table), feature_keys(model), path)
+    return _take(X, _table_keys(table), feature_keys(model), path, columns)
 
 
 def _refuse_words(table: NamedColumns, wanted: list[Key], path: Path) -> None:
@@ -69,40 +70,8 @@ def _refuse_words(table: NamedColumns, wanted: list[Key], path: Path) -> None:
             raise ValueError(
                 f"{path}: column {table.names[place]!r} holds words such as {words[0][:100]!r}, and"
                 " the model was trained on numbers there; "
-                + ("use --decimal-comma if they are numbers" if comma else "correct them")
+                + ("pass decimal=',' if they are numbers" if comma else "correct them")
             )
-
-
-def first_index(path: Path, names: list[str] | None, d: int, max_bytes: int) -> int | None:
-    """Index of the first feature in an SVMlight file, or of what has no names of its own.
-
-    Else None.
-    """
-    if names is not None:
-        return _first_of(names)
-    if _form(path, max_bytes) != "svmlight":
-        return 1
-    with open_stream(path, max_bytes) as stream:  # so many features that they got no names
-        return read_svmlight(stream, str(path), d)[2]
-
-
-def words_by_column(path: Path, names: list[str], reading: Reading) -> dict[str, list[str]]:
-    """Words of each column that was one-hot encoded, whatever the columns are called."""
-    form = _form(path, reading.max_bytes)
-    if form in ("svmlight", "npz", "npy"):
-        return {}
-    if not any("=" in name for name in _columns(path, form, reading)):
-        found: dict[str, list[str]] = {}
-        for column, equals, word in (name.partition("=") for name in names):
-            if equals:
-                found.setdefault(column, []).append(word)
-        return found
-    table, choice = read_table(path, form, reading)
-    return {
-        table.names[place]: sorted(table.words[place])
-        for place in choice.features
-        if place in table.words
-    }
 
 
 def _first_of(names: list[str]) -> int | None:
@@ -152,15 +121,18 @@ def _table_keys(table: NamedColumns) -> list[Key]:
     return keys
 
 
-def _read_table(path: Path, form: str, model: LinearModel, reading: Reading) -> NamedColumns:
-    """Read the columns of a table that the model knows."""
+def _read_table(
+    path: Path, form: str, model: LinearModel, reading: Reading
+) -> tuple[NamedColumns, list[str]]:
+    """Read the columns of a table that the model knows; also return the names of all columns."""
     if form == "npy":
-        return read_npy(path, reading.max_bytes, reading.progress)
+        whole = read_npy(path, reading.max_bytes, reading.progress)
+        return whole, whole.names
     columns = _columns(path, form, reading)
     known = {column for column, _ in feature_keys(model)}
     used = [name for name in columns if name in known]
     if not used:
-        raise ValueError(_lacking(path, model.feature_names or [], columns))
+        raise ValueError(_lacking(path, feature_keys(model), columns))
     if len(columns) < 2:
         raise ValueError(
             f"{path} has only one column; add a second one with any content, so that it can be"
@@ -185,7 +157,8 @@ def _read_table(path: Path, form: str, model: LinearModel, reading: Reading) -> 
             f"{path}: column {wrong[0]!r} holds no dates, but the model was trained on dates there"
         )
     words_of = {kept.index(place): held for place, held in table.words.items() if place in kept}
-    return NamedColumns([table.names[place] for place in kept], table.values[:, kept], words_of)
+    names = [table.names[place] for place in kept]
+    return NamedColumns(names, table.values[:, kept], words_of), columns
 
 
 def _columns(path: Path, form: str, reading: Reading) -> list[str]:
@@ -203,8 +176,13 @@ def _columns(path: Path, form: str, reading: Reading) -> list[str]:
         raise ValueError(f"{path} is damaged, or not a {form} file: {error}") from error
 
 
-def _take(X: Any, keys: list[Key], wanted: list[Key], path: Path) -> tuple[Any, list[str]]:
-    """Columns in the order of the model; a word that does not occur is a column of zeros."""
+def _take(
+    X: Any, keys: list[Key], wanted: list[Key], path: Path, columns: list[str]
+) -> tuple[Any, list[str]]:
+    """Columns in the order of the model; a word that does not occur is a column of zeros.
+
+    ``columns`` are the names of all columns of the file.
+    """
     place = {key: number for number, key in enumerate(keys)}
     of_words = {column for column, word in keys if word is not None}
     missing = [
@@ -213,9 +191,7 @@ def _take(X: Any, keys: list[Key], wanted: list[Key], path: Path) -> tuple[Any, 
         if key not in place and not (key[1] is not None and key[0] in of_words)
     ]
     if missing:
-        raise ValueError(
-            _lacking(path, [_name(key) for key in missing], [_name(key) for key in keys])
-        )
+        raise ValueError(_lacking(path, missing, columns))
     known, own = set(wanted), {column for column, word in wanted if word is not None}
     strange = [
         _name(key) for key in keys if key[1] is not None and key not in known and key[0] in own
@@ -224,13 +200,13 @@ def _take(X: Any, keys: list[Key], wanted: list[Key], path: Path) -> tuple[Any, 
         f"{name} was not seen in training and counts as none of the known words"
         for name in strange[:5]
     ]
-    columns = [place.get(key, len(keys)) for key in wanted]  # the last one is that of zeros
+    taken = [place.get(key, len(keys)) for key in wanted]  # the last one is that of zeros
     if sparse.issparse(X):
         return (
-            sparse.hstack([X, sparse.csr_array((X.shape[0], 1))], format="csc")[:, columns].tocsr(),
+            sparse.hstack([X, sparse.csr_array((X.shape[0], 1))], format="csc")[:, taken].tocsr(),
             notes,
         )
-    return np.ascontiguousarray(np.column_stack([X, np.zeros(len(X))])[:, columns]), notes
+    return np.ascontiguousarray(np.column_stack([X, np.zeros(len(X))])[:, taken]), notes
 
 
 def _name(key: Key) -> str:
@@ -243,12 +219,18 @@ def _same_width(X: Any, d: int, path: Path) -> Any:
     return X
 
 
-def _lacking(path: Path, missing: list[str], names: list[str]) -> str:
-    shown = ", ".join(map(repr, missing[:10])) + (
+def _lacking(path: Path, missing: list[Key], columns: list[str]) -> str:
+    shown = ", ".join(repr(_name(key)) for key in missing[:10]) + (
         f" and {len(missing) - 10} more" if len(missing) > 10 else ""
     )
-    has = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-    return (
-        f"{path} lacks feature{'s' if len(missing) > 1 else ''} that the model was trained on:"
-        f" {shown}; it has {has}"
+    has = ", ".join(map(repr, columns[:10])) + (", ..." if len(columns) > 10 else "")
+    message = (
+        f"{path} lacks {'features' if len(missing) > 1 else 'a feature'} that the model was trained"
+        f" on: {shown}; it has {has}"
     )
+    if any(word is None and name.partition("=")[0] in columns for name, word in missing):
+        message += (
+            ". If these features were made from words, save the model with LinearModel.of(model,"
+            " data), where data is what datasets.read_file(..., one_hot=True) returned"
+        )
+    return message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from itertools import chain
 
 import numpy as np
@@ -14,6 +15,7 @@ from antithetic.problem import Problem, class_hessians, class_rows, curvature, s
 from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers.newton.solver import make_newton
 
 RNG = np.random.default_rng(0)
 N, D, K = 211, 5, 4
@@ -126,3 +128,35 @@ def test_threads_are_used_where_work_and_room_allow_it():
     enough, most = shared_sums._WORK_PER_THREAD, shared_sums._MOST_ENTRIES
     assert [count(enough * share, 1) for share in (0, 1, 2.5, 9)] == [1, 1, 2, 4]
     assert [count(enough * 9, entries) for entries in (most, most // 3, 1)] == [1, 3, 4]
+
+
+def wide_sums(threads):
+    """Few sparse rows of very many columns."""
+    rows = sparse.random_array((1000, 20000), density=1e-4, rng=np.random.default_rng(0)).tocsr()
+    return ClassSums(rows, np.arange(1000) % K, K, PENALTY, None, None, threads)
+
+
+def test_the_hessian_of_a_few_of_many_columns_takes_little_room():
+    """Not all rows are made dense at once, which would take 160 MB."""
+    sums = wide_sums(1)
+    point = sums.at(np.zeros(K * 20000))
+    tracemalloc.start()
+    sums.hessian_of(point, np.arange(5), exact=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4e7
+
+
+def test_more_threads_than_the_work_is_worth_make_no_more_parts():
+    """Each part costs a product with all weights."""
+    assert wide_sums(64)._parts_of_scores() == wide_sums(1)._parts_of_scores()
+
+
+def test_newton_uses_no_more_threads_than_the_environment_allows(monkeypatch):
+    """The processes of a search over parameters would compete for the cores otherwise."""
+    monkeypatch.setattr(curvature, "ENTRIES_PER_THREAD", 1)
+    monkeypatch.setattr("antithetic._util.threads.count_threads", lambda _: 8)
+    problem = Problem.build(X, np.where(LABELS > 1, 1.0, -1.0), loss="log_loss", l2=0.1)
+    for given, expected in (("3", 3), ("", 8)):
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+        assert make_newton(problem).sums.threads == expected

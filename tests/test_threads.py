@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import os
+import signal
 import subprocess
 import sys
 from contextlib import ExitStack
 from itertools import permutations
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from antithetic import LogisticRegression
 from antithetic._util import threads
-from antithetic._util.threads import limit_blas
+from antithetic._util.threads import in_shares, limit_blas
 from antithetic.dask.tasks import one_thread
 
 
@@ -53,10 +56,72 @@ def test_libraries_are_found_without_a_search():
 
 
 def test_other_libraries_are_searched_for(monkeypatch):
-    monkeypatch.setattr(threads, "_LINKED", (("antithetic.no_such_module",), ("math",)))
+    linked = (("antithetic.no_such_module", "sys"), ("math",))
+    monkeypatch.setattr(threads, "_LINKED", linked)
     found = threads._blas.__wrapped__()
     known = ThreadpoolController().select(user_api="blas").lib_controllers
     assert [library.filepath for library in found] == [library.filepath for library in known]
+
+
+class Interrupted:
+    """A library that Ctrl-C interrupts while its number of threads is set for the first time."""
+
+    def __init__(self):
+        self.number, self.calls = 4, 0
+
+    def get_num_threads(self):
+        return self.number
+
+    def set_num_threads(self, number):
+        self.number, self.calls = number, self.calls + 1
+        if self.calls == 1:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_a_limit_is_set_loses_no_thread(monkeypatch):
+    """All threads are back at once, and the next limit holds."""
+    library = Interrupted()
+    monkeypatch.setattr(threads, "_blas", lambda: [library])
+    with pytest.raises(KeyboardInterrupt), limit_blas(1):
+        pass
+    assert library.number == 4
+    with limit_blas(1):
+        assert library.number == 1
+    assert library.number == 4
+
+
+def test_a_share_whose_thread_cannot_start_is_not_lost(monkeypatch):
+    """The caller does its work, with the same results."""
+    monkeypatch.setattr(_thread, "start_new_thread", Mock(side_effect=RuntimeError("no more")))
+    assert in_shares(list, range(5), 3) == [[0], [1, 2], [3, 4]]
+
+
+INTERRUPTS = """
+import signal, time
+from antithetic._util import threads
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+before = {library.get_num_threads() for library in threads._blas()}
+end, many = time.monotonic() + 2.0, 0
+while time.monotonic() < end:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-4 + 1e-6 * (many % 100))
+        while True:
+            assert threads.in_shares(sum, range(9), 3) == [3, 12, 21]
+    except KeyboardInterrupt:
+        many += 1
+signal.setitimer(signal.ITIMER_REAL, 0.0)
+assert many > 100, many
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer")
+def test_interrupts_leave_no_thread_that_the_program_waits_for():
+    """Ctrl-C raises KeyboardInterrupt, and nothing else, at any moment; then the program ends."""
+    subprocess.run([sys.executable, "-c", INTERRUPTS], check=True, timeout=60)
 
 
 FORK = """

@@ -5,18 +5,20 @@ To that end the matrix products inside each thread use one thread.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import copy_context
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from antithetic._util.validation import check_count
@@ -35,8 +37,17 @@ _NAMES = [
     for suffix in ("64_", "")
 ]
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Limit:
+    """A thread that has set a limit, and the limit; no two are equal."""
+
+    owner: int
+    threads: int
+
+
 _lock = threading.Lock()
-_limits: list[tuple[int, int]] = []  # threads that have set a limit, and their limits
+_limits: list[_Limit] = []
 _before: list[int] = []  # numbers of threads of each library, without any limit
 _set: list[int] = []  # and now
 
@@ -68,26 +79,28 @@ def limit_blas(threads: int) -> Iterator[None]:
     Their number belongs to the process, so where several threads set limits at the same time the
     least counts, and the last to leave restores what was there before the first.
     """
-    own = threading.get_ident(), threads
-    with _lock:
-        if not _limits:
-            _before[:] = _set[:] = [library.get_num_threads() for library in _blas()]
-        _limits.append(own)
-        _set_least()
+    own = _Limit(threading.get_ident(), threads)
     try:
+        with _lock:
+            if not _limits:
+                _before[:] = _set[:] = [library.get_num_threads() for library in _blas()]
+            _limits.append(own)
+            _set_least()
         yield
     finally:
         with _lock:
-            _limits.remove(own)
-            _set_least()
+            if own in _limits:  # Ctrl-C may have come before
+                _limits.remove(own)
+                _set_least()
 
 
 def _set_least() -> None:
     """Set the least limit, or what was there before; nothing where that is in force already."""
-    least = min((threads for _, threads in _limits), default=None)
+    least = min((limit.threads for limit in _limits), default=None)
     for place, library in enumerate(_blas()):
         threads = _before[place] if least is None else least
         if _set[place] != threads:
+            _set[place] = 0  # not known, if Ctrl-C comes now
             library.set_num_threads(threads)
             _set[place] = threads
 
@@ -97,7 +110,7 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.Lock()  # another thread may have held it
     if _limits:
-        _limits[:] = [limit for limit in _limits if limit[0] == threading.get_ident()]
+        _limits[:] = [limit for limit in _limits if limit.owner == threading.get_ident()]
         _set[:] = [0] * len(_set)  # not known: OpenBLAS forgets its number in a fork
         _set_least()
 
@@ -126,36 +139,61 @@ def in_shares(
     """Call a function with equal shares of the items, each in a thread of its own.
 
     Neighbours stay together, and results are in the order of the shares. If functions raise errors,
-    the first share's error is raised once all of them have ended.
+    the first share's error is raised once all of them have ended. NumPy treats overflow and the
+    like in all threads as in the caller's.
     """
     many = max(1, min(threads, len(items)))
     if many == 1:
         return [function(items)]
     ends = [len(items) * share // many for share in range(many + 1)]
     shares = [items[start:end] for start, end in pairwise(ends)]
-    later: list[Future[Outcome]] = [Future() for _ in shares[1:]]
-    workers = [
-        threading.Thread(target=copy_context().run, args=(_fulfil, future, function, share))
-        for future, share in zip(later, shares[1:], strict=True)
-    ]
+    later: list[_Share[Outcome]] = []
     with limit_blas(1):
-        for worker in workers:
-            worker.start()
         try:
+            later.extend(_Share(partial(function, share)) for share in shares[1:])
             first = function(shares[0])
         finally:
-            for worker in workers:
-                worker.join()
-    return [first, *(future.result() for future in later)]
+            for one in later:
+                one.wait()
+    return [first, *(one.result() for one in later)]
 
 
-def _fulfil(
-    future: Future[Outcome], function: Callable[[Sequence[Item]], Outcome], share: Sequence[Item]
-) -> None:
-    try:
-        future.set_result(function(share))
-    except BaseException as error:  # raised in the thread that waits for it
-        future.set_exception(error)
+class _Share(Generic[Outcome]):
+    """A call in a thread of its own.
+
+    The thread waits for nothing, so Ctrl-C in the caller cannot leave it waiting for ever. A thread
+    of `threading` would: it shares a lock with the caller when it starts.
+    """
+
+    def __init__(self, call: Callable[[], Outcome]) -> None:
+        self._call = call
+        self._found: Outcome | None = None
+        self._error: BaseException | None = None
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        try:
+            _thread.start_new_thread(self._run, (np.geterr(),))
+        except RuntimeError:  # the system allows no more threads: the caller makes the call itself
+            self._run(np.geterr())
+
+    def _run(self, treatment: Any) -> None:
+        try:
+            with np.errstate(**treatment):  # NumPy 1 has one for each thread
+                self._found = self._call()
+        except BaseException as error:  # raised in the thread that asks for the result
+            self._error = error
+        finally:
+            self._ended.release()
+
+    def wait(self) -> None:
+        """Wait until the call has ended, once."""
+        self._ended.acquire()
+
+    def result(self) -> Outcome:
+        """What the call returned, or raised, once it has ended."""
+        if self._error is not None:
+            raise self._error
+        return cast("Outcome", self._found)
 
 
 class _Library(NamedTuple):
@@ -181,10 +219,10 @@ def _openblas(names: tuple[str, ...]) -> _Library | None:
     """OpenBLAS that one of these modules is linked to; None if it has another library, or none."""
     for name in names:
         try:
-            path = import_module(name).__file__
-        except ImportError:
+            # already loaded; its symbols include those of its libraries
+            module = ctypes.CDLL(import_module(name).__file__)
+        except (ImportError, AttributeError, OSError):  # AttributeError: a part of the interpreter
             continue
-        module = ctypes.CDLL(path)  # already loaded; its symbols include those of its libraries
         for getter, setter in _NAMES:
             if hasattr(module, getter) and hasattr(module, setter):
                 return _Library(getattr(module, getter), getattr(module, setter))

@@ -126,10 +126,10 @@ class ClassHessians(ClassRows):
 
     def _add_squares(self, sums: Callable[[Sequence[slice]], tuple[Vector]], size: int) -> Vector:
         """Mean over the rows of square matrices of some size."""
+        parts = self._dense_parts(max(size, self.features + 1))
+        work = float(self.n) * (float(size) ** 2 + self.d)  # products, and scores of all features
         with np.errstate(over="ignore", invalid="ignore"):
-            (total,) = add_up(
-                sums, self._dense_parts(size), self.threads, self.n * float(size) ** 2, size**2
-            )
+            (total,) = add_up(sums, parts, self.threads, work, size**2)
         total /= self.n
         return total
 
@@ -253,7 +253,7 @@ class ClassHessians(ClassRows):
             return (total,)
 
         entries = self.classes * size**2
-        work = min(1.0, share) * self.n * entries
+        work = self.n * (min(1.0, share) * entries + self.d)
         with np.errstate(over="ignore", invalid="ignore"):
             (total,) = add_up(sums, self._dense_parts(size), self.threads, work, entries)
         total /= self.n
@@ -279,7 +279,11 @@ class ClassHessians(ClassRows):
             return total, squares, of_class
 
         total, squares, of_class = add_up(
-            sums, self._parts_of_scores(), self.threads, self._work_of_scores()
+            sums,
+            self._parts_of_scores(),
+            self.threads,
+            self._work_of_scores(),
+            self._entries_of_scores(),
         )
         if self.centre is not None:
             squares += self.centre * (self.centre * float(of_class.mean()) - 2.0 * total)

@@ -14,6 +14,7 @@ from antithetic._util.validation import Matrix
 from antithetic.problem.class_points import ClassPoints
 from antithetic.problem.class_shares import best_constants
 from antithetic.problem.penalties import Penalty
+from antithetic.problem.shared_sums import threads_worth
 from antithetic.problem.sums import Vector
 
 _ROWS_AT_ONCE = 1024  # of a dense block
@@ -137,14 +138,16 @@ class ClassRows(ClassPoints):
     # ---- blocks of rows
 
     def _parts(self, at_once: int) -> list[slice]:
-        starts = range(0, self.n, max(1, at_once))
+        starts = range(0, self.n, at_once)
         return [slice(start, min(self.n, start + at_once)) for start in starts]
 
     def _parts_of_scores(self) -> list[slice]:
         """Parts of the rows whose scores are found at once."""
         if not sparse.issparse(self.X):
             return self._parts(self._rows_of_small_products() or _ROWS_AT_ONCE)
-        return self._parts(min(_SCORES_AT_ONCE // self.classes, -(-self.n // self.threads)) or 1)
+        # each part costs a product with all weights, so there are no more than one per thread
+        threads = threads_worth(self.threads, self._work_of_scores(), self._entries_of_scores())
+        return self._parts(min(_SCORES_AT_ONCE // self.classes, -(-self.n // threads)) or 1)
 
     def _dense_parts(self, width: int) -> list[slice]:
         """Parts of the rows that are made dense and centred at once, to be of some width."""
@@ -154,6 +157,10 @@ class ClassRows(ClassPoints):
         """Multiplications of scores and a gradient."""
         entries = self.X.nnz if sparse.issparse(self.X) else self.X.size
         return 2.0 * float(entries) * self.classes
+
+    def _entries_of_scores(self) -> int:
+        """Entries that a thread keeps for a gradient: it, a part of it, and the weights."""
+        return 3 * self.d
 
     def _rows_of_small_products(self) -> int:
         """Rows of a block whose products with all weights are small; 0 if they would be too few."""

@@ -34,7 +34,8 @@ class ClassSums(ClassHessians):
 
     def _add(self, sums: Callable[[Sequence[slice]], Sums]) -> Sums:
         """Add up sums over the rows that take about as long as a gradient."""
-        return add_up(sums, self._parts_of_scores(), self.threads, self._work_of_scores())
+        work, entries = self._work_of_scores(), self._entries_of_scores()
+        return add_up(sums, self._parts_of_scores(), self.threads, work, entries)
 
     def at(self, theta: Vector) -> Evaluation:
         """Objective and gradient at some weights: one pass over the rows."""
@@ -93,7 +94,13 @@ class ClassSums(ClassHessians):
         blocks = list(self._block_chances(theta, self.kind, self._parts_of_scores()))
         return lambda vector: self._product(
             vector,
-            add_up(partial(self._changes, vector), blocks, self.threads, self._work_of_scores()),
+            add_up(
+                partial(self._changes, vector),
+                blocks,
+                self.threads,
+                self._work_of_scores(),
+                self._entries_of_scores(),
+            ),
         )
 
     def _block_chances(

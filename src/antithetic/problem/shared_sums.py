@@ -36,9 +36,14 @@ def add_up(
     entries : int, default=1
         Entries of the arrays: those of all threads are kept at the same time.
     """
-    most = min(work / _WORK_PER_THREAD, _MOST_ENTRIES / max(1, entries))
-    first, *others = in_shares(sums, parts, min(threads, int(most)))
+    first, *others = in_shares(sums, parts, threads_worth(threads, work, entries))
     for other in others:
         for total, more in zip(first, other, strict=True):
             total += more
     return first
+
+
+def threads_worth(threads: int, work: float, entries: int = 1) -> int:
+    """How many of the threads are used; the parameters are those of :func:`add_up`."""
+    most = min(work / _WORK_PER_THREAD, _MOST_ENTRIES / max(1, entries))
+    return max(1, min(threads, int(most)))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._util.threads import count_threads, limit_blas
+from antithetic._util.threads import default_threads, limit_blas
 from antithetic._util.validation import check_coef, check_number
 from antithetic.orders.batches import Batches
 from antithetic.orders.in_order import InOrder
@@ -137,7 +137,7 @@ class NewtonSolver:
 
 def make_newton(problem: Problem, *, watch: bool = False) -> NewtonSolver:
     """Return Newton's method on a problem."""
-    return NewtonSolver(problem, sums_of(problem, count_threads(None)), watch)
+    return NewtonSolver(problem, sums_of(problem, default_threads()), watch)
 
 
 def refuses(choice: Choice) -> str | None:

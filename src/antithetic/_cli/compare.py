@@ -162,7 +162,7 @@ def _findings(found: Comparison, data: Data, table: list[list[object]]) -> dict[
             "seconds": minimum.seconds,
         },
         "scales": about_scales(found, data.feature_names),
-        "advice": advice_beside(found),
+        "advice": " ".join(advice_beside(found)),
     }
 
 
@@ -284,7 +284,8 @@ def _show(
         console.say(console.plain(line), "bold")
     console.say(gain(found), "bold")
     console.say(about_minimum(found))
-    console.say(advice_beside(found))
+    for line in advice_beside(found):
+        console.say(line)
     console.say()
     console.say_code(code)
     if files:

@@ -32,13 +32,13 @@ def comparison_rows(found: Comparison) -> list[list[object]]:
     """One line for each order; the columns are ``COLUMNS``.
 
     Gap is the mean over seeds after the last epoch, variances are ratios to independent rows, and
-    the last column is the time to reshuffling's last gap.
+    the last column is the time to reshuffling's last gap, unless that is far from the minimum.
     """
     goal = float(found.gap(found.measured[0])[:, -1].mean())
     rows: list[list[object]] = []
     for one in found.measured:
         gap = float(found.gap(one)[:, -1].mean())
-        needed = found.seconds_to(one, goal)
+        needed = np.inf if found.is_far else found.seconds_to(one, goal)
         cost = [one.table_seconds, one.run_seconds, needed if np.isfinite(needed) else float("nan")]
         rows.append(
             [
@@ -59,15 +59,22 @@ def gain(found: Comparison) -> str:
     if found.is_far:
         nearest, left = found.nearest
         ends = f"ends with {left:.0%} of the way still to go" if np.isfinite(left) else "diverges"
-        other = (
-            'automatic steps (learning_rate="auto", the default), which follow the scales of the'
-            " columns"
-            if found.scales_cost
-            else "more epochs"
-        )
+        instead = "Compare again with more epochs."
+        if found.scales_cost:
+            newton = (
+                f", and so does {_newton(found)}, which has no steps"
+                if found.minimum.newton
+                else ""
+            )
+            instead = (
+                "To see which order helps, scale the columns (StandardScaler of scikit-learn, or"
+                " MaxAbsScaler for sparse rows) and compare again. To fit the data as they are, no"
+                " scaling is needed: the estimators' automatic steps follow the scales of the"
+                f" columns{newton}."
+            )
         return (
             "No order came near the minimum, so none can be recommended: the best,"
-            f" {nearest.name}, {ends}. Use {other}."
+            f" {nearest.name}, {ends}. {instead}"
         )
     if best is baseline:
         return (
@@ -83,20 +90,20 @@ def gain(found: Comparison) -> str:
     )
 
 
-def advice_beside(found: Comparison) -> str:
+def advice_beside(found: Comparison) -> list[str]:
     """Return the advice, if the measurement agrees with it.
 
-    Otherwise say that it is a guess, and what it is.
+    Otherwise say that it is a guess, and what it is; nothing if there was nothing to measure.
     """
     advice = found.advice
     if found.is_far:
-        return f"What the size of the data suggests, without measuring: {advice}"
+        return []
     if found.recommended.order == advice.order:
-        return str(advice)
-    return (
+        return [str(advice)]
+    return [
         "Without measuring, the size of the data would have suggested"
         f" order={name_order(advice.order)!r}; what was measured counts."
-    )
+    ]
 
 
 def about_minimum(found: Comparison) -> str:
@@ -131,21 +138,26 @@ def about_scales(found: Comparison, names: Sequence[str] | None = None) -> list[
         for column in (scales.smallest, scales.largest)
     )
     rescaled = found.scales.gap_rescaled
-    gaps = f"reshuffling ends with a gap of {ends:.2g}, and with {rescaled:.2g} on one scale"
+    alike = f"with a gap of {rescaled:.2g} if all columns are scaled alike"
+    gaps = f"reshuffling ends with a gap of {ends:.2g}, and {alike}"
     if not np.isfinite(ends):
-        gaps = f"all steps diverge; on one scale, reshuffling ends with a gap of {rescaled:.2g}"
-    newton = "LogisticRegression" if found.loss == "log_loss" else 'solver="newton"'
-    instead = f", or use {newton}, which needs no scaling" if found.minimum.newton else ""
-    advice = (
-        f" The cost: {gaps}. Rescale them (StandardScaler of scikit-learn, or MaxAbsScaler"
-        f" for sparse rows){instead}."
-        if found.scales_cost
-        else f" Here that costs little: {gaps}."
-    )
+        gaps = f"all steps diverge; reshuffling ends {alike}"
+    cost = f"The cost: {gaps}." if found.scales_cost else f"Here that costs little: {gaps}."
+    if found.scales_cost and not found.is_far:
+        instead = f", or use {_newton(found)}" if found.minimum.newton else ""
+        cost += (
+            " Scale them (StandardScaler of scikit-learn, or MaxAbsScaler for sparse rows)"
+            f"{instead}."
+        )
     return [
         f"Columns have very different scales: {large} is {_many(scales.ratio)} times as large as"
-        f" {small}, and no order rescales them.{advice}"
+        f" {small}. The orders were compared in these units. {cost}"
     ]
+
+
+def _newton(found: Comparison) -> str:
+    """What needs no scaling, for this loss."""
+    return "LogisticRegression" if found.loss == "log_loss" else 'solver="newton"'
 
 
 def _many(ratio: float) -> str:
@@ -171,7 +183,7 @@ def comparison_content(
             *about_scales(found, columns),
             gain(found),
             about_minimum(found),
-            advice_beside(found),
+            *advice_beside(found),
             "train.py, in the same folder, trains the recommended estimator.",
         ],
         _figures(found),

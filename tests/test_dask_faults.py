@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import signal
 import threading
 import time
@@ -19,6 +20,7 @@ from dask_cases import cluster, in_blocks, labelled
 from distributed import LocalCluster
 
 from antithetic.dask import ClusterLostError, LogisticRegression, SGDClassifier, pair
+from antithetic.dask.cluster import _check_package
 
 # Killed processes leave sockets open.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
@@ -286,3 +288,18 @@ def test_data_larger_than_the_memory_of_the_workers(tmp_path):
         held = client.run(lambda dask_worker: dask_worker.state.nbytes)
     assert model.n_iter_ == 2
     assert max(held.values()) < length * d * 8
+
+
+def test_workers_say_only_yes_or_no():
+    """What they find may not be sent, as the loader of an editable install."""
+    answers = []
+
+    class Asked:
+        status = "running"
+
+        def run(self, function, *given, on_error):  # noqa: ARG002
+            answers.append(pickle.loads(pickle.dumps(function))(*given))
+            return {"a worker": answers[-1]}
+
+    _check_package(Asked())
+    assert answers == [True]

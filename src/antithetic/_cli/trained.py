@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from antithetic._cli import console
 from antithetic._cli.held_out import HeldOut
 from antithetic.estimators.model_file import LinearModel
@@ -66,8 +68,11 @@ class Trained:
             console.say(note)
         console.say(
             f"{self.chosen['loss']}, {self.estimator.n_iter_} {passes} in {self.seconds:.2f} s;"
-            f" {self.score_name} on these rows {self.score:.4f}"
+            f" {self.score_name} on all {self.rows} rows {self.score:.4f}"
         )
+        gap = float(np.max(getattr(self.estimator, "gap_", np.nan)))
+        if np.isfinite(gap):
+            console.say(f"the objective is about {gap:.1e} above its minimum")
         if self.held_out is not None:
             found = self.held_out
             console.say(

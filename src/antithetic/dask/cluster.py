@@ -11,7 +11,6 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any
 
 import dask
@@ -22,6 +21,7 @@ from distributed.scheduler import KilledWorker
 
 from antithetic._util.threads import count_threads
 
+_IS_INSTALLED = "bool(__import__('importlib.util', fromlist=['util']).find_spec('antithetic'))"
 _SECONDS_BETWEEN_QUESTIONS = 5.0
 _SECONDS_OF_SILENCE = 30.0  # without a worker that can work, before the user is warned
 _CANCELLED = (concurrent.futures.CancelledError, asyncio.CancelledError)
@@ -73,9 +73,9 @@ def _check_package(client: Client) -> None:
             " pass it as client="
         )
     with starting(client):
-        # a function of the standard library, since they cannot read one of ours
-        found = client.run(find_spec, "antithetic", on_error="ignore")
-    lacking = sorted(str(worker) for worker, spec in found.items() if spec is None)
+        # a built-in function, since they cannot read one of ours; a specification may not be sent
+        found = client.run(eval, _IS_INSTALLED, on_error="ignore")
+    lacking = sorted(str(worker) for worker, is_installed in found.items() if not is_installed)
     if lacking:
         raise RuntimeError(
             f"{len(lacking)} of {len(found)} workers cannot import antithetic, for example"

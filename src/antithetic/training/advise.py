@@ -61,11 +61,12 @@ class Advice:
     why: str
 
     def __str__(self) -> str:
+        epochs = float(f"{self.table_epochs:.1g}")  # times vary
         return (
             f"Use order={name_order(self.order)!r} without pairs ({self.why}). A table would lower"
             f" the variance of a batch to {self.ratio_now:.2f} of that of independent rows at"
             f" first, to {self.ratio_faded:.2f} near the optimum, and to {self.ratio_later:.2f} if"
-            f" it is rebuilt there. It costs as much as about {self.table_epochs:.0f} epochs, so it"
+            f" it is rebuilt there. It costs as much as about {epochs:.0f} epochs, so it"
             " pays only if gradients are expensive, as in a deep network."
         )
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +31,7 @@ from antithetic.bench.climb import (
     time_together,
     timed,
 )
-from antithetic.bench.first import first_seconds
+from antithetic.bench.first import FirstFit, first_seconds
 from antithetic.bench.peer import Config, EstimatorFit, Fit, Peer, by_digits
 from antithetic.bench.race import Runner, race
 from antithetic.bench.rows import Row
@@ -227,18 +229,39 @@ def test_peers_are_chosen_by_parts_of_their_names():
 def test_the_first_fit_of_a_process_counts_its_import(task):
     """A fresh process imports the package and fits; its failure is reported in its own words."""
     fit = EstimatorFit("json", "JSONDecoder", {}, task.X, task.y, by_digits, seeded=False)
-    given = {"clock": "cpu", "threads": 1, "repeats": 1}
-    with pytest.raises(RuntimeError, match="unexpected keyword argument 'tol'"):
-        first_seconds(fit, 2, 0, **given)
     (config,) = PEERS[0].configs(task)
-    assert 0.05 < first_seconds(config.fit, 2, 0, **given) < 60.0
+    fits = [FirstFit(fit, 2, 0), FirstFit(config.fit, 2, 0)]
+    error, seconds = first_seconds(fits, clock="cpu", threads=1, repeats=1)
+    assert "unexpected keyword argument 'tol'" in str(error)
+    assert 0.05 < seconds < 60.0
+
+
+def test_first_fits_take_turns(task, monkeypatch):
+    """Each counts with its smallest time; one that failed is not tried again."""
+    (config,) = PEERS[0].configs(task)
+    ran = []
+
+    def run(command, _environment):
+        place = Path(json.loads(command[-1])["y"]).parent.name
+        ran.append(place)
+        if place == "1":
+            raise RuntimeError("no such module")
+        return {"0": 3.0, "2": 5.0}[place] + (len(ran) < 4)
+
+    monkeypatch.setattr("antithetic.bench.first._run", run)
+    found = first_seconds([FirstFit(config.fit, 2, 0)] * 3, clock="cpu", threads=1, repeats=3)
+    assert ran == ["0", "1", "2", "0", "2", "0", "2"]
+    assert found[::2] == [3.0, 5.0]
+    assert str(found[1]) == "no such module"
 
 
 def test_first_fits_that_are_compared_are_of_the_same_accuracy(task, monkeypatch):
     """A fit goes to 1e-3, but no further than the one it is compared with came."""
     (config,) = PEERS[0].configs(task)
     points = [Point(config, effort, 10.0**-effort, effort, 1, 1) for effort in (1, 2, 3, 4)]
-    monkeypatch.setattr(race_module, "first_seconds", lambda _fit, effort, *_args, **_more: effort)
+    monkeypatch.setattr(
+        race_module, "first_seconds", lambda fits, **_: [float(one.effort) for one in fits]
+    )
     for reached, effort in ((1, 1), (2, 2), (4, 3)):
         other = Runner(Peer("other", "numpy", list), [config], points[:reached])
         own = Runner(Peer("own", "numpy", list, first_beside="other"), [config], points)

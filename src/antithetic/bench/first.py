@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -32,26 +33,53 @@ print("seconds", clock() - start)
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def first_seconds(
-    fit: EstimatorFit, effort: int, seed: int, *, clock: str, threads: int, repeats: int
-) -> float:
-    """Smallest time of import and fit, with a new process for each repeat.
+class FirstFit(NamedTuple):
+    """What is fitted in fresh processes, and how far."""
 
-    Raises
-    ------
-    RuntimeError
-        A process failed; the message is the last line of its error stream.
+    fit: EstimatorFit
+    effort: int
+    seed: int
+
+
+def first_seconds(
+    fits: Sequence[FirstFit], *, clock: str, threads: int, repeats: int
+) -> list[float | RuntimeError]:
+    """Smallest time of import and fit for each, with a new process for each repeat.
+
+    All take turns, so that a machine that is slow for a while is so for all. An error, with the
+    last line of the error stream, stands for a fit whose process failed.
     """
+    environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads))
     with tempfile.TemporaryDirectory(prefix="antithetic-bench-") as folder:
-        given = _written(fit, Path(folder)) | {
-            "parameters": fit.parameters(effort, seed),
-            "module": fit.module,
-            "name": fit.name,
-            "clock": clock,
-        }
-        command = [sys.executable, "-W", "ignore", "-c", _CHILD, json.dumps(given)]
-        environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads))
-        return min(_run(command, environment) for _ in range(repeats))
+        commands = [
+            _command(one, Path(folder, str(place)), clock) for place, one in enumerate(fits)
+        ]
+        found: list[float | RuntimeError] = [np.inf] * len(fits)
+        for _ in range(repeats):
+            for place, command in enumerate(commands):
+                best = found[place]
+                if not isinstance(best, RuntimeError):
+                    found[place] = _outcome(command, environment, best)
+    return found
+
+
+def _outcome(command: list[str], environment: dict[str, str], best: float) -> float | RuntimeError:
+    try:
+        return min(best, _run(command, environment))
+    except RuntimeError as error:
+        return error
+
+
+def _command(one: FirstFit, folder: Path, clock: str) -> list[str]:
+    """Write rows and labels into a new folder, and return what to run."""
+    folder.mkdir()
+    given = _written(one.fit, folder) | {
+        "parameters": one.fit.parameters(one.effort, one.seed),
+        "module": one.fit.module,
+        "name": one.fit.name,
+        "clock": clock,
+    }
+    return [sys.executable, "-W", "ignore", "-c", _CHILD, json.dumps(given)]
 
 
 def _written(fit: EstimatorFit, folder: Path) -> dict[str, Any]:

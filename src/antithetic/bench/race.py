@@ -28,7 +28,7 @@ from antithetic.bench.climb import (
     time_together,
     timed,
 )
-from antithetic.bench.first import first_seconds
+from antithetic.bench.first import FirstFit, first_seconds
 from antithetic.bench.peer import Config, EstimatorFit, Peer
 from antithetic.bench.rows import Row, version_of
 from antithetic.bench.tasks import Task, hold_out
@@ -38,7 +38,7 @@ PEERS = (*sklearn_peers.PEERS, *other_peers.PEERS, *vowpal.PEERS, *grab.PEERS)
 _TIMED_WITHIN = 10.0  # times the fastest; what is slower keeps the time of its climb
 _NOISE = 0.05  # seconds up to which no peer counts as far behind
 _HELD_OUT_AT, _HELD_OUT_TRIES = 1e-4, 8
-_FIRST_AT, _FIRST_REPEATS = 1e-3, 3
+_FIRST_AT, _FIRST_REPEATS = 1e-3, 5
 _FEW, _MANY = 2, 12  # passes whose difference in seconds gives those of one
 
 
@@ -263,26 +263,22 @@ def _first_fits(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator
         runner.peer.name: min((point.gap for point in runner.points), default=0.0)
         for runner in runners
     }
+    known, fits = [], []
     for runner in runners:
         target = max(_FIRST_AT, closest.get(runner.peer.first_beside, 0.0))
         point = _nearest(runner.points, target)
         if point is None or not isinstance(point.config.fit, EstimatorFit):
             continue
-        known = _row(row, "first", runner, point, limits, target)
-        known = replace(known, quantity="seconds of first fit")
-        try:
-            seconds = first_seconds(
-                point.config.fit,
-                point.effort,
-                limits.seeds[0],
-                clock=limits.clock,
-                threads=row.threads,
-                repeats=min(_FIRST_REPEATS, limits.repeats),
-            )
-        except Exception as error:
-            yield replace(known, value=np.nan, seconds=np.nan, status=failure(error))
-            continue
-        yield replace(known, value=seconds, seconds=seconds)
+        one = _row(row, "first", runner, point, limits, target)
+        known.append(replace(one, quantity="seconds of first fit"))
+        fits.append(FirstFit(point.config.fit, point.effort, limits.seeds[0]))
+    repeats = min(_FIRST_REPEATS, limits.repeats)
+    found = first_seconds(fits, clock=limits.clock, threads=row.threads, repeats=repeats)
+    for one, seconds in zip(known, found, strict=True):
+        if isinstance(seconds, RuntimeError):
+            yield replace(one, value=np.nan, seconds=np.nan, status=failure(seconds))
+        else:
+            yield replace(one, value=seconds, seconds=seconds)
 
 
 def _nearest(points: Sequence[Point], target: float) -> Point | None:

@@ -15,7 +15,8 @@ from solver_cases import Box
 
 import antithetic
 from antithetic.estimators import model_file
-from antithetic.estimators.model_file import FORMAT, LinearModel, feature_keys, is_model_file
+from antithetic.estimators.model_columns import feature_keys
+from antithetic.estimators.model_file import FORMAT, LinearModel, is_model_file
 from antithetic.orders import Balanced, Given, Importance, Pairs, Shuffle, Stratified, Uniform
 from antithetic.penalties import GroupLasso
 

@@ -18,7 +18,8 @@ from antithetic.datasets._stream import open_stream
 from antithetic.datasets._svmlight import dense_if_full, read_svmlight
 from antithetic.datasets._table import ColumnChoice, NamedColumns, rows_and_labels
 from antithetic.datasets._text_table import sampled_layout
-from antithetic.estimators.model_file import LinearModel, feature_keys
+from antithetic.estimators.model_columns import feature_keys
+from antithetic.estimators.model_file import LinearModel
 
 Key: TypeAlias = tuple[str, str | None]
 

@@ -33,6 +33,7 @@ from antithetic.estimators.model_checks import (
     refuse,
     require,
 )
+from antithetic.estimators.model_columns import are_words, columns_of
 from antithetic.problem.losses import read_loss
 
 FORMAT, VERSION = "antithetic linear model", 2
@@ -164,7 +165,7 @@ class LinearModel:
             require(isinstance(getattr(self, name), Mapping), f"{name} must be an object")
         self._unfitted()  # parameters that an estimator would refuse
         require(
-            self.words is None or _are_words(self.words, names or []),
+            self.words is None or are_words(self.words, names or []),
             "words must name features of the model",
         )
         first = self.first_index
@@ -224,7 +225,7 @@ class LinearModel:
             estimator.intercept_,
             classes,
             **{
-                **_columns_of(estimator, data),
+                **columns_of(estimator, data),
                 "parameters": _parameters(estimator),
                 "estimator_name": _logistic_name(estimator) if is_logistic else None,
                 **about,
@@ -362,28 +363,6 @@ class LinearModel:
             ) from error
 
 
-def _columns_of(estimator: Any, data: Any) -> dict[str, Any]:
-    """What is known of the columns: from a file that was read, or from a data frame."""
-    if data is None:
-        names = getattr(estimator, "feature_names_in_", None)
-        if names is None:
-            return {"feature_names": None}
-        return {"feature_names": names.tolist(), "checks_names": True}
-    if not isinstance(data, Mapping) or "words" not in data:
-        raise ValueError(
-            "data must be what antithetic.datasets.read_file returned; got"
-            f" {type(data).__name__}; for arrays of your own, pass feature_names="
-        )
-    return {
-        "feature_names": data["feature_names"],
-        "target_name": data["target_name"],
-        "one_hot": bool(data["words"]),
-        "words": data["words"] or None,
-        "first_index": data["first_index"],
-        "dates": data["date_names"] or None,
-    }
-
-
 def _logistic_name(estimator: LogisticRegression) -> str:
     """Name of the class, or, for the user's own subclass, of the class that it extends."""
     return next(kind.__name__ for kind in type(estimator).__mro__ if kind.__name__ in _LOGISTIC)
@@ -408,36 +387,6 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
     """Whether a file says that it is a model; nothing else of it is checked."""
     with open(path, "rb") as file:
         return json.dumps(FORMAT).encode("ascii") in file.read(_BEGINNING)
-
-
-def feature_keys(model: LinearModel) -> list[tuple[str, str | None]]:
-    """Return the column that each feature is made from, and the word it represents, if any."""
-    names = model.feature_names or []
-    if model.words is not None:
-        made = {
-            f"{column}={word}": (column, word)
-            for column, held in model.words.items()
-            for word in held
-        }
-        return [made.get(name, (name, None)) for name in names]
-    return [_split(name) if model.one_hot and "=" in name else (name, None) for name in names]
-
-
-def _split(name: str) -> tuple[str, str]:
-    column, _, word = name.partition("=")
-    return column, word
-
-
-def _are_words(words: Any, names: list[str]) -> bool:
-    """Lists of strings by column, each of which makes one of the features, and no two the same."""
-    if not isinstance(words, Mapping) or not all(
-        isinstance(held, list) and held for held in words.values()
-    ):
-        return False
-    if not all(isinstance(word, str) for held in words.values() for word in held):
-        return False
-    made = [f"{column}={word}" for column, held in words.items() for word in held]
-    return len(set(made)) == len(made) and set(made) <= set(names)
 
 
 def _word_of(loss: Any) -> str:

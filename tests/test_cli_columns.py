@@ -215,7 +215,7 @@ def test_words_where_a_model_has_numbers_are_named(tmp_path):
     good = write(tmp_path / "good.csv", ["a", 1, 2, 3, 4], ["b", 4, 3, 2, 1], labels)
     model = tmp_path / "model.json"
     run("train", good, "-m", model, "--epochs", 3, "--validation", 0)
-    for word, advice in (("1,5", "use --decimal-comma"), ("tall", "correct them")):
+    for word, advice in (("1,5", "use --decimal-comma"), ("tall", "correct the file")):
         path = write(
             tmp_path / "bad.csv", ["a", *[word] * 4], ["b", 4, 3, 2, 1], labels, delimiter=";"
         )

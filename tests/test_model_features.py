@@ -131,7 +131,33 @@ def test_columns_of_a_data_frame_are_still_checked_after_loading(tmp_path, estim
         again.predict(frame[["income", "age"]])
     frame.to_csv(tmp_path / "rows.csv", index=False)
     model = LinearModel.load(tmp_path / "model.json")
-    np.testing.assert_allclose(model.read(tmp_path / "rows.csv"), frame.to_numpy())
+    rows = model.read(tmp_path / "rows.csv")
+    np.testing.assert_allclose(rows, frame.to_numpy())
+    found = model.estimator(check_names=False).predict(rows)  # without a warning too
+    np.testing.assert_array_equal(found, fitted.predict(frame))
+
+
+def test_names_that_are_given_replace_those_of_a_data_frame():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([[0.0, 1.0], [1.0, 0.0]], columns=["a", "b"])
+    fitted = LogisticRegression().fit(frame, [0, 1])
+    for names in (None, ["c", "d"]):
+        model = LinearModel.of(fitted, feature_names=names)
+        assert model.feature_names == names
+        assert not hasattr(model.estimator(), "feature_names_in_")
+
+
+def test_data_must_have_the_features_of_the_model(tmp_path):
+    """Otherwise other columns would be read later on."""
+    _, data = trained(tmp_path, one_hot=True)
+    fitted = LogisticRegression().fit(data.data[:, 1:], data.target)
+    with pytest.raises(ValueError, match="data has 4 features, but the model was fitted on 3"):
+        LinearModel.of(fitted, data)
+
+
+def test_a_header_of_numbers_is_read_as_in_training(tmp_path):
+    model, data = trained(tmp_path, "2019,2020,y\n1,5,0\n2,3,1\n4,1,1\n", header=True)
+    np.testing.assert_array_equal(model.read(tmp_path / "training.csv", header=True), data.data)
 
 
 def test_names_given_for_arrays_are_not_checked():

@@ -157,6 +157,8 @@ def test_newton_uses_no_more_threads_than_the_environment_allows(monkeypatch):
     monkeypatch.setattr(curvature, "ENTRIES_PER_THREAD", 1)
     monkeypatch.setattr("antithetic._util.threads.count_threads", lambda _: 8)
     problem = Problem.build(X, np.where(LABELS > 1, 1.0, -1.0), loss="log_loss", l2=0.1)
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
     for given, expected in (("3", 3), ("", 8)):
         monkeypatch.setenv("OMP_NUM_THREADS", given)
         assert make_newton(problem).sums.threads == expected

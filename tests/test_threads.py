@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import _thread
+import gc
 import os
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack
+import weakref
+from contextlib import ExitStack, suppress
 from itertools import permutations
 from unittest.mock import Mock
 
@@ -64,27 +66,33 @@ def test_other_libraries_are_searched_for(monkeypatch):
 
 
 class Interrupted:
-    """A library that Ctrl-C interrupts while its number of threads is set for the first time."""
+    """A library that Ctrl-C interrupts in a call that sets its number of threads."""
 
-    def __init__(self):
-        self.number, self.calls = 4, 0
+    def __init__(self, call, *, is_late):
+        self.number, self.calls, self.call, self.is_late = 4, 0, call, is_late
 
     def get_num_threads(self):
         return self.number
 
     def set_num_threads(self, number):
-        self.number, self.calls = number, self.calls + 1
-        if self.calls == 1:
+        self.calls += 1
+        if self.calls == self.call and not self.is_late:
+            raise KeyboardInterrupt
+        self.number = number
+        if self.calls == self.call:
             raise KeyboardInterrupt
 
 
-def test_an_interrupt_while_a_limit_is_set_loses_no_thread(monkeypatch):
-    """All threads are back at once, and the next limit holds."""
-    library = Interrupted()
+@pytest.mark.parametrize("call", [1, 2])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_interrupt_while_a_limit_is_set_or_lifted_loses_no_thread(monkeypatch, call, is_late):
+    """The next limit holds, and all threads are back after it."""
+    library = Interrupted(call, is_late=is_late)
     monkeypatch.setattr(threads, "_blas", lambda: [library])
+    monkeypatch.setattr(threads, "_before", [])
+    monkeypatch.setattr(threads, "_set", [])
     with pytest.raises(KeyboardInterrupt), limit_blas(1):
         pass
-    assert library.number == 4
     with limit_blas(1):
         assert library.number == 1
     assert library.number == 4
@@ -96,6 +104,35 @@ def test_a_share_whose_thread_cannot_start_is_not_lost(monkeypatch):
     assert in_shares(list, range(5), 3) == [[0], [1, 2], [3, 4]]
 
 
+def test_shares_call_the_function_of_the_caller_for_overflow():
+    seen = []
+    with np.errstate(over="call", call=lambda *given: seen.append(given)):
+        in_shares(lambda share: np.full(1, 1e300) * 10.0 ** (200 * share[0]), range(2), 2)
+    assert len(seen) == 1
+
+
+def test_an_error_of_a_share_keeps_nothing_alive():
+    """The rows of a fit that failed are freed at once."""
+    kept = weakref.WeakSet()
+
+    class Rows:
+        pass
+
+    def work(share):
+        if share[0]:
+            rows = Rows()
+            kept.add(rows)
+            raise ValueError("no")
+
+    gc.disable()
+    try:
+        with suppress(ValueError):
+            in_shares(work, range(2), 2)
+        assert not kept
+    finally:
+        gc.enable()
+
+
 INTERRUPTS = """
 import signal, time
 from antithetic._util import threads
@@ -104,7 +141,8 @@ def interrupt(*_):
     raise KeyboardInterrupt
 
 signal.signal(signal.SIGALRM, interrupt)
-before = {library.get_num_threads() for library in threads._blas()}
+for library in threads._blas():
+    library.set_num_threads(2)
 end, many = time.monotonic() + 2.0, 0
 while time.monotonic() < end:
     try:
@@ -115,6 +153,9 @@ while time.monotonic() < end:
         many += 1
 signal.setitimer(signal.ITIMER_REAL, 0.0)
 assert many > 100, many
+threads._limits.clear()  # of an interrupt in the very moment in which a limit ends
+threads.in_shares(sum, range(9), 3)
+assert {library.get_num_threads() for library in threads._blas()} == {2}
 """
 
 

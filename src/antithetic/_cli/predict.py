@@ -6,7 +6,6 @@ import csv
 import io
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -89,7 +88,7 @@ def predict(
 
 def predictions(model: LinearModel, X: Any) -> dict[str, Any]:
     """Columns of the answer: those of the estimator that was saved, to the last bit."""
-    estimator = replace(model, checks_names=None).estimator()  # columns were matched by name
+    estimator = model.estimator(check_names=False)  # columns were matched by name
     _refuse_overflow(model, X)
     columns: dict[str, Any] = {"prediction": estimator.predict(X).tolist()}
     if model.classes is None:

@@ -68,11 +68,11 @@ class Trained:
             console.say(note)
         console.say(
             f"{self.chosen['loss']}, {self.estimator.n_iter_} {passes} in {self.seconds:.2f} s;"
-            f" {self.score_name} on all {self.rows} rows {self.score:.4f}"
+            f" {self.score_name} on all {self.rows} training rows {self.score:.4f}"
         )
         gap = float(np.max(getattr(self.estimator, "gap_", np.nan)))
         if np.isfinite(gap):
-            console.say(f"the objective is about {gap:.1e} above its minimum")
+            console.say(f"the objective is at most about {gap:.1e} above its minimum")
         if self.held_out is not None:
             found = self.held_out
             console.say(

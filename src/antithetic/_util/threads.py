@@ -40,7 +40,7 @@ _NAMES = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Limit:
-    """A thread that has set a limit, and the limit; no two are equal."""
+    """A limit and the thread that set it, compared by identity."""
 
     owner: int
     threads: int
@@ -82,7 +82,7 @@ def limit_blas(threads: int) -> Iterator[None]:
     own = _Limit(threading.get_ident(), threads)
     try:
         with _lock:
-            if not _limits:
+            if not _limits and _set == _before:  # else Ctrl-C came while these were restored
                 _before[:] = _set[:] = [library.get_num_threads() for library in _blas()]
             _limits.append(own)
             _set_least()
@@ -139,8 +139,8 @@ def in_shares(
     """Call a function with equal shares of the items, each in a thread of its own.
 
     Neighbours stay together, and results are in the order of the shares. If functions raise errors,
-    the first share's error is raised once all of them have ended. NumPy treats overflow and the
-    like in all threads as in the caller's.
+    the first share's error is raised once all of them have ended. All threads use the caller's
+    ``np.errstate``.
     """
     many = max(1, min(threads, len(items)))
     if many == 1:
@@ -161,8 +161,8 @@ def in_shares(
 class _Share(Generic[Outcome]):
     """A call in a thread of its own.
 
-    The thread waits for nothing, so Ctrl-C in the caller cannot leave it waiting for ever. A thread
-    of `threading` would: it shares a lock with the caller when it starts.
+    The thread waits for nothing, so Ctrl-C in the caller cannot leave it waiting for ever.
+    ``threading.Thread.start`` can: the new thread and its caller share a lock.
     """
 
     def __init__(self, call: Callable[[], Outcome]) -> None:
@@ -171,12 +171,13 @@ class _Share(Generic[Outcome]):
         self._error: BaseException | None = None
         self._ended = threading.Lock()
         self._ended.acquire()
+        treatment = {**np.geterr(), "call": np.geterrcall()}
         try:
-            _thread.start_new_thread(self._run, (np.geterr(),))
+            _thread.start_new_thread(self._run, (treatment,))
         except RuntimeError:  # the system allows no more threads: the caller makes the call itself
-            self._run(np.geterr())
+            self._run(treatment)
 
-    def _run(self, treatment: Any) -> None:
+    def _run(self, treatment: dict[str, Any]) -> None:
         try:
             with np.errstate(**treatment):  # NumPy 1 has one for each thread
                 self._found = self._call()
@@ -191,9 +192,13 @@ class _Share(Generic[Outcome]):
 
     def result(self) -> Outcome:
         """What the call returned, or raised, once it has ended."""
-        if self._error is not None:
-            raise self._error
-        return cast("Outcome", self._found)
+        if self._error is None:
+            return cast("Outcome", self._found)
+        error, self._error = self._error, None
+        try:
+            raise error
+        finally:
+            del error  # whose traceback refers to it: a cycle would keep its frames
 
 
 class _Library(NamedTuple):

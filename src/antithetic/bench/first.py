@@ -46,7 +46,7 @@ def first_seconds(
 ) -> list[float | RuntimeError]:
     """Smallest time of import and fit for each, with a new process for each repeat.
 
-    All take turns, so that a machine that is slow for a while is so for all. An error, with the
+    All take turns, so that a slow spell of the machine affects all of them. An error, with the
     last line of the error stream, stands for a fit whose process failed.
     """
     environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads))

@@ -73,7 +73,8 @@ def _check_package(client: Client) -> None:
             " pass it as client="
         )
     with starting(client):
-        # a built-in function, since they cannot read one of ours; a specification may not be sent
+        # a built-in, since workers without the package cannot unpickle our functions; a bool, since
+        # the specification of a module may not be picklable
         found = client.run(eval, _IS_INSTALLED, on_error="ignore")
     lacking = sorted(str(worker) for worker, is_installed in found.items() if not is_installed)
     if lacking:

@@ -119,8 +119,8 @@ def read_file(
         (None where the target is continuous), and ``target_names``, the same as strings;
         ``feature_names`` (None for more than 2^20 features that have none); ``target_name``;
         ``date_names``, the features that were dates; ``words``, the words of each column that was
-        one-hot encoded; ``first_index``, the number of the first feature in an SVMlight file, else
-        None; ``name``, that of the file; ``DESCR``.
+        one-hot encoded; ``first_index``, 0 or 1, where features are numbered (SVMlight, or npz
+        without names), else None; ``name``, that of the file; ``DESCR``.
 
     Raises
     ------

@@ -9,17 +9,26 @@ if TYPE_CHECKING:
     from antithetic.estimators.model_file import LinearModel
 
 
-def columns_of(estimator: Any, data: Any) -> dict[str, Any]:
-    """What is known of the columns: from a file that was read, or from a data frame."""
+def columns_of(estimator: Any, data: Any, *, are_given: bool) -> dict[str, Any]:
+    """What is known of the columns: from a file that was read, or from a data frame.
+
+    Nothing of a data frame if the caller has given names of its own.
+    """
     if data is None:
         names = getattr(estimator, "feature_names_in_", None)
-        if names is None:
+        if are_given or names is None or len(set(names)) < len(names):
             return {"feature_names": None}
         return {"feature_names": names.tolist(), "checks_names": True}
     if not isinstance(data, Mapping) or "words" not in data:
         raise ValueError(
             "data must be what antithetic.datasets.read_file returned; got"
-            f" {type(data).__name__}; for arrays of your own, pass feature_names="
+            f" {type(data).__name__} without an entry 'words'. For other data, pass feature_names="
+        )
+    found, expected = data["data"].shape[1], estimator.n_features_in_
+    if found != expected:
+        raise ValueError(
+            f"data has {found} features, but the model was fitted on {expected}; pass the data that"
+            " it was fitted on, for example read_file(..., features=...)"
         )
     return {
         "feature_names": data["feature_names"],

@@ -71,7 +71,7 @@ def _refuse_words(table: NamedColumns, wanted: list[Key], path: Path) -> None:
             raise ValueError(
                 f"{path}: column {table.names[place]!r} holds words such as {words[0][:100]!r}, and"
                 " the model was trained on numbers there; "
-                + ("pass decimal=',' if they are numbers" if comma else "correct them")
+                + ("pass decimal=',' if they are numbers" if comma else "correct the file")
             )
 
 

@@ -181,7 +181,7 @@ class LinearModel:
         require(
             self.checks_names is None
             or (isinstance(self.checks_names, bool) and not (self.checks_names and names is None)),
-            "checks_names",
+            "checks_names must be true, false or missing, and needs feature_names",
         )
         object.__setattr__(self, "coef", coef)
         object.__setattr__(self, "intercept", intercept)
@@ -198,11 +198,11 @@ class LinearModel:
         estimator : estimator
         data : Bunch, default=None
             What `antithetic.datasets.read_file` returned: how the columns of the file became
-            features, so that :meth:`read` and ``antithetic predict`` find them in other files. An
-            estimator that was fitted on a data frame knows its columns itself.
+            features, so that :meth:`read` and ``antithetic predict`` find them in other files. Not
+            needed for an estimator that was fitted on a data frame: it knows its columns.
         **about
-            The same one by one, and what else there is to say: ``feature_names``, ``target_name``,
-            ``one_hot``, ``settings``, ``words``, ``first_index``, ``dates``.
+            Entries of the model, which replace those found in ``data``: ``feature_names``,
+            ``target_name``, ``one_hot``, ``settings``, ``words``, ``first_index``, ``dates``.
         """
         if hasattr(estimator, "to_local"):  # one of a cluster
             estimator = estimator.to_local()
@@ -225,7 +225,7 @@ class LinearModel:
             estimator.intercept_,
             classes,
             **{
-                **columns_of(estimator, data),
+                **columns_of(estimator, data, are_given="feature_names" in about),
                 "parameters": _parameters(estimator),
                 "estimator_name": _logistic_name(estimator) if is_logistic else None,
                 **about,
@@ -237,19 +237,21 @@ class LinearModel:
         path: str | os.PathLike[str],
         *,
         decimal: str = ".",
+        header: bool | None = None,
         max_bytes: int = MAX_BYTES_OF_ROWS,
         progress: bool = False,
     ) -> Any:
         """Read rows to predict: the features of this model, in its order, from any supported file.
 
         Columns are found by their names and may stand in any order; labels and other columns are
-        not used. Words become the features of the training. A warning names words that did not
-        occur there.
+        not used. Words are encoded as in training; a warning names some that training did not have.
+        The rows have no names: for a model that was fitted on a data frame, use
+        ``estimator(check_names=False)``.
 
         Parameters
         ----------
         path : path
-        decimal, max_bytes, progress
+        decimal, header, max_bytes, progress
             As in `antithetic.datasets.read_file`.
 
         Returns
@@ -263,14 +265,17 @@ class LinearModel:
         """
         from antithetic.estimators.model_features import read_features
 
-        reading = Reading(decimal=decimal, max_bytes=max_bytes, progress=progress)
+        reading = Reading(decimal=decimal, header=header, max_bytes=max_bytes, progress=progress)
         X, notes = read_features(Path(path), self, reading)
         for note in notes:
             warnings.warn(f"{os.fspath(path)}: {note}", stacklevel=2)
         return X
 
-    def estimator(self) -> Any:
-        """Make a fitted estimator that predicts the same as the saved one, to the last bit."""
+    def estimator(self, *, check_names: bool = True) -> Any:
+        """Make a fitted estimator that predicts the same as the saved one, to the last bit.
+
+        One that was fitted on a data frame checks names, unless ``check_names`` is False.
+        """
         made = self._unfitted()
         if self.kind == "classifier":
             made.classes_ = np.array(self.classes)
@@ -278,7 +283,7 @@ class LinearModel:
         else:
             made.coef_ = self.coef[0].copy()
         made.intercept_, made.n_features_in_ = self.intercept.copy(), self.coef.shape[1]
-        if self.checks_names:
+        if self.checks_names and check_names:
             made.feature_names_in_ = np.array(self.feature_names, dtype=object)
         return made
 

@@ -145,7 +145,7 @@ class ClassRows(ClassPoints):
         """Parts of the rows whose scores are found at once."""
         if not sparse.issparse(self.X):
             return self._parts(self._rows_of_small_products() or _ROWS_AT_ONCE)
-        # each part costs a product with all weights, so there are no more than one per thread
+        # each part costs a product with all weights: one per thread, or more if scores are many
         threads = threads_worth(self.threads, self._work_of_scores(), self._entries_of_scores())
         return self._parts(min(_SCORES_AT_ONCE // self.classes, -(-self.n // threads)) or 1)
 

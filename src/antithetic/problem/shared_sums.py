@@ -44,6 +44,6 @@ def add_up(
 
 
 def threads_worth(threads: int, work: float, entries: int = 1) -> int:
-    """How many of the threads are used; the parameters are those of :func:`add_up`."""
+    """Number of threads worth starting; the parameters are those of :func:`add_up`."""
     most = min(work / _WORK_PER_THREAD, _MOST_ENTRIES / max(1, entries))
     return max(1, min(threads, int(most)))

@@ -93,7 +93,7 @@ def gain(found: Comparison) -> str:
 def advice_beside(found: Comparison) -> list[str]:
     """Return the advice, if the measurement agrees with it.
 
-    Otherwise say that it is a guess, and what it is; nothing if there was nothing to measure.
+    Otherwise say that it is a guess, and what it is; nothing if no order came near the minimum.
     """
     advice = found.advice
     if found.is_far:

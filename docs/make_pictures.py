@@ -330,7 +330,7 @@ def logistic():
                 for row in rows
                 if (row["task"], row["solver"]) == (task, solver)
             ]
-            ax.plot(*_falling(points), **looks[solver])
+            ax.plot(*_falling(points), drawstyle="steps-post", **looks[solver])
         ax.set(xscale="log", yscale="log", xlabel="milliseconds", ylim=(1e-11, 1.0))
         ax.set_title(task.replace("lambda", "λ").replace("0.0001", "1e-4"))
     figure.axes[0].set_ylabel("gap to the optimum")
@@ -341,9 +341,10 @@ def logistic():
 
 
 def _falling(points):
-    """Seconds, and the least gap reached by then."""
+    """Seconds, and the least gap reached by then: 1 until the first fit ends."""
     order = sorted(points)
-    return [seconds for seconds, _ in order], np.minimum.accumulate([gap for _, gap in order])
+    seconds, gaps = [one for one, _ in order], [gap for _, gap in order]
+    return [*seconds[:1], *seconds], np.minimum.accumulate([1.0] * bool(gaps) + gaps)
 
 
 PICTURES = (pairs, partners, tutorial, fading, partial_sums, orders, dimensions, profile, logistic)

@@ -23,12 +23,16 @@ from common import Figure, close, machine, report
 
 REPOSITORY = Path(__file__).parents[1]
 KINDS = {"ours": "antithetic", "scikit-learn": "sklearn.linear_model"}
-ESTIMATORS = (
-    "SGDClassifier",
-    "SGDRegressor",
-    "LogisticRegression",
-    "LogisticRegression, 10 classes",
-)
+# What is fitted: the class, and its targets from numbers y.
+ESTIMATORS = {
+    "SGDClassifier": ("SGDClassifier", "np.sign(y)"),
+    "SGDRegressor": ("SGDRegressor", "y"),
+    "LogisticRegression": ("LogisticRegression", "np.sign(y)"),
+    "LogisticRegression, 10 classes": (
+        "LogisticRegression",
+        "np.digitize(y, np.linspace(-2, 2, 9))",
+    ),
+}
 
 # Seconds of import and first fit together, of that fit, and of the next.
 FITS = """
@@ -37,10 +41,9 @@ import numpy as np
 rng = np.random.default_rng(0)
 X = rng.normal(size=(1000, 20))
 y = X[:, 0] + rng.normal(size=len(X))
-if "Classifier" in "{name}" or "Logistic" in "{name}":
-    y = np.digitize(y, np.linspace(-2, 2, 9)) if "10" in "{name}" else np.sign(y)
+y = {targets}
 start = time.perf_counter()
-from {module} import {name_of_class} as Estimator
+from {module} import {estimator} as Estimator
 imported = time.perf_counter()
 Estimator().fit(X, y)
 fitted = time.perf_counter()
@@ -83,12 +86,12 @@ def installed(python: Path, before: dict[str, float]) -> Figure:
 
 def waits(python: Path, repeats: int) -> Iterator[Figure]:
     """Seconds of import and fits beyond those of scikit-learn."""
-    for name in ESTIMATORS:
+    for name, (estimator, targets) in ESTIMATORS.items():
         best = dict.fromkeys(KINDS, (float("inf"),) * 3)
         for _ in range(repeats + 1):  # the first compiles Python's own files
             for kind, module in KINDS.items():
-                given = {"module": module, "name": name, "name_of_class": name.split(",")[0]}
-                seconds = run(python, FITS.format(**given))
+                code = FITS.format(module=module, estimator=estimator, targets=targets)
+                seconds = run(python, code)
                 best[kind] = tuple(map(min, best[kind], seconds))
         (start, first, second), (peer_start, peer_first, peer_second) = best.values()
         yield Figure(

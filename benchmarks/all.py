@@ -73,7 +73,6 @@ class Script:
 # for these sets, and with the default of five the races would take twice the time.
 RACES = "--clock cpu --seconds 1"
 SCRIPTS = {
-    "shape": Script(),
     "core": Script(),
     "start": Script(),
     "pairing": Script(),

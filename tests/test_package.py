@@ -88,15 +88,6 @@ def test_no_two_classes_have_one_name():
     assert set(twice) <= {"LogisticRegression", "SGDClassifier", "SGDRegressor"}, twice
 
 
-def test_the_code_keeps_its_shape():
-    """Few parameters and layers, short functions, modules and lines."""
-    script = Path(__file__).parents[1] / "benchmarks" / "shape.py"
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=False, cwd=script.parent
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_nothing_is_compiled_when_it_runs():
     """The kernels are compiled when the package is built: using it needs no compiler."""
     loaded = run_python("import sys; from antithetic import *; print('numba' in sys.modules)")

@@ -155,6 +155,7 @@ LONG = "a,b,y\n" + "1,2,0\n3,4,1\n" * 150  # longer than the sample that the lay
         (LONG.encode() + b"1,\x00,1\n", "line 302"),
         ("\n\n\n", "no rows"),
         ("y\n1\n2\n", "not a table"),
+        ("a,b,y\r1,2,0\r3,4,1\r", "end in carriage returns alone"),
         (gzip.compress(LONG.encode())[:-20], "damaged or cut off"),
     ],
     ids=name_of,

@@ -127,6 +127,11 @@ class Lines:
     def __iter__(self) -> Iterator[bytes]:
         while line := self._stream.readline(_LONGEST_LINE):
             self.number += 1
+            if self.number == 1 and b"\r" in line.rstrip(b"\r\n") and b"\0" not in line:
+                raise ValueError(
+                    f"{self._where} has lines that end in carriage returns alone, as on old Macs;"
+                    " convert them to newlines, for example with tr '\\r' '\\n'"
+                )
             if len(line) == _LONGEST_LINE:
                 raise ValueError(
                     f"{self._where}, line {self.number} is longer than {_LONGEST_LINE} bytes: this"

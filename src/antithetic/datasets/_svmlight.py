@@ -16,7 +16,7 @@ DENSE_FROM = 1 / 3  # share of stored entries from which rows are given dense
 # More are taken for a mistake unless asked for: solvers hold several vectors of that length.
 MOST_FEATURES = 1 << 24
 _LONGEST_MESSAGE = 200
-_NUMBER = rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_NUMBER = rb"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"  # one way to match: no backtracking
 _ROW = re.compile(rb"\s*" + _NUMBER + rb"(?:\s+qid:\d+)?(?P<entries>(?:\s+\d+:\S+)*)\s*(?:#.*)?$")
 
 
@@ -96,7 +96,7 @@ def _csr(X: Any, first: int, d: int) -> sparse.csr_array:
 
 def _why(error: Exception) -> str:
     message = str(error)
-    if isinstance(error, OverflowError):
+    if isinstance(error, OverflowError) or "integer string conversion" in message:
         message = "an index is too large"
     elif "unpack" in message:
         message = "an entry has no colon"

@@ -132,11 +132,13 @@ def _sample(lines: Iterator[str]) -> list[str]:
 
 def _delimiter(path: Path, sample: list[str], reading: Reading) -> str:
     """Find the delimiter that cuts most first lines into equally many fields, two or more."""
+    faults = list[csv.Error]()
 
     def score(delimiter: str) -> tuple[int, int]:
         try:
             widths = [len(row) for row in csv.reader(sample, delimiter=delimiter) if row]
-        except csv.Error:
+        except csv.Error as fault:
+            faults.append(fault)
             return 0, 0
         return (widths.count(widths[0]), widths[0]) if widths and widths[0] > 1 else (0, 0)
 
@@ -146,6 +148,8 @@ def _delimiter(path: Path, sample: list[str], reading: Reading) -> str:
     scores = {delimiter: score(delimiter) for delimiter in allowed}
     best = max(scores, key=scores.__getitem__)
     if scores[best] == (0, 0):
+        if faults:
+            raise ValueError(f"{path} cannot be read as a table: {faults[0]}")
         raise ValueError(
             f"{path} is not a table: its first line has no"
             f" {'comma, ' if ',' in allowed else ''}semicolon or tab, and it is not SVMlight text"

@@ -310,3 +310,38 @@ def test_weights_too_small_to_be_multiplied_cause_no_division_by_zero(loss):
     model = SGDRegressor(loss, max_iter=3, tol=None).fit(X, targets, sample_weight=weights)
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.intercept_).all()
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")  # models here are fitted on arrays
+@pytest.mark.parametrize("call", [*CALLS[:4], *PREDICTIONS])
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("Rome", "row 7 has 'Rome' in column 'seen'; turn words into numbers"),
+        (np.nan, "row 7 has nan in column 'seen'; remove such rows, or fill in"),
+        (np.inf, "row 7 has inf in column 'seen'; remove such rows"),
+    ],
+)
+def test_the_column_of_a_word_or_missing_value_is_named(call, entry, said):
+    """The message of scikit-learn stays, and the place and the remedy follow it."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": X[:, 0], "seen": X[:, 1], "b": X[:, 2]}, dtype=object)
+    frame.loc[7, "seen"] = entry
+    with pytest.raises(ValueError, match=f"(string to float|Input X contains)[^$]*{said}"):
+        call(frame, Y)
+
+
+def test_a_misspelt_loss_is_met_with_the_right_name():
+    """The name that earlier versions of scikit-learn used leads to the one that it has now."""
+    for call in (lambda: SGDClassifier("log").fit(X, Y), lambda: minimize(X, Y, loss="log")):
+        with pytest.raises(ValueError, match="did you mean 'log_loss'"):
+            call()
+    with pytest.raises(ValueError, match=r"among \{[^?]*\}\. Got 'nothing like it' instead\.$"):
+        SGDClassifier("nothing like it").fit(X, Y)
+
+
+@pytest.mark.parametrize("name", ["alpha", "epsilon", "eta0"])
+def test_a_parameter_beyond_float64_is_refused(name):
+    """Whole numbers of Python may be larger than any float."""
+    with pytest.raises(ValueError, match=f"'{name}' parameter .*at most 1.8e\\+308"):
+        SGDRegressor(**{name: 10**400}).fit(X, X[:, 0])

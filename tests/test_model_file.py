@@ -223,6 +223,7 @@ WRONG = [
     ({"settings": []}, "settings"),
     ({"parameters": []}, "parameters"),
     ({"parameters": {"alpha": -1.0}}, "alpha"),
+    ({"parameters": {"epsilon": 10**400}}, "epsilon.*at most 1.8e"),
     ({"parameters": {"penalty": {"class": "os.system"}}}, "os.system"),
     ({"parameters": {"order": {"class": "Given", "function": "print"}}}, "Given"),
     ({"parameters": {"order": {"class": "Shuffle", "pairs": "best"}}}, "best"),
@@ -288,6 +289,15 @@ def test_weights_are_finite(tmp_path, number):
     (tmp_path / "bad.json").write_text(json.dumps(held(tmp_path)).replace("-2.5", number))
     with pytest.raises(ValueError, match="damaged"):
         LinearModel.load(tmp_path / "bad.json")
+
+
+@pytest.mark.parametrize("ending", [".pkl", ".joblib", ".PICKLE", ".npz"])
+def test_a_model_is_not_named_like_a_file_of_another_format(tmp_path, ending):
+    """A file called model.pkl that holds JSON would fail in the program that opens it."""
+    model = binary()
+    with pytest.raises(ValueError, match=r"saved as JSON, not as .*ends in \.json"):
+        model.save(tmp_path / f"model{ending}")
+    assert not (tmp_path / f"model{ending}").exists()
 
 
 def test_every_cut_is_noticed(tmp_path):

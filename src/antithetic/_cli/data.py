@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from antithetic._cli.console import plain
+from antithetic._util.validation import did_you_mean
 from antithetic.datasets import read_file
 from antithetic.datasets._reading import Reading
 from antithetic.problem.losses import ALL_LOSSES
@@ -118,7 +119,10 @@ def read_data(path: Path, reading: Reading, *, loss: str | None) -> Data:
     The loss, where none is given, is logistic for classes and squared for numbers.
     """
     if loss is not None and loss not in ALL_LOSSES:
-        raise ValueError(f"--loss {loss} is not known; use one of {', '.join(ALL_LOSSES)}")
+        raise ValueError(
+            f"--loss {loss} is not known; use one of {', '.join(ALL_LOSSES)}"
+            f"{did_you_mean(loss, ALL_LOSSES)}"
+        )
     with in_options():
         found = read_file(path, **asdict(reading))
     classes, y, note = found.classes, found.target, ""

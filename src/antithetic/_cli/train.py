@@ -33,7 +33,7 @@ from antithetic._cli.guard import (
 )
 from antithetic._cli.held_out import DEFAULT_SHARE, hold_out
 from antithetic._cli.trained import Trained
-from antithetic.estimators.model_file import is_model_file
+from antithetic.estimators.model_file import is_model_file, refuse_other_formats
 from antithetic.orders import Order
 from antithetic.orders.words import ORDERS
 from antithetic.pairing import AntitheticTable, GroupTable
@@ -201,6 +201,7 @@ def train(
 def _check_model_place(model: Path, *inputs: Path | None) -> None:
     """Refuse to write a model over anything but a model."""
     check_place(model, *inputs)
+    refuse_other_formats(model)
     if model.is_file() and model.stat().st_size and not is_model_file(model):
         raise ValueError(
             f"{model} exists and is not a model; name another file, or delete it first"

@@ -9,6 +9,7 @@ from typing import Any
 from antithetic._cli import console
 from antithetic._cli.data import check_place, in_options
 from antithetic._cli.trained import Trained
+from antithetic._util.validation import did_you_mean
 from antithetic.datasets._reading import Reading
 from antithetic.problem.losses import ALL_LOSSES
 
@@ -35,7 +36,10 @@ def train_on_cluster(
         raise ImportError(f"--dask needs Dask: pip install 'antithetic[dask]' ({error})") from error
     loss = chosen["loss"]
     if loss is not None and loss not in ALL_LOSSES:
-        raise ValueError(f"--loss {loss} is not known; use one of {', '.join(ALL_LOSSES)}")
+        raise ValueError(
+            f"--loss {loss} is not known; use one of {', '.join(ALL_LOSSES)}"
+            f"{did_you_mean(loss, ALL_LOSSES)}"
+        )
     if checkpoint is not None:
         check_place(checkpoint, model)
     quantity = None if loss is None else not ALL_LOSSES[loss].classification

@@ -6,6 +6,10 @@ Nothing is copied unless necessary.
 from __future__ import annotations
 
 import numbers
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -123,14 +127,53 @@ def _check_dense(X: Any, name: str) -> NDArray[np.floating]:
         raise ValueError(f"{name} must be real numbers; {_first_without_number(rows)}") from error
 
 
-def _first_without_number(rows: NDArray[Any]) -> str:
+def _first_without_number(rows: NDArray[Any], columns: Any = None) -> str:
     """Say which entry cannot be converted to a number."""
     for place, entry in zip(np.ndindex(rows.shape), rows.flat, strict=True):
         try:
             float(entry)
         except (TypeError, ValueError):
-            return f"row {place[0]} has {str(entry)[:40]!r} in column {place[1]}"
+            return f"row {place[0]} has {str(entry)[:40]!r} in {_column(place[1], columns)}"
     return f"got {rows.dtype}"
+
+
+def _column(number: int, columns: Any) -> str:
+    return f"column {number if columns is None else list(columns)[number]!r}"
+
+
+@contextmanager
+def naming_columns(X: Any) -> Iterator[None]:
+    """Add the column to scikit-learn's errors about text and missing values in X."""
+    try:
+        yield
+    except ValueError as error:
+        place = _misplaced(X, str(error))
+        if place is None:
+            raise
+        raise ValueError(f"{error}\n{place}") from error
+
+
+def _misplaced(X: Any, message: str) -> str | None:
+    """Where X holds what scikit-learn complains of, and what helps; None for other complaints."""
+    is_text = "could not convert string to float" in message
+    if sparse.issparse(X) or not (is_text or re.match(r"Input X contains (NaN|infinity)", message)):
+        return None
+    columns, rows = getattr(X, "columns", None), np.asarray(X)
+    if rows.ndim != 2:
+        return None
+    if is_text:
+        return (
+            f"X: {_first_without_number(rows, columns)}; turn words into numbers first, for"
+            " example with sklearn.preprocessing.OneHotEncoder"
+        )
+    undefined = ~np.isfinite(rows.astype(np.float64))
+    if not undefined.any():  # infinite in float32 alone
+        return None
+    row, column = np.argwhere(undefined)[0]
+    return (
+        f"X: row {row} has {rows[row, column]} in {_column(column, columns)}; remove such rows, or"
+        " fill in missing values first, for example with sklearn.impute.SimpleImputer"
+    )
 
 
 def _check_csr(X: Any, name: str) -> sparse.csr_array:
@@ -318,6 +361,18 @@ def power_of_two_near(values: NDArray[np.floating], beside: float = 0.0) -> floa
     if largest == 0.0 or not np.isfinite(largest):
         return 1.0
     return float(np.ldexp(1.0, min(-int(np.frexp(largest)[1]), 1000)))
+
+
+def did_you_mean(given: Any, allowed: Iterable[str]) -> str:
+    """Name the allowed word that a wrong one resembles, as the end of a message.
+
+    >>> did_you_mean("log", ["hinge", "log_loss"])
+    "; did you mean 'log_loss'?"
+    """
+    word, words = str(given), sorted(allowed)
+    near = [each for each in words if word and each.startswith(word)]
+    near = near or get_close_matches(word, words, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check_count(count: Any, name: str, least: int, most: int | None = None) -> int:

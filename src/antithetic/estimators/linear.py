@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache, wraps
@@ -13,13 +14,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.linear_model._base import SparseCoefMixin
-from sklearn.utils._param_validation import validate_parameter_constraints
+from sklearn.utils._param_validation import (
+    InvalidParameterError,
+    validate_parameter_constraints,
+)
 from sklearn.utils.validation import validate_data
 
 from antithetic._util.validation import (
     canonical_csr,
     check_column,
     check_weights,
+    did_you_mean,
+    naming_columns,
     refuse_dates_and_masks,
     refuse_indices,
     refuse_mixed_labels,
@@ -37,7 +43,7 @@ def predicting(X: Any) -> Iterator[Callable[[NDArray[Any]], NDArray[Any]]]:
     """Check rows before a prediction, and give a function that refuses sums that overflowed."""
     refuse_dates_and_masks(X, "X")
     refuse_indices(X, "X")
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"), naming_columns(X):
         yield _without_nan
 
 
@@ -143,7 +149,8 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _check(self, X: Any, y: Any, *, reset: bool, skip_check_array: bool = False) -> Any:
         """Check and convert rows and targets as scikit-learn does."""
-        with np.errstate(over="ignore", invalid="ignore"):  # of its sums of finite numbers
+        # NumPy's warnings would be of the sums that scikit-learn makes of finite numbers
+        with np.errstate(over="ignore", invalid="ignore"), naming_columns(X):
             return validate_data(
                 self,
                 X,
@@ -204,9 +211,18 @@ class _Unchanged:
 
 def _check_value(estimator: type[LinearEstimator], name: str, value: Any) -> None:
     """Raise scikit-learn's error for a value that a parameter must not have."""
-    validate_parameter_constraints(
-        estimator._parameter_constraints, {name: value}, caller_name=estimator.__name__
-    )
+    allowed = estimator._parameter_constraints
+    try:
+        validate_parameter_constraints(allowed, {name: value}, caller_name=estimator.__name__)
+    except InvalidParameterError as error:
+        words = [word for one in allowed[name] for word in getattr(one, "options", ())]
+        hint = did_you_mean(value, words) if isinstance(value, str) else ""
+        raise InvalidParameterError(f"{str(error).rstrip('.')}{hint or '.'}") from error
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise InvalidParameterError(
+            f"The {name!r} parameter of {estimator.__name__} must be at most"
+            f" {sys.float_info.max:.3g}. Got a number of {value.bit_length()} bits instead."
+        )
 
 
 # 1, 1.0 and True are three values; an error is not kept

@@ -56,6 +56,7 @@ _LOGISTIC: dict[str, type[LogisticRegression]] = {
     kind.__name__: kind for kind in (LogisticRegression, LogisticRegressionCV)
 }
 _OF_A_PIPELINE = "; pass its last step, pipeline[-1], or pickle the whole pipeline with joblib.dump"
+_OTHER_FORMATS = {".pkl", ".pickle", ".joblib", ".skops", ".onnx", ".pt", ".npz", ".npy"}
 _BEGINNING = 4096  # bytes among which a model file says what it is
 
 
@@ -309,6 +310,7 @@ class LinearModel:
 
         An existing file stays until then.
         """
+        refuse_other_formats(path)
         held: dict[str, Any] = {"format": FORMAT, "version": VERSION} | {
             name: getattr(self, name) for name in _ENTRIES
         }
@@ -386,6 +388,16 @@ def _parameters(estimator: Any) -> dict[str, Any]:
         for name, value in given.items()
         if name not in left_out and not same(value, defaults[name])
     }
+
+
+def refuse_other_formats(path: str | os.PathLike[str]) -> None:
+    """Refuse to name a model file like a file of another format, which other tools would open."""
+    ending = Path(path).suffix.lower()
+    if ending in _OTHER_FORMATS:
+        raise ValueError(
+            f"{os.fspath(path)}: a model is saved as JSON, not as {ending}; name a file that ends"
+            " in .json"
+        )
 
 
 def is_model_file(path: str | os.PathLike[str]) -> bool:

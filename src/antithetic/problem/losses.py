@@ -18,6 +18,7 @@ from antithetic._core.losses import (
     SQUARED_HINGE,
 )
 from antithetic._core.losses import SOFTMAX as SOFTMAX_CODE
+from antithetic._util.validation import did_you_mean
 from antithetic.problem.deviances import Quantile, Tweedie
 from antithetic.problem.loss import Loss
 
@@ -151,7 +152,7 @@ def get_loss(loss: str | Loss) -> Loss:
     if not isinstance(loss, str) or loss not in ALL_LOSSES:
         raise ValueError(
             f"loss {loss!r} is not known; use one of {', '.join(ALL_LOSSES)}, or an object of"
-            " antithetic.losses"
+            f" antithetic.losses{did_you_mean(loss, ALL_LOSSES)}"
         )
     return ALL_LOSSES[loss]
 

@@ -17,6 +17,8 @@ sys.path.insert(0, str(DOCS.parent / "benchmarks"))
 
 from logistic_rows import races_of, read_rows  # noqa: E402
 
+from antithetic.bench.summary import TIED  # noqa: E402
+
 KEPT, PAGES = DOCS / "logistic.csv", (DOCS / "logistic.md", DOCS.parent / "README.md")
 MARKED = re.compile(r"(<!-- (\S+): made by docs/make_logistic.py -->).*?(<!-- end -->)", re.DOTALL)
 TEXT = "farm-ads"
@@ -51,7 +53,7 @@ def races(found):
 
 def losses(found):
     """Every race that another wins, the worst first."""
-    lost = sorted((race for race in found if race.ratio > 1.0), key=lambda race: -race.ratio)
+    lost = sorted((race for race in found if race.ratio > TIED[1]), key=lambda race: -race.ratio)
     return table(
         ["problem", "gap", "ours / fastest", "fastest"],
         [
@@ -69,10 +71,11 @@ def losses(found):
 def summary(found):
     """How often ours is the fastest, and by how much."""
     ratios = sorted(race.ratio for race in found)
+    won, lost = sum(ratio < TIED[0] for ratio in ratios), sum(ratio > TIED[1] for ratio in ratios)
     return (
-        f"Ours is the fastest in {sum(ratio <= 1.0 for ratio in ratios)} of {len(ratios)} races,"
-        f" and needs at most half the seconds of the fastest other solver in"
-        f" {sum(ratio <= 0.5 for ratio in ratios)}; the median ratio is"
+        f"It wins {won} of {len(ratios)} races, ties {len(ratios) - won - lost} (ratios of"
+        f" {TIED[0]} to {TIED[1]}) and loses {lost}. In {sum(ratio <= 0.5 for ratio in ratios)} it"
+        " needs at most half the seconds of the fastest other solver; the median ratio is"
         f" {ratios[len(ratios) // 2]:.2f}, the largest {ratios[-1]:.2f}."
     )
 

@@ -11,13 +11,23 @@ import csv
 import math
 import re
 import sys
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from antithetic.bench import GROUPS, read_rows
-from antithetic.bench.sets import group_of
-from antithetic.bench.summary import losses, missing, ratio_table, standings, value_table
+from antithetic.bench.sets import SPARSE_SETS, group_of
+from antithetic.bench.summary import (
+    is_contested,
+    losses,
+    missing,
+    ratio_table,
+    seconds_to_target,
+    standings,
+    value_table,
+)
 
 DOCS = Path(__file__).parent
 KEPT, PAGES = DOCS / "peers.csv", (DOCS / "peers.md", DOCS.parent / "README.md")
@@ -30,6 +40,7 @@ SHORT = {
     "antithetic.SGDRegressor": "SGD",
     "antithetic.SGDRegressor (newton)": "Newton",
 }
+EXACT = ("antithetic.LogisticRegression", "antithetic.SGDRegressor (newton)")
 NOTHING = "Not measured yet."
 
 
@@ -44,6 +55,16 @@ def keep(rows):
             line[head.index(name)] = ""
     with open(KEPT, "w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *shown])
+
+
+def shown_rows(path):
+    """Rows of a file; on sparse rows, scikit-learn-intelex is named as what runs there."""
+    return [
+        replace(row, peer="sklearn lbfgs, called by intelex")
+        if row.peer == "scikit-learn-intelex" and row.data in SPARSE_SETS
+        else row
+        for row in read_rows(path)
+    ]
 
 
 def table(columns, lines):
@@ -68,26 +89,42 @@ def milliseconds(seconds):
     return f"{1e3 * seconds:.3g}" if math.isfinite(seconds) else "not reached"
 
 
+def times(ratio):
+    """A ratio, or a word."""
+    return f"{ratio:.2f}" if math.isfinite(ratio) else "not reached"
+
+
 def cell(one):
     """The ratio, our milliseconds and those of the fastest other."""
-    ratio = f"{one.ratio:.2f}" if math.isfinite(one.ratio) else "lost"
-    ratio = f"**{ratio}**" if one.ratio <= 1.0 else ratio
     theirs = f"{one.peer} {milliseconds(one.best)}"
-    return f"{ratio}: {SHORT[one.entry]} {milliseconds(one.ours)}, {theirs}"
+    if not math.isfinite(one.ours):
+        return f"not reached, {theirs}"
+    ratio = f"**{one.ratio:.2f}**" if one.outcome == "won" else f"{one.ratio:.2f}"
+    return f"{ratio}: {milliseconds(one.ours)}, {theirs}"
 
 
 def duels(rows):
-    """A line per set and a column per gap."""
-    found = {(one.data, one.target): one for one in standings(rows)}
+    """A line for each set and estimator of ours, and a column per gap."""
+    found = {(one.data, one.entry, one.target): one for one in standings(rows)}
     if not found:
         return NOTHING
-    targets = [target for target in SHOWN if any(target == known for _, known in found)]
+    targets = [target for target in SHOWN if any(target == known for *_, known in found)]
     shape = {row.data: f"{row.data}, {row.n} x {row.d}" for row in rows if row.part == "target"}
     return table(
-        ["set", *(f"{target:g}" for target in targets)],
+        ["set", "ours", *(f"{target:g}" for target in targets)],
         [
-            [shape[name], *(cell(found[name, t]) if (name, t) in found else "" for t in targets)]
-            for name in dict.fromkeys(name for name, _ in found)
+            [
+                shape[name],
+                SHORT[entry],
+                *(
+                    cell(found[name, entry, target]) if (name, entry, target) in found else ""
+                    for target in targets
+                ),
+            ]
+            for name, entry in sorted(
+                dict.fromkeys((name, entry) for name, entry, _ in found),
+                key=lambda line: [list(shape).index(line[0]), line[1] not in EXACT],
+            )
         ],
     )
 
@@ -113,8 +150,8 @@ def values(rows, part, quantity, unit):
 
 
 def lost(rows):
-    """Every race that another solver wins, the worst first."""
-    found = losses(standings(rows))
+    """Every race that an exact estimator loses, the worst first."""
+    found = losses([one for one in standings(rows) if one.entry in EXACT])
     if not found:
         return "None."
     return table(
@@ -124,7 +161,7 @@ def lost(rows):
                 one.data,
                 one.threads,
                 f"{one.target:g}",
-                f"{one.ratio:.2f}" if math.isfinite(one.ratio) else "not reached",
+                times(one.ratio),
                 one.peer,
                 milliseconds(one.best),
             ]
@@ -134,29 +171,60 @@ def lost(rows):
 
 
 def in_short(rows):
-    """A line per group: how often ours is the fastest, and the median and worst ratio."""
+    """A line per group: races won, tied and lost, and median ratios, of both kinds of estimators.
+
+    The worst ratio is that of the exact estimator.
+    """
     lines = []
     for group in GROUPS:
         found = standings(of_group(rows, group))
-        if found:
-            ratios = [one.ratio for one in found]
-            worst = max(found, key=lambda one: one.ratio)
-            count = len({one.data for one in found})
+        exact = [one for one in found if one.entry in EXACT]
+        steps = [one for one in found if one.entry not in EXACT]
+        if exact:
+            sets, worst = len({one.data for one in exact}), max(exact, key=lambda one: one.ratio)
             lines.append(
                 [
-                    f"{group} ({count} {'set' if count == 1 else 'sets'})",
-                    f"{sum(ratio <= 1.0 for ratio in ratios)} of {len(ratios)}",
-                    f"{np.median(ratios):.2f}",
-                    f"{worst.ratio:.2f} ({worst.data}, {worst.peer})",
+                    f"{group} ({sets} {'set' if sets == 1 else 'sets'})",
+                    *results(exact),
+                    f"{times(worst.ratio)} ({worst.data}, {worst.peer})",
+                    *results(steps),
                 ]
             )
-    return table(["sets", "races won", "median ratio", "worst ratio"], lines)
+    return table(
+        ["sets", "exact: won, tied, lost", "median", "worst", "SGD: won, tied, lost", "median"],
+        lines,
+    )
+
+
+def results(found):
+    """Races won, tied and lost, and the median ratio."""
+    count = Counter(one.outcome for one in found)
+    return (
+        ", ".join(str(count[outcome]) for outcome in ("won", "tied", "lost")),
+        times(float(np.median([one.ratio for one in found]))),
+    )
+
+
+def uncontested(rows):
+    """Races with one thread that only ours finished within the limits of the run."""
+    found = {
+        (data, target)
+        for (data, _, threads, target), seconds in seconds_to_target(rows).items()
+        if threads == 1 and not is_contested(seconds) and min(seconds.values()) < math.inf
+    }
+    sets = ", ".join(sorted({data for data, _ in found}))
+    return (
+        f"{len(found)} races are not counted, because no other solver finished them within a second"
+        f" or ten times the fastest ({sets})."
+        if found
+        else "In every race, another solver finished as well."
+    )
 
 
 def tables(rows):
     """All tables, by the names they have in the pages."""
     one_thread = [row for row in rows if row.threads == 1]
-    made = {"in-short": in_short(rows), "lost": lost(rows)}
+    made = {"in-short": in_short(rows), "lost": lost(rows), "uncontested": uncontested(rows)}
     for group in GROUPS:
         own, slug = of_group(rows, group), group.replace(" ", "-")
         made[slug] = duels(own)
@@ -189,7 +257,7 @@ def main(given):
     if given:
         keep(given[0])
     for path in PAGES:
-        path.write_text(page(path.read_text(encoding="utf-8"), read_rows(KEPT)), encoding="utf-8")
+        path.write_text(page(path.read_text(encoding="utf-8"), shown_rows(KEPT)), encoding="utf-8")
 
 
 if __name__ == "__main__":

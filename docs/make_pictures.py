@@ -18,11 +18,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import antithetic
-from antithetic.bench import read_rows
 from antithetic.bench.sklearn_peers import is_ours
 from antithetic.bench.summary import profile as solved_within
 from antithetic.orders import Balanced, Pairs, Shuffle, Uniform
 from antithetic.stopping import Target
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from make_peers import KEPT, shown_rows
 
 FOLDER = Path(__file__).parent / "pictures"
 INK = "#747b85"
@@ -280,7 +283,7 @@ def dimensions():
 def profile():
     """Share of races that each solver ends within a factor of the fastest, from docs/peers.csv."""
     factors = np.geomspace(1.0, 20.0, 200)
-    rows = [row for row in read_rows(Path(__file__).parent / "peers.csv") if row.threads == 1]
+    rows = [row for row in shown_rows(KEPT) if row.threads == 1]
     shares = solved_within(rows, factors.tolist())
     figure = Figure(figsize=(6.8, 5.2))
     ax = figure.subplots()

@@ -238,7 +238,9 @@ def _report(
         "notes": notes,
         "missing": missing(rows),
         "verdict": verdict(found),
-        "standings": [one._asdict() | {"ratio": one.ratio} for one in found],
+        "standings": [
+            one._asdict() | {"ratio": one.ratio, "outcome": one.outcome} for one in found
+        ],
         "losses": [one._asdict() | {"ratio": one.ratio} for one in beaten],
         "profile": {"factors": _FACTORS, "shares": profile(rows, _FACTORS)},
         "files": files,
@@ -316,11 +318,12 @@ def _show_losses(rows: Sequence[Row]) -> None:
     if not found:
         return
     beaten = where_we_lose(found)
-    console.say(f"The faster of our estimators, all defaults: {verdict(found)}.", "bold")
+    console.say(f"Races to a target, all defaults: {verdict(found)}.", "bold")
     if beaten:
-        console.say("Where we lose, the worst first:", "bold red")
+        console.say("Where ours lose, the worst first:", "bold red")
         lines = [
             [
+                one.entry.removeprefix("antithetic."),
                 one.data,
                 one.loss,
                 one.threads,
@@ -332,7 +335,8 @@ def _show_losses(rows: Sequence[Row]) -> None:
             for one in beaten[:_MOST_LOSSES]
         ]
         console.show_table(
-            ["set", "loss", "threads", "target", "times the fastest", "which is", "in ms"], lines
+            ["ours", "set", "loss", "threads", "target", "times the fastest", "which is", "in ms"],
+            lines,
         )
     if len(beaten) > _MOST_LOSSES:
         console.say(f"... and {len(beaten) - _MOST_LOSSES} more, all in the rows.")

@@ -11,7 +11,7 @@ from itertools import islice
 
 import numpy as np
 
-from antithetic.bench import grab, other_peers, sklearn_peers, vowpal
+from antithetic.bench import other_peers, sklearn_peers, vowpal
 from antithetic.bench.climb import (
     CLOCKS,
     Limits,
@@ -34,7 +34,7 @@ from antithetic.bench.rows import Row, version_of
 from antithetic.bench.tasks import Task, hold_out
 
 Tell = Callable[[str], None]
-PEERS = (*sklearn_peers.PEERS, *other_peers.PEERS, *vowpal.PEERS, *grab.PEERS)
+PEERS = (*sklearn_peers.PEERS, *other_peers.PEERS, *vowpal.PEERS)
 _TIMED_WITHIN = 10.0  # times the fastest; what is slower keeps the time of its climb
 _NOISE = 0.05  # seconds up to which no peer counts as far behind
 _HELD_OUT_AT, _HELD_OUT_TRIES = 1e-4, 8
@@ -206,9 +206,8 @@ def _targets(
 
 
 def _not_reached(limits: Limits) -> str:
-    return "not reached" + (
-        f" within {limits.behind:g} times the fastest" if np.isfinite(limits.behind) else ""
-    )
+    behind = f" or {limits.behind:g} times the fastest" if np.isfinite(limits.behind) else ""
+    return f"not reached within {limits.seconds:g} s{behind}"
 
 
 def _epochs(row: Row, runners: Sequence[Runner], limits: Limits) -> Iterator[Row]:

@@ -29,7 +29,6 @@ _OTHER_PEERS = (
     "cyanure",
     "snapml",
     "vowpalwabbit",
-    "grab-sampler",
 )
 _ONLY_SHOW = ("_cli", "report")  # folders of the package in which nothing is measured
 _NAN = float("nan")

@@ -50,6 +50,8 @@ GROUPS = {
 SETS = {name: l2 for group in GROUPS.values() for name, l2 in group.items()} | {
     "made-20000x20": 1e-4
 }
+SPARSE_SETS = frozenset({"a9a", "w8a", "mushrooms", "farm-ads"})
+"""Sets that are raced on as sparse rows."""
 FIRST_SETS = tuple(next(iter(group)) for group in GROUPS.values())
 """On these, the first fit of a fresh process is timed as well."""
 QUICK_SETS = ("breast-cancer_scale", "diabetes_scale", "made-20000x20")

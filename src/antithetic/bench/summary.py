@@ -5,7 +5,8 @@ A slowdown is how many times longer than the fastest a peer takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,27 +19,36 @@ Problem = tuple[str, str, int]
 Key = tuple[str, str, int, float]
 
 
-class Duel(NamedTuple):
-    """Seconds of the faster of ours and of the fastest other, on one problem and target.
+TIED = (0.9, 1.1)
+"""Ratios of seconds that a shared machine cannot tell from 1."""
 
-    Infinite means that the target was not reached. ``sklearn`` are the seconds of the fastest of
-    scikit-learn's.
+
+class Duel(NamedTuple):
+    """Seconds of one of our estimators and of the fastest other solver to one target.
+
+    Ours are infinite where the estimator did not get there. ``sklearn`` are the seconds of the
+    fastest of scikit-learn's, infinite where none did.
     """
 
     data: str
     loss: str
     target: float
+    threads: int
+    entry: str
     ours: float
-    best: float
     peer: str
-    entry: str = ""
-    threads: int = 1
+    best: float
     sklearn: float = np.inf
 
     @property
     def ratio(self) -> float:
         """Our seconds divided by those of the fastest other."""
-        return self.ours / self.best if np.isfinite(self.ours) else np.inf
+        return self.ours / self.best
+
+    @property
+    def outcome(self) -> str:
+        """``"won"``, ``"tied"`` or ``"lost"``."""
+        return "won" if self.ratio < TIED[0] else "tied" if self.ratio <= TIED[1] else "lost"
 
 
 def seconds_to_target(rows: Iterable[Row]) -> dict[Key, dict[str, float]]:
@@ -55,28 +65,35 @@ def seconds_to_target(rows: Iterable[Row]) -> dict[Key, dict[str, float]]:
     return found
 
 
+def is_contested(seconds: Mapping[str, float]) -> bool:
+    """Return whether a solver other than ours finished a race; else nobody can win it."""
+    return any(np.isfinite(taken) for peer, taken in seconds.items() if not is_ours(peer))
+
+
 def standings(rows: Iterable[Row]) -> list[Duel]:
-    """Our standing on every problem and target, without those that no solver reaches."""
+    """Return the standing of each of our estimators in each contested race."""
     result = []
     for (data, loss, threads, target), seconds in seconds_to_target(rows).items():
-        own = {peer: taken for peer, taken in seconds.items() if is_ours(peer)}
+        if not is_contested(seconds):
+            continue
         others = {peer: taken for peer, taken in seconds.items() if not is_ours(peer)}
-        if own and others and np.isfinite(min(seconds.values())):
-            entry, peer = (min(found, key=found.__getitem__) for found in (own, others))
-            theirs = [taken for name, taken in others.items() if name.startswith("sklearn ")]
-            result.append(
-                Duel(
-                    data,
-                    loss,
-                    target,
-                    own[entry],
-                    others[peer],
-                    peer,
-                    entry,
-                    threads,
-                    min(theirs, default=np.inf),
-                )
+        peer = min(others, key=others.__getitem__)
+        theirs = [taken for name, taken in others.items() if name.startswith("sklearn ")]
+        result += [
+            Duel(
+                data,
+                loss,
+                target,
+                threads,
+                entry,
+                taken,
+                peer,
+                others[peer],
+                min(theirs, default=np.inf),
             )
+            for entry, taken in seconds.items()
+            if is_ours(entry)
+        ]
     return result
 
 
@@ -85,13 +102,13 @@ def profile(
 ) -> dict[str, NDArray[np.float64]]:
     """Share of problems that a peer solves within each factor of the fastest.
 
-    A problem is a set, a loss, a number of threads and a target. Problems that no solver solves are
-    left out, and so are, for each peer, those with a loss that it does not support.
+    A problem is a set, a loss, a number of threads and a target. Problems that no solver but ours
+    solves are left out, and so are, for each peer, those with a loss that it does not support.
     """
     solved: dict[str, list[float]] = {}
     for (*_, target), seconds in seconds_to_target(rows).items():
         fastest = min(seconds.values())
-        if np.isfinite(fastest) and (targets is None or target in targets):
+        if is_contested(seconds) and (targets is None or target in targets):
             for peer, taken in seconds.items():
                 solved.setdefault(peer, []).append(taken / fastest)
     return {
@@ -189,11 +206,16 @@ def missing(rows: Iterable[Row]) -> dict[str, str]:
 
 
 def verdict(found: Sequence[Duel]) -> str:
-    """How often we are the fastest, in a sentence."""
-    wins = sum(one.ratio <= 1.0 for one in found)
-    return f"fastest on {wins} of {len(found)} (set, loss, threads, target)"
+    """Say how often each of our estimators won, tied and lost."""
+    counts = {entry: Counter[str]() for entry in dict.fromkeys(one.entry for one in found)}
+    for one in found:
+        counts[one.entry][one.outcome] += 1
+    return "; ".join(
+        f"{entry}: {count['won']} won, {count['tied']} tied, {count['lost']} lost"
+        for entry, count in counts.items()
+    )
 
 
 def losses(found: Sequence[Duel]) -> list[Duel]:
-    """Where another is faster, the worst first."""
-    return sorted((one for one in found if one.ratio > 1.0), key=lambda one: -one.ratio)
+    """Return the races that another solver wins, the worst first."""
+    return sorted((one for one in found if one.outcome == "lost"), key=lambda one: -one.ratio)

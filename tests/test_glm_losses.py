@@ -98,11 +98,17 @@ def test_the_conjugate_touches_where_the_slope_is(loss, y, p):
 
 
 @pytest.mark.parametrize("p", [-800.0, -1e300, 800.0, 1e300])
-@pytest.mark.parametrize("y", [0.0, 1e-300, 1.0, 1e300])
-@pytest.mark.parametrize("loss", NEW, ids=repr)
+@pytest.mark.parametrize(
+    ("loss", "y"),
+    [
+        (loss, y)
+        for loss in NEW
+        for y in (0.0, 1e-300, 1.0, 1e300)
+        if loss.name != "gamma" or y > 0.0  # which is the gamma distribution's range
+    ],
+    ids=repr,
+)
 def test_extreme_predictions_are_infinite_and_never_nan(loss, y, p):
-    if loss.name == "gamma" and y == 0.0:
-        return
     assert not np.isnan(loss.value(y, p)).any()
     assert not np.isnan(loss.slope(y, p)).any()
     if loss.is_smooth:

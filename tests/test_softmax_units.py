@@ -336,32 +336,40 @@ def test_tol_does_not_stop_a_softmax_run_that_still_falls():
     assert model.n_iter_ > 6  # the first epoch, and five without a gain of 10
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_no_softmax_fit_ends_far_from_the_optimum_in_silence(seed):
-    """More than 2 % of the way left is said."""
+def hard_classes(seed):
+    """Rows of any scale and offset in two to five classes, and a strength of the penalty."""
     rng = np.random.default_rng(seed)
     n, d, n_classes = rng.integers(20, 400), rng.integers(1, 12), rng.integers(2, 6)
     y = np.append(np.arange(n_classes), rng.integers(0, n_classes, n - n_classes))
     X = rng.normal(size=(n, d)) + rng.uniform(0, 3) * rng.normal(size=(n_classes, d))[y]
     X = X * 10.0 ** rng.uniform(-6, 6, d) * (1.0 + 10.0 ** rng.uniform(-3, 3, d))
-    alpha = 10.0 ** rng.uniform(-5, -1)
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        model = SGDClassifier("softmax", alpha=alpha, random_state=0).fit(X, y)
-    if any(issubclass(one.category, ConvergenceWarning) for one in seen):
-        return
-    problem = SoftmaxProblem.build(X, y, l2=alpha, fit_intercept=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # rounding ends some of them
-        best = exact(X, y, alpha)
-    both = []
-    for one in (model, best):
-        coef, constants = one.coef_, one.intercept_
-        if n_classes == 2:
-            coef, constants = np.vstack([-coef, coef]) / 2, np.append(-constants, constants) / 2
-        both.append(problem.objective(coef, constants))
-    start = problem.objective(None, start_of_problem(problem))
-    assert both[0] - both[1] <= 0.02 * (start - both[1])
+    return X, y, 10.0 ** rng.uniform(-5, -1)
+
+
+def test_no_softmax_fit_ends_far_from_the_optimum_in_silence():
+    """A fit that leaves more than 2 % of the way to the optimum says so; most leave less."""
+    silent = 0
+    for seed in range(40):
+        X, y, alpha = hard_classes(seed)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            model = SGDClassifier("softmax", alpha=alpha, random_state=0).fit(X, y)
+        if any(issubclass(one.category, ConvergenceWarning) for one in seen):
+            continue
+        silent += 1
+        problem = SoftmaxProblem.build(X, y, l2=alpha, fit_intercept=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # rounding ends some of them
+            best = exact(X, y, alpha)
+        both = []
+        for one in (model, best):
+            coef, constants = one.coef_, one.intercept_
+            if len(model.classes_) == 2:
+                coef, constants = np.vstack([-coef, coef]) / 2, np.append(-constants, constants) / 2
+            both.append(problem.objective(coef, constants))
+        start = problem.objective(None, start_of_problem(problem))
+        assert both[0] - both[1] <= 0.02 * (start - both[1]), seed
+    assert silent >= 30, f"only {silent} of 40 fits ended without a warning"
 
 
 # ---- partial_fit

@@ -663,6 +663,13 @@ def test_a_full_disk_behind_stdout_is_one_sentence(tmp_path, table, option):
     assert (done.returncode, done.stderr) == (1, "error: No space left on device\n")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
+def test_a_full_disk_is_one_sentence_that_names_the_file(tmp_path, table):
+    run("train", table, "--model", tmp_path / "model.json", "--epochs", 2)
+    given = ("predict", tmp_path / "model.json", table, "--out", "/dev/full")
+    assert run(*given, code=1)[1] == "error: /dev/full: No space left on device\n"
+
+
 def test_what_a_stream_cannot_encode_is_replaced(tmp_path):
     X, y = data()
     path = write_table(tmp_path / "data.csv", X, np.where(y == "yes", "\N{SNOWMAN}", "no"))

@@ -200,7 +200,7 @@ def test_no_half_written_file_is_left(
     def full(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("antithetic.experiments.parts.os.replace", full)
+    monkeypatch.setattr("os.replace", full)
     with pytest.raises(OSError, match="no space"):
         save_part(part, tmp_path / "part.json")
     assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from antithetic._util.files import write_atomically
+from antithetic._util.files import naming, write_atomically
 from antithetic.experiments.settings import package_version
 
 _HEADS = {"data": "set", "l2": "lambda"}
@@ -160,8 +160,9 @@ class Sink:
         return complete
 
     def _write(self, cells: Sequence[object]) -> None:
-        self._file.write(_line(cells))  # at once, so that an interruption leaves whole lines
-        self._file.flush()
+        with naming(self.path):
+            self._file.write(_line(cells))  # at once, so that an interruption leaves whole lines
+            self._file.flush()
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[Row]:

@@ -13,12 +13,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
-from secrets import token_hex
 from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
+from antithetic._util.files import atomic_file
 from antithetic._util.progress import progress_bar
 
 T = TypeVar("T")
@@ -48,10 +48,10 @@ def fetch(name: str, remote: str, folder: Path, check: Callable[[Path], T]) -> T
     waits = iter(_WAITS)
     while True:
         try:
-            with _appearing(folder / f"{name}.bz2") as (file, path):
+            with _appearing(folder / f"{name}.bz2") as file:
                 with closing(_body(PAGES + remote, name, deadline)) as body:
                     _store(body, file, packed=remote.endswith(".bz2"))
-                return check(path)
+                return check(Path(file.name))
         except DownloadError as error:
             wait = next(waits, None)
             if not error.passing or wait is None or time.monotonic() + wait > deadline:
@@ -60,33 +60,22 @@ def fetch(name: str, remote: str, folder: Path, check: Callable[[Path], T]) -> T
 
 
 @contextmanager
-def _appearing(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    """Give a file under another name, renamed once the block has ended well.
+def _appearing(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file to write that appears once the block has ended well.
 
     Errors of the disk say which folder it is about.
     """
-    unfinished = path.with_name(f"{path.name}.{token_hex(4)}.unfinished")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(unfinished, "xb") as file:
-            yield file, unfinished
-        unfinished.replace(path)
+        with atomic_file(path) as file:
+            yield file
     except OSError as error:
-        _remove(unfinished)
         reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
         message = (
             f"cannot write to the cache folder: {reason}; make room there, or set ANTITHETIC_CACHE"
             " to another folder"
         )
         raise OSError(error.errno, message, str(path.parent)) from error
-    except BaseException:
-        _remove(unfinished)
-        raise
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):  # what went wrong before is what the user needs to know
-        path.unlink(missing_ok=True)
 
 
 def _store(body: Iterator[bytes], file: IO[bytes], packed: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._util.files import write_atomically
 from antithetic.experiments.settings import METHODS, MORE_BATCH_SIZES, PAPER
 
 Array = NDArray[np.float64]
@@ -262,12 +262,7 @@ def _arrays(value: Any) -> Any:
 def save_part(part: Part, path: Path) -> None:
     """Write a part; the file appears only when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        beside.write_text(json.dumps(part.to_dict(), allow_nan=False), encoding="utf-8")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_atomically(path, json.dumps(part.to_dict(), allow_nan=False).encode())
 
 
 def load_part(path: Path, settings: Mapping[str, Any]) -> Part | None:

@@ -8,18 +8,17 @@ from __future__ import annotations
 import io
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from antithetic._util.files import atomic_file
 from antithetic.pairing.fingerprint import Fingerprint
 
 _LARGEST_META = 1 << 16
@@ -28,22 +27,11 @@ _LARGEST_META = 1 << 16
 def write(
     path: str | os.PathLike[str], meta: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> None:
-    """Write arrays and a small dict. The file appears only once it is complete.
-
-    An existing file stays until then.
-    """
-    path = Path(path)
+    """Write arrays and a small dict, in full or not at all."""
     encoded = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".unfinished")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            # the names are ours, none is an option
-            np.savez(file, meta=encoded, **arrays)  # type: ignore[arg-type]
-        os.chmod(unfinished, 0o666 & ~_umask())
-        os.replace(unfinished, path)
-    except BaseException:
-        Path(unfinished).unlink(missing_ok=True)
-        raise
+    with atomic_file(path) as file:
+        # the names are ours, none is an option
+        np.savez(file, meta=encoded, **arrays)  # type: ignore[arg-type]
 
 
 def read(
@@ -76,13 +64,6 @@ def read(
                 f"{os.fspath(path)} is not a table file, or it is damaged: {error}"
             ) from error
     return meta, arrays
-
-
-def _umask() -> int:
-    """Permissions that new files do not get. It can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_table(

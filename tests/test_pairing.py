@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
+import sys
+import threading
 from contextlib import contextmanager
 from functools import partial
 from itertools import permutations as all_permutations
@@ -14,10 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_pairing import algorithm_1, largest_excess, signed_rows
 from scipy import sparse
+from scipy.optimize import linear_sum_assignment
 from strategies import EXACT_SCALES, EXACT_SCALES_32, integer_rows, problems, real_rows, weights
 
 from antithetic import AntitheticTable, datasets, pair, pair_rows
-from antithetic.pairing import greedy
+from antithetic.pairing import greedy, optimal
 from antithetic.pairing._pair import OPTIMAL_MAX_ROWS
 from antithetic.pairing.greedy import greedy_pairs
 from antithetic.pairing.rows import Rows
@@ -347,6 +353,38 @@ def test_optimal_states_its_size():
         ),
     ):
         pair_rows(np.ones((OPTIMAL_MAX_ROWS + 1, 1)), "optimal")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the signal ends the process")
+@pytest.mark.parametrize("nest", [None, 2])
+def test_ctrl_c_ends_pair_in_the_middle_of_an_assignment(monkeypatch, nest):
+    """KeyboardInterrupt is raised while the assignment, which does not look for it, goes on."""
+    ready, go = os.pipe()
+    wait = ctypes.CDLL(None).read  # no signal to another thread ends it
+    caught, waited_too_long, calls = threading.Event(), [], []
+
+    def assign(products):
+        calls.append(threading.Thread(target=press))
+        calls[0].start()
+        wait(ready, ctypes.create_string_buffer(1), ctypes.c_size_t(1))
+        return linear_sum_assignment(products)
+
+    def press():
+        signal.raise_signal(signal.SIGINT)
+        if not caught.wait(10.0):  # so that a test that fails also ends
+            waited_too_long.append(True)
+        os.write(go, b"!")
+
+    monkeypatch.setattr(optimal, "linear_sum_assignment", assign)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            pair_rows(np.eye(4), "optimal", nest=nest)
+        caught.set()
+        calls[0].join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not waited_too_long
 
 
 @pytest.mark.parametrize("n", range(1, 8))

@@ -37,6 +37,8 @@ _NAMES = [
     for suffix in ("64_", "")
 ]
 
+_SECONDS_BETWEEN_LOOKS = 0.1  # for Ctrl-C, while waiting for a thread
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Limit:
@@ -158,6 +160,17 @@ def in_shares(
     return [first, *(one.result() for one in later)]
 
 
+def interruptibly(call: Callable[[], Outcome]) -> Outcome:
+    """Make a call in a thread of its own, so that Ctrl-C raises KeyboardInterrupt at once.
+
+    For long calls of other packages, which release Python's lock but do not look for Ctrl-C. The
+    interrupted call goes on in its thread, and its result is dropped.
+    """
+    share = _Share(call)
+    share.wait()
+    return share.result()
+
+
 class _Share(Generic[Outcome]):
     """A call in a thread of its own.
 
@@ -188,7 +201,9 @@ class _Share(Generic[Outcome]):
 
     def wait(self) -> None:
         """Wait until the call has ended, once."""
-        self._ended.acquire()
+        # Ctrl-C does not end this on Windows, nor if another thread receives the signal
+        while not self._ended.acquire(timeout=_SECONDS_BETWEEN_LOOKS):
+            pass
 
     def result(self) -> Outcome:
         """What the call returned, or raised, once it has ended."""

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
+from antithetic._util.threads import interruptibly
 from antithetic.pairing.rows import Rows
 
 OPTIMAL_MAX_ROWS = 5000  # 200 MB of float64 products, about 10 s
@@ -32,5 +33,5 @@ def optimal_table(rows: Rows) -> NDArray[np.intp]:
     if rows.codes is not None:
         everyone = np.arange(n)
         products *= rows.agreement(everyone[:, None], everyone[None, :])
-    partner: NDArray[np.intp] = linear_sum_assignment(products)[1]
+    partner: NDArray[np.intp] = interruptibly(lambda: linear_sum_assignment(products)[1])
     return partner

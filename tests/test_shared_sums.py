@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import tracemalloc
 from itertools import chain
 
@@ -70,6 +71,23 @@ def test_an_error_of_any_share_is_raised_after_all_have_ended(wrong):
     with pytest.raises(ValueError, match=f"no {wrong}"):
         in_shares(work, range(3), 3)
     assert sorted(ended) == [item for item in range(3) if item != wrong]
+
+
+def test_ctrl_c_ends_all_shares_at_their_next_item():
+    begun, done = threading.Event(), []
+
+    def work(share):
+        if share[0] == 0:
+            begun.wait()
+            raise KeyboardInterrupt
+        for item in share:
+            begun.set()
+            time.sleep(0.001)
+            done.append(item)
+
+    with pytest.raises(KeyboardInterrupt):
+        in_shares(work, range(4000), 2)
+    assert len(done) < 2000
 
 
 def test_threads_treat_overflow_as_their_caller_does():

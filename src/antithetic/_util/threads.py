@@ -141,23 +141,42 @@ def in_shares(
     """Call a function with equal shares of the items, each in a thread of its own.
 
     Neighbours stay together, and results are in the order of the shares. If functions raise errors,
-    the first share's error is raised once all of them have ended. All threads use the caller's
-    ``np.errstate``.
+    the first share's error is raised once all of them have ended. After Ctrl-C, all of them end at
+    their next item. All threads use the caller's ``np.errstate``.
     """
     many = max(1, min(threads, len(items)))
     if many == 1:
         return [function(items)]
     ends = [len(items) * share // many for share in range(many + 1)]
-    shares = [items[start:end] for start, end in pairwise(ends)]
+    stopped = threading.Event()
+    shares = [_Items(items[start:end], stopped) for start, end in pairwise(ends)]
     later: list[_Share[Outcome]] = []
     with limit_blas(1):
         try:
             later.extend(_Share(partial(function, share)) for share in shares[1:])
             first = function(shares[0])
+        except KeyboardInterrupt:
+            stopped.set()
+            raise
         finally:
             for one in later:
                 one.wait()
     return [first, *(one.result() for one in later)]
+
+
+class _Items(Sequence[Item]):
+    """Items of a share, which can no longer be read once an event is set."""
+
+    def __init__(self, items: Sequence[Item], stopped: threading.Event) -> None:
+        self._items, self._stopped = items, stopped
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, place: Any) -> Any:
+        if self._stopped.is_set():
+            raise KeyboardInterrupt
+        return self._items[place]
 
 
 def interruptibly(call: Callable[[], Outcome]) -> Outcome:

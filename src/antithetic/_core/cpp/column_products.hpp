@@ -76,12 +76,13 @@ void pack(const Real* ANTITHETIC_RESTRICT x, Index d, double root,
   }
 }
 
-// Add the products of rows from `first` to `last`; a pulse is for one thread only.
+// Add the products of rows from `first` to `last`, until the flag is set; a pulse is for one thread
+// only.
 template <class Out, class Real>
 void add_products(const DenseRows<Real>& rows, const SquaresArguments& given, Index first,
-                  Index last, ColumnProducts<Out>& sums, Pulse* pulse) {
+                  Index last, ColumnProducts<Out>& sums, const StopFlag& stop, Pulse* pulse) {
   constexpr Index at_once = ColumnProducts<Out>::rows_at_once;
-  for (; first < last; first += at_once) {
+  for (; first < last && !stop; first += at_once) {
     const Index many = std::min(at_once, last - first);
     for (Index k = 0; k < many; ++k) {
       const auto i = static_cast<std::size_t>(first + k);
@@ -104,10 +105,10 @@ void sum_products(const DenseRows<Real>& rows, const SquaresArguments& given, Pu
   std::vector<ColumnProducts<Out>> sums;
   sums.reserve(static_cast<std::size_t>(given.threads));  // a copy would be aligned otherwise
   for (Index t = 0; t < given.threads; ++t) sums.emplace_back(columns);
-  in_threads(given.threads, [&](Index t) {
+  in_threads(given.threads, [&](Index t, const StopFlag& stop) {
     const Index first = rows.n * t / given.threads, last = rows.n * (t + 1) / given.threads;
     auto& own = sums[static_cast<std::size_t>(t)];
-    add_products(rows, given, first, last, own, t == 0 ? &pulse : nullptr);
+    add_products(rows, given, first, last, own, stop, t == 0 ? &pulse : nullptr);
   });
   for (const auto& own : sums) own.add_to(given.products);
   for (double& product : given.products) product /= static_cast<double>(rows.n);

@@ -108,7 +108,7 @@ class FunctionRef<void(Arguments...)> {
 };
 
 // Calls a function from time to time, which throws if the user has pressed Ctrl-C. Kernels run
-// without Python's lock, so Python would not notice.
+// without Python's lock, so Python would not notice. No function is for threads that are not told.
 class Pulse {
  public:
   using Check = void (*)();
@@ -120,7 +120,7 @@ class Pulse {
     done_ += work;
     if (done_ >= between_checks) {
       done_ = 0;
-      check_();
+      if (check_ != nullptr) check_();
     }
   }
 

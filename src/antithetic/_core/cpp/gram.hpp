@@ -46,9 +46,9 @@ struct WeighedRows {
 template <class RowAccess, class Out>
 void weigh_rows(const RowAccess& rows, std::span<const double> roots,
                 std::span<const double> centre, const WeighedRows<Out>& out, Index threads) {
-  in_threads(threads, [&](Index t) {
+  in_threads(threads, [&](Index t, const StopFlag& stop) {
     const Index last = out.many * (t + 1) / threads;
-    for (Index k = out.many * t / threads; k < last; ++k) {
+    for (Index k = out.many * t / threads; k < last && !stop; ++k) {
       const double root = roots[static_cast<std::size_t>(out.start + k)];
       Out* line = out.table + k * out.columns;
       weigh_row(rows, out.start + k, root, centre, line);

@@ -58,10 +58,20 @@ Column<T> owned(std::vector<T>&& found) {
   return Column<T>(held->data(), {held->size()}, owner);
 }
 
-// Ctrl-C is looked for with the lock held; only the main thread is told.
+// Ctrl-C is looked for with the lock held.
 void check_signals() {
   nb::gil_scoped_acquire lock;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+nb::handle find_main_thread;  // threading.main_thread
+
+// Only the main thread is told of Ctrl-C: others never take the lock, which is still held here.
+Pulse pulse_of_this_thread() {
+  const nb::object main_thread = find_main_thread();  // a fork may make another thread the main one
+  const bool is_told =
+      nb::cast<unsigned long>(main_thread.attr("ident")) == PyThread_get_thread_ident();
+  return Pulse(is_told ? check_signals : nullptr);
 }
 
 // Rows, and the arrays that keep them alive.
@@ -170,8 +180,8 @@ auto sgd_epoch(const BoundRows& rows, const BoundTargets& targets, const BoundBa
                          average_weight, received,  charged};
   const auto given =
       sgd_arguments(targets, batches, rule, averaging, model, unit, following, metric);
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   const auto found = rows.rows->sgd_epoch(given, pulse);
   return std::make_tuple(found.intercept, found.average_intercept, found.average_weight,
                          found.charged, found.met);
@@ -189,8 +199,8 @@ auto sgd_epochs(const BoundRows& rows, const BoundTargets& targets, const BoundB
   const auto given =
       sgd_arguments(targets, batches, rule, averaging, model, unit, following, metric);
   const CourseColumns columns{write(moved), has_moved, write(running), write(seconds)};
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   const auto found = run_several(*rows.rows, given, course, columns, pulse);
   const auto& last = found.last;
   return std::make_tuple(last.intercept, last.average_intercept, last.average_weight, last.charged,
@@ -218,8 +228,8 @@ auto softmax_epoch(const BoundRows& rows, const BoundClassTargets& targets,
                                threads,
                                metric == nullptr ? none : reals(metric->centre),
                                metric == nullptr ? none : reals(metric->metric)};
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   const auto found = rows.rows->softmax_epoch(given, pulse);
   return std::make_tuple(found.average_weight, found.met);
 }
@@ -234,8 +244,8 @@ auto corrected_epoch(const BoundRows& rows, const BoundTargets& targets,
       reals(coef),     intercept,     write(slopes),
       reals(mean),     keeps,         Groups{read(members), read(starts), read(owner)},
       write(multiples)};
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   const auto found = rows.rows->corrected_epoch(given, pulse);
   return std::make_tuple(found.intercept, found.met);
 }
@@ -249,8 +259,8 @@ auto dual_epoch(const BoundRows& rows, const BoundTargets& targets, const ReadCo
       read(squares),        DualRule{Loss{loss, 0.0}, share, watch, gone, gone_at_least},
       reals(coef),          write(duals),
       read(signed_margins), write(limits)};
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   const auto found = rows.rows->dual_epoch(given, pulse);
   return std::make_tuple(found.met, found.seen, found.moved);
 }
@@ -259,8 +269,8 @@ void balance(const BoundRows& rows, const ReadColumn<Index>& order,
              const ReadColumn<double>& multiples, bool fit_intercept, Index unit,
              const Column<Index>& following) {
   const BalanceArguments given{read(order), read(multiples), fit_intercept, unit, write(following)};
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   rows.rows->balance(given, pulse);
 }
 
@@ -270,8 +280,8 @@ std::tuple<double, double> losses_at_weights(const BoundRows& rows, const BoundT
                                              double other_intercept) {
   const LossesArguments given{targets.get(), Loss{loss, epsilon}, reals(coef),
                               intercept,     reals(other),        other_intercept};
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   const auto [first, second] = rows.rows->losses_at(given, pulse);
   return {first, second};
 }
@@ -282,8 +292,8 @@ void solve_buckets(const BoundRows& rows, const AnyColumn& scale, const ReadColu
                    const Column<Index>& partner) {
   const BucketArguments given{reals(scale), read(codes),    share,        constant,
                               read(order),  read(partners), read(starts), write(partner)};
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   rows.rows->solve_buckets(given, pulse);
 }
 
@@ -296,8 +306,8 @@ auto evaluate_rows(const BoundRows& rows, const BoundTargets& targets, int loss,
   const Visit visit{write(slopes), write(curvatures), write(predictions)};
   const EvaluateArguments given{targets.get(), Loss{loss, epsilon}, read(coef),     intercept,
                                 visit,         write(gradient),     write(moments), threads};
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   const auto found = rows.rows->evaluate(given, pulse);
   return std::make_tuple(found.loss, found.slope, found.slope_square, found.curvature);
 }
@@ -324,8 +334,8 @@ void combine_rows(const BoundRows& rows, const ReadColumn<double>& factors,
                   const Column<double>& sum, Index threads) {
   const auto given = read(factors);
   const auto out = write(sum);
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   rows.rows->combine(given, out, threads, pulse);
 }
 
@@ -333,8 +343,8 @@ double gram_product_of_rows(const BoundRows& rows, const ReadColumn<double>& wei
                             const ReadColumn<double>& vector, double constant,
                             const Column<double>& sum, Index threads) {
   const GramProductArguments given{read(weight), read(vector), constant, write(sum), threads};
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   return rows.rows->gram_product(given, pulse);
 }
 
@@ -344,8 +354,8 @@ void column_sums_of_rows(const BoundRows& rows, const ReadColumn<double>& weight
                          const Column<double>& greatest) {
   const auto weights = read(weight);
   const ColumnSums sums{read(shift), write(sum), write(square), write(least), write(greatest)};
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   rows.rows->column_sums(weights, sums, pulse);
 }
 
@@ -353,8 +363,8 @@ void weighted_squares_of_rows(const BoundRows& rows, const ReadColumn<double>& w
                               const Column<double>& sum) {
   const auto given = read(weight);
   const auto out = write(sum);
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   rows.rows->weighted_squares(given, out, pulse);
 }
 
@@ -374,8 +384,8 @@ void gram_of_rows(const BoundRows& rows, const ReadColumn<double>& weight,
                   const Table<double>& gram) {
   const auto given = read(weight);
   const std::span<double> out(gram.data(), gram.size());
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   rows.rows->gram(given, out, pulse);
 }
 
@@ -386,8 +396,8 @@ bool squares_of_rows(const BoundRows& rows, const ReadColumn<double>& y,
   const std::span<double> out(products.data(), products.size());
   const SquaresArguments given{read(y),       read(weight), read(centre), target_centre,
                                has_intercept, is_single,    out,          threads};
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   rows.rows->squares(given, pulse);
   return are_finite(std::span<const double>(out));
 }
@@ -401,8 +411,8 @@ void descend_quadratic(const ReadTable<double>& hessian, const ReadColumn<double
   if (!fits) throw std::invalid_argument("a quadratic model needs vectors of one length");
   const QuadraticModel model{static_cast<Index>(d), hessian.data(), read(l1), read(start)};
   const auto along = write(slopes), moved = write(step);
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   descend(model, along, moved, enough, most_sweeps, pulse);
 }
 
@@ -431,8 +441,8 @@ void newton_on_few_rows(const ReadTable<double>& table, const BoundTargets& targ
   require(hessian.shape(0) == table.shape(1) && hessian.shape(1) == table.shape(1),
           "hessian: a row and a column for each column");
   const std::span<double> out(hessian.data(), hessian.size()), at = write(point);
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   newton_on_table(problem, NewtonRule{steps, enough, least_ridge}, at, out, pulse);
 }
 
@@ -459,8 +469,8 @@ auto minimum_of_few_rows(const ReadTable<double>& table, const BoundTargets& tar
   const LogisticTable problem{{table.data(), n, k}, targets.get(), l2, has_intercept};
   const MinimumGoal goal{zero_objective, gap, least_unit, rounding, most_steps};
   const auto at = write(point);
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   const auto found = minimise_table(problem, goal, at, pulse);
   return std::make_tuple(found.objective, found.distance, found.steps, found.is_reached);
 }
@@ -514,8 +524,8 @@ auto softmax_slopes_of(const Table<Real>& scores, const ReadColumn<Index>& label
   const auto table = score_table(scores, labels, weight);
   const auto out = write(sums);
   if (length(out) != table.classes) throw std::invalid_argument("sums: one per class");
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   const auto found = softmax_slopes(table, out, pulse);
   return std::make_tuple(found.loss, found.slope_square, found.curvature);
 }
@@ -531,8 +541,8 @@ void softmax_chances_of(const Table<Real>& scores, const Table<Real>& curvatures
                     curvatures.shape(1) == scores.shape(1);
   if (!fits) throw std::invalid_argument("curvatures: one per score");
   Real* out = curvatures.data();
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   softmax_chances(table, out, pulse);
 }
 
@@ -544,8 +554,8 @@ double softmax_divergence_of(const Table<Real>& scores, const ReadColumn<Index>&
   const OtherChances others{read(kept), read(given), share};
   const bool fits = length(others.kept) == table.classes && length(others.given) == table.classes;
   if (!fits) throw std::invalid_argument("kept and given: one per class");
+  Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
-  Pulse pulse(check_signals);
   return softmax_divergence(table, others, pulse);
 }
 
@@ -834,6 +844,7 @@ auto assign(const ReadTable<double>& cost) {
 void bind(nb::module_& m, const char* isa) {
   m.doc() = "Kernels of antithetic for one instruction set.";
   m.attr("isa") = isa;
+  find_main_thread = nb::object(nb::module_::import_("threading").attr("main_thread")).release();
 
   nb::class_<BoundRows>(m, "Rows")
       .def_static("dense", &BoundRows::dense<float>, nb::arg("X").noconvert())

@@ -52,10 +52,10 @@ void in_blocks_of_rows(Index n, Index at_once, Index threads, std::span<double> 
                        BlockWork work) {
   threads = std::clamp<Index>(threads, 1, std::max<Index>(1, n / at_once));
   std::vector<Padded> sums(static_cast<std::size_t>(threads), Padded(length(total)));
-  in_threads(threads, [&](Index t) {
+  in_threads(threads, [&](Index t, const StopFlag& stop) {
     const Index blocks = (n + at_once - 1) / at_once;
     const Index last = std::min(n, blocks * (t + 1) / threads * at_once);
-    for (Index start = blocks * t / threads * at_once; start < last; start += at_once) {
+    for (Index start = blocks * t / threads * at_once; start < last && !stop; start += at_once) {
       work(start, std::min(at_once, last - start), t, sums[static_cast<std::size_t>(t)]);
     }
   });

@@ -252,7 +252,7 @@ void over_blocks(const RowAccess& rows, Index threads, std::span<double> total, 
   in_blocks_of_rows(rows.n, at_once, threads, total,
                     [&](Index start, Index many, Index thread, Padded& sum) {
                       work(start, many, thread, sum);
-                      // only this thread is told of Ctrl-C
+                      // the pulse is this thread's; the others see the stop flag
                       if (thread == 0) pulse.beat(many * rows.length(start));
                     });
 }

@@ -17,17 +17,16 @@ class Team {
     try {
       for (Index t = 1; t < threads; ++t) others_.emplace_back([this, t] { serve(t); });
     } catch (const std::system_error&) {  // the system has no more threads: fewer must do
+    } catch (...) {
+      end();
+      throw;
     }
   }
 
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
 
-  ~Team() {
-    part_ = nullptr;
-    begin_piece();
-    for (auto& other : others_) other.join();
-  }
+  ~Team() { end(); }
 
   Index size() const { return static_cast<Index>(others_.size()) + 1; }
 
@@ -51,6 +50,12 @@ class Team {
 
   static void pause(Index tries) {
     if (tries >= spins) std::this_thread::yield();
+  }
+
+  void end() {
+    part_ = nullptr;
+    begin_piece();
+    for (auto& other : others_) other.join();
   }
 
   void begin_piece() {

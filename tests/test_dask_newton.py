@@ -342,6 +342,21 @@ def test_rules_for_the_end(client):
         LogisticRegression(tol=1e-12, max_iter=1, client=client).fit(*data)
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_without_iterations_all_weights_are_zero(client, classes, tmp_path):
+    """As on one machine. A checkpoint then has nothing to resume, and changes no later fit."""
+    rows, y = labelled(1800, classes=classes)
+    data, path = in_blocks(rows, y, [900, 900]), tmp_path / "fit.npz"
+    with pytest.warns(ConvergenceWarning, match="max_iter=0 ended the fit"):
+        model = LogisticRegression(max_iter=0, checkpoint=path, client=client).fit(*data)
+    assert not model.coef_.any()
+    assert not model.intercept_.any()
+    resumed, whole = (
+        LogisticRegression(checkpoint=where, client=client).fit(*data) for where in (path, None)
+    )
+    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+
+
 def test_separated_classes_without_a_penalty_cause_a_warning(client):
     """Without a penalty, separated classes have no optimum."""
     rows = np.array([[-2.0], [-1.0], [1.0], [2.0]] * 10)

@@ -152,8 +152,8 @@ def test_older_parameters_are_translated(older, newer):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"penalty": "l2", "l1_ratio": 0.5}, "l1_ratio=0.5 is ignored"),
-        ({"penalty": None, "C": 2.0}, "C=2.0 is ignored"),
+        ({"penalty": "l2", "l1_ratio": 0.5}, "Inconsistent values: penalty=l2 with l1_ratio=0.5"),
+        ({"penalty": None, "C": 2.0}, "Setting penalty=None will ignore the C .*got C=2.0"),
         ({"solver": "liblinear"}, "penalises the intercept"),
     ],
 )
@@ -275,6 +275,28 @@ def test_too_few_iterations_are_named():
         model = LogisticRegression(tol=1e-10, max_iter=1, C=1e4).fit(many, y)
     assert model.gap_ > 1e-10
     assert model.n_iter_.tolist() == [1]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("penalty", [{}, {"C": np.inf}, {"l1_ratio": 0.5}], ids=str)
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("n", [300, 4000])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_without_iterations_weights_and_intercepts_stay_as_they_are(n_classes, n, make, penalty):
+    """They are zero, or with warm_start those of the last fit, even if a constant is better."""
+    rows, y = make_data(n=n)
+    if n_classes == 3:
+        y = np.digitize(rows[:, 2], [-0.5, 1.5])
+    model = LogisticRegression(max_iter=0, **penalty).fit(make(rows), y)
+    assert not model.coef_.any()
+    assert not model.intercept_.any()
+    assert model.n_iter_ == 0
+    assert model.gap_ >= 1.0 or not model.gap_certified_
+    given = np.outer([1.0, 0.0, -1.0][: len(model.coef_)], rows[0])
+    model.set_params(warm_start=True).coef_ = given
+    model.fit(make(rows), y)
+    np.testing.assert_allclose(model.coef_, given, rtol=1e-14)
+    np.testing.assert_allclose(model.intercept_, 0.0, atol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -750,32 +772,59 @@ def test_verbose_prints_the_plan(capsys):
     assert "all rows from the start" in capsys.readouterr().out
 
 
-def test_callbacks_see_each_iteration_and_can_end_the_fit():
+class Watcher:
+    """Keeps the models that it is shown; ends a fit after so many iterations."""
+
+    def __init__(self, most=99):
+        self.most, self.begun, self.ended = most, [], []
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context, *, fitted_estimator):  # noqa: ARG002
+        if context.task_name == "iteration":
+            assert context.task_id == len(self.begun)
+            self.begun.append(fitted_estimator)
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator):  # noqa: ARG002
+        if context.task_name == "iteration":
+            assert context.task_id == len(self.ended)
+            self.ended.append(fitted_estimator)
+        return len(self.ended) >= self.most
+
+
+MANY_CLASSES = np.digitize(X[:, 1] + X[:, 2], [-40.0, 0.0, 40.0])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # max_iter
+@pytest.mark.parametrize("max_iter", [0, 2, 100])
+@pytest.mark.parametrize(
+    ("rows", "y"),
+    [(X, Y), (X, MANY_CLASSES), make_data(n=4000)],
+    ids=["few rows", "many classes", "samples first"],
+)
+def test_callbacks_see_the_model_before_and_after_each_iteration(rows, y, max_iter):
+    """As in scikit-learn, an empty task is the last, and fits of so many iterations are alike."""
     pytest.importorskip("sklearn.callback")
+    watcher = Watcher()
+    model = LogisticRegression(max_iter=max_iter, tol=1e-8).set_callbacks(watcher).fit(rows, y)
+    n_iter = model.n_iter_[0]
+    assert n_iter == max_iter or 2 < n_iter < max_iter
+    assert len(watcher.begun) == len(watcher.ended) == n_iter + 1
+    assert watcher.ended[-1] is None
+    for i in range(1, n_iter + 1):
+        expected = LogisticRegression(max_iter=i, tol=1e-8).fit(rows, y)
+        for shown in (watcher.begun[i], watcher.ended[i - 1]):
+            np.testing.assert_allclose(shown.coef_, expected.coef_, rtol=1e-7)
+            np.testing.assert_allclose(shown.intercept_, expected.intercept_, rtol=1e-7)
+            np.testing.assert_array_equal(shown.predict(rows), expected.predict(rows))
 
-    class Watcher:
-        def __init__(self, most):
-            self.most, self.seen = most, []
 
-        def setup(self, estimator, context):
-            pass
-
-        def teardown(self, estimator, context):
-            pass
-
-        def on_fit_task_begin(self, estimator, context):
-            pass
-
-        def on_fit_task_end(self, estimator, context, *, fitted_estimator):  # noqa: ARG002
-            if context.task_name == "iteration":
-                self.seen.append(context.task_id)
-                assert fitted_estimator.predict(X).shape == Y.shape
-            return len(self.seen) >= self.most
-
-    watcher = Watcher(most=99)
-    model = LogisticRegression().set_callbacks(watcher).fit(X, Y)
-    assert watcher.seen == list(range(len(watcher.seen)))
-    assert len(watcher.seen) >= model.n_iter_[0]
+def test_callbacks_can_end_the_fit():
+    pytest.importorskip("sklearn.callback")
     stopped = LogisticRegression().set_callbacks(Watcher(most=2)).fit(X, Y)
     assert stopped.n_iter_[0] == 2
     assert stopped.score(X, Y) > 0.7

@@ -265,7 +265,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
             seed_of(self.random_state),
             self.random_state is not None and not hasattr(self.random_state, "randint"),
             {"settings": self._settings(), "data": mark_data(seen.glances, marks)},
-            self.checkpoint,
+            self.checkpoint if self.max_iter else None,  # zero weights are nothing to resume
             bool(self.verbose),
             bounds=True,
         ).run(adopt)

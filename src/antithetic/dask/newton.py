@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from antithetic.dask.sums import BlockSums
 from antithetic.problem.sums import Vector
 from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton
+from antithetic.solvers.newton.path import begin
 from antithetic.solvers.newton.rounded import as_float32, rounded_to
 from antithetic.solvers.newton.search import value
 from antithetic.training.loop import Patience
@@ -130,7 +132,9 @@ class NewtonRounds:
                 reached = before.reached[problem]
             else:
                 newton = Newton(sums, self.tol, before.seed)
-                iterate = newton.start(_first(sums, newton, start, before.seed))
+                given = None if start is None else _joined(sums, start)
+                first = partial(_first, sums, newton, before.seed)
+                iterate = begin(newton, given, first, self.max_iter)
                 reached = Reached(newton.on(None), iterate)
                 standings = before.after(problem, reached, sums.rounds, began)
                 yield standings
@@ -197,13 +201,14 @@ class NewtonRounds:
         return coef, intercepts
 
 
-def _first(
-    sums: BlockSums | ClassBlockSums, newton: Newton, start: First | None, seed: int
-) -> Vector | None:
+def _joined(sums: BlockSums | ClassBlockSums, start: First) -> Vector:
+    """Point of given weights and intercepts."""
+    theta = sums.join(*start)
+    return sums.in_gauge(theta) if isinstance(sums, ClassBlockSums) else theta
+
+
+def _first(sums: BlockSums | ClassBlockSums, newton: Newton, seed: int) -> Vector | None:
     """Initial weights; None if Newton's method starts from samples."""
-    if start is not None:
-        theta = sums.join(*start)
-        return sums.in_gauge(theta) if isinstance(sums, ClassBlockSums) else theta
     if isinstance(sums, ClassBlockSums):
         begins = not newton.takes_samples and sums.penalty.l1 == 0.0
     else:

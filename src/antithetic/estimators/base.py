@@ -68,7 +68,8 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
         if self.verbose:
             print(f"{type(self).__name__}: {plan.order!r}, {plan.batch_size} a batch ({plan.why})")
         self._check_data(data, plan)
-        with fit_context(self, wide.shown(), self._n_problems()):
+        n = self._n_problems()
+        with fit_context(self, wide.shown(), n if n > 1 else self.max_iter, sequential=n == 1):
             moments = self._moments(data, plan, whole=not has_rare_columns(data.X))
             known = None
             if self.warm_start:

@@ -40,18 +40,17 @@ class StoppedByCallback(Exception):  # noqa: N818 - not an error
 
 
 @contextmanager
-def fit_context(estimator: Any, shown: dict[str, Any], n_tasks: int) -> Iterator[None]:
+def fit_context(
+    estimator: Any, shown: dict[str, Any], max_tasks: int, *, sequential: bool = True
+) -> Iterator[None]:
     """Open the task of a fit, if it or an estimator around it has callbacks.
 
-    ``shown`` is what they receive: X, y and metadata.
+    ``shown`` is what they receive: X, y and metadata. The task has at most ``max_tasks`` subtasks.
     """
     if not (is_observed(estimator) or hasattr(estimator, "_parent_callback_ctx")):
         yield
         return
-    several = n_tasks > 1
-    root = estimator._init_callback_context(
-        max_subtasks=n_tasks if several else estimator.max_iter, sequential_subtasks=not several
-    )
+    root = estimator._init_callback_context(max_subtasks=max_tasks, sequential_subtasks=sequential)
     root.call_on_fit_task_begin(estimator=estimator, **shown)
     yield
     root.call_on_fit_task_end(estimator=estimator, **shown, reconstruction_attributes={})
@@ -97,7 +96,10 @@ def watch_epochs(
 
 
 class Iterations:
-    """Tasks of a fit that is observed before each iteration.
+    """Tasks of a fit that is observed from iteration to iteration, as scikit-learn's solvers are.
+
+    A task begins with the weights before its iteration and ends with those after it. The last one
+    is empty: it begins when the fit has ended.
 
     Parameters
     ----------
@@ -110,34 +112,31 @@ class Iterations:
     Attributes
     ----------
     last : callable or None
-        Gives the state before the iteration at hand; states are made only where they are used.
+        Gives the state after the last iteration; states are made only where they are used.
     """
 
     def __init__(
         self, estimator: Any, shown: dict[str, Any], fitted: Callable[[Any], dict[str, Any]]
     ) -> None:
-        self._root = estimator._callback_fit_ctx if is_observed(estimator) else None
+        # as in scikit-learn, callbacks do not observe the fits of a cross-validation
+        root = getattr(estimator, "_callback_fit_ctx", None)
+        self._root = root if is_observed(estimator) else None
         self._seen, self._fitted = {"estimator": estimator, **shown}, fitted
         self._task: Any = None
         self.last: Callable[[], Any] | None = None
 
     def watch(self, state: Callable[[], Any]) -> None:
-        """End the iteration that led to a state, and begin the next."""
+        """End the iteration that led to a state, if there was one, and begin the next."""
         self.last = state
         if self._root is None:
             return
-        if self.end(state):
+        seen = {**self._seen, "reconstruction_attributes": lambda: self._fitted(state())}
+        if self._task is not None and self._task.call_on_fit_task_end(**seen):
             raise StoppedByCallback
         self._task = self._root.subcontext(task_name="iteration")
-        self._task.call_on_fit_task_begin(**self._seen)
+        self._task.call_on_fit_task_begin(**seen)
 
-    def end(self, state: Callable[[], Any]) -> bool:
-        """End the iteration that led to a state; True if a callback asks for the end."""
-        if self._task is None:
-            return False
-        task, self._task = self._task, None
-        return bool(
-            task.call_on_fit_task_end(
-                **self._seen, reconstruction_attributes=lambda: self._fitted(state())
-            )
-        )
+    def close(self) -> None:
+        """End the task of the iteration that did not take place."""
+        if self._task is not None:
+            self._task.call_on_fit_task_end(estimator=self._seen["estimator"])

@@ -59,7 +59,8 @@ class LogisticRegression(LogisticModel):
         "liblinear" there is a warning, because that solver penalises the intercept.
     max_iter : int, default=100
         Maximum number of iterations over all rows, and of epochs of dual ascent, which comes first
-        for sparse rows with more columns than rows.
+        for sparse rows with more columns than rows. With 0, weights and intercepts are zero, or
+        those of the previous call with ``warm_start``.
     verbose : int, default=0
         1 or more prints the plan and the final gap.
     warm_start : bool, default=False
@@ -182,7 +183,7 @@ class LogisticRegression(LogisticModel):
             check = self._check_now_or_later(data)
             penalty = strengths(C, l1_ratio, data.X.shape[0])
             start = self._first_weights(data.X.shape[1])
-            with fit_context(self, data.shown(), 1):
+            with fit_context(self, data.shown(), int(self.max_iter) + 1):
                 fit = self._fit_at_once(data, penalty, start)
                 if fit is None:
                     with threads_for(self.n_jobs) as threads:

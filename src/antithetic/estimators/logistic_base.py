@@ -65,13 +65,18 @@ class LogisticParameters(LinearEstimator):
             return float(self.C), l1_ratio
         if self.penalty is None:
             if self.C != 1.0:
-                warn(f"penalty=None means C=inf: C={self.C!r} is ignored", UserWarning)
+                warn(
+                    "Setting penalty=None will ignore the C and l1_ratio parameters: it means"
+                    f" C=inf; got C={self.C!r}",
+                    UserWarning,
+                )
             return np.inf, 0.0
         meant = {"l2": 0.0, "l1": 1.0}[self.penalty]
         if l1_ratio not in (0.0, meant):
             warn(
-                f"penalty={self.penalty!r} means l1_ratio={meant:g}: l1_ratio={self.l1_ratio!r} is"
-                " ignored; leave penalty out",
+                f"Inconsistent values: penalty={self.penalty} with l1_ratio={self.l1_ratio}. The"
+                " l1_ratio parameter is only used when penalty is 'elasticnet'. Got"
+                f" (penalty={self.penalty}), which means l1_ratio={meant:g}; leave penalty out",
                 UserWarning,
             )
         return float(self.C), meant
@@ -162,7 +167,7 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         effort = self._effort(threads)._replace(watch=iterations.watch, check=check)
         try:
             fit = self._solve(data, [penalty], start, effort)[0]
-            iterations.end(lambda: fit)
+            iterations.close()
         except StoppedByCallback:
             assert iterations.last is not None
             fit = iterations.last()._replace(ended="callback")

@@ -79,7 +79,7 @@ def solve_problem(
         The run ends when the objective is this close to its optimum, in units of the distance of
         the best constant prediction from it.
     max_iter : int
-        Most iterations over all rows.
+        Most iterations over all rows; with 0, the weights are those of ``start``, else zero.
     start : tuple of ndarray and float, default=None
         Weights and intercept to begin with, instead of samples.
     seed : int, default=0
@@ -87,7 +87,8 @@ def solve_problem(
     threads : int, default=1
         For sums over the rows, matrix products among them.
     watch : callable, default=None
-        Called before each iteration over all rows, with a function that gives the solution so far.
+        Called before the first and after each iteration over all rows, with a function that gives
+        the solution so far.
 
     Examples
     --------
@@ -137,8 +138,6 @@ def solve_path(
     ascents: list[tuple[Newton, int]] = []
 
     def first(sums: RowSums, newton: Newton) -> NDArray[np.float64] | None:
-        if start is not None:
-            return sums.join(*start)
         if newton.method == "conjugate gradients":
             from antithetic.solvers.newton.dual_start import dual_start
 
@@ -163,7 +162,9 @@ def solve_path(
         return solved
 
     effort = PathEffort(tol, max_iter, seed, check)
-    return follow_path(sums_of(problem, threads), penalties, effort, first, found, watch)
+    sums = sums_of(problem, threads)
+    given = None if start is None else sums.join(*start)
+    return follow_path(sums, penalties, effort, given, first, found, watch)
 
 
 def solve_at_once(
@@ -175,9 +176,10 @@ def solve_at_once(
 ) -> list[Solved] | None:
     """Minimise with each of several penalties, in one call each; None if rows are too many.
 
-    Parameters are those of :func:`solve_problem`; None also where one call has too little care.
+    Parameters are those of :func:`solve_problem`; None also where one call has too little care,
+    and with ``max_iter=0``.
     """
-    if problem.loss.code != LOG_LOSS or not are_few_rows(problem.X, penalties):
+    if problem.loss.code != LOG_LOSS or not are_few_rows(problem.X, penalties) or max_iter == 0:
         return None
     sums = sums_of(problem)
     minima = solve_few_rows(

@@ -155,20 +155,26 @@ class Newton:
         moved = self.sums.at(point.theta + after - before)
         return moved if value(self.sums, moved) <= value(self.sums, point) else point
 
+    @property
+    def _constants(self) -> Vector:
+        """Intercepts of the best constant prediction, if there are intercepts."""
+        return np.atleast_1d(self.constant) if self.sums.fit_intercept else np.empty(0)
+
+    def at(self, theta: Vector | None) -> Iterate:
+        """Return the iterate at the given weights, or at zero, without looking for better ones."""
+        if theta is None:
+            theta = np.zeros(self.sums.d + len(self._constants))
+        return self._begun(self.sums.at(theta))
+
     def start(self, theta: Vector | None = None) -> Iterate:
         """First pass over all rows, from the solution of the samples or from given weights."""
-        sums = self.sums
-        constants = np.atleast_1d(self.constant) if sums.fit_intercept else np.empty(0)
-        zero = np.concatenate([np.zeros(sums.d), constants])
+        sums, zero = self.sums, np.concatenate([np.zeros(self.sums.d), self._constants])
         warm = self._solve_samples(zero) if theta is None else None
         if warm is None:
             point = sums.at(zero if theta is None else theta)
             if theta is not None:
                 point = self._better(point, zero)
-            first = self._settle(Iterate(point))
-            if not first.ended:
-                self._renew(point)
-            return first
+            return self._begun(point)
         self.sizes, self._model = warm.sizes, warm.model
         if not warm.rare.any():  # along these, its solutions with weak penalties run away
             self.sample, self._solution_of_sample = warm.last, warm.theta
@@ -176,6 +182,13 @@ class Newton:
         self._ratio = 2.0 * sums.d / warm.sizes[-1]
         raise_rare(self._model, sums, point, warm.rare)
         return Iterate(point)
+
+    def _begun(self, point: Evaluation) -> Iterate:
+        """Return the first iterate, which may be the last, with a model for the step to come."""
+        first = self._settle(Iterate(point))
+        if not first.ended:
+            self._renew(point)
+        return first
 
     def _better(self, point: Evaluation, zero: Vector) -> Evaluation:
         """The point, or the best constant if that is better."""

@@ -85,15 +85,15 @@ def solve_classes(
     begun: list[FirstWeights] = []
 
     def first(sums: ClassSums, newton: Newton) -> Vector | None:  # noqa: ARG001
-        if start is not None:
-            return sums.in_gauge(sums.join(*start))
         begun.append(first_weights(sums, seed))
         return begun[0].theta
 
     def found(sums: ClassSums, newton: Newton, iterate: Iterate) -> SolvedClasses:
         return _solved(sums, newton, iterate, begun[0] if begun else FirstWeights(None))
 
-    return follow_path(sums, penalties, PathEffort(tol, max_iter, seed), first, found, watch)
+    effort = PathEffort(tol, max_iter, seed)
+    given = None if start is None else sums.in_gauge(sums.join(*start))
+    return follow_path(sums, penalties, effort, given, first, found, watch)
 
 
 def class_sums_of(

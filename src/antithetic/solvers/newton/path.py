@@ -39,6 +39,7 @@ def follow_path(
     sums: Rows,
     penalties: Sequence[Penalty],
     effort: PathEffort,
+    start: Vector | None,
     first: Callable[[Rows, Newton], Vector | None],
     found: Callable[[Rows, Newton, Iterate], Found],
     watch: Callable[[Callable[[], Found]], object] | None,
@@ -52,24 +53,28 @@ def follow_path(
     penalties : sequence of Penalty
         Strong ones first.
     effort : PathEffort
+    start : ndarray or None
+        Given weights to begin with.
     first : callable
-        Gives weights to begin with, or None for samples.
+        Finds weights to begin with if none are given; returns None for samples.
     found : callable
         Makes a result of an iterate.
     watch : callable or None
-        Called before each iteration over all rows, with a function that makes the result.
+        Called before the first and after each iteration over all rows, with a function that makes
+        the result so far.
     """
     newton, results = None, []
     for penalty in penalties:
         sums = sums.with_penalty(penalty)
-        if newton is None:
+        if newton is None or effort.max_iter == 0:
             newton = Newton(
                 sums,  # type: ignore[arg-type]  # all of Sums
                 effort.tol,
                 effort.seed,
                 plain=len(penalties) == 1,
             )
-            iterate = _start(newton, partial(first, sums, newton), effort.check)
+            starting = partial(begin, newton, start, partial(first, sums, newton), effort.max_iter)
+            iterate = _checked(starting, effort.check)
         else:
             some: Any = newton.sample
             some = None if some is None else some.with_penalty(penalty)
@@ -81,18 +86,27 @@ def follow_path(
     return results
 
 
-def _start(
-    newton: Newton,
-    first: Callable[[], Vector | None],
-    check: Callable[[], object] | None,
+def begin(
+    newton: Newton, start: Vector | None, first: Callable[[], Vector | None], max_iter: int
 ) -> Iterate:
+    """Pass over all rows for the first time.
+
+    With ``max_iter=0``, the iterate has the weights of ``start``, else zero. Otherwise the method
+    begins with them, or with what ``first`` finds.
+    """
+    if max_iter == 0:
+        return newton.at(start)
+    return newton.start(first() if start is None else start)
+
+
+def _checked(starting: Callable[[], Iterate], check: Callable[[], object] | None) -> Iterate:
     """Pass over all rows for the first time, and ask for a check where these may not be finite.
 
     Every entry is a term of the gradient, times a finite slope or one that is not a number: if all
     of the gradient is finite, so are all entries.
     """
     try:
-        begun = newton.start(first())
+        begun = starting()
     except Exception:  # from any code that does not expect such numbers
         if check is not None:
             check()
@@ -109,8 +123,10 @@ def _solve(
     watch: Callable[[Iterate], object] | None = None,
 ) -> Iterate:
     """Iterate until the gap is small enough, and at most so often."""
+    if watch is not None:
+        watch(progress)
     while not progress.ended and progress.iterations < max_iter:
-        if watch is not None:
+        before, progress = progress.iterations, newton.step(progress)
+        if watch is not None and progress.iterations > before:
             watch(progress)
-        progress = newton.step(progress)
     return progress if progress.ended else newton.close(progress)

@@ -176,6 +176,52 @@ def test_fits_that_end_early_give_one_warning():
     assert len(caught) == 1
 
 
+def test_without_iterations_all_weights_are_zero():
+    with pytest.warns(ConvergenceWarning, match="max_iter=0 ended the fit"):
+        model = LogisticRegressionCV(Cs=CS, cv=3, max_iter=0).fit(X, Y)
+    assert not model.coefs_paths_.any()
+    assert not model.coef_.any()
+    assert not model.intercept_.any()
+
+
+@pytest.mark.filterwarnings("ignore:'l1_ratios=None' was deprecated")
+@pytest.mark.parametrize("l1_ratios", [None, [0.0]])
+@pytest.mark.parametrize("y", [Y, np.digitize(X[:, 2], [-0.5, 0.5])], ids=["two", "three"])
+def test_older_attributes_have_the_shapes_of_scikit_learn(y, l1_ratios):
+    """Without l1_ratios, arrays have no axis for them."""
+    given = {**NEW, "use_legacy_attributes": True, "l1_ratios": l1_ratios, "Cs": CS, "cv": 3}
+    own = LogisticRegressionCV(**given).fit(X, y)
+    other = theirs.LogisticRegressionCV(solver="newton-cholesky", **given).fit(X, y)
+    assert own.n_iter_.shape == other.n_iter_.shape
+    for name in ("coefs_paths_", "scores_"):
+        ours, expected = getattr(own, name), getattr(other, name)
+        assert {key: ours[key].shape for key in ours} == {
+            key: expected[key].shape for key in expected
+        }
+
+
+def test_callbacks_do_not_observe_a_cross_validation():
+    """In scikit-learn they do not either; the fit is as without them."""
+    pytest.importorskip("sklearn.callback")
+
+    class Silent:
+        def setup(self, *args):
+            raise AssertionError(args)
+
+        teardown = on_fit_task_begin = on_fit_task_end = setup
+
+    model = LogisticRegressionCV(Cs=CS, cv=3).set_callbacks(Silent()).fit(X, Y)
+    np.testing.assert_array_equal(model.coef_, LogisticRegressionCV(Cs=CS, cv=3).fit(X, Y).coef_)
+
+
+def test_weights_that_the_scorer_does_not_request_are_refused():
+    with sklearn.config_context(enable_metadata_routing=True):
+        scorer = get_scorer("accuracy").set_score_request(sample_weight=False)
+        model = LogisticRegressionCV(Cs=CS, cv=3, scoring=scorer).fit(X, Y)
+        with pytest.raises(TypeError, match=r"unexpected argument.*sample_weight"):
+            model.score(X, Y, sample_weight=WEIGHT)
+
+
 def test_groups_and_weights_are_routed():
     groups = np.arange(len(Y)) % 5
     with sklearn.config_context(enable_metadata_routing=True):

@@ -15,6 +15,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metadata_routing import (
+    UNUSED,
     MetadataRouter,
     MethodMapping,
     _raise_for_params,
@@ -84,7 +85,8 @@ class LogisticRegressionCV(LogisticRegression):
         Seed of the samples, not of the folds. None is a fixed seed.
     use_legacy_attributes : bool, default=False
         Whether ``C_``, ``l1_ratio_``, ``scores_``, ``coefs_paths_`` and ``n_iter_`` have the form
-        of scikit-learn up to 1.9: dicts by class, and arrays with an entry per class.
+        of scikit-learn up to 1.9: dicts by class, and arrays with an entry per class; with
+        ``l1_ratios=None``, scikit-learn's default there, without an axis for ``l1_ratio``.
 
     Attributes
     ----------
@@ -129,7 +131,7 @@ class LogisticRegressionCV(LogisticRegression):
     (0.1, (5, 1, 4))
     """
 
-    __metadata_request__score = {"sample_weight": "$UNUSED$"}  # noqa: RUF012 - scikit-learn's form
+    __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012 - scikit-learn's form
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
         **{name: _OWN[name] for name in _OWN if name not in ("C", "l1_ratio", "warm_start")},
         "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
@@ -306,7 +308,9 @@ class LogisticRegressionCV(LogisticRegression):
         found = {"Cs_": paths.Cs, "l1_ratios_": paths.l1_ratios, "C_": C, "l1_ratio_": l1_ratio}
         found |= {"coefs_paths_": paths.coefs(), "scores_": paths.scores()}
         found["n_iter_"] = paths.iterations()
-        return paths.legacy(found, self.classes_) if self.use_legacy_attributes else found
+        if not self.use_legacy_attributes:
+            return found
+        return paths.legacy(found, self.classes_, has_ratios=self.l1_ratios is not None)
 
     def _warn_of_paths(self, data: TrainingData, folds: list[Fold], paths: Paths) -> None:
         short = [

@@ -174,15 +174,23 @@ class Paths:
         ]
         return np.asarray(np.mean(rows, axis=0))
 
-    def legacy(self, fitted: dict[str, Any], classes: NDArray[Any]) -> dict[str, Any]:
-        """Attributes in the form of scikit-learn up to 1.9, by class."""
+    def legacy(
+        self, fitted: dict[str, Any], classes: NDArray[Any], *, has_ratios: bool
+    ) -> dict[str, Any]:
+        """Attributes in the form of scikit-learn up to 1.9, by class.
+
+        ``has_ratios`` says whether ``l1_ratios`` was given. If not, arrays have no axis for it.
+        """
         labels = classes[1:] if len(classes) == 2 else classes
         coefs = np.moveaxis(fitted["coefs_paths_"], (3, 0, 2, 1), (0, 1, 2, 3))
         scores = np.swapaxes(fitted["scores_"], 1, 2)
+        n_iter = np.swapaxes(fitted["n_iter_"], 1, 2)[None]
+        if not has_ratios:
+            coefs, scores, n_iter = coefs[..., 0, :], scores[..., 0], n_iter[..., 0]
         return fitted | {
             "C_": np.full(len(labels), fitted["C_"]),
             "l1_ratio_": np.full(len(labels), fitted["l1_ratio_"]),
             "coefs_paths_": dict(zip(labels, coefs, strict=True)),
             "scores_": {label: scores.copy() for label in labels},
-            "n_iter_": np.swapaxes(fitted["n_iter_"], 1, 2)[None],
+            "n_iter_": n_iter,
         }

@@ -1,11 +1,12 @@
 """scikit-learn's own tests, unedited, with our estimators in place of its own.
 
-`sklearn_suite/expected.py` has the exceptions.
+`sklearn_suite/expected.py` has the exceptions: their number may fall, but not rise.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,16 +19,23 @@ INSTALLED = Path(antithetic.__file__).parents[1]
 SUITE = Path(__file__).parent / "sklearn_suite"
 MODULES = [
     "linear_model.tests.test_sgd",
+    "linear_model.tests.test_logistic",
     "tests.test_multiclass",
     "tests.test_multioutput",
     "feature_selection.tests.test_from_model",
     "model_selection.tests.test_search",
 ]
-# a third class, which is slow to test and not ours
-OTHERS = "not oneclass and not one_class and not ocsvm"
-# joblib's backends, 15 s each, once each: they see how classes are dealt out, which is the same
-# with either's defaults
-ELSEWHERE = {"sklearn": "not loky", "ours": "not multiprocessing and not threading"}
+MOST_EXCEPTIONS = {"sklearn": 69, "ours": 45}
+LEAST_PASSED = {"sklearn": 500, "ours": 280}
+# a class that is slow to test and not ours; and arrays of other libraries than NumPy, which
+# scikit-learn tests only on request, after it has imported PyTorch
+OTHERS = "not oneclass and not one_class and not ocsvm and not array_api"
+# The same with either's defaults, and slow, so once each: joblib's backends, 15 s each, which see
+# how classes are dealt out; and grids of 45 fits with an L1 part, 5 s, which name all parameters.
+ELSEWHERE = {
+    "sklearn": "not loky",
+    "ours": "not multiprocessing and not threading and not GridSearchCV_elastic_net",
+}
 
 
 @pytest.mark.parametrize("standin", ["sklearn", "ours"])
@@ -62,3 +70,7 @@ def test_scikit_learns_tests_pass_with_our_estimators(standin, tmp_path):
         timeout=1800,
     )
     assert run.returncode == 0, run.stdout[-5000:]
+    last = run.stdout.splitlines()[-1]
+    counts = {word: int(number) for number, word in re.findall(r"(\d+) (\w+)", last)}
+    assert counts["xfailed"] <= MOST_EXCEPTIONS[standin]
+    assert counts["passed"] >= LEAST_PASSED[standin]

@@ -1,9 +1,11 @@
-"""A pytest plugin that replaces scikit-learn's two SGD estimators by ours in its own tests.
+"""A pytest plugin that replaces scikit-learn's linear classifiers by ours in its own tests.
 
 The replacement happens before scikit-learn's test modules are imported.
 
 ``--standin=ours`` keeps our defaults; ``--standin=sklearn`` takes scikit-learn's: one row a step,
-reshuffled, and its learning rates. Tests that cannot pass are listed with their reasons
+reshuffled, and its learning rates; no ``l1_ratios``, accuracy and the older attributes in
+`LogisticRegressionCV`. `LogisticRegression` has scikit-learn's defaults, so only ``sklearn`` runs
+the tests that name no other of these classes. Tests that cannot pass are listed with their reasons
 in `expected`; with the scikit-learn that the list was made for, each of them must be there and must
 fail.
 """
@@ -21,32 +23,50 @@ import sklearn.linear_model
 
 import antithetic
 
-NAMES = ("SGDClassifier", "SGDRegressor")
+# the tests that run: those of whole modules, and those in which one of these words stands
+MODULES = {"ours": ("test_sgd",), "sklearn": ("test_sgd", "test_logistic")}
+WORDS = {"ours": ("SGD", "LogisticRegressionCV"), "sklearn": ("SGD", "LogisticRegression")}
 
 
-def _init(ours, learning_rate):
+def _init(ours, **defaults):
     """Constructor with other defaults, which `get_params` and `clone` read from its signature."""
     given = ours.__init__
     init = types.FunctionType(
         given.__code__, given.__globals__, "__init__", given.__defaults__, given.__closure__
     )
-    init.__kwdefaults__ = {
-        **given.__kwdefaults__,
-        "order": "shuffle",
-        "batch_size": 1,
-        "learning_rate": learning_rate,
-    }
+    init.__kwdefaults__ = {**given.__kwdefaults__, **defaults}
     return init
 
 
 # classes of this module, not of scikit-learn's: another process that unpickles them then finds
 # these, and not those they stand in for
 class SGDClassifier(antithetic.SGDClassifier):
-    __init__ = _init(antithetic.SGDClassifier, "optimal")
+    __init__ = _init(
+        antithetic.SGDClassifier, order="shuffle", batch_size=1, learning_rate="optimal"
+    )
 
 
 class SGDRegressor(antithetic.SGDRegressor):
-    __init__ = _init(antithetic.SGDRegressor, "invscaling")
+    __init__ = _init(
+        antithetic.SGDRegressor, order="shuffle", batch_size=1, learning_rate="invscaling"
+    )
+
+
+class LogisticRegressionCV(antithetic.LogisticRegressionCV):
+    __init__ = _init(
+        antithetic.LogisticRegressionCV, l1_ratios=None, scoring=None, use_legacy_attributes=True
+    )
+
+
+STANDINS = {
+    "ours": (
+        antithetic.SGDClassifier,
+        antithetic.SGDRegressor,
+        antithetic.LogisticRegression,
+        antithetic.LogisticRegressionCV,
+    ),
+    "sklearn": (SGDClassifier, SGDRegressor, antithetic.LogisticRegression, LogisticRegressionCV),
+}
 
 
 def pytest_addoption(parser):
@@ -59,18 +79,19 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    ours = config.getoption("standin") == "ours"
-    for name in NAMES:
-        setattr(sklearn.linear_model, name, getattr(antithetic, name) if ours else globals()[name])
+    for standin in STANDINS[config.getoption("standin")]:
+        setattr(sklearn.linear_model, standin.__name__, standin)
 
 
-def _uses_a_standin(item):
-    """Whether a test names one of the replaced classes, in its source or in its parameters.
+def _is_about_a_standin(item, standin):
+    """Whether a test is in a module about a replaced class, or names one.
 
     All other tests are not affected by the replacement.
     """
     given = getattr(item, "callspec", None)
-    return "SGD" in inspect.getsource(item.function) or "SGD" in repr(given.params if given else "")
+    text = inspect.getsource(item.function) + repr(given.params if given else "")
+    module = item.module.__name__.rpartition(".")[2]
+    return module in MODULES[standin] or any(word in text for word in WORDS[standin])
 
 
 class Missing(pytest.Item):
@@ -85,25 +106,24 @@ class Missing(pytest.Item):
 
 @pytest.hookimpl(tryfirst=True)  # before -k takes items away
 def pytest_collection_modifyitems(config, items):
+    standin = config.getoption("standin")
     known = sklearn.__version__.startswith(expected.VERSION)
-    found = {f"{item.module.__name__}::{item.name}": item for item in items}
+    found = {}
+    for item in items:
+        # a name without parameters stands for all cases of a test
+        for name in {item.name, item.originalname}:
+            found.setdefault(f"{item.module.__name__}::{name}", []).append(item)
     modules = {item.module.__name__ for item in items}
-    for name, reason in expected.FAILURES[config.getoption("standin")].items():
-        if name in found:
-            # AssertionError, or what comes of a mock that was not called: an error of another kind
-            # is not excused
-            found[name].add_marker(
-                pytest.mark.xfail(reason=reason, strict=known, raises=(AssertionError, TypeError))
-            )
-        elif known and name.split("::")[0] in modules:
-            items.append(Missing.from_parent(items[0].session, name=name))
-    items[:] = [
-        item
-        for item in items
-        if isinstance(item, Missing)
-        or item.module.__name__.endswith("test_sgd")
-        or _uses_a_standin(item)
-    ]
+    # a result that is not as asserted, a refusal or warning that is missing (Failed), or what comes
+    # of a mock that was not called: an error of another kind is not excused
+    excused = (AssertionError, pytest.fail.Exception, TypeError)
+    missing = []
+    for name, reason in expected.FAILURES[standin].items():
+        for item in found.get(name, ()):
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=known, raises=excused))
+        if known and name not in found and name.split("::")[0] in modules:
+            missing.append(Missing.from_parent(items[0].session, name=name))
+    items[:] = [item for item in items if _is_about_a_standin(item, standin)] + missing
 
 
 def pytest_runtest_setup():

@@ -42,6 +42,20 @@ def test_the_order_is_that_of_the_plain_twin(n, batch_size, width, seed):
         order = balanced_order(np.array(met), gradients.astype(np.float64), 1)
 
 
+@pytest.mark.kernel
+@given(st.integers(1, 12), st.lists(st.integers(0, 11), max_size=40), st.integers(1, 5))
+def test_a_row_that_is_observed_again_is_ignored(n, rows, parts):
+    """The next order is that of the first observations, however they are divided into calls."""
+    rows = np.array([row % n for row in rows], dtype=np.intp)
+    gradients = np.random.default_rng(0).integers(-4, 5, size=(len(rows), 2)).astype(np.float32)
+    repeated, once = BalancedBatchSampler(n, 2), BalancedBatchSampler(n, 2)
+    for part in np.array_split(np.arange(len(rows)), parts):
+        repeated.observe(rows[part], gradients[part])
+    first = np.sort(np.unique(rows, return_index=True)[1])
+    once.observe(rows[first], gradients[first])
+    assert list(repeated) == list(once)
+
+
 def test_factors_are_the_same_as_their_product():
     """Slopes and inputs give the same order as their product."""
     rng = np.random.default_rng(0)

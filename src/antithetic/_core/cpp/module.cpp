@@ -675,12 +675,15 @@ void balance_seen(const ReadColumn<Index>& rows, const ReadTable<float>& vectors
   require(marks.shape(0) == 3, "marks: three numbers");
   const auto ends = write(marks);
   require(ends[2] < n && ends[0] >= 0 && ends[1] <= room && ends[0] <= ends[1], "marks");
-  Index waiting = ends[2] >= 0 ? 1 : 0;
+  std::vector<Index> unplaced;
   for (const Index row : given) {
     require(0 <= row && row < n, "a row number is out of range");
-    waiting += placed.data()[row] ? 0 : 1;
+    if (!placed.data()[row]) unplaced.push_back(row);
   }
-  require(waiting <= ends[1] - ends[0] + 1, "more rows than there is room for");
+  std::sort(unplaced.begin(), unplaced.end());  // a row that comes several times is placed once
+  const auto distinct = std::unique(unplaced.begin(), unplaced.end()) - unplaced.begin();
+  const Index waiting = ends[2] >= 0 ? 1 : 0;
+  require(distinct + waiting <= ends[1] - ends[0] + 1, "more rows than there is room for");
   const Observed seen{given, vectors.data(), slopes.data(), static_cast<Index>(vectors.shape(1)),
                       static_cast<Index>(slopes.shape(1))};
   const auto done = write(placed);

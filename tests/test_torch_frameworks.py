@@ -48,7 +48,8 @@ def check(sampler, epochs):
     [lambda: AntitheticBatchSampler(INPUTS, CLASSES, 8), lambda: BalancedBatchSampler(N, 8)],
     ids=["antithetic", "balanced"],
 )
-def test_lightning(make):
+@pytest.mark.parametrize("announced", [False, True])
+def test_lightning(make, announced):
     """Its trainer sets the epoch; what the model is given follows the sampler."""
     lightning = pytest.importorskip("lightning")
     sampler, net, epochs = make(), model(), [[]]
@@ -60,8 +61,9 @@ def test_lightning(make):
             self.net = net
 
         def training_step(self, batch, _):
-            rows, inputs, targets = batch
+            rows, inputs, targets = sampler.announce(batch) if announced else batch
             epochs[-1].append(rows.tolist())
+            self.log("size", float(len(rows)))
             return weighed(cross_entropy(self.net(inputs), targets, reduction="none"))
 
         def on_train_epoch_end(self):
@@ -73,8 +75,11 @@ def test_lightning(make):
     trainer = lightning.Trainer(
         max_epochs=3, accelerator="cpu", devices=1, barebones=True, use_distributed_sampler=False
     )
+    loader = DataLoader(
+        sampler.dataset(data()) if announced else data(), batch_sampler=sampler, num_workers=1
+    )
     with sampler.observing(net):
-        trainer.fit(Module(), DataLoader(data(), batch_sampler=sampler))
+        trainer.fit(Module(), loader)
     epochs.pop()
     check(sampler, epochs)
     assert sampler.epoch in (2, 3)
@@ -95,25 +100,39 @@ def test_lightning_may_not_put_its_own_sampler_in():
 
 
 def test_accelerate():
-    """The hook follows a prepared loader, which sets the epoch and is one batch ahead."""
+    """Batches are announced as they leave a prepared loader, which is one batch ahead."""
     accelerate = pytest.importorskip("accelerate")
     sampler, net = AntitheticBatchSampler(INPUTS, CLASSES, 8), model()
     accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+    loader = DataLoader(sampler.dataset(data()), batch_sampler=sampler)
     net, optimiser, loader = accelerator.prepare(
-        net, torch.optim.SGD(net.parameters(), lr=0.1), DataLoader(data(), batch_sampler=sampler)
+        net, torch.optim.SGD(net.parameters(), lr=0.1), loader
     )
     epochs = []
-    with sampler.observing(net):
+    with sampler.observing(net) as watch:
         for _ in range(3):
             epochs.append([])
-            for rows, inputs, targets in loader:
+            for batch in loader:
+                rows, inputs, targets = sampler.announce(batch)
                 epochs[-1].append(rows.tolist())
                 with accelerator.accumulate(net):
                     losses = cross_entropy(net(inputs), targets, reduction="none")
+                    assert watch.current.batch.rows.tolist() == rows.tolist()
                     accelerator.backward(sampler.batch_loss(losses))
                     optimiser.step()
                     optimiser.zero_grad()
     check(sampler, epochs)
+
+
+def test_a_prepared_loader_is_refused_without_announcements():
+    """It takes a batch before the one it yields is used, as a loop does that skips a batch."""
+    accelerate = pytest.importorskip("accelerate")
+    sampler, net = AntitheticBatchSampler(INPUTS, CLASSES, 8), model()
+    loader = accelerate.Accelerator(cpu=True).prepare(DataLoader(data(), batch_sampler=sampler))
+    with sampler.observing(net):
+        _, inputs, _ = next(iter(loader))
+        with pytest.raises(ValueError, match=r"2 batches were taken.*sampler\.dataset"):
+            net(inputs)
 
 
 def test_accelerate_deals_out_whole_batches():
@@ -132,8 +151,13 @@ def test_accelerate_deals_out_whole_batches():
     assert sorted(parts[0] + parts[1]) == sorted(whole)
 
 
-def test_trainer_of_transformers(tmp_path):
-    """An override of get_train_dataloader, and of compute_loss for importance, is all it takes."""
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("announced", [False, True])
+def test_trainer_of_transformers(tmp_path, steps, announced):
+    """An override of get_train_dataloader, and of compute_loss for importance, is all it takes.
+
+    If it accumulates gradients, it collects batches first, which therefore must be announced.
+    """
     transformers = pytest.importorskip("transformers")
     words = torch.randint(1, 50, (N, 6), generator=torch.Generator().manual_seed(0))
     rows = [{"input_ids": words[i], "labels": CLASSES[i], "row": torch.tensor(i)} for i in range(N)]
@@ -147,23 +171,38 @@ def test_trainer_of_transformers(tmp_path):
 
     class AntitheticTrainer(transformers.Trainer):
         def get_train_dataloader(self):
+            if not announced:
+                return DataLoader(
+                    self.train_dataset, batch_sampler=sampler, collate_fn=self.data_collator
+                )
             return DataLoader(
-                self.train_dataset, batch_sampler=sampler, collate_fn=self.data_collator
+                sampler.dataset(self.train_dataset),
+                batch_sampler=sampler,
+                collate_fn=sampler.collate(self.data_collator),
             )
 
-        def compute_loss(self, model, inputs, **_):
+        def compute_loss(self, model, inputs, return_outputs=False, **_):
+            inputs = sampler.announce(inputs) if announced else inputs
             seen.append(inputs.pop("row").tolist())
             targets = inputs.pop("labels")
-            logits = model(**inputs).logits
-            return sampler.batch_loss(cross_entropy(logits, targets, reduction="none"))
+            outputs = model(**inputs)
+            loss = sampler.batch_loss(cross_entropy(outputs.logits, targets, reduction="none"))
+            return (loss, outputs) if return_outputs else loss
 
     options = transformers.TrainingArguments(
         str(tmp_path), num_train_epochs=3, per_device_train_batch_size=8, use_cpu=True,
         report_to=[], save_strategy="no", disable_tqdm=True, remove_unused_columns=False,
-        learning_rate=1e-2,
+        learning_rate=1e-2, gradient_accumulation_steps=steps,
+        eval_strategy="epoch" if announced else "no",
     )  # fmt: skip
+    trainer = AntitheticTrainer(net, options, train_dataset=rows, eval_dataset=rows[:1])
     with sampler.observing(net):
-        AntitheticTrainer(net, options, train_dataset=rows).train()
+        if steps > 1 and not announced:
+            with pytest.raises(ValueError, match="2 batches were taken"):
+                trainer.train()
+            return
+        trainer.train()
+    seen = [batch for batch in seen if len(batch) > 1]  # without those of evaluation
     check(sampler, [seen[:5], seen[5:10], seen[10:]])
 
 

@@ -203,3 +203,27 @@ def test_the_stateful_loader_of_torchdata_resumes(make, workers):
     again = loader()
     again.load_state_dict(finished.state_dict())
     assert epochs(again, 2) == expected[1:]
+
+
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata's own call
+@pytest.mark.parametrize("announced", [False, True])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_rows_of_a_stateful_loader_are_known_when_it_resumes(announced, workers):
+    """Each pass is of the rows that the loader yields, before and after it resumes."""
+    stateful = pytest.importorskip("torchdata.stateful_dataloader").StatefulDataLoader
+    model, state, rows_seen = torch.nn.Linear(3, 3), None, []
+    for stop in (3, 9):
+        sampler = antithetic()
+        data = TensorDataset(torch.arange(N), INPUTS)
+        data = sampler.dataset(data) if announced else data
+        loader = stateful(data, batch_sampler=sampler, num_workers=workers)
+        if state is not None:
+            loader.load_state_dict(state)
+        with sampler.observing(model) as watch:
+            for batch in islice(loader, stop):
+                rows, inputs = sampler.announce(batch) if announced else batch
+                model(inputs).square().mean().backward()
+                assert watch.current.batch.rows.tolist() == rows.tolist()
+                rows_seen += rows.tolist()
+            state = loader.state_dict()
+    assert sorted(rows_seen) == list(range(N))

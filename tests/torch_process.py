@@ -40,7 +40,7 @@ def train(rank, folder):
             sampler.set_epoch(epoch)
             epochs.append([])
             for batch in sampler:
-                epochs[-1].append(batch)
+                epochs[-1].append(list(batch))
                 optimiser.zero_grad()
                 losses = cross_entropy(parallel(MANY[batch]), TARGETS[batch], reduction="none")
                 sampler.batch_loss(losses).backward()

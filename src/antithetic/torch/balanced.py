@@ -52,8 +52,10 @@ class BalancedBatchSampler(EpochSampler):
     Notes
     -----
     Rows should be observed once each, in the order in which they are visited, as :meth:`observing`
-    does. Rows that were not observed in an epoch come in the middle of the next. Several processes
-    must have the same arguments, which is checked when an epoch begins.
+    does; make the loader with :meth:`dataset` and call :meth:`announce` for each batch, as in
+    :class:`AntitheticBatchSampler`. Rows that were not observed in an
+    epoch come in the middle of the next. Several processes must have the same arguments, which is
+    checked when an epoch begins.
 
     Examples
     --------
@@ -140,6 +142,7 @@ class BalancedBatchSampler(EpochSampler):
         )
 
     def _prepare(self, epoch: int, processes: int) -> None:  # noqa: ARG002 - nothing is shared
+        self._rounds = []
         rng = np.random.default_rng((self.seed, epoch, self.rank))
         front, back, waiting = self.marks.tolist()
         if not front and waiting < 0:
@@ -162,7 +165,7 @@ class BalancedBatchSampler(EpochSampler):
                 np.append(self.base, rng.choice(self.base, -spare)) if spare else self.base
             )
 
-    def _round(self, epoch: int, first: int, processes: int) -> Round:  # noqa: ARG002
+    def _make_round(self, epoch: int, first: int, processes: int) -> Round:  # noqa: ARG002
         return Round.plain(first, self._epoch_rows[first * self.batch_size :], self.batch_size)
 
     def _learnt(self, place: Place) -> dict[str, Any]:  # noqa: ARG002
@@ -186,6 +189,7 @@ class BalancedBatchSampler(EpochSampler):
             raise ValueError("the state's order is not one of the rows of this process")
         for name, array in found.items():
             setattr(self, name, array)
+        self._rounds = []
 
 
 def _count(n: Any) -> int:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sized
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import Sampler
+from torch.utils.data import IterableDataset, Sampler
 
 from antithetic._util.validation import check_count
 from antithetic.torch.coordinates import Vectors
 from antithetic.torch.data import Indices
+from antithetic.torch.loading import (
+    ADVICE,
+    Collate,
+    HandedOut,
+    RowDataset,
+    batches_ahead,
+    open_batch,
+)
 from antithetic.torch.observe import ObserveHead
 from antithetic.torch.rounds import Batch, Round
 from antithetic.torch.shards import (
@@ -36,6 +45,22 @@ class Place:
     epoch: int
     batches: int = 0
     over: bool = False
+
+
+class HandedOutBatches(Iterator[HandedOut]):
+    """The batches of an epoch; ``asked`` is called whenever a loader asks for one, or for no more.
+
+    PyTorch's loaders ask once for each batch that they yield, also when there are no more.
+    """
+
+    def __init__(self, batches: Iterator[HandedOut], asked: Callable[[], None]) -> None:
+        self._batches, self._asked = batches, asked
+
+    def __next__(self) -> HandedOut:
+        try:
+            return next(self._batches)
+        finally:
+            self._asked()
 
 
 class EpochSampler(Sampler[list[int]]):
@@ -64,6 +89,9 @@ class EpochSampler(Sampler[list[int]]):
         self._current: Place | None = None
         self._next: Place | None = Place(0)
         self._watch: ObserveHead | None = None
+        self._rounds: list[Round] = []  # of this epoch
+        self.announces = False  # whether batches are announced before they are trained on
+        self.announced: Batch | None = None  # the batch that training passes are of, if they are
         self.left_out = 0  # batches whose gradients had NaN or infinity
 
     @abstractmethod
@@ -81,7 +109,7 @@ class EpochSampler(Sampler[list[int]]):
         """
 
     @abstractmethod
-    def _round(self, epoch: int, first: int, processes: int) -> Round:
+    def _make_round(self, epoch: int, first: int, processes: int) -> Round:
         """Batches of this process from one of the epoch on, as many as are made at once."""
 
     @abstractmethod
@@ -141,20 +169,40 @@ class EpochSampler(Sampler[list[int]]):
             self._next = Place(epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
+        return HandedOutBatches(self._hand_out(), self._count_request)
+
+    def _hand_out(self) -> Iterator[HandedOut]:
         # an epoch begins with the first batch that is asked for: loaders make iterators that they
         # never use
         place, processes = self._begin()
         size, block = self.batch_size, max(1, _BLOCK // self.batch_size)
         while place.batches < len(self):
-            made = self._round(place.epoch, place.batches, processes)
+            made = self._round(place, processes)
             for start in range(place.batches - made.first, len(made.arms), block):
                 numbers = made.rows[start * size : (start + block) * size].tolist()
                 for number in range(-(-len(numbers) // size)):
+                    rows = numbers[number * size : (number + 1) * size]
+                    handed = HandedOut(rows, place.epoch, place.batches)
                     place.batches += 1
                     if self._watch is not None:
                         self._watch.expect(made.batch(start + number, size))
-                    yield numbers[number * size : (number + 1) * size]
+                    yield handed
         place.over = True
+
+    def _round(self, place: Place, processes: int) -> Round:
+        """Return the round of the next batch; make it unless a state that was loaded has it."""
+        found = self._round_of(place.batches)
+        if found is None:
+            found = self._make_round(place.epoch, place.batches, processes)
+            self._rounds.append(found)
+        return found
+
+    def _round_of(self, number: int) -> Round | None:
+        return next((made for made in self._rounds if made.first <= number < made.stop), None)
+
+    def _count_request(self) -> None:
+        if self._watch is not None:
+            self._watch.count_request()
 
     def _begin(self) -> tuple[Place, int]:
         """Begin an epoch; return where, and how many processes do so together."""
@@ -167,7 +215,11 @@ class EpochSampler(Sampler[list[int]]):
         if processes > 1:
             agree(self._common(place))
         if self._watch is not None:
-            self._watch.close_epoch(complete=self._current is not None and self._current.over)
+            self._watch.begin_epoch(
+                complete=self._current is not None and self._current.over,
+                ahead=0 if self.announces else batches_ahead(),
+            )
+        self.announced = None
         if not place.batches:
             self._prepare(place.epoch, processes)
         self._arrange(place.epoch)
@@ -225,6 +277,86 @@ class EpochSampler(Sampler[list[int]]):
             Number of coordinates the layer's inputs are reduced to; see :func:`head_factors`.
         """
         return ObserveHead(self, model, head, n_sketch)
+
+    def dataset(self, dataset: Any) -> RowDataset:
+        """Return a data set whose batches carry their row numbers through a ``DataLoader``.
+
+        Use it as ``DataLoader(sampler.dataset(dataset), batch_sampler=sampler)``, with worker
+        processes, ``in_order=False`` and ``pin_memory`` as you like, and call :meth:`announce` for
+        each batch. A collate function of your own is passed as ``collate_fn=sampler.collate(f)``;
+        it gets the same samples as without the sampler.
+
+        Parameters
+        ----------
+        dataset : Dataset or sequence
+            Has a sample for each row number.
+
+        Returns
+        -------
+        Dataset
+            The same samples; ``dataset.dataset`` is the one that was given.
+        """
+        if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
+            raise ValueError(
+                "dataset must return the sample of a row number (dataset[row]); got"
+                f" {type(dataset).__name__}"
+            )
+        if isinstance(dataset, Sized) and len(dataset) != self.n:
+            raise ValueError(
+                f"dataset has {len(dataset)} samples and the sampler {self.n} rows; create the"
+                " sampler with the labels of this data set"
+            )
+        self.announces = True
+        return RowDataset(dataset)
+
+    def collate(self, function: Callable[[Any], Any]) -> Collate:
+        """Return a collate function for a loader of :meth:`dataset`, made of one of your own.
+
+        Parameters
+        ----------
+        function : callable
+            Makes a batch of any kind from a list of samples. It must keep all samples in their
+            order; one that drops or sorts them would give gradients to other rows.
+        """
+        if not callable(function):
+            raise ValueError(
+                f"collate needs a collate function; got {type(function).__name__}. PyTorch's"
+                " default needs none: leave out collate_fn"
+            )
+        return Collate(function)
+
+    def announce(self, batch: Any) -> Any:
+        """Say which batch is trained on from now on; return it as the collate function made it.
+
+        All training passes of an observed model belong to this batch until the next is announced,
+        so batches may be skipped, repeated, reordered, or passed several times through the model.
+        Once batches are announced, or come from :meth:`dataset`, all must be.
+
+        Parameters
+        ----------
+        batch : tuple or list of int
+            What a loader of :meth:`dataset` yields, or the list of row numbers that the sampler
+            yields if you iterate over it without a loader.
+        """
+        handed, content = open_batch(batch)
+        if handed is None and self._watch is not None and self._watch.head.training:
+            raise ValueError(f"the batch that was announced has no row numbers; {ADVICE}")
+        self.announced = None if handed is None else self._find(handed)
+        self.announces |= handed is not None
+        return content
+
+    def _find(self, handed: HandedOut) -> Batch:
+        """Return a batch that was handed out in this epoch."""
+        place, made = self._current, self._round_of(handed.number)
+        if place is not None and made is not None and place.epoch == handed.epoch:
+            batch = made.batch(handed.number - made.first, self.batch_size)
+            if np.array_equal(batch.rows, handed):
+                return batch
+        raise ValueError(
+            f"batch {handed.number} of epoch {handed.epoch} was announced, which this sampler did"
+            f" not hand out in its current epoch, {self.epoch}; announce batches to the sampler"
+            " that made them, before its next epoch begins"
+        )
 
     def watch(self, observer: ObserveHead | None) -> None:
         """Tell one observer, or none any more, which batches are handed out."""

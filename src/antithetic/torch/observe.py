@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from antithetic._util.validation import check_count
 from antithetic._util.warnings import warn
-from antithetic.torch.data import to_indices
 from antithetic.torch.gradients import few_inputs, few_slopes, plain
 from antithetic.torch.head import find_head, is_linear, mixing_layer
+from antithetic.torch.loading import ADVICE
 from antithetic.torch.norms import GradientNorms, Norms
 from antithetic.torch.passes import Pass, squared_norms
 from antithetic.torch.rounds import Batch
@@ -40,13 +40,12 @@ class ObserveHead:
     under ``no_grad``, are ignored. The backward pass provides the gradients of the rows with
     respect to the head's outputs, for any loss, and the norm of the gradient of all parameters.
 
-    The rows of a pass are known from the order in which the sampler hands out batches, even if a
-    ``DataLoader`` prefetches some. ValueError is raised if a pass has a different number of rows
-    than the next batch, if there are more passes than batches, or if passes are missing at the end
-    of an epoch; the observations of the epoch are then discarded, because they may belong to other
-    rows. Leaving an epoch early, by Ctrl-C or ``break``, is fine, and its observations are kept. If
-    you skip, repeat or merge batches, call ``watch.batch(indices)`` before each pass; such passes
-    do not take part in the test of the arms.
+    The rows of a pass are those of the batch that was announced last (``sampler.announce``). If
+    batches are not announced, each must be used in one training pass before the next is taken from
+    the loader; the number of rows and passes is compared with what the sampler handed out, and
+    ValueError is raised at the first pass that does not match. What was observed since the epoch
+    began is then discarded. Leaving an epoch early, by Ctrl-C or ``break``, is fine, and its
+    observations are kept.
     """
 
     def __init__(
@@ -63,9 +62,13 @@ class ObserveHead:
         self._begin()
 
     def _begin(self) -> None:
-        self._queue: deque[Batch] = deque()
-        self._given: Batch | None = None
-        self._told = False  # whether rows are given by `batch`
+        self._visit: list[Pass] = []  # passes of the batch whose backward pass is to come
+        self._tested: set[tuple[int, int]] = set()  # block and arm of batches that were measured
+        # without announcements:
+        self._queue: deque[Batch] = deque()  # batches that were handed out and not seen
+        self._handed_out = 0  # how many batches, since the epoch began
+        self._requests = 0  # how often a batch was asked for since the epoch began
+        self._ahead = 0  # how many batches the loader fetches before it yields one
         self._late = self._sampler.under_way  # whether an epoch was under way when it began
         self._drop()
         self.current: Pass | None = None  # the last pass
@@ -109,37 +112,39 @@ class ObserveHead:
         with suppress(ValueError) if kind is not None else nullcontext():
             self.flush()
 
-    def batch(self, indices: Any) -> None:
-        """Announce the rows of the next forward pass; from now on, announce every pass."""
-        self._given = Batch(to_indices(indices, self._sampler.n))
-        self._told = True
-        self._queue.clear()
+    def count_request(self) -> None:
+        """Take note that a loader asks for a batch, also when there are no more."""
+        self._requests += 1
 
     def expect(self, batch: Batch) -> None:
         """Take note of a batch that the sampler hands out."""
-        if not self._told:
+        self._handed_out += 1
+        if not self._sampler.announces:
             self._queue.append(batch)
 
-    def close_epoch(self, *, complete: bool) -> None:
-        """End an epoch.
+    def begin_epoch(self, *, complete: bool, ahead: int) -> None:
+        """End an epoch and begin the next, in which the loader fetches so many batches ahead.
 
-        Rows that were handed out but not seen are forgotten if the epoch was broken off, and
-        refused if not.
+        If the last epoch was complete, batches that were not seen are refused.
         """
         self.flush()
-        missing, self._late = len(self._queue), False
+        handed_out = self._handed_out
+        missing = min(self._unseen(), len(self._queue))
+        # of a loader that fetches ahead it is not known whether the loop was left at the last batch
+        allowed = 1 if self._ahead else 0
+        self._requests, self._handed_out, self._ahead, self._late = 0, 0, ahead, False
         self._queue.clear()
-        if complete and missing and self.current is None:
+        self._tested.clear()
+        if complete and handed_out and self.current is None:
             advice = (
                 "pass the layer that returns the model's predictions as head="
                 if self.head.training
                 else "it is in evaluation mode, so call model.train() before training"
             )
             raise ValueError(f"the observed layer was not used in any training pass; {advice}")
-        if complete and missing:
+        if complete and missing > allowed and not self._sampler.announces:
             raise self._doubt(
-                f"the observed layer did not see {missing} of the batches of the last epoch (is the"
-                " layer used in the forward pass?)"
+                f"the observed layer did not see the last {missing} batches of the last epoch"
             )
 
     def _see(self, _module: nn.Module, args: tuple[Any, ...], output: Tensor) -> None:
@@ -152,10 +157,14 @@ class ObserveHead:
                 f" output of shape {tuple(output.shape)}"
             )
         self._close_pass()
-        seen = Pass(self._batch_of_pass(output.shape[0]), args[0].detach())
+        batch = self._batch_of_pass(output.shape[0])
+        self._check_weighed(batch)
+        tested = batch.block >= 0 and (batch.block, batch.arm) not in self._tested
+        seen = Pass(batch, tested, args[0].detach())
+        self._visit.append(seen)
         self.current = seen
         norms = self._norms
-        if norms is not None and seen.batch.block < 0:
+        if norms is not None and not tested:
             norms.rest()
             norms = None
         hooked = self._hooked or (norms is not None and norms.needs_hooks)
@@ -179,7 +188,8 @@ class ObserveHead:
     def _arrive(self, seen: Pass, slopes: Tensor) -> None:
         if seen.slopes is None:
             self._keep(seen, slopes)
-        if self._norms is not None:  # an earlier batch counts as another pass
+        # an earlier batch counts as another pass, an earlier pass of the same batch does not
+        if self._norms is not None and (seen is self.current or seen not in self._visit):
             self._norms.reach_head()
 
     def _read_slopes(self, seen: Pass) -> None:
@@ -227,19 +237,44 @@ class ObserveHead:
         if seen is None or seen.closed:
             return
         seen.closed = True
-        norms = [] if self._norms is None or seen.batch.block < 0 else self._norms.take()
+        norms = self._norms.take() if self._norms is not None and seen.tested else []
         self._read_slopes(seen)
-        self._sampler.count_pass(weighed=seen.weighed)
-        if seen.batch.weights is not None and not seen.weighed:
-            raise ValueError(
-                "the loss of a batch drawn by importance did not go through"
-                " sampler.batch_loss(losses), which applies the weights of its rows; call it for"
-                " every batch"
-            )
-        if norms != [] and seen.slopes is not None:
+        weighed = seen.weighed or seen.batch.weights is None
+        if norms != [] and seen.slopes is not None and weighed:
+            self._tested.add((seen.batch.block, seen.batch.arm))
             self._measured.append((seen, norms))
         if len(self._kept) >= _TOGETHER or self._numbers >= _MOST_KEPT:
             self._show()
+
+    def _check_weighed(self, batch: Batch | None) -> None:
+        """Check passes of other batches, and those whose backward pass has been."""
+        passes = self._visit
+        self._visit = [seen for seen in passes if seen.batch is batch and seen.slopes is None]
+        for seen in passes:
+            if seen in self._visit:
+                continue
+            self._sampler.count_pass(weighed=seen.weighed)
+            if seen.batch.weights is not None and not seen.weighed:
+                raise ValueError(
+                    "the loss of a batch drawn by importance did not go through"
+                    " sampler.batch_loss(losses), which applies the weights of its rows; call it"
+                    " for every batch"
+                )
+
+    def take_loss(self, loss: Tensor) -> None:
+        """Take note of what ``batch_loss`` returns, for passes whose backward pass is to come."""
+        if self._sampler.announces and (
+            self.current is None or self.current.batch is not self._sampler.announced
+        ):
+            raise ValueError(
+                "batch_loss was called before the forward pass of the batch that was announced"
+                " last, whose weights it would apply; announce a batch, then compute its outputs"
+                " and losses"
+            )
+        loss.retain_grad()  # cheaper than a hook, and as good
+        for seen in self._visit:
+            if seen.slopes is None:
+                seen.weighed, seen.loss = True, loss
 
     def check_losses(self, losses: Any) -> None:
         """Warn if the loss of a row depends on other rows of its batch; looked at once."""
@@ -264,38 +299,54 @@ class ObserveHead:
                 )
 
     def _batch_of_pass(self, length: int) -> Batch:
-        if self._told:
-            batch, self._given = self._given, None
+        if self._sampler.announces:
+            batch = self._sampler.announced
             if batch is None:
                 raise ValueError(
-                    "the rows of a training pass through the observed layer were not announced;"
-                    " call watch.batch(indices) before every training pass"
+                    "the batch of a training pass through the observed layer was not announced;"
+                    " call batch = sampler.announce(batch) before the forward pass"
                 )
-        elif self._late:
+            if len(batch.rows) != length:
+                raise ValueError(
+                    f"the observed layer was given {length} rows, but the batch that was announced"
+                    f" has {len(batch.rows)}; announce each batch before its forward pass, which"
+                    " must keep each row once"
+                )
+            return batch
+        if self._late:
             raise ValueError(
                 "observing began in the middle of an epoch, so the current batch is not known; open"
-                f" the context before the epoch begins, or {_ADVICE}"
+                f" the context before the epoch begins, or {ADVICE}"
             )
-        elif not self._queue:
+        unseen = self._unseen()
+        if unseen < 1 or not self._queue:
             raise self._doubt(
-                "the observed layer had more training passes than the sampler handed out batches (a"
-                " shared layer, used several times per batch, cannot be observed)"
+                "the observed layer had more training passes than batches were taken from the"
+                " loader (several forward passes per batch, or a layer that is used several times)"
             )
-        else:
-            batch = self._queue.popleft()
-        if len(batch.rows) != length:
+        if unseen > 1:
+            raise self._doubt(
+                f"{unseen} batches were taken from the loader since the last training pass through"
+                " the observed layer"
+            )
+        if len(self._queue[0].rows) != length:
             raise self._doubt(
                 f"the observed layer was given {length} rows, but the next batch has"
-                f" {len(batch.rows)}"
+                f" {len(self._queue[0].rows)}"
             )
-        return batch
+        return self._queue.popleft()
+
+    def _unseen(self) -> int:
+        """Return how many batches the loader has yielded that have not been passed through."""
+        yielded, passed = self._requests - self._ahead, self._handed_out - len(self._queue)
+        return yielded - passed
 
     def _doubt(self, found: str) -> ValueError:
-        """Discard what was seen, unless the user gave the rows: some may have been confused."""
-        if not self._told:
-            self._drop()
-            self._sampler.forget()
-        return ValueError(f"{found}, so gradients may belong to other rows; {_ADVICE}")
+        """Discard what was seen since the epoch began: some rows may have been confused."""
+        self._drop()
+        self._queue.clear()
+        self._sampler.forget()
+        return ValueError(f"{found}, so gradients may belong to other rows; {ADVICE}")
 
     def flush(self) -> None:
         """Pass everything observed so far to the sampler."""
@@ -305,6 +356,7 @@ class ObserveHead:
             seen.slopes is not None or (seen.output is not None and seen.output.grad is not None)
         ):
             self._close_pass()
+            self._check_weighed(None)
         self._show()
 
     def _show(self) -> None:
@@ -364,6 +416,3 @@ def _scales(passes: list[Pass]) -> Tensor | None:
     one = given[0].new_ones(())
     scales = torch.stack([one if seen.scale is None else seen.scale for seen in passes])
     return scales.detach().float()
-
-
-_ADVICE = "announce the rows with watch.batch(indices) before every training pass"

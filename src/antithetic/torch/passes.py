@@ -22,6 +22,8 @@ class Pass:
     ----------
     batch : Batch
         What it was given.
+    tested : bool
+        Whether the gradient of the batch is to be measured in this pass.
     inputs : Tensor of shape (m, d) or None
         What the head was given, until its slopes are known.
     output : Tensor of shape (m, K) or None
@@ -42,6 +44,7 @@ class Pass:
     """
 
     batch: Batch
+    tested: bool
     inputs: Tensor | None
     output: Tensor | None = None
     version: int = 0
@@ -52,11 +55,8 @@ class Pass:
     closed: bool = False
 
 
-def weigh(seen: Pass | None, losses: Any, size: int) -> Tensor:
-    """Return the loss of the batch that is in the model, from the losses of its rows.
-
-    Without an observer, weights are 1.
-    """
+def weigh(batch: Batch | None, losses: Any, size: int) -> Tensor:
+    """Return the loss of a batch from the losses of its rows; weights are 1 if it is not known."""
     if not isinstance(losses, Tensor) or losses.ndim == 0:
         raise ValueError(
             'batch_loss needs the losses of the rows, from a loss with reduction="none"; got'
@@ -68,23 +68,18 @@ def weigh(seen: Pass | None, losses: Any, size: int) -> Tensor:
     if rows.dtype not in (torch.float32, torch.float64):
         rows = rows.float()  # a sum of many rows needs more digits than half precision has
     count = rows.shape[0]
-    if seen is None:
-        return torch.dot(rows, _equal_shares(count, size, rows.dtype, rows.device))
-    if count != len(seen.batch.rows):
+    if batch is not None and count != len(batch.rows):
         raise ValueError(
-            f"batch_loss got {count} losses for a batch of {len(seen.batch.rows)} rows; give one"
-            " loss per row"
+            f"batch_loss got {count} losses for a batch of {len(batch.rows)} rows; give one loss"
+            " per row"
         )
-    weights = seen.batch.weights
+    weights = None if batch is None else batch.weights
     if weights is None:
         shares = _equal_shares(count, size, rows.dtype, rows.device)
     else:
         shares = torch.from_numpy(weights / np.float32(size)).to(rows)
     # forwards and backwards, a dot product takes less time than a mean
-    total = torch.dot(rows, shares)
-    total.retain_grad()  # cheaper than a hook, and as good
-    seen.weighed, seen.loss = True, total
-    return total
+    return torch.dot(rows, shares)
 
 
 @lru_cache(maxsize=16)

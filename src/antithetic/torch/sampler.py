@@ -102,6 +102,11 @@ class AntitheticBatchSampler(EpochSampler):
     The mean over a short batch gives its rows more weight than the others; :meth:`batch_loss`
     divides by the batch size instead, and ``drop_last`` drops the batch.
 
+    *Which rows.* Gradients and weights are given to the right rows under any loader and in any loop
+    if the loader is made with :meth:`dataset` and each batch is passed to :meth:`announce`, as
+    below. Without announcements, each batch must have one training pass before the next is taken
+    from the loader; anything else raises ValueError.
+
     *Several processes.* All must have the same data and arguments, and all or none must observe;
     this is checked when an epoch begins. Whole batches are distributed, and every process gets the
     same number of batches and rows. Without ``drop_last``, as few rows as possible are repeated,
@@ -117,11 +122,12 @@ class AntitheticBatchSampler(EpochSampler):
     >>> from antithetic.torch import AntitheticBatchSampler
     >>> X, y = torch.randn(100, 5), torch.arange(100) % 3
     >>> sampler = AntitheticBatchSampler(X, y, batch_size=8, seed=1)
-    >>> loader = DataLoader(TensorDataset(X, y), batch_sampler=sampler)
+    >>> loader = DataLoader(sampler.dataset(TensorDataset(X, y)), batch_sampler=sampler)
     >>> model = torch.nn.Linear(5, 3)
     >>> with sampler.observing(model):
     ...     for epoch in range(2):
-    ...         for inputs, targets in loader:
+    ...         for batch in loader:
+    ...             inputs, targets = sampler.announce(batch)
     ...             losses = torch.nn.functional.cross_entropy(
     ...                 model(inputs), targets, reduction="none"
     ...             )
@@ -170,7 +176,6 @@ class AntitheticBatchSampler(EpochSampler):
         self._main = SHUFFLED
         self._linear = False  # whether nothing but a linear layer is trained, as far as is known
         self._passes = self._unweighed = 0  # since the arms were last chosen
-        self._rounds: list[Round] = []  # of this epoch
         self._resumed = False
         self._plan: EpochPlan | None = None
 
@@ -200,14 +205,21 @@ class AntitheticBatchSampler(EpochSampler):
 
         All ones unless the batch was drawn by importance. :meth:`batch_loss` applies them.
         """
-        seen = None if self._watch is None else self._watch.current
-        if seen is None:
+        batch = self._batch_in_model()
+        if batch is None:
             raise ValueError(
-                "weights are available only after the forward pass of an observed model"
+                "weights are available only after the forward pass of an observed model, or after"
+                " sampler.announce(batch)"
             )
-        if seen.batch.weights is None:
-            return torch.ones(len(seen.batch.rows))
-        return torch.from_numpy(seen.batch.weights.copy())
+        if batch.weights is None:
+            return torch.ones(len(batch.rows))
+        return torch.from_numpy(batch.weights.copy())
+
+    def _batch_in_model(self) -> Batch | None:
+        """Return the batch that training passes are of, if it is known."""
+        if self.announces or self._watch is None:
+            return self.announced
+        return None if self._watch.current is None else self._watch.current.batch
 
     def batch_loss(self, losses: Tensor) -> Tensor:
         r"""Return the loss of a batch from the losses of its rows, weighted as the batch was drawn.
@@ -227,10 +239,12 @@ class AntitheticBatchSampler(EpochSampler):
         Tensor
             A scalar. During validation, where no gradient is needed, the mean of the losses.
         """
-        if self._watch is None:
-            return weigh(None, losses, self.batch_size)
-        self._watch.check_losses(losses)
-        return weigh(self._watch.current, losses, self.batch_size)
+        if self._watch is not None:
+            self._watch.check_losses(losses)
+        loss = weigh(self._batch_in_model(), losses, self.batch_size)
+        if self._watch is not None and loss.requires_grad:
+            self._watch.take_loss(loss)
+        return loss
 
     def report(self) -> TrustReport:
         """Return what the test has measured for each arm on this model; prints as a table."""
@@ -299,10 +313,7 @@ class AntitheticBatchSampler(EpochSampler):
         self._table = GroupTable(made, size)
         return made, size
 
-    def _round(self, epoch: int, first: int, processes: int) -> Round:
-        for made in self._rounds:
-            if made.first <= first < made.stop:
-                return made
+    def _make_round(self, epoch: int, first: int, processes: int) -> Round:
         assert self._plan is not None
         arms = self._ready(epoch, processes)
         choice = self._choose(epoch, arms)
@@ -311,7 +322,7 @@ class AntitheticBatchSampler(EpochSampler):
         rounds = min(most, max(1, len(self) // _FEWEST))
         stop = min(first + -(-len(self) // rounds), len(self))
         taken = self._rounds[-1].taken if self._rounds else 0
-        made = self._plan.make_round(
+        return self._plan.make_round(
             first,
             stop,
             choice,
@@ -319,8 +330,6 @@ class AntitheticBatchSampler(EpochSampler):
             self._norms.values,
             lambda rows, size: self._pair_up(rows, size, processes),
         )
-        self._rounds.append(made)
-        return made
 
     def _ready(self, epoch: int, processes: int) -> list[int]:
         """Arms that take part in the test of the next round."""

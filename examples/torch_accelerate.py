@@ -26,10 +26,11 @@ def main():
     model, optimizer = accelerator.prepare(model, optimizer)
     # after the Accelerator, which knows how many processes there are
     sampler = AntitheticBatchSampler(None, y, 16)
-    loader = DataLoader(TensorDataset(X, y), batch_sampler=sampler)
+    loader = DataLoader(sampler.dataset(TensorDataset(X, y)), batch_sampler=sampler)
     with sampler.observing(model):
         for _ in range(5):
-            for inputs, targets in loader:
+            for batch in loader:
+                inputs, targets = sampler.announce(batch)
                 inputs, targets = inputs.to(accelerator.device), targets.to(accelerator.device)
                 with accelerator.accumulate(model):
                     losses = nn.functional.cross_entropy(model(inputs), targets, reduction="none")

@@ -3,8 +3,9 @@
 The data are 4000 digits of MNIST, or scikit-learn's small digits if MNIST is not available. Two
 runs start from the same weights: one with shuffled batches, one with the defaults of
 ``AntitheticBatchSampler``, which stratifies the first epoch by label and then uses whatever lowers
-the variance of the batch gradients on this model. Only two lines of the loop change: ``observing``,
-and ``batch_loss``, which applies the weights of rows that were drawn by importance.
+the variance of the batch gradients on this model. Three lines of the loop change: ``observing``;
+``announce``, which says which rows are trained on; and ``batch_loss``, which applies the weights of
+rows that were drawn by importance.
 
 The losses printed are means over the batches of an epoch. With a constant learning rate the loss
 jumps now and then, with any sampler, so its value at one moment says little.
@@ -51,13 +52,14 @@ def make_model(X):
 
 def train(X, y, sampler):
     """Train for some epochs; return the mean loss of the batches of each."""
-    loader = DataLoader(TensorDataset(X, y), batch_sampler=sampler)
+    loader = DataLoader(sampler.dataset(TensorDataset(X, y)), batch_sampler=sampler)
     model, losses = make_model(X), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with sampler.observing(model):
         for _ in range(EPOCHS):
             total = 0.0
-            for inputs, targets in loader:
+            for batch in loader:
+                inputs, targets = sampler.announce(batch)
                 optimizer.zero_grad()
                 each = nn.functional.cross_entropy(model(inputs), targets, reduction="none")
                 loss = sampler.batch_loss(each)

@@ -22,7 +22,7 @@ class Digits(lightning.LightningModule):
 
     def training_step(self, batch, _):
         """Return the loss of a batch."""
-        inputs, targets = batch
+        inputs, targets = self.sampler.announce(batch)
         losses = nn.functional.cross_entropy(self.net(inputs), targets, reduction="none")
         return self.sampler.batch_loss(losses)
 
@@ -44,8 +44,9 @@ def main():
         barebones=True,
         use_distributed_sampler=False,  # the sampler deals out batches by itself
     )
+    loader = DataLoader(sampler.dataset(TensorDataset(X, y)), batch_sampler=sampler)
     with sampler.observing(module):
-        trainer.fit(module, DataLoader(TensorDataset(X, y), batch_sampler=sampler))
+        trainer.fit(module, loader)
     accuracy = (module.net(X).argmax(dim=1) == y).float().mean()
     print(f"training accuracy {accuracy:.3f}\n\n{sampler.report()}")
 

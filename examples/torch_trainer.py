@@ -1,8 +1,9 @@
 """Use the batch sampler with the Trainer of Hugging Face transformers: two short overrides.
 
-``get_train_dataloader`` hands out the sampler's batches, and ``compute_loss`` weighs the rows that
-were drawn by importance. The model is a very small one with random weights, so that nothing need be
-downloaded; it learns whether a made sentence has more words of the first kind than of the second.
+``get_train_dataloader`` hands out the sampler's batches with their row numbers;
+``compute_loss`` announces them and weighs the rows that were drawn by importance. The model is a
+very small one with random weights, so that nothing need be downloaded; it learns whether a made
+sentence has more words of the first kind than of the second.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ class AntitheticTrainer(Trainer):
     def get_train_dataloader(self):
         """Return a loader that is not prepared: the sampler deals out batches by itself."""
         return DataLoader(
-            self.train_dataset, batch_sampler=self.sampler, collate_fn=self.data_collator
+            self.sampler.dataset(self.train_dataset),
+            batch_sampler=self.sampler,
+            collate_fn=self.sampler.collate(self.data_collator),
         )
 
     def compute_loss(self, model, inputs, return_outputs=False, **_):
         """Return the loss of a batch, from the losses of its rows."""
+        inputs = self.sampler.announce(inputs)
         targets = inputs.pop("labels")
         outputs = model(**inputs)
         loss = self.sampler.batch_loss(cross_entropy(outputs.logits, targets, reduction="none"))

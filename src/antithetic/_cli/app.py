@@ -14,8 +14,7 @@ from antithetic._cli.pair import pair
 from antithetic._cli.predict import predict
 from antithetic._cli.reproduce import reproduce
 from antithetic._cli.train import train
-from antithetic._util.versions import describe_kernels
-from antithetic.experiments.settings import package_version
+from antithetic._util.versions import describe_kernels, package_version
 
 _HELP = """Linear models that train faster, by choosing which rows to use together and in which \
 order.

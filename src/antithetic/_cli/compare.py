@@ -36,8 +36,8 @@ from antithetic._cli.guard import (
     guarded,
 )
 from antithetic._util.files import write_atomically
+from antithetic._util.versions import versions
 from antithetic.datasets._reading import Reading
-from antithetic.experiments.reproduction import versions
 from antithetic.report import write_page
 from antithetic.report.images import draw_figures
 from antithetic.report.of_comparison import (

@@ -11,8 +11,8 @@ import numpy as np
 
 from antithetic._cli import console
 from antithetic._cli.held_out import HeldOut
+from antithetic._util.versions import package_version
 from antithetic.estimators.model_file import LinearModel
-from antithetic.experiments.settings import package_version
 from antithetic.orders.words import name_order
 from antithetic.problem.losses import LOSSES
 

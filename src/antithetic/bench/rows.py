@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from antithetic._util.files import naming, write_atomically
-from antithetic.experiments.settings import package_version
+from antithetic._util.versions import package_version
 
 _HEADS = {"data": "set", "l2": "lambda"}
 _PACKAGES = ("numpy", "scipy", "scikit-learn")

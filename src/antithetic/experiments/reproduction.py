@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from antithetic._util.versions import versions
 from antithetic.experiments.all_claims import claims
 from antithetic.experiments.claim import Claim
 from antithetic.experiments.one_part import STAGES, Progress, run_part
@@ -23,7 +22,6 @@ from antithetic.experiments.settings import (
     check_names,
     fingerprint,
     load,
-    package_version,
     part_settings,
 )
 
@@ -199,18 +197,3 @@ def _shifted(progress: Progress | None, title: str, place: int, parts: int) -> P
     return lambda what, done, total: progress(
         f"{title}: {what}", place * total + done, parts * total
     )
-
-
-def versions() -> dict[str, Any]:
-    """Versions of what was used, and the machine."""
-    found: dict[str, Any] = {"antithetic": package_version(), "python": platform.python_version()}
-    for name in ("numpy", "scipy", "scikit-learn"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # a vendored copy, without metadata
-            found[name] = "unknown"
-    return found | {
-        "system": platform.platform(),
-        "machine": platform.machine(),
-        "cores": os.cpu_count() or 0,
-    }

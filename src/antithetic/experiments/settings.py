@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
-import sys
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 
 from antithetic import datasets
 from antithetic._util.validation import check_count
+from antithetic._util.versions import package_version
 from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
 
 LAMBDAS = {
@@ -91,11 +90,6 @@ def check_names(names: Any, known: Any, what: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(asked))
 
 
-def package_version() -> str:
-    """Version of this package, which is defined in a module above this one."""
-    return str(sys.modules["antithetic"].__version__)
-
-
 def part_settings(name: str, loss: str, seeds: int, epochs: int) -> dict[str, Any]:
     """Everything that the numbers of a part depend on.
 
@@ -123,8 +117,5 @@ def fingerprint(settings: Any) -> str:
 
 def load(name: str) -> tuple[Any, Any]:
     """Rows and labels of a set, without a download; OSError where it is not there."""
-    given: dict[str, Any] = {"return_X_y": True}
-    if "download" in inspect.signature(datasets.load).parameters:
-        given["download"] = False
-    X, y = datasets.load(name, **given)
+    X, y = datasets.load(name, return_X_y=True, download=False)
     return X, y

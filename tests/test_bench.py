@@ -65,7 +65,7 @@ def task():
 
 def along(task, rate=0.5, name="along", stochastic=False):
     """A configuration whose effort k leaves ``rate ** k`` of the way to the optimum."""
-    from antithetic.experiments.optimum import find_optimum
+    from antithetic.paper.optimum import find_optimum
 
     best = find_optimum(task.problem).coef
     return Config(

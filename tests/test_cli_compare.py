@@ -20,13 +20,13 @@ from test_cli import data, run, run_json, write, write_table
 import antithetic
 from antithetic.datasets._reading import Reading
 from antithetic.orders import Balanced, Shuffle
+from antithetic.paper.advise import Advice
+from antithetic.paper.compare import COMPARED, Comparison, Measured, compare_orders
+from antithetic.paper.minimum import Minimum
+from antithetic.paper.report.of_comparison import advice_beside, comparison_content
+from antithetic.paper.scales import column_scales, rescale
 from antithetic.problem import Problem
-from antithetic.report.of_comparison import advice_beside, comparison_content
 from antithetic.steps import InverseTime
-from antithetic.training.advise import Advice
-from antithetic.training.compare import COMPARED, Comparison, Measured, compare_orders
-from antithetic.training.minimum import Minimum
-from antithetic.training.scales import column_scales, rescale
 
 KNOWN = Minimum(0.0, 0.0, 0.0, newton=True)
 FAST = ("--epochs", 4, "--seeds", 2, "--alpha", 1e-2)

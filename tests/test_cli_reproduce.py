@@ -20,13 +20,13 @@ from test_cli import run, run_json
 from test_report import HOSTILE
 
 import antithetic
-from antithetic.experiments import LAMBDAS, claims, reproduce, reproduction
-from antithetic.experiments.runs import Bench
 from antithetic.orders import Uniform
+from antithetic.paper import LAMBDAS, claims, reproduce, reproduction
+from antithetic.paper.report import images, render
+from antithetic.paper.report.of_pairs import training
+from antithetic.paper.report.of_reproduction import reproduction_content
+from antithetic.paper.runs import Bench
 from antithetic.problem import Problem
-from antithetic.report import images, render
-from antithetic.report.of_pairs import training
-from antithetic.report.of_reproduction import reproduction_content
 from antithetic.steps import InverseTime
 
 TINY = ("--quick", "--only", "sonar_scale", "--epochs", 2)
@@ -196,7 +196,7 @@ def test_a_hostile_name_of_a_set_is_text(monkeypatch, name):
     """Names of sets are escaped, although they are our own."""
     from dataclasses import replace
 
-    from antithetic.report import of_pairs
+    from antithetic.paper.report import of_pairs
 
     found = _tiny()
     load = of_pairs.load

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import antithetic
-from antithetic.experiments import (
+from antithetic.orders import Uniform
+from antithetic.paper import (
     LAMBDAS,
     METHODS,
     Part,
@@ -24,11 +25,10 @@ from antithetic.experiments import (
     run_part,
     write_csv,
 )
-from antithetic.experiments.optimum import find_optimum
-from antithetic.experiments.parts import load_part, save_part
-from antithetic.experiments.runs import Bench, jitter
-from antithetic.experiments.settings import load
-from antithetic.orders import Uniform
+from antithetic.paper.optimum import find_optimum
+from antithetic.paper.parts import load_part, save_part
+from antithetic.paper.runs import Bench, jitter
+from antithetic.paper.settings import load
 from antithetic.problem import Problem
 from antithetic.steps import InverseTime
 
@@ -314,7 +314,7 @@ def test_sets_that_are_not_there_are_listed_with_the_reason(
 ) -> None:
     monkeypatch.setenv("ANTITHETIC_DATA", str(tmp_path))
     monkeypatch.setattr(
-        "antithetic.experiments.reproduction.load",
+        "antithetic.paper.reproduction.load",
         lambda name: load(name) if name == "sonar_scale" else _not_there(name),
     )
     found = reproduce(["fourclass_scale", "sonar_scale"], "log_loss", seeds=1, epochs=1)
@@ -328,7 +328,7 @@ def _not_there(name: str) -> None:
 
 
 def test_without_any_set_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antithetic.experiments.reproduction.load", _not_there)
+    monkeypatch.setattr("antithetic.paper.reproduction.load", _not_there)
     found = reproduce(seeds=1, epochs=1)
     assert set(found.left_out) == set(LAMBDAS)
     assert {claim.verdict for claim in found.claims} == {"not measured"}

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from antithetic.experiments import METHODS, Part, claims, judge
-from antithetic.experiments.about_runs import largest_stable
-from antithetic.experiments.claim import (
+from antithetic.paper import METHODS, Part, claims, judge
+from antithetic.paper.about_runs import largest_stable
+from antithetic.paper.claim import (
     both,
     clearly_below,
     compare,
@@ -20,7 +20,7 @@ from antithetic.experiments.claim import (
     headline,
     judge_outcomes,
 )
-from antithetic.experiments.measures import spearman
+from antithetic.paper.measures import spearman
 
 SEEDS, EPOCHS = 12, 8
 FALLING = 0.9 * 0.5 ** np.arange(EPOCHS + 1.0) + 0.1  # objective: 1 at zero, 0.1 at the optimum

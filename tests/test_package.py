@@ -25,8 +25,8 @@ LAYERS = [
     ("solvers",),
     ("training",),
     ("estimators", "datasets", "display"),
-    ("torch", "dask", "experiments"),
-    ("report", "bench"),
+    ("torch", "dask", "paper"),
+    ("bench",),
     ("_cli", "cli"),
 ]
 # the package itself, and façades that only name what is below; nothing in a layer imports them

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from antithetic.report import (
+from antithetic.paper.report import (
     Content,
     Explorer,
     Figure,
@@ -27,8 +27,8 @@ from antithetic.report import (
     render,
     write_page,
 )
-from antithetic.report.payload import MAX_POINTS, MAX_ROWS
-from antithetic.report.thin import thin_curve, thin_rows
+from antithetic.paper.report.payload import MAX_POINTS, MAX_ROWS
+from antithetic.paper.report.thin import thin_curve, thin_rows
 
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -160,7 +160,7 @@ def test_the_page_links_to_nowhere():
 
 def test_the_script_writes_text_only():
     for name in ("tools.js", "chart.js", "explorer.js", "page.js"):
-        script = files("antithetic.report").joinpath(name).read_text(encoding="utf-8")
+        script = files("antithetic.paper.report").joinpath(name).read_text(encoding="utf-8")
         assert not re.search(
             r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new"
             r" Function|import\(|fetch\(|XMLHttp|</",

@@ -10,7 +10,7 @@ import pytest
 from browser import find_chromium, open_browser
 from test_report import HOSTILE, hostile_content
 
-from antithetic.report import (
+from antithetic.paper.report import (
     Content,
     Explorer,
     Figure,

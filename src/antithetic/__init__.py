@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         pair,
         pair_rows,
     )
+    from antithetic.paper.advise import Advice, advise
     from antithetic.solvers.divergence import DivergenceError
-    from antithetic.training.advise import Advice, advise
     from antithetic.training.automatic import Plan
     from antithetic.training.minimize import Interrupted, Result, minimize
     from antithetic.training.trace import Distance
@@ -71,7 +71,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = import_later(
         __name__,
         {
-            "Advice": "training.advise",
+            "Advice": "paper.advise",
             "AntitheticTable": "pairing",
             "ConvergenceDisplay": "display",
             "Distance": "training.trace",
@@ -88,7 +88,7 @@ if not TYPE_CHECKING:
             "SGDClassifier": "estimators.sgd",
             "SGDRegressor": "estimators.sgd",
             "VarianceDisplay": "display",
-            "advise": "training.advise",
+            "advise": "paper.advise",
             "datasets": "datasets",
             "gradient_variance": "orders.exact",
             "losses": "losses",

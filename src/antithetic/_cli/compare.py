@@ -38,9 +38,10 @@ from antithetic._cli.guard import (
 from antithetic._util.files import write_atomically
 from antithetic._util.versions import versions
 from antithetic.datasets._reading import Reading
-from antithetic.report import write_page
-from antithetic.report.images import draw_figures
-from antithetic.report.of_comparison import (
+from antithetic.paper.compare import BATCH_SIZE, Comparison, compare_orders
+from antithetic.paper.report import write_page
+from antithetic.paper.report.images import draw_figures
+from antithetic.paper.report.of_comparison import (
     COLUMNS,
     about_minimum,
     about_scales,
@@ -49,7 +50,6 @@ from antithetic.report.of_comparison import (
     comparison_rows,
     gain,
 )
-from antithetic.training.compare import BATCH_SIZE, Comparison, compare_orders
 
 _MOST_ROWS = 50_000
 _FILES = ("report.html", "curves.csv", "train.py")

@@ -17,8 +17,8 @@ from antithetic._cli.console import plain
 from antithetic._util.validation import did_you_mean
 from antithetic.datasets import read_file
 from antithetic.datasets._reading import Reading
+from antithetic.paper.report.page import is_page
 from antithetic.problem.losses import ALL_LOSSES
-from antithetic.report.page import is_page
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}  # powers of two
 _MOST_CLASSES = 20  # whole numbers of more than so many values are taken for a quantity

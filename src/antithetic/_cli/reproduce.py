@@ -14,11 +14,11 @@ from antithetic import datasets
 from antithetic._cli import console
 from antithetic._cli.data import refuse_foreign
 from antithetic._cli.guard import Debug, InterruptedWithAdvice, Json, guarded
-from antithetic.experiments import LAMBDAS, LOSSES, Reproduction, ReproductionInterrupted, write_csv
-from antithetic.experiments import reproduce as run_experiments
-from antithetic.experiments.claim import headline
-from antithetic.experiments.csv_files import TABLES
-from antithetic.experiments.manifest import (
+from antithetic.paper import LAMBDAS, LOSSES, Reproduction, ReproductionInterrupted, write_csv
+from antithetic.paper import reproduce as run_experiments
+from antithetic.paper.claim import headline
+from antithetic.paper.csv_files import TABLES
+from antithetic.paper.manifest import (
     PAGE,
     PARTIAL_PAGE,
     Manifest,
@@ -26,10 +26,10 @@ from antithetic.experiments.manifest import (
     remove,
     write_manifest,
 )
-from antithetic.experiments.settings import fingerprint
-from antithetic.report import write_page
-from antithetic.report.images import FORMATS, draw_figures
-from antithetic.report.of_reproduction import reproduction_content
+from antithetic.paper.report import write_page
+from antithetic.paper.report.images import FORMATS, draw_figures
+from antithetic.paper.report.of_reproduction import reproduction_content
+from antithetic.paper.settings import fingerprint
 
 _QUICK_SETS = ("sonar_scale", "breast-cancer_scale")
 _CLAIM = ("number", "claim", "verdict", "by_construction", "measured", "rows")

@@ -10,8 +10,8 @@ import numpy as np
 
 from antithetic.bench.rows import Row
 from antithetic.bench.summary import profile
-from antithetic.report.content import Figure, Series
-from antithetic.report.images import draw_figures
+from antithetic.paper.report.content import Figure, Series
+from antithetic.paper.report.images import draw_figures
 
 _FACTORS = np.geomspace(1.0, 100.0, 101)
 

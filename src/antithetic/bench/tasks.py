@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.experiments.optimum import find_optimum
+from antithetic.paper.optimum import find_optimum
 from antithetic.problem import Problem, SoftmaxProblem
 
 TARGETS = tuple(10.0**-k for k in range(2, 11))

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.orders.words import name_order
-from antithetic.report.content import Content, Figure, PageTable, Series
-from antithetic.report.of_reproduction import CITATION
-from antithetic.training.compare import Comparison, Measured
+from antithetic.paper.compare import Comparison, Measured
+from antithetic.paper.report.content import Content, Figure, PageTable, Series
+from antithetic.paper.report.of_reproduction import CITATION
 
 COLUMNS = (
     "order",

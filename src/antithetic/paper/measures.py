@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic.experiments.settings import BATCH_SIZE
 from antithetic.orders.variance import uniform_variance
 from antithetic.pairing import AntitheticTable
 from antithetic.pairing.table import matched, pair_ratio
+from antithetic.paper.settings import BATCH_SIZE
 from antithetic.problem import Problem
 
 _PAIRS = 4000  # drawn at random for the rank correlations

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.experiments.parts import Part
+from antithetic.paper.parts import Part
 
 Verdict = Literal["holds", "does not hold", "holds in part", "not measured"]
 Row = dict[str, Any]

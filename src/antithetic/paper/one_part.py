@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.threads import thread_map
-from antithetic.experiments import extensions, measures
-from antithetic.experiments.optimum import Optimum, find_optimum
-from antithetic.experiments.parts import Array, Part, relative_gap
-from antithetic.experiments.runs import Bench, jitter, mean_steps, objectives
-from antithetic.experiments.settings import (
+from antithetic.paper import extensions, measures
+from antithetic.paper.optimum import Optimum, find_optimum
+from antithetic.paper.parts import Array, Part, relative_gap
+from antithetic.paper.runs import Bench, jitter, mean_steps, objectives
+from antithetic.paper.settings import (
     METHODS,
     PAPER,
     comparison_runs,

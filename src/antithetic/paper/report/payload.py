@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.report.content import Content, Explorer, Figure, Frames, Numbers, Series
-from antithetic.report.thin import thin_curve, thin_rows
+from antithetic.paper.report.content import Content, Explorer, Figure, Frames, Numbers, Series
+from antithetic.paper.report.thin import thin_curve, thin_rows
 
 MAX_POINTS = 2000  # of a curve
 MAX_ROWS = 1500  # of an explorer

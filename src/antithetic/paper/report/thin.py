@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.report.content import Numbers
+from antithetic.paper.report.content import Numbers
 
 
 def thin_curve(x: Numbers, y: Numbers, limit: int, *, log: bool) -> NDArray[np.intp]:

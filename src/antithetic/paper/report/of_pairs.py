@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic.experiments import Part
-from antithetic.experiments.measures import products
-from antithetic.experiments.runs import POINTS, Bench, in_pieces, objectives
-from antithetic.experiments.settings import PAPER, load
+from antithetic.paper import Part
+from antithetic.paper.measures import products
+from antithetic.paper.report.content import Explorer, TrainingFrames
+from antithetic.paper.report.plane import Plane
+from antithetic.paper.runs import POINTS, Bench, in_pieces, objectives
+from antithetic.paper.settings import PAPER, load
 from antithetic.problem import Problem
-from antithetic.report.content import Explorer, TrainingFrames
-from antithetic.report.plane import Plane
 from antithetic.solvers import After
 from antithetic.solvers.sgd import make_sgd
 from antithetic.solvers.steps import InverseTime

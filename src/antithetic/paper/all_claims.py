@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from antithetic.experiments import about_more, about_runs, about_variance
-from antithetic.experiments.claim import Claim
-from antithetic.experiments.parts import Part
+from antithetic.paper import about_more, about_runs, about_variance
+from antithetic.paper.claim import Claim
+from antithetic.paper.parts import Part
 
 _CLAIMS = (
     about_variance.unbiased,

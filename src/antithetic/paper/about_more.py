@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from antithetic.experiments.about_runs import best_gap, mean_gap
-from antithetic.experiments.claim import (
+from antithetic.paper.about_runs import best_gap, mean_gap
+from antithetic.paper.claim import (
     BOTH,
     THEOREM,
     Claim,
@@ -24,7 +24,7 @@ from antithetic.experiments.claim import (
     middle,
     span,
 )
-from antithetic.experiments.parts import Part, relative_gap
+from antithetic.paper.parts import Part, relative_gap
 
 _SAME = 1e-9
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from antithetic._util.files import write_atomically
-from antithetic.experiments.parts import Part
-from antithetic.experiments.reproduction import Reproduction
-from antithetic.experiments.settings import PAPER
+from antithetic.paper.parts import Part
+from antithetic.paper.reproduction import Reproduction
+from antithetic.paper.settings import PAPER
 
 TABLES = (
     "objective",

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from antithetic._util.versions import versions
-from antithetic.experiments.all_claims import claims
-from antithetic.experiments.claim import Claim
-from antithetic.experiments.one_part import STAGES, Progress, run_part
-from antithetic.experiments.parts import Part, load_part, save_part
-from antithetic.experiments.settings import (
+from antithetic.paper.all_claims import claims
+from antithetic.paper.claim import Claim
+from antithetic.paper.one_part import STAGES, Progress, run_part
+from antithetic.paper.parts import Part, load_part, save_part
+from antithetic.paper.settings import (
     BATCH_SIZE,
     LAMBDAS,
     LOSSES,
@@ -125,7 +125,7 @@ def reproduce(
 
     Examples
     --------
-    >>> from antithetic.experiments import reproduce
+    >>> from antithetic.paper import reproduce
     >>> found = reproduce("sonar_scale", "log_loss", seeds=2, epochs=3)
     >>> found.claims[0].claim, found.claims[0].verdict
     ('The gradient of an antithetic pair is an unbiased estimator of the full gradient.', 'holds')

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from antithetic.orders import Balanced
+from antithetic.paper.scales import column_scales, rescale
 from antithetic.problem import Problem
 from antithetic.problem.certificate import certified_gap
 from antithetic.solvers import DivergenceError
 from antithetic.solvers.newton import solve_problem, sums_of
 from antithetic.training.minimize import minimize
-from antithetic.training.scales import column_scales, rescale
 
 _TOL, _MOST_ITERATIONS = 1e-10, 300
 _LONG_RUN = 100  # epochs, at least, of the runs that look for the minimum of a loss with a kink

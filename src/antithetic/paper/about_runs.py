@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.experiments.claim import (
+from antithetic.paper.claim import (
     BOTH,
     Claim,
     Row,
@@ -23,9 +23,9 @@ from antithetic.experiments.claim import (
     middle,
     span,
 )
-from antithetic.experiments.extensions import last_quarter
-from antithetic.experiments.parts import Part
-from antithetic.experiments.settings import PAPER
+from antithetic.paper.extensions import last_quarter
+from antithetic.paper.parts import Part
+from antithetic.paper.settings import PAPER
 
 _LEVEL = 2.0  # factor within which a variance counts as level
 

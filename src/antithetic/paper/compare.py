@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
+from antithetic.paper.advise import Advice, advise
+from antithetic.paper.minimum import Minimum, find_minimum
+from antithetic.paper.scales import Scales, column_scales, rescale
 from antithetic.problem import Problem
 from antithetic.solvers import DivergenceError
 from antithetic.solvers.step_search import find_steps, noise_of_balanced
 from antithetic.solvers.steps import InverseTime
-from antithetic.training.advise import Advice, advise
 from antithetic.training.minimize import Result, minimize
-from antithetic.training.minimum import Minimum, find_minimum
-from antithetic.training.scales import Scales, column_scales, rescale
 
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], object]

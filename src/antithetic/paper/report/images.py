@@ -11,7 +11,7 @@ import numpy as np
 
 from antithetic._util.files import write_atomically
 from antithetic.display._axes import escaped, pyplot, whole_ticks
-from antithetic.report.content import Figure, Series
+from antithetic.paper.report.content import Figure, Series
 
 _COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b87f00", "#2b8fce", "#16191d")
 _DASHES: tuple[Any, ...] = (

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._core.schedules import step_size
-from antithetic.experiments.settings import BATCH_SIZE, METHODS
 from antithetic.orders import Order, Pairs
 from antithetic.orders.batches import Batches, cut
 from antithetic.orders.pool import Pool, Sampler
 from antithetic.pairing import AntitheticTable, GroupTable
+from antithetic.paper.settings import BATCH_SIZE, METHODS
 from antithetic.problem import Problem
 from antithetic.solvers import After, DivergenceError, Solver
 from antithetic.solvers.divergence import finite_objective

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from antithetic._util.files import write_atomically
-from antithetic.report.content import Content, Figure, PageClaim, PageTable
-from antithetic.report.payload import payload, to_json
+from antithetic.paper.report.content import Content, Figure, PageClaim, PageTable
+from antithetic.paper.report.payload import payload, to_json
 
 _MARK = '<meta name="generator" content="antithetic">'
 _BEGINNING = 1024  # bytes among which a page says who wrote it
@@ -228,7 +228,10 @@ def _definitions(title: str, values: Mapping[str, object]) -> str:
 
 def _asset(name: str) -> str:
     return (
-        files("antithetic.report").joinpath(name).read_text(encoding="utf-8").replace("\r\n", "\n")
+        files("antithetic.paper.report")
+        .joinpath(name)
+        .read_text(encoding="utf-8")
+        .replace("\r\n", "\n")
     )
 
 

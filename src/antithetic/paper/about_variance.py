@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from antithetic.experiments.claim import (
+from antithetic.paper.claim import (
     Claim,
     Row,
     case,
@@ -18,8 +18,8 @@ from antithetic.experiments.claim import (
     show,
     span,
 )
-from antithetic.experiments.extensions import last_quarter
-from antithetic.experiments.parts import Part
+from antithetic.paper.extensions import last_quarter
+from antithetic.paper.parts import Part
 
 _UNBIASED = 1e-12
 _NEARLY_ALL = 0.9  # of the opposite labels that the class sizes allow

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic import experiments
-from antithetic.experiments import METHODS, Part, Reproduction
-from antithetic.experiments.claim import OVERALL, OVERALL_RUNS, compare, headline
-from antithetic.report.content import Content, Figure, PageClaim, PageTable, Series
-from antithetic.report.of_pairs import explorer_of
+from antithetic import paper
+from antithetic.paper import METHODS, Part, Reproduction
+from antithetic.paper.claim import OVERALL, OVERALL_RUNS, compare, headline
+from antithetic.paper.report.content import Content, Figure, PageClaim, PageTable, Series
+from antithetic.paper.report.of_pairs import explorer_of
 
 CITATION = """\
 The method:
@@ -79,7 +79,7 @@ def reproduction_content(found: Reproduction, *, unfinished: bool = False) -> Co
     )
 
 
-def _rule(claim: experiments.Claim) -> str:
+def _rule(claim: paper.Claim) -> str:
     """Detail of a claim without what all claims share, and without the numbers of the cases.
 
     These are in ``claim_rows.csv``.

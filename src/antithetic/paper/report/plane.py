@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic.report.content import Numbers
+from antithetic.paper.report.content import Numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,7 @@ class Plane:
     Examples
     --------
     >>> import numpy as np
-    >>> from antithetic.report import Plane
+    >>> from antithetic.paper.report import Plane
     >>> X = np.array([[0.0, 0.0, 1.0], [2.0, 0.0, 1.0], [4.0, 1.0, 1.0], [6.0, -1.0, 1.0]])
     >>> plane = Plane.of(X)
     >>> plane.points(X).shape

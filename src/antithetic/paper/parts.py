@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.files import write_atomically
-from antithetic.experiments.settings import METHODS, MORE_BATCH_SIZES, PAPER
+from antithetic.paper.settings import METHODS, MORE_BATCH_SIZES, PAPER
 
 Array = NDArray[np.float64]
 _NUMBERS = (
@@ -66,7 +66,7 @@ class Part:
         (pairs) at those of both: ``variance["SGD-as"]["SGD"]`` is that of pairs at the weights of
         SGD.
     jitter : dict of method to ndarray of shape (M // 2, E)
-        See :func:`antithetic.experiments.runs.jitter`.
+        See :func:`antithetic.paper.runs.jitter`.
     steps : ndarray of shape (E,)
         Mean step size of each epoch.
     bias : ndarray of shape (E + 1,)
@@ -75,10 +75,10 @@ class Part:
         Share of partners with opposite labels, the largest possible one, and that of random
         partners.
     products, ranks, ideal : dict of str to ndarray
-        See :mod:`antithetic.experiments.measures`: ``partner_products``, ``rank_correlations``,
+        See :mod:`antithetic.paper.measures`: ``partner_products``, ``rank_correlations``,
         ``negative_pairs``.
     constant_steps, non_smooth, zero_one : dict of str to ndarray
-        See :mod:`antithetic.experiments.extensions`.
+        See :mod:`antithetic.paper.extensions`.
     batches : dict of str to dict of str to ndarray
         By batch size.
     """

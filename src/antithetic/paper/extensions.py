@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 
-from antithetic.experiments.measures import variances
-from antithetic.experiments.runs import Bench, objectives
-from antithetic.experiments.settings import MORE_BATCH_SIZES, PAPER, constant_steps
 from antithetic.pairing import pair
+from antithetic.paper.measures import variances
+from antithetic.paper.runs import Bench, objectives
+from antithetic.paper.settings import MORE_BATCH_SIZES, PAPER, constant_steps
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.sgd import make_sgd

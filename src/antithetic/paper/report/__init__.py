@@ -3,7 +3,7 @@
 The page is a single file without a link to anywhere: it opens from a disk, in any browser, and
 nothing in it that comes from data can run. Describe the study by a :class:`Content`, then write it.
 
->>> from antithetic.report import Content, Figure, Series, render
+>>> from antithetic.paper.report import Content, Figure, Series, render
 >>> curve = Series("SGD-as", x=[0, 1, 2], y=[0.69, 0.52, 0.48])
 >>> figure = Figure("objective", "Objective", [curve], log_y=True)
 >>> page = render(Content("A study", figures=[figure]))
@@ -11,7 +11,7 @@ nothing in it that comes from data can run. Describe the study by a :class:`Cont
 True
 """
 
-from antithetic.report.content import (
+from antithetic.paper.report.content import (
     Content,
     Explorer,
     Figure,
@@ -21,8 +21,8 @@ from antithetic.report.content import (
     TrainingFrames,
     Verdict,
 )
-from antithetic.report.page import render, write_page
-from antithetic.report.plane import Plane
+from antithetic.paper.report.page import render, write_page
+from antithetic.paper.report.plane import Plane
 
 __all__ = [
     "Content",

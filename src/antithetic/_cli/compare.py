@@ -39,8 +39,6 @@ from antithetic._util.files import write_atomically
 from antithetic._util.versions import versions
 from antithetic.datasets._reading import Reading
 from antithetic.paper.compare import BATCH_SIZE, Comparison, compare_orders
-from antithetic.paper.report import write_page
-from antithetic.paper.report.images import draw_figures
 from antithetic.paper.report.of_comparison import (
     COLUMNS,
     about_minimum,
@@ -50,6 +48,8 @@ from antithetic.paper.report.of_comparison import (
     comparison_rows,
     gain,
 )
+from antithetic.paper.report.page import write_page
+from antithetic.paper.report.pictures import write_pictures
 
 _MOST_ROWS = 50_000
 _FILES = ("report.html", "curves.csv", "train.py")
@@ -256,7 +256,7 @@ def _write(
         )
     write_atomically(curves, text.getvalue().encode())
     write_atomically(script, code.encode())
-    return [page, curves, script, *draw_figures(content.figures, out / "figures")]
+    return [page, curves, script, *write_pictures(content.pictures, out / "figures")]
 
 
 def _show(

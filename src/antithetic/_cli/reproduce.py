@@ -14,25 +14,26 @@ from antithetic import datasets
 from antithetic._cli import console
 from antithetic._cli.data import refuse_foreign
 from antithetic._cli.guard import Debug, InterruptedWithAdvice, Json, guarded
-from antithetic.paper import LAMBDAS, LOSSES, Reproduction, ReproductionInterrupted, write_csv
-from antithetic.paper import reproduce as run_experiments
-from antithetic.paper.claim import headline
-from antithetic.paper.csv_files import TABLES
-from antithetic.paper.manifest import (
+from antithetic.paper.claims import headline
+from antithetic.paper.experiments import fingerprint
+from antithetic.paper.report.of_reproduction import reproduction_content
+from antithetic.paper.report.page import write_page
+from antithetic.paper.report.pictures import FORMATS, write_pictures
+from antithetic.paper.reproduction import (
     PAGE,
     PARTIAL_PAGE,
+    TABLES,
     Manifest,
-    read_manifest,
+    Reproduction,
+    ReproductionInterrupted,
     remove,
-    write_manifest,
+    write_csv,
 )
-from antithetic.paper.report import write_page
-from antithetic.paper.report.images import FORMATS, draw_figures
-from antithetic.paper.report.of_reproduction import reproduction_content
-from antithetic.paper.settings import fingerprint
+from antithetic.paper.reproduction import reproduce as run_experiments
+from antithetic.paper.workbench import LAMBDAS, LOSSES
 
 _QUICK_SETS = ("sonar_scale", "breast-cancer_scale")
-_CLAIM = ("number", "claim", "verdict", "by_construction", "measured", "rows")
+_CLAIM = ("number", "claim", "verdict", "by_construction", "measured")
 _NAMES = {"logistic": "log_loss", "svm": "hinge"}
 
 
@@ -110,7 +111,7 @@ def reproduce(
             )
         except ReproductionInterrupted as stop:
             raise InterruptedWithAdvice(_kept(_marked(stop.result, quick), out)) from stop
-        if not found.parts:
+        if not found.experiments:
             raise ValueError(
                 f"none of the sets is on this computer ({', '.join(found.left_out)}); --download"
                 " fetches them"
@@ -125,7 +126,10 @@ def reproduce(
         "report": out / "report.html",
         "first_look": bool(found.first_look),
         "summary": headline(found.claims),
-        "claims": [{name: getattr(claim, name) for name in _CLAIM} for claim in found.claims],
+        "claims": [
+            {name: getattr(claim, name) for name in _CLAIM} | {"rows": claim.cases}
+            for claim in found.claims
+        ],
         "left_out": found.left_out,
         "resumed": found.resumed,
         "settings": found.settings,
@@ -142,19 +146,20 @@ def write_report(
     Figures and tables of an earlier run that are not of this one are removed. An unfinished run
     writes a page of another name and nothing else: what is beside it stays that of a finished one.
     """
-    content, before = reproduction_content(found, unfinished=unfinished), read_manifest(out)
-    now = fingerprint([part.settings for part in found.parts])
+    content, before = reproduction_content(found, unfinished=unfinished), Manifest.read(out)
+    now = fingerprint([one.protocol for one in found.experiments])
     if unfinished:
         write_page(content, out / PARTIAL_PAGE)
         held = Manifest(now, ()) if before is None else before
         files = tuple(dict.fromkeys([*held.files, PARTIAL_PAGE]))
-        write_manifest(out, replace(held, files=files))
+        replace(held, files=files).write(out)
         yield out / PARTIAL_PAGE
         return
     write_page(content, out / PAGE)
     yield out / PAGE
     written = {PAGE, *(f"csv/{name}.csv" for name in TABLES)}
-    pictures = {f"figures/{figure.id}.{ending}" for figure in content.figures for ending in FORMATS}
+    drawn = (*content.sheets, *content.pictures)
+    pictures = {f"figures/{picture.id}.{ending}" for picture in drawn for ending in FORMATS}
     # Images of the same settings are the same.
     if images or (before is not None and before.settings == now):
         written |= (
@@ -162,10 +167,10 @@ def write_report(
         )
     if before is not None:
         remove(out, before.files if before.settings != now else set(before.files) - written)
-    write_manifest(out, Manifest(now, tuple(sorted(written))))
+    Manifest(now, tuple(sorted(written))).write(out)
     yield from write_csv(found, out / "csv")
     if images:
-        yield from draw_figures(content.figures, out / "figures")
+        yield from write_pictures(drawn, out / "figures")
 
 
 def _write(found: Reproduction, out: Path, images: bool) -> tuple[list[Path], OSError | None]:
@@ -201,11 +206,9 @@ def _unwritten(trouble: OSError, files: list[Path]) -> str:
 
 
 def _kept(finished: Reproduction, out: Path) -> str:
-    parts = (
-        f"{len(finished.parts)} finished part{'s are' if len(finished.parts) != 1 else ' is'} kept"
-        f" in {out}"
-    )
-    if finished.parts:
+    number = len(finished.experiments)
+    parts = f"{number} finished part{'s are' if number != 1 else ' is'} kept in {out}"
+    if number:
         pages = list[Path]()
         with contextlib.suppress(OSError):  # what counts, the parts, is there
             pages.extend(

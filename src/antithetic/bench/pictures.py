@@ -10,8 +10,7 @@ import numpy as np
 
 from antithetic.bench.rows import Row
 from antithetic.bench.summary import profile
-from antithetic.paper.report.content import Figure, Series
-from antithetic.paper.report.images import draw_figures
+from antithetic.paper.report.pictures import Figure, Series, draw_figures, write_pictures
 
 _FACTORS = np.geomspace(1.0, 100.0, 101)
 
@@ -65,7 +64,7 @@ def figures(rows: Sequence[Row]) -> list[Figure]:
 
 def draw(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw them as PNG and SVG."""
-    return draw_figures(figures(rows), folder)
+    return write_pictures(draw_figures(figures(rows)), folder)
 
 
 def _curves(rows: Sequence[Row], axis: str) -> list[Series]:

@@ -1,29 +1,8 @@
-"""The paper's experiments as it describes them, what it claims, and whether that holds.
+"""The paper: its algorithms, its experiments, its claims, and pages that show what was found.
 
->>> from antithetic.paper import LAMBDAS
->>> LAMBDAS["ijcnn1.tr"]
-0.0001
+- :mod:`antithetic.paper.algorithms`: Algorithms 1 and 2 as printed, in NumPy;
+- :mod:`antithetic.paper.reproduction`: ``reproduce`` runs the experiments and judges the claims;
+- :mod:`antithetic.paper.compare`: ``compare_orders`` does the like on data of your own;
+- :mod:`antithetic.paper.advise`: ``advise`` says which order to use, in a second or two;
+- :mod:`antithetic.paper.report`: the pages of both.
 """
-
-from antithetic.paper.all_claims import claims
-from antithetic.paper.claim import Claim, judge
-from antithetic.paper.csv_files import write_csv
-from antithetic.paper.one_part import run_part
-from antithetic.paper.parts import Part
-from antithetic.paper.reproduction import Reproduction, ReproductionInterrupted, reproduce
-from antithetic.paper.settings import LAMBDAS, LOSSES, METHODS
-
-__all__ = [
-    "LAMBDAS",
-    "LOSSES",
-    "METHODS",
-    "Claim",
-    "Part",
-    "Reproduction",
-    "ReproductionInterrupted",
-    "claims",
-    "judge",
-    "reproduce",
-    "run_part",
-    "write_csv",
-]

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from antithetic._util.validation import block_rows
 from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
 from antithetic.paper.advise import Advice, advise
-from antithetic.paper.minimum import Minimum, find_minimum
-from antithetic.paper.scales import Scales, column_scales, rescale
 from antithetic.problem import Problem
+from antithetic.problem.certificate import certified_gap
 from antithetic.solvers import DivergenceError
+from antithetic.solvers.newton import solve_problem, sums_of
 from antithetic.solvers.step_search import find_steps, noise_of_balanced
 from antithetic.solvers.steps import InverseTime
 from antithetic.training.minimize import Result, minimize
@@ -33,6 +36,11 @@ _NEGLIGIBLE, _LEAST_GAP = 0.01, 1e-9  # of a gap, and in all, that the minimum m
 _FAR = 0.1  # of the way to the minimum
 _COSTS = 1.5  # times the gap on one scale, from which on scales cost something
 _SLOW = 1.0  # seconds from which on making a table is not timed twice
+_TOL, _MOST_ITERATIONS = 1e-10, 300  # of the search for the minimum
+_LONG_RUN = 100  # epochs, at least, of the runs that look for the minimum of a loss with a kink
+# Curvatures are squares of scales. Where they differ by a factor of 10,000, a step that is safe for
+# the largest column leaves the smallest where it is for thousands of epochs.
+VERY_DIFFERENT = 100.0
 
 
 COMPARED: dict[str, Order] = {
@@ -327,3 +335,162 @@ def _timed(call: Callable[[], object]) -> float:
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
+
+
+# ---- the minimum
+
+
+class Minimum(NamedTuple):
+    """The smallest objective that was found.
+
+    Attributes
+    ----------
+    value : float
+    error : float
+        How far it can be above the minimum at most; infinite where that is not known.
+    seconds : float
+        What finding it took.
+    newton : bool
+        Whether Newton's method found it, which needs no step size and no scaling.
+    """
+
+    value: float
+    error: float
+    seconds: float
+    newton: bool
+
+    def lowered_to(self, value: float) -> Minimum:
+        """The smaller of this and another objective; the bound below stays where it is."""
+        fall = max(0.0, self.value - value)
+        return self._replace(value=self.value - fall, error=max(0.0, self.error - fall))
+
+
+def find_minimum(problem: Problem, y: Any, epochs: int) -> Minimum:
+    """Minimise by Newton's method, with a bound on the error, or by long runs.
+
+    Newton's method needs a loss without a kink, the bound also a penalty.
+
+    Parameters
+    ----------
+    problem : Problem
+        With an L2 penalty or none.
+    y : array-like of shape (n,)
+        Labels or targets as they were given.
+    epochs : int
+        Of the runs that the minimum is compared with; long ones have five times as many.
+    """
+    began = time.perf_counter()
+    if not problem.loss.is_smooth:
+        return Minimum(_long_runs(problem, y, epochs), np.inf, time.perf_counter() - began, False)
+    solved = solve_problem(problem, tol=_TOL, max_iter=_MOST_ITERATIONS)
+    seconds = time.perf_counter() - began
+    value, error = problem.objective(solved.coef, solved.intercept), np.inf
+    if solved.certified:
+        sums = sums_of(problem)
+        error = certified_gap(sums, sums.at(sums.join(solved.coef, solved.intercept)))
+        # the dual's bound may be the smaller one; gaps are in units of the constant's distance
+        error = min(error, solved.gap * max(0.0, sums.constant()[1] - value + error))
+    return Minimum(value, error, seconds, True)
+
+
+def _long_runs(problem: Problem, y: Any, epochs: int) -> float:
+    """Smallest objective of long runs, two on the columns as they are and one on scaled ones.
+
+    Where scales are very different, only the latter comes near the minimum.
+    """
+    given: dict[str, Any] = {
+        "loss": problem.loss,
+        "l2": problem.penalty.l2,
+        "fit_intercept": problem.fit_intercept,
+        "order": Balanced(),
+        "epochs": max(_LONG_RUN, 5 * epochs),
+    }
+    found = []
+    for solver in ("sgd", "svrg"):
+        with suppress(DivergenceError, ValueError):  # svrg does not take every loss
+            run = minimize(problem.X, y, solver=solver, trace="objective", **given)
+            found.append(float(run.trace["objective"].min()))
+    if problem.fit_intercept:
+        scaled = rescale(problem.X, column_scales(problem.X))
+        with suppress(DivergenceError, ValueError):
+            run = minimize(scaled.X, y, **given)
+            found.append(problem.objective(*scaled.undo(run.coef, run.intercept)))
+    return min(found, default=np.inf)
+
+
+# ---- the scales of columns
+
+
+class Scales(NamedTuple):
+    """Sizes of the columns.
+
+    Attributes
+    ----------
+    size : ndarray of shape (d,)
+        Mean absolute value of a column's entries that are not zero; 0 for a column of zeros.
+    largest, smallest : int
+        Columns of the largest size and of the smallest above 0.
+    """
+
+    size: Array
+    largest: int
+    smallest: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times the smallest size the largest is; 1 if all columns are zero."""
+        below = float(self.size[self.smallest])
+        return float(self.size[self.largest]) / below if below > 0.0 else 1.0
+
+    @property
+    def differ(self) -> bool:
+        """Whether columns are of very different scales."""
+        return self.ratio > VERY_DIFFERENT
+
+
+def column_scales(X: Any) -> Scales:
+    """Measure the columns, in one pass over the rows.
+
+    Examples
+    --------
+    >>> found = column_scales(np.array([[1.0, 2000.0], [-1.0, 0.0]]))
+    >>> found.size.tolist(), found.ratio, found.differ
+    ([1.0, 2000.0], 2000.0, True)
+    """
+    total, counts = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for start in range(0, X.shape[0], block_rows(X)):
+        part = abs(X[start : start + block_rows(X)])
+        with np.errstate(over="ignore"):  # values near 1e308 are very different from others, too
+            total += np.asarray(part.sum(axis=0, dtype=np.float64)).ravel()
+        counts += np.asarray((part != 0).sum(axis=0)).ravel()
+    size = total / np.maximum(counts, 1.0)
+    smallest = int(np.argmin(np.where(size > 0.0, size, np.inf)))
+    return Scales(size, int(np.argmax(size)), smallest)
+
+
+class Rescaled(NamedTuple):
+    """Rows whose columns have been brought to one scale: ``(X - shift) * factor``."""
+
+    X: Any
+    shift: Array
+    factor: Array
+
+    def undo(self, coef: Any, intercept: float) -> tuple[Array, float]:
+        """Weights and intercept for the rows as they were, with the same predictions."""
+        weights = np.asarray(coef, dtype=np.float64) * self.factor
+        return weights, float(intercept - weights @ self.shift)
+
+
+def rescale(X: Any, scales: Scales) -> Rescaled:
+    """Bring all columns to one scale.
+
+    Dense ones to mean 0 and variance 1, as scikit-learn's ``StandardScaler`` does; sparse entries
+    are divided by their mean absolute value, which keeps zeros.
+    """
+    d = X.shape[1]
+    if sparse.issparse(X):
+        factor = np.divide(1.0, scales.size, out=np.ones(d), where=scales.size > 0.0)
+        return Rescaled(sparse.csr_matrix(X @ sparse.diags(factor)), np.zeros(d), factor)
+    shift, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    factor = np.divide(1.0, spread, out=np.ones(d), where=spread > 0.0)
+    return Rescaled((X - shift) * factor, shift, factor)

@@ -11,7 +11,7 @@ from scipy import sparse
 from antithetic.orders.variance import uniform_variance
 from antithetic.pairing import AntitheticTable
 from antithetic.pairing.table import matched, pair_ratio
-from antithetic.paper.settings import BATCH_SIZE
+from antithetic.paper.workbench import BATCH_SIZE, Array
 from antithetic.problem import Problem
 
 _PAIRS = 4000  # drawn at random for the rank correlations
@@ -20,9 +20,9 @@ _PAIRS = 4000  # drawn at random for the rank correlations
 def variances(
     problem: Problem,
     table: AntitheticTable | None,
-    weights: NDArray[np.float64],
+    weights: Array,
     batch_size: int = BATCH_SIZE,
-) -> NDArray[np.float64]:
+) -> Array:
     """Exact variance at weights (..., d): of the pairs of a table, or of independent rows."""
     return _at_each(
         weights,
@@ -30,20 +30,20 @@ def variances(
     )
 
 
-def squared_gradients(problem: Problem, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def squared_gradients(problem: Problem, weights: Array) -> Array:
     """``|grad f|^2``, penalty included.
 
     The second moment of an unbiased estimator is this plus its variance.
     """
 
-    def square(coef: NDArray[np.float64]) -> float:
+    def square(coef: Array) -> float:
         gradient = problem.gradient(coef)[0]
         return float(gradient @ gradient)
 
     return _at_each(weights, square)
 
 
-def _at_each(weights: NDArray[np.float64], measure: Any) -> NDArray[np.float64]:
+def _at_each(weights: Array, measure: Any) -> Array:
     """Measure at each of the weights; infinite where they are not finite."""
     flat = weights.reshape(-1, weights.shape[-1])
     return np.reshape(
@@ -51,9 +51,7 @@ def _at_each(weights: NDArray[np.float64], measure: Any) -> NDArray[np.float64]:
     )
 
 
-def bias(
-    problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def bias(problem: Problem, table: AntitheticTable, weights: Array) -> Array:
     """Bias of the pair gradient, relative to the root mean square of a row's gradient; (m,).
 
     It is the norm of the mean over all draws minus the gradient.
@@ -83,9 +81,7 @@ def label_shares(problem: Problem, table: AntitheticTable) -> dict[str, float]:
     }
 
 
-def products(
-    problem: Problem, first: NDArray[np.intp], second: NDArray[np.intp]
-) -> NDArray[np.float64]:
+def products(problem: Problem, first: NDArray[np.intp], second: NDArray[np.intp]) -> Array:
     """``y_i y_j <x_i, x_j>``: the paper's bound of the product of two gradients."""
     X, y = problem.X, problem.y
     if sparse.issparse(X):
@@ -95,9 +91,7 @@ def products(
     return np.asarray(y[first] * y[second] * inner)
 
 
-def partner_products(
-    problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]
-) -> dict[str, NDArray[np.float64]]:
+def partner_products(problem: Problem, table: AntitheticTable, weights: Array) -> dict[str, Array]:
     """Follow the products of partners that are negative at zero.
 
     The result has the share of rows still negative, and that of reversed sign, (m,) each.
@@ -122,9 +116,7 @@ def partner_products(
     }
 
 
-def negative_pairs(
-    problem: Problem, table: AntitheticTable, weights: NDArray[np.float64]
-) -> dict[str, NDArray[np.float64]]:
+def negative_pairs(problem: Problem, table: AntitheticTable, weights: Array) -> dict[str, Array]:
     """Variance ratio on the rows of mutual pairs with a negative product.
 
     That is the ideal case, as far as the set has it.
@@ -153,9 +145,7 @@ def negative_pairs(
     return {"share": np.array([len(rows) / problem.n]), "ratio": np.array(ratios)}
 
 
-def rank_correlations(
-    problem: Problem, weights: NDArray[np.float64]
-) -> dict[str, NDArray[np.float64]]:
+def rank_correlations(problem: Problem, weights: Array) -> dict[str, Array]:
     """Spearman's correlation between bound and product over random pairs of rows; (m,).
 
     It is given for all pairs, and for those with a bound of either sign.
@@ -177,7 +167,7 @@ def rank_correlations(
     return {kind: np.array(values) for kind, values in found.items()}
 
 
-def spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+def spearman(a: Array, b: Array) -> float:
     """Rank correlation, ties ranked by their mean.
 
     0 where either is constant or there are fewer than two.

@@ -1,7 +1,150 @@
 // The pair explorer: samples in the plane, each with its antithetic partner, while the decision moves. The paper's Figure 1, alive.
+// Text enters the page as text nodes only, never as markup.
 
 const PAUSE = 450; // milliseconds a frame stays
 const GHOSTS = 10; // earlier decisions still faintly seen, which shows how much one jitters
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+const html = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+
+const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
+const round = (value) => Math.round(value * 10) / 10;
+const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+// Numbers as people write them: 0.0123, 1.23×10⁻⁵, and a dash for none.
+const minus = (text) => text.replace("-", "−");
+const power = (exponent) =>
+  "10" +
+  String(exponent)
+    .replace("-", "⁻")
+    .replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]);
+
+function show(value, digits = 4) {
+  if (!isNumber(value)) return "–";
+  if (value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e6)) return minus(String(Number(value.toPrecision(digits))));
+  const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
+  const short = String(Number(mantissa));
+  return short === "1" ? power(Number(exponent)) : minus(short) + "×" + power(Number(exponent));
+}
+
+// Four digits always, for a number that changes in place.
+const steady = (value) => (isNumber(value) && Math.abs(value) >= 1e-3 && Math.abs(value) < 1e4 ? minus(value.toPrecision(4)) : show(value));
+
+// Width of a text of a drawing, and as much of a text as there is room for.
+const ruler = document.createElement("canvas").getContext("2d");
+
+function textWidth(text) {
+  ruler.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  return ruler.measureText(text).width;
+}
+
+function fit(text, room) {
+  if (textWidth(text) <= room) return text;
+  let length = text.length;
+  while (length > 1 && textWidth(text.slice(0, length) + "…") > room) length--;
+  return text.slice(0, length) + "…";
+}
+
+// Downloads: a copy of the drawing that carries its looks with it, as a picture needs them outside the page.
+const LOOKS = [
+  "fill",
+  "fill-opacity",
+  "stroke",
+  "stroke-width",
+  "stroke-opacity",
+  "stroke-dasharray",
+  "stroke-linecap",
+  "stroke-linejoin",
+  "opacity",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "text-anchor",
+  "visibility",
+  "display",
+];
+
+const MARGIN = 14;
+
+function pictureSize(drawing) {
+  const [, , width, height] = drawing.getAttribute("viewBox").split(" ").map(Number);
+  return { width: width + 2 * MARGIN, height: height + 2 * MARGIN };
+}
+
+function standalone(drawing) {
+  const copy = drawing.cloneNode(true);
+  const { width, height } = pictureSize(drawing);
+  const originals = [drawing, ...drawing.querySelectorAll("*")];
+  [copy, ...copy.querySelectorAll("*")].forEach((element, k) => {
+    const style = getComputedStyle(originals[k]);
+    for (const name of LOOKS) element.setAttribute(name, style.getPropertyValue(name));
+    element.removeAttribute("class");
+  });
+  const colour = getComputedStyle(document.body).getPropertyValue("background-color");
+  copy.prepend(svg("rect", { x: -MARGIN, y: -MARGIN, width, height, fill: colour }));
+  fill(copy, { xmlns: SVG, width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}` }, []);
+  return new XMLSerializer().serializeToString(copy);
+}
+
+function save(name, blob) {
+  const link = html("a", { href: URL.createObjectURL(blob), download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+function savePng(name, drawing) {
+  const { width, height } = pictureSize(drawing);
+  const image = new Image();
+  image.addEventListener("load", () => {
+    const canvas = html("canvas", { width: 3 * width, height: 3 * height });
+    canvas.getContext("2d").drawImage(image, 0, 0, 3 * width, 3 * height);
+    canvas.toBlob((blob) => save(name, blob), "image/png");
+  });
+  image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(standalone(drawing));
+}
+
+const fileName = (name) => name.replace(/[^\p{L}\p{N}_-]+/gu, "-").slice(0, 80);
+
+const saveButtons = (name, drawing) => [
+  html(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      "aria-label": `Download ${name} as SVG`,
+      click: () => save(fileName(name) + ".svg", new Blob([standalone(drawing())], { type: "image/svg+xml" })),
+    },
+    "SVG",
+  ),
+  html(
+    "button",
+    { type: "button", class: "quiet", "aria-label": `Download ${name} as PNG`, click: () => savePng(fileName(name) + ".png", drawing()) },
+    "PNG",
+  ),
+];
+
+// Calls back with the width of an element whenever it changes.
+function onWidth(element, call) {
+  let last = 0;
+  new ResizeObserver(() => {
+    const width = Math.round(element.clientWidth);
+    if (width && width !== last) call((last = width));
+  }).observe(element);
+}
 
 function startExplorer(host, sets) {
   const stage = html("div", {});
@@ -20,7 +163,7 @@ function startExplorer(host, sets) {
 
 // What a frame shows: its own, or that of the last frame before it that has some.
 function latest(frames, k) {
-  for (let at = Math.min(k, (frames || []).length - 1); at >= 0; at--) if (frames[at]) return { at, held: frames[at] };
+  for (let at = k; at >= 0; at--) if (frames[at]) return { at, held: frames[at] };
   return null;
 }
 
@@ -37,8 +180,7 @@ class Explorer {
     this.frame = Math.max(0, data.frames.length - 1); // begin where training ended; playing goes back to where it began
     this.chosen = null;
     this.timer = null;
-    const methods = data.methods.length ? data.methods : [{ name: "", boundaries: [], objective: [], gradients: null, product: null }];
-    this.panels = methods.map((method) => new Panel(this, method));
+    this.panels = data.methods.map((method) => new Panel(this, method));
     this.text = html("div", { class: "pair-text", "aria-live": "polite" });
     const note = [
       data.rows.length < data.size ? `${data.rows.length} of ${data.size} rows are drawn; partners stay together.` : "",
@@ -64,7 +206,7 @@ class Explorer {
 
   // Begin with the pair whose gradients cancel most in the plane, so that there is something to see.
   opening() {
-    const held = this.gradients(this.panels[0].method, this.frame);
+    const held = latest(this.data.methods[0].gradients, this.frame);
     if (!held) return this.data.rows.length ? 0 : null;
     let best = 0;
     let most = 0;
@@ -90,12 +232,17 @@ class Explorer {
         ),
         name,
       );
-    const key = html("div", { class: "key" }, item(1, `label ${data.classes[1]}`), item(-1, `label ${data.classes[0]}`));
-    if (data.methods.length) key.append(line("boundary", "decision now"), line("boundary ghost", "before"));
-    if (data.optimum) key.append(line("optimum", "decision at the optimum"));
-    if (data.gradients || data.methods.some((method) => method.gradients))
-      key.append(line("arrow", "gradients of the pair"), line("arrow sum", "their sum"));
-    return key;
+    return html(
+      "div",
+      { class: "key" },
+      item(1, "label +1"),
+      item(-1, "label −1"),
+      line("boundary", "decision now"),
+      line("boundary ghost", "before"),
+      data.optimum ? line("optimum", "decision at the optimum") : null,
+      line("arrow", "gradients of the pair"),
+      line("arrow sum", "their sum"),
+    );
   }
 
   controls() {
@@ -118,7 +265,7 @@ class Explorer {
       min: 0,
       max: data.frames.length - 1,
       value: 0,
-      "aria-label": data.frameLabel,
+      "aria-label": "epoch",
       input: () => {
         this.stop();
         this.go(Number(this.slider.value));
@@ -179,7 +326,7 @@ class Explorer {
     const from = this.frame;
     this.frame = k;
     if (this.slider) {
-      const name = `${this.data.frameLabel} ${show(this.data.frames[k])}`;
+      const name = `epoch ${show(this.data.frames[k])}`;
       this.slider.value = k;
       this.slider.setAttribute("aria-valuetext", name);
       this.counter.textContent = name;
@@ -192,19 +339,6 @@ class Explorer {
     if (this.chosen !== null && this.data.partner[this.chosen] >= 0) this.choose(this.data.partner[this.chosen]);
   }
 
-  gradients(method, k) {
-    return latest(method.gradients || this.data.gradients, k);
-  }
-
-  product(method, i, k) {
-    const whole = latest(method.product || this.data.product, k);
-    if (whole) return { value: whole.held[i], at: whole.at, plane: false };
-    const plane = this.gradients(method, k);
-    if (!plane) return { value: null };
-    const [a, b] = [plane.held[i], plane.held[this.data.partner[i]]];
-    return { value: a && b ? a[0] * b[0] + a[1] * b[1] : null, at: plane.at, plane: true };
-  }
-
   choose(i) {
     this.chosen = i;
     for (const panel of this.panels) panel.choose(i);
@@ -214,7 +348,7 @@ class Explorer {
 
   describe(i) {
     const { data } = this;
-    const name = (label) => data.classes[label > 0 ? 1 : 0];
+    const name = (label) => (label > 0 ? "+1" : "−1");
     const j = data.partner[i];
     if (document.activeElement !== this.number) this.number.value = data.rows[i];
     const other =
@@ -232,59 +366,38 @@ class Explorer {
         ` (label ${name(data.labels[j])}).`,
       );
     this.text.replaceChildren(sentence);
-    const rows = this.panels.map(({ method }) => this.figures(method, i, j)).filter((row) => row !== null);
-    if (rows.length)
-      this.text.append(
-        html(
-          "div",
-          { class: "scroll", tabindex: 0, role: "region", "aria-label": "Gradients of the pair" },
-          html(
-            "table",
-            {},
-            html(
-              "thead",
-              {},
-              html(
-                "tr",
-                {},
-                ...["Weights of", "Product of gradients", "Lengths in this plane", "Length of their sum"].map((head, k) =>
-                  html("th", { scope: "col", class: k ? "number" : null }, head),
-                ),
-              ),
-            ),
-            html("tbody", {}, ...rows),
-          ),
-        ),
-      );
+    const heads = ["Weights of", "Product of gradients", "Lengths in this plane", "Length of their sum"];
+    const cells = heads.map((head, k) => html("th", { scope: "col", class: k ? "number" : null }, head));
+    const rows = data.methods.map((method) => this.figures(method, i, j));
+    const table = html("table", {}, html("thead", {}, html("tr", {}, ...cells)), html("tbody", {}, ...rows));
+    this.text.append(html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Gradients of the pair" }, table));
   }
 
   figures(method, i, j) {
-    const { value, at, plane } = this.product(method, i, this.frame);
-    const held = this.gradients(method, this.frame);
-    if (!isNumber(value) && !held) return null;
-    const [a, b] = held && j >= 0 ? [held.held[i], held.held[j]] : [null, null];
-    const saved = cancelled(a, b);
-    const when =
-      at !== undefined && at !== this.frame && this.data.frames.length ? ` at ${this.data.frameLabel} ${show(this.data.frames[at])}` : "";
-    const cells = [
-      html("th", { scope: "row" }, (method.gradients || method.product ? method.name : "") || "all panels"),
-      html("td", { class: "number product" }, show(value) + (plane ? " in this plane" : "") + when),
+    const product = latest(method.product, this.frame);
+    const held = latest(method.gradients, this.frame);
+    const saved = held && j >= 0 ? cancelled(held.held[i], held.held[j]) : null;
+    const when = product && product.at !== this.frame ? ` at epoch ${show(this.data.frames[product.at])}` : "";
+    return html(
+      "tr",
+      {},
+      html("th", { scope: "row" }, method.name),
+      html("td", { class: "number product" }, (product ? show(product.held[i]) : "–") + when),
       html("td", { class: "number" }, saved ? `${show(saved.first, 3)} and ${show(saved.second, 3)}` : "–"),
       html("td", { class: "number" }, saved ? `${show(saved.sum, 3)}: ${Math.round(100 * saved.part)} % cancels` : "–"),
-    ];
-    return !method.gradients && !method.product && method !== this.panels[0].method ? null : html("tr", {}, ...cells);
+    );
   }
 }
 
-const sample = (label, x, y, r, extra) =>
-  marker(label > 0 ? "circle" : "diamond", x, y, label > 0 ? r : r * 0.9, { class: label > 0 ? "plus" : "minus", ...extra });
+const diamond = (x, y, r) => `M${x} ${y - 1.4 * r}L${x + 1.4 * r} ${y}L${x} ${y + 1.4 * r}L${x - 1.4 * r} ${y}z`;
+const sample = (label, x, y, r) =>
+  label > 0 ? svg("circle", { cx: x, cy: y, r, class: "plus" }) : svg("path", { class: "minus", d: diamond(x, y, 0.9 * r) });
 
 class Panel {
   constructor(explorer, method) {
     this.explorer = explorer;
     this.method = method;
     this.now = null; // the line as drawn, on its way from one frame to the next
-    const named = method.name || explorer.data.name;
     this.objective = html("span", { class: "objective" });
     this.plot = html("div", {
       class: "plot",
@@ -292,7 +405,7 @@ class Panel {
       role: "application",
       "aria-roledescription": "scatter plot",
       "data-method": method.name,
-      "aria-label": `${named}: samples and their partners; arrow keys go from sample to sample, Enter to the partner`,
+      "aria-label": `${method.name}: samples and their partners; arrow keys go from sample to sample, Enter to the partner`,
       keydown: (event) => this.key(event),
       pointermove: (event) => this.point(event),
       pointerdown: (event) => this.point(event),
@@ -305,7 +418,7 @@ class Panel {
         { class: "panel-head" },
         html("h4", {}, method.name),
         this.objective,
-        html("span", { class: "tools" }, ...saveButtons(`pairs ${named}`, () => this.drawing)),
+        html("span", { class: "tools" }, ...saveButtons(`pairs ${method.name}`, () => this.drawing)),
       ),
       this.plot,
     );
@@ -392,7 +505,7 @@ class Panel {
 
   go(from, k) {
     const { objective, boundaries } = this.method;
-    this.objective.textContent = objective.length ? `objective ${steady(objective[k])}` : "";
+    this.objective.textContent = `objective ${steady(objective[k])}`;
     if (!this.drawing) return;
     this.ghosts.replaceChildren();
     for (let back = Math.min(GHOSTS, k); back >= 1; back--) {
@@ -447,7 +560,7 @@ class Panel {
     this.pair.append(ring(i, "chosen"));
     if (j < 0) return;
     if (j !== i) this.pair.append(ring(j, "partner"));
-    const held = this.explorer.gradients(this.method, this.explorer.frame);
+    const held = latest(this.method.gradients, this.explorer.frame);
     if (held) this.arrows(a, b, held.held[i], held.held[j]);
   }
 
@@ -527,3 +640,29 @@ function arrow(from, to, kind) {
     }),
   ];
 }
+
+function theme() {
+  const root = document.documentElement;
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
+  const button = html("button", {
+    type: "button",
+    class: "quiet",
+    click: () => {
+      root.dataset.theme = dark() ? "light" : "dark";
+      label();
+    },
+  });
+  const label = () => {
+    button.textContent = dark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", `Change to ${dark() ? "light" : "dark"} colours`);
+  };
+  system.addEventListener("change", label);
+  label();
+  return button;
+}
+
+const sets = JSON.parse(document.getElementById("data").textContent);
+document.getElementById("tools").append(theme());
+if (sets.length) startExplorer(document.getElementById("explorer"), sets);
+document.documentElement.classList.add("alive");

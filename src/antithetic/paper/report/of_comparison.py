@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from antithetic.orders.words import name_order
 from antithetic.paper.compare import Comparison, Measured
-from antithetic.paper.report.content import Content, Figure, PageTable, Series
 from antithetic.paper.report.of_reproduction import CITATION
+from antithetic.paper.report.page import Content, Table
+from antithetic.paper.report.pictures import Figure, Series, draw_figures
 
 COLUMNS = (
     "order",
@@ -186,8 +187,8 @@ def comparison_content(
             *advice_beside(found),
             "train.py, in the same folder, trains the recommended estimator.",
         ],
-        _figures(found),
-        tables=[PageTable("What each order gains and costs", COLUMNS, comparison_rows(found))],
+        pictures=draw_figures(_figures(found)),
+        tables=[Table("What each order gains and costs", COLUMNS, comparison_rows(found))],
         settings=settings,
         versions={key: value for key, value in versions.items() if key not in machine},
         machine=machine,
@@ -241,4 +242,4 @@ def _seconds(one: Measured, epochs: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _series(found: Comparison, one: Measured, x: NDArray[np.float64]) -> Series:
     gap = found.gap(one)
-    return Series(one.name, x, gap.mean(axis=0), gap.min(axis=0), gap.max(axis=0), list(gap))
+    return Series(one.name, x, gap.mean(axis=0), gap.min(axis=0), gap.max(axis=0))

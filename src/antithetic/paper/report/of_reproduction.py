@@ -1,7 +1,4 @@
-"""The page of a reproduction: the paper's Figures 2 and 3, claims and the pair explorer.
-
-It also shows what the paper lacks.
-"""
+"""The page of a reproduction: what was found in a sentence, pair explorer, claims and pictures."""
 
 from __future__ import annotations
 
@@ -10,13 +7,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from antithetic import paper
-from antithetic.paper import METHODS, Part, Reproduction
-from antithetic.paper.claim import OVERALL, OVERALL_RUNS, compare, headline
-from antithetic.paper.report.content import Content, Figure, PageClaim, PageTable, Series
-from antithetic.paper.report.of_pairs import explorer_of
+from antithetic.paper.claims import (
+    OVERALL,
+    OVERALL_MEASURES,
+    OVERALL_RUNS,
+    compare,
+    compared_ratio,
+    divide,
+    headline,
+)
+from antithetic.paper.experiments import MEASURES, STEPS, Experiment
+from antithetic.paper.report.explorer import explorer_of
+from antithetic.paper.report.page import Content, Table
+from antithetic.paper.report.pictures import Figure, Picture, Series, draw_figures
+from antithetic.paper.reproduction import Reproduction
+from antithetic.paper.workbench import METHODS, PAPER, Array
 
 CITATION = """\
 The method:
@@ -40,11 +46,16 @@ _LAMBDA, _ETA0, _MINUS = (
     "\N{MINUS SIGN}",
 )
 UNFINISHED = "**This run was interrupted: the page shows the parts that were finished.**"
-_AT_SGD = "same weights"  # short enough to stand beside its curve
+_SMALLER_VARIANCE = 2  # the number of this claim
 
 
-def reproduction_content(found: Reproduction, *, unfinished: bool = False) -> Content:
-    """Make the page's content of what was found, as far as it was finished."""
+def reproduction_content(
+    found: Reproduction, *, sheets: Sequence[Picture] = (), unfinished: bool = False
+) -> Content:
+    """Make the page's content of what was found, as far as it was finished.
+
+    ``sheets`` are pictures for the top of the page.
+    """
     versions = ("antithetic", "python", "numpy", "scipy", "scikit-learn")
     machine = ("system", "machine", "cores")
     left_out = {"left out": ", ".join(found.left_out)} if found.left_out else {}
@@ -53,25 +64,21 @@ def reproduction_content(found: Reproduction, *, unfinished: bool = False) -> Co
         for name, value in found.settings.items()
         if name not in (*versions, *machine, "step")
     }
-    by_loss = [[part for part in found.parts if part.loss == loss] for loss in _FIGURES]
-    figures = [figure for parts in by_loss for part in parts for figure in _paper_figures(part)]
-    figures += [_beyond(part) for parts in by_loss for part in parts]
+    experiments = [one for loss in _FIGURES for one in found.experiments if one.loss == loss]
+    figures = [figure for one in experiments for figure in _paper_figures(one)]
+    figures += [_beyond(one) for one in experiments]
+    tables = (_measures, _variances, _gaps, _sets) if found.experiments else ()
+    summary = list(_summary(found))
     return Content(
         "Antithetic sampling: the paper's experiments, run again",
         "Accelerating Stochastic Gradient Descent Using Antithetic Sampling (Liu and Xu, 2018):"
         " what it claims, and what this run measured.",
-        [*([UNFINISHED] if unfinished else []), *_summary(found)],
-        figures,
-        [
-            PageClaim(f"{claim.number}. {claim.claim}", claim.verdict, claim.measured, _rule(claim))
-            for claim in found.claims
-        ],
-        (
-            [_variances(found.parts), _gaps(found.parts), _sets(found.parts), _rules(found)]
-            if found.parts
-            else []
-        ),
-        [explorer_of(part) for part in _one_of_each_set(found.parts)],
+        [*summary[:1], *([UNFINISHED] if unfinished else []), *summary[1:]],
+        sheets,
+        [explorer_of(one) for one in _one_of_each_set(found.experiments)],
+        found.claims,
+        draw_figures(figures),
+        [*(table(found.experiments) for table in tables), _rules(found)],
         settings | left_out | {"seconds": f"{found.seconds:.0f}"},
         {name: found.settings[name] for name in versions if name in found.settings},
         {name: found.settings[name] for name in machine if name in found.settings},
@@ -79,91 +86,88 @@ def reproduction_content(found: Reproduction, *, unfinished: bool = False) -> Co
     )
 
 
-def _rule(claim: paper.Claim) -> str:
-    """Detail of a claim without what all claims share, and without the numbers of the cases.
-
-    These are in ``claim_rows.csv``.
-    """
-    rule, _, rest = claim.detail.partition(
-        OVERALL_RUNS if OVERALL_RUNS in claim.detail else OVERALL
-    )
-    if claim.rows:
-        rest = re.sub(
-            rf"\S+: {re.escape(claim.rows[0]['set'])} {re.escape(claim.rows[0]['loss'])}.*$",
-            "",
-            rest,
-        )
-    return f"{rule.strip()} {rest.strip()}".strip()
-
-
-def _one_of_each_set(parts: Sequence[Part]) -> list[Part]:
-    first: dict[str, Part] = {}
-    for part in parts:
-        first.setdefault(part.name, part)
+def _one_of_each_set(experiments: Sequence[Experiment]) -> list[Experiment]:
+    first: dict[str, Experiment] = {}
+    for one in experiments:
+        first.setdefault(one.name, one)
     return list(first.values())
 
 
 def _summary(found: Reproduction) -> Iterator[str]:
-    parts = found.parts
-    if not parts:
-        yield "No part was finished, so there is nothing to show yet."
+    experiments = found.experiments
+    if not experiments:
+        yield "No experiment was finished, so there is nothing to show yet."
         return
+    lower = sum(bool(case["held"]) for case in found.claims[_SMALLER_VARIANCE - 1].cases)
+    than_random, than_reshuffled = (
+        _outcomes(experiments, "SGD-as", other).count("better") for other in ("SGD", "reshuffled")
+    )
+    cases = f"{len(experiments)} case{'s' if len(experiments) > 1 else ''}"
+    yield (
+        f"Antithetic pairs lower the variance of the gradient in {lower} of {cases}; with them,"
+        f" SGD ends clearly nearer the optimum than with random pairs in {than_random}, and than"
+        f" plain reshuffling, which needs no table, in {than_reshuffled}."
+    )
     if found.first_look:
         yield f"**{found.first_look}**"
-    sets = len(_one_of_each_set(parts))
+    sets = len(_one_of_each_set(experiments))
     yield (
-        f"On {sets} data set{'s' if sets > 1 else ''}, {headline(found.claims)}. The last two"
-        " claims are not the paper's."
+        f"A case is a data set with a loss. On {sets} data set{'s' if sets > 1 else ''},"
+        f" {headline(found.claims)}. The last two claims are not the paper's."
     )
-    ratios = np.array([part.variance_ratio().mean(axis=0) for part in parts])
+    ratios = np.array([one.variance_ratio().mean(axis=0) for one in experiments])
     yield (
         f"Two antithetic samples have {_span(ratios[:, 0])} of the gradient variance of two"
         f" independent ones before the first step, and {_span(ratios[:, -1])} after the last."
     )
     yield (
-        f"SGD-as ends nearer to the optimum than SGD **{_wins(parts, 'SGD-as', 'SGD')}**. Nearer"
-        " and farther mean by more than two standard errors of the runs."
+        f"SGD-as, which draws antithetic pairs, ends nearer to the optimum than SGD"
+        f" **{_wins(experiments, 'SGD-as', 'SGD')}**. Nearer and farther mean by more than two"
+        " standard errors of the runs."
     )
     yield (
-        "Against plain reshuffling, which the paper does not compare with and which needs no"
-        f" table, SGD-as ends nearer **{_wins(parts, 'SGD-as', 'reshuffled')}**. Our nested order"
-        f" ends nearer **{_wins(parts, 'nested order', 'reshuffled')}**, and the balanced order,"
-        f" which needs no table either, **{_wins(parts, 'balanced', 'reshuffled')}**."
+        "Against plain reshuffling, which the paper does not compare with, SGD-as ends nearer"
+        f" **{_wins(experiments, 'SGD-as', 'reshuffled')}**. Our nested order ends nearer"
+        f" **{_wins(experiments, 'nested order', 'reshuffled')}**, and the balanced order, which"
+        f" needs no table either, **{_wins(experiments, 'balanced', 'reshuffled')}**."
     )
     if found.left_out:
         yield f"Left out, since they are not on this computer: {', '.join(found.left_out)}."
 
 
-def _span(values: NDArray[np.float64]) -> str:
+def _span(values: Array) -> str:
     low, high = np.nanmin(values), np.nanmax(values)
     return f"{low:.2f}" if round(low, 2) == round(high, 2) else f"{low:.2f} to {high:.2f}"
 
 
-def _wins(parts: Sequence[Part], method: str, other: str) -> str:
-    outcomes = [compare(part.end_gap(method), part.end_gap(other)) for part in parts]
+def _outcomes(experiments: Sequence[Experiment], method: str, other: str) -> list[str]:
+    return [compare(one.end_gap(method), one.end_gap(other)) for one in experiments]
+
+
+def _wins(experiments: Sequence[Experiment], method: str, other: str) -> str:
+    outcomes = _outcomes(experiments, method, other)
     better, worse = outcomes.count("better"), outcomes.count("worse")
-    rest = len(parts) - better - worse
+    rest = len(outcomes) - better - worse
     unclear = f", and too close to tell in {rest}" if rest else ""
-    return f"in {better} of {len(parts)} cases, farther in {worse}{unclear}"
+    return f"in {better} of {len(outcomes)} cases, farther in {worse}{unclear}"
 
 
-def _paper_figures(part: Part) -> list[Figure]:
-    number, model = _FIGURES[part.loss]
-    group, slug = f"{number}, {model}: {part.name}", f"{_slug(part.name)}-{_slug(part.loss)}"
+def _paper_figures(one: Experiment) -> list[Figure]:
+    number, model = _FIGURES[one.loss]
+    group, slug, seeds = f"{number}, {model}: {one.name}", _slug(one), one.protocol["seeds"]
+    at_sgd, alone = one.variances("same weights")
     variances = [
-        _series("SGD", part.variance["SGD"]["SGD"]),
-        _series("SGD-as", part.variance["SGD-as"]["SGD-as"]),
-        _series(_AT_SGD, part.variance["SGD-as"]["SGD"]),
+        _series("SGD", alone),
+        _series("SGD-as", one.variances("own runs")[0]),
+        _series("SGD-as at SGD's weights", at_sgd),
     ]
-    gaps = [_series(method, part.gap(method)) for method in ("SGD", "SGD-as")]
-    seeds = part.settings["seeds"]
     return [
         Figure(
             f"{slug}-variance",
             "Variance of the stochastic gradient",
             variances,
-            'Exact, by enumeration, of batches of 2 along each method\'s own runs; "same weights"'
-            f" is that of SGD-as at the weights of SGD. Mean and range of {seeds} seeds.",
+            "Exact, by enumeration, of batches of 2 along each method's own runs, and of SGD-as at"
+            f" the weights of SGD. Mean and range of {seeds} seeds.",
             "epoch",
             "variance",
             from_zero=True,
@@ -172,9 +176,9 @@ def _paper_figures(part: Part) -> list[Figure]:
         Figure(
             f"{slug}-objective",
             "Objective, above its optimum",
-            gaps,
+            [_series(method, one.gap(method)) for method in PAPER],
             f"(f {_MINUS} f*) / (f(0) {_MINUS} f*), mean and range of {seeds} seeds; {_LAMBDA} ="
-            f" {part.decay:g}, {_ETA0} = {part.eta0:.3g} for both, the best of SGD.",
+            f" {one.decay:g}, {_ETA0} = {one.eta0:.3g} for both, the best of SGD.",
             "epoch",
             "relative gap",
             log_y=True,
@@ -183,97 +187,102 @@ def _paper_figures(part: Part) -> list[Figure]:
     ]
 
 
-def _beyond(part: Part) -> Figure:
-    model = _FIGURES[part.loss][1]
+def _beyond(one: Experiment) -> Figure:
     return Figure(
-        f"{_slug(part.name)}-{_slug(part.loss)}-orders",
-        part.name,
-        [_series(method, part.gap(method)) for method in METHODS],
+        f"{_slug(one)}-orders",
+        one.name,
+        [_series(method, one.gap(method)) for method in METHODS],
         f"With reshuffling and our orders, all with the {_ETA0} that is best for SGD. Mean and"
-        f" range of {part.settings['seeds']} seeds.",
+        f" range of {one.protocol['seeds']} seeds.",
         "epoch",
         "relative gap",
         log_y=True,
-        group=f"What the paper lacks, reshuffling and orders: {model}",
+        group=f"What the paper lacks, reshuffling and orders: {_FIGURES[one.loss][1]}",
     )
 
 
-def _series(name: str, runs: NDArray[np.float64]) -> Series:
-    return Series(
-        name,
-        np.arange(float(runs.shape[1])),
-        runs.mean(axis=0),
-        runs.min(axis=0),
-        runs.max(axis=0),
-        list(runs),
-    )
+def _series(name: str, runs: Array) -> Series:
+    epochs = np.arange(float(runs.shape[1]))
+    return Series(name, epochs, runs.mean(axis=0), runs.min(axis=0), runs.max(axis=0))
 
 
-def _slug(name: str) -> str:
-    return (
-        "-".join(
-            "".join(
-                character if character.isascii() and character.isalnum() else " "
-                for character in name.lower()
-            ).split()
-        )
-        or "x"
-    )
+def _slug(one: Experiment) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", one.key.lower()).strip("-") or "x"
 
 
-def _variances(parts: Sequence[Part]) -> PageTable:
+def _measures(experiments: Sequence[Experiment]) -> Table:
+    """Worst variance ratio and ratio of the largest second moments, by measure and step."""
     rows: list[list[Any]] = []
-    for part in parts:
-        for epoch in (0, part.settings["epochs"]):
-            alone, pairs = (
-                float(part.variance[each]["SGD"][0, epoch]) for each in ("SGD", "SGD-as")
-            )
-            rows.append(
-                [part.name, part.loss, epoch, alone, pairs, float(part.variance_ratio()[0, epoch])]
-            )
-    columns = ["data", "loss", "epoch", "independent rows", "antithetic pairs", "ratio"]
-    return PageTable(
-        "Exact variance of the gradient at the weights of SGD, first seed", columns, rows
+    for one in experiments:
+        row: list[Any] = [one.name, one.loss]
+        for step in STEPS:
+            row += [float(compared_ratio(one, measure, step).max()) for measure in MEASURES]
+        for step in STEPS:
+            for measure in MEASURES:
+                moments = one.second_moments(measure, step)
+                row.append(divide(*(float(each.max(axis=1).mean()) for each in moments)))
+        rows.append(row)
+    heads = [
+        f"{quantity}, {measure}{'' if step == 'chosen' else f', {step} the step'}"
+        for quantity in ("variance", "second moment")
+        for step in STEPS
+        for measure in MEASURES
+    ]
+    return Table(
+        "SGD-as relative to SGD: the worst variance ratio of all epochs, and the ratio of the"
+        " largest second moments; below 1 the claims hold",
+        ["data", "loss", *heads],
+        rows,
     )
 
 
-def _gaps(parts: Sequence[Part]) -> PageTable:
+def _variances(experiments: Sequence[Experiment]) -> Table:
+    rows: list[list[Any]] = []
+    for one in experiments:
+        pairs, alone = one.variances("same weights")
+        for epoch in (0, one.protocol["epochs"]):
+            values = [float(of[0, epoch]) for of in (alone, pairs, one.variance_ratio())]
+            rows.append([one.name, one.loss, epoch, *values])
+    columns = ["data", "loss", "epoch", "independent rows", "antithetic pairs", "ratio"]
+    return Table("Exact variance of the gradient at the weights of SGD, first seed", columns, rows)
+
+
+def _gaps(experiments: Sequence[Experiment]) -> Table:
     rows = [
-        [part.name, part.loss, *(float(part.end_gap(method).mean()) for method in METHODS)]
-        for part in parts
+        [one.name, one.loss, *(float(one.end_gap(method).mean()) for method in METHODS)]
+        for one in experiments
     ]
-    return PageTable(
+    return Table(
         "Relative gap after the last epoch, mean of many runs with the same first step",
         ["data", "loss", *METHODS],
         rows,
     )
 
 
-def _sets(parts: Sequence[Part]) -> PageTable:
-    names = (
-        "n",
-        "d",
-        "decay",
-        "eta0",
-        "curvature",
-        "at_zero",
-        "optimum",
-        "optimum_error",
-        "seconds",
-    )
-    columns = ["data", "loss", "rows", "features", _LAMBDA, _ETA0, "L"]
-    columns += ["f(0)", "f*", "error of f*", "seconds"]
-    return PageTable(
-        "Data and steps",
-        columns,
-        [[part.name, part.loss, *(getattr(part, name) for name in names)] for part in parts],
-    )
+def _sets(experiments: Sequence[Experiment]) -> Table:
+    columns = {
+        "rows": "n",
+        "features": "d",
+        _LAMBDA: "decay",
+        _ETA0: "eta0",
+        "L": "curvature",
+        "f(0)": "at_zero",
+        "f*": "optimum",
+        "error of f*": "optimum_error",
+        "seconds": "seconds",
+    }
+    rows = [
+        [one.name, one.loss, *(getattr(one, name) for name in columns.values())]
+        for one in experiments
+    ]
+    return Table("Data and steps", ["data", "loss", *columns], rows)
 
 
-def _rules(found: Reproduction) -> PageTable:
+def _rules(found: Reproduction) -> Table:
     rows = [
         ["steps", found.settings.get("step", "")],
+        ["a claim on variances or second moments", OVERALL_MEASURES],
         ["a claim on which runs are compared", OVERALL_RUNS],
         ["any other claim", OVERALL],
     ]
-    return PageTable("How it was decided", ["what", "rule"], rows)
+    return Table("How it was decided", ["what", "rule"], rows)

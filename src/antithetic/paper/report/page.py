@@ -1,4 +1,4 @@
-"""The page itself: text as escaped HTML, numbers as JSON, and our style and script.
+"""The page itself: text as escaped HTML, pictures within it, and our style and script.
 
 No other script may run.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -17,17 +19,67 @@ from typing import Any
 import numpy as np
 
 from antithetic._util.files import write_atomically
-from antithetic.paper.report.content import Content, Figure, PageClaim, PageTable
-from antithetic.paper.report.payload import payload, to_json
+from antithetic.paper.claims import Claim
+from antithetic.paper.report.explorer import Explorer
+from antithetic.paper.report.pictures import Picture
 
 _MARK = '<meta name="generator" content="antithetic">'
 _BEGINNING = 1024  # bytes among which a page says who wrote it
-_SCRIPTS = ("tools.js", "chart.js", "explorer.js", "page.js")
 _NUMBER = re.compile(
     r"(?<![\w.,-])[\N{MINUS SIGN}+-]?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?"
     r"(?:\s?[%\N{MULTIPLICATION SIGN}]|x\b)?(?![\w-])"
 )
+_NO_SCRIPT = "The pair explorer needs JavaScript, which is switched off. Everything else is here."
 _BOLD = re.compile(r"\*\*(.+?)\*\*")
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text and numbers: numbers stand to the right, with four digits, and NaN is a dash."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Content:
+    """Everything that a page shows, in the order in which it shows it.
+
+    All but the title may be left out.
+
+    Attributes
+    ----------
+    title, subtitle : str
+    summary : sequence of str
+        Sentences, the first in large letters. Text between ``**`` is emphasised; in a sentence
+        without any, its numbers are.
+    sheets : sequence of Picture
+        Pictures as wide as the page, at its top.
+    explorer : sequence of Explorer
+        One per data set.
+    claims : sequence of Claim
+    pictures : sequence of Picture
+        Side by side, by group; groups are folded if there are sheets.
+    tables : sequence of Table
+    settings, versions, machine : mapping of str to object
+    citation : str
+        How to cite, shown as it is.
+    """
+
+    title: str
+    subtitle: str = ""
+    summary: Sequence[str] = ()
+    sheets: Sequence[Picture] = ()
+    explorer: Sequence[Explorer] = ()
+    claims: Sequence[Claim] = ()
+    pictures: Sequence[Picture] = ()
+    tables: Sequence[Table] = ()
+    settings: Mapping[str, object] = field(default_factory=dict)
+    versions: Mapping[str, object] = field(default_factory=dict)
+    machine: Mapping[str, object] = field(default_factory=dict)
+    citation: str = ""
 
 
 def write_page(content: Content, path: str | Path) -> None:
@@ -51,8 +103,8 @@ def render(content: Content) -> str:
     """One self-contained HTML page.
 
     Nothing is loaded from anywhere, and the page's security policy lets only the style and the
-    script of this package run, by their hashes. Curves of more than 2000 points and explorers of
-    more than 1500 rows are thinned, which the page says; partners stay together.
+    script of this package run, by their hashes. Explorers of more than 1500 rows are thinned, which
+    the page says; partners stay together.
 
     Parameters
     ----------
@@ -63,12 +115,13 @@ def render(content: Content) -> str:
     page : str
     """
     style = _asset("page.css")
-    script = '(() => {\n"use strict";\n' + "\n".join(map(_asset, _SCRIPTS)) + "})();\n"
+    script = f'(() => {{\n"use strict";\n{_asset("explorer.js")}}})();\n'
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src"
         " data:; base-uri 'none'; form-action 'none'"
     )
     sections = _sections(content)
+    data = _json([explorer.payload() for explorer in content.explorer])
     links = "".join(f'<a href="#{name}">{title}</a>' for name, title, _ in sections)
     body = "".join(
         f'<section id="{name}" aria-label="{title}">{inner}</section>\n'
@@ -90,10 +143,9 @@ def render(content: Content) -> str:
 <nav aria-label="Sections">{links}<span id="tools"></span></nav>
 <main>
 <header><h1>{escape(content.title)}</h1>{_paragraph(content.subtitle, "subtitle")}</header>
-{body}<noscript>
-<p>The figures need JavaScript, which is switched off. Everything else is here.</p></noscript>
+{body}<noscript><p>{_NO_SCRIPT}</p></noscript>
 </main>
-<script type="application/json" id="data">{to_json(payload(content))}</script>
+<script type="application/json" id="data">{data}</script>
 <script>{script}</script>
 </body>
 </html>
@@ -110,9 +162,14 @@ def _sections(content: Content) -> list[tuple[str, str, str]]:
             "Summary",
             "".join(f"<p>{_emphasise(sentence)}</p>" for sentence in content.summary),
         ),
-        ("claims", "Claims", _claims(content.claims)),
-        ("figures", "Figures", _groups(content.figures)),
+        ("sheets", "Figures", "".join(map(_figure, content.sheets))),
         ("pairs", "Pair explorer", '<div id="explorer"></div>' if content.explorer else ""),
+        ("claims", "Claims", _claims(content.claims)),
+        (
+            "figures",
+            "Each data set" if content.sheets else "Figures",
+            _groups(content.pictures, folded=bool(content.sheets)),
+        ),
         ("tables", "Tables", "".join(map(_table, content.tables))),
         ("about", "How it was made", f'<div class="definitions">{about}</div>' if about else ""),
         (
@@ -145,13 +202,13 @@ def _emphasise(sentence: str) -> str:
     return "".join(parts) + escape(sentence[end:])
 
 
-def _claims(claims: Iterable[PageClaim]) -> str:
+def _claims(claims: Iterable[Claim]) -> str:
     rows = "".join(
-        f'<tr><td data-head="Claim">{escape(claim.claim)}</td>'
+        f'<tr><td data-head="Claim">{claim.number}. {escape(claim.claim)}</td>'
         '<td data-head="Verdict"><span class="badge'
         f' {claim.verdict.replace(" ", "-")}">{claim.verdict}</span></td>'
         f'<td data-head="Measured">{escape(claim.measured)}'
-        f"{_paragraph(claim.detail, 'detail')}</td></tr>"
+        f"{_paragraph(claim.rule, 'detail')}</td></tr>"
         for claim in claims
     )
     head = (
@@ -161,21 +218,37 @@ def _claims(claims: Iterable[PageClaim]) -> str:
     return f'<table class="claims">{head}<tbody>{rows}</tbody></table>' if rows else ""
 
 
-def _groups(figures: Iterable[Figure]) -> str:
-    groups: dict[str, list[str]] = {}
-    for place, figure in enumerate(figures):
-        groups.setdefault(figure.group, []).append(
-            f'<figure id="figure-{figure.id}" data-figure="{place}"><h4>{escape(figure.title)}</h4>'
-            f'<div class="chart"></div><figcaption>{escape(figure.caption)}</figcaption></figure>'
-        )
-    return "".join(
-        f'<div class="group">{f"<h3>{escape(name)}</h3>" if name else ""}<div'
-        f' class="grid">{"".join(held)}</div></div>'
-        for name, held in groups.items()
+def _figure(picture: Picture) -> str:
+    source = f"data:image/svg+xml;base64,{base64.b64encode(picture.svg).decode()}"
+    told = escape(": ".join(text for text in (picture.group, picture.title) if text))
+    return (
+        f'<figure id="figure-{picture.id}"><img src="{source}" alt="{told}">'
+        f"<figcaption>{escape(picture.caption)}</figcaption></figure>"
     )
 
 
-def _table(table: PageTable) -> str:
+def _groups(pictures: Iterable[Picture], *, folded: bool) -> str:
+    groups: dict[str, list[str]] = {}
+    for picture in pictures:
+        groups.setdefault(picture.group, []).append(_figure(picture))
+    found = ""
+    for name, held in groups.items():
+        grid = f'<div class="grid">{"".join(held)}</div>'
+        state = "" if folded else " open"
+        found += (
+            f'<details class="group"{state}><summary>{escape(name)}</summary>{grid}</details>'
+            if name
+            else grid
+        )
+    return found
+
+
+def _json(value: object) -> str:
+    """JSON that may stand in a ``<script>``: ASCII, without characters special to HTML."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
+
+
+def _table(table: Table) -> str:
     right = [
         bool(table.rows) and all(_is_number(row[k]) for row in table.rows)
         for k in range(len(table.columns))
@@ -227,12 +300,8 @@ def _definitions(title: str, values: Mapping[str, object]) -> str:
 
 
 def _asset(name: str) -> str:
-    return (
-        files("antithetic.paper.report")
-        .joinpath(name)
-        .read_text(encoding="utf-8")
-        .replace("\r\n", "\n")
-    )
+    text = files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return text.replace("\r\n", "\n")
 
 
 def _hash(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs of all methods on one problem: weights after each epoch, and curves inside epochs."""
+"""One problem of the paper: its sets and steps, and runs of all methods on it."""
 
 from __future__ import annotations
 
@@ -9,38 +9,99 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic import datasets
 from antithetic._core.schedules import step_size
-from antithetic.orders import Order, Pairs
+from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
 from antithetic.orders.batches import Batches, cut
 from antithetic.orders.pool import Pool, Sampler
 from antithetic.pairing import AntitheticTable, GroupTable
-from antithetic.paper.settings import BATCH_SIZE, METHODS
 from antithetic.problem import Problem
 from antithetic.solvers import After, DivergenceError, Solver
 from antithetic.solvers.divergence import finite_objective
 from antithetic.solvers.sgd import make_sgd
-from antithetic.solvers.steps import Schedule, Steps
+from antithetic.solvers.steps import InverseTime, Schedule, Steps
 from antithetic.training.loop import begin, train
 from antithetic.training.spec import make_spec
 
-POINTS = 8  # of the curve inside an epoch
+Array = NDArray[np.float64]
+
+LAMBDAS = {
+    "sonar_scale": 1e-2,
+    "breast-cancer_scale": 1e-2,
+    "splice_scale": 1e-3,
+    "ijcnn1.tr": 1e-4,
+    "fourclass_scale": 1e-2,
+    "diabetes_scale": 1e-2,
+}
+"""The paper's Table 1."""
+LOSSES = ("log_loss", "hinge")
+BATCH_SIZE = 2
+METHODS: dict[str, Order] = {
+    "SGD": Uniform(),
+    "SGD-as": Uniform(pairs="greedy"),
+    "reshuffled": Shuffle(),
+    "reshuffled pairs": Shuffle(pairs="greedy"),
+    "nested order": Shuffle(pairs=Pairs("tree", nest=True)),
+    "balanced": Balanced(),
+}
+"""The paper's two methods, then others. Tables come from the signed rows, once."""
+PAPER = ("SGD", "SGD-as")
+STEP_RULE = (
+    "step eta0 / (1 + eta0 lambda t); eta0 = 4^k / L, k = -6..4, L = mean |x|^2 / 4 (hinge: mean"
+    " |x|^2): the one with the least mean gap of plain SGD after the run, over the same seeds; all"
+    " methods share it"
+)
+POINTS = 8  # of a curve inside an epoch
+
+
+def load(name: str) -> tuple[Any, Any]:
+    """Rows and labels of a set, without a download; OSError if it is not on this computer."""
+    X, y = datasets.load(name, return_X_y=True, download=False)
+    return X, y
+
+
+def curvature(problem: Problem) -> float:
+    """Return L of the grids; the slope of the hinge loss has a jump of 1, which counts as 1."""
+    squares = float((problem.X * problem.X).sum()) / problem.n
+    return squares / 4.0 if problem.loss.name == "log_loss" else squares
+
+
+def first_steps(scale: float) -> Array:
+    """Candidates for eta0, given L: a factor of 4 apart."""
+    return np.asarray(4.0 ** np.arange(-6, 5) / scale)
+
+
+def constant_steps(scale: float) -> Array:
+    """Constant steps to try, given L: a factor of the square root of 2 apart."""
+    return np.asarray(2.0 ** (np.arange(-16, 15) / 2.0) / scale)
 
 
 @dataclass(slots=True, eq=False)
-class Bench:
+class Workbench:
     """A problem, its labels, and its tables, which are made on first use for all seeds."""
 
     problem: Problem
     y: Any
     tables: dict[str, AntitheticTable | GroupTable | None] = field(default_factory=dict)
 
-    def table(self, method: str) -> AntitheticTable | GroupTable | None:
-        """Table of a method, made from the signed rows.
+    @classmethod
+    def of(cls, name: str, loss: str) -> Workbench:
+        """Take a set of the paper with its lambda."""
+        X, y = load(name)
+        return cls(Problem.build(X, y, loss=loss, l2=LAMBDAS[name]), y)
 
-        A matching where each row is visited once.
-        """
+    def table(self, method: str) -> AntitheticTable | GroupTable | None:
+        """Table of a method, made from the signed rows; a matching if each row is visited once."""
         if method not in self.tables:
-            self.tables[method] = self._make_table(METHODS[method])
+            order, paper = METHODS[method], METHODS["SGD-as"]
+            pairs = order.pairs
+            if order != paper and pairs == paper.pairs:
+                pairs = Pairs(self.paper_table())  # made once for all methods
+            self.tables[method] = (
+                None
+                if pairs is None
+                else pairs.first_table(self.problem, self.y, once=order.once, seed=0)
+            )
         return self.tables[method]
 
     def paper_table(self) -> AntitheticTable:
@@ -48,14 +109,6 @@ class Bench:
         found = self.table("SGD-as")
         assert isinstance(found, AntitheticTable)
         return found
-
-    def _make_table(self, order: Order) -> AntitheticTable | GroupTable | None:
-        pairs, paper = order.pairs, METHODS["SGD-as"]
-        if pairs is None:
-            return None
-        if order != paper and pairs == paper.pairs:
-            pairs = Pairs(self.paper_table())  # made once for all methods
-        return pairs.first_table(self.problem, self.y, once=order.once, seed=0)
 
     def sampler(self, method: str, seed: int, batch_size: int = BATCH_SIZE) -> Sampler:
         """Sampler of a method."""
@@ -71,7 +124,7 @@ class Bench:
         epochs: int,
         batch_size: int = BATCH_SIZE,
         problem: Problem | None = None,
-    ) -> NDArray[np.float64]:
+    ) -> Array:
         """Weights before the first step and after each epoch, shape (seeds, epochs + 1, d).
 
         NaN from where the steps diverged.
@@ -96,26 +149,25 @@ class Bench:
                 continue
         return found
 
-    def inside(self, method: str, steps: Steps, *, seeds: int, epochs: int) -> NDArray[np.float64]:
-        """Objective at ``POINTS`` equally spaced places of each epoch.
+    def inside(self, method: str, steps: Steps, *, seeds: int, epochs: int) -> Array:
+        """Weights before the first step and at ``POINTS`` equally spaced places of each epoch.
 
-        The first value is that before the first step; the shape is (seeds, epochs * POINTS + 1).
-
-        For draws with replacement only, whose epochs can be cut.
+        The shape is (seeds, epochs * POINTS + 1, d). For draws with replacement only, whose epochs
+        can be cut.
         """
         problem, solver = self.problem, make_sgd(self.problem, average=False)
         schedule = steps.schedule(problem.loss, problem.penalty)
-        found = np.full((seeds, epochs * POINTS + 1), problem.loss_at_zero())
+        found = np.zeros((seeds, epochs * POINTS + 1, problem.d))
         for seed in range(seeds):
             sampler, after = self.sampler(method, seed), After(*solver.init())
             for epoch in range(epochs):
-                pieces = in_pieces(solver, after, sampler.batches(epoch), schedule)
+                pieces = _in_pieces(solver, after, sampler.batches(epoch), schedule)
                 for point, after in enumerate(pieces, epoch * POINTS + 1):
-                    found[seed, point] = objective(problem, after.state.coef)
+                    found[seed, point] = after.state.coef
         return found
 
 
-def in_pieces(
+def _in_pieces(
     solver: Solver, after: After, batches: Batches, schedule: Schedule
 ) -> Iterator[After]:
     """Take the steps of an epoch in ``POINTS`` pieces; yield what each piece leads to."""
@@ -126,30 +178,23 @@ def in_pieces(
         yield after
 
 
-def mean_steps(problem: Problem, steps: Steps, epochs: int) -> NDArray[np.float64]:
+def mean_steps(problem: Problem, steps: InverseTime, epochs: int) -> Array:
     """Mean step size of each epoch."""
     schedule, in_epoch = steps.schedule(problem.loss, problem.penalty), -(-problem.n // BATCH_SIZE)
     sizes = [step_size(*schedule, t, t * BATCH_SIZE) for t in range(in_epoch * epochs)]
     return np.asarray(np.reshape(sizes, (epochs, in_epoch)).mean(axis=1))
 
 
-def objective(problem: Problem, coef: NDArray[np.float64]) -> float:
-    """Objective; infinite, and never an error, where the weights are not finite or it overflows."""
-    return finite_objective(problem, coef, 0.0)
-
-
-def objectives(problem: Problem, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Objectives at weights of shape (..., d)."""
-    flat = [objective(problem, coef) for coef in weights.reshape(-1, problem.d)]
+def objectives(problem: Problem, weights: Array) -> Array:
+    """Objectives at weights of shape (..., d); infinite if these are not finite or it overflows."""
+    flat = [finite_objective(problem, coef, 0.0) for coef in weights.reshape(-1, problem.d)]
     return np.reshape(flat, weights.shape[:-1])
 
 
-def jitter(inside: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean absolute change between neighbouring points of an epoch, shape (seeds, epochs).
+def jitter(inside: Array) -> Array:
+    """Mean absolute change of objectives between neighbouring points of an epoch, (seeds, epochs).
 
-    The mean change of the epoch is subtracted first.
-
-    A curve that falls evenly has no jitter.
+    The mean change of the epoch is subtracted first: a curve that falls evenly has no jitter.
     """
     with np.errstate(invalid="ignore"):
         changes = np.diff(inside, axis=1).reshape(len(inside), -1, POINTS)
